@@ -1,0 +1,166 @@
+// The front door: a communicator and its collectives.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rondo/error.h"
+#include "rondo/export.h"
+#include "rondo/options.h"
+#include "rondo/rendezvous.h"
+#include "rondo/types.h"
+#include "rondo/work.h"
+
+namespace rondo {
+
+namespace comm {
+class CommunicatorImpl;
+}
+
+/// A fixed group of ranks that call collectives together.
+///
+/// Calls. Each collective exists twice: the plain form returns when the result is there, the Async
+/// form returns a Work at once. All ranks must make the same collective calls in the same order
+/// (Send and Recv only between their two ranks); a difference is Error(mismatch) on every rank.
+/// Collectives of one communicator run in the order of the calls. Sends to one peer, and receives
+/// from one peer, run in the order of the calls, independently of everything else.
+///
+/// Buffers. Counts are in elements of `type`. A buffer may be null when its element count is zero.
+/// Input and output must not overlap, except in place as said at each call. Outputs are defined
+/// only after success. Any alignment works.
+///
+/// Ranks. A rank is a Communicator object. One process may hold any number, of the same or of
+/// different groups. One object may be used from several threads; the order of the calls is then
+/// the caller's to arrange. A failed communicator (any code but invalid_argument and unsupported) stays failed.
+///
+/// Results. With Options::deterministic floating-point results do not depend on algorithm,
+/// transport, or size of the message; otherwise only on the algorithm chosen for the size.
+class RONDO_API Communicator {
+ public:
+  /// Meets the other ranks. Throws Error(init_failed) that lists missing ranks at the deadline.
+  static Communicator create(const Rendezvous& meet,
+                             const Options& options = Options::fromEnvironment());
+  /// `size` in-process ranks, made by one thread; element r is rank r. Blocking calls on them need a
+  /// thread each, or a Group.
+  static std::vector<Communicator> createAll(int size,
+                                             const Options& options = Options::fromEnvironment());
+
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  /// Waits (within the timeout) for outstanding work of this rank; does not wait for other ranks.
+  ~Communicator();
+
+  int rank() const;
+  int size() const;
+
+  /// Collective. Ranks with equal `color` form a communicator, ordered by `key`, ties by rank.
+  /// color kNoColor: nothing is returned.
+  static constexpr int kNoColor = -1;
+  std::optional<Communicator> split(int color, int key);
+
+  /// From any thread, any time, any number of times: every pending and later call of every rank of
+  /// this communicator ends with Error(aborted) that holds `reason`.
+  void abort(const std::string& reason);
+
+  // Collectives ---------------------------------------------------------------------------------
+
+  /// output[i] = op over ranks of input[i]. Both have `count` elements. In place: output == input.
+  void allReduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
+  Work allReduceAsync(const void* input, void* output, std::size_t count, DataType type,
+                      ReduceOp op);
+
+  /// As allReduce, on `root` only; elsewhere output is not used and may be null. In place: equal.
+  void reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
+              int root);
+  Work reduceAsync(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
+                   int root);
+
+  /// Rank r gets elements [r*count, (r+1)*count) of the reduction. input has size()*count elements,
+  /// output `count`. In place: output == input + rank()*count elements.
+  void reduceScatter(const void* input, void* output, std::size_t count, DataType type,
+                     ReduceOp op);
+  Work reduceScatterAsync(const void* input, void* output, std::size_t count, DataType type,
+                          ReduceOp op);
+
+  /// Every rank's output gets root's input; both have `count` elements. input is used only on root
+  /// and may be null elsewhere. In place: equal.
+  void broadcast(const void* input, void* output, std::size_t count, DataType type, int root);
+  Work broadcastAsync(const void* input, void* output, std::size_t count, DataType type, int root);
+
+  /// Rank r's output (`count`) gets elements [r*count, (r+1)*count) of root's input (size()*count;
+  /// elsewhere not used, may be null). In place, on root: output == input + root*count elements.
+  void scatter(const void* input, void* output, std::size_t count, DataType type, int root);
+  Work scatterAsync(const void* input, void* output, std::size_t count, DataType type, int root);
+
+  /// root's output (size()*count; elsewhere not used, may be null) gets rank r's input (`count`) at
+  /// r*count. In place, on root: input == output + root*count elements.
+  void gather(const void* input, void* output, std::size_t count, DataType type, int root);
+  Work gatherAsync(const void* input, void* output, std::size_t count, DataType type, int root);
+
+  /// Every rank's output (size()*count) gets rank r's input (`count`) at r*count.
+  /// In place: input == output + rank()*count elements.
+  void allGather(const void* input, void* output, std::size_t count, DataType type);
+  Work allGatherAsync(const void* input, void* output, std::size_t count, DataType type);
+
+  /// Block s of rank r's output gets block r of rank s's input. Both have size()*count elements.
+  /// Not in place: Error(invalid_argument) when the buffers overlap.
+  void allToAll(const void* input, void* output, std::size_t count, DataType type);
+  Work allToAllAsync(const void* input, void* output, std::size_t count, DataType type);
+
+  /// Returns after every rank has entered.
+  void barrier();
+  Work barrierAsync();
+
+  /// Matched by recv() of `peer` with the same count and type. peer may be this rank itself
+  /// (then one of both must be Async or in a Group). A zero count is matched too.
+  void send(const void* input, std::size_t count, DataType type, int peer);
+  Work sendAsync(const void* input, std::size_t count, DataType type, int peer);
+  void recv(void* output, std::size_t count, DataType type, int peer);
+  Work recvAsync(void* output, std::size_t count, DataType type, int peer);
+
+  /// Name of the algorithm that a call of this shape uses, e.g. "ring".
+  std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
+  /// Name of the transport to a peer ("inproc", "shm", "tcp"; "self" for this rank).
+  std::string transportTo(int peer) const;
+
+ private:
+  friend class Group;
+  explicit Communicator(std::shared_ptr<comm::CommunicatorImpl> impl);
+  std::shared_ptr<comm::CommunicatorImpl> impl_;
+};
+
+/// A way for a rank to reach another.
+struct TransportInfo {
+  std::string name;
+  std::string summary;    ///< one line
+  bool between_processes; ///< false: only between ranks that are threads of one process
+};
+
+/// Those of this build, the fastest first: the words of Options::transports.
+RONDO_API std::vector<TransportInfo> transports();
+
+/// Calls made by this thread while a Group exists only take note of the call: blocking calls return
+/// at once (their outputs are not ready), Async calls return a Work that is done when the group is.
+/// end() starts all of them, on all communicators, and waits. Groups nest; the outermost counts.
+class RONDO_API Group {
+ public:
+  Group();
+  /// Starts what end() did not, and waits; errors are logged, not thrown. Call end() to get them.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  /// Throws the first error among the calls.
+  void end();
+  /// As end(), without waiting.
+  Work start();
+
+ private:
+  Work leave(bool attended);
+  bool open_ = true;
+};
+
+} // namespace rondo

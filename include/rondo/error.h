@@ -1,0 +1,43 @@
+// The one error type: a code to branch on, a sentence to print, and the culprit where there is one.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "rondo/export.h"
+
+namespace rondo {
+
+enum class ErrorCode {
+  invalid_argument, ///< the call itself is wrong; nothing was sent, the communicator stays usable
+  mismatch,         ///< ranks called different things; the text holds both calls
+  peer_dead,        ///< a rank's process ended or its connection broke
+  unresponsive,     ///< a rank's process exists but its heartbeat stopped
+  timeout,          ///< a deadline passed: the text names operation, sequence number, rank and step
+  aborted,          ///< someone called abort(), or a rank failed for a reason of its own
+  init_failed,      ///< ranks did not find each other; the text lists the missing ones
+  transport,        ///< a connection failed or carried something it must not
+  unsupported,      ///< valid, but this build or machine cannot do it
+  system,           ///< the operating system refused a resource; the text holds errno's message
+  data,             ///< a file is missing or damaged
+};
+
+RONDO_API std::string_view name(ErrorCode code);
+
+/// Thrown only on the caller's thread, by the call or by Work::wait().
+class RONDO_API Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& what, int culprit = -1)
+      : std::runtime_error(what), code_(code), culprit_(culprit) {}
+
+  ErrorCode code() const { return code_; }
+  /// Rank (in the communicator of the call) that caused it, or -1.
+  int culprit() const { return culprit_; }
+
+ private:
+  ErrorCode code_;
+  int culprit_;
+};
+
+} // namespace rondo

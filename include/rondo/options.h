@@ -1,0 +1,83 @@
+// Every setting of a communicator: name, unit, default, environment variable.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "rondo/export.h"
+
+namespace rondo {
+
+enum class LogLevel { none, error, warn, info, trace };
+
+/// Settings of one communicator. fromEnvironment() reads the variable named beside each field; where
+/// an NCCL name is given too, it is an alias with the same meaning, and the RONDO name wins.
+/// An unknown value is Error(invalid_argument) that lists the valid ones.
+/// All ranks must pass equal values; rank 0's algorithm, deterministic, channel_bytes and
+/// channel_depth are used by all, so that ranks can never disagree.
+struct RONDO_API Options {
+  /// RONDO_ALGO, NCCL_ALGO. NCCL's grammar: "ring,tree" for all collectives, or
+  /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.
+  /// A name may carry a parameter after '/': "parameter_server/4" uses 4 servers.
+  std::string algorithm;
+
+  /// RONDO_TRANSPORT. Comma list of transports that may be used, e.g. "shm,tcp"; with a leading '^',
+  /// of those that may not ("^shm"). Empty: all; the fastest that reaches a peer is taken.
+  /// RONDO_SHM_DISABLE=1 (NCCL_SHM_DISABLE) leaves out shm.
+  std::string transports;
+
+  /// RONDO_DETERMINISTIC (0 or 1). Results are the rank-order reduction of the contributions
+  /// (scaled and rounded to the element type first, for avg and preMulSum), accumulated without
+  /// rounding below fp32, whatever algorithm, transport, size or chunking is used.
+  bool deterministic = false;
+
+  /// RONDO_TIMEOUT (seconds, fractions allowed). A call that makes no progress for this long ends
+  /// with Error(timeout).
+  std::chrono::milliseconds timeout{120'000};
+  /// RONDO_INIT_TIMEOUT (seconds). Deadline of creating a communicator and of each connection.
+  std::chrono::milliseconds init_timeout{60'000};
+  /// RONDO_HEARTBEAT (seconds). A process that is silent for three of these is unresponsive.
+  std::chrono::milliseconds heartbeat{1'000};
+
+  /// RONDO_BUFFSIZE, NCCL_BUFFSIZE (bytes, suffixes K and M). Slot memory of one channel (one
+  /// direction between two ranks). 0: the transport's default.
+  std::size_t channel_bytes = 0;
+  /// RONDO_DEPTH. Slots of one channel, 1 to 64. 0: the transport's default.
+  int channel_depth = 0;
+
+  /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of interface name prefixes; a leading '^'
+  /// excludes them, '=' asks for exact names. Empty: the interface that routes to the root.
+  std::string socket_interface;
+  /// RONDO_SOCKET_FAMILY, NCCL_SOCKET_FAMILY: AF_INET or AF_INET6. Empty: either.
+  std::string socket_family;
+  /// RONDO_TCP_SOCKETS. Sockets per channel, 1 to 16; large messages are striped over them.
+  int tcp_sockets = 1;
+  /// RONDO_TCP_CONGESTION. Congestion control of the sockets ("reno", "cubic", "bbr"). Empty: the
+  /// system's default.
+  std::string tcp_congestion;
+
+  /// RONDO_COMM_ID, NCCL_COMM_ID ("host:port"). Where rank 0 listens for the others when a launcher
+  /// gave no other address.
+  std::string comm_id;
+  /// RONDO_SECRET_FILE. File of mode 0600 with the job's secret (32 bytes, or 64 hex digits).
+  /// Without a secret only loopback addresses are accepted.
+  std::string secret_file;
+
+  /// RONDO_DEBUG, NCCL_DEBUG: none, error, warn, info, trace (NCCL's VERSION is warn).
+  LogLevel log_level = LogLevel::warn;
+  /// RONDO_DEBUG_FILE, NCCL_DEBUG_FILE. %h is the host's name, %p the process id. Empty: stderr.
+  std::string log_file;
+
+  static Options fromEnvironment();
+};
+
+/// One line per field of Options: its variable, the alias, the default, what it means.
+/// Printed by `rondo help environment`.
+struct OptionHelp {
+  std::string variable, alias, default_value, meaning;
+};
+RONDO_API std::vector<OptionHelp> optionHelp();
+
+} // namespace rondo

@@ -1,0 +1,10 @@
+// Everything a user includes.
+#pragma once
+
+#include "rondo/communicator.h"
+#include "rondo/error.h"
+#include "rondo/options.h"
+#include "rondo/rendezvous.h"
+#include "rondo/train.h"
+#include "rondo/types.h"
+#include "rondo/work.h"

@@ -1,0 +1,136 @@
+// Element types and reduction operators that every collective takes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "rondo/export.h"
+
+namespace rondo {
+
+/// Element type of a buffer. 16- and 8-bit floats are reduced in fp32 and rounded to nearest even.
+enum class DataType : std::uint8_t {
+  int8,
+  uint8,
+  int16,
+  uint16,
+  int32,
+  uint32,
+  int64,
+  uint64,
+  float16,    ///< IEEE 754 binary16
+  bfloat16,   ///< upper half of binary32
+  float8e4m3, ///< OCP E4M3 (finite, 0x7f is NaN; overflow saturates to 448)
+  float8e5m2, ///< OCP E5M2 (IEEE-like, with infinities)
+  float32,
+  float64,
+};
+
+inline constexpr std::size_t kDataTypeCount = 14;
+
+inline constexpr std::array<DataType, kDataTypeCount> kDataTypes = {
+    DataType::int8,    DataType::uint8,    DataType::int16,      DataType::uint16,
+    DataType::int32,   DataType::uint32,   DataType::int64,      DataType::uint64,
+    DataType::float16, DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2,
+    DataType::float32, DataType::float64};
+
+/// Bytes of one element.
+constexpr std::size_t sizeOf(DataType type) {
+  constexpr std::size_t kSizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 1, 1, 4, 8};
+  return kSizes[static_cast<std::size_t>(type)];
+}
+
+constexpr bool isFloat(DataType type) { return type >= DataType::float16; }
+
+/// "int8", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float", "double", ... (nccl-tests' words).
+RONDO_API std::string_view name(DataType type);
+/// Inverse of name(); also takes "half", "float32", "fp16", "bf16" and the like.
+/// Throws Error(invalid_argument) that lists the valid names.
+RONDO_API DataType parseDataType(std::string_view text);
+
+/// Reduction operator. All but the pre-multiplied sum are stateless.
+class RONDO_API ReduceOp {
+ public:
+  enum class Kind : std::uint8_t { sum, prod, min, max, avg, band, bor, bxor, premul_sum };
+  static constexpr std::size_t kKindCount = 9;
+
+  static const ReduceOp sum, prod, min, max;
+  /// Floats: every contribution is multiplied by 1/ranks (and rounded to the element type) before
+  /// the sum. Integers: the sum is divided by the rank count, rounding toward zero.
+  static const ReduceOp avg;
+  static const ReduceOp band, bor, bxor; ///< Integers only.
+  /// Every contribution of the calling rank is multiplied by `factor` (and rounded to the element
+  /// type) before the sum. Ranks may pass different factors.
+  static constexpr ReduceOp preMulSum(double factor) { return {Kind::premul_sum, factor}; }
+
+  constexpr Kind kind() const { return kind_; }
+  constexpr double factor() const { return factor_; }
+  /// Whether the operator is defined on the element type (the bitwise ones are not on floats).
+  constexpr bool supports(DataType type) const {
+    return !isFloat(type) || kind_ < Kind::band || kind_ == Kind::premul_sum;
+  }
+  constexpr bool operator==(const ReduceOp&) const = default;
+
+ private:
+  constexpr ReduceOp(Kind kind, double factor = 1.0) : kind_(kind), factor_(factor) {}
+  Kind kind_;
+  double factor_;
+};
+
+inline constexpr ReduceOp ReduceOp::sum{Kind::sum};
+inline constexpr ReduceOp ReduceOp::prod{Kind::prod};
+inline constexpr ReduceOp ReduceOp::min{Kind::min};
+inline constexpr ReduceOp ReduceOp::max{Kind::max};
+inline constexpr ReduceOp ReduceOp::avg{Kind::avg};
+inline constexpr ReduceOp ReduceOp::band{Kind::band};
+inline constexpr ReduceOp ReduceOp::bor{Kind::bor};
+inline constexpr ReduceOp ReduceOp::bxor{Kind::bxor};
+
+/// Every operator once; the pre-multiplied sum with factor 0.5.
+inline constexpr std::array<ReduceOp, ReduceOp::kKindCount> kReduceOps = {
+    ReduceOp::sum,  ReduceOp::prod, ReduceOp::min,  ReduceOp::max,           ReduceOp::avg,
+    ReduceOp::band, ReduceOp::bor,  ReduceOp::bxor, ReduceOp::preMulSum(0.5)};
+
+/// "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "premulsum".
+RONDO_API std::string_view name(ReduceOp op);
+/// Inverse of name(); "premulsum" gets factor 0.5. Throws Error(invalid_argument).
+RONDO_API ReduceOp parseReduceOp(std::string_view text);
+
+/// What a call does; also the key of the algorithm registry.
+enum class Collective : std::uint8_t {
+  allreduce,
+  reduce,
+  reducescatter,
+  broadcast,
+  scatter,
+  gather,
+  allgather,
+  alltoall,
+  barrier,
+  sendrecv, ///< one Send or Recv
+};
+
+inline constexpr std::size_t kCollectiveCount = 10;
+
+inline constexpr std::array<Collective, kCollectiveCount> kCollectives = {
+    Collective::allreduce, Collective::reduce,  Collective::reducescatter, Collective::broadcast,
+    Collective::scatter,   Collective::gather,  Collective::allgather,     Collective::alltoall,
+    Collective::barrier,   Collective::sendrecv};
+
+constexpr bool reduces(Collective c) {
+  return c == Collective::allreduce || c == Collective::reduce || c == Collective::reducescatter;
+}
+constexpr bool hasRoot(Collective c) {
+  return c == Collective::reduce || c == Collective::broadcast || c == Collective::scatter ||
+         c == Collective::gather;
+}
+
+/// "allreduce", "reducescatter", ...
+RONDO_API std::string_view name(Collective collective);
+/// Inverse of name(). Throws Error(invalid_argument).
+RONDO_API Collective parseCollective(std::string_view text);
+
+} // namespace rondo

@@ -1,0 +1,35 @@
+// The operators of a float format. Compiled once per instruction set.
+#if defined(RONDO_KERNELS_CPU_FLOAT_TABLE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RONDO_KERNELS_CPU_FLOAT_TABLE_INL_H_
+#undef RONDO_KERNELS_CPU_FLOAT_TABLE_INL_H_
+#else
+#define RONDO_KERNELS_CPU_FLOAT_TABLE_INL_H_
+#endif
+
+#include "kernels/cpu/formats-inl.h"
+#include "kernels/cpu/operators-inl.h"
+#include "kernels/cpu/stream-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rondo::kernels::HWY_NAMESPACE {
+
+template <class Format>
+ReduceFunction floatOperator(ReduceOp::Kind op) {
+  switch (op) {
+    case ReduceOp::Kind::sum:
+    case ReduceOp::Kind::avg:
+    case ReduceOp::Kind::premul_sum: return reduce<Format, Sum>;
+    case ReduceOp::Kind::prod: return reduce<Format, Product>;
+    case ReduceOp::Kind::min: return reduce<Format, Minimum>;
+    case ReduceOp::Kind::max: return reduce<Format, Maximum>;
+    case ReduceOp::Kind::band:
+    case ReduceOp::Kind::bor:
+    case ReduceOp::Kind::bxor: break;
+  }
+  return nullptr;
+}
+
+} // namespace rondo::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

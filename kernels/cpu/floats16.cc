@@ -1,0 +1,38 @@
+// Reductions and scaling of float16 and bfloat16, in fp32.
+#include "kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/floats16.cc"
+#include "hwy/foreach_target.h" // compiles the part up to HWY_ONCE for each instruction set
+//
+#include "kernels/cpu/float_table-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rondo::kernels::HWY_NAMESPACE {
+namespace {
+
+ReduceFunction reduction(DataType type, ReduceOp::Kind op) {
+  return type == DataType::float16 ? floatOperator<Float16>(op) : floatOperator<BFloat16>(op);
+}
+
+ScaleFunction scaling(DataType type) {
+  return type == DataType::float16 ? scale<Float16> : scale<BFloat16>;
+}
+
+} // namespace
+} // namespace rondo::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace rondo::kernels {
+HWY_EXPORT(reduction);
+HWY_EXPORT(scaling);
+
+ReduceFunction halfReduction(DataType type, ReduceOp::Kind op) {
+  return HWY_DYNAMIC_DISPATCH(reduction)(type, op);
+}
+
+ScaleFunction halfScale(DataType type) { return HWY_DYNAMIC_DISPATCH(scaling)(type); }
+
+} // namespace rondo::kernels
+#endif

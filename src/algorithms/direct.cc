@@ -1,0 +1,91 @@
+// direct: every rank owns one chunk; all send it their parts, and it shares the result.
+//
+// Reduce-scatter: rank r sends chunk q of its input to rank q, for all q; the owner combines the p
+// parts in one pass, in rank order (the deterministic result). Allgather: the owner sends its chunk
+// to everybody, in the same step as the reduction. All pairs of ranks talk, so it needs a network
+// (or memory) where pairs do not disturb each other. There it has the bytes and the messages of the
+// ring, but a rank waits for others only twice, not 2(p-1) times. ReduceScatter is the first half
+// alone, Allgather the second.
+//
+// The halves use different channels: on one channel of depth 1 the step that reduces and shares
+// would hold the slot that its peer waits for.
+//
+// Time: AllReduce p alpha + 2 (p-1) n/p beta + (p-1) n/p gamma: the messages of one step start
+// together. The halves, with blocks of n bytes: (p-1) (alpha + n (beta + gamma)); alpha + (p-1) n
+// beta.
+#include "plan/builder.h"
+#include "plan/patterns.h"
+
+namespace rondo::algorithms {
+namespace {
+
+using namespace plan;
+
+bool supports(const Spec& spec) {
+  return plain(spec) &&
+         (spec.collective == Collective::allreduce ||
+          spec.collective == Collective::reducescatter || spec.collective == Collective::allgather);
+}
+
+double cost(const Spec& spec, const Link& link, double bytes) {
+  const double p = spec.ranks;
+  if (spec.ranks == 1) return 0;
+  const double part = spec.collective == Collective::allreduce ? bytes / p : bytes;
+  double time = 0;
+  if (spec.collective != Collective::allgather)
+    time += (p - 1) * (link.alpha + part * (link.beta + link.gamma));
+  if (spec.collective != Collective::reducescatter) time += link.alpha + (p - 1) * part * link.beta;
+  return time;
+}
+
+ClosedForm closedForm(const Spec& spec) {
+  const int others = spec.ranks - 1;
+  const double p = spec.ranks;
+  if (others == 0) return {};
+  switch (spec.collective) {
+    case Collective::allreduce: return {2 * others, 2 * (p - 1), 2 * (p - 1) / p};
+    case Collective::reducescatter: return {others, p * (p - 1), p - 1};
+    default: return {others, p * (p - 1), p - 1};
+  }
+}
+
+RankPlan build(const Spec& spec, int rank) {
+  const int p = spec.ranks;
+  if (p == 1) return alone(spec);
+  const bool all = spec.collective == Collective::allreduce;
+  const bool reducing = spec.collective != Collective::allgather;
+  const bool sharing = spec.collective != Collective::reducescatter;
+  const int share = all ? 1 : 0; // channel index of the second half
+
+  Builder plan(spec, rank, all ? p : 1);
+  auto lane = plan.lane();
+  if (reducing) {
+    // Rank r starts with its right neighbour, so that no owner is everybody's first.
+    for (int i = 1; i < p; ++i) lane.send(in((rank + i) % p), (rank + i) % p);
+  }
+  auto own = lane.step();
+  for (int r = 0; r < p; ++r) {
+    if (r == rank) own.with(in(reducing ? rank : 0));
+    else if (reducing) own.recv(r);
+  }
+  own.to(out(sharing ? rank : 0));
+  if (sharing) {
+    for (int i = 1; i < p; ++i) own.send((rank + i) % p, share);
+    for (int i = 1; i < p; ++i) lane.recv(wrap(rank - i, p), out(wrap(rank - i, p)), share);
+  }
+  return plan.take();
+}
+
+} // namespace
+
+extern const plan::Algorithm direct;
+const plan::Algorithm direct{
+    .name = "direct",
+    .summary = "every rank reduces one chunk and shares it, all pairs talk",
+    .supports = supports,
+    .cost = cost,
+    .closedForm = closedForm,
+    .build = build,
+};
+
+} // namespace rondo::algorithms

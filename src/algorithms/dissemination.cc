@@ -1,0 +1,48 @@
+// dissemination: Barrier; in round s every rank tells the one 2^s places further that it is here.
+//
+// What a rank tells includes all that it heard, so after ceil(log2 p) rounds everybody has heard of
+// everybody. Hearing and telling on is one step; the messages are empty.
+//
+// Time: ceil(log2 p) alpha.
+#include "plan/builder.h"
+#include "plan/patterns.h"
+
+namespace rondo::algorithms {
+namespace {
+
+using namespace plan;
+
+bool supports(const Spec& spec) { return spec.collective == Collective::barrier && plain(spec); }
+
+double cost(const Spec& spec, const Link& link, double) {
+  return ceilLog2(spec.ranks) * link.alpha;
+}
+
+ClosedForm closedForm(const Spec& spec) { return {ceilLog2(spec.ranks), 0, 0}; }
+
+RankPlan build(const Spec& spec, int rank) {
+  const int p = spec.ranks;
+  if (p == 1) return alone(spec);
+  Builder plan(spec, rank);
+  auto lane = plan.lane();
+  auto step = lane.step().with(in(0));
+  for (const int distance : bruckDistances(p)) {
+    step.send(wrap(rank + distance, p));
+    step = lane.recv(wrap(rank - distance, p), out(0));
+  }
+  return plan.take();
+}
+
+} // namespace
+
+extern const plan::Algorithm dissemination;
+const plan::Algorithm dissemination{
+    .name = "dissemination",
+    .summary = "in round s everybody tells the rank 2^s places further",
+    .supports = supports,
+    .cost = cost,
+    .closedForm = closedForm,
+    .build = build,
+};
+
+} // namespace rondo::algorithms

@@ -1,0 +1,71 @@
+// double_tree: two binary trees, each reducing and sharing one half of the data.
+//
+// In a binary tree half of the ranks are leaves, whose links carry little. Here a rank that is
+// interior in one tree is a leaf in the other (plan::doubleTree), so the links are evenly used:
+// nobody sends more than 2n. Up and down of both trees are lanes of their own, so that all four
+// work on different tiles at once. Rounds of a tree, bytes of a ring: for large messages on many
+// ranks, where the tiles fill the pipeline.
+//
+// Time: 4 log2 p alpha + 2 n beta + n gamma, once the pipeline is full.
+#include <algorithm>
+
+#include "plan/builder.h"
+#include "plan/patterns.h"
+
+namespace rondo::algorithms {
+namespace {
+
+using namespace plan;
+
+bool supports(const Spec& spec) { return spec.collective == Collective::allreduce && plain(spec); }
+
+double cost(const Spec& spec, const Link& link, double bytes) {
+  if (spec.ranks == 1) return 0;
+  const double levels = ceilLog2(spec.ranks);
+  return 4 * levels * link.alpha + bytes * (2 * link.beta + link.gamma);
+}
+
+ClosedForm closedForm(const Spec& spec) {
+  if (spec.ranks == 1) return {};
+  // The trees are alike but for the ranks' names. Below the root's child, the largest power of two
+  // that is a rank, the lower half is complete: that is the longest path. The busiest rank has a
+  // parent and two children in one tree and a parent in the other, from four ranks on.
+  const int height = 1 + floorLog2(spec.ranks - 1);
+  return {2 * height, 2.0 * (spec.ranks - 1), std::min(2.0, spec.ranks / 2.0)};
+}
+
+void buildTree(Builder& plan, const TreeNode& node, int half) {
+  auto up = plan.lane().step().with(in(half));
+  for (const int child : node.children) up.recv(child, half);
+  if (node.parent < 0) {
+    up.to(out(half));
+    for (const int child : node.children) up.send(child, half);
+    return;
+  }
+  up.send(node.parent, half);
+  auto down = plan.lane().recv(node.parent, out(half), half);
+  for (const int child : node.children) down.send(child, half);
+}
+
+RankPlan build(const Spec& spec, int rank) {
+  if (spec.ranks == 1) return alone(spec);
+  Builder plan(spec, rank, 2);
+  const auto trees = doubleTree(spec.ranks, rank);
+  buildTree(plan, trees[0], 0);
+  buildTree(plan, trees[1], 1);
+  return plan.take();
+}
+
+} // namespace
+
+extern const plan::Algorithm double_tree;
+const plan::Algorithm double_tree{
+    .name = "double_tree",
+    .summary = "two binary trees share the data and the work of the links",
+    .supports = supports,
+    .cost = cost,
+    .closedForm = closedForm,
+    .build = build,
+};
+
+} // namespace rondo::algorithms

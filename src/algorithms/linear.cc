@@ -1,0 +1,91 @@
+// linear: the root talks to every other rank itself; nobody else talks.
+//
+// Reduce: the root receives all inputs and combines them in one pass, in rank order: the
+// deterministic Reduce. Broadcast: one step sends to all. Scatter and Gather: one message for each
+// rank. The fewest waits and the fewest bytes in all, but all of them on the root's link.
+//
+// Time: (p-1) n beta and one alpha, or p-1 of them for Scatter; Reduce adds (p-1) n gamma.
+#include "plan/builder.h"
+#include "plan/patterns.h"
+
+namespace rondo::algorithms {
+namespace {
+
+using namespace plan;
+
+bool supports(const Spec& spec) { return plain(spec) && hasRoot(spec.collective); }
+
+double cost(const Spec& spec, const Link& link, double bytes) {
+  const int others = spec.ranks - 1;
+  if (others == 0) return 0;
+  const int starts = spec.collective == Collective::scatter ? others : 1;
+  const double reduction = spec.collective == Collective::reduce ? others * bytes * link.gamma : 0;
+  return starts * link.alpha + others * bytes * link.beta + reduction;
+}
+
+ClosedForm closedForm(const Spec& spec) {
+  const int others = spec.ranks - 1;
+  if (others == 0) return {};
+  const bool root_sends =
+      spec.collective == Collective::broadcast || spec.collective == Collective::scatter;
+  const bool one_by_one =
+      spec.collective == Collective::gather || spec.collective == Collective::scatter;
+  return {one_by_one ? others : 1, static_cast<double>(others),
+          root_sends ? static_cast<double>(others) : 1.0};
+}
+
+void buildRoot(const Spec& spec, LaneWriter lane) {
+  const int p = spec.ranks, root = spec.root;
+  switch (spec.collective) {
+    case Collective::reduce: {
+      auto step = lane.step();
+      for (int r = 0; r < p; ++r) {
+        if (r == root) step.with(in(0));
+        else step.recv(r);
+      }
+      step.to(out(0));
+      break;
+    }
+    case Collective::broadcast: {
+      auto step = lane.copy(in(0), out(0));
+      for (int i = 1; i < p; ++i) step.send((root + i) % p);
+      break;
+    }
+    case Collective::scatter:
+      for (int i = 1; i < p; ++i) lane.send(in((root + i) % p), (root + i) % p);
+      lane.copy(in(root), out(0));
+      break;
+    default: // gather
+      lane.copy(in(0), out(root));
+      for (int i = 1; i < p; ++i) lane.recv((root + i) % p, out((root + i) % p));
+      break;
+  }
+}
+
+RankPlan build(const Spec& spec, int rank) {
+  if (spec.ranks == 1) return alone(spec);
+  Builder plan(spec, rank);
+  auto lane = plan.lane();
+  if (rank == spec.root) {
+    buildRoot(spec, lane);
+  } else if (spec.collective == Collective::reduce || spec.collective == Collective::gather) {
+    lane.send(in(0), spec.root);
+  } else {
+    lane.recv(spec.root, out(0));
+  }
+  return plan.take();
+}
+
+} // namespace
+
+extern const plan::Algorithm linear;
+const plan::Algorithm linear{
+    .name = "linear",
+    .summary = "the root talks to every other rank itself",
+    .supports = supports,
+    .cost = cost,
+    .closedForm = closedForm,
+    .build = build,
+};
+
+} // namespace rondo::algorithms

@@ -1,0 +1,194 @@
+// tree: a binomial tree; data goes up to be reduced and down to be shared.
+//
+// A rank holds an interval of ranks, hands the half without itself to a child, and goes on with the
+// rest (plan::binomialTree). Reduce goes up: a rank combines what its children send with its own in
+// one pass, in rank order, and sends it to its parent. Broadcast goes down. AllReduce does both,
+// the root turning around in one step; up and down are different lanes, so that one tile rises
+// while another falls. Scatter and Gather move whole subtrees, halving or doubling at each level.
+// Few rounds, but the links near the root carry the whole data: for small messages, or many ranks.
+//
+// Time: each way log2 p (alpha + n beta), reducing + log2 p n gamma; Scatter, Gather log2 p alpha +
+// (p-1) n beta.
+#include <algorithm>
+
+#include "plan/builder.h"
+#include "plan/patterns.h"
+
+namespace rondo::algorithms {
+namespace {
+
+using namespace plan;
+
+bool supports(const Spec& spec) {
+  return plain(spec) && (spec.collective == Collective::allreduce || hasRoot(spec.collective));
+}
+
+double cost(const Spec& spec, const Link& link, double bytes) {
+  const double levels = ceilLog2(spec.ranks);
+  const double up = levels * (link.alpha + bytes * (link.beta + link.gamma));
+  const double down = levels * (link.alpha + bytes * link.beta);
+  switch (spec.collective) {
+    case Collective::allreduce: return up + down;
+    case Collective::reduce: return up;
+    case Collective::broadcast: return down;
+    default: return levels * link.alpha + (spec.ranks - 1) * bytes * link.beta;
+  }
+}
+
+/// An interval of ranks, as binomialTree() cuts it: its size, and where its holder stands. `lower`
+/// and `upper` are the halves, `child` the one that gets a new holder.
+struct Interval {
+  int size, holder;
+
+  int lower() const { return (size + 1) / 2; }
+  Interval keep() const {
+    return holder < lower() ? Interval{lower(), holder}
+                            : Interval{size - lower(), holder - lower()};
+  }
+  Interval child() const { return {holder < lower() ? size - lower() : lower(), 0}; }
+};
+
+/// Edges on the longest path: the rounds of going up or down when a step talks to all children.
+int height(Interval i) {
+  return i.size == 1 ? 0 : std::max(1 + height(i.child()), height(i.keep()));
+}
+
+/// Rounds of going down when the children get different messages, one after the other.
+int turns(Interval i) { return i.size == 1 ? 0 : 1 + std::max(turns(i.child()), turns(i.keep())); }
+
+int children(Interval i) { return i.size == 1 ? 0 : 1 + children(i.keep()); }
+
+/// Messages that the busiest rank sends when each has one for its parent (but for the root) and one
+/// for every child.
+int busiest(Interval i, bool root) {
+  if (i.size == 1) return root ? 0 : 1;
+  int most = children(i) + (root ? 0 : 1);
+  for (; i.size > 1; i = i.keep()) most = std::max(most, busiest(i.child(), false));
+  return most;
+}
+
+/// Blocks sent by all, when the edge to each child carries its subtree.
+double carried(Interval i) {
+  return i.size == 1 ? 0 : i.child().size + carried(i.child()) + carried(i.keep());
+}
+
+/// The most blocks that a rank sends to its parent.
+int heaviest(Interval i) { return i.size == 1 ? 0 : std::max(i.child().size, heaviest(i.keep())); }
+
+ClosedForm closedForm(const Spec& spec) {
+  if (spec.ranks == 1) return {};
+  const Interval all{spec.ranks, spec.root};
+  const double others = spec.ranks - 1;
+  switch (spec.collective) {
+    case Collective::allreduce:
+      return {2 * height(all), 2 * others, static_cast<double>(busiest(all, true))};
+    case Collective::reduce: return {height(all), others, 1};
+    case Collective::broadcast: return {height(all), others, static_cast<double>(children(all))};
+    case Collective::scatter: return {turns(all), carried(all), others};
+    default: return {turns(all), carried(all), static_cast<double>(heaviest(all))};
+  }
+}
+
+/// The children's messages and the rank's own input, in rank order.
+StepWriter reduceUp(LaneWriter lane, const TreeNode& node, int rank) {
+  auto ordered = node.children;
+  ordered.push_back(rank);
+  std::sort(ordered.begin(), ordered.end());
+  auto step = lane.step();
+  for (const int r : ordered) {
+    if (r == rank) step.with(in(0));
+    else step.recv(r);
+  }
+  return step;
+}
+
+void sendToAll(StepWriter step, const std::vector<int>& peers) {
+  for (const int peer : peers) step.send(peer);
+}
+
+RankPlan buildReduce(const Spec& spec, int rank, const TreeNode& node) {
+  Builder plan(spec, rank);
+  const bool share = spec.collective == Collective::allreduce;
+  auto step = reduceUp(plan.lane(), node, rank);
+  if (node.parent >= 0) {
+    step.send(node.parent);
+    if (share) sendToAll(plan.lane().recv(node.parent, out(0)), node.children);
+  } else {
+    step.to(out(0));
+    if (share) sendToAll(step, node.children);
+  }
+  return plan.take();
+}
+
+RankPlan buildBroadcast(const Spec& spec, int rank, const TreeNode& node) {
+  Builder plan(spec, rank);
+  auto lane = plan.lane();
+  sendToAll(node.parent < 0 ? lane.copy(in(0), out(0)) : lane.recv(node.parent, out(0)),
+            node.children);
+  return plan.take();
+}
+
+RankPlan buildScatter(const Spec& spec, int rank, const TreeNode& node) {
+  Builder plan(spec, rank, 1, heaviest({spec.ranks, spec.root}));
+  auto lane = plan.lane();
+  if (node.children.empty()) { // a leaf, as there is more than one rank
+    lane.recv(node.parent, out(0));
+    return plan.take();
+  }
+  const bool root = node.parent < 0;
+  const auto blocks = [&](int first, int count) {
+    return root ? in(first, count) : scratch(first - node.first, count);
+  };
+  if (!root) lane.recv(node.parent, blocks(node.first, node.size));
+  for (const int child : node.children) {
+    const TreeNode below = binomialTree(spec.ranks, spec.root, child);
+    lane.send(blocks(below.first, below.size), child);
+  }
+  lane.copy(blocks(rank, 1), out(0));
+  return plan.take();
+}
+
+RankPlan buildGather(const Spec& spec, int rank, const TreeNode& node) {
+  Builder plan(spec, rank, 1, heaviest({spec.ranks, spec.root}));
+  auto lane = plan.lane();
+  if (node.children.empty()) {
+    lane.send(in(0), node.parent);
+    return plan.take();
+  }
+  const bool root = node.parent < 0;
+  const auto blocks = [&](int first, int count) {
+    return root ? out(first, count) : scratch(first - node.first, count);
+  };
+  lane.copy(in(0), blocks(rank, 1));
+  for (auto child = node.children.rbegin(); child != node.children.rend(); ++child) {
+    const TreeNode below = binomialTree(spec.ranks, spec.root, *child);
+    lane.recv(*child, blocks(below.first, below.size));
+  }
+  if (!root) lane.send(blocks(node.first, node.size), node.parent);
+  return plan.take();
+}
+
+RankPlan build(const Spec& spec, int rank) {
+  if (spec.ranks == 1) return alone(spec);
+  const TreeNode node = binomialTree(spec.ranks, spec.root, rank);
+  switch (spec.collective) {
+    case Collective::broadcast: return buildBroadcast(spec, rank, node);
+    case Collective::scatter: return buildScatter(spec, rank, node);
+    case Collective::gather: return buildGather(spec, rank, node);
+    default: return buildReduce(spec, rank, node);
+  }
+}
+
+} // namespace
+
+extern const plan::Algorithm tree;
+const plan::Algorithm tree{
+    .name = "tree",
+    .summary = "a binomial tree: up to reduce, down to share",
+    .supports = supports,
+    .cost = cost,
+    .closedForm = closedForm,
+    .build = build,
+};
+
+} // namespace rondo::algorithms

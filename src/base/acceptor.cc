@@ -1,0 +1,330 @@
+// The accepting side of authenticated connections.
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/connection.h"
+#include "base/event_loop.h"
+#include "base/handshake.h"
+#include "base/log.h"
+#include "base/native_address.h"
+#include "base/random.h"
+#include "rondo/error.h"
+
+namespace rondo::base {
+namespace {
+
+constexpr int kBacklog = 4096;
+/// How long accepting pauses when the process has no descriptor left.
+constexpr std::chrono::milliseconds kPause{100};
+
+std::string randomName() {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::array<std::byte, 16> bytes{};
+  randomBytes(bytes);
+  std::string name = "rondo-";
+  for (std::byte b : bytes) {
+    name += kHex[std::to_integer<int>(b) >> 4];
+    name += kHex[std::to_integer<int>(b) & 15];
+  }
+  return name;
+}
+
+UniqueFd listenOn(SocketAddress address) {
+  const bool is_unix = address.family == SocketAddress::Family::unix_abstract;
+  if (is_unix && address.name.empty()) address.name = randomName();
+  UniqueFd fd = makeStreamSocket(address);
+  if (!is_unix && address.port != 0) {
+    const int on = 1;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  }
+  const NativeAddress native = toNative(address);
+  if (::bind(fd.get(), native.get(), native.length) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+    const int error = errno;
+    throw Error(ErrorCode::system,
+                "cannot listen on " + address.text() + ": " + std::strerror(error));
+  }
+  return fd;
+}
+
+/// Whether all of it went out; a fresh socket has room for a handshake's message.
+bool sendAll(int fd, std::span<const std::byte> bytes) {
+  return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+} // namespace
+
+/// After construction everything but `rejected` and `address` belongs to the loop thread.
+struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
+  enum class Stage { hello, proof };
+  enum class Input { more, complete, ended, too_many_descriptors };
+
+  /// A connection whose handshake is going on.
+  struct HalfOpen {
+    UniqueFd fd;
+    EventLoop::Id watch = 0, timer = 0;
+    Stage stage = Stage::hello;
+    handshake::HelloBytes hello_bytes{};
+    Mac proof{};
+    std::size_t have = 0; ///< bytes of the present stage's message
+    handshake::HelloMessage hello;
+    handshake::Nonce nonce{};
+    std::vector<UniqueFd> passed;
+  };
+  using Number = std::uint64_t; ///< grows: the first in the map is the oldest
+
+  Impl(const Settings& s, std::function<void(Accepted)> a)
+      : settings(s), accepted(std::move(a)), key(handshake::keyOf(s.secret)) {
+    handshake::requireSecret(settings.secret, settings.address, "listening on");
+    if (settings.half_open_limit < 1) {
+      throw Error(ErrorCode::invalid_argument,
+                  "the limit of half-open connections must be positive");
+    }
+    loop = EventLoop::get();
+    listener = listenOn(settings.address);
+    address = localAddress(listener.get());
+  }
+
+  void start() {
+    listener_watch = loop->watch(listener.get(), EPOLLIN, [weak = weak_from_this()](std::uint32_t) {
+      if (auto self = weak.lock()) self->acceptSome();
+    });
+  }
+
+  void shut() {
+    if (!listener) return;
+    loop->unwatch(listener_watch);
+    loop->cancel(resume_timer);
+    listener.reset();
+    while (!half_open.empty()) remove(half_open.begin()->first);
+  }
+
+  void acceptSome() {
+    // Not without end: other callbacks must get their turn. The rest is reported again.
+    for (int i = 0; i < 64 && listener; ++i) {
+      UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (fd) {
+        begin(std::move(fd));
+        continue;
+      }
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        pause(errno);
+        return;
+      }
+      // Anything else is about the one connection that just went away.
+    }
+  }
+
+  /// The listener stays readable while nothing can be accepted: look away instead of spinning.
+  void pause(int error) {
+    note("no resources", std::string("cannot accept connections for now: ") + std::strerror(error));
+    loop->rewatch(listener_watch, 0);
+    resume_timer = loop->after(kPause, [weak = weak_from_this()] {
+      auto self = weak.lock();
+      if (self && self->listener) self->loop->rewatch(self->listener_watch, EPOLLIN);
+    });
+  }
+
+  void begin(UniqueFd fd) {
+    const bool is_unix = settings.address.family == SocketAddress::Family::unix_abstract;
+    if (is_unix && !sameUser(fd.get())) {
+      count("another user", "a process of another user");
+      return;
+    }
+    setNoDelay(fd.get(), settings.address);
+    if (half_open.size() >= static_cast<std::size_t>(settings.half_open_limit)) evict();
+
+    const Number number = ++last_number;
+    HalfOpen& peer = half_open[number];
+    peer.fd = std::move(fd);
+    auto weak = weak_from_this();
+    try {
+      peer.watch = loop->watch(peer.fd.get(), EPOLLIN, [weak, number](std::uint32_t) {
+        if (auto self = weak.lock()) self->ready(number);
+      });
+    } catch (const Error& error) {
+      half_open.erase(number);
+      count("no resources", error.what());
+      return;
+    }
+    peer.timer = loop->after(settings.handshake_limit, [weak, number] {
+      if (auto self = weak.lock()) self->reject(number, "too slow", "did not finish in time");
+    });
+  }
+
+  /// An honest peer sends its hello at once, so the oldest silent one is the least likely to be
+  /// honest; an honest peer that is hit all the same dials again.
+  void evict() {
+    Number victim = half_open.begin()->first;
+    for (const auto& [number, peer] : half_open) {
+      if (peer.stage == Stage::hello) {
+        victim = number;
+        break;
+      }
+    }
+    reject(victim, "too many", "made way for a newer one: too many are half-open");
+  }
+
+  void ready(Number number) {
+    const auto found = half_open.find(number);
+    if (found == half_open.end()) return;
+    HalfOpen& peer = found->second;
+    try {
+      const Input input =
+          peer.stage == Stage::hello ? receive(peer, peer.hello_bytes) : receive(peer, peer.proof);
+      switch (input) {
+        case Input::more: return;
+        case Input::ended: return reject(number, "ended early", "closed the connection");
+        case Input::too_many_descriptors:
+          return reject(number, "descriptors", "passed descriptors that cannot be taken");
+        case Input::complete: break;
+      }
+      peer.have = 0;
+      if (peer.stage == Stage::hello) answer(number, peer);
+      else finish(number, peer);
+    } catch (const Error& error) {
+      reject(number, "malformed", error.what());
+    }
+  }
+
+  /// Reads what is missing of the message, never more: what follows is for the connection's user.
+  Input receive(HalfOpen& peer, std::span<std::byte> message) {
+    while (peer.have < message.size()) {
+      iovec piece{message.data() + peer.have, message.size() - peer.have};
+      msghdr header{};
+      header.msg_iov = &piece;
+      header.msg_iovlen = 1;
+      // Before the proof there is no room for descriptors: the kernel drops them, and tells.
+      alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * handshake::kMaxPassed)> control{};
+      if (peer.stage == Stage::proof) {
+        header.msg_control = control.data();
+        header.msg_controllen = control.size();
+      }
+      const ssize_t got = ::recvmsg(peer.fd.get(), &header, MSG_CMSG_CLOEXEC);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Input::more;
+      if (got <= 0) return Input::ended;
+      if (!takeDescriptors(peer, header)) return Input::too_many_descriptors;
+      peer.have += static_cast<std::size_t>(got);
+    }
+    return Input::complete;
+  }
+
+  static bool takeDescriptors(HalfOpen& peer, msghdr& header) {
+    for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr;
+         item = CMSG_NXTHDR(&header, item)) {
+      if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
+      const std::size_t number = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < number; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(item) + i * sizeof(int), sizeof(int));
+        peer.passed.emplace_back(fd);
+      }
+    }
+    return (header.msg_flags & MSG_CTRUNC) == 0 && peer.passed.size() <= handshake::kMaxPassed;
+  }
+
+  void answer(Number number, HalfOpen& peer) {
+    peer.hello = handshake::decodeHello(peer.hello_bytes);
+    handshake::ReplyMessage reply;
+    if (peer.hello.hello.job != settings.job) {
+      reply.verdict = handshake::Verdict::wrong_job;
+      sendAll(peer.fd.get(), handshake::encodeReply(reply));
+      return reject(number, "wrong job", "belongs to another job");
+    }
+    randomBytes(peer.nonce);
+    reply.nonce = peer.nonce;
+    reply.proof = handshake::accepterProof(key, peer.hello_bytes, peer.nonce);
+    if (!sendAll(peer.fd.get(), handshake::encodeReply(reply))) {
+      return reject(number, "ended early", "did not take the reply");
+    }
+    peer.stage = Stage::proof;
+  }
+
+  void finish(Number number, HalfOpen& peer) {
+    const Mac wanted = handshake::dialerProof(key, peer.hello_bytes, peer.nonce);
+    if (!equalConstantTime(wanted, peer.proof)) {
+      return reject(number, "wrong secret", "does not know the job's secret");
+    }
+    if (peer.passed.size() != peer.hello.passed) {
+      return reject(number, "descriptors", "passed other descriptors than announced");
+    }
+    if (!sendAll(peer.fd.get(), std::span(&handshake::kWelcome, 1))) {
+      return reject(number, "ended early", "closed the connection");
+    }
+    Accepted result;
+    result.hello = peer.hello.hello;
+    result.session_key = handshake::sessionKey(key, peer.hello_bytes, peer.nonce);
+    result.passed = std::move(peer.passed);
+    loop->unwatch(peer.watch);
+    loop->cancel(peer.timer);
+    result.fd = std::move(peer.fd);
+    half_open.erase(number);
+    try {
+      accepted(std::move(result));
+    } catch (const std::exception& error) {
+      log(LogLevel::error, "an accepted connection was dropped: ", error.what());
+    }
+  }
+
+  void remove(Number number) {
+    const auto found = half_open.find(number);
+    loop->unwatch(found->second.watch);
+    loop->cancel(found->second.timer);
+    half_open.erase(found);
+  }
+
+  void reject(Number number, const char* kind, const std::string& why) {
+    if (!half_open.contains(number)) return;
+    remove(number);
+    count(kind, why);
+  }
+
+  void count(const char* kind, const std::string& why) {
+    rejected.fetch_add(1, std::memory_order_relaxed);
+    note(kind, "a connection to " + address.text() + " was refused: " + why);
+  }
+
+  /// The first of each kind is worth a line; a scan must not fill the log.
+  void note(const char* kind, const std::string& text) {
+    log(noted.insert(kind).second ? LogLevel::warn : LogLevel::trace, text);
+  }
+
+  const Settings settings;
+  const std::function<void(Accepted)> accepted;
+  const Key key;
+  std::shared_ptr<EventLoop> loop;
+  UniqueFd listener;
+  SocketAddress address;
+  std::atomic<std::uint64_t> rejected{0};
+
+  EventLoop::Id listener_watch = 0, resume_timer = 0;
+  Number last_number = 0;
+  std::map<Number, HalfOpen> half_open;
+  std::set<std::string> noted;
+};
+
+Acceptor::Acceptor(const Settings& settings, std::function<void(Accepted)> accepted)
+    : impl_(std::make_shared<Impl>(settings, std::move(accepted))) {
+  impl_->loop->call([this] { impl_->start(); });
+}
+
+Acceptor::~Acceptor() { close(); }
+
+const SocketAddress& Acceptor::address() const { return impl_->address; }
+
+std::uint64_t Acceptor::rejected() const { return impl_->rejected.load(std::memory_order_relaxed); }
+
+void Acceptor::close() {
+  impl_->loop->call([impl = impl_] { impl->shut(); });
+}
+
+} // namespace rondo::base

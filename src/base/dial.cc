@@ -1,0 +1,303 @@
+// The dialing side of authenticated connections.
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/connection.h"
+#include "base/event_loop.h"
+#include "base/handshake.h"
+#include "base/log.h"
+#include "base/native_address.h"
+#include "base/random.h"
+#include "rondo/error.h"
+
+namespace rondo::base {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstBackoff{1};
+constexpr std::chrono::milliseconds kLastBackoff{200};
+
+/// Errors of connect() that a listener that is not there yet, or is overrun, gives.
+bool worthARetry(int error) {
+  return error == ECONNREFUSED || error == ECONNRESET || error == ECONNABORTED || error == EAGAIN ||
+         error == EINTR;
+}
+
+/// A dialed port of this machine may be handed to the dialing socket itself.
+bool connectedToItself(int fd) {
+  NativeAddress here, there;
+  here.length = there.length = sizeof(sockaddr_storage);
+  return ::getsockname(fd, here.get(), &here.length) == 0 &&
+         ::getpeername(fd, there.get(), &there.length) == 0 && here.length == there.length &&
+         std::memcmp(&here.storage, &there.storage, here.length) == 0;
+}
+
+} // namespace
+
+struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
+  enum class Stage { connecting, reply, welcome };
+
+  explicit Impl(const Settings& s) : settings(s), key(handshake::keyOf(s.secret)) {
+    const bool is_unix = settings.address.family == SocketAddress::Family::unix_abstract;
+    handshake::requireSecret(settings.secret, settings.address, "connecting to");
+    if (settings.pass.size() > handshake::kMaxPassed || (!settings.pass.empty() && !is_unix)) {
+      throw Error(ErrorCode::invalid_argument,
+                  "at most " + std::to_string(handshake::kMaxPassed) +
+                      " descriptors can be passed, and only over a Unix socket");
+    }
+    static_cast<void>(toNative(settings.address)); // throws here rather than on the loop thread
+    for (int original : settings.pass) {
+      passed.emplace_back(::fcntl(original, F_DUPFD_CLOEXEC, 0));
+      if (!passed.back()) {
+        throw Error(ErrorCode::system,
+                    std::string("cannot duplicate a descriptor to pass: ") + std::strerror(errno));
+      }
+    }
+    loop = EventLoop::get();
+  }
+
+  // On the loop thread.
+
+  void start() {
+    auto weak = weak_from_this();
+    deadline_timer = loop->after(Deadline(settings.deadline).left(), [weak] {
+      auto self = weak.lock();
+      if (self) self->end(ErrorCode::timeout, "no connection in time: " + self->last_trouble);
+    });
+    attempt();
+  }
+
+  void attempt() {
+    try {
+      fd = makeStreamSocket(settings.address);
+      setNoDelay(fd.get(), settings.address);
+      const NativeAddress native = toNative(settings.address);
+      stage = Stage::connecting;
+      if (::connect(fd.get(), native.get(), native.length) != 0 && errno != EINPROGRESS) {
+        return connectFailed(errno);
+      }
+      watch = loop->watch(fd.get(), EPOLLOUT, [weak = weak_from_this()](std::uint32_t) {
+        if (auto self = weak.lock()) self->ready();
+      });
+    } catch (const Error& error) {
+      end(error.code(), error.what());
+    }
+  }
+
+  void connectFailed(int error) {
+    if (worthARetry(error)) retry(std::strerror(error));
+    else end(ErrorCode::transport, std::strerror(error));
+  }
+
+  /// The listener may not be there yet, or be flooded by others.
+  void retry(const std::string& why) {
+    disconnect();
+    last_trouble = why;
+    const auto delay = backoff;
+    backoff = std::min(backoff * 2, kLastBackoff);
+    retry_timer = loop->after(delay, [weak = weak_from_this()] {
+      if (auto self = weak.lock()) self->attempt();
+    });
+  }
+
+  void disconnect() {
+    loop->unwatch(watch);
+    watch = 0;
+    fd.reset();
+    have = 0;
+  }
+
+  void ready() {
+    try {
+      if (stage == Stage::connecting) return connected();
+      const std::span<std::byte> message =
+          stage == Stage::reply ? std::span<std::byte>(reply) : std::span<std::byte>(welcome);
+      while (have < message.size()) {
+        const ssize_t got = ::recv(fd.get(), message.data() + have, message.size() - have, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+        if (got <= 0) return peerGone();
+        have += static_cast<std::size_t>(got);
+      }
+      have = 0;
+      if (stage == Stage::reply) prove();
+      else if (welcome[0] == handshake::kWelcome) succeed();
+      else end(ErrorCode::transport, "the other side does not speak Rondo's handshake");
+    } catch (const Error& error) {
+      end(error.code(), error.what());
+    }
+  }
+
+  void connected() {
+    int error = 0;
+    socklen_t length = sizeof(error);
+    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) return connectFailed(error);
+    if (settings.address.family == SocketAddress::Family::unix_abstract) {
+      if (!sameUser(fd.get())) {
+        return end(ErrorCode::transport, "the listener belongs to another user");
+      }
+    } else if (connectedToItself(fd.get())) {
+      return retry(std::strerror(ECONNREFUSED));
+    }
+    handshake::HelloMessage message;
+    message.hello = settings.hello;
+    message.passed = static_cast<std::uint8_t>(passed.size());
+    randomBytes(message.nonce);
+    hello = handshake::encodeHello(message);
+    if (!send(hello, false)) return peerGone();
+    stage = Stage::reply;
+    loop->rewatch(watch, EPOLLIN);
+  }
+
+  void prove() {
+    const handshake::ReplyMessage message = handshake::decodeReply(reply);
+    if (message.verdict == handshake::Verdict::wrong_job) {
+      return end(ErrorCode::transport, "the listener belongs to another job");
+    }
+    const Mac wanted = handshake::accepterProof(key, hello, message.nonce);
+    if (!equalConstantTime(wanted, message.proof)) {
+      return end(ErrorCode::transport, "the listener does not know this job's secret");
+    }
+    session_key = handshake::sessionKey(key, hello, message.nonce);
+    stage = Stage::welcome;
+    if (!send(handshake::dialerProof(key, hello, message.nonce), true)) peerGone();
+  }
+
+  /// The listener is going away, or had too many half-open connections and dropped this one. A
+  /// listener that took the connection says so before anything else can be lost.
+  void peerGone() { retry("the listener closed the connection during the handshake"); }
+
+  /// Whether all of it went out; a fresh socket has room for it.
+  bool send(std::span<const std::byte> bytes, bool with_descriptors) {
+    iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()}; // sendmsg() only reads it
+    msghdr header{};
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * handshake::kMaxPassed)> control{};
+    if (with_descriptors && !passed.empty()) {
+      header.msg_control = control.data();
+      header.msg_controllen = CMSG_SPACE(sizeof(int) * passed.size());
+      cmsghdr* item = CMSG_FIRSTHDR(&header);
+      item->cmsg_level = SOL_SOCKET;
+      item->cmsg_type = SCM_RIGHTS;
+      item->cmsg_len = CMSG_LEN(sizeof(int) * passed.size());
+      std::array<int, handshake::kMaxPassed> numbers{};
+      std::transform(passed.begin(), passed.end(), numbers.begin(),
+                     [](const UniqueFd& one) { return one.get(); });
+      std::memcpy(CMSG_DATA(item), numbers.data(), sizeof(int) * passed.size());
+    }
+    return ::sendmsg(fd.get(), &header, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+  }
+
+  void succeed() {
+    loop->unwatch(watch);
+    watch = 0;
+    loop->cancel(deadline_timer);
+    passed.clear();
+    std::lock_guard lock(mutex);
+    done = true;
+    result = std::move(fd);
+    changed.notify_all();
+  }
+
+  void end(ErrorCode code, const std::string& why) {
+    cancel();
+    std::lock_guard lock(mutex);
+    if (done) return;
+    done = true;
+    error_code = code;
+    error_text = "connecting to " + settings.address.text() + ": " + why;
+    changed.notify_all();
+  }
+
+  void cancel() {
+    loop->cancel(deadline_timer);
+    loop->cancel(retry_timer);
+    disconnect();
+    passed.clear();
+  }
+
+  // On the user's thread, with the mutex held.
+
+  std::optional<UniqueFd> take() {
+    if (!done) return std::nullopt;
+    if (!error_text.empty()) throw Error(error_code, error_text);
+    assert(result && "a connection can be taken once");
+    return std::move(result);
+  }
+
+  const Settings settings;
+  const Key key;
+  std::vector<UniqueFd> passed;
+  std::shared_ptr<EventLoop> loop;
+
+  // The loop thread's.
+  Stage stage = Stage::connecting;
+  UniqueFd fd;
+  EventLoop::Id watch = 0, retry_timer = 0, deadline_timer = 0;
+  std::chrono::milliseconds backoff = kFirstBackoff;
+  std::string last_trouble = "no answer";
+  handshake::HelloBytes hello{};
+  handshake::ReplyBytes reply{};
+  std::array<std::byte, 1> welcome{};
+  std::size_t have = 0;
+  Mac session_key{}; ///< read by others after `done`
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  UniqueFd result;
+  ErrorCode error_code = ErrorCode::transport;
+  std::string error_text; ///< empty: success
+};
+
+Dial::Dial(const Settings& settings) : impl_(std::make_shared<Impl>(settings)) {
+  impl_->loop->post([weak = std::weak_ptr(impl_)] {
+    if (auto impl = weak.lock()) impl->start();
+  });
+}
+
+Dial::~Dial() {
+  {
+    std::lock_guard lock(impl_->mutex);
+    if (impl_->done) return;
+  }
+  impl_->loop->call([impl = impl_] { impl->cancel(); });
+}
+
+std::optional<UniqueFd> Dial::poll() {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->take();
+}
+
+UniqueFd Dial::wait() {
+  assert(!impl_->loop->onLoopThread() && "the loop thread would wait for itself");
+  std::unique_lock lock(impl_->mutex);
+  // The loop's timer ends it at the deadline. The second more only matters if the loop is stuck.
+  const Clock::time_point deadline = impl_->settings.deadline;
+  const auto latest = deadline + std::min<Clock::duration>(std::chrono::seconds(1),
+                                                           Clock::time_point::max() - deadline);
+  if (!impl_->changed.wait_until(lock, latest, [&] { return impl_->done; })) {
+    throw Error(ErrorCode::timeout, "connecting to " + impl_->settings.address.text() +
+                                        ": the control thread does not answer");
+  }
+  return std::move(*impl_->take());
+}
+
+std::array<std::byte, 32> Dial::sessionKey() const {
+  std::lock_guard lock(impl_->mutex);
+  assert(impl_->done);
+  return impl_->session_key;
+}
+
+} // namespace rondo::base

@@ -1,0 +1,66 @@
+// The handshake's messages and proofs, apart from the sockets that carry them.
+//
+//   dialing side                                    accepting side
+//   hello: fields, nonce            ------------>   checks form and job
+//                                   <------------   reply: verdict, nonce, proof
+//   checks the proof
+//   proof (and descriptors)         ------------>   checks proof and descriptors
+//                                   <------------   welcome: one byte
+//
+// All messages are of fixed size. A proof is an HMAC over its sender's role, the whole hello and
+// the accepting side's nonce, so nothing recorded can be used again, reflected, or moved to another
+// connection.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/connection.h"
+#include "base/hmac.h"
+
+namespace rondo::base::handshake {
+
+using Nonce = std::array<std::byte, 32>;
+
+inline constexpr std::size_t kHelloBytes = 88;
+inline constexpr std::size_t kReplyBytes = 72;
+inline constexpr std::size_t kProofBytes = 32;
+inline constexpr std::byte kWelcome{'W'};
+inline constexpr std::size_t kMaxPassed = 4;
+static_assert(kHelloBytes <= 128 && kReplyBytes <= 128);
+
+using HelloBytes = std::array<std::byte, kHelloBytes>;
+using ReplyBytes = std::array<std::byte, kReplyBytes>;
+
+struct HelloMessage {
+  Hello hello;
+  std::uint8_t passed = 0; ///< descriptors that will come with the proof
+  Nonce nonce{};
+};
+
+enum class Verdict : std::uint8_t { go_on, wrong_job };
+
+struct ReplyMessage {
+  Verdict verdict = Verdict::go_on;
+  Nonce nonce{};
+  Mac proof{}; ///< zero unless the verdict is go_on
+};
+
+HelloBytes encodeHello(const HelloMessage& message);
+/// Throws Error(transport) for anything that encodeHello() does not make.
+HelloMessage decodeHello(std::span<const std::byte> bytes);
+ReplyBytes encodeReply(const ReplyMessage& message);
+ReplyMessage decodeReply(std::span<const std::byte> bytes);
+
+/// All zero for an absent secret: both ends must agree on that, too.
+Key keyOf(const Secret& secret);
+Mac accepterProof(const Key& key, const HelloBytes& hello, const Nonce& nonce);
+Mac dialerProof(const Key& key, const HelloBytes& hello, const Nonce& nonce);
+Mac sessionKey(const Key& key, const HelloBytes& hello, const Nonce& nonce);
+
+/// Throws Error(invalid_argument) for an address that others can reach without a secret.
+void requireSecret(const Secret& secret, const SocketAddress& address, const char* what);
+
+} // namespace rondo::base::handshake

@@ -1,0 +1,181 @@
+// Which address of this machine others should use.
+#include "base/interfaces.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "base/native_address.h"
+#include "base/parse.h"
+#include "rondo/error.h"
+
+namespace rondo::base {
+namespace {
+
+using Family = SocketAddress::Family;
+
+/// "eth,ib", "^docker", "=eth0", "^=eth0"
+struct InterfaceFilter {
+  bool exclude = false, exact = false;
+  std::vector<std::string> names;
+
+  static InterfaceFilter parse(std::string_view text) {
+    InterfaceFilter filter;
+    text = trim(text);
+    const bool given = !text.empty();
+    if (text.starts_with('^')) {
+      filter.exclude = true;
+      text.remove_prefix(1);
+    }
+    if (text.starts_with('=')) {
+      filter.exact = true;
+      text.remove_prefix(1);
+    }
+    filter.names = parseList(text, "RONDO_SOCKET_IFNAME");
+    if (given && filter.names.empty()) {
+      throw Error(ErrorCode::invalid_argument,
+                  "RONDO_SOCKET_IFNAME: no interface name after '^' or '='");
+    }
+    return filter;
+  }
+
+  bool allows(std::string_view name) const {
+    if (names.empty()) return true;
+    const bool listed = std::ranges::any_of(names, [&](const std::string& wanted) {
+      return exact ? name == wanted : name.starts_with(wanted);
+    });
+    return listed != exclude;
+  }
+};
+
+std::optional<Family> parseFamily(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  if (text == "AF_INET") return Family::inet;
+  if (text == "AF_INET6") return Family::inet6;
+  throw Error(ErrorCode::invalid_argument,
+              "unknown socket family " + quoted(text) + "; valid: AF_INET, AF_INET6");
+}
+
+bool linkLocal(const SocketAddress& address) {
+  if (address.family == Family::inet) {
+    return address.ip[0] == std::byte{169} && address.ip[1] == std::byte{254};
+  }
+  return address.ip[0] == std::byte{0xfe} && (address.ip[1] & std::byte{0xc0}) == std::byte{0x80};
+}
+
+/// Bridges of container systems: other machines cannot reach what is behind them.
+bool containerBridge(std::string_view name) {
+  return name.starts_with("docker") || name.starts_with("virbr") || name.starts_with("cni");
+}
+
+/// Smaller is better. Among equals the system's order stands.
+int badness(const Interface& candidate, const std::optional<SocketAddress>& root) {
+  int points = 0;
+  if (root && root->family != Family::unix_abstract && root->family != candidate.address.family) {
+    points += 8;
+  }
+  if (candidate.address.loopback() != (root && root->loopback())) points += 4;
+  if (containerBridge(candidate.name)) points += 2;
+  if (linkLocal(candidate.address)) points += 1;
+  return points;
+}
+
+/// The address that the kernel would send from. Connecting a datagram socket sends nothing.
+SocketAddress routeTo(SocketAddress root) {
+  if (root.port == 0) root.port = 9; // any will do
+  const NativeAddress native = toNative(root);
+  const UniqueFd fd(::socket(native.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd || ::connect(fd.get(), native.get(), native.length) != 0) {
+    const int error = errno;
+    throw Error(ErrorCode::init_failed, "no route to " + root.text() + ": " + std::strerror(error));
+  }
+  SocketAddress local = localAddress(fd.get());
+  local.port = 0;
+  return local;
+}
+
+std::optional<SocketAddress> tryRouteTo(const SocketAddress& root) {
+  try {
+    return routeTo(root);
+  } catch (const Error&) {
+    return std::nullopt; // the filter may name an interface that needs no route
+  }
+}
+
+bool sameHost(const SocketAddress& a, const SocketAddress& b) {
+  return a.family == b.family && a.ip == b.ip;
+}
+
+std::string describe(const std::vector<Interface>& interfaces) {
+  std::vector<std::string> words;
+  for (const Interface& one : interfaces) {
+    const std::string text = one.address.text();
+    words.push_back(one.name + " (" + text.substr(0, text.rfind(':')) + ")");
+  }
+  return words.empty() ? "none" : join(words, ", ");
+}
+
+} // namespace
+
+std::vector<Interface> listInterfaces() {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) {
+    throw Error(ErrorCode::system, std::string("getifaddrs: ") + std::strerror(errno));
+  }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> list(found, &::freeifaddrs);
+  std::vector<Interface> interfaces;
+  for (const ifaddrs* item = list.get(); item != nullptr; item = item->ifa_next) {
+    if (item->ifa_addr == nullptr || (item->ifa_flags & IFF_UP) == 0) continue;
+    const int family = item->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    NativeAddress native;
+    native.length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::memcpy(&native.storage, item->ifa_addr, native.length);
+    interfaces.push_back({item->ifa_name, fromNative(native)});
+  }
+  return interfaces;
+}
+
+SocketAddress chooseAddress(const AddressWish& wish) {
+  return chooseAddress(wish, listInterfaces());
+}
+
+SocketAddress chooseAddress(const AddressWish& wish, const std::vector<Interface>& interfaces) {
+  const InterfaceFilter filter = InterfaceFilter::parse(wish.interfaces);
+  const std::optional<Family> family = parseFamily(wish.family);
+  const bool routed = wish.root && wish.root->family != Family::unix_abstract &&
+                      (!family || *family == wish.root->family);
+  if (routed && filter.names.empty()) return routeTo(*wish.root);
+  if (routed) {
+    // Among several that are allowed, the one that the kernel would take.
+    const std::optional<SocketAddress> route = tryRouteTo(*wish.root);
+    for (const Interface& candidate : interfaces) {
+      if (route && filter.allows(candidate.name) && sameHost(candidate.address, *route)) {
+        return candidate.address;
+      }
+    }
+  }
+
+  const Interface* best = nullptr;
+  for (const Interface& candidate : interfaces) {
+    if (!filter.allows(candidate.name)) continue;
+    if (family && *family != candidate.address.family) continue;
+    if (best == nullptr || badness(candidate, wish.root) < badness(*best, wish.root)) {
+      best = &candidate;
+    }
+  }
+  if (best == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "no interface that is up has an address as wanted by RONDO_SOCKET_IFNAME " +
+                    quoted(wish.interfaces) + " and RONDO_SOCKET_FAMILY " + quoted(wish.family) +
+                    "; there are: " + describe(interfaces));
+  }
+  return best->address;
+}
+
+} // namespace rondo::base

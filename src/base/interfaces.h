@@ -1,0 +1,36 @@
+// Which address of this machine others should use.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/connection.h"
+
+namespace rondo::base {
+
+struct Interface {
+  std::string name;
+  SocketAddress address; ///< port 0
+};
+
+/// Every IPv4 and IPv6 address of every interface that is up. Throws Error(system).
+std::vector<Interface> listInterfaces();
+
+struct AddressWish {
+  std::string interfaces;            ///< Options::socket_interface
+  std::string family;                ///< Options::socket_family
+  std::optional<SocketAddress> root; ///< who must reach the address; unset: nobody in particular
+};
+
+/// The address (with port 0) of this machine that routes to the root, if the wish's names and
+/// family allow it; it is a loopback address when the root is one. Otherwise the first allowed one,
+/// those that other machines may reach before loopback.
+/// Throws Error(invalid_argument) that lists the interfaces there are when none fits, and
+/// Error(init_failed) when there is no route to the root.
+SocketAddress chooseAddress(const AddressWish& wish);
+
+/// As above, from a given list; a pure function but for the route to the root.
+SocketAddress chooseAddress(const AddressWish& wish, const std::vector<Interface>& interfaces);
+
+} // namespace rondo::base

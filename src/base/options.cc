@@ -1,0 +1,201 @@
+// Settings from the environment. One table says all there is to know about each variable.
+#include "rondo/options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+
+#include "base/log.h"
+#include "base/parse.h"
+#include "rondo/error.h"
+
+namespace rondo {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Entry {
+  std::string_view variable;
+  std::string_view alias; ///< empty: none
+  std::string_view meaning;
+  void (*set)(Options&, const std::string& value, std::string_view what);
+  std::string (*show)(const Options&);
+};
+
+template <std::string Options::*field>
+void setText(Options& options, const std::string& value, std::string_view) {
+  options.*field = value;
+}
+template <std::string Options::*field>
+std::string showText(const Options& options) {
+  return options.*field;
+}
+
+template <milliseconds Options::*field>
+void setSeconds(Options& options, const std::string& value, std::string_view what) {
+  options.*field = base::parseDuration(value, what, milliseconds(1));
+}
+template <milliseconds Options::*field>
+std::string showSeconds(const Options& options) {
+  return base::formatSeconds(options.*field);
+}
+
+template <int Options::*field, int lowest, int highest>
+void setInteger(Options& options, const std::string& value, std::string_view what) {
+  options.*field = static_cast<int>(base::parseInteger(value, what, lowest, highest));
+}
+template <int Options::*field>
+std::string showInteger(const Options& options) {
+  return std::to_string(options.*field);
+}
+
+/// Takes shm out of what RONDO_TRANSPORT allows; that entry stands before this one.
+void disableShm(Options& options, const std::string& value, std::string_view what) {
+  if (!base::parseFlag(value, what)) return;
+  auto filter = base::NameFilter::parse(options.transports, "RONDO_TRANSPORT");
+  if (!filter.allows("shm")) return;
+  if (filter.exclude || filter.names.empty()) {
+    filter.exclude = true;
+    filter.names.emplace_back("shm");
+  } else {
+    std::erase(filter.names, "shm");
+    if (filter.names.empty()) {
+      throw Error(ErrorCode::invalid_argument,
+                  std::string(what) + " leaves no transport: RONDO_TRANSPORT allows only shm");
+    }
+  }
+  options.transports = (filter.exclude ? "^" : "") + base::join(filter.names, ",");
+}
+
+constexpr Entry kEntries[] = {
+    {"RONDO_ALGO", "NCCL_ALGO",
+     "algorithms to choose from: \"ring,tree\", or per collective "
+     "\"ring;allreduce:tree,ring;broadcast:^chain\" ('^' excludes, '/N' is a parameter); empty: "
+     "chosen by size and ranks",
+     setText<&Options::algorithm>, showText<&Options::algorithm>},
+    {"RONDO_TRANSPORT", "",
+     "transports that may be used, e.g. \"shm,tcp\" ('^' in front excludes); empty: all",
+     [](Options& options, const std::string& value, std::string_view what) {
+       base::NameFilter::parse(value, what);
+       options.transports = value;
+     },
+     showText<&Options::transports>},
+    {"RONDO_SHM_DISABLE", "NCCL_SHM_DISABLE", "1 leaves out the shm transport", disableShm,
+     [](const Options&) { return std::string("0"); }},
+    {"RONDO_DETERMINISTIC", "",
+     "1: results are the rank-order reduction, whatever algorithm, transport or size",
+     [](Options& options, const std::string& value, std::string_view what) {
+       options.deterministic = base::parseFlag(value, what);
+     },
+     [](const Options& options) { return std::string(options.deterministic ? "1" : "0"); }},
+    {"RONDO_TIMEOUT", "", "seconds without progress after which a call fails",
+     setSeconds<&Options::timeout>, showSeconds<&Options::timeout>},
+    {"RONDO_INIT_TIMEOUT", "", "seconds to create a communicator, and to make each connection",
+     setSeconds<&Options::init_timeout>, showSeconds<&Options::init_timeout>},
+    {"RONDO_HEARTBEAT", "", "seconds between heartbeats; three missed ones: unresponsive",
+     setSeconds<&Options::heartbeat>, showSeconds<&Options::heartbeat>},
+    {"RONDO_BUFFSIZE", "NCCL_BUFFSIZE",
+     "bytes of slots per channel (suffixes K, M, G); 0: the transport's default",
+     [](Options& options, const std::string& value, std::string_view what) {
+       options.channel_bytes = base::parseBytes(value, what, 0, std::uint64_t{1} << 40);
+     },
+     [](const Options& options) { return base::formatBytes(options.channel_bytes); }},
+    {"RONDO_DEPTH", "", "slots per channel, 1 to 64; 0: the transport's default",
+     setInteger<&Options::channel_depth, 0, 64>, showInteger<&Options::channel_depth>},
+    {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
+     "prefixes of interface names to use ('^' excludes them, '=' asks for exact names); empty: the "
+     "one that routes to the root",
+     setText<&Options::socket_interface>, showText<&Options::socket_interface>},
+    {"RONDO_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "AF_INET or AF_INET6; empty: either",
+     [](Options& options, const std::string& value, std::string_view what) {
+       if (!value.empty() && value != "AF_INET" && value != "AF_INET6") {
+         throw Error(ErrorCode::invalid_argument, std::string(what) + ": unknown family " +
+                                                      base::quoted(value) +
+                                                      "; valid: AF_INET, AF_INET6");
+       }
+       options.socket_family = value;
+     },
+     showText<&Options::socket_family>},
+    {"RONDO_TCP_SOCKETS", "", "sockets per TCP channel, 1 to 16",
+     setInteger<&Options::tcp_sockets, 1, 16>, showInteger<&Options::tcp_sockets>},
+    {"RONDO_TCP_CONGESTION", "",
+     "congestion control of the sockets, e.g. cubic; empty: the system's",
+     setText<&Options::tcp_congestion>, showText<&Options::tcp_congestion>},
+    {"RONDO_COMM_ID", "NCCL_COMM_ID", "host:port where rank 0 listens when no launcher says so",
+     setText<&Options::comm_id>, showText<&Options::comm_id>},
+    {"RONDO_SECRET_FILE", "",
+     "file of mode 0600 with the job's secret (32 bytes or 64 hex digits); empty: loopback only",
+     setText<&Options::secret_file>, showText<&Options::secret_file>},
+    {"RONDO_DEBUG", "NCCL_DEBUG", "log level: none, error, warn, info, trace",
+     [](Options& options, const std::string& value, std::string_view what) {
+       options.log_level = base::parseLogLevel(value, what);
+     },
+     [](const Options& options) { return std::string(base::name(options.log_level)); }},
+    {"RONDO_DEBUG_FILE", "NCCL_DEBUG_FILE", "log file (%h: host, %p: process id); empty: stderr",
+     setText<&Options::log_file>, showText<&Options::log_file>},
+};
+
+/// Variables that are no option of a communicator and are read elsewhere: what `rondo run` tells
+/// the processes that it starts, and where the trainer's data lie.
+constexpr std::string_view kOtherVariables[] = {"RONDO_RANK", "RONDO_SIZE", "RONDO_LOCAL_RANK",
+                                                "RONDO_ID_FD", "RONDO_DATA"};
+
+/// A misspelt variable would otherwise do nothing, silently. Each is named once per process.
+void warnOfUnknownVariables() {
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> named;
+  std::vector<std::string_view> known;
+  for (const Entry& entry : kEntries) known.push_back(entry.variable);
+
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string_view word = text.substr(0, text.find('='));
+    if (!word.starts_with("RONDO_")) continue;
+    auto is_word = [&](std::string_view other) { return other == word; };
+    if (std::any_of(known.begin(), known.end(), is_word)) continue;
+    if (std::ranges::any_of(kOtherVariables, is_word)) continue;
+    {
+      std::lock_guard lock(mutex);
+      if (!named.emplace(word).second) continue;
+    }
+    // The common prefix would make everything look near.
+    std::vector<std::string_view> tails;
+    for (std::string_view name : known) tails.push_back(name.substr(6));
+    const std::string_view near = base::nearest(word.substr(6), tails);
+    base::log(LogLevel::warn, "unknown environment variable ", word, " has no effect",
+              near.empty() ? "" : "; did you mean RONDO_", near, near.empty() ? "" : "?");
+  }
+}
+
+} // namespace
+
+Options Options::fromEnvironment() {
+  Options options;
+  for (const Entry& entry : kEntries) {
+    std::string_view name = entry.variable;
+    const char* value = std::getenv(name.data());
+    if (value == nullptr && !entry.alias.empty()) {
+      name = entry.alias;
+      value = std::getenv(name.data());
+    }
+    // Set but empty: the default, and the alias is not asked.
+    if (value != nullptr && *value != '\0') entry.set(options, value, name);
+  }
+  warnOfUnknownVariables();
+  return options;
+}
+
+std::vector<OptionHelp> optionHelp() {
+  const Options defaults;
+  std::vector<OptionHelp> help;
+  for (const Entry& entry : kEntries) {
+    help.push_back({std::string(entry.variable), std::string(entry.alias), entry.show(defaults),
+                    std::string(entry.meaning)});
+  }
+  return help;
+}
+
+} // namespace rondo

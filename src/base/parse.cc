@@ -1,0 +1,234 @@
+// Text to values.
+#include "base/parse.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+#include "rondo/error.h"
+
+namespace rondo::base {
+namespace {
+
+constexpr std::uint64_t kMaxU64 = std::numeric_limits<std::uint64_t>::max();
+
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+[[noreturn]] void bad(std::string_view what, std::string_view text, const std::string& wanted) {
+  throw Error(ErrorCode::invalid_argument,
+              std::string(what) + ": " + quoted(text) + " is not " + wanted);
+}
+
+/// Length of the run of digits at the front.
+std::size_t digits(std::string_view text) {
+  return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), isDigit) -
+                                  text.begin());
+}
+
+/// The digits' value; false when it does not fit.
+bool readDigits(std::string_view text, std::uint64_t& value) {
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+} // namespace
+
+std::int64_t parseInteger(std::string_view text, std::string_view what, std::int64_t lowest,
+                          std::int64_t highest) {
+  std::int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < lowest ||
+      value > highest) {
+    bad(what, text, "an integer from " + std::to_string(lowest) + " to " + std::to_string(highest));
+  }
+  return value;
+}
+
+std::uint64_t parseBytes(std::string_view text, std::string_view what, std::uint64_t lowest,
+                         std::uint64_t highest) {
+  auto fail = [&] {
+    bad(what, text,
+        "a number of bytes from " + formatBytes(lowest) + " to " + formatBytes(highest) +
+            " (digits and an optional K, M, G or T)");
+  };
+  const std::size_t length = digits(text);
+  std::uint64_t value = 0;
+  if (length == 0 || !readDigits(text.substr(0, length), value)) fail();
+
+  std::string_view suffix = text.substr(length);
+  if (!suffix.empty()) {
+    constexpr std::string_view kUnits = "kmgt";
+    const std::size_t unit = kUnits.find(lower(suffix[0]));
+    const std::string_view rest = suffix.substr(1);
+    const bool spelled =
+        rest.empty() || equalIgnoringCase(rest, "b") || equalIgnoringCase(rest, "ib");
+    if (unit == std::string_view::npos || !spelled) fail();
+    const unsigned shift = 10 * (static_cast<unsigned>(unit) + 1);
+    if (value > (kMaxU64 >> shift)) fail();
+    value <<= shift;
+  }
+  if (value < lowest || value > highest) fail();
+  return value;
+}
+
+std::string formatBytes(std::uint64_t bytes) {
+  constexpr std::string_view kUnits = "KMGT";
+  std::size_t unit = 0;
+  while (unit < kUnits.size() && bytes != 0 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  std::string text = std::to_string(bytes);
+  if (unit > 0) text += kUnits[unit - 1];
+  return text;
+}
+
+std::chrono::milliseconds parseDuration(std::string_view text, std::string_view what,
+                                        std::chrono::milliseconds lowest,
+                                        std::chrono::milliseconds highest) {
+  auto fail = [&] {
+    bad(what, text,
+        "a duration from " + formatSeconds(lowest) + " to " + formatSeconds(highest) +
+            " seconds (fractions allowed; units ms, s, m, h)");
+  };
+  const std::size_t whole_length = digits(text);
+  std::string_view rest = text.substr(whole_length);
+  std::string_view fraction;
+  if (!rest.empty() && rest[0] == '.') {
+    fraction = rest.substr(1, digits(rest.substr(1)));
+    rest.remove_prefix(1 + fraction.size());
+  }
+  if (whole_length == 0 && fraction.empty()) fail();
+
+  std::uint64_t unit = 0; // milliseconds
+  if (rest.empty() || equalIgnoringCase(rest, "s")) unit = 1000;
+  else if (equalIgnoringCase(rest, "ms")) unit = 1;
+  else if (equalIgnoringCase(rest, "m")) unit = 60'000;
+  else if (equalIgnoringCase(rest, "h")) unit = 3'600'000;
+  else fail();
+
+  std::uint64_t whole = 0;
+  if (whole_length > 0 && !readDigits(text.substr(0, whole_length), whole)) fail();
+  if (whole > static_cast<std::uint64_t>(highest.count()) / unit) fail();
+  // Nine digits are below any rounding that matters here; the rest only says "a little more".
+  std::uint64_t parts = 0, scale = 1;
+  for (std::size_t i = 0; i < std::min<std::size_t>(fraction.size(), 9); ++i) {
+    parts = parts * 10 + static_cast<std::uint64_t>(fraction[i] - '0');
+    scale *= 10;
+  }
+  const bool more = fraction.find_first_not_of('0', 9) != std::string_view::npos;
+  const std::uint64_t numerator = parts * unit + (more ? 1 : 0);
+  const std::uint64_t value = whole * unit + (numerator + scale - 1) / scale;
+  const std::chrono::milliseconds result(static_cast<std::int64_t>(value));
+  if (result < lowest || result > highest) fail();
+  return result;
+}
+
+std::string formatSeconds(std::chrono::milliseconds duration) {
+  std::string text = std::to_string(duration.count() / 1000);
+  if (const auto rest = duration.count() % 1000; rest != 0) {
+    std::string fraction = std::to_string(1000 + rest).substr(1);
+    fraction.erase(fraction.find_last_not_of('0') + 1);
+    text += "." + fraction;
+  }
+  return text;
+}
+
+bool parseFlag(std::string_view text, std::string_view what) {
+  for (std::string_view yes : {"1", "true", "yes", "on"}) {
+    if (equalIgnoringCase(text, yes)) return true;
+  }
+  for (std::string_view no : {"0", "false", "no", "off"}) {
+    if (equalIgnoringCase(text, no)) return false;
+  }
+  bad(what, text, "one of 0, 1 (or false, true, no, yes, off, on)");
+}
+
+std::vector<std::string> parseList(std::string_view text, std::string_view what, char separator) {
+  std::vector<std::string> items;
+  if (trim(text).empty()) return items;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    const std::string_view item = trim(text.substr(begin, end - begin));
+    if (item.empty()) {
+      bad(what, text, std::string("a list without empty items, separated by '") + separator + "'");
+    }
+    items.emplace_back(item);
+    begin = end + 1;
+  }
+  return items;
+}
+
+NameFilter NameFilter::parse(std::string_view text, std::string_view what) {
+  NameFilter filter;
+  std::string_view list = trim(text);
+  if (!list.empty() && list[0] == '^') {
+    filter.exclude = true;
+    list.remove_prefix(1);
+    if (trim(list).empty()) bad(what, text, "a list of names after '^'");
+  }
+  filter.names = parseList(list, what);
+  return filter;
+}
+
+bool NameFilter::allows(std::string_view name) const {
+  if (names.empty()) return true;
+  const bool listed = std::find(names.begin(), names.end(), name) != names.end();
+  return listed != exclude;
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+bool equalIgnoringCase(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kLongest = 80;
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string result = "\"";
+  for (char c : text.substr(0, kLongest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      result += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    } else {
+      result += c;
+    }
+  }
+  if (text.size() > kLongest) result += "...";
+  return result + "\"";
+}
+
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string_view best;
+  // Two swapped letters are two edits; in a word of three that would be anything.
+  std::size_t best_distance = word.size() < 4 ? 2 : std::max<std::size_t>(word.size() / 3, 2) + 1;
+  for (std::string_view candidate : candidates) {
+    // One row of the edit distance's table at a time.
+    std::vector<std::size_t> row(candidate.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < word.size(); ++i) {
+      std::size_t diagonal = row[0];
+      row[0] = i + 1;
+      for (std::size_t j = 0; j < candidate.size(); ++j) {
+        const std::size_t change = diagonal + (lower(word[i]) == lower(candidate[j]) ? 0 : 1);
+        diagonal = row[j + 1];
+        row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, change});
+      }
+    }
+    if (row.back() < best_distance) {
+      best_distance = row.back();
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+} // namespace rondo::base

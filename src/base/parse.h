@@ -1,0 +1,81 @@
+// Text to values, the same way for environment, command line and files.
+//
+// Every parser takes the whole text or throws Error(invalid_argument): `what` says in the message
+// whose value it was. No parser looks at the locale.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rondo::base {
+
+/// Decimal digits with an optional '-'; no sign '+', no blanks, no fraction.
+std::int64_t parseInteger(std::string_view text, std::string_view what,
+                          std::int64_t lowest = std::numeric_limits<std::int64_t>::min(),
+                          std::int64_t highest = std::numeric_limits<std::int64_t>::max());
+
+/// A byte count: digits with an optional binary suffix K, M, G or T (any case; "KB" and "KiB" mean
+/// the same). "64K" is 65536.
+std::uint64_t parseBytes(std::string_view text, std::string_view what, std::uint64_t lowest = 0,
+                         std::uint64_t highest = std::numeric_limits<std::uint64_t>::max());
+
+/// The shortest form that parseBytes() takes: 65536 is "64K".
+std::string formatBytes(std::uint64_t bytes);
+
+/// Seconds with an optional fraction, or a number with a unit: "1.5", "200ms", "2m", "1h". Rounded
+/// up to whole milliseconds.
+std::chrono::milliseconds parseDuration(
+    std::string_view text, std::string_view what,
+    std::chrono::milliseconds lowest = std::chrono::milliseconds(0),
+    std::chrono::milliseconds highest = std::chrono::hours(24 * 365));
+
+/// The shortest form that parseDuration() takes, in seconds: "120", "0.5".
+std::string formatSeconds(std::chrono::milliseconds duration);
+
+/// 0 or 1, also false/true, no/yes, off/on.
+bool parseFlag(std::string_view text, std::string_view what);
+
+/// Trimmed items between separators. An empty item is an error; an empty text gives no items.
+std::vector<std::string> parseList(std::string_view text, std::string_view what,
+                                   char separator = ',');
+
+/// A list of names that are allowed, or, with a leading '^', that are not: "shm,tcp", "^shm".
+/// Empty: everything is allowed.
+struct NameFilter {
+  bool exclude = false;
+  std::vector<std::string> names;
+
+  static NameFilter parse(std::string_view text, std::string_view what);
+  bool allows(std::string_view name) const;
+};
+
+std::string_view trim(std::string_view text);
+/// ASCII only.
+bool equalIgnoringCase(std::string_view a, std::string_view b);
+/// In double quotes, control characters escaped, long texts cut: fit for an error message.
+std::string quoted(std::string_view text);
+// Without these a call with a std::string could as well mean std::quoted().
+inline std::string quoted(const std::string& text) { return quoted(std::string_view(text)); }
+inline std::string quoted(const char* text) { return quoted(std::string_view(text)); }
+
+template <class Names>
+std::string join(const Names& names, std::string_view separator) {
+  std::string text;
+  bool first = true;
+  for (const auto& item : names) {
+    if (!first) text += separator;
+    first = false;
+    text += item;
+  }
+  return text;
+}
+
+/// The candidate with the smallest edit distance to `word`; empty when none is near.
+std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
+
+} // namespace rondo::base

@@ -1,0 +1,133 @@
+// What the hub and its members say to each other, and its form on the wire.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/codec.h"
+#include "bootstrap/ledger.h"
+
+namespace rondo::bootstrap::frames {
+
+/// Of a whole frame: length, version, type, body, MAC.
+inline constexpr std::size_t kFrameBytes = 64 * 1024;
+/// Of a frame's body; what a sender may fill.
+inline constexpr std::size_t kBodyBytes = kFrameBytes - 4 - 2 - 32;
+
+enum class Type : std::uint8_t {
+  join = 1, ///< member: the first frame
+  welcome,  ///< hub: all ranks have joined
+  refused,  ///< hub: not this one; the connection ends
+  gather,   ///< member: a contribution to an exchange
+  gathered, ///< hub: a part of its result
+  fail,     ///< member: the communicator is to fail
+  failed,   ///< hub: it has failed
+  ask,      ///< hub: report progress now
+  progress, ///< member: heartbeat, and answer to ask
+  stalled,  ///< member: waits, and for whom
+  leave,    ///< member: done with a communicator
+  bye,      ///< member: done with the job; its connection ends
+  beat,     ///< hub: heartbeat
+  farewell, ///< hub: its process ends; go on without
+};
+
+struct Join {
+  std::uint32_t heartbeat_ms = 0;
+  bool hosts_hub = false; ///< the hub lives in the member's process
+
+  void write(base::Writer& out) const;
+  static Join read(base::Reader& in);
+};
+
+struct Welcome {
+  int host = -1; ///< rank whose process the hub lives in; -1: none of them
+  std::uint64_t job = 0;
+  base::Secret secret; ///< only to those who came without one, over loopback
+
+  void write(base::Writer& out) const;
+  static Welcome read(base::Reader& in);
+};
+
+struct Refused {
+  std::string text;
+
+  void write(base::Writer& out) const;
+  static Refused read(base::Reader& in);
+};
+
+struct Gather {
+  std::uint64_t communicator = 0, index = 0;
+  bool split = false; ///< blobs are colors and keys; the children exist when it is complete
+  std::vector<std::byte> blob;
+
+  void write(base::Writer& out) const;
+  static Gather read(base::Reader& in);
+};
+
+struct Gathered {
+  std::uint64_t communicator = 0, index = 0;
+  std::uint32_t first = 0; ///< rank of the first blob
+  Blobs blobs;
+
+  void write(base::Writer& out) const;
+  static Gathered read(base::Reader& in);
+  /// Cut so that every part fits a frame.
+  static std::vector<Gathered> parts(std::uint64_t communicator, std::uint64_t index,
+                                     const Blobs& blobs);
+};
+
+struct Fail {
+  std::uint64_t communicator = 0;
+  Failure failure;
+  std::optional<Stall> stall;         ///< a timeout of a call
+  std::optional<std::uint64_t> round; ///< a timeout of an exchange
+
+  void write(base::Writer& out) const;
+  static Fail read(base::Reader& in);
+};
+
+struct Failed {
+  std::uint64_t communicator = 0;
+  Failure failure;
+
+  void write(base::Writer& out) const;
+  static Failed read(base::Reader& in);
+};
+
+struct Ask {
+  std::uint64_t number = 0;
+
+  void write(base::Writer& out) const;
+  static Ask read(base::Reader& in);
+};
+
+struct ProgressReport {
+  static constexpr std::size_t kMost = 1024; ///< of one frame
+
+  std::uint64_t answer_to = 0;                            ///< Ask::number; 0: a heartbeat
+  std::vector<std::pair<std::uint64_t, Progress>> boards; ///< by communicator
+
+  void write(base::Writer& out) const;
+  static ProgressReport read(base::Reader& in);
+};
+
+struct Stalled {
+  std::uint64_t communicator = 0;
+  Stall stall;
+
+  void write(base::Writer& out) const;
+  static Stalled read(base::Reader& in);
+};
+
+struct Leave {
+  std::uint64_t communicator = 0;
+  Progress progress;
+
+  void write(base::Writer& out) const;
+  static Leave read(base::Reader& in);
+};
+
+} // namespace rondo::bootstrap::frames

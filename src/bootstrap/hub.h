@@ -1,0 +1,51 @@
+// Where the ranks of a job meet, and who watches over them afterwards.
+//
+// One process hosts the hub: the one that made the unique id, or rank 0. Every rank keeps one
+// control connection to it. The hub collects exchanges, decides which failure of a communicator was
+// the first, completes timeouts with who is late, and notices ranks that die (their connection ends
+// without a farewell) or fall silent (no heartbeat for three of theirs).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "base/connection.h"
+
+namespace rondo::bootstrap {
+
+class Hub {
+ public:
+  struct Settings {
+    base::SocketAddress address; ///< port 0: any
+    base::Secret secret;
+    std::uint64_t job = 0; ///< that hellos must name
+    int size = 0;          ///< of the job; 0: not known, the first complete set of ranks makes it
+  };
+
+  /// Most ranks of a job: bounds what a member of the job can make the hub allocate.
+  static constexpr int kMostRanks = 1 << 16;
+
+  /// `over` is called on the loop thread when all ranks have come and gone. Throws what
+  /// base::Acceptor does.
+  Hub(const Settings& settings, std::function<void()> over);
+  /// Tells the ranks that they are on their own now. Any thread.
+  ~Hub();
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+
+  const base::SocketAddress& address() const { return address_; }
+  /// Connections that were turned away so far: strangers and wrong ranks.
+  std::uint64_t rejected() const;
+
+ private:
+  class Impl;
+  std::shared_ptr<Impl> impl_;
+  base::SocketAddress address_;
+};
+
+/// The communicator that all ranks of a job are in from the start.
+std::uint64_t worldId(std::uint64_t job, int size);
+
+} // namespace rondo::bootstrap

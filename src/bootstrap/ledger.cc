@@ -1,0 +1,233 @@
+// Verdicts: mismatched calls, ranks that left, ranks that never came.
+#include "bootstrap/ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/codec.h"
+#include "base/futex.h"
+#include "rondo/communicator.h"
+
+namespace rondo::bootstrap {
+
+Progress Progress::of(const ProgressBoard& board) {
+  return {board.entered.load(std::memory_order_relaxed),
+          board.completed.load(std::memory_order_relaxed),
+          board.signature.load(std::memory_order_relaxed)};
+}
+
+bool Round::contribute(int rank, bool is_split, std::vector<std::byte> blob) {
+  const auto at = static_cast<std::size_t>(rank);
+  if (came[at]) return false;
+  came[at] = true;
+  split = is_split;
+  blobs[at] = std::move(blob);
+  ++count;
+  return true;
+}
+
+std::vector<int> Round::missing() const {
+  std::vector<int> ranks;
+  for (std::size_t r = 0; r < came.size(); ++r)
+    if (!came[r]) ranks.push_back(static_cast<int>(r));
+  return ranks;
+}
+
+std::string rankList(const std::vector<int>& ranks) {
+  constexpr std::size_t kListed = 16;
+  if (ranks.empty()) return "no rank";
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  const std::size_t listed = std::min(ranks.size(), kListed);
+  for (std::size_t i = 0; i < listed; ++i) {
+    const bool last = i + 1 == ranks.size();
+    if (i > 0) text += last ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  if (listed < ranks.size()) text += " and " + std::to_string(ranks.size() - listed) + " more";
+  return text;
+}
+
+namespace {
+
+/// "AllReduce #412" of "AllReduce #412 (float sum, 100 elements): lane 0 step 3".
+std::string callOf(const Stall& stall) {
+  std::string call = stall.text.substr(0, stall.text.find_first_of("(:"));
+  while (!call.empty() && call.back() == ' ') call.pop_back();
+  if (call.empty()) call = "collective #" + std::to_string(stall.sequence);
+  return call;
+}
+
+} // namespace
+
+Ledger::Ledger(int size) : members_(static_cast<std::size_t>(size)) {}
+
+bool Ledger::fail(const Failure& failure) {
+  if (failure_) return false;
+  failure_ = failure;
+  failure_->text = bounded(std::move(failure_->text));
+  if (failure_->culprit >= size()) failure_->culprit = -1;
+  rounds_.clear();
+  return true;
+}
+
+const std::shared_ptr<Round>& Ledger::round(std::uint64_t index) {
+  auto& round = rounds_[index];
+  if (!round) round = std::make_shared<Round>(size());
+  return round;
+}
+
+std::optional<Failure> Ledger::contributing(int rank, const Round& round, bool is_split) const {
+  if (round.count > 0 && round.split != is_split)
+    return Failure{ErrorCode::mismatch,
+                   "ranks called different things: rank " + std::to_string(rank) +
+                       (is_split ? " splits while others exchange data"
+                                 : " exchanges data while others split"),
+                   rank};
+  for (const int other : round.missing())
+    if (hasLeft(other))
+      return Failure{ErrorCode::peer_dead,
+                     "rank " + std::to_string(other) + " left while others waited for it", other};
+  return std::nullopt;
+}
+
+void Ledger::setProgress(int rank, const Progress& progress) {
+  members_.at(static_cast<std::size_t>(rank)).progress = progress;
+}
+
+std::optional<Failure> Ledger::stalled(int rank, const Stall& stall) {
+  auto& own = members_.at(static_cast<std::size_t>(rank));
+  own.stall = stall;
+  if (stall.sequence != 0) {
+    for (int other = 0; other < size(); ++other) {
+      const auto& theirs = members_[static_cast<std::size_t>(other)].stall;
+      if (other == rank || !theirs || theirs->sequence != stall.sequence) continue;
+      if (theirs->signature == stall.signature) continue;
+      // Both orders of arrival must read the same.
+      const int low = std::min(rank, other), high = std::max(rank, other);
+      const Stall& first = low == rank ? stall : *theirs;
+      const Stall& second = low == rank ? *theirs : stall;
+      return Failure{ErrorCode::mismatch,
+                     "ranks called different things: rank " + std::to_string(low) + " is in " +
+                         first.text + "; rank " + std::to_string(high) + " is in " + second.text};
+    }
+  }
+  if (stall.waiting_for >= 0 && stall.waiting_for < size())
+    return leftBehind(rank, stall.waiting_for);
+  return std::nullopt;
+}
+
+std::optional<Failure> Ledger::leave(int rank) {
+  members_.at(static_cast<std::size_t>(rank)).left = true;
+  for (int other = 0; other < size(); ++other) {
+    const Member& member = members_[static_cast<std::size_t>(other)];
+    if (other == rank || member.left || !member.stall || member.stall->waiting_for != rank)
+      continue;
+    if (auto verdict = leftBehind(other, rank)) return verdict;
+  }
+  for (const auto& [index, round] : rounds_) {
+    if (round->came[static_cast<std::size_t>(rank)]) continue;
+    return Failure{ErrorCode::peer_dead,
+                   "rank " + std::to_string(rank) + " left while others waited for it", rank};
+  }
+  return std::nullopt;
+}
+
+std::optional<Failure> Ledger::leftBehind(int waiting, int gone) const {
+  const Member& other = members_[static_cast<std::size_t>(gone)];
+  const Stall& stall = *members_[static_cast<std::size_t>(waiting)].stall;
+  if (!other.left || stall.sequence == 0 || other.progress.entered >= stall.sequence)
+    return std::nullopt;
+  return Failure{ErrorCode::peer_dead,
+                 "rank " + std::to_string(gone) + " left without entering " + callOf(stall), gone};
+}
+
+bool Ledger::allLeft() const {
+  return std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.left; });
+}
+
+Failure Ledger::completeTimeout(Failure failure, int reporter,
+                                const std::optional<Stall>& stall) const {
+  if (!stall || stall->sequence == 0) return failure;
+  std::vector<int> late, behind;
+  for (int rank = 0; rank < size(); ++rank) {
+    const Progress& progress = members_[static_cast<std::size_t>(rank)].progress;
+    if (rank == reporter) continue;
+    if (progress.entered < stall->sequence) late.push_back(rank);
+    else if (progress.completed < stall->sequence) behind.push_back(rank);
+  }
+  const std::string call = callOf(*stall);
+  if (!late.empty()) {
+    failure.text += "; " + rankList(late) + " never entered " + call;
+    failure.culprit = late.front();
+  } else {
+    failure.text += "; all ranks entered " + call + ", " +
+                    (behind.empty() ? "the others completed it"
+                                    : rankList(behind) + " did not complete it either");
+  }
+  return failure;
+}
+
+Failure Ledger::completeRound(Failure failure, std::uint64_t index) const {
+  const auto found = rounds_.find(index);
+  if (found == rounds_.end()) return failure;
+  const std::vector<int> missing = found->second->missing();
+  if (missing.empty()) return failure;
+  failure.text += ": " + rankList(missing) + " of " + std::to_string(size()) + " did not come";
+  failure.culprit = missing.front();
+  return failure;
+}
+
+std::map<int, std::vector<int>> splitGroups(const std::vector<std::pair<int, int>>& color_key) {
+  std::map<int, std::vector<int>> groups;
+  for (std::size_t rank = 0; rank < color_key.size(); ++rank)
+    if (color_key[rank].first != Communicator::kNoColor)
+      groups[color_key[rank].first].push_back(static_cast<int>(rank));
+  for (auto& [color, ranks] : groups)
+    std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+      return color_key[static_cast<std::size_t>(a)].second <
+             color_key[static_cast<std::size_t>(b)].second;
+    });
+  return groups;
+}
+
+std::vector<std::byte> encodeSplit(int color, int key) {
+  base::Writer writer;
+  writer.i32(color);
+  writer.i32(key);
+  return writer.take();
+}
+
+std::pair<int, int> decodeSplit(const std::vector<std::byte>& blob) {
+  base::Reader reader(blob, "a rank's color and key");
+  const int color = reader.i32();
+  const int key = reader.i32();
+  reader.finish();
+  return {color, key};
+}
+
+std::uint64_t childId(std::uint64_t parent, std::uint64_t index, int color) {
+  // The finalizer of splitmix64, keyed three times: ids collide as rarely as random words.
+  const auto mix = [](std::uint64_t x) {
+    x += 0x9e3779b97f4a7c15ULL;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+  };
+  const std::uint64_t id = mix(mix(parent ^ mix(index)) ^ static_cast<std::uint32_t>(color));
+  return id == 0 ? 1 : id;
+}
+
+void raise(std::atomic<std::uint32_t>& word) {
+  word.store(1, std::memory_order_release);
+  // The two kinds of waiters are found under different keys.
+  base::futexWake(word);
+  base::futexWake(word, std::numeric_limits<int>::max(), base::FutexScope::shared);
+  word.notify_all();
+}
+
+std::string bounded(std::string text) {
+  if (text.size() > kTextBytes) text.resize(kTextBytes);
+  return text;
+}
+
+} // namespace rondo::bootstrap

@@ -1,0 +1,168 @@
+// Frames over a non-blocking socket: [length u32][version u8][type u8][body][MAC 32].
+#include "bootstrap/link.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/native_address.h"
+#include "rondo/error.h"
+
+namespace rondo::bootstrap {
+
+namespace {
+
+constexpr std::uint8_t kVersion = 1;
+constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kMacBytes = std::tuple_size_v<base::Mac>;
+constexpr std::size_t kLeast = 2 + kMacBytes; ///< what a frame's length may say
+constexpr std::size_t kMost = frames::kFrameBytes - kLengthBytes;
+/// A peer that reads nothing must not fill this process's memory.
+constexpr std::size_t kOutLimit = 64 * 1024 * 1024;
+
+} // namespace
+
+std::shared_ptr<Link> Link::open(std::shared_ptr<base::EventLoop> loop, base::UniqueFd fd,
+                                 const base::Key& key, Side side, Handlers handlers) {
+  std::shared_ptr<Link> link(
+      new Link(std::move(loop), std::move(fd), key, side, std::move(handlers)));
+  link->watch_ = link->loop_->watch(link->fd_.get(), EPOLLIN,
+                                    [weak = std::weak_ptr(link)](std::uint32_t events) {
+                                      if (const auto self = weak.lock()) self->ready(events);
+                                    });
+  return link;
+}
+
+Link::Link(std::shared_ptr<base::EventLoop> loop, base::UniqueFd fd, const base::Key& key,
+           Side side, Handlers handlers)
+    : loop_(std::move(loop)),
+      fd_(std::move(fd)),
+      key_(key),
+      side_(side),
+      process_(::getpid()),
+      handlers_(std::move(handlers)) {}
+
+Link::~Link() { close(); }
+
+void Link::close() {
+  if (!fd_) return;
+  if (process_ != ::getpid()) return fd_.reset();
+  loop_->unwatch(watch_);
+  // Closing with unread bytes would answer the peer with a reset, which may cost it our last frame.
+  std::array<std::byte, 4096> unread;
+  while (::recv(fd_.get(), unread.data(), unread.size(), MSG_DONTWAIT) > 0) continue;
+  ::shutdown(fd_.get(), SHUT_WR);
+  fd_.reset();
+}
+
+void Link::end(const std::string& why) {
+  if (!fd_) return;
+  const auto closed = std::move(handlers_.closed);
+  close();
+  if (closed) closed(why);
+}
+
+base::Mac Link::mac(bool outgoing, std::uint64_t sequence, std::span<const std::byte> bytes) const {
+  const bool by_hub = (side_ == Side::hub) == outgoing;
+  base::Writer number;
+  number.u64(sequence);
+  return base::hmacSha256(key_, by_hub ? "rondo control hub" : "rondo control member",
+                          {number.bytes(), bytes});
+}
+
+void Link::sendBytes(frames::Type type, std::span<const std::byte> body) {
+  if (!fd_) return;
+  base::Writer frame;
+  frame.u32(static_cast<std::uint32_t>(kLeast + body.size()));
+  frame.u8(kVersion);
+  frame.u8(static_cast<std::uint8_t>(type));
+  frame.raw(body);
+  frame.raw(mac(true, sent_++, frame.bytes()));
+  out_.push_back(frame.take());
+  out_bytes_ += out_.back().size();
+  // Never end() from here: the caller may be in the middle of telling others. The loop reports it.
+  if (!writing_ && flush() && !out_.empty()) watchFor(true);
+}
+
+/// False: the connection is broken; the loop will see that too.
+bool Link::flush() {
+  while (!out_.empty()) {
+    const auto& frame = out_.front();
+    const ssize_t count = ::send(fd_.get(), frame.data() + out_at_, frame.size() - out_at_,
+                                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    out_at_ += static_cast<std::size_t>(count);
+    if (out_at_ < frame.size()) continue;
+    out_bytes_ -= frame.size();
+    out_.pop_front();
+    out_at_ = 0;
+  }
+  return true;
+}
+
+void Link::watchFor(bool writing) {
+  writing_ = writing;
+  loop_->rewatch(watch_, writing ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void Link::ready(std::uint32_t events) {
+  const auto keep = shared_from_this(); // a handler may drop the last other reference
+  if (events & EPOLLOUT) {
+    flush();
+    if (out_.empty()) watchFor(false);
+  }
+  if (out_bytes_ > kOutLimit) return end("it does not read what it is sent");
+  // A broken connection may still hold frames: they are read first.
+  if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) readSome();
+}
+
+void Link::readSome() {
+  std::array<std::byte, 16 * 1024> chunk;
+  // Not without end: the other connections must get their turn.
+  for (int i = 0; i < 16 && fd_; ++i) {
+    const ssize_t count = ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (count == 0) return end("its connection was closed");
+    if (count < 0) return end(std::string("its connection broke: ") + std::strerror(errno));
+    in_.insert(in_.end(), chunk.begin(), chunk.begin() + count);
+    parse();
+  }
+}
+
+void Link::parse() {
+  std::size_t at = 0;
+  while (fd_ && in_.size() - at >= kLengthBytes) {
+    const std::span<const std::byte> rest = std::span(in_).subspan(at);
+    base::Reader head(rest, "a control frame");
+    const std::uint32_t length = head.u32();
+    if (length < kLeast || length > kMost)
+      return end("it sent a control frame of " + std::to_string(length) + " bytes");
+    if (rest.size() < kLengthBytes + length) break;
+    const auto signed_part = rest.first(kLengthBytes + length - kMacBytes);
+    const auto proof = rest.subspan(signed_part.size(), kMacBytes);
+    if (!base::equalConstantTime(mac(false, received_++, signed_part), proof))
+      return end("it sent a control frame that is not authentic");
+    base::Reader body(signed_part.subspan(kLengthBytes), "a control frame");
+    try {
+      if (body.u8() != kVersion) body.fail("is of an unknown version");
+      const std::uint8_t type = body.u8();
+      if (type < 1 || type > static_cast<std::uint8_t>(frames::Type::farewell))
+        body.fail("is of unknown type " + std::to_string(type));
+      handlers_.frame(static_cast<frames::Type>(type), body);
+    } catch (const Error& error) {
+      return end(error.what());
+    }
+    at += kLengthBytes + length;
+  }
+  if (fd_) in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+} // namespace rondo::bootstrap

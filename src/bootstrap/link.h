@@ -1,0 +1,75 @@
+// One control connection: bounded frames, each with a sequenced HMAC, on the event loop.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/connection.h"
+#include "base/event_loop.h"
+#include "base/hmac.h"
+#include "bootstrap/frames.h"
+
+namespace rondo::bootstrap {
+
+/// Everything is called on, and calls on, the loop thread.
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  enum class Side { hub, member };
+  struct Handlers {
+    /// What it throws ends the link, with closed().
+    std::function<void(frames::Type, base::Reader&)> frame;
+    /// The other side ended the connection, it broke, or it carried what it must not. Once; never
+    /// after close().
+    std::function<void(const std::string& why)> closed;
+  };
+
+  static std::shared_ptr<Link> open(std::shared_ptr<base::EventLoop> loop, base::UniqueFd fd,
+                                    const base::Key& key, Side side, Handlers handlers);
+  ~Link();
+
+  template <class Body>
+  void send(frames::Type type, const Body& body) {
+    base::Writer writer;
+    body.write(writer);
+    sendBytes(type, writer.bytes());
+  }
+  void send(frames::Type type) { sendBytes(type, {}); }
+
+  /// Ends the connection; what the socket's buffer has taken still arrives. Nothing is called again.
+  void close();
+  bool open() const { return static_cast<bool>(fd_); }
+  int descriptor() const { return fd_.get(); }
+
+ private:
+  Link(std::shared_ptr<base::EventLoop> loop, base::UniqueFd fd, const base::Key& key, Side side,
+       Handlers handlers);
+  void sendBytes(frames::Type type, std::span<const std::byte> body);
+  void ready(std::uint32_t events);
+  void readSome();
+  void parse();
+  bool flush();
+  void watchFor(bool writing);
+  void end(const std::string& why);
+  base::Mac mac(bool outgoing, std::uint64_t sequence, std::span<const std::byte> bytes) const;
+
+  const std::shared_ptr<base::EventLoop> loop_;
+  base::UniqueFd fd_;
+  const base::Key key_;
+  const Side side_;
+  const pid_t process_; ///< a forked child must leave the connection alone
+  Handlers handlers_;
+  base::EventLoop::Id watch_ = 0;
+  bool writing_ = false;
+  std::vector<std::byte> in_;
+  std::uint64_t received_ = 0, sent_ = 0; ///< frames: the sequence numbers of the MACs
+  std::deque<std::vector<std::byte>> out_;
+  std::size_t out_at_ = 0, out_bytes_ = 0;
+};
+
+} // namespace rondo::bootstrap

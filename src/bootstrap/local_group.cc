@@ -1,0 +1,213 @@
+// In-process sessions: one mutex and one condition variable per communicator.
+#include "bootstrap/local_group.h"
+
+#include <utility>
+
+#include "base/clock.h"
+#include "base/random.h"
+
+namespace rondo::bootstrap {
+
+namespace {
+
+[[noreturn]] void throwFailure(const Failure& failure) {
+  throw Error(failure.code, failure.text, failure.culprit);
+}
+
+base::SocketAddress loopback(const Options& options) {
+  base::SocketAddress address;
+  if (options.socket_family == "AF_INET6") {
+    address.family = base::SocketAddress::Family::inet6;
+    address.ip[15] = std::byte{1};
+  } else {
+    address.ip[0] = std::byte{127};
+    address.ip[3] = std::byte{1};
+  }
+  return address;
+}
+
+std::shared_ptr<const LocalJob> makeJob() {
+  auto job = std::make_shared<LocalJob>();
+  job->job = base::randomNumber();
+  job->secret = base::Secret::random();
+  job->board = std::make_shared<base::Board>();
+  return job;
+}
+
+class LocalSession final : public Session {
+ public:
+  LocalSession(std::shared_ptr<LocalCommunicator> communicator, int rank,
+               const base::SocketAddress& bind)
+      : communicator_(std::move(communicator)), rank_(rank), bind_(bind) {}
+  ~LocalSession() override { communicator_->leave(rank_); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return communicator_->size(); }
+  std::uint64_t communicator() const override { return communicator_->id(); }
+  std::uint64_t job() const override { return communicator_->job().job; }
+  const base::Secret& secret() const override { return communicator_->job().secret; }
+  base::SocketAddress bindAddress() const override { return bind_; }
+  std::shared_ptr<base::Board> board() const override { return communicator_->job().board; }
+
+  Blobs allGather(std::span<const std::byte> blob, std::chrono::milliseconds limit) override {
+    if (blob.size() > kBlobBytes)
+      throw Error(ErrorCode::invalid_argument,
+                  "allGather: a blob of " + std::to_string(blob.size()) + " bytes; at most " +
+                      std::to_string(kBlobBytes) + " are allowed");
+    const Failure late{ErrorCode::timeout, "exchange of set-up data timed out", -1};
+    return communicator_
+        ->gather(rank_, exchanges_.fetch_add(1), false, {blob.begin(), blob.end()}, limit, late)
+        ->blobs;
+  }
+
+  std::unique_ptr<Session> split(int color, int key, std::chrono::milliseconds limit) override {
+    const Failure late{ErrorCode::timeout, "split timed out", -1};
+    return communicator_->split(rank_, exchanges_.fetch_add(1), color, key, limit, late, bind_);
+  }
+
+  const std::atomic<std::uint32_t>& failedWord() const override {
+    return communicator_->failedWord();
+  }
+  Failure failure() const override { return communicator_->failure(); }
+  ProgressBoard& progress() override { return communicator_->board(rank_); }
+  void stalled(const Stall& stall) override { communicator_->stalled(rank_, stall); }
+  Failure fail(const Failure& failure, const std::optional<Stall>& stall) override {
+    return communicator_->fail(rank_, failure, stall);
+  }
+
+ private:
+  const std::shared_ptr<LocalCommunicator> communicator_;
+  const int rank_;
+  const base::SocketAddress bind_;
+  std::atomic<std::uint64_t> exchanges_{0};
+};
+
+} // namespace
+
+LocalCommunicator::LocalCommunicator(std::shared_ptr<const LocalJob> job, std::uint64_t id,
+                                     int size)
+    : job_(std::move(job)), id_(id), ledger_(size) {
+  for (int rank = 0; rank < size; ++rank) boards_.push_back(std::make_unique<ProgressBoard>());
+}
+
+std::shared_ptr<const Round> LocalCommunicator::gather(int rank, std::uint64_t index, bool is_split,
+                                                       std::vector<std::byte> blob,
+                                                       std::chrono::milliseconds limit,
+                                                       const Failure& late) {
+  const base::Deadline deadline(limit);
+  std::unique_lock lock(mutex_);
+  if (ledger_.failure()) throwFailure(*ledger_.failure());
+  const std::shared_ptr<Round> round = ledger_.round(index);
+  if (const auto verdict = ledger_.contributing(rank, *round, is_split)) failLocked(*verdict);
+  else round->contribute(rank, is_split, std::move(blob));
+  if (round->complete()) {
+    ledger_.forgetRound(index);
+    changed_.notify_all();
+  }
+  const bool ended = changed_.wait_until(lock, deadline.at(),
+                                         [&] { return round->complete() || ledger_.failure(); });
+  if (!ended) failLocked(ledger_.completeRound(late, index));
+  // An exchange that completed has a result, whatever failed after it.
+  if (!round->complete()) throwFailure(*ledger_.failure());
+  return round;
+}
+
+std::unique_ptr<Session> LocalCommunicator::split(int rank, std::uint64_t index, int color, int key,
+                                                  std::chrono::milliseconds limit,
+                                                  const Failure& late,
+                                                  const base::SocketAddress& bind) {
+  const auto round = gather(rank, index, true, encodeSplit(color, key), limit, late);
+  std::lock_guard lock(mutex_);
+  const auto [found, first] = splits_.try_emplace(index);
+  Children& children = found->second;
+  if (first) {
+    std::vector<std::pair<int, int>> color_key;
+    for (const auto& blob : round->blobs) color_key.push_back(decodeSplit(blob));
+    children.ranks = splitGroups(color_key);
+    children.unclaimed = size();
+    for (const auto& [of, ranks] : children.ranks)
+      children.communicators[of] = std::make_shared<LocalCommunicator>(
+          job_, childId(id_, index, of), static_cast<int>(ranks.size()));
+  }
+  std::unique_ptr<Session> session;
+  if (const auto group = children.ranks.find(color); group != children.ranks.end()) {
+    for (std::size_t at = 0; at < group->second.size(); ++at)
+      if (group->second[at] == rank)
+        session = std::make_unique<LocalSession>(children.communicators[color],
+                                                 static_cast<int>(at), bind);
+  }
+  if (--children.unclaimed == 0) splits_.erase(found);
+  return session;
+}
+
+Failure LocalCommunicator::fail(int rank, const Failure& failure,
+                                const std::optional<Stall>& stall) {
+  std::lock_guard lock(mutex_);
+  if (!ledger_.failure()) {
+    readBoards();
+    failLocked(failure.code == ErrorCode::timeout ? ledger_.completeTimeout(failure, rank, stall)
+                                                  : failure);
+  }
+  return *ledger_.failure();
+}
+
+void LocalCommunicator::stalled(int rank, const Stall& stall) {
+  std::lock_guard lock(mutex_);
+  if (ledger_.failure()) return;
+  readBoards();
+  if (const auto verdict = ledger_.stalled(rank, stall)) failLocked(*verdict);
+}
+
+void LocalCommunicator::leave(int rank) {
+  std::lock_guard lock(mutex_);
+  readBoards();
+  if (const auto verdict = ledger_.leave(rank)) failLocked(*verdict);
+}
+
+Failure LocalCommunicator::failure() const {
+  std::lock_guard lock(mutex_);
+  return ledger_.failure().value_or(Failure{});
+}
+
+void LocalCommunicator::failLocked(const Failure& failure) {
+  if (!ledger_.fail(failure)) return;
+  raise(failed_);
+  changed_.notify_all();
+}
+
+void LocalCommunicator::readBoards() {
+  for (int rank = 0; rank < size(); ++rank)
+    ledger_.setProgress(rank, Progress::of(*boards_[static_cast<std::size_t>(rank)]));
+}
+
+LocalGroup::LocalGroup(int size)
+    : world_(std::make_shared<LocalCommunicator>(makeJob(), 1, size)),
+      opening_(static_cast<std::size_t>(size)),
+      opened_(static_cast<std::size_t>(size)) {}
+
+std::unique_ptr<Session> LocalGroup::open(int rank, const Options& options) {
+  const auto at = static_cast<std::size_t>(rank);
+  std::uint64_t index = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (opening_[at])
+      throw Error(ErrorCode::invalid_argument,
+                  "rank " + std::to_string(rank) +
+                      " of the in-process group is being opened twice at the same time",
+                  rank);
+    opening_[at] = true;
+    index = opened_[at]++;
+  }
+  struct Opening {
+    LocalGroup& group;
+    std::size_t at;
+    ~Opening() {
+      std::lock_guard lock(group.mutex_);
+      group.opening_[at] = false;
+    }
+  } opening{*this, at};
+  const Failure late{ErrorCode::init_failed, "in-process group: the deadline passed", -1};
+  return world_->split(rank, index, 0, rank, options.init_timeout, late, loopback(options));
+}
+
+} // namespace rondo::bootstrap

@@ -1,0 +1,82 @@
+// Ranks that are threads of one process: the control plane without sockets and without a thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "bootstrap/ledger.h"
+#include "bootstrap/session.h"
+
+namespace rondo::bootstrap {
+
+/// What all communicators of one group share.
+struct LocalJob {
+  std::uint64_t job = 0;
+  base::Secret secret;
+  std::shared_ptr<base::Board> board;
+};
+
+/// One communicator; its ranks' sessions hold it. Any thread may call any function.
+class LocalCommunicator {
+ public:
+  LocalCommunicator(std::shared_ptr<const LocalJob> job, std::uint64_t id, int size);
+
+  /// Throws the communicator's failure. A deadline that passes is `late`, completed with the missing
+  /// ranks, and fails the communicator: its ranks could not tell any more which exchange is next.
+  std::shared_ptr<const Round> gather(int rank, std::uint64_t index, bool is_split,
+                                      std::vector<std::byte> blob, std::chrono::milliseconds limit,
+                                      const Failure& late);
+  std::unique_ptr<Session> split(int rank, std::uint64_t index, int color, int key,
+                                 std::chrono::milliseconds limit, const Failure& late,
+                                 const base::SocketAddress& bind);
+  Failure fail(int rank, const Failure& failure, const std::optional<Stall>& stall);
+  void stalled(int rank, const Stall& stall);
+  void leave(int rank);
+
+  std::uint64_t id() const { return id_; }
+  int size() const { return ledger_.size(); }
+  const LocalJob& job() const { return *job_; }
+  const std::atomic<std::uint32_t>& failedWord() const { return failed_; }
+  Failure failure() const;
+  ProgressBoard& board(int rank) { return *boards_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  struct Children {
+    std::map<int, std::vector<int>> ranks; ///< by color
+    std::map<int, std::shared_ptr<LocalCommunicator>> communicators;
+    int unclaimed = 0;
+  };
+  void failLocked(const Failure& failure);
+  void readBoards();
+
+  const std::shared_ptr<const LocalJob> job_;
+  const std::uint64_t id_;
+  std::vector<std::unique_ptr<ProgressBoard>> boards_;
+  std::atomic<std::uint32_t> failed_{0};
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Ledger ledger_;                            // guarded by mutex_, but for its size
+  std::map<std::uint64_t, Children> splits_; // guarded by mutex_
+};
+
+/// What Rendezvous::inProcess() makes. Every round of open() by all ranks makes one communicator.
+class LocalGroup {
+ public:
+  explicit LocalGroup(int size);
+
+  /// Returns when all ranks have called it. Throws Error(init_failed) with the missing ranks, which
+  /// then also meets every later caller; Error(invalid_argument) if the rank is already inside.
+  std::unique_ptr<Session> open(int rank, const Options& options);
+
+ private:
+  const std::shared_ptr<LocalCommunicator> world_;
+  std::mutex mutex_;
+  std::vector<bool> opening_;
+  std::vector<std::uint64_t> opened_;
+};
+
+} // namespace rondo::bootstrap

@@ -1,0 +1,55 @@
+// What one process knows of its jobs: the hubs that it hosts, and its ranks' memberships.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "bootstrap/hub.h"
+#include "bootstrap/membership.h"
+#include "rondo/rendezvous.h"
+
+namespace rondo::bootstrap {
+
+/// One per process, because a unique id's meeting point lives until the process ends, and because
+/// a rank has one control connection however many communicators it makes. Any thread.
+class Meetings {
+ public:
+  static Meetings& ofProcess();
+
+  /// The hub lives until all ranks have come and gone, or the process ends.
+  base::SocketAddress host(const Hub::Settings& settings);
+  bool hosts(std::uint64_t job) const;
+  /// Ends a hub early; nothing if it is over already.
+  void dismiss(std::uint64_t job);
+
+  /// A communicator of all ranks: the first connects, later ones use that connection. `keep`: until
+  /// the process ends, else until the last session is gone.
+  std::unique_ptr<Session> open(const Membership::Settings& settings, bool keep,
+                                std::chrono::milliseconds limit);
+
+  /// The id that `make` makes; it is called once per process, for it may be collective over ranks.
+  UniqueId onceExchanged(const std::function<UniqueId()>& make);
+
+ private:
+  Meetings();
+  ~Meetings();
+
+  struct Entry {
+    std::weak_ptr<Membership> membership;
+    std::shared_ptr<Membership> kept;
+    bool opening = false;
+  };
+
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<Hub>> hubs_;     ///< by job
+  std::map<std::pair<std::uint64_t, int>, Entry> entries_; ///< by job and rank
+  std::mutex exchange_mutex_;
+  std::optional<UniqueId> exchanged_;
+};
+
+} // namespace rondo::bootstrap

@@ -1,0 +1,403 @@
+// The member's side of the control plane, and the session on top of it.
+#include "bootstrap/membership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/interfaces.h"
+#include "base/log.h"
+#include "base/native_address.h"
+#include "bootstrap/hub.h"
+#include "rondo/error.h"
+
+namespace rondo::bootstrap {
+
+using base::Clock;
+using frames::Type;
+
+namespace {
+
+/// How long a failure that this rank reports may take to come back as everybody's.
+constexpr std::chrono::milliseconds kAgreeLimit{400};
+
+[[noreturn]] void throwFailure(const Failure& failure) {
+  throw Error(failure.code, failure.text, failure.culprit);
+}
+
+} // namespace
+
+/// One communicator, as this rank is in it.
+struct RemoteCommunicator {
+  RemoteCommunicator(std::uint64_t i, int r, std::vector<int> m)
+      : id(i), rank(r), members(std::move(m)) {}
+
+  const std::uint64_t id;
+  const int rank;
+  const std::vector<int> members; ///< the job's ranks, by the communicator's
+  std::atomic<std::uint32_t> failed{0};
+  ProgressBoard board;
+  std::atomic<std::uint64_t> exchanges{0};
+
+  // Guarded by the membership's mutex.
+  std::optional<Failure> failure;
+  std::map<std::uint64_t, std::shared_ptr<Membership::Exchange>> open;
+  Progress reported;
+};
+
+class RemoteSession final : public Session {
+ public:
+  RemoteSession(std::shared_ptr<Membership> membership,
+                std::shared_ptr<RemoteCommunicator> communicator)
+      : membership_(std::move(membership)), communicator_(std::move(communicator)) {}
+  ~RemoteSession() override { membership_->leave(*communicator_); }
+
+  int rank() const override { return communicator_->rank; }
+  int size() const override { return static_cast<int>(communicator_->members.size()); }
+  std::uint64_t communicator() const override { return communicator_->id; }
+  std::uint64_t job() const override { return membership_->job_; }
+  const base::Secret& secret() const override { return membership_->secret_; }
+  base::SocketAddress bindAddress() const override { return membership_->bind_; }
+  std::shared_ptr<base::Board> board() const override { return nullptr; }
+
+  Blobs allGather(std::span<const std::byte> blob, std::chrono::milliseconds limit) override {
+    if (blob.size() > kBlobBytes)
+      throw Error(ErrorCode::invalid_argument,
+                  "allGather: a blob of " + std::to_string(blob.size()) + " bytes; at most " +
+                      std::to_string(kBlobBytes) + " are allowed");
+    const Failure late{ErrorCode::timeout, "exchange of set-up data timed out", -1};
+    return membership_->exchange(*communicator_, false, {blob.begin(), blob.end()}, limit, late)
+        ->blobs;
+  }
+  std::unique_ptr<Session> split(int color, int key, std::chrono::milliseconds limit) override {
+    return membership_->split(*communicator_, color, key, limit,
+                              {ErrorCode::timeout, "split timed out", -1});
+  }
+
+  const std::atomic<std::uint32_t>& failedWord() const override { return communicator_->failed; }
+  Failure failure() const override { return membership_->failureOf(*communicator_); }
+  ProgressBoard& progress() override { return communicator_->board; }
+  void stalled(const Stall& stall) override { membership_->stalled(*communicator_, stall); }
+  Failure fail(const Failure& failure, const std::optional<Stall>& stall) override {
+    return membership_->fail(*communicator_, failure, stall);
+  }
+
+ private:
+  const std::shared_ptr<Membership> membership_;
+  const std::shared_ptr<RemoteCommunicator> communicator_;
+};
+
+// Coming and going --------------------------------------------------------------------------------
+
+std::shared_ptr<Membership> Membership::join(const Settings& settings) {
+  const std::string who =
+      "rank " + std::to_string(settings.rank) + " of " + std::to_string(settings.size);
+  base::Dial::Settings dial;
+  dial.address = settings.hub;
+  dial.secret = settings.secret;
+  dial.hello.purpose = base::Hello::Purpose::control;
+  dial.hello.job = settings.job;
+  dial.hello.rank = settings.rank;
+  dial.hello.size = settings.size;
+  dial.deadline = settings.deadline;
+  const std::shared_ptr<Membership> self(new Membership(settings));
+  try {
+    base::Dial dialing(dial);
+    base::UniqueFd fd = dialing.wait();
+    self->bind_ = base::localAddress(fd.get());
+    if (!settings.socket_interface.empty())
+      self->bind_ =
+          base::chooseAddress({settings.socket_interface, settings.socket_family, settings.hub});
+    self->bind_.port = 0;
+    self->loop_->call([&] { self->connect(std::move(fd), dialing.sessionKey()); });
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::system) throw;
+    throw Error(ErrorCode::init_failed, who + " cannot join at the meeting point: " + error.what());
+  }
+  return self;
+}
+
+Membership::Membership(const Settings& settings)
+    : settings_(settings), loop_(base::EventLoop::get()) {
+  secret_ = settings.secret;
+  job_ = settings.job;
+  std::vector<int> all(static_cast<std::size_t>(settings.size));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank] = static_cast<int>(rank);
+  const std::uint64_t id = worldId(settings.job, settings.size);
+  world_ = std::make_shared<RemoteCommunicator>(id, settings.rank, std::move(all));
+  communicators_[id] = world_;
+}
+
+void Membership::connect(base::UniqueFd fd, const base::Key& key) {
+  const auto weak = weak_from_this();
+  link_ = Link::open(loop_, std::move(fd), key, Link::Side::member,
+                     {[weak](Type type, base::Reader& in) {
+                        if (const auto self = weak.lock()) self->received(type, in);
+                      },
+                      [weak](const std::string& why) {
+                        if (const auto self = weak.lock())
+                          self->hubLost(ErrorCode::peer_dead, "died (" + why + ")");
+                      }});
+  frames::Join hello;
+  hello.heartbeat_ms = static_cast<std::uint32_t>(settings_.heartbeat.count());
+  hello.hosts_hub = settings_.hosts_hub;
+  link_->send(Type::join, hello);
+  silence_.heard(Clock::now());
+  scheduleTick();
+}
+
+Membership::~Membership() {
+  loop_->call([this] {
+    loop_->cancel(tick_);
+    if (!link_) return;
+    link_->send(Type::bye);
+    link_->close();
+  });
+}
+
+std::unique_ptr<Session> Membership::open(std::chrono::milliseconds limit) {
+  return split(*world_, 0, settings_.rank, limit,
+               {ErrorCode::init_failed, "the deadline of creating a communicator passed", -1});
+}
+
+// For sessions ------------------------------------------------------------------------------------
+
+template <class Body>
+void Membership::post(Type type, Body body) {
+  loop_->post([weak = weak_from_this(), type, body = std::move(body)] {
+    const auto self = weak.lock();
+    if (self && self->link_) self->link_->send(type, body);
+  });
+}
+
+std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& communicator,
+                                                           bool split, std::vector<std::byte> blob,
+                                                           std::chrono::milliseconds limit,
+                                                           const Failure& late) {
+  const base::Deadline deadline(limit);
+  const std::uint64_t index = communicator.exchanges.fetch_add(1);
+  std::unique_lock lock(mutex_);
+  if (communicator.failure) throwFailure(*communicator.failure);
+  auto exchange = std::make_shared<Exchange>();
+  exchange->split = split;
+  exchange->blobs.resize(communicator.members.size());
+  communicator.open[index] = exchange;
+  const auto ended = [&] { return exchange->done || communicator.failure || !supervised_; };
+  post(Type::gather, frames::Gather{communicator.id, index, split, std::move(blob)});
+  if (!changed_.wait_until(lock, deadline.at(), ended)) {
+    post(Type::fail, frames::Fail{communicator.id, late, {}, index});
+    if (!changed_.wait_for(lock, kAgreeLimit, ended)) setFailure(communicator, late);
+  }
+  // An exchange that completed has a result, whatever failed after it.
+  if (exchange->done) {
+    communicator.open.erase(index);
+    return exchange;
+  }
+  exchange->abandoned = true;
+  if (communicator.failure) throwFailure(*communicator.failure);
+  throw Error(
+      ErrorCode::peer_dead,
+      hubText() + ", which hosts the control plane, has ended: nothing can be set up any more");
+}
+
+std::unique_ptr<Session> Membership::split(RemoteCommunicator& communicator, int color, int key,
+                                           std::chrono::milliseconds limit, const Failure& late) {
+  const auto done = exchange(communicator, true, encodeSplit(color, key), limit, late);
+  if (!done->child) return nullptr;
+  return std::make_unique<RemoteSession>(shared_from_this(), done->child);
+}
+
+Failure Membership::fail(RemoteCommunicator& communicator, const Failure& failure,
+                         const std::optional<Stall>& stall) {
+  std::unique_lock lock(mutex_);
+  if (communicator.failure) return *communicator.failure;
+  if (supervised_ && !loop_->onLoopThread()) {
+    frames::ProgressReport report;
+    report.boards.emplace_back(communicator.id, Progress::of(communicator.board));
+    post(Type::progress, report);
+    post(Type::fail, frames::Fail{communicator.id, failure, stall, {}});
+    changed_.wait_for(lock, kAgreeLimit, [&] { return communicator.failure.has_value(); });
+  }
+  if (!communicator.failure) setFailure(communicator, failure);
+  return *communicator.failure;
+}
+
+Failure Membership::failureOf(const RemoteCommunicator& communicator) const {
+  std::lock_guard lock(mutex_);
+  return communicator.failure.value_or(Failure{});
+}
+
+void Membership::stalled(const RemoteCommunicator& communicator, const Stall& stall) {
+  post(Type::stalled, frames::Stalled{communicator.id, stall});
+}
+
+void Membership::leave(const RemoteCommunicator& communicator) {
+  {
+    std::lock_guard lock(mutex_);
+    communicators_.erase(communicator.id);
+  }
+  // Waits until it is sent: the process may end right after this.
+  const frames::Leave farewell{communicator.id, Progress::of(communicator.board)};
+  loop_->call([&] {
+    if (link_) link_->send(Type::leave, farewell);
+  });
+}
+
+// On the loop thread ------------------------------------------------------------------------------
+
+void Membership::received(Type type, base::Reader& in) {
+  silence_.heard(Clock::now());
+  switch (type) {
+    case Type::welcome: welcomed(frames::Welcome::read(in)); break;
+    case Type::refused:
+      hubLost(ErrorCode::init_failed, "refused: " + frames::Refused::read(in).text);
+      break;
+    case Type::gathered: gathered(frames::Gathered::read(in)); break;
+    case Type::failed: failed(frames::Failed::read(in)); break;
+    case Type::ask: report(frames::Ask::read(in).number, true); break;
+    case Type::beat: break;
+    case Type::farewell: {
+      base::log(LogLevel::info, "the control plane has ended; going on without");
+      std::lock_guard lock(mutex_);
+      supervised_ = false;
+      changed_.notify_all();
+      break;
+    }
+    case Type::join:
+    case Type::gather:
+    case Type::fail:
+    case Type::progress:
+    case Type::stalled:
+    case Type::leave:
+    case Type::bye: in.fail("is one that only members send");
+  }
+  in.finish();
+}
+
+void Membership::welcomed(const frames::Welcome& welcome) {
+  std::lock_guard lock(mutex_);
+  if (welcome_) throw Error(ErrorCode::transport, "a second welcome");
+  welcome_ = true;
+  host_ = welcome.host;
+  if (!secret_.present) secret_ = welcome.secret;
+}
+
+void Membership::gathered(frames::Gathered part) {
+  std::uint64_t orphan = 0;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = communicators_.find(part.communicator);
+    if (found == communicators_.end()) return;
+    RemoteCommunicator& communicator = *found->second;
+    const auto open = communicator.open.find(part.index);
+    if (open == communicator.open.end()) return;
+    Exchange& exchange = *open->second;
+    if (part.first != exchange.have || part.blobs.size() > exchange.blobs.size() - exchange.have)
+      throw Error(ErrorCode::transport, "parts of an exchange came in disorder");
+    for (auto& blob : part.blobs) exchange.blobs[exchange.have++] = std::move(blob);
+    if (exchange.have < exchange.blobs.size()) return;
+    if (exchange.split) {
+      exchange.child = makeChild(communicator, part.index, exchange.blobs);
+      // Whoever asked for it has given up.
+      if (exchange.child && exchange.abandoned) {
+        orphan = exchange.child->id;
+        communicators_.erase(orphan);
+      }
+    }
+    exchange.done = true;
+    if (exchange.abandoned) communicator.open.erase(open);
+    changed_.notify_all();
+  }
+  if (orphan != 0) link_->send(Type::leave, frames::Leave{orphan, {}});
+}
+
+std::shared_ptr<RemoteCommunicator> Membership::makeChild(const RemoteCommunicator& parent,
+                                                          std::uint64_t index, const Blobs& blobs) {
+  std::vector<std::pair<int, int>> color_key;
+  for (const auto& blob : blobs) color_key.push_back(decodeSplit(blob));
+  const int color = color_key[static_cast<std::size_t>(parent.rank)].first;
+  const auto groups = splitGroups(color_key);
+  const auto group = groups.find(color);
+  if (group == groups.end()) return nullptr;
+  const auto own = std::find(group->second.begin(), group->second.end(), parent.rank);
+  std::vector<int> members;
+  for (const int rank : group->second)
+    members.push_back(parent.members[static_cast<std::size_t>(rank)]);
+  auto child = std::make_shared<RemoteCommunicator>(childId(parent.id, index, color),
+                                                    static_cast<int>(own - group->second.begin()),
+                                                    std::move(members));
+  communicators_[child->id] = child;
+  return child;
+}
+
+void Membership::failed(const frames::Failed& report) {
+  std::lock_guard lock(mutex_);
+  const auto found = communicators_.find(report.communicator);
+  if (found != communicators_.end()) setFailure(*found->second, report.failure);
+}
+
+std::string Membership::hubText() const {
+  if (host_ >= 0) return "rank " + std::to_string(host_) + " of the job";
+  return settings_.hub_process + " at " + settings_.hub.text();
+}
+
+void Membership::setFailure(RemoteCommunicator& communicator, Failure failure) {
+  if (communicator.failure) return;
+  if (failure.culprit >= static_cast<int>(communicator.members.size())) failure.culprit = -1;
+  communicator.failure = std::move(failure);
+  raise(communicator.failed);
+  changed_.notify_all();
+}
+
+void Membership::hubLost(ErrorCode code, const std::string& what) {
+  std::lock_guard lock(mutex_);
+  if (!supervised_) return;
+  if (code != ErrorCode::unresponsive) supervised_ = false;
+  if (code == ErrorCode::peer_dead && !welcome_) code = ErrorCode::init_failed;
+  const auto communicators = communicators_;
+  for (const auto& [id, communicator] : communicators) {
+    const auto& members = communicator->members;
+    const auto host = std::find(members.begin(), members.end(), host_);
+    const int culprit = host == members.end() ? -1 : static_cast<int>(host - members.begin());
+    const std::string who = culprit >= 0 ? "rank " + std::to_string(culprit) : hubText();
+    setFailure(*communicator, {code, who + ", which hosts the control plane, " + what, culprit});
+  }
+  changed_.notify_all();
+}
+
+void Membership::scheduleTick() {
+  const auto period = beatPeriod(settings_.heartbeat);
+  gap_.expect(Clock::now() + period);
+  tick_ = loop_->after(period, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->tick();
+  });
+}
+
+void Membership::tick() {
+  const auto now = Clock::now();
+  silence_.forgive(gap_.late(now), now);
+  const auto limit = silenceLimit(settings_.heartbeat);
+  if (silence_.longerThan(limit, now))
+    hubLost(ErrorCode::unresponsive,
+            "does not respond: no heartbeat for " + std::to_string(limit.count()) + " ms");
+  report(0, false);
+  scheduleTick();
+}
+
+void Membership::report(std::uint64_t answer_to, bool all) {
+  std::vector<frames::ProgressReport> reports(1);
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, communicator] : communicators_) {
+      const Progress progress = Progress::of(communicator->board);
+      if (!all && progress == communicator->reported) continue;
+      communicator->reported = progress;
+      if (reports.back().boards.size() == frames::ProgressReport::kMost) reports.emplace_back();
+      reports.back().boards.emplace_back(id, progress);
+    }
+  }
+  // Only the last part answers: by then the hub knows all of it.
+  reports.back().answer_to = answer_to;
+  for (const auto& part : reports) link_->send(Type::progress, part);
+}
+
+} // namespace rondo::bootstrap

@@ -1,0 +1,116 @@
+// One rank's control connection to its job's hub; all sessions of the rank share it.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/event_loop.h"
+#include "bootstrap/heartbeat.h"
+#include "bootstrap/ledger.h"
+#include "bootstrap/link.h"
+#include "bootstrap/session.h"
+
+namespace rondo::bootstrap {
+
+struct RemoteCommunicator;
+
+/// Any thread may call the public functions.
+class Membership : public std::enable_shared_from_this<Membership> {
+ public:
+  struct Settings {
+    base::SocketAddress hub;
+    base::Secret secret;
+    std::uint64_t job = 0;
+    int rank = 0, size = 1;
+    base::Clock::time_point deadline{};
+    std::chrono::milliseconds heartbeat{1000};
+    bool hosts_hub = false;       ///< the hub lives in this process
+    std::string hub_process;      ///< who hosts it when no rank does: "the launcher"
+    std::string socket_interface; ///< for bindAddress(); as in Options
+    std::string socket_family;
+  };
+
+  /// Connects. Throws Error(init_failed).
+  static std::shared_ptr<Membership> join(const Settings& settings);
+  /// Says good-bye; it is on its way when this returns.
+  ~Membership();
+
+  /// Collective over the job: one more communicator of all ranks. Throws Error(init_failed) with the
+  /// missing ranks; the job is then over for everybody.
+  std::unique_ptr<Session> open(std::chrono::milliseconds limit);
+
+  const Settings& settings() const { return settings_; }
+
+ private:
+  friend class RemoteSession;
+  friend struct RemoteCommunicator;
+
+  /// An exchange that this rank has contributed to.
+  struct Exchange {
+    bool split = false;
+    Blobs blobs;
+    std::size_t have = 0;
+    bool done = false, abandoned = false;
+    std::shared_ptr<RemoteCommunicator> child; ///< of a split
+  };
+
+  explicit Membership(const Settings& settings);
+  void connect(base::UniqueFd fd, const base::Key& key);
+
+  // For sessions.
+  std::shared_ptr<Exchange> exchange(RemoteCommunicator& communicator, bool split,
+                                     std::vector<std::byte> blob, std::chrono::milliseconds limit,
+                                     const Failure& late);
+  std::unique_ptr<Session> split(RemoteCommunicator& communicator, int color, int key,
+                                 std::chrono::milliseconds limit, const Failure& late);
+  Failure fail(RemoteCommunicator& communicator, const Failure& failure,
+               const std::optional<Stall>& stall);
+  Failure failureOf(const RemoteCommunicator& communicator) const;
+  void stalled(const RemoteCommunicator& communicator, const Stall& stall);
+  void leave(const RemoteCommunicator& communicator);
+
+  // On the loop thread.
+  void received(frames::Type type, base::Reader& in);
+  void welcomed(const frames::Welcome& welcome);
+  void gathered(frames::Gathered part);
+  void failed(const frames::Failed& report);
+  void hubLost(ErrorCode code, const std::string& what);
+  void scheduleTick();
+  void tick();
+  void report(std::uint64_t answer_to, bool all);
+  template <class Body>
+  void post(frames::Type type, Body body);
+
+  // With mutex_ held.
+  void setFailure(RemoteCommunicator& communicator, Failure failure);
+  std::shared_ptr<RemoteCommunicator> makeChild(const RemoteCommunicator& parent,
+                                                std::uint64_t index, const Blobs& blobs);
+  std::string hubText() const;
+
+  const Settings settings_;
+  const std::shared_ptr<base::EventLoop> loop_;
+
+  // The loop thread's.
+  std::shared_ptr<Link> link_;
+  base::EventLoop::Id tick_ = 0;
+  Gap gap_;
+  Silence silence_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint64_t, std::shared_ptr<RemoteCommunicator>> communicators_;
+  std::shared_ptr<RemoteCommunicator> world_;
+  base::SocketAddress bind_;
+  base::Secret secret_;
+  std::uint64_t job_ = 0;
+  int host_ = -1; ///< rank whose process hosts the hub
+  bool welcome_ = false;
+  bool supervised_ = true; ///< false: the hub said farewell, or is lost
+};
+
+} // namespace rondo::bootstrap

@@ -1,0 +1,114 @@
+// Session::open(): the way in, by kind of rendezvous.
+#include "bootstrap/session.h"
+
+#include "base/clock.h"
+#include "base/hmac.h"
+#include "bootstrap/launcher.h"
+#include "bootstrap/ledger.h"
+#include "bootstrap/local_group.h"
+#include "bootstrap/meetings.h"
+#include "bootstrap/mpi_module.h"
+#include "bootstrap/unique_id.h"
+
+namespace rondo::bootstrap {
+
+namespace {
+
+Membership::Settings settingsFor(const Options& options, int rank, int size) {
+  Membership::Settings settings;
+  settings.rank = rank;
+  settings.size = size;
+  settings.deadline = base::Deadline(options.init_timeout).at();
+  settings.heartbeat = options.heartbeat;
+  settings.socket_interface = options.socket_interface;
+  settings.socket_family = options.socket_family;
+  return settings;
+}
+
+std::unique_ptr<Session> openById(const UniqueId& id, int rank, int size, const Options& options,
+                                  bool keep, const std::string& hub_process) {
+  const IdContent content = IdContent::decode(id);
+  Meetings& meetings = Meetings::ofProcess();
+  Membership::Settings settings = settingsFor(options, rank, size);
+  settings.hub = content.hub;
+  settings.secret = content.secret;
+  settings.job = content.job;
+  settings.hosts_hub = meetings.hosts(content.job);
+  settings.hub_process = hub_process;
+  return meetings.open(settings, keep, options.init_timeout);
+}
+
+/// Equal on all ranks that say the same words, whatever machine and standard library they run on.
+std::uint64_t numberOf(const std::string& words) {
+  const base::Mac mac = base::hmacSha256({}, "rondo job", {std::as_bytes(std::span(words))});
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < 8; ++i) number = number << 8 | std::to_integer<std::uint64_t>(mac[i]);
+  return number;
+}
+
+std::unique_ptr<Session> openAtAddress(const MeetingPoint& point, const LaunchInfo& launch,
+                                       const Options& options) {
+  Meetings& meetings = Meetings::ofProcess();
+  Membership::Settings settings = settingsFor(options, launch.rank, launch.size);
+  settings.hub = base::SocketAddress::parse(point.address, options.socket_family);
+  if (settings.hub.port == 0)
+    throw Error(ErrorCode::invalid_argument,
+                "the ranks cannot meet at " + point.address + ": it has no port");
+  if (!options.secret_file.empty()) settings.secret = readSecretFile(options.secret_file);
+  if (!settings.secret.present && !settings.hub.loopback())
+    throw Error(ErrorCode::init_failed,
+                "the ranks would meet at " + settings.hub.text() +
+                    ", which others can reach: set RONDO_SECRET_FILE to a file of mode 0600 with "
+                    "32 random bytes that is the same on all machines");
+  settings.job = childId(numberOf(point.job), settings.hub.port, launch.size);
+  settings.hub_process = "the process of rank 0";
+  if (launch.rank == 0) {
+    Hub::Settings hub;
+    hub.address = settings.hub;
+    hub.secret = settings.secret;
+    hub.job = settings.job;
+    hub.size = launch.size;
+    try {
+      meetings.host(hub);
+    } catch (const Error& error) {
+      throw Error(ErrorCode::init_failed,
+                  std::string("rank 0 cannot open the meeting point: ") + error.what());
+    }
+    settings.hosts_hub = true;
+  }
+  return meetings.open(settings, true, options.init_timeout);
+}
+
+std::unique_ptr<Session> openByEnvironment(const Options& options) {
+  const Environment environment = processEnvironment();
+  const LaunchInfo launch = detectLauncher(environment);
+  if (launch.size == 1) return std::make_shared<LocalGroup>(1)->open(0, options);
+  const MeetingPoint point = findMeetingPoint(launch, options, environment);
+  switch (point.kind) {
+    case MeetingPoint::Kind::descriptor:
+      return openById(readIdDescriptor(point.descriptor), launch.rank, launch.size, options, true,
+                      "the launcher");
+    case MeetingPoint::Kind::mpi: {
+      const UniqueId id =
+          Meetings::ofProcess().onceExchanged([&] { return exchangeByMpi(launch, options); });
+      return openById(id, launch.rank, launch.size, options, true, "the process of rank 0");
+    }
+    case MeetingPoint::Kind::address: break;
+  }
+  return openAtAddress(point, launch, options);
+}
+
+} // namespace
+
+std::unique_ptr<Session> Session::open(const Rendezvous& meet, const Options& options) {
+  switch (meet.kind_) {
+    case Rendezvous::Kind::in_process: return meet.group_->open(meet.rank_, options);
+    case Rendezvous::Kind::unique_id:
+      return openById(meet.id_, meet.rank_, meet.size_, options, false,
+                      "the process that made the unique id");
+    case Rendezvous::Kind::environment: break;
+  }
+  return openByEnvironment(options);
+}
+
+} // namespace rondo::bootstrap

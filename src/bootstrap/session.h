@@ -1,0 +1,85 @@
+// One rank's membership in one communicator: exchange of small blobs, and the control plane.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/board.h"
+#include "base/connection.h"
+#include "rondo/error.h"
+#include "rondo/options.h"
+#include "rondo/rendezvous.h"
+
+namespace rondo::bootstrap {
+
+/// Why a communicator failed. Ranks are ranks of that communicator; culprit -1: nobody in particular.
+struct Failure {
+  ErrorCode code = ErrorCode::aborted;
+  std::string text;
+  int culprit = -1;
+};
+
+/// What a rank's engine is at. Heartbeats carry it, so that deadlines can name who is late.
+/// Written by the engine's thread, read by the control thread; all relaxed.
+struct alignas(64) ProgressBoard {
+  std::atomic<std::uint64_t> entered{0};   ///< number of the last collective entered (from 1 on)
+  std::atomic<std::uint64_t> completed{0}; ///< number of the last one completed
+  std::atomic<std::uint64_t> signature{0}; ///< of the last one entered
+};
+
+/// Where an engine waits, for reports.
+struct Stall {
+  std::uint64_t sequence = 0; ///< 0: a Send or Recv
+  std::uint64_t signature = 0;
+  int waiting_for = -1; ///< rank of the peer
+  std::string text;     ///< "AllReduce #412 (float sum, 100 elements): lane 0 step 3, tile 2"
+};
+
+class Session {
+ public:
+  /// Meets the other ranks. Throws Error(init_failed) with the missing ranks at the deadline.
+  static std::unique_ptr<Session> open(const Rendezvous& meet, const Options& options);
+  virtual ~Session() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual std::uint64_t communicator() const = 0; ///< equal on all ranks, unique within the job
+  virtual std::uint64_t job() const = 0;
+  virtual const base::Secret& secret() const = 0; ///< always present (made up when nobody gave one)
+  /// Where this rank's data listeners bind and are reachable by the others; port 0.
+  virtual base::SocketAddress bindAddress() const = 0;
+  /// Set when all ranks are threads of this process.
+  virtual std::shared_ptr<base::Board> board() const = 0;
+
+  /// Collective. Element r is rank r's blob (at most 16 KiB). Throws Error(timeout) naming the
+  /// missing ranks, or the failure of the communicator.
+  virtual std::vector<std::vector<std::byte>> allGather(std::span<const std::byte> blob,
+                                                        std::chrono::milliseconds limit) = 0;
+  /// Collective. Communicator::split()'s rules; null for kNoColor.
+  virtual std::unique_ptr<Session> split(int color, int key, std::chrono::milliseconds limit) = 0;
+
+  // The control plane. Any thread.
+
+  /// Not zero once the communicator has failed. Every wait polls it; a futex can wait on it.
+  virtual const std::atomic<std::uint32_t>& failedWord() const = 0;
+  /// Only after failedWord() is set.
+  virtual Failure failure() const = 0;
+  virtual ProgressBoard& progress() = 0;
+  /// The engine has waited for a while (about 50 ms). The ranks' stalls are compared: equal sequence
+  /// and different signature is a mismatch, which fails the communicator with both calls' texts.
+  virtual void stalled(const Stall& stall) = 0;
+  /// Fails the communicator on all ranks and returns the failure that everyone sees: the first one
+  /// that the ranks agree on, which may be another's. A timeout is completed with the ranks that
+  /// "never entered AllReduce #412". Takes at most 500 ms.
+  virtual Failure fail(const Failure& failure, const std::optional<Stall>& stall = {}) = 0;
+};
+
+} // namespace rondo::bootstrap

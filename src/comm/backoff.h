@@ -1,0 +1,71 @@
+// How a thread waits for its peers: spin, then yield, then sleep.
+#pragma once
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "base/futex.h"
+
+namespace rondo::comm {
+
+/// The numbers of waiting, in one place. Measured on 2 cores (KVM): a yield costs 0.2 us, a futex
+/// wake across cores 34 us, so nobody is woken for data: sleepers look by themselves.
+struct Patience {
+  /// Looks before the first yield. A look is 20 to 50 ns on mapped channels: about 50 us, longer than
+  /// any step between two running ranks.
+  static constexpr std::uint32_t kSpins = 1500;
+  /// With more ranks than processors the peer probably waits for this processor.
+  static constexpr std::uint32_t kCrowdedSpins = 20;
+  /// Yields before the first sleep: 1 to 3 ms while nobody else wants the processor.
+  static constexpr std::uint32_t kYields = 5000;
+  static constexpr std::chrono::microseconds kFirstSleep{50};
+  static constexpr std::chrono::microseconds kLongestSleep{1000};
+  /// Yields to a thread that wants the mutex before it is taken again: as long as a wake-up takes.
+  static constexpr int kHandOverYields = 200;
+  /// Between two looks at the clock for what stands still.
+  static constexpr std::chrono::milliseconds kInspect{10};
+  /// Calls that stand still longer than this are told to the control plane.
+  static constexpr std::chrono::milliseconds kStall{50};
+};
+
+/// One wait. reset() whenever something moved.
+class Backoff {
+ public:
+  explicit Backoff(bool crowded) : spins_(crowded ? Patience::kCrowdedSpins : Patience::kSpins) {}
+
+  void reset() {
+    looks_ = 0;
+    sleep_ = Patience::kFirstSleep;
+  }
+
+  /// Whether this look should only be followed by another one.
+  bool spinning() {
+    if (looks_ >= spins_) return false;
+    ++looks_;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+    return true;
+  }
+
+  /// Gives the processor away. Sleeps end early when `word` is no longer zero.
+  void rest(const std::atomic<std::uint32_t>& word) {
+    if (++looks_ < spins_ + Patience::kYields) {
+      sched_yield();
+      return;
+    }
+    base::futexWait(word, 0, sleep_);
+    sleep_ = std::min(sleep_ * 2, Patience::kLongestSleep);
+  }
+
+ private:
+  const std::uint32_t spins_;
+  std::uint32_t looks_ = 0;
+  std::chrono::microseconds sleep_ = Patience::kFirstSleep;
+};
+
+} // namespace rondo::comm

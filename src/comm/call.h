@@ -1,0 +1,38 @@
+// One call of the public API, as a value: what is validated, signed, planned and run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "rondo/types.h"
+
+namespace rondo::comm {
+
+struct Call {
+  Collective collective = Collective::barrier;
+  const void* input = nullptr;
+  void* output = nullptr;
+  std::size_t count = 0; ///< elements of one block
+  DataType type = DataType::int8;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;         ///< Send and Recv: the peer
+  bool sending = false; ///< Send (true) or Recv (false)
+};
+
+/// Throws Error(invalid_argument) that names the argument and the call.
+void validate(const Call& call, int rank, int size);
+
+/// "AllReduce", "Send", ...: as NCCL spells them.
+std::string title(const Call& call);
+
+/// 64 bits that say what was called; equal on all ranks of a correct program. It travels with every
+/// message, and can be read back: collective 4, type 4, operator 4, root 12, sequence 8, count 32
+/// bits (the count folded by exclusive or of its halves).
+std::uint64_t sign(const Call& call, std::uint64_t sequence);
+
+/// "AllReduce #412 (sum of 1000 float)". `near` is a sequence number from which the signature's is
+/// less than 128 away.
+std::string describe(std::uint64_t signature, std::uint64_t near);
+
+} // namespace rondo::comm

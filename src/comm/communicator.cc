@@ -1,0 +1,169 @@
+// The public class: each function is one Call.
+#include "rondo/communicator.h"
+
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "bootstrap/session.h"
+#include "comm/communicator_impl.h"
+#include "transports/registry.h"
+
+namespace rondo {
+
+using comm::Call;
+
+Communicator::Communicator(std::shared_ptr<comm::CommunicatorImpl> impl) : impl_(std::move(impl)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  std::swap(impl_, other.impl_);
+  return *this;
+}
+Communicator::~Communicator() {
+  if (impl_) impl_->close();
+}
+
+Communicator Communicator::create(const Rendezvous& meet, const Options& options) {
+  base::configureLog(options.log_level, options.log_file);
+  return Communicator(
+      comm::CommunicatorImpl::open(bootstrap::Session::open(meet, options), options));
+}
+
+std::vector<Communicator> Communicator::createAll(int size, const Options& options) {
+  const Rendezvous meet = Rendezvous::inProcess(size);
+  const auto ranks = static_cast<std::size_t>(size);
+  std::vector<std::optional<Communicator>> made(ranks);
+  std::vector<std::exception_ptr> errors(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank, at = static_cast<std::size_t>(rank)] {
+      try {
+        made[at].emplace(create(meet.as(rank), options));
+      } catch (...) {
+        errors[at] = std::current_exception();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  std::vector<Communicator> all;
+  for (auto& one : made) all.push_back(std::move(*one));
+  return all;
+}
+
+int Communicator::rank() const { return impl_->rank(); }
+int Communicator::size() const { return impl_->size(); }
+
+std::optional<Communicator> Communicator::split(int color, int key) {
+  auto impl = impl_->split(color, key);
+  if (!impl) return std::nullopt;
+  return Communicator(std::move(impl));
+}
+
+void Communicator::abort(const std::string& reason) { impl_->abort(reason); }
+
+std::string Communicator::algorithmFor(Collective collective, std::size_t count,
+                                       DataType type) const {
+  return impl_->algorithmFor(collective, count, type);
+}
+std::string Communicator::transportTo(int peer) const { return impl_->transportTo(peer); }
+
+std::vector<TransportInfo> transports() {
+  std::vector<TransportInfo> all;
+  for (const transport::Kind& kind : transport::kinds())
+    all.push_back({std::string(kind.name), std::string(kind.summary), kind.between_processes});
+  return all;
+}
+
+// Each collective, blocking and not.
+
+void Communicator::allReduce(const void* input, void* output, std::size_t count, DataType type,
+                             ReduceOp op) {
+  impl_->call({Collective::allreduce, input, output, count, type, op});
+}
+Work Communicator::allReduceAsync(const void* input, void* output, std::size_t count, DataType type,
+                                  ReduceOp op) {
+  return impl_->start({Collective::allreduce, input, output, count, type, op});
+}
+
+void Communicator::reduce(const void* input, void* output, std::size_t count, DataType type,
+                          ReduceOp op, int root) {
+  impl_->call({Collective::reduce, input, output, count, type, op, root});
+}
+Work Communicator::reduceAsync(const void* input, void* output, std::size_t count, DataType type,
+                               ReduceOp op, int root) {
+  return impl_->start({Collective::reduce, input, output, count, type, op, root});
+}
+
+void Communicator::reduceScatter(const void* input, void* output, std::size_t count, DataType type,
+                                 ReduceOp op) {
+  impl_->call({Collective::reducescatter, input, output, count, type, op});
+}
+Work Communicator::reduceScatterAsync(const void* input, void* output, std::size_t count,
+                                      DataType type, ReduceOp op) {
+  return impl_->start({Collective::reducescatter, input, output, count, type, op});
+}
+
+void Communicator::broadcast(const void* input, void* output, std::size_t count, DataType type,
+                             int root) {
+  impl_->call({Collective::broadcast, input, output, count, type, ReduceOp::sum, root});
+}
+Work Communicator::broadcastAsync(const void* input, void* output, std::size_t count, DataType type,
+                                  int root) {
+  return impl_->start({Collective::broadcast, input, output, count, type, ReduceOp::sum, root});
+}
+
+void Communicator::scatter(const void* input, void* output, std::size_t count, DataType type,
+                           int root) {
+  impl_->call({Collective::scatter, input, output, count, type, ReduceOp::sum, root});
+}
+Work Communicator::scatterAsync(const void* input, void* output, std::size_t count, DataType type,
+                                int root) {
+  return impl_->start({Collective::scatter, input, output, count, type, ReduceOp::sum, root});
+}
+
+void Communicator::gather(const void* input, void* output, std::size_t count, DataType type,
+                          int root) {
+  impl_->call({Collective::gather, input, output, count, type, ReduceOp::sum, root});
+}
+Work Communicator::gatherAsync(const void* input, void* output, std::size_t count, DataType type,
+                               int root) {
+  return impl_->start({Collective::gather, input, output, count, type, ReduceOp::sum, root});
+}
+
+void Communicator::allGather(const void* input, void* output, std::size_t count, DataType type) {
+  impl_->call({Collective::allgather, input, output, count, type});
+}
+Work Communicator::allGatherAsync(const void* input, void* output, std::size_t count,
+                                  DataType type) {
+  return impl_->start({Collective::allgather, input, output, count, type});
+}
+
+void Communicator::allToAll(const void* input, void* output, std::size_t count, DataType type) {
+  impl_->call({Collective::alltoall, input, output, count, type});
+}
+Work Communicator::allToAllAsync(const void* input, void* output, std::size_t count,
+                                 DataType type) {
+  return impl_->start({Collective::alltoall, input, output, count, type});
+}
+
+void Communicator::barrier() { impl_->call({}); }
+Work Communicator::barrierAsync() { return impl_->start({}); }
+
+void Communicator::send(const void* input, std::size_t count, DataType type, int peer) {
+  impl_->call({Collective::sendrecv, input, nullptr, count, type, ReduceOp::sum, peer, true});
+}
+Work Communicator::sendAsync(const void* input, std::size_t count, DataType type, int peer) {
+  return impl_->start(
+      {Collective::sendrecv, input, nullptr, count, type, ReduceOp::sum, peer, true});
+}
+void Communicator::recv(void* output, std::size_t count, DataType type, int peer) {
+  impl_->call({Collective::sendrecv, nullptr, output, count, type, ReduceOp::sum, peer, false});
+}
+Work Communicator::recvAsync(void* output, std::size_t count, DataType type, int peer) {
+  return impl_->start(
+      {Collective::sendrecv, nullptr, output, count, type, ReduceOp::sum, peer, false});
+}
+
+} // namespace rondo

@@ -1,0 +1,303 @@
+// A rank of a communicator: from a call to a run, and what happens when a run fails.
+#include "comm/communicator_impl.h"
+
+#include <unistd.h>
+
+#include "base/log.h"
+#include "comm/group.h"
+#include "comm/pump.h"
+#include "rondo/error.h"
+
+namespace rondo::comm {
+
+namespace {
+
+/// Bound plans kept per communicator. Each is some kilobytes; programs repeat few shapes.
+constexpr std::size_t kMaxBound = 512;
+
+int queueOf(const Call& call) {
+  if (call.collective != Collective::sendrecv) return engine::HostEngine::kCollectives;
+  return call.sending ? engine::HostEngine::sendQueue(call.root)
+                      : engine::HostEngine::recvQueue(call.root);
+}
+
+/// Send and Recv are plans of one step, made on the spot.
+plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
+  plan::RankPlan plan;
+  plan.spec = {Collective::sendrecv, size, call.root, 0};
+  plan.rank = rank;
+  plan::Step step;
+  if (call.sending) {
+    plan.channels.push_back({rank, call.root, transport::ChannelId::kPointToPoint});
+    step.inputs.push_back({plan::Operand::kLocal, {plan::Space::input, 0, 1}});
+    step.sends.push_back(0);
+  } else {
+    plan.channels.push_back({call.root, rank, transport::ChannelId::kPointToPoint});
+    step.inputs.push_back({0, {}});
+    step.output = plan::Piece{plan::Space::output, 0, 1};
+  }
+  plan.lanes.push_back({{std::move(step)}});
+  return plan;
+}
+
+} // namespace
+
+std::size_t CommunicatorImpl::KeyHash::operator()(const Key& key) const {
+  const auto mix = static_cast<std::size_t>(key.collective) |
+                   static_cast<std::size_t>(key.type) << 4 | static_cast<std::size_t>(key.op) << 8 |
+                   static_cast<std::size_t>(key.sending) << 12 |
+                   static_cast<std::size_t>(static_cast<unsigned>(key.root)) << 13;
+  return (key.count * 0x9e3779b97f4a7c15u) ^ mix;
+}
+
+CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
+                                   const Options& options, planner::Policy policy,
+                                   std::unique_ptr<engine::Fabric> fabric, bool crowded)
+    : session_(std::move(session)),
+      options_(options),
+      policy_(std::move(policy)),
+      rank_(session_->rank()),
+      size_(session_->size()),
+      crowded_(crowded),
+      failed_word_(session_->failedWord()),
+      progress_board_(session_->progress()),
+      process_(::getpid()),
+      fabric_(std::move(fabric)),
+      engine_(*fabric_) {}
+
+CommunicatorImpl::~CommunicatorImpl() {
+  if (!helper_.joinable()) return;
+  if (::getpid() != process_) {
+    helper_.detach();
+    return;
+  }
+  stopping_ = true;
+  wakeHelper();
+  helper_.join();
+}
+
+void CommunicatorImpl::release(CommunicatorImpl* impl) {
+  if (impl->helper_.get_id() == std::this_thread::get_id()) {
+    impl->orphaned_ = true; // it is in the engine now: helperMain() deletes when it has left
+  } else {
+    delete impl;
+  }
+}
+
+void CommunicatorImpl::close() noexcept {
+  if (::getpid() != process_) return;
+  {
+    // Whoever completed the last call has left the engine when the mutex is free.
+    const Lock lock(*this);
+    if (engine_.idle()) return;
+  }
+  CommunicatorImpl* const self[] = {this};
+  if (pump(
+          self, [this] { return engine_.idle(); }, base::Clock::now() + options_.timeout))
+    return;
+  const Lock lock(*this);
+  engine_.failAll(std::make_exception_ptr(
+      Error(ErrorCode::timeout, "the communicator was dropped while the call was in flight")));
+}
+
+CommunicatorImpl::Key CommunicatorImpl::keyOf(const Call& call) {
+  const bool reducing = reduces(call.collective);
+  return {call.collective, call.type, reducing ? call.op.kind() : ReduceOp::Kind::sum,
+          call.sending,    call.root, call.count};
+}
+
+engine::BoundPlan& CommunicatorImpl::bound(const Call& call) {
+  const Key key = keyOf(call);
+  if (last_key_ == key) return *last_bound_;
+  auto found = bound_.find(key);
+  if (found == bound_.end()) {
+    if (bound_.size() >= kMaxBound) {
+      last_key_.reset();
+      std::erase_if(bound_, [](const auto& entry) { return entry.second->users == 0; });
+    }
+    found = bound_.emplace(key, bindNew(call)).first;
+  }
+  last_key_ = key;
+  last_bound_ = found->second.get();
+  return *last_bound_;
+}
+
+std::unique_ptr<engine::BoundPlan> CommunicatorImpl::bindNew(const Call& call) {
+  const engine::Shape shape{call.count, call.type, call.op.kind()};
+  if (call.collective == Collective::sendrecv)
+    return std::make_unique<engine::BoundPlan>(
+        engine::bind(pointToPoint(call, rank_, size_), shape, *fabric_));
+  plan::Spec spec{call.collective, size_, hasRoot(call.collective) ? call.root : 0, 0};
+  const plan::Choice choice = planner::choose(spec, call.count * sizeOf(call.type), policy_);
+  spec.parameter = choice.parameter;
+  base::log(LogLevel::trace, title(call), " of ", call.count, " ", name(call.type), " uses ",
+            choice.text());
+  return std::make_unique<engine::BoundPlan>(
+      engine::bind(choice.algorithm->build(spec, rank_), shape, *fabric_));
+}
+
+/// Under the lock. A call that cannot be planned or bound throws and leaves everything as it was.
+void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
+  throwIfFailed();
+  engine::BoundPlan& plan = bound(call);
+  const int queue = queueOf(call);
+  const bool point_to_point = call.collective == Collective::sendrecv;
+  const std::uint64_t sequence = point_to_point ? ++p2p_sequence_[queue] : ++sequence_;
+  run.plan = &plan;
+  run.input = static_cast<const std::byte*>(call.input);
+  run.output = static_cast<std::byte*>(call.output);
+  run.signature = sign(call, sequence);
+  run.sequence = point_to_point ? 0 : sequence;
+  if (reduces(call.collective)) {
+    if (call.op.kind() == ReduceOp::Kind::premul_sum) run.factor = call.op.factor();
+    if (call.op.kind() == ReduceOp::Kind::avg) {
+      if (isFloat(call.type)) {
+        run.factor = 1.0 / size_;
+      } else {
+        run.divisor = size_;
+        if (call.collective == Collective::reduce && call.root != rank_) run.output = nullptr;
+      }
+    }
+  }
+  if (!point_to_point) {
+    progress_board_.entered.store(sequence, std::memory_order_relaxed);
+    progress_board_.signature.store(run.signature, std::memory_order_relaxed);
+  }
+  engine_.submit(run, queue);
+}
+
+void CommunicatorImpl::call(const Call& call) {
+  validate(call, rank_, size_);
+  if (Held::open()) {
+    Held::add(*this, call);
+    return;
+  }
+  engine::Run run;
+  run.attended.store(true, std::memory_order_relaxed);
+  {
+    const Lock lock(*this);
+    submit(call, run);
+    poll();
+  }
+  if (!run.done.load(std::memory_order_acquire)) {
+    CommunicatorImpl* const self[] = {this};
+    pump(self, [&run] { return run.done.load(std::memory_order_acquire); });
+  }
+  if (run.error) std::rethrow_exception(run.error);
+}
+
+Work CommunicatorImpl::start(const Call& call) {
+  validate(call, rank_, size_);
+  if (Held::open()) return WorkState::handle(Held::add(*this, call));
+  auto state = std::make_shared<WorkState>();
+  state->communicator = shared_from_this();
+  state->call = call;
+  {
+    const Lock lock(*this);
+    submit(call, state->run);
+    state->run.keep = state;
+    poll();
+    if (!state->done()) needHelper();
+  }
+  return WorkState::handle(std::move(state));
+}
+
+void CommunicatorImpl::startHeld(WorkState& state, bool attended) {
+  state.held.store(false, std::memory_order_release);
+  try {
+    const Lock lock(*this);
+    submit(state.call, state.run);
+    state.run.keep = state.shared_from_this();
+    if (!attended) needHelper();
+  } catch (...) {
+    state.run.error = std::current_exception();
+    state.run.done.store(true, std::memory_order_release);
+  }
+}
+
+std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key) {
+  {
+    const Lock lock(*this);
+    throwIfFailed();
+  }
+  auto session = session_->split(color, key, options_.init_timeout);
+  return session ? open(std::move(session), options_) : nullptr;
+}
+
+void CommunicatorImpl::poke() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock) poll();
+}
+
+void CommunicatorImpl::abort(const std::string& reason) {
+  session_->fail(
+      {ErrorCode::aborted, "rank " + std::to_string(rank_) + " aborted: " + reason, rank_});
+}
+
+std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t count,
+                                           DataType type) const {
+  if (collective == Collective::sendrecv) return "sendrecv";
+  return planner::choose({collective, size_, 0, 0}, count * sizeOf(type), policy_).text();
+}
+
+std::string CommunicatorImpl::transportTo(int peer) const {
+  if (peer < 0 || peer >= size_)
+    throw Error(ErrorCode::invalid_argument,
+                "transportTo: " + std::to_string(peer) + " is not a rank of this communicator");
+  return std::string(fabric_->transportTo(peer));
+}
+
+// Failure -----------------------------------------------------------------------------------------
+
+void CommunicatorImpl::throwIfFailed() const {
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+/// Under the lock. True if anything moved, ended or failed.
+bool CommunicatorImpl::poll() {
+  if (failure_) return false;
+  if (failed_word_.load(std::memory_order_acquire) != 0) {
+    adoptFailure(session_->failure());
+    return true;
+  }
+  try {
+    if (!engine_.progress()) return false;
+    progress_board_.completed.store(engine_.completed(), std::memory_order_relaxed);
+  } catch (const engine::ForeignCall& foreign) {
+    const std::uint64_t near = foreign.ours >> 32 & 0xff;
+    const std::uint64_t sequence = foreign.sequence ? foreign.sequence : near;
+    breakDown({ErrorCode::mismatch,
+               "rank " + std::to_string(foreign.peer) + " calls " +
+                   describe(foreign.theirs, sequence) + " where rank " + std::to_string(rank_) +
+                   " calls " + describe(foreign.ours, sequence),
+               foreign.peer});
+  } catch (const Error& error) {
+    breakDown({error.code(), titleOf(*engine_.current()) + ": " + error.what(), error.culprit()});
+  } catch (const std::exception& error) {
+    // The runs are on their callers' stacks: whatever it is, it must not pass through here.
+    breakDown({ErrorCode::system, titleOf(*engine_.current()) + ": " + error.what(), rank_});
+  }
+  return true;
+}
+
+void CommunicatorImpl::breakDown(const bootstrap::Failure& failure,
+                                 const std::optional<bootstrap::Stall>& stall) {
+  adoptFailure(session_->fail(failure, stall));
+}
+
+void CommunicatorImpl::adoptFailure(const bootstrap::Failure& failure) {
+  failure_ = std::make_exception_ptr(Error(failure.code, failure.text, failure.culprit));
+  base::log(LogLevel::info, "communicator failed: ", failure.text);
+  engine_.failAll(failure_);
+}
+
+std::string CommunicatorImpl::titleOf(const engine::Run& run) const {
+  return describe(run.signature, run.sequence ? run.sequence : run.signature >> 32 & 0xff);
+}
+
+bootstrap::Stall CommunicatorImpl::stallOf(const engine::Run& run) {
+  const engine::Position position = engine_.position(run);
+  return {run.sequence, run.signature, position.peer, titleOf(run) + ": " + position.text};
+}
+
+} // namespace rondo::comm

@@ -1,0 +1,132 @@
+// A rank of a communicator: plans its calls, runs them, waits for them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "bootstrap/session.h"
+#include "comm/call.h"
+#include "comm/work_state.h"
+#include "engine/fabric.h"
+#include "engine/host_engine.h"
+#include "planner/choose.h"
+#include "rondo/options.h"
+
+namespace rondo::comm {
+
+/// Any thread may call the public functions; the engine is guarded by one mutex, which a waiting
+/// thread gives away whenever somebody else wants it.
+class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
+ public:
+  /// Collective: agrees with the other ranks on policy, sizes and transports.
+  static std::shared_ptr<CommunicatorImpl> open(std::unique_ptr<bootstrap::Session> session,
+                                                const Options& options);
+  CommunicatorImpl(std::unique_ptr<bootstrap::Session> session, const Options& options,
+                   planner::Policy policy, std::unique_ptr<engine::Fabric> fabric, bool crowded);
+  ~CommunicatorImpl();
+  /// Deleter for shared_ptr: the last owner may be a call that the helper thread completes.
+  static void release(CommunicatorImpl* impl);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Runs the call to its end; inside a Group, takes note of it.
+  void call(const Call& call);
+  /// Starts the call; inside a Group, takes note of it.
+  Work start(const Call& call);
+  /// Starts a call that was taken note of. Errors go to the state. `attended`: the caller goes on to
+  /// wait for it.
+  void startHeld(WorkState& state, bool attended);
+
+  std::shared_ptr<CommunicatorImpl> split(int color, int key);
+  void abort(const std::string& reason);
+  std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
+  std::string transportTo(int peer) const;
+
+  /// Makes progress on all of them until `done` says so or `until` passes; whether it is done.
+  template <class Done>
+  static bool pump(std::span<CommunicatorImpl* const> communicators, const Done& done,
+                   std::optional<base::Clock::time_point> until = {});
+  /// Waits, at most for the timeout, for what is in flight: a communicator may be dropped with sends
+  /// outstanding, and the peers count on them.
+  void close() noexcept;
+  /// One look, for Work::test(); none when another thread has the mutex, and so makes progress.
+  void poke();
+
+ private:
+  struct Key {
+    Collective collective;
+    DataType type;
+    ReduceOp::Kind op;
+    bool sending;
+    int root;
+    std::size_t count;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
+  class Lock;
+
+  static Key keyOf(const Call& call);
+  engine::BoundPlan& bound(const Call& call);
+  std::unique_ptr<engine::BoundPlan> bindNew(const Call& call);
+  void submit(const Call& call, engine::Run& run);
+  bool poll();
+  /// Now and then: tells the control plane what stands still, and ends it at the deadline.
+  void inspect(base::Clock::time_point now);
+  /// Leaves the mutex to those who want it.
+  void giveWay() const;
+  void breakDown(const bootstrap::Failure& failure,
+                 const std::optional<bootstrap::Stall>& stall = {});
+  void adoptFailure(const bootstrap::Failure& failure);
+  void throwIfFailed() const;
+  std::string titleOf(const engine::Run& run) const;
+  bootstrap::Stall stallOf(const engine::Run& run);
+  void needHelper();
+  void wakeHelper();
+  void helperMain();
+  void nap(int& naps);
+
+  const std::unique_ptr<bootstrap::Session> session_;
+  const Options options_;
+  const planner::Policy policy_;
+  const int rank_, size_;
+  const bool crowded_;
+  const std::atomic<std::uint32_t>& failed_word_;
+  bootstrap::ProgressBoard& progress_board_;
+  const pid_t process_; ///< a forked child has no helper thread, and no business with the channels
+
+  std::mutex mutex_;               ///< guards everything down to the next blank line
+  std::atomic<int> contenders_{0}; ///< threads that want the mutex
+  std::unique_ptr<engine::Fabric> fabric_;
+  engine::HostEngine engine_;
+  std::unordered_map<Key, std::unique_ptr<engine::BoundPlan>, KeyHash> bound_;
+  std::optional<Key> last_key_;
+  engine::BoundPlan* last_bound_ = nullptr;
+  std::uint64_t sequence_ = 0;                          ///< collectives entered
+  std::unordered_map<int, std::uint64_t> p2p_sequence_; ///< by engine queue
+  std::exception_ptr failure_;
+
+  // The helper thread: makes progress while asynchronous work is in flight and nobody waits.
+  std::thread helper_;
+  std::atomic<bool> async_active_{false};
+  std::atomic<int> waiting_{0};               ///< threads inside pump()
+  std::atomic<std::uint32_t> helper_word_{0}; ///< changes to wake it; it sleeps on the word
+  std::atomic<bool> helper_asleep_{false};
+  std::atomic<bool> stopping_{false};
+  bool orphaned_ = false; ///< of the helper thread: it must delete this object
+};
+
+} // namespace rondo::comm

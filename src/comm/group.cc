@@ -1,0 +1,65 @@
+// Groups: calls are noted first, and started together.
+#include "comm/group.h"
+
+#include "base/log.h"
+#include "comm/communicator_impl.h"
+#include "rondo/communicator.h"
+
+namespace rondo {
+
+namespace comm {
+
+namespace {
+struct State {
+  int depth = 0;
+  std::vector<std::shared_ptr<WorkState>> calls;
+};
+thread_local State held;
+} // namespace
+
+bool Held::open() { return held.depth > 0; }
+
+std::shared_ptr<WorkState> Held::add(CommunicatorImpl& communicator, const Call& call) {
+  auto state = std::make_shared<WorkState>();
+  state->communicator = communicator.shared_from_this();
+  state->call = call;
+  state->held = true;
+  held.calls.push_back(state);
+  return state;
+}
+
+void Held::enter() { ++held.depth; }
+
+std::shared_ptr<WorkState> Held::leave(bool attended) {
+  if (--held.depth > 0) return nullptr;
+  auto all = std::make_shared<WorkState>();
+  all->parts.swap(held.calls);
+  for (const auto& part : all->parts) part->communicator->startHeld(*part, attended);
+  return all;
+}
+
+} // namespace comm
+
+Group::Group() { comm::Held::enter(); }
+
+Group::~Group() {
+  if (!open_) return;
+  try {
+    end();
+  } catch (const std::exception& error) {
+    base::log(LogLevel::error, "a call of a Group failed: ", error.what());
+  }
+}
+
+void Group::end() { leave(true).wait(); }
+
+Work Group::start() { return leave(false); }
+
+Work Group::leave(bool attended) {
+  if (!open_) throw Error(ErrorCode::invalid_argument, "Group: it has ended before");
+  open_ = false;
+  auto all = comm::Held::leave(attended);
+  return all ? comm::WorkState::handle(std::move(all)) : Work();
+}
+
+} // namespace rondo

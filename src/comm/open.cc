@@ -1,0 +1,191 @@
+// Making a communicator: what the ranks must agree on before the first call.
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bitset>
+#include <cstring>
+#include <fstream>
+
+#include "base/codec.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "comm/communicator_impl.h"
+#include "plan/registry.h"
+#include "rondo/error.h"
+#include "transports/registry.h"
+
+namespace rondo::comm {
+
+namespace {
+
+constexpr std::size_t kMaxText = 4096;
+
+/// Largest message where no transport bounds it: of a single rank, to itself.
+constexpr std::size_t kSelfSlotBytes = 256 << 10;
+
+/// Where a rank runs, for knowing whether ranks outnumber processors.
+struct Place {
+  std::string machine;
+  std::array<std::byte, sizeof(cpu_set_t)> processors{};
+};
+
+Place ownPlace() {
+  Place place;
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  std::getline(boot, place.machine);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    std::memcpy(place.processors.data(), &set, sizeof set);
+  return place;
+}
+
+/// What every rank tells the others.
+struct Card {
+  Place place;
+  std::size_t slot_bytes = 0;
+  std::vector<std::pair<std::string, transport::Address>> addresses;
+
+  std::vector<std::byte> encode() const {
+    base::Writer out;
+    out.text(place.machine);
+    out.raw(place.processors);
+    out.u64(slot_bytes);
+    out.u32(static_cast<std::uint32_t>(addresses.size()));
+    for (const auto& [kind, address] : addresses) {
+      out.text(kind);
+      out.blob(address);
+    }
+    return out.take();
+  }
+
+  static Card decode(std::span<const std::byte> bytes) {
+    base::Reader in(bytes, "a rank's address card");
+    Card card;
+    card.place.machine = in.text(kMaxText);
+    in.raw(std::span<std::byte>(card.place.processors));
+    card.slot_bytes = in.u64();
+    for (std::uint32_t left = in.u32(); left > 0; --left) {
+      std::string kind = in.text(64);
+      const auto address = in.blob(256);
+      card.addresses.emplace_back(std::move(kind),
+                                  transport::Address(address.begin(), address.end()));
+    }
+    in.finish();
+    return card;
+  }
+};
+
+/// Rank 0's settings where all must have the same.
+Options agree(bootstrap::Session& session, Options options) {
+  base::Writer out;
+  out.text(options.algorithm);
+  out.u8(options.deterministic);
+  out.u64(options.channel_bytes);
+  out.i32(options.channel_depth);
+  const auto blobs = session.allGather(out.bytes(), options.init_timeout);
+  base::Reader in(blobs[0], "rank 0's settings");
+  options.algorithm = in.text(kMaxText);
+  options.deterministic = in.u8() != 0;
+  options.channel_bytes = in.u64();
+  options.channel_depth = in.i32();
+  in.finish();
+  return options;
+}
+
+std::vector<std::unique_ptr<transport::Transport>> makeTransports(const bootstrap::Session& session,
+                                                                  Options options) {
+  // A slot must hold one element of every rank, or the smallest tile would not fit a message.
+  if (options.channel_bytes > 0) {
+    const auto depth = static_cast<std::size_t>(options.channel_depth > 0 ? options.channel_depth : 8);
+    options.channel_bytes =
+        std::max(options.channel_bytes, depth * (8 * static_cast<std::size_t>(session.size()) + 64));
+  }
+  // A peer may enter its call late; the call's own deadline says so better than a connection's.
+  options.init_timeout += options.timeout;
+  const transport::Context context{session.communicator(), session.job(),    session.rank(),
+                                   session.size(),         session.secret(), session.bindAddress(),
+                                   session.board(),        options};
+  const auto filter = base::NameFilter::parse(options.transports, "RONDO_TRANSPORT");
+  std::vector<std::string> valid;
+  for (const transport::Kind& kind : transport::kinds()) valid.emplace_back(kind.name);
+  for (const std::string& word : filter.names)
+    if (std::find(valid.begin(), valid.end(), word) == valid.end())
+      throw Error(ErrorCode::invalid_argument, "RONDO_TRANSPORT: no transport is called " +
+                                                   base::quoted(word) + " (there are " +
+                                                   base::join(valid, ", ") + ")");
+  std::vector<std::unique_ptr<transport::Transport>> made;
+  for (const transport::Kind& kind : transport::kinds())
+    if (filter.allows(kind.name))
+      if (auto transport = kind.make(context)) made.push_back(std::move(transport));
+  return made;
+}
+
+/// The first transport that both ranks have and that reaches the peer.
+engine::Fabric::Peer connectPeer(
+    const std::vector<std::unique_ptr<transport::Transport>>& transports, const Card& card,
+    int peer) {
+  for (const auto& transport : transports)
+    for (const auto& [kind, address] : card.addresses)
+      if (kind == transport->name() && transport->reaches(address))
+        return {transport.get(), address};
+  throw Error(ErrorCode::init_failed,
+              "no transport that both ranks may use reaches rank " + std::to_string(peer), peer);
+}
+
+/// Whether the ranks of this machine outnumber the processors that they may use.
+bool crowded(const std::vector<Card>& cards, const Place& own) {
+  std::array<std::byte, sizeof(cpu_set_t)> all{};
+  std::size_t ranks = 0;
+  for (const Card& card : cards) {
+    if (card.place.machine != own.machine) continue;
+    ++ranks;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] |= card.place.processors[i];
+  }
+  std::size_t processors = 0;
+  for (std::byte byte : all) processors += std::bitset<8>(std::to_integer<unsigned>(byte)).count();
+  return ranks > std::max<std::size_t>(processors, 1);
+}
+
+} // namespace
+
+std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
+    std::unique_ptr<bootstrap::Session> session, const Options& given) {
+  const base::LogRank in_log(session->rank());
+  const Options options = agree(*session, given);
+  for (Collective collective : kCollectives)
+    if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);
+
+  auto transports = makeTransports(*session, options);
+  Card own;
+  own.place = ownPlace();
+  own.slot_bytes = transports.empty() ? kSelfSlotBytes : transports[0]->slotBytes();
+  for (const auto& transport : transports) {
+    own.slot_bytes = std::min(own.slot_bytes, transport->slotBytes());
+    own.addresses.emplace_back(transport->name(), transport->address());
+  }
+  std::vector<Card> cards;
+  for (const auto& blob : session->allGather(own.encode(), options.init_timeout))
+    cards.push_back(Card::decode(blob));
+
+  std::vector<engine::Fabric::Peer> peers(cards.size());
+  std::size_t message_bytes = own.slot_bytes;
+  for (std::size_t r = 0; r < cards.size(); ++r) {
+    message_bytes = std::min(message_bytes, cards[r].slot_bytes);
+    const int rank = static_cast<int>(r);
+    if (rank != session->rank()) peers[r] = connectPeer(transports, cards[r], rank);
+  }
+  for (std::size_t r = 0; r < peers.size(); ++r)
+    if (peers[r].transport)
+      base::log(LogLevel::info, "rank ", r, " is reached by ", peers[r].transport->name());
+  auto fabric =
+      std::make_unique<engine::Fabric>(session->rank(), session->communicator(),
+                                       std::move(transports), std::move(peers), message_bytes);
+  const planner::Policy policy{options.algorithm, options.deterministic};
+  return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
+                               crowded(cards, own.place)),
+          &CommunicatorImpl::release};
+}
+
+} // namespace rondo::comm

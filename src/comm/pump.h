@@ -1,0 +1,94 @@
+// The waiting loop: the caller makes progress.
+#pragma once
+
+#include "comm/backoff.h"
+#include "comm/communicator_impl.h"
+
+namespace rondo::comm {
+
+/// Holds a communicator's mutex, and lets the thread that spins in it know that somebody wants it.
+class CommunicatorImpl::Lock {
+ public:
+  explicit Lock(CommunicatorImpl& of) : of_(of) {
+    if (of_.mutex_.try_lock()) return;
+    of_.contenders_.fetch_add(1, std::memory_order_relaxed);
+    of_.mutex_.lock();
+    of_.contenders_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  ~Lock() { of_.mutex_.unlock(); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  CommunicatorImpl& of_;
+};
+
+/// Looks per hold of the mutex: long enough that taking it costs nothing per look, short enough
+/// (some microseconds) for those who want it.
+inline constexpr int kLooksPerHold = 64;
+
+/// Rounds in which something moved, per look at the clock.
+inline constexpr std::uint32_t kRoundsPerClock = 1024;
+
+template <class Done>
+bool CommunicatorImpl::pump(std::span<CommunicatorImpl* const> communicators, const Done& done,
+                            std::optional<base::Clock::time_point> until) {
+  struct Waiting {
+    std::span<CommunicatorImpl* const> all;
+    explicit Waiting(std::span<CommunicatorImpl* const> a) : all(a) {
+      for (auto* one : all) one->waiting_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Waiting() {
+      // Sequentially consistent against the helper's look at the flags before it sleeps.
+      for (auto* one : all) {
+        one->waiting_.fetch_sub(1);
+        if (one->async_active_.load()) one->wakeHelper();
+      }
+    }
+  } const waiting(communicators);
+
+  Backoff backoff(communicators.front()->crowded_);
+  base::Clock::time_point inspected{};
+  const auto inspect = [&](base::Clock::time_point now) {
+    inspected = now;
+    for (CommunicatorImpl* one : communicators) one->inspect(now);
+  };
+  for (std::uint32_t round = 1;; ++round) {
+    bool moved = false;
+    for (CommunicatorImpl* one : communicators) {
+      const Lock lock(*one);
+      for (int look = 0; look < kLooksPerHold; ++look) {
+        if (one->poll()) {
+          moved = true;
+          if (one->engine_.idle()) break;
+        } else if (communicators.size() > 1 || !backoff.spinning()) {
+          break;
+        }
+        if (one->contenders_.load(std::memory_order_relaxed) > 0) break;
+        if (communicators.size() == 1 && done()) return true;
+      }
+    }
+    if (done()) return true;
+    if (until) {
+      // Who waits in short portions has the same deadline as who waits at a stretch.
+      const auto now = base::Clock::now();
+      if (now >= *until) {
+        inspect(now);
+        return done();
+      }
+    }
+    for (CommunicatorImpl* one : communicators) one->giveWay();
+    if (moved) {
+      backoff.reset();
+      // Something else may move while what is waited for stands still.
+      if (round % kRoundsPerClock != 0) continue;
+    } else if (backoff.spinning()) {
+      continue;
+    } else {
+      backoff.rest(communicators.front()->failed_word_);
+    }
+    if (const auto now = base::Clock::now(); now - inspected >= Patience::kInspect) inspect(now);
+  }
+}
+
+} // namespace rondo::comm

@@ -1,0 +1,172 @@
+// Binding: from symbolic chunks to bytes, from channel numbers to ends.
+#include <algorithm>
+#include <cassert>
+#include <string>
+
+#include "engine/bound_plan.h"
+#include "rondo/error.h"
+
+namespace rondo::engine {
+
+namespace {
+
+/// Elements below this many bytes per chunk are not worth another tile boundary on odd addresses.
+constexpr std::size_t kTileAlignBytes = 64;
+
+/// Largest tile whose messages fit `limit` elements; the same on all ranks. `chunks` of k to a block
+/// hold at most chunks*tile/k elements, plus one for each of the two blocks that may be cut.
+std::size_t tileElements(const plan::RankPlan& plan, const Shape& shape, std::size_t limit) {
+  const std::size_t k = plan.chunks_per_block, chunks = plan.message_chunks;
+  std::size_t tile = k == 1 ? limit / chunks : (limit > 2 ? (limit - 2) * k / chunks : 0);
+  tile = std::max<std::size_t>(tile, 1);
+  if (tile >= shape.count) return shape.count;
+  const std::size_t grain = k * kTileAlignBytes / sizeOf(shape.type);
+  const std::size_t tiles = (shape.count + tile - 1) / tile;
+  std::size_t even = (shape.count + tiles - 1) / tiles;
+  if (grain > 0 && tile >= grain)
+    even = std::min((even + grain - 1) / grain * grain, tile / grain * grain);
+  return even;
+}
+
+/// Cuts steps for one tile size.
+class Cutter {
+ public:
+  Cutter(const plan::RankPlan& plan, const Shape& shape, std::size_t tile, std::size_t scratch_tile)
+      : plan_(plan), shape_(shape), tile_(tile), scratch_tile_(scratch_tile) {}
+
+  BoundStep cut(const plan::Step& step, const std::vector<End*>& ends) const {
+    BoundStep bound;
+    cutSegments(step.shape, bound);
+    for (const plan::Operand& operand : step.inputs) {
+      BoundOperand& input = bound.inputs.emplace_back();
+      if (operand.local()) {
+        input.piece = place(operand.piece, step.shape);
+        if (operand.piece.space == plan::Space::input)
+          bound.raw_input = static_cast<int>(bound.inputs.size()) - 1;
+      } else {
+        input.wire = ends[static_cast<std::size_t>(operand.channel)];
+      }
+    }
+    if (step.output) {
+      bound.has_output = true;
+      bound.output = place(*step.output, step.shape);
+    }
+    for (int channel : step.sends) bound.sends.push_back(ends[static_cast<std::size_t>(channel)]);
+    bound.after = step.after;
+    join(bound);
+    return bound;
+  }
+
+ private:
+  std::size_t within(std::size_t j) const { return j * tile_ / plan_.chunks_per_block; }
+
+  /// One segment per block that the chunks touch; empty ones too, so that pieces stay parallel.
+  void cutSegments(const plan::Piece& chunks, BoundStep& bound) const {
+    const std::size_t k = plan_.chunks_per_block;
+    std::size_t packed = 0;
+    for (std::size_t at = chunks.chunk, end = at + chunks.count; at < end;) {
+      const std::size_t stop = std::min(end, (at / k + 1) * k);
+      const std::size_t count = within(at % k + (stop - at)) - within(at % k);
+      bound.segments.push_back({count, packed});
+      packed += count * sizeOf(shape_.type);
+      at = stop;
+    }
+    bound.bytes = packed;
+  }
+
+  BoundPiece place(const plan::Piece& piece, const plan::Piece& shape) const {
+    const std::size_t k = plan_.chunks_per_block;
+    assert(piece.count == shape.count && piece.chunk % k == shape.chunk % k);
+    (void)shape;
+    const std::size_t stride = piece.space == plan::Space::scratch ? scratch_tile_ : shape_.count;
+    BoundPiece bound{piece.space, {}};
+    for (std::size_t at = piece.chunk, end = at + piece.count; at < end;) {
+      bound.offsets.push_back((at / k * stride + within(at % k)) * sizeOf(shape_.type));
+      at = std::min(end, (at / k + 1) * k);
+    }
+    return bound;
+  }
+
+  /// Joins neighbours that are contiguous everywhere.
+  void join(BoundStep& bound) const {
+    std::vector<BoundPiece*> pieces;
+    for (BoundOperand& input : bound.inputs)
+      if (!input.wire) pieces.push_back(&input.piece);
+    if (bound.has_output) pieces.push_back(&bound.output);
+    std::size_t kept = 0;
+    for (std::size_t s = 1; s < bound.segments.size(); ++s) {
+      const std::size_t bytes = bound.segments[kept].count * sizeOf(shape_.type);
+      const bool touching = std::all_of(pieces.begin(), pieces.end(), [&](BoundPiece* piece) {
+        return piece->offsets[kept] + bytes == piece->offsets[s];
+      });
+      if (touching) {
+        bound.segments[kept].count += bound.segments[s].count;
+        continue;
+      }
+      ++kept;
+      bound.segments[kept] = bound.segments[s];
+      for (BoundPiece* piece : pieces) piece->offsets[kept] = piece->offsets[s];
+    }
+    bound.segments.resize(kept + 1);
+    for (BoundPiece* piece : pieces) piece->offsets.resize(kept + 1);
+  }
+
+  const plan::RankPlan& plan_;
+  const Shape& shape_;
+  const std::size_t tile_, scratch_tile_;
+};
+
+std::vector<BoundLane> cutLanes(const plan::RankPlan& plan, const Cutter& cutter,
+                                const std::vector<End*>& ends) {
+  std::vector<BoundLane> lanes;
+  for (const plan::Lane& lane : plan.lanes) {
+    BoundLane& bound = lanes.emplace_back();
+    for (const plan::Step& step : lane.steps) bound.push_back(cutter.cut(step, ends));
+  }
+  return lanes;
+}
+
+} // namespace
+
+BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
+  BoundPlan bound;
+  bound.shape = shape;
+  std::vector<bool> sending(plan.channels.size());
+  for (const plan::Lane& lane : plan.lanes)
+    for (const plan::Step& step : lane.steps)
+      for (int channel : step.sends) sending[static_cast<std::size_t>(channel)] = true;
+  for (std::size_t c = 0; c < plan.channels.size(); ++c) {
+    const plan::Channel& channel = plan.channels[c];
+    bound.ends.push_back(&fabric.end(channel.src, channel.dst, channel.index, sending[c]));
+  }
+
+  const std::size_t element = sizeOf(shape.type);
+  const std::size_t tile = tileElements(plan, shape, fabric.messageBytes() / element);
+  bound.tiles = tile == 0 ? 1 : (shape.count + tile - 1) / tile;
+  bound.tile_bytes = tile * element;
+  const std::size_t last = shape.count - (bound.tiles - 1) * tile;
+  if (bound.tiles > 1) bound.full = cutLanes(plan, Cutter(plan, shape, tile, tile), bound.ends);
+  bound.last = cutLanes(plan, Cutter(plan, shape, last, tile), bound.ends);
+
+  const std::size_t k = plan.chunks_per_block;
+  bound.scratch_bytes = (plan.scratch_chunks + k - 1) / k * tile * element;
+  bound.lanes_in_step = plan.scratch_chunks > 0 && plan.lanes.size() > 1;
+  bound.cursors.resize(plan.lanes.size());
+  bound.scale = kernels::scaleFunction(shape.type);
+  for (const auto* lanes : {&bound.full, &bound.last})
+    for (const BoundLane& lane : *lanes)
+      for (const BoundStep& step : lane) {
+        if (step.inputs.size() > 1) bound.reduce = kernels::reduceFunction(shape.type, shape.op);
+        const bool wired = !step.sends.empty() ||
+                           std::any_of(step.inputs.begin(), step.inputs.end(),
+                                       [](const BoundOperand& input) { return input.wire; });
+        if (wired && step.bytes > fabric.messageBytes())
+          throw Error(ErrorCode::unsupported, "a message of " + std::to_string(step.bytes) +
+                                                  " bytes does not fit a slot of " +
+                                                  std::to_string(fabric.messageBytes()) +
+                                                  " bytes: raise RONDO_BUFFSIZE");
+      }
+  return bound;
+}
+
+} // namespace rondo::engine

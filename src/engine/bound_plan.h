@@ -1,0 +1,82 @@
+// A plan bound to one call shape and to channels: what the inner loop reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine/fabric.h"
+#include "kernels/reduce.h"
+#include "plan/plan.h"
+#include "rondo/types.h"
+
+namespace rondo::engine {
+
+/// The part of a call that decides the geometry.
+struct Shape {
+  std::size_t count = 0; ///< elements of one block
+  DataType type = DataType::float32;
+  ReduceOp::Kind op = ReduceOp::Kind::sum;
+};
+
+/// Contiguous elements of a step. A step has several when its chunks cross block boundaries.
+struct Segment {
+  std::size_t count = 0;  ///< elements
+  std::size_t packed = 0; ///< bytes from the start of the message
+};
+
+/// One place that a step reads or writes: a buffer, with one byte offset per segment.
+struct BoundPiece {
+  plan::Space space = plan::Space::input;
+  std::vector<std::size_t> offsets;
+};
+
+struct BoundOperand {
+  End* wire = nullptr; ///< null: local
+  BoundPiece piece;    ///< local only
+};
+
+struct BoundStep {
+  std::size_t bytes = 0; ///< of the message
+  std::vector<Segment> segments;
+  std::vector<BoundOperand> inputs;
+  bool has_output = false;
+  BoundPiece output;
+  std::vector<End*> sends;
+  std::vector<plan::Dependency> after;
+  int raw_input = -1;     ///< operand that reads the call's input buffer, or -1
+  bool streaming = false; ///< a stream is among its channels; known once connected
+};
+
+using BoundLane = std::vector<BoundStep>;
+
+/// Every lane is repeated for `tiles` tiles; all tiles but the last cover `tile_count` elements of
+/// every block. Built once per (plan, shape); read-only but for the lane cursors of the one run that
+/// uses it at a time.
+struct BoundPlan {
+  Shape shape;
+  std::size_t tiles = 1;
+  std::size_t tile_bytes = 0;    ///< of a full tile, in one block
+  std::vector<BoundLane> full;   ///< steps of all tiles but the last
+  std::vector<BoundLane> last;   ///< steps of the last tile
+  std::vector<End*> ends;        ///< all channels used
+  std::vector<End*> streams_out; ///< those that send as streams; set once connected
+  std::size_t scratch_bytes = 0;
+  bool lanes_in_step =
+      false; ///< lanes share scratch: none may enter a tile before all left the last
+  kernels::ReduceFunction reduce = nullptr; ///< null when the plan never reduces
+  kernels::ScaleFunction scale = nullptr;
+  bool connected = false;
+  std::size_t users = 0; ///< runs in flight that need it
+
+  struct Cursor {
+    std::size_t tile = 0;
+    std::uint32_t step = 0;
+  };
+  std::vector<Cursor> cursors;
+};
+
+/// Throws Error(unsupported) when a message cannot fit a slot even with the smallest tile.
+BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric);
+
+} // namespace rondo::engine

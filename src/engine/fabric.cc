@@ -1,0 +1,76 @@
+// The channels of one rank: which transport serves which peer, and what is open.
+#include "engine/fabric.h"
+
+#include <cstring>
+#include <new>
+
+namespace rondo::engine {
+
+namespace {
+constexpr int kSelfDepth = 8;
+}
+
+Fabric::Fabric(int rank, std::uint64_t communicator,
+               std::vector<std::unique_ptr<transport::Transport>> transports,
+               std::vector<Peer> peers, std::size_t message_bytes)
+    : rank_(rank),
+      communicator_(communicator),
+      transports_(std::move(transports)),
+      peers_(std::move(peers)),
+      message_bytes_(message_bytes) {}
+
+End& Fabric::end(int src, int dst, int index, bool sending) {
+  const transport::ChannelId id{communicator_, src, dst, index};
+  std::unique_ptr<End>& entry = ends_[{id, sending}];
+  if (entry) return *entry;
+  auto made = std::make_unique<End>();
+  made->id = id;
+  made->peer = sending ? dst : src;
+  if (made->peer == rank_) {
+    adopt(*made, selfPort(index));
+  } else {
+    const Peer& peer = peers_[static_cast<std::size_t>(made->peer)];
+    made->pending = peer.transport->open(id, peer.address);
+  }
+  entry = std::move(made);
+  return *entry;
+}
+
+bool Fabric::ready(End& end) {
+  if (end.open()) return true;
+  if (auto port = end.pending->poll()) {
+    end.pending.reset();
+    adopt(end, std::move(port));
+    return true;
+  }
+  return false;
+}
+
+void Fabric::adopt(End& end, std::unique_ptr<transport::Port> port) {
+  end.ring = port->ring.get();
+  end.sender = port->sender.get();
+  end.receiver = port->receiver.get();
+  end.port = std::move(port);
+}
+
+std::unique_ptr<transport::Port> Fabric::selfPort(int index) {
+  std::shared_ptr<void>& memory = self_memory_[index];
+  if (!memory) {
+    const std::size_t bytes = transport::SlotRing::bytesNeeded(kSelfDepth, message_bytes_);
+    constexpr std::align_val_t kLine{64};
+    memory = {::operator new(bytes, kLine), [](void* p) { ::operator delete(p, kLine); }};
+    std::memset(memory.get(), 0, transport::SlotRing::bytesNeeded(kSelfDepth, 0));
+  }
+  auto port = std::make_unique<transport::Port>();
+  port->ring =
+      std::make_shared<transport::SlotRing>(memory.get(), kSelfDepth, message_bytes_, memory);
+  port->slot_bytes = message_bytes_;
+  port->depth = kSelfDepth;
+  return port;
+}
+
+std::string_view Fabric::transportTo(int peer) const {
+  return peer == rank_ ? "self" : peers_[static_cast<std::size_t>(peer)].transport->name();
+}
+
+} // namespace rondo::engine

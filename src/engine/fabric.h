@@ -1,0 +1,80 @@
+// The channels of one rank of one communicator, opened on first use.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "transports/slot_ring.h"
+#include "transports/transport.h"
+
+namespace rondo::engine {
+
+/// One end of a channel, with what the engine keeps for it. Not thread-safe.
+struct End {
+  transport::ChannelId id;
+  int peer = -1;
+  std::unique_ptr<transport::PendingPort> pending;
+  std::unique_ptr<transport::Port> port; ///< null while opening
+
+  // Exactly one of these is set once the port is there.
+  transport::SlotRing* ring = nullptr;
+  transport::StreamSender* sender = nullptr;
+  transport::StreamReceiver* receiver = nullptr;
+
+  /// Receiving stream: where the message of the step in progress goes.
+  enum class Arrival { none, direct, staged, complete } arrival = Arrival::none;
+  bool staged = false; ///< the complete message lies in `staging`
+  /// Receiving: one message. Sending: one message per pending slot, in rotation.
+  base::AlignedBuffer staging;
+  std::size_t next_staging = 0;
+
+  bool open() const { return port != nullptr; }
+  bool mapped() const { return ring != nullptr; }
+};
+
+/// The transports of a communicator and where they lead. Not thread-safe.
+class Fabric {
+ public:
+  /// What the communicator found out about a peer.
+  struct Peer {
+    transport::Transport* transport = nullptr; ///< null for this rank itself
+    transport::Address address;
+  };
+
+  Fabric(int rank, std::uint64_t communicator,
+         std::vector<std::unique_ptr<transport::Transport>> transports, std::vector<Peer> peers,
+         std::size_t message_bytes);
+
+  /// The end of channel (src, dst, index) that is this rank's; `sending` tells which when src == dst.
+  /// Starts to open it when it is new. The reference stays valid.
+  End& end(int src, int dst, int index, bool sending);
+
+  /// Whether the end is connected; makes progress, never blocks.
+  bool ready(End& end);
+
+  /// "self", or the transport's name.
+  std::string_view transportTo(int peer) const;
+
+  /// Largest message body, the same on all ranks.
+  std::size_t messageBytes() const { return message_bytes_; }
+
+ private:
+  void adopt(End& end, std::unique_ptr<transport::Port> port);
+  std::unique_ptr<transport::Port> selfPort(int index);
+
+  const int rank_;
+  const std::uint64_t communicator_;
+  const std::vector<std::unique_ptr<transport::Transport>> transports_;
+  const std::vector<Peer> peers_;
+  const std::size_t message_bytes_;
+  std::map<std::pair<transport::ChannelId, bool>, std::unique_ptr<End>> ends_;
+  std::map<int, std::shared_ptr<void>> self_memory_; ///< by channel index
+};
+
+} // namespace rondo::engine

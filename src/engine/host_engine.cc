@@ -1,0 +1,204 @@
+// The host engine's queues and lanes: which step of which run is next.
+#include "engine/host_engine.h"
+
+namespace rondo::engine {
+
+void HostEngine::submit(Run& run, int queue) {
+  Queue& into = queues_[queue];
+  if (into.tail) {
+    into.tail->next_ = &run;
+  } else {
+    active_.push_back(&into); // may throw: before the run is known here
+    into.head = &run;
+  }
+  into.tail = &run;
+  ++run.plan->users;
+  in_flight_.store(in_flight_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+/// Takes the head off its queue. The run may be gone when this returns.
+void HostEngine::complete(Queue& queue, const std::exception_ptr& error) {
+  Run& run = *queue.head;
+  queue.head = run.next_;
+  if (!queue.head) queue.tail = nullptr;
+  const std::shared_ptr<void> keep = std::move(run.keep);
+  run.error = error;
+  if (!error && run.sequence > 0) completed_ = run.sequence;
+  in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  run.done.store(true, std::memory_order_release);
+}
+
+bool HostEngine::progress() {
+  bool moved = false;
+  for (std::size_t i = 0; i < active_.size();) {
+    Queue& queue = *active_[i];
+    while (queue.head) {
+      current_ = queue.head;
+      if (!advance(*queue.head)) break;
+      moved = true;
+      ++queue.head->moves_;
+      if (queue.head->plan) break; // moved, but not done
+      complete(queue, nullptr);
+    }
+    if (queue.head) {
+      ++i;
+    } else {
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  return moved;
+}
+
+bool HostEngine::attended(const Queue& queue) {
+  for (const Run* run = queue.head; run; run = run->next_)
+    if (run->sequence > 0 || run->attended.load(std::memory_order_relaxed)) return true;
+  return false;
+}
+
+std::vector<Standing> HostEngine::standing(base::Clock::time_point now,
+                                           base::Clock::duration at_least) {
+  std::vector<Standing> found;
+  for (Queue* queue : active_) {
+    Run& run = *queue->head;
+    if (run.seen_moves_ != run.moves_ || run.seen_at_ == base::Clock::time_point{} ||
+        !attended(*queue)) {
+      run.seen_moves_ = run.moves_;
+      run.seen_at_ = now;
+      run.told = false;
+    } else if (now - run.seen_at_ >= at_least) {
+      found.push_back({&run, now - run.seen_at_});
+    }
+  }
+  return found;
+}
+
+void HostEngine::failAll(const std::exception_ptr& error) {
+  for (Queue* queue : active_)
+    while (queue->head) complete(*queue, error);
+  active_.clear();
+}
+
+/// True if anything moved; clears run.plan when the run is complete.
+bool HostEngine::advance(Run& run) {
+  if (!run.started_ && !start(run)) return false;
+  BoundPlan& plan = *run.plan;
+  bool moved = false;
+  bool complete = true;
+  for (std::size_t lane = 0; lane < plan.cursors.size(); ++lane) {
+    moved |= advanceLane(run, lane);
+    complete &= plan.cursors[lane].tile == plan.tiles;
+  }
+  if (!plan.streams_out.empty()) {
+    moved_ = false;
+    complete &= flush(run);
+    moved |= moved_;
+  }
+  if (!complete) return moved;
+  finish(run);
+  --plan.users;
+  run.plan = nullptr;
+  return true;
+}
+
+/// Connects the plan's channels on its first run, then puts the cursors at the beginning.
+bool HostEngine::start(Run& run) {
+  BoundPlan& plan = *run.plan;
+  if (!plan.connected) {
+    bool all = true;
+    for (End* end : plan.ends) all &= fabric_.ready(*end);
+    if (!all) return false;
+    for (End* end : plan.ends)
+      if (end->sender) plan.streams_out.push_back(end);
+    for (auto* lanes : {&plan.full, &plan.last})
+      for (BoundLane& lane : *lanes)
+        for (BoundStep& step : lane) {
+          // With streams about, every write must look at what is still being sent.
+          step.streaming = step.has_output && !plan.streams_out.empty();
+          for (const End* end : step.sends) step.streaming |= !end->mapped();
+          for (const BoundOperand& input : step.inputs)
+            step.streaming |= input.wire && !input.wire->mapped();
+        }
+    plan.connected = true;
+  }
+  if (plan.scratch_bytes > 0) scratch_.reserve(plan.scratch_bytes);
+  for (std::size_t lane = 0; lane < plan.cursors.size(); ++lane)
+    plan.cursors[lane] = {plan.last[lane].empty() ? plan.tiles : 0, 0};
+  run.started_ = true;
+  return true;
+}
+
+bool HostEngine::advanceLane(Run& run, std::size_t lane) {
+  BoundPlan& plan = *run.plan;
+  BoundPlan::Cursor& cursor = plan.cursors[lane];
+  bool moved = false;
+  while (cursor.tile < plan.tiles) {
+    if (plan.lanes_in_step && cursor.step == 0)
+      for (const BoundPlan::Cursor& other : plan.cursors)
+        if (other.tile < cursor.tile) return moved;
+    const BoundLane& steps = (cursor.tile + 1 == plan.tiles ? plan.last : plan.full)[lane];
+    const BoundStep& step = steps[cursor.step];
+    for (const plan::Dependency& before : step.after) {
+      const BoundPlan::Cursor& other = plan.cursors[before.lane];
+      if (other.tile < cursor.tile || (other.tile == cursor.tile && other.step <= before.step))
+        return moved;
+    }
+    moved_ = false;
+    if (!attempt(run, step, cursor.tile)) return moved | moved_;
+    moved = true;
+    if (++cursor.step == steps.size()) {
+      cursor.step = 0;
+      ++cursor.tile;
+    }
+  }
+  return moved;
+}
+
+/// Whether no stream reads the caller's memory any more.
+bool HostEngine::flush(Run& run) {
+  bool flushed = true;
+  for (End* end : run.plan->streams_out) {
+    if (end->sender->pending() == 0) continue;
+    moved_ |= end->sender->progress();
+    flushed &= end->sender->pending() == 0;
+  }
+  return flushed;
+}
+
+void HostEngine::finish(Run& run) {
+  if (run.divisor > 1 && run.output)
+    kernels::divideIntegers(run.output, run.plan->shape.count, run.plan->shape.type, run.divisor);
+}
+
+Position HostEngine::position(const Run& run) {
+  if (!run.plan) return {};
+  if (!run.started_) {
+    for (End* end : run.plan->ends)
+      if (!end->open()) return {end->peer, "connecting to rank " + std::to_string(end->peer)};
+    return {-1, "waiting for its turn"};
+  }
+  for (std::size_t lane = 0; lane < run.plan->cursors.size(); ++lane) {
+    const BoundPlan::Cursor& cursor = run.plan->cursors[lane];
+    if (cursor.tile == run.plan->tiles) continue;
+    const auto& lanes = cursor.tile + 1 == run.plan->tiles ? run.plan->last : run.plan->full;
+    const BoundStep& step = lanes[lane][cursor.step];
+    const std::string where =
+        "lane " + std::to_string(lane) + " step " + std::to_string(cursor.step) + ", tile " +
+        std::to_string(cursor.tile + 1) + " of " + std::to_string(run.plan->tiles);
+    for (const BoundOperand& input : step.inputs) {
+      if (!input.wire) continue;
+      End& end = *input.wire;
+      if (end.mapped() ? !end.ring->readable() : end.arrival != End::Arrival::complete)
+        return {end.peer, where + ", waiting to receive from rank " + std::to_string(end.peer)};
+    }
+    for (End* end : step.sends)
+      if (end->mapped() ? !end->ring->writable() : end->sender->pending() > 0)
+        return {end->peer,
+                where + ", waiting until rank " + std::to_string(end->peer) + " receives"};
+  }
+  for (const End* end : run.plan->streams_out)
+    if (end->sender->pending() > 0)
+      return {end->peer, "waiting until rank " + std::to_string(end->peer) + " receives"};
+  return {};
+}
+
+} // namespace rondo::engine

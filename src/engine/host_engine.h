@@ -1,0 +1,143 @@
+// The host engine: runs bound plans on the CPU, over any transport.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/clock.h"
+#include "engine/bound_plan.h"
+#include "rondo/error.h"
+
+namespace rondo::engine {
+
+/// One call in flight. Owned by the caller of HostEngine::submit().
+struct Run {
+  BoundPlan* plan = nullptr;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint64_t signature = 0;
+  std::uint64_t sequence = 0; ///< 0: Send or Recv
+  double factor = 1.0;        ///< every read of the input buffer is multiplied by it
+  long long divisor = 1;      ///< integer average: divides the output at the end
+
+  /// Set last, with release: everything the run wrote is visible to who reads true with acquire.
+  std::atomic<bool> done{false};
+  std::exception_ptr error;   ///< set before done when the run failed
+  std::shared_ptr<void> keep; ///< holds an asynchronous run alive until it is done
+  /// Somebody has waited for it: from then on a Send or Recv has a deadline, as a collective always.
+  std::atomic<bool> attended{false};
+  bool told = false; ///< the control plane knows that it stands still; cleared by a move
+
+  bool scaled() const { return factor != 1.0; }
+
+ private:
+  friend class HostEngine;
+  Run* next_ = nullptr;
+  bool started_ = false;
+  std::uint32_t moves_ = 0; ///< counts what moved; compared by standing()
+  std::uint32_t seen_moves_ = 0;
+  base::Clock::time_point seen_at_{};
+};
+
+/// A peer's message belongs to another call than ours.
+class ForeignCall : public std::exception {
+ public:
+  ForeignCall(int from, std::uint64_t signature, const Run& run)
+      : peer(from), theirs(signature), ours(run.signature), sequence(run.sequence) {}
+  const char* what() const noexcept override { return "call signatures differ"; }
+
+  int peer;
+  std::uint64_t theirs, ours, sequence;
+};
+
+/// Where a run waits.
+struct Position {
+  int peer = -1;    ///< whom it waits for; -1: nobody in particular
+  std::string text; ///< "lane 0 step 3, tile 2 of 8, waiting to receive from rank 1"
+};
+
+/// A run at the head of its queue that did not move between two looks.
+struct Standing {
+  Run* run = nullptr;
+  base::Clock::duration since{};
+};
+
+/// Runs of one communicator. Collectives run one after the other; so do the sends to one peer, and
+/// the receives from one peer; these queues are independent of each other. Not thread-safe: the
+/// communicator serialises calls. Nothing here blocks.
+class HostEngine {
+ public:
+  explicit HostEngine(Fabric& fabric) : fabric_(fabric) {}
+
+  /// Puts the run at the end of its queue. `queue`: kCollectives, or sendQueue/recvQueue(peer).
+  static constexpr int kCollectives = 0;
+  static constexpr int sendQueue(int peer) { return 1 + peer; }
+  static constexpr int recvQueue(int peer) { return -1 - peer; }
+  void submit(Run& run, int queue);
+
+  /// Moves what can be moved; true if anything did. Throws ForeignCall, or Error from a transport:
+  /// the communicator is then broken, and failAll() must follow.
+  bool progress();
+
+  /// Whether nothing is in flight. Any thread.
+  bool idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
+  /// The runs that have not moved for `at_least`, as far as looks like this one can tell; without
+  /// Sends and Recvs that nobody has waited for (the peer's program may not be so far).
+  std::vector<Standing> standing(base::Clock::time_point now, base::Clock::duration at_least);
+  /// The run that progress() was at when it threw.
+  const Run* current() const { return current_; }
+  /// Sequence number of the last collective that was completed.
+  std::uint64_t completed() const { return completed_; }
+  Position position(const Run& run);
+
+  /// Ends every run with the error.
+  void failAll(const std::exception_ptr& error);
+
+ private:
+  struct Queue {
+    Run* head = nullptr;
+    Run* tail = nullptr;
+  };
+
+  static bool attended(const Queue& queue);
+  void complete(Queue& queue, const std::exception_ptr& error);
+  bool advance(Run& run);
+  bool start(Run& run);
+  bool advanceLane(Run& run, std::size_t lane);
+  bool attempt(Run& run, const BoundStep& step, std::size_t tile);
+  bool arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile);
+  bool arrive(Run& run, const BoundStep& step, End& end, std::size_t tile);
+  bool mayOverwrite(const Run& run, const BoundStep& step, std::size_t tile) const;
+  void compute(Run& run, const BoundStep& step, std::size_t tile);
+  void combine(const Run& run, const BoundStep& step, std::size_t count);
+  static bool stagedSend(const Run& run, const BoundStep& step);
+  std::byte* stagingOf(End& end) const;
+  void sendStreams(Run& run, const BoundStep& step, std::size_t tile);
+  std::byte* at(const Run& run, const BoundPiece& piece, std::size_t segment,
+                std::size_t tile) const;
+  bool flush(Run& run);
+  void finish(Run& run);
+
+  Fabric& fabric_;
+  std::map<int, Queue> queues_;
+  std::vector<Queue*> active_;
+  const Run* current_ = nullptr;
+  std::uint64_t completed_ = 0;
+  std::atomic<std::size_t> in_flight_{0};
+  base::AlignedBuffer scratch_;
+  std::vector<const void*> ins_;
+  std::vector<void*> outs_;
+  std::vector<transport::ConstBytes> pieces_;
+  std::vector<transport::MutableBytes> arriving_;
+  bool moved_ = false; ///< a step in progress moved bytes without being done
+};
+
+} // namespace rondo::engine

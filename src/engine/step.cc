@@ -1,0 +1,220 @@
+// One step of the host engine: all its inputs there, room on all its channels, one pass, sent.
+#include <algorithm>
+#include <cstring>
+
+#include "engine/host_engine.h"
+
+namespace rondo::engine {
+
+namespace {
+
+/// Elements of the block in which a scaled input is combined: fits the first-level cache.
+constexpr std::size_t kScaleBlock = 512;
+
+void check(const Run& run, const BoundStep& step, const End& end,
+           const transport::MessageHeader& header) {
+  if (header.signature != run.signature) throw ForeignCall(end.peer, header.signature, run);
+  if (header.bytes != step.bytes)
+    throw Error(ErrorCode::transport,
+                "rank " + std::to_string(end.peer) + " sent a message of " +
+                    std::to_string(header.bytes) + " bytes where " + std::to_string(step.bytes) +
+                    " were due",
+                end.peer);
+}
+
+void copyTo(const std::vector<void*>& outs, const void* from, std::size_t bytes) {
+  for (void* out : outs)
+    if (out != from) std::memcpy(out, from, bytes);
+}
+
+} // namespace
+
+std::byte* HostEngine::at(const Run& run, const BoundPiece& piece, std::size_t segment,
+                          std::size_t tile) const {
+  const std::size_t offset = piece.offsets[segment];
+  switch (piece.space) {
+    case plan::Space::input:
+      // Input is only ever read; one pointer type keeps the tables simple.
+      return const_cast<std::byte*>(run.input) + tile * run.plan->tile_bytes + offset;
+    case plan::Space::output: return run.output + tile * run.plan->tile_bytes + offset;
+    case plan::Space::scratch: break;
+  }
+  return static_cast<std::byte*>(scratch_.data()) + offset;
+}
+
+/// Does the step if everything it needs is there; false, with nothing done, if not.
+bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
+  for (const BoundOperand& input : step.inputs) {
+    if (!input.wire || !input.wire->mapped()) continue;
+    const transport::MessageHeader* header = input.wire->ring->readable();
+    if (!header) return false;
+    check(run, step, *input.wire, *header);
+  }
+  for (End* end : step.sends)
+    if (end->mapped() && !end->ring->writable()) return false;
+  if (step.streaming && !arrivalsComplete(run, step, tile)) return false;
+
+  compute(run, step, tile);
+
+  for (End* end : step.sends)
+    if (end->mapped()) end->ring->publish({run.signature, step.bytes});
+  if (step.streaming) sendStreams(run, step, tile);
+  for (const BoundOperand& input : step.inputs) {
+    if (!input.wire) continue;
+    if (input.wire->mapped()) {
+      input.wire->ring->release();
+    } else {
+      input.wire->arrival = End::Arrival::none;
+    }
+  }
+  return true;
+}
+
+/// The stream part of attempt(): messages received, senders with room, output free to be written.
+bool HostEngine::arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile) {
+  bool ready = true;
+  bool direct = false;
+  for (const BoundOperand& input : step.inputs) {
+    if (!input.wire || input.wire->mapped()) continue;
+    ready &= arrive(run, step, *input.wire, tile);
+    direct |= !input.wire->staged;
+  }
+  for (End* end : step.sends) {
+    if (end->mapped()) continue;
+    const auto depth = static_cast<std::size_t>(end->port->depth);
+    if (end->sender->pending() >= depth) moved_ |= end->sender->progress();
+    ready &= end->sender->pending() < depth;
+  }
+  return ready && (direct || mayOverwrite(run, step, tile));
+}
+
+/// Receives the next message of a stream; straight to its place when the step only moves it and no
+/// pending send still reads that place, else to the staging buffer. Staging keeps two ranks that
+/// swap buffers from waiting for each other.
+bool HostEngine::arrive(Run& run, const BoundStep& step, End& end, std::size_t tile) {
+  if (end.arrival == End::Arrival::complete) return true;
+  const transport::MessageHeader* header = end.receiver->peek();
+  if (!header) return false;
+  if (end.arrival == End::Arrival::none) {
+    check(run, step, end, *header);
+    end.staged = step.inputs.size() > 1 || !step.has_output || !mayOverwrite(run, step, tile);
+    if (end.staged) end.staging.reserve(step.bytes);
+    end.arrival = end.staged ? End::Arrival::staged : End::Arrival::direct;
+    moved_ = true;
+  }
+  arriving_.clear();
+  if (end.staged) {
+    arriving_.push_back({end.staging.data(), step.bytes});
+  } else {
+    for (std::size_t s = 0; s < step.segments.size(); ++s)
+      arriving_.push_back(
+          {at(run, step.output, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
+  }
+  if (!end.receiver->receive(arriving_)) return false;
+  end.arrival = End::Arrival::complete;
+  return true;
+}
+
+/// Whether no pending send of this run reads what the step writes. Pumps those that do.
+bool HostEngine::mayOverwrite(const Run& run, const BoundStep& step, std::size_t tile) const {
+  if (!step.has_output) return true;
+  const std::size_t element = sizeOf(run.plan->shape.type);
+  for (End* end : run.plan->streams_out) {
+    if (end->sender->pending() == 0) continue;
+    end->sender->progress();
+    for (std::size_t s = 0; s < step.segments.size(); ++s)
+      if (end->sender->reads(at(run, step.output, s, tile), step.segments[s].count * element))
+        return false;
+  }
+  return true;
+}
+
+void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
+  for (std::size_t s = 0; s < step.segments.size(); ++s) {
+    const Segment& segment = step.segments[s];
+    if (segment.count == 0) continue;
+    ins_.clear();
+    outs_.clear();
+    for (const BoundOperand& input : step.inputs) {
+      if (!input.wire) {
+        ins_.push_back(at(run, input.piece, s, tile));
+      } else if (input.wire->mapped()) {
+        ins_.push_back(input.wire->ring->readBody(step.bytes) + segment.packed);
+      } else if (input.wire->staged) {
+        ins_.push_back(static_cast<std::byte*>(input.wire->staging.data()) + segment.packed);
+      } else {
+        ins_.push_back(at(run, step.output, s, tile));
+      }
+    }
+    if (step.has_output) outs_.push_back(at(run, step.output, s, tile));
+    for (End* end : step.sends) {
+      if (end->mapped()) {
+        outs_.push_back(end->ring->writeBody(step.bytes) + segment.packed);
+      } else if (stagedSend(run, step)) {
+        outs_.push_back(stagingOf(*end) + segment.packed);
+      }
+    }
+    combine(run, step, segment.count);
+  }
+}
+
+/// A stream sends from the output or the input buffer where the value stands there; else the value
+/// is put into the channel's staging memory first.
+bool HostEngine::stagedSend(const Run& run, const BoundStep& step) {
+  return !step.has_output &&
+         (step.inputs.size() > 1 || step.inputs[0].wire || (run.scaled() && step.raw_input >= 0));
+}
+
+std::byte* HostEngine::stagingOf(End& end) const {
+  const std::size_t slot = fabric_.messageBytes();
+  end.staging.reserve(slot * static_cast<std::size_t>(end.port->depth));
+  return static_cast<std::byte*>(end.staging.data()) + end.next_staging * slot;
+}
+
+/// outs_ = combination of ins_; the raw input, if any, is scaled first.
+void HostEngine::combine(const Run& run, const BoundStep& step, std::size_t count) {
+  if (outs_.empty()) return; // a stream sends from where the value already stands
+  const BoundPlan& plan = *run.plan;
+  const std::size_t element = sizeOf(plan.shape.type);
+  const bool scaled = run.scaled() && step.raw_input >= 0;
+  if (ins_.size() == 1) {
+    if (!scaled) return copyTo(outs_, ins_[0], count * element);
+    plan.scale(outs_[0], ins_[0], count, run.factor);
+    return copyTo(outs_, outs_[0], count * element);
+  }
+  if (!scaled) return plan.reduce(outs_.data(), outs_.size(), ins_.data(), ins_.size(), count);
+
+  alignas(64) std::byte block[kScaleBlock * 8];
+  const auto raw = static_cast<std::size_t>(step.raw_input);
+  const auto* unscaled = static_cast<const std::byte*>(ins_[raw]);
+  for (std::size_t done = 0; done < count;) {
+    const std::size_t part = std::min(kScaleBlock, count - done);
+    plan.scale(block, unscaled + done * element, part, run.factor);
+    ins_[raw] = block;
+    plan.reduce(outs_.data(), outs_.size(), ins_.data(), ins_.size(), part);
+    done += part;
+    for (const void*& in : ins_) in = static_cast<const std::byte*>(in) + part * element;
+    for (void*& out : outs_) out = static_cast<std::byte*>(out) + part * element;
+  }
+}
+
+void HostEngine::sendStreams(Run& run, const BoundStep& step, std::size_t tile) {
+  const bool staged = stagedSend(run, step);
+  for (End* end : step.sends) {
+    if (end->mapped()) continue;
+    pieces_.clear();
+    if (staged) {
+      pieces_.push_back({stagingOf(*end), step.bytes});
+      if (++end->next_staging == static_cast<std::size_t>(end->port->depth)) end->next_staging = 0;
+    } else {
+      const BoundPiece& source = step.has_output ? step.output : step.inputs[0].piece;
+      for (std::size_t s = 0; s < step.segments.size(); ++s)
+        pieces_.push_back(
+            {at(run, source, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
+    }
+    end->sender->start({run.signature, step.bytes}, pieces_);
+    end->sender->progress();
+  }
+}
+
+} // namespace rondo::engine

@@ -1,0 +1,127 @@
+// The checker's order of work; each obligation has a file of its own.
+#include "plan/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "plan/check_parts.h"
+#include "plan/graph.h"
+#include "rondo/error.h"
+
+namespace rondo::plan {
+namespace {
+
+void checkDeadlock(const Graph& graph, std::vector<int> depths, const Violations& violations,
+                   Report& report) {
+  std::sort(depths.begin(), depths.end());
+  bool proved = false; // more slots only take edges away: what holds at a depth holds above it
+  for (const int depth : depths) {
+    if (!proved) {
+      const auto order = graph.order(depth);
+      proved = order.size() == graph.nodes().size();
+      if (!proved) {
+        violations.add(Obligation::deadlock, "deadlock at depth " + std::to_string(depth) + ": " +
+                                                 graph.describeCycle(order, depth));
+      }
+    }
+    if (proved) report.depths.push_back(depth);
+  }
+}
+
+void checkClosedForm(const ClosedForm& form, const Counts& counts, const Violations& violations) {
+  const auto compare = [&](const char* what, double counted, double formula) {
+    if (std::abs(counted - formula) <= 1e-9 * std::max(1.0, std::abs(formula))) return;
+    std::ostringstream text;
+    text.precision(12);
+    text << what << ": the plan has " << counted << ", the closed form says " << formula;
+    violations.add(Obligation::closed_form, text.str());
+  };
+  compare("rounds", counts.rounds, form.rounds);
+  compare("blocks sent by all ranks", counts.total_sent, form.total_sent);
+  compare("blocks sent by the rank that sends most", counts.max_sent, form.max_sent);
+}
+
+} // namespace
+
+std::string_view name(Obligation obligation) {
+  constexpr std::string_view kNames[] = {"well-formed", "matching",  "deadlock",
+                                         "race",        "data flow", "closed form"};
+  return kNames[static_cast<std::size_t>(obligation)];
+}
+
+std::string Report::text() const {
+  std::string result;
+  for (const Violation& violation : violations) {
+    result += std::string(name(violation.obligation)) + ": " + violation.text + "\n";
+  }
+  return result;
+}
+
+Report check(std::span<const RankPlan> plans, const CheckOptions& options) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, "cannot check: " + what);
+  };
+  if (plans.empty()) refuse("there are no plans");
+  if (plans[0].spec.collective == Collective::sendrecv) {
+    refuse("one Send or Recv has no plan of its own");
+  }
+  for (const int depth : options.depths) {
+    if (depth < 1) refuse("depth " + std::to_string(depth) + " is below 1");
+  }
+
+  Report report;
+  const Violations violations(report, std::max<std::size_t>(options.max_violations, 1));
+  if (!checkWellFormed(plans, violations)) return report;
+  const auto graph = checkMatching(plans, violations);
+  if (!graph) return report;
+  checkDeadlock(*graph, options.depths, violations, report);
+  const auto order = graph->order();
+  if (order.size() < graph->nodes().size()) {
+    if (report.ok()) { // no depth was asked for
+      violations.add(Obligation::deadlock,
+                     "deadlock at any depth: " + graph->describeCycle(order, 1 << 30));
+    }
+    return report;
+  }
+  checkRaces(*graph, order, violations);
+  checkDataFlow(*graph, order, violations, report.reduction);
+  report.counts = count(*graph, order);
+  if (options.closed_form) checkClosedForm(*options.closed_form, report.counts, violations);
+  return report;
+}
+
+std::vector<RankPlan> buildAll(const Algorithm& algorithm, const Spec& spec) {
+  if (spec.ranks < 1 || spec.root < 0 || spec.root >= spec.ranks || !algorithm.supports(spec)) {
+    throw Error(ErrorCode::invalid_argument, std::string(algorithm.name) + " does not support " +
+                                                 std::string(name(spec.collective)) + " of " +
+                                                 std::to_string(spec.ranks) + " ranks with root " +
+                                                 std::to_string(spec.root) + " and parameter " +
+                                                 std::to_string(spec.parameter));
+  }
+  std::vector<RankPlan> plans;
+  plans.reserve(static_cast<std::size_t>(spec.ranks));
+  for (int rank = 0; rank < spec.ranks; ++rank) plans.push_back(algorithm.build(spec, rank));
+  return plans;
+}
+
+Report check(const Algorithm& algorithm, const Spec& spec, const CheckOptions& options) {
+  const auto plans = buildAll(algorithm, spec);
+  CheckOptions all = options;
+  if (!all.closed_form) all.closed_form = algorithm.closedForm(spec);
+  return check(plans, all);
+}
+
+bool deterministic(const Algorithm& algorithm, const Spec& spec) {
+  const auto plans = buildAll(algorithm, spec);
+  Report report;
+  const Violations violations(report, 1);
+  if (!checkWellFormed(plans, violations)) return false;
+  const auto graph = checkMatching(plans, violations);
+  if (!graph) return false;
+  const auto order = graph->order();
+  return order.size() == graph->nodes().size() &&
+         checkDataFlow(*graph, order, violations, report.reduction) && report.reduction.rank_order;
+}
+
+} // namespace rondo::plan

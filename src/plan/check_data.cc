@@ -1,0 +1,340 @@
+// The checker, obligations 4 and 5: what each chunk holds at the end, and how it was reduced.
+//
+// Every value is symbolic: undefined, a contribution (chunk c of rank r's input), or a reduction of
+// such. As steps that conflict are ordered (obligation 3), one order of the steps stands for all.
+#include <algorithm>
+#include <map>
+
+#include "plan/check_parts.h"
+
+namespace rondo::plan {
+namespace {
+
+using Value = std::uint32_t;
+constexpr Value kUndefined = 0;
+
+/// All values of one collective. Equal numbers are equal values.
+class Values {
+ public:
+  Values(int ranks, std::uint32_t chunks)
+      : chunks_(chunks), first_sum_(1 + static_cast<std::uint32_t>(ranks) * chunks) {}
+
+  Value contribution(int rank, std::uint32_t chunk) const {
+    return 1 + static_cast<std::uint32_t>(rank) * chunks_ + chunk;
+  }
+  bool isSum(Value value) const { return value >= first_sum_; }
+  int rankOf(Value contribution) const { return static_cast<int>((contribution - 1) / chunks_); }
+  std::uint32_t chunkOf(Value contribution) const { return (contribution - 1) % chunks_; }
+
+  Value reduce(std::span<const Value> operands) {
+    if (operands.size() == 1) return operands[0];
+    for (const Value operand : operands) {
+      if (operand == kUndefined) return kUndefined;
+    }
+    Sum sum{.operands = {operands.begin(), operands.end()}, .leaves = {}, .canonical = 0};
+    std::vector<Value> form;
+    for (const Value operand : operands) {
+      const auto leaves = leavesOf(operand);
+      sum.leaves.insert(sum.leaves.end(), leaves.begin(), leaves.end());
+      form.push_back(canonical(operand));
+    }
+    if (form[1] < form[0]) std::swap(form[0], form[1]);
+    const auto next = static_cast<Value>(first_sum_ + sums_.size());
+    sum.canonical = forms_.try_emplace(std::move(form), next).first->second;
+    sums_.push_back(std::move(sum));
+    return next;
+  }
+
+  /// The contributions in it, with repetition, in the order of reduction.
+  std::vector<Value> leavesOf(Value value) const {
+    if (value == kUndefined) return {};
+    if (!isSum(value)) return {value};
+    return sums_[value - first_sum_].leaves;
+  }
+  /// Equal for values that are equal bit by bit in any arithmetic where a + b = b + a.
+  Value canonical(Value value) const {
+    return isSum(value) ? sums_[value - first_sum_].canonical : value;
+  }
+  /// Made by one step from contributions in ascending order of ranks.
+  bool inRankOrder(Value value) const {
+    if (!isSum(value)) return true;
+    const Sum& sum = sums_[value - first_sum_];
+    return sum.operands == sum.leaves && std::is_sorted(sum.leaves.begin(), sum.leaves.end());
+  }
+  std::string formula(Value value) const {
+    if (!isSum(value)) return value == kUndefined ? "?" : std::to_string(rankOf(value));
+    std::string text;
+    for (const Value operand : sums_[value - first_sum_].operands) {
+      if (!text.empty()) text += " + ";
+      text += isSum(operand) ? "(" + formula(operand) + ")" : formula(operand);
+    }
+    return text;
+  }
+
+ private:
+  struct Sum {
+    std::vector<Value> operands, leaves;
+    Value canonical;
+  };
+  std::uint32_t chunks_;
+  Value first_sum_;
+  std::vector<Sum> sums_;
+  std::map<std::vector<Value>, Value> forms_;
+};
+
+class DataFlow {
+ public:
+  DataFlow(const Graph& graph, const Violations& violations)
+      : graph_(graph),
+        violations_(violations),
+        spec_(graph.plans()[0].spec),
+        k_(graph.plans()[0].chunks_per_block),
+        values_(spec_.ranks, inputChunks()),
+        results_(graph.nodes().size()),
+        operands_(graph.nodes().size()) {}
+
+  bool run(std::span<const std::uint32_t> order, ReductionOrder& reduction) {
+    const auto before = violations_.room();
+    for (const bool in_place : {false, true}) {
+      prepare(in_place);
+      for (const auto n : order) {
+        if (violations_.full()) return false;
+        in_place ? again(n) : perform(n);
+      }
+      checkOutputs(in_place);
+      if (!in_place) record(reduction);
+      if (violations_.room() < before) return false;
+    }
+    return true;
+  }
+
+ private:
+  /// Most chunks that any rank's input has.
+  std::uint32_t inputChunks() const {
+    std::uint32_t blocks = 0;
+    for (int r = 0; r < spec_.ranks; ++r) blocks = std::max(blocks, inputBlocks(spec_, r));
+    return blocks * k_;
+  }
+
+  void prepare(bool in_place) {
+    in_place_ = in_place;
+    memories_.clear();
+    cells_.clear();
+    for (const RankPlan& plan : graph_.plans()) {
+      memories_.push_back(memoryOf(plan, in_place));
+      auto& cells = cells_.emplace_back(memories_.back().cells, kUndefined);
+      for (std::uint32_t c = 0; c < inputBlocks(spec_, plan.rank) * k_; ++c) {
+        cells[memories_.back().at({Space::input, c})] = values_.contribution(plan.rank, c);
+      }
+    }
+  }
+
+  void complain(const std::string& text) const {
+    violations_.add(Obligation::data_flow, text + (in_place_ ? ", in place" : ""));
+  }
+
+  /// Out of place: works out the values.
+  void perform(std::uint32_t n) {
+    const Graph::Node& node = graph_.nodes()[n];
+    const Step& step = *node.step;
+    const auto rank = static_cast<std::size_t>(node.rank);
+    const auto received = graph_.received(n);
+    const auto count = step.shape.count;
+    std::vector<Value> operands(step.inputs.size());
+    for (std::uint32_t j = 0; j < count; ++j) {
+      for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+        if (received[i] != Graph::kNone) {
+          operands[i] = results_[graph_.messages()[received[i]].from][j];
+          continue;
+        }
+        const Piece& piece = step.inputs[i].piece;
+        operands[i] = cells_[rank][memories_[rank].at(piece) + j];
+        operands_[n].push_back(operands[i]);
+        if (operands[i] == kUndefined) {
+          complain(graph_.where(n) + " reads " + text(Piece{piece.space, piece.chunk + j}) +
+                   ", which nothing has written");
+        }
+      }
+      results_[n].push_back(values_.reduce(operands));
+    }
+    store(step, rank, n);
+  }
+
+  /// In place: every step must read what it read out of place, then it does the same, too.
+  void again(std::uint32_t n) {
+    const Graph::Node& node = graph_.nodes()[n];
+    const Step& step = *node.step;
+    const auto rank = static_cast<std::size_t>(node.rank);
+    std::size_t next = 0;
+    for (std::uint32_t j = 0; j < step.shape.count; ++j) {
+      for (const Operand& operand : step.inputs) {
+        if (!operand.local()) continue;
+        if (cells_[rank][memories_[rank].at(operand.piece) + j] == operands_[n][next++]) continue;
+        complain(graph_.where(n) + " reads " +
+                 text(Piece{operand.piece.space, operand.piece.chunk + j}) +
+                 " after its place was overwritten");
+      }
+    }
+    store(step, rank, n);
+  }
+
+  void store(const Step& step, std::size_t rank, std::uint32_t n) {
+    if (!step.output) return;
+    std::copy(results_[n].begin(), results_[n].end(),
+              cells_[rank].begin() + memories_[rank].at(*step.output));
+  }
+
+  /// What the collective promises in chunk c of the output: the contributions of `from`, chunk.
+  struct Promise {
+    int from;            ///< a rank, or kAll
+    std::uint32_t chunk; ///< of the input of these ranks
+  };
+  static constexpr int kAll = -1;
+
+  Promise promiseOf(int rank, std::uint32_t c) const {
+    const auto own = static_cast<std::uint32_t>(rank) * k_;
+    const auto block = static_cast<int>(c / k_);
+    switch (spec_.collective) {
+      case Collective::reducescatter: return {kAll, own + c};
+      case Collective::broadcast: return {spec_.root, c};
+      case Collective::scatter: return {spec_.root, own + c};
+      case Collective::gather:
+      case Collective::allgather: return {block, c % k_};
+      case Collective::alltoall: return {block, own + c % k_};
+      default: return {kAll, c};
+    }
+  }
+
+  /// Empty if the value is what was promised.
+  std::string difference(Value value, const Promise& promise) {
+    if (promise.from != kAll && value == values_.contribution(promise.from, promise.chunk)) {
+      return {};
+    }
+    if (value == kUndefined) return "is never written";
+    if (promise.from == kAll) {
+      auto [at, fresh] = proved_.try_emplace(value, promise.chunk);
+      if (!fresh && at->second == promise.chunk) return {};
+    }
+    std::vector<Value> wanted;
+    if (promise.from == kAll) {
+      for (int r = 0; r < spec_.ranks; ++r)
+        wanted.push_back(values_.contribution(r, promise.chunk));
+    } else {
+      wanted.push_back(values_.contribution(promise.from, promise.chunk));
+    }
+    auto held = values_.leavesOf(value);
+    std::sort(held.begin(), held.end());
+    if (held == wanted) return {};
+    proved_.erase(value);
+
+    std::vector<Value> lacking, extra;
+    std::set_difference(wanted.begin(), wanted.end(), held.begin(), held.end(),
+                        std::back_inserter(lacking));
+    std::set_difference(held.begin(), held.end(), wanted.begin(), wanted.end(),
+                        std::back_inserter(extra));
+    const auto list = [&](const std::vector<Value>& contributions) {
+      constexpr std::size_t kShown = 3;
+      std::string text;
+      for (std::size_t i = 0; i < std::min(contributions.size(), kShown); ++i) {
+        text += (i == 0 ? "rank " : ", rank ") + std::to_string(values_.rankOf(contributions[i])) +
+                "'s chunk " + std::to_string(values_.chunkOf(contributions[i]));
+      }
+      return text + (contributions.size() > kShown ? ", ..." : "");
+    };
+    std::string text = "holds the wrong data:";
+    if (!lacking.empty()) text += " it lacks " + list(lacking);
+    if (!extra.empty())
+      text += (lacking.empty() ? " it has " : " and has ") + list(extra) + " too much";
+    return text;
+  }
+
+  void checkOutputs(bool in_place) {
+    for (const RankPlan& plan : graph_.plans()) {
+      if (in_place && !hasInPlace(spec_, plan.rank)) continue;
+      for (std::uint32_t c = 0; c < outputBlocks(spec_, plan.rank) * k_; ++c) {
+        const auto problem = difference(outputOf(plan.rank, c), promiseOf(plan.rank, c));
+        if (problem.empty()) continue;
+        complain("rank " + std::to_string(plan.rank) + ": " + text(Piece{Space::output, c}) + " " +
+                 problem);
+      }
+    }
+  }
+
+  Value outputOf(int rank, std::uint32_t c) const {
+    const auto r = static_cast<std::size_t>(rank);
+    return cells_[r][memories_[r].at({Space::output, c})];
+  }
+
+  void record(ReductionOrder& reduction) {
+    if (!reduces(spec_.collective)) return;
+    std::map<std::uint32_t, Value> forms; // of each reduced chunk
+    for (const RankPlan& plan : graph_.plans()) {
+      for (std::uint32_t c = 0; c < outputBlocks(spec_, plan.rank) * k_; ++c) {
+        const Value value = outputOf(plan.rank, c);
+        if (reduction.example.empty()) reduction.example = values_.formula(value);
+        if (!values_.inRankOrder(value)) reduction.rank_order = false;
+        const Value form = values_.canonical(value);
+        const auto [at, fresh] = forms.try_emplace(promiseOf(plan.rank, c).chunk, form);
+        if (!fresh && at->second != form) reduction.agrees = false;
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const Violations& violations_;
+  const Spec spec_;
+  const std::uint32_t k_;
+  Values values_;
+  std::vector<std::vector<Value>> results_;  ///< of each node, by chunk
+  std::vector<std::vector<Value>> operands_; ///< what each node read locally, out of place
+  std::map<Value, std::uint32_t> proved_;    ///< sums that are known to be right for a chunk
+  bool in_place_ = false;
+  std::vector<Memory> memories_;
+  std::vector<std::vector<Value>> cells_; ///< [rank][cell]
+};
+
+/// Barrier: which ranks' entry each step is known to follow.
+bool checkBarrier(const Graph& graph, std::span<const std::uint32_t> order,
+                  const Violations& violations) {
+  const auto before = violations.room();
+  const auto ranks = graph.plans().size();
+  std::vector<std::vector<bool>> heard(graph.nodes().size(), std::vector<bool>(ranks));
+  std::vector<std::vector<bool>> done(ranks, std::vector<bool>(ranks));
+  const auto join = [](std::vector<bool>& into, const std::vector<bool>& from) {
+    for (std::size_t i = 0; i < into.size(); ++i) into[i] = into[i] || from[i];
+  };
+  for (const auto n : order) {
+    const Graph::Node& node = graph.nodes()[n];
+    const auto rank = static_cast<std::size_t>(node.rank);
+    heard[n][rank] = true;
+    if (!node.first) join(heard[n], heard[n - 1]);
+    for (const Dependency& d : node.step->after) {
+      join(heard[n], heard[graph.node(node.rank, d.lane, d.step)]);
+    }
+    for (const auto message : graph.received(n)) {
+      if (message != Graph::kNone) join(heard[n], heard[graph.messages()[message].from]);
+    }
+    join(done[rank], heard[n]);
+  }
+  for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::size_t q = 0; q < ranks; ++q) {
+      if (q == r || done[r][q]) continue;
+      violations.add(Obligation::data_flow, "rank " + std::to_string(r) +
+                                                " may leave the barrier before rank " +
+                                                std::to_string(q) + " has entered");
+    }
+  }
+  return violations.room() == before;
+}
+
+} // namespace
+
+bool checkDataFlow(const Graph& graph, std::span<const std::uint32_t> order,
+                   const Violations& violations, ReductionOrder& reduction) {
+  if (graph.plans()[0].spec.collective == Collective::barrier) {
+    return checkBarrier(graph, order, violations);
+  }
+  return DataFlow(graph, violations).run(order, reduction);
+}
+
+} // namespace rondo::plan

@@ -1,0 +1,61 @@
+// The parts of the checker, one per obligation. Only for check*.cc and count.cc.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/check.h"
+#include "plan/graph.h"
+
+namespace rondo::plan {
+
+/// Where the parts write what they find, up to a limit.
+class Violations {
+ public:
+  Violations(Report& report, std::size_t limit) : report_(report), limit_(limit) {}
+
+  bool full() const { return report_.violations.size() >= limit_; }
+  std::size_t room() const { return full() ? 0 : limit_ - report_.violations.size(); }
+  void add(Obligation obligation, std::string text) const {
+    if (!full()) report_.violations.push_back({obligation, std::move(text)});
+  }
+
+ private:
+  Report& report_;
+  std::size_t limit_;
+};
+
+/// Where the chunks of a rank's spaces are, as indices of cells. In place, input and output share.
+struct Memory {
+  std::array<std::uint32_t, 3> begin{}; ///< by Space
+  std::uint32_t cells = 0;
+
+  std::uint32_t at(const Piece& piece) const {
+    return begin[static_cast<std::size_t>(piece.space)] + piece.chunk;
+  }
+};
+Memory memoryOf(const RankPlan& plan, bool in_place);
+/// Whether communicator.h lets input and output of this rank share memory.
+bool hasInPlace(const Spec& spec, int rank);
+
+/// A step that copies a piece of memory onto itself (and perhaps sends it).
+bool copiesOntoItself(const Step& step, const Memory& memory);
+
+/// "in[3]", "scratch[0..3]"
+std::string text(const Piece& piece);
+
+// Each returns whether its obligation holds.
+bool checkWellFormed(std::span<const RankPlan> plans, const Violations& violations);
+std::optional<Graph> checkMatching(std::span<const RankPlan> plans, const Violations& violations);
+/// The graph of plans that hold both. Throws Error(invalid_argument) if they do not, or if the
+/// steps wait for each other in a circle.
+Graph wholeGraph(std::span<const RankPlan> plans);
+bool checkRaces(const Graph& graph, std::span<const std::uint32_t> order,
+                const Violations& violations);
+bool checkDataFlow(const Graph& graph, std::span<const std::uint32_t> order,
+                   const Violations& violations, ReductionOrder& reduction);
+
+} // namespace rondo::plan

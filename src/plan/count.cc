@@ -1,0 +1,137 @@
+// One pass over the steps in order: the round of each, then sums.
+#include "plan/count.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "plan/check_parts.h"
+#include "plan/graph.h"
+
+namespace rondo::plan {
+namespace {
+
+/// Rounds of one step, and what it hands on. 0: none.
+struct Rounds {
+  int send = 0, receive = 0;           ///< of the step itself
+  int last_send = 0, last_receive = 0; ///< of the lane up to here
+  int known = 0;                       ///< K in count.h
+  int waited_send = 0;                 ///< last_send of the lane and of what it waited for
+};
+
+std::vector<Rounds> countRounds(const Graph& graph, std::span<const std::uint32_t> order) {
+  std::vector<Rounds> rounds(graph.nodes().size());
+  for (const auto n : order) {
+    const Graph::Node& node = graph.nodes()[n];
+    Rounds now;
+    if (!node.first) {
+      now = rounds[n - 1];
+      now.send = now.receive = 0;
+    }
+    for (const Dependency& d : node.step->after) {
+      const Rounds& other = rounds[graph.node(node.rank, d.lane, d.step)];
+      now.known = std::max(now.known, other.known);
+      now.waited_send = std::max(now.waited_send, other.waited_send);
+    }
+    for (const auto message : graph.received(n)) {
+      if (message == Graph::kNone) continue;
+      now.receive = std::max(now.receive, rounds[graph.messages()[message].from].send);
+    }
+    if (now.receive != 0) {
+      now.receive = std::max({now.receive, now.last_receive + 1, now.waited_send, now.known});
+      now.last_receive = now.receive;
+      now.known = now.receive;
+    }
+    if (!node.step->sends.empty()) {
+      now.send = std::max(1 + std::max(now.known, now.last_send), now.waited_send);
+      now.last_send = now.send;
+      now.waited_send = now.send;
+    }
+    rounds[n] = now;
+  }
+  return rounds;
+}
+
+} // namespace
+
+Counts count(const Graph& graph, std::span<const std::uint32_t> order) {
+  const auto rounds = countRounds(graph, order);
+  Counts counts;
+  for (const Rounds& r : rounds) counts.rounds = std::max({counts.rounds, r.send, r.receive});
+
+  const RankPlan& any = graph.plans().front();
+  const bool empty = any.spec.collective == Collective::barrier;
+  const double blocks_per_chunk = empty ? 0 : 1.0 / any.chunks_per_block;
+  const auto ranks = graph.plans().size();
+  counts.ranks.resize(ranks);
+  std::vector<std::uint64_t> sent(ranks), received(ranks); // chunks: exact sums
+  for (const Graph::Message& message : graph.messages()) {
+    const Graph::Node& from = graph.nodes()[message.from];
+    const Channel& channel = graph.channels()[message.channel];
+    const auto src = static_cast<std::size_t>(channel.src);
+    const auto dst = static_cast<std::size_t>(channel.dst);
+    sent[src] += from.step->shape.count;
+    received[dst] += from.step->shape.count;
+    ++counts.ranks[src].messages_sent;
+    ++counts.ranks[dst].messages_received;
+    counts.transfers.push_back({rounds[message.from].send, channel, from.step->shape,
+                                from.step->shape.count * blocks_per_chunk, from.lane, from.index});
+  }
+  std::sort(counts.transfers.begin(), counts.transfers.end(),
+            [](const Transfer& a, const Transfer& b) {
+              return a.round != b.round ? a.round < b.round : a.channel < b.channel;
+            });
+
+  std::vector<std::set<int>> to(ranks), from(ranks), peers(ranks);
+  for (const Channel& channel : graph.channels()) {
+    const auto src = static_cast<std::size_t>(channel.src);
+    const auto dst = static_cast<std::size_t>(channel.dst);
+    to[src].insert(channel.dst);
+    from[dst].insert(channel.src);
+    peers[src].insert(channel.dst);
+    peers[dst].insert(channel.src);
+  }
+  std::uint64_t total = 0;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    RankCount& rank = counts.ranks[r];
+    rank.sent = static_cast<double>(sent[r]) * blocks_per_chunk;
+    rank.received = static_cast<double>(received[r]) * blocks_per_chunk;
+    rank.wires_out = static_cast<int>(to[r].size());
+    rank.wires_in = static_cast<int>(from[r].size());
+    rank.wires = static_cast<int>(peers[r].size());
+    total += sent[r];
+    counts.max_sent = std::max(counts.max_sent, rank.sent);
+  }
+  counts.total_sent = static_cast<double>(total) * blocks_per_chunk;
+  return counts;
+}
+
+Counts count(std::span<const RankPlan> plans) {
+  const Graph graph = wholeGraph(plans);
+  return count(graph, graph.order());
+}
+
+std::vector<double> Counts::wireLoad() const {
+  std::vector<double> load(static_cast<std::size_t>(rounds));
+  std::map<std::pair<int, Channel>, double> carried;
+  for (const Transfer& t : transfers) {
+    const double sum = carried[{t.round, t.channel}] += t.bytes;
+    double& most = load[static_cast<std::size_t>(t.round - 1)];
+    most = std::max(most, sum);
+  }
+  return load;
+}
+
+std::vector<double> Counts::portLoad() const {
+  std::vector<double> load(static_cast<std::size_t>(rounds));
+  std::map<std::pair<int, int>, double> sent, received; // by round and rank
+  for (const Transfer& t : transfers) {
+    const double out = sent[{t.round, t.channel.src}] += t.bytes;
+    const double in = received[{t.round, t.channel.dst}] += t.bytes;
+    double& most = load[static_cast<std::size_t>(t.round - 1)];
+    most = std::max({most, out, in});
+  }
+  return load;
+}
+
+} // namespace rondo::plan

@@ -1,0 +1,58 @@
+// A discrete-event run of one tile: steps in the order of the time at which they can start.
+#include "plan/critical_path.h"
+
+#include <algorithm>
+#include <queue>
+#include <vector>
+
+#include "plan/check_parts.h"
+
+namespace rondo::plan {
+
+double criticalPath(std::span<const RankPlan> plans, double alpha, double beta, double bytes) {
+  const Graph graph = wholeGraph(plans);
+  const auto& nodes = graph.nodes();
+  if (nodes.empty()) return 0;
+
+  std::vector<std::uint32_t> waits(nodes.size());
+  std::vector<double> start(nodes.size());
+  for (std::uint32_t n = 0; n < nodes.size(); ++n) {
+    graph.forEachLocalSuccessor(n, [&](std::uint32_t next) { ++waits[next]; });
+  }
+  for (const Graph::Message& message : graph.messages()) ++waits[message.to];
+  using Ready = std::pair<double, std::uint32_t>;
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+  for (std::uint32_t n = 0; n < nodes.size(); ++n) {
+    if (waits[n] == 0) ready.push({0, n});
+  }
+  const auto release = [&](std::uint32_t n, double time) {
+    start[n] = std::max(start[n], time);
+    if (--waits[n] == 0) ready.push({start[n], n});
+  };
+
+  std::vector<double> out_free(plans.size()), in_free(plans.size()); // when each line is free
+  const double chunk =
+      plans[0].spec.collective == Collective::barrier ? 0 : bytes / plans[0].chunks_per_block;
+  double end = 0;
+  while (!ready.empty()) {
+    const auto [now, n] = ready.top();
+    ready.pop();
+    end = std::max(end, now);
+    for (const auto message : graph.sent(n)) {
+      const Graph::Message& m = graph.messages()[message];
+      const Channel& channel = graph.channels()[m.channel];
+      const double busy = nodes[n].step->shape.count * chunk * beta;
+      double& out = out_free[static_cast<std::size_t>(channel.src)];
+      double& in = in_free[static_cast<std::size_t>(channel.dst)];
+      const double sending = std::max(out, now);
+      out = sending + busy;
+      in = std::max(in, sending + alpha) + busy;
+      end = std::max(end, in);
+      release(m.to, in);
+    }
+    graph.forEachLocalSuccessor(n, [&](std::uint32_t next) { release(next, now); });
+  }
+  return end;
+}
+
+} // namespace rondo::plan

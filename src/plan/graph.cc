@@ -1,0 +1,230 @@
+// Flattens the plans of all ranks, pairs sends with receives, sorts topologically.
+#include "plan/graph.h"
+
+#include <algorithm>
+
+namespace rondo::plan {
+namespace {
+
+/// Turns counts at [i + 1] into begins at [i].
+void accumulate(std::vector<std::uint32_t>& begins) {
+  for (std::size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
+}
+
+} // namespace
+
+std::string text(const Channel& channel) {
+  std::string result = std::to_string(channel.src) + "->" + std::to_string(channel.dst);
+  if (channel.index != 0) result += "#" + std::to_string(channel.index);
+  return result;
+}
+
+Graph::Graph(std::span<const RankPlan> plans, std::vector<std::string>& complaints,
+             std::size_t limit)
+    : plans_(plans) {
+  addNodes();
+  addMessages(complaints, limit);
+  addDependents();
+}
+
+void Graph::addNodes() {
+  for (const RankPlan& plan : plans_) {
+    auto& begins = lane_begin_.emplace_back();
+    for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane) {
+      begins.push_back(static_cast<std::uint32_t>(nodes_.size()));
+      std::uint32_t index = 0;
+      for (const Step& step : plan.lanes[lane].steps) {
+        nodes_.push_back({&step, plan.rank, lane, index, index == 0});
+        ++index;
+      }
+    }
+  }
+}
+
+void Graph::addMessages(std::vector<std::string>& complaints, std::size_t limit) {
+  for (const RankPlan& plan : plans_) {
+    channels_.insert(channels_.end(), plan.channels.begin(), plan.channels.end());
+  }
+  std::sort(channels_.begin(), channels_.end());
+  channels_.erase(std::unique(channels_.begin(), channels_.end()), channels_.end());
+
+  std::vector<std::vector<std::uint32_t>> global(plans_.size()); // [rank][local channel]
+  for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
+    for (const Channel& channel : plans_[rank].channels) {
+      const auto at = std::lower_bound(channels_.begin(), channels_.end(), channel);
+      global[rank].push_back(static_cast<std::uint32_t>(at - channels_.begin()));
+    }
+  }
+  const auto globalOf = [&](const Node& node, int channel) {
+    return global[static_cast<std::size_t>(node.rank)][static_cast<std::size_t>(channel)];
+  };
+
+  // How many messages each channel carries, as either end sees it.
+  std::vector<std::uint32_t> sends(channels_.size()), receives(channels_.size());
+  for (const Node& node : nodes_) {
+    for (const int channel : node.step->sends) ++sends[globalOf(node, channel)];
+    for (const Operand& operand : node.step->inputs) {
+      if (!operand.local()) ++receives[globalOf(node, operand.channel)];
+    }
+  }
+  channel_begin_.assign(channels_.size() + 1, 0);
+  for (std::uint32_t c = 0; c < channels_.size(); ++c) {
+    channel_begin_[c + 1] = std::max(sends[c], receives[c]);
+    if (sends[c] != receives[c] && complaints.size() < limit) {
+      complaints.push_back(channelName(c) + ": rank " + std::to_string(channels_[c].src) +
+                           " sends " + std::to_string(sends[c]) + " messages, rank " +
+                           std::to_string(channels_[c].dst) + " receives " +
+                           std::to_string(receives[c]));
+    }
+  }
+  accumulate(channel_begin_);
+
+  messages_.resize(channel_begin_.back());
+  std::fill(sends.begin(), sends.end(), 0);
+  std::fill(receives.begin(), receives.end(), 0);
+  received_begin_.push_back(0);
+  sent_begin_.push_back(0);
+  for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+    for (const Operand& operand : nodes_[n].step->inputs) {
+      std::uint32_t message = kNone;
+      if (!operand.local()) {
+        const auto channel = globalOf(nodes_[n], operand.channel);
+        message = channel_begin_[channel] + receives[channel]++;
+        messages_[message].to = n;
+      }
+      received_.push_back(message);
+    }
+    for (const int local : nodes_[n].step->sends) {
+      const auto channel = globalOf(nodes_[n], local);
+      const auto message = channel_begin_[channel] + sends[channel];
+      messages_[message].from = n;
+      messages_[message].channel = channel;
+      messages_[message].number = sends[channel]++;
+      sent_.push_back(message);
+    }
+    received_begin_.push_back(static_cast<std::uint32_t>(received_.size()));
+    sent_begin_.push_back(static_cast<std::uint32_t>(sent_.size()));
+  }
+
+  for (const Message& message : messages_) {
+    if (message.from == kNone || message.to == kNone || complaints.size() >= limit) continue;
+    const Piece& sent = nodes_[message.from].step->shape;
+    const Piece& got = nodes_[message.to].step->shape;
+    const auto k = plans_[0].chunks_per_block;
+    if (sent.count == got.count && sent.chunk % k == got.chunk % k) continue;
+    const auto shape = [&](const Piece& piece) {
+      return std::to_string(piece.count) + " chunks from chunk " + std::to_string(piece.chunk % k) +
+             " of a block";
+    };
+    complaints.push_back(where(message.from) + " sends " + shape(sent) + " as message " +
+                         std::to_string(message.number) + " of " + channelName(message.channel) +
+                         ", but " + where(message.to) + " receives " + shape(got));
+  }
+}
+
+void Graph::addDependents() {
+  dependents_begin_.assign(nodes_.size() + 1, 0);
+  const auto target = [&](const Node& n, const Dependency& d) {
+    return node(n.rank, d.lane, d.step);
+  };
+  for (const Node& n : nodes_) {
+    for (const Dependency& d : n.step->after) ++dependents_begin_[target(n, d) + 1];
+  }
+  accumulate(dependents_begin_);
+  dependents_.resize(dependents_begin_.back());
+  auto next = dependents_begin_;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    for (const Dependency& d : nodes_[i].step->after) {
+      dependents_[next[target(nodes_[i], d)]++] = i;
+    }
+  }
+}
+
+/// depth 0: no slot edges.
+template <typename Visit>
+void Graph::forEachSuccessor(std::uint32_t node, std::uint32_t depth, Visit visit) const {
+  forEachLocalSuccessor(node, visit);
+  for (const auto message : sent(node)) visit(messages_[message].to);
+  if (depth == 0) return;
+  for (const auto message : received(node)) {
+    if (message == kNone) continue;
+    const auto end = channel_begin_[messages_[message].channel + 1];
+    if (message + depth < end) visit(messages_[message + depth].from);
+  }
+}
+
+std::vector<std::uint32_t> Graph::order(std::optional<int> depth) const {
+  const auto slots = static_cast<std::uint32_t>(depth.value_or(0));
+  std::vector<std::uint32_t> waits(nodes_.size());
+  for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+    forEachSuccessor(n, slots, [&](std::uint32_t next) { ++waits[next]; });
+  }
+  std::vector<std::uint32_t> order;
+  order.reserve(nodes_.size());
+  for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+    if (waits[n] == 0) order.push_back(n);
+  }
+  for (std::size_t done = 0; done < order.size(); ++done) {
+    forEachSuccessor(order[done], slots, [&](std::uint32_t next) {
+      if (--waits[next] == 0) order.push_back(next);
+    });
+  }
+  return order;
+}
+
+std::string Graph::describeCycle(const std::vector<std::uint32_t>& order, int depth) const {
+  std::vector<bool> done(nodes_.size());
+  for (const auto n : order) done[n] = true;
+
+  // Every node that is not done has a predecessor that is not done: walk back until one repeats.
+  const auto blocker = [&](std::uint32_t n) -> std::pair<std::uint32_t, std::string> {
+    const Node& self = nodes_[n];
+    for (const auto message : received(n)) {
+      if (message != kNone && !done[messages_[message].from]) {
+        return {messages_[message].from,
+                "waits for message " + std::to_string(messages_[message].number) + " of " +
+                    channelName(messages_[message].channel) + ", sent by "};
+      }
+    }
+    for (const Dependency& d : self.step->after) {
+      const auto target = node(self.rank, d.lane, d.step);
+      if (!done[target]) return {target, "must run after "};
+    }
+    for (const auto message : sent(n)) {
+      const Message& m = messages_[message];
+      if (m.number < static_cast<std::uint32_t>(depth)) continue;
+      const Message& before = messages_[message - static_cast<std::uint32_t>(depth)];
+      if (!done[before.to]) {
+        return {before.to, "waits for a free slot of " + channelName(m.channel) + ", freed by "};
+      }
+    }
+    return {n - 1, "comes after "};
+  };
+  std::uint32_t start = 0;
+  while (done[start]) ++start;
+  std::vector<bool> seen(nodes_.size());
+  for (; !seen[start]; start = blocker(start).first) seen[start] = true;
+
+  constexpr int kLongest = 8; // waits in the sentence
+  std::string sentence = where(start);
+  std::uint32_t n = start;
+  for (int i = 0; i < kLongest; ++i) {
+    const auto [next, why] = blocker(n);
+    sentence += (i == 0 ? " " : ", which ") + why + where(next);
+    n = next;
+    if (n == start) return sentence;
+  }
+  return sentence + ", and so on back to the first";
+}
+
+std::string Graph::where(std::uint32_t node) const {
+  const Node& n = nodes_[node];
+  return "rank " + std::to_string(n.rank) + " lane " + std::to_string(n.lane) + " step " +
+         std::to_string(n.index);
+}
+
+std::string Graph::channelName(std::uint32_t channel) const {
+  return "channel " + text(channels_[channel]);
+}
+
+} // namespace rondo::plan

@@ -1,0 +1,153 @@
+// The value that everything else reads: what one rank does in a collective.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rondo/types.h"
+
+namespace rondo::plan {
+
+/// What an algorithm is asked to describe.
+struct Spec {
+  Collective collective = Collective::allreduce;
+  int ranks = 1;
+  int root = 0;
+  int parameter = 0; ///< what stands after '/' in "parameter_server/4"; 0: the algorithm's default
+
+  bool operator==(const Spec&) const = default;
+};
+
+/// Memory of the rank that runs the step.
+///
+/// All spaces are cut by one rule. A *block* is the `count` elements of the public call. A plan cuts
+/// every block into k = RankPlan::chunks_per_block chunks: chunk i lies in block i/k, and with
+/// j = i%k covers elements floor(j*count/k) to floor((j+1)*count/k) of it. So no count must divide,
+/// and one plan serves all counts. Blocks per space:
+///
+///   |               | input           | output          |
+///   |---------------|-----------------|-----------------|
+///   | allreduce     | 1               | 1               |
+///   | reduce        | 1               | 1 (root only)   |
+///   | broadcast     | 1 (root only)   | 1               |
+///   | reducescatter | ranks           | 1               |
+///   | allgather     | 1               | ranks           |
+///   | scatter       | ranks (root)    | 1               |
+///   | gather        | 1               | ranks (root)    |
+///   | alltoall      | ranks           | ranks           |
+///   | barrier       | 1 of 0 elements | 1 of 0 elements |
+///   scratch: as many blocks as its chunks need; undefined at the start.
+///
+/// In-place rule for plans: with the aliasing of communicator.h (output == input, or output is the
+/// rank's own block of input, or input the rank's own block of output) the plan must still be right:
+/// once an output chunk is written, the input chunk in the same place is gone. Input is never
+/// written otherwise.
+enum class Space : std::uint8_t { input, output, scratch };
+
+/// `count` consecutive chunks, `chunk` first. They may cross block boundaries.
+struct Piece {
+  Space space = Space::input;
+  std::uint32_t chunk = 0;
+  std::uint32_t count = 1;
+
+  bool operator==(const Piece&) const = default;
+};
+
+/// One direction between two ranks; `index` tells several between the same two apart.
+/// src == dst does not occur.
+struct Channel {
+  int src = 0, dst = 0, index = 0;
+
+  auto operator<=>(const Channel&) const = default;
+};
+
+/// One input of a step: the next message of a channel, or a local piece.
+struct Operand {
+  static constexpr int kLocal = -1;
+  int channel = kLocal; ///< index into RankPlan::channels, or kLocal
+  Piece piece{};        ///< local: what is read. Wire: unused
+
+  bool local() const { return channel == kLocal; }
+  bool operator==(const Operand&) const = default;
+};
+
+/// "Step `step` of lane `lane` of this rank must be done (for the same tile)."
+struct Dependency {
+  std::uint32_t lane = 0, step = 0;
+
+  bool operator==(const Dependency&) const = default;
+};
+
+/// One fused operation. Waits for `after`, for a message on every wire operand, and for a free slot
+/// on every channel of `sends`; then value = inputs[0] op inputs[1] op ... in this order (one pass);
+/// value goes to `output`, if there is one, and to every channel of `sends`.
+/// Send, receive, copy, reduce and all their fused forms are special cases.
+struct Step {
+  Piece shape{};               ///< (chunk, count) that gives the element count; space unused. Every
+                               ///< piece of the step, and the shape of the peer's step at the other
+                               ///< end of a channel, has the same count and the same chunk % k
+  std::vector<Operand> inputs; ///< at least one
+  std::optional<Piece> output;
+  std::vector<int> sends; ///< indices into RankPlan::channels
+  std::vector<Dependency> after;
+
+  bool operator==(const Step&) const = default;
+};
+
+/// Steps in order. Lanes of a rank run concurrently; on a GPU a lane is a thread block.
+struct Lane {
+  std::vector<Step> steps;
+
+  bool operator==(const Lane&) const = default;
+};
+
+/// What one rank does. The engine repeats every lane for each tile of the count (pipelining); a lane
+/// may be a tile ahead of another lane unless `after` or a channel holds it back. A message of a
+/// tile is one slot.
+struct RankPlan {
+  Spec spec;
+  int rank = 0;
+  std::uint32_t chunks_per_block = 1; ///< k; equal on all ranks
+  std::uint32_t scratch_chunks = 0;
+  std::uint32_t message_chunks = 1; ///< no message of any rank holds more; equal on all ranks,
+                                    ///< which so cut the count into the same tiles
+  std::vector<Channel> channels;    ///< those that this rank uses; each by one lane only
+  std::vector<Lane> lanes;
+
+  bool operator==(const RankPlan&) const = default;
+};
+
+/// Blocks of a space in the table above, 0 where the rank has none.
+std::uint32_t inputBlocks(const Spec& spec, int rank);
+std::uint32_t outputBlocks(const Spec& spec, int rank);
+
+/// Cost of a link and of arithmetic, for Algorithm::cost().
+struct Link {
+  double alpha = 1e-6;  ///< seconds per message
+  double beta = 1e-10;  ///< seconds per byte
+  double gamma = 5e-11; ///< seconds per byte reduced
+};
+
+/// Counted properties, as the closed forms give them. Units of bytes: the bytes n of one block of
+/// the call ("count" elements), so 2*(p-1)/p stands for 2n(p-1)/p.
+struct ClosedForm {
+  int rounds = 0;        ///< see check.h for how rounds are counted
+  double total_sent = 0; ///< all ranks together
+  double max_sent = 0;   ///< the rank that sends most
+};
+
+/// An algorithm only describes. All functions are pure.
+struct Algorithm {
+  std::string_view name;
+  std::string_view summary; ///< one line, lower case, for help and `rondo plan`
+  bool (*supports)(const Spec&);
+  /// Predicted seconds for blocks of `bytes`.
+  double (*cost)(const Spec&, const Link&, double bytes);
+  ClosedForm (*closedForm)(const Spec&);
+  RankPlan (*build)(const Spec&, int rank);
+};
+
+} // namespace rondo::plan

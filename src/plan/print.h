@@ -1,0 +1,36 @@
+// Plans in words, as `rondo plan` shows them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/check.h"
+#include "plan/plan.h"
+
+namespace rondo::plan {
+
+struct PrintOptions {
+  std::vector<int> ranks{};         ///< whose steps (and messages); empty: the first 8
+  std::vector<int> depths{1, 2, 8}; ///< at which the plan is checked
+  bool steps = true;
+  bool rounds = false; ///< also who sends what to whom in each round
+};
+
+/// Summary, counts, proof, steps and rounds of the algorithm's plans.
+/// Throws Error(invalid_argument) for unsupported specs and for ranks out of range.
+std::string explain(const Algorithm& algorithm, const Spec& spec, const PrintOptions& options = {});
+
+/// "4 ranks, 4 chunks, 6 rounds, each rank sends 1.5 n over 1 wire and receives over 1"
+std::string summarize(const RankPlan& plan, const Counts& counts);
+
+/// One line per step: "rank 0   recv+reduce+send  in[3]  3 -> 1". Pieces are named as in plan.h;
+/// "in[1]=>out" is short for in[1]=>out[1]; left of the arrow the ranks received from, right of it
+/// those sent to ("1#2": channel index 2). With several lanes, each step names its lane.
+std::string describeSteps(const RankPlan& plan);
+
+/// One paragraph per round: "round 1  0 -> 1 [0], 1 -> 2 [1]"; the brackets hold the chunks. Only
+/// messages from or to `ranks`; empty: all.
+std::string describeRounds(const Counts& counts, std::span<const int> ranks = {});
+
+} // namespace rondo::plan

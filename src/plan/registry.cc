@@ -1,0 +1,197 @@
+// The table that algorithms.def makes, and the grammar of RONDO_ALGO.
+#include "plan/registry.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+
+#include "rondo/error.h"
+
+namespace rondo::algorithms {
+#define ALGORITHM(x) extern const plan::Algorithm x;
+#include "algorithms/algorithms.def"
+#undef ALGORITHM
+} // namespace rondo::algorithms
+
+namespace rondo::plan {
+namespace {
+
+constexpr auto kAlgorithms = std::to_array<const Algorithm*>({
+#define ALGORITHM(x) &algorithms::x,
+#include "algorithms/algorithms.def"
+#undef ALGORITHM
+});
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::invalid_argument, what);
+}
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+std::string_view trimmed(std::string_view text) {
+  const auto space = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const auto at = text.find(separator);
+    parts.push_back(trimmed(text.substr(0, at)));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+/// Whether there is a rank count for which the algorithm, as the choice has it, can do this.
+bool serves(const Choice& choice, Collective collective) {
+  for (int ranks = 1; ranks <= 64; ++ranks) {
+    const Spec spec{.collective = collective, .ranks = ranks, .parameter = choice.parameter};
+    if (choice.algorithm->supports(spec)) return true;
+  }
+  return false;
+}
+
+std::string namesServing(Collective collective) {
+  std::string names;
+  for (const Algorithm* algorithm : kAlgorithms) {
+    if (!serves({algorithm, 0}, collective)) continue;
+    if (!names.empty()) names += ", ";
+    names += algorithm->name;
+  }
+  return names;
+}
+
+/// One list of the grammar: "a,b/2" or "^a,b".
+struct List {
+  bool excludes = false;
+  std::vector<Choice> choices;
+};
+
+List parseList(std::string_view text) {
+  List list;
+  if (text.starts_with('^')) {
+    list.excludes = true;
+    text.remove_prefix(1);
+  }
+  for (const auto word : split(text, ',')) {
+    list.choices.push_back(parseChoice(word));
+    if (list.excludes && list.choices.back().parameter != 0) {
+      refuse("'^' excludes an algorithm with all its parameters: write " +
+             quoted(list.choices.back().algorithm->name) + " instead of " + quoted(word));
+    }
+  }
+  return list;
+}
+
+std::vector<Choice> allowed(const List& list, Collective collective) {
+  std::vector<Choice> result;
+  if (!list.excludes) {
+    std::copy_if(list.choices.begin(), list.choices.end(), std::back_inserter(result),
+                 [&](const Choice& choice) { return serves(choice, collective); });
+    return result;
+  }
+  for (const Algorithm* algorithm : kAlgorithms) {
+    const bool excluded =
+        std::any_of(list.choices.begin(), list.choices.end(),
+                    [&](const Choice& choice) { return choice.algorithm == algorithm; });
+    if (!excluded && serves({algorithm, 0}, collective)) result.push_back({algorithm, 0});
+  }
+  return result;
+}
+
+} // namespace
+
+std::span<const Algorithm* const> algorithms() { return kAlgorithms; }
+
+const Algorithm* findAlgorithm(std::string_view name) {
+  const auto at = std::find_if(kAlgorithms.begin(), kAlgorithms.end(),
+                               [&](const Algorithm* a) { return a->name == name; });
+  return at == kAlgorithms.end() ? nullptr : *at;
+}
+
+std::string Choice::text() const {
+  const std::string name(algorithm->name);
+  return parameter == 0 ? name : name + "/" + std::to_string(parameter);
+}
+
+std::vector<const Algorithm*> supporting(const Spec& spec) {
+  std::vector<const Algorithm*> result;
+  std::copy_if(kAlgorithms.begin(), kAlgorithms.end(), std::back_inserter(result),
+               [&](const Algorithm* algorithm) { return algorithm->supports(spec); });
+  return result;
+}
+
+Choice parseChoice(std::string_view text) {
+  const auto slash = text.find('/');
+  const auto word = trimmed(text.substr(0, slash));
+  Choice choice{.algorithm = findAlgorithm(lower(word))};
+  if (!choice.algorithm) {
+    std::string names;
+    for (const Algorithm* algorithm : kAlgorithms) {
+      names += names.empty() ? "" : ", ";
+      names += algorithm->name;
+    }
+    refuse((word.empty() ? "an algorithm's name is missing in " + quoted(text)
+                         : "unknown algorithm " + quoted(word)) +
+           "; valid: " + names);
+  }
+  if (slash != std::string_view::npos) {
+    const auto digits = trimmed(text.substr(slash + 1));
+    const char* end = digits.data() + digits.size();
+    const auto [stop, failure] = std::from_chars(digits.data(), end, choice.parameter);
+    if (failure != std::errc{} || stop != end || choice.parameter < 1) {
+      refuse("the parameter in " + quoted(text) + " must be a whole number from 1 on, as in " +
+             quoted(std::string(choice.algorithm->name) + "/2"));
+    }
+  }
+  return choice;
+}
+
+std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective) {
+  if (trimmed(text).empty()) return {};
+  List general, own;
+  bool has_general = false, has_own = false;
+  for (const auto section : split(text, ';')) {
+    if (section.empty()) continue; // a trailing ';'
+    const auto colon = section.find(':');
+    const bool prefixed = colon != std::string_view::npos;
+    const List list = parseList(trimmed(prefixed ? section.substr(colon + 1) : section));
+    if (!prefixed) {
+      general = list;
+      has_general = true;
+      continue;
+    }
+    const auto word = trimmed(section.substr(0, colon));
+    const Collective of = parseCollective(lower(word));
+    for (const Choice& choice : list.choices) {
+      if (!list.excludes && !serves(choice, of)) {
+        refuse("algorithm " + quoted(choice.text()) + " cannot do " + std::string(word) +
+               "; valid: " + namesServing(of));
+      }
+    }
+    if (of == collective) {
+      own = list;
+      has_own = true;
+    }
+  }
+  if (!has_general && !has_own) return {};
+  const List& list = has_own ? own : general;
+  auto result = allowed(list, collective);
+  if (result.empty() && list.excludes && !namesServing(collective).empty()) {
+    refuse("algorithm list " + quoted(text) + " leaves none for " + std::string(name(collective)) +
+           "; there are: " + namesServing(collective));
+  }
+  return result;
+}
+
+} // namespace rondo::plan

@@ -1,0 +1,115 @@
+// The size-and-rank rule, until links are measured.
+#include "planner/choose.h"
+
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "plan/check.h"
+#include "rondo/error.h"
+
+namespace rondo::planner {
+
+namespace {
+
+/// The algorithm for blocks of up to `up_to` bytes.
+struct Rule {
+  std::size_t up_to;
+  std::string_view algorithm;
+};
+
+constexpr std::size_t kAlways = ~std::size_t{0};
+
+/// A message below this costs its latency, whatever it carries.
+constexpr std::size_t kSmall = 8 << 10;
+/// Above this the bytes decide, not the messages.
+constexpr std::size_t kLarge = 256 << 10;
+/// Up to so many ranks, everybody may talk to everybody at once.
+constexpr int kFew = 8;
+
+std::vector<Rule> rules(Collective collective, int ranks) {
+  const bool few = ranks <= kFew;
+  switch (collective) {
+    case Collective::allreduce:
+      if (few) return {{kSmall, "oneshot"}, {kAlways, "direct"}};
+      return {{kSmall, "butterfly"}, {kLarge, "halving_doubling"}, {kAlways, "ring"}};
+    case Collective::reducescatter:
+      if (few) return {{kAlways, "direct"}};
+      return {{kLarge, "halving"}, {kAlways, "ring"}};
+    case Collective::allgather:
+      if (few) return {{kAlways, "direct"}};
+      return {{kSmall, "bruck"}, {kAlways, "ring"}};
+    case Collective::broadcast: return {{kSmall, "tree"}, {kAlways, "chain"}};
+    case Collective::reduce:
+      if (few) return {{kSmall, "linear"}, {kAlways, "chain"}};
+      return {{kSmall, "tree"}, {kAlways, "chain"}};
+    case Collective::scatter:
+    case Collective::gather:
+      if (few) return {{kAlways, "linear"}};
+      return {{kSmall, "tree"}, {kAlways, "linear"}};
+    case Collective::alltoall:
+      if (few) return {{kAlways, "pairwise"}};
+      return {{kSmall / 16, "bruck"}, {kAlways, "pairwise"}};
+    case Collective::barrier: return {{kAlways, "dissemination"}};
+    case Collective::sendrecv: break;
+  }
+  return {};
+}
+
+/// In deterministic mode: one pass over the contributions in rank order.
+constexpr std::array<std::string_view, 4> kInRankOrder = {"direct", "oneshot", "linear",
+                                                          "parameter_server"};
+
+std::string what(const plan::Spec& spec) {
+  return std::string(name(spec.collective)) + " of " + std::to_string(spec.ranks) + " ranks";
+}
+
+bool serves(const plan::Choice& choice, plan::Spec spec) {
+  spec.parameter = choice.parameter;
+  return choice.algorithm->supports(spec);
+}
+
+bool inRankOrder(const plan::Choice& choice, plan::Spec spec) {
+  spec.parameter = choice.parameter;
+  return plan::deterministic(*choice.algorithm, spec);
+}
+
+plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, bool deterministic) {
+  for (const Rule& rule : rules(spec.collective, spec.ranks)) {
+    if (bytes > rule.up_to) continue;
+    const plan::Choice choice{plan::findAlgorithm(rule.algorithm), 0};
+    if (choice.algorithm && serves(choice, spec) && (!deterministic || inRankOrder(choice, spec)))
+      return choice;
+  }
+  if (deterministic)
+    for (std::string_view word : kInRankOrder) {
+      const plan::Choice choice{plan::findAlgorithm(word), 0};
+      if (choice.algorithm && serves(choice, spec) && inRankOrder(choice, spec)) return choice;
+    }
+  for (const plan::Algorithm* algorithm : plan::supporting(spec))
+    if (const plan::Choice choice{algorithm, 0}; !deterministic || inRankOrder(choice, spec))
+      return choice;
+  throw Error(ErrorCode::unsupported, "no algorithm serves " + what(spec));
+}
+
+} // namespace
+
+plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
+  std::string refused;
+  for (const plan::Choice& choice : plan::parseAlgorithms(policy.algorithms, spec.collective)) {
+    if (!serves(choice, spec)) {
+      refused += (refused.empty() ? "" : "; ") + choice.text() + " does not support it";
+    } else if (policy.deterministic && reduces(spec.collective) && !inRankOrder(choice, spec)) {
+      refused += (refused.empty() ? "" : "; ") + choice.text() +
+                 " does not reduce in rank order, as deterministic mode demands";
+    } else {
+      return choice;
+    }
+  }
+  if (!refused.empty())
+    throw Error(ErrorCode::unsupported,
+                "the algorithms asked for cannot serve " + what(spec) + ": " + refused);
+  return byRule(spec, bytes, policy.deterministic && reduces(spec.collective));
+}
+
+} // namespace rondo::planner

@@ -1,0 +1,23 @@
+// Which algorithm a call uses.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "plan/registry.h"
+
+namespace rondo::planner {
+
+/// What all ranks agreed on when the communicator was made.
+struct Policy {
+  std::string algorithms; ///< Options::algorithm
+  bool deterministic = false;
+};
+
+/// The algorithm for blocks of `bytes`. A pure function: all ranks come to the same answer.
+/// Throws Error(unsupported) when the policy's choice cannot serve the call: it does not support the
+/// collective or rank count, or does not reduce in rank order in deterministic mode. A general list
+/// ("ring") restricts only the collectives that one of its words supports.
+plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy);
+
+} // namespace rondo::planner

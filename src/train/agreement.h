@@ -1,0 +1,22 @@
+// Ranks find out together whether they can train, and whether they still hold the same model.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "rondo/communicator.h"
+
+namespace rondo::training {
+
+/// Collective. Calls prepare(), which gives what must be equal on all ranks, one "name value" a line.
+/// If it throws on any rank, every rank throws that error (the lowest such rank's, and named unless
+/// all ranks say the same). If the texts differ, every rank throws Error(mismatch) that quotes the
+/// first differing line of two ranks.
+void agree(Communicator& comm, const std::function<std::string()>& prepare);
+
+/// Collective. If the hashes differ, every rank throws Error(mismatch) that says which ranks hold
+/// which, beginning with `when`; its culprit is the one rank that differs from all others, if so.
+void compareHashes(Communicator& comm, std::uint64_t hash, const std::string& when);
+
+} // namespace rondo::training

@@ -1,0 +1,32 @@
+// Random numbers that are the same on every machine: whole-number arithmetic only.
+#pragma once
+
+#include <cstdint>
+
+namespace rondo::training {
+
+/// SplitMix64 (Steele, Lea, Flood 2014). Different seeds give unrelated sequences.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+
+  /// In [0, bound); the bias is below bound / 2^32.
+  std::uint32_t below(std::uint32_t bound) {
+    return static_cast<std::uint32_t>(((next() >> 32) * bound) >> 32);
+  }
+
+  /// In [-1, 1), a multiple of 2^-52: exact in double.
+  double symmetric() { return static_cast<double>(next() >> 11) * 0x1p-52 - 1.0; }
+
+ private:
+  std::uint64_t state_;
+};
+
+} // namespace rondo::training

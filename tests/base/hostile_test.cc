@@ -1,0 +1,379 @@
+// Proves: nothing that a stranger sends, or does not send, is accepted, stops honest peers, leaks a
+// descriptor or ends the process; and a dial is not fooled by a false listener.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+
+#include "base/log.h"
+#include "base/peers.h"
+#include "base/random.h"
+#include "rondo/error.h"
+
+using namespace rondo;
+using namespace rondo::base;
+using namespace rondo::base::test;
+
+namespace {
+
+std::vector<std::byte> randomOf(std::mt19937& random, std::size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+  return bytes;
+}
+
+/// An honest dialing side by hand, up to the point where it would prove itself.
+handshake::ReplyMessage greet(RawPeer& peer, const handshake::HelloMessage& message) {
+  peer.send(handshake::encodeHello(message));
+  const auto reply = peer.receive(handshake::kReplyBytes);
+  REQUIRE(reply.size() == handshake::kReplyBytes);
+  return handshake::decodeReply(reply);
+}
+
+Mac proofFor(const Host& host, const handshake::HelloMessage& message,
+             const handshake::ReplyMessage& reply) {
+  return handshake::dialerProof(handshake::keyOf(host.secret), handshake::encodeHello(message),
+                                reply.nonce);
+}
+
+/// Logs into a file while it lives, and counts lines.
+class LogFile {
+ public:
+  explicit LogFile(LogLevel level) { configureLog(level, path_); }
+  ~LogFile() {
+    configureLog(LogLevel::warn, "");
+    ::unlink(path_.c_str());
+  }
+  int linesWith(const std::string& text) const {
+    std::ifstream file(path_);
+    int count = 0;
+    for (std::string line; std::getline(file, line);) {
+      if (line.find(text) != std::string::npos) ++count;
+    }
+    return count;
+  }
+
+ private:
+  const std::string path_ = "/tmp/rondo_hostile_test." + std::to_string(::getpid());
+};
+
+} // namespace
+
+TEST_CASE("the dialing side by hand is accepted: the tests below change one thing each") {
+  for (const SocketAddress& address : families()) {
+    Host host(address);
+    RawPeer peer(host.acceptor.address());
+    const auto message = helloMessage();
+    const auto reply = greet(peer, message);
+    CHECK(reply.proof == handshake::accepterProof(handshake::keyOf(host.secret),
+                                                  handshake::encodeHello(message), reply.nonce));
+    peer.send(proofFor(host, message, reply));
+    CHECK(peer.receive(1) == std::vector<std::byte>{handshake::kWelcome});
+    host.take();
+    CHECK(host.acceptor.rejected() == 0);
+  }
+}
+
+TEST_CASE("a hello cut at every length is dropped and counted") {
+  for (const SocketAddress& address : families()) {
+    CAPTURE(address.text());
+    const NoLeak check;
+    Host host(address);
+    const auto hello = handshake::encodeHello(helloMessage());
+    for (std::size_t size = 0; size < hello.size(); ++size) {
+      RawPeer peer(host.acceptor.address());
+      peer.send(std::span(hello).first(size));
+    }
+    CHECK(host.rejects(hello.size()));
+    CHECK(host.count() == 0);
+    host.checkWorks();
+  }
+}
+
+TEST_CASE("a proof cut at every length, or wrong in any byte, is dropped and counted") {
+  const NoLeak check;
+  Host host(SocketAddress::parse("127.0.0.1:0", ""));
+  for (std::size_t i = 0; i < handshake::kProofBytes; ++i) {
+    {
+      RawPeer peer(host.acceptor.address());
+      const auto message = helloMessage();
+      const Mac proof = proofFor(host, message, greet(peer, message));
+      peer.send(std::span(proof).first(i));
+    }
+    RawPeer peer(host.acceptor.address());
+    const auto message = helloMessage();
+    Mac proof = proofFor(host, message, greet(peer, message));
+    proof[i] ^= std::byte{1};
+    peer.send(proof);
+    CHECK(peer.closed());
+  }
+  CHECK(host.rejects(2 * handshake::kProofBytes));
+  CHECK(host.count() == 0);
+  host.checkWorks();
+}
+
+TEST_CASE("a hello of another magic, version, size, purpose or range is dropped at once") {
+  const NoLeak check;
+  Host host(SocketAddress::parse("127.0.0.1:0", ""));
+  std::uint64_t rejected = 0;
+  // Each byte of the head, the reserved bytes, and the signs of the ranks.
+  for (std::size_t at : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 23, 27, 39, 43, 47, 51, 52, 55}) {
+    CAPTURE(at);
+    auto hello = handshake::encodeHello(helloMessage());
+    hello[at] ^= std::byte{0x84};
+    RawPeer peer(host.acceptor.address());
+    peer.send(hello);
+    CHECK(peer.closed());
+    CHECK(host.rejects(++rejected));
+  }
+  CHECK(host.count() == 0);
+  host.checkWorks();
+}
+
+TEST_CASE("random bytes of any size are dropped; what is too long is not even read") {
+  const NoLeak check;
+  Host host(SocketAddress::parse("127.0.0.1:0", ""));
+  std::mt19937 random(20);
+  std::uint64_t peers = 0;
+  for (std::size_t size : {1u, 4u, 31u, 87u, 88u, 89u, 128u, 129u, 1000u, 65536u, 4000000u}) {
+    for (int round = 0; round < 3; ++round) {
+      RawPeer peer(host.acceptor.address());
+      peer.send(randomOf(random, size));
+      ++peers;
+    }
+  }
+  CHECK(host.rejects(peers));
+  CHECK(host.count() == 0);
+  host.checkWorks();
+}
+
+TEST_CASE("a recorded conversation cannot be used again") {
+  const NoLeak check;
+  Host host(SocketAddress::parse("127.0.0.1:0", ""));
+  const auto message = helloMessage();
+  RawPeer honest(host.acceptor.address());
+  const auto reply = greet(honest, message);
+  const Mac proof = proofFor(host, message, reply);
+  honest.send(proof);
+  CHECK(honest.receive(1).size() == 1);
+  host.take();
+  for (int round = 1; round <= 5; ++round) {
+    RawPeer replay(host.acceptor.address());
+    const auto fresh = greet(replay, message);
+    CHECK(fresh.nonce != reply.nonce);
+    replay.send(proof);
+    CHECK(replay.closed());
+    // Nor can the listener's own proof be sent back to it.
+    RawPeer reflection(host.acceptor.address());
+    reflection.send(greet(reflection, message).proof);
+    CHECK(reflection.closed());
+    CHECK(host.rejects(static_cast<std::uint64_t>(2 * round)));
+  }
+  CHECK(host.count() == 0);
+}
+
+TEST_CASE("a peer that sends a byte now and then is cut off at the limit") {
+  const NoLeak check;
+  Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 150ms);
+  const auto hello = handshake::encodeHello(helloMessage());
+  RawPeer slow(host.acceptor.address());
+  std::size_t sent = 0;
+  // 88 bytes at this pace would take many times the limit.
+  const Deadline deadline(20s);
+  while (host.acceptor.rejected() == 0 && !deadline.passed() && sent + 1 < hello.size()) {
+    slow.send(std::span(hello).subspan(sent++, 1));
+    std::this_thread::sleep_for(20ms);
+  }
+  CHECK(slow.closed());
+  CHECK(host.rejects(1));
+  // So is one that stops between hello and proof.
+  RawPeer silent(host.acceptor.address());
+  greet(silent, helloMessage());
+  CHECK(silent.closed());
+  CHECK(host.rejects(2));
+  host.checkWorks();
+}
+
+TEST_CASE("an honest peer gets in past hundreds of idle connections") {
+  const NoLeak check;
+  Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 60s, 128);
+  std::vector<std::unique_ptr<RawPeer>> idle;
+  for (int i = 0; i < 200; ++i) {
+    idle.push_back(std::make_unique<RawPeer>(host.acceptor.address()));
+  }
+  host.checkWorks();
+  // No more than the cap are half-open; the oldest made way.
+  CHECK(eventually([&] { return host.acceptor.rejected() >= 72; }));
+  CHECK(idle.front()->closed());
+  CHECK(host.count() == 0);
+  host.checkWorks();
+}
+
+TEST_CASE("descriptors from strangers are closed") {
+  const NoLeak check;
+  Host host(unixAddress());
+  std::uint64_t rejected = 0;
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  struct Case {
+    std::uint8_t announced;
+    std::size_t passed;
+    bool proven;
+  };
+  for (const Case& c : {Case{1, 1, false}, Case{4, 4, false}, Case{0, 1, true}, Case{1, 0, true},
+                        Case{2, 1, true}, Case{1, 2, true}, Case{4, 5, true}}) {
+    CAPTURE(int(c.announced), c.passed, c.proven);
+    RawPeer peer(host.acceptor.address());
+    const auto message = helloMessage(c.announced);
+    Mac proof = proofFor(host, message, greet(peer, message));
+    if (!c.proven) proof[0] ^= std::byte{1};
+    peer.sendWith(proof, std::vector<int>(c.passed, writer.get()));
+    CHECK(peer.closed());
+    CHECK(host.rejects(++rejected));
+  }
+  {
+    // With the hello, before anything is proven.
+    RawPeer peer(host.acceptor.address());
+    peer.sendWith(handshake::encodeHello(helloMessage(1)), {writer.get()});
+    CHECK(peer.closed());
+    CHECK(host.rejects(++rejected));
+  }
+  {
+    // One more than announced, in pieces.
+    RawPeer peer(host.acceptor.address());
+    const auto message = helloMessage(1);
+    const Mac proof = proofFor(host, message, greet(peer, message));
+    peer.sendWith(std::span(proof).first(16), {writer.get()});
+    peer.sendWith(std::span(proof).last(16), {writer.get()});
+    CHECK(peer.closed());
+    CHECK(host.rejects(++rejected));
+  }
+  CHECK(host.count() == 0);
+  writer.reset();
+  char byte = 0;
+  CHECK(::read(reader.get(), &byte, 1) == 0); // no copy of the writer is left anywhere
+}
+
+TEST_CASE("each kind of bad peer is logged once per listener, however many come") {
+  const LogFile log(LogLevel::warn);
+  Host host(SocketAddress::parse("127.0.0.1:0", ""));
+  std::mt19937 random(22);
+  auto another_job = helloMessage();
+  another_job.hello.job = 1;
+  for (int i = 0; i < 20; ++i) {
+    RawPeer(host.acceptor.address()).send(randomOf(random, handshake::kHelloBytes));
+    RawPeer stranger(host.acceptor.address());
+    stranger.send(handshake::encodeHello(another_job));
+    CHECK(stranger.receive(handshake::kReplyBytes).size() == handshake::kReplyBytes);
+  }
+  CHECK(host.rejects(40));
+  CHECK(log.linesWith("was refused") == 2);
+  CHECK(log.linesWith("another job") == 1);
+}
+
+TEST_CASE("a process without free descriptors waits quietly, and accepts when it has some again") {
+  const LogFile log(LogLevel::trace);
+  {
+    const NoLeak check;
+    Host host(SocketAddress::parse("127.0.0.1:0", ""));
+    RawPeer peer(RawPeer::unconnected(host.acceptor.address()));
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    // All numbers up to the last of these are taken, so nothing is left below the limit.
+    std::vector<UniqueFd> fill;
+    for (int i = 0; i < 8; ++i) fill.emplace_back(::dup(STDERR_FILENO));
+    rlimit low = before;
+    low.rlim_cur = static_cast<rlim_t>(fill.back().get()) + 1;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+    peer.connect(host.acceptor.address());
+    std::this_thread::sleep_for(300ms);
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    const auto message = helloMessage();
+    peer.send(proofFor(host, message, greet(peer, message)));
+    CHECK(peer.receive(1).size() == 1);
+    host.take();
+  }
+  const int lines = log.linesWith("cannot accept connections");
+  CHECK(lines >= 1);
+  CHECK(lines < 50); // it looked now and then; a spinning loop looks tens of thousands of times
+}
+
+TEST_CASE("a dial is not fooled by a false listener") {
+  const NoLeak check;
+  const SocketAddress any = SocketAddress::parse("127.0.0.1:0", "");
+  const UniqueFd listener(RawPeer::unconnected(any));
+  const NativeAddress native = toNative(any);
+  REQUIRE(::bind(listener.get(), native.get(), native.length) == 0);
+  REQUIRE(::listen(listener.get(), 16) == 0);
+  Dial::Settings settings;
+  settings.address = localAddress(listener.get());
+  settings.secret = Secret::random();
+  settings.hello.job = kJob;
+  std::mt19937 random(21);
+  const Key key = handshake::keyOf(settings.secret);
+
+  enum class Trick { random_bytes, echo, wrong_proof, cut_reply, silence, bad_welcome, late_close };
+  struct Case {
+    Trick trick;
+    ErrorCode code;
+  };
+  for (const Case& c :
+       {Case{Trick::random_bytes, ErrorCode::transport}, Case{Trick::echo, ErrorCode::transport},
+        Case{Trick::wrong_proof, ErrorCode::transport}, Case{Trick::cut_reply, ErrorCode::timeout},
+        Case{Trick::silence, ErrorCode::timeout}, Case{Trick::bad_welcome, ErrorCode::transport},
+        Case{Trick::late_close, ErrorCode::timeout}}) {
+    CAPTURE(static_cast<int>(c.trick));
+    const bool brief = c.code == ErrorCode::timeout;
+    settings.deadline = Clock::now() + (brief ? 200ms : 20s);
+    Dial dial(settings);
+    RawPeer peer(UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+    handshake::HelloBytes hello{};
+    const auto got = peer.receive(hello.size());
+    REQUIRE(got.size() == hello.size());
+    std::copy(got.begin(), got.end(), hello.begin());
+    handshake::ReplyMessage reply;
+    randomBytes(reply.nonce);
+    reply.proof = handshake::accepterProof(key, hello, reply.nonce);
+    switch (c.trick) {
+      case Trick::random_bytes: peer.send(randomOf(random, 500)); break;
+      case Trick::echo: peer.send(hello); break;
+      case Trick::wrong_proof:
+        reply.proof = handshake::dialerProof(key, hello, reply.nonce);
+        peer.send(handshake::encodeReply(reply));
+        break;
+      case Trick::cut_reply: {
+        const handshake::ReplyBytes whole = handshake::encodeReply(reply);
+        peer.send(std::span(whole).first(whole.size() - 1));
+        peer.fd.reset();
+        break;
+      }
+      case Trick::silence: break;
+      case Trick::bad_welcome:
+        peer.send(handshake::encodeReply(reply));
+        CHECK(peer.receive(handshake::kProofBytes).size() == handshake::kProofBytes);
+        peer.send(std::span(hello).first(1));
+        break;
+      case Trick::late_close:
+        peer.send(handshake::encodeReply(reply));
+        CHECK(peer.receive(handshake::kProofBytes).size() == handshake::kProofBytes);
+        peer.fd.reset();
+        break;
+    }
+    try {
+      dial.wait();
+      FAIL("the false listener was believed");
+    } catch (const Error& error) {
+      CHECK(error.code() == c.code);
+    }
+    // Further attempts of the same dial may wait in the backlog.
+    ::fcntl(listener.get(), F_SETFL, O_NONBLOCK);
+    while (UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))) {
+    }
+    ::fcntl(listener.get(), F_SETFL, 0);
+  }
+}

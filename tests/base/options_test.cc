@@ -1,0 +1,233 @@
+// Proves: every variable sets its field, RONDO names win over NCCL's, wrong values name the
+// variable and what is valid, misspelt variables are reported, and the help is complete.
+#include "rondo/options.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "base/log.h"
+#include "rondo/error.h"
+#include "support/test.h"
+
+using namespace rondo;
+using std::chrono::milliseconds;
+
+namespace {
+
+using Values = std::map<std::string, std::string>;
+
+/// The environment without any RONDO_ or NCCL_ variable, and with the given ones, while it lives.
+class Environment {
+ public:
+  explicit Environment(const Values& values) {
+    for (char** item = environ; *item != nullptr; ++item) {
+      const std::string text = *item;
+      const std::string name = text.substr(0, text.find('='));
+      if (name.rfind("RONDO_", 0) == 0 || name.rfind("NCCL_", 0) == 0) {
+        saved_[name] = text.substr(name.size() + 1);
+      }
+    }
+    for (const auto& [name, value] : saved_) ::unsetenv(name.c_str());
+    for (const auto& [name, value] : values) {
+      ::setenv(name.c_str(), value.c_str(), 1);
+      set_.push_back(name);
+    }
+  }
+  ~Environment() {
+    for (const auto& name : set_) ::unsetenv(name.c_str());
+    for (const auto& [name, value] : saved_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+
+ private:
+  Values saved_;
+  std::vector<std::string> set_;
+};
+
+/// All fields as text, so that a variable that touches another field is seen.
+std::string dump(const Options& o) {
+  std::ostringstream out;
+  out << o.algorithm << '|' << o.transports << '|' << o.deterministic << '|' << o.timeout.count()
+      << '|' << o.init_timeout.count() << '|' << o.heartbeat.count() << '|' << o.channel_bytes
+      << '|' << o.channel_depth << '|' << o.socket_interface << '|' << o.socket_family << '|'
+      << o.tcp_sockets << '|' << o.tcp_congestion << '|' << o.comm_id << '|' << o.secret_file << '|'
+      << static_cast<int>(o.log_level) << '|' << o.log_file;
+  return out.str();
+}
+
+std::string read(const Values& values) {
+  const Environment environment(values);
+  return dump(Options::fromEnvironment());
+}
+
+template <class Change>
+std::string defaultsBut(Change change) {
+  Options options;
+  change(options);
+  return dump(options);
+}
+
+struct Case {
+  std::string variable, alias, value;
+  void (*change)(Options&);
+};
+
+const Case kCases[] = {
+    {"RONDO_ALGO", "NCCL_ALGO", "ring;allreduce:^tree",
+     [](Options& o) { o.algorithm = "ring;allreduce:^tree"; }},
+    {"RONDO_TRANSPORT", "", "shm,tcp", [](Options& o) { o.transports = "shm,tcp"; }},
+    {"RONDO_SHM_DISABLE", "NCCL_SHM_DISABLE", "1", [](Options& o) { o.transports = "^shm"; }},
+    {"RONDO_DETERMINISTIC", "", "1", [](Options& o) { o.deterministic = true; }},
+    {"RONDO_TIMEOUT", "", "2.5", [](Options& o) { o.timeout = milliseconds(2500); }},
+    {"RONDO_INIT_TIMEOUT", "", "3", [](Options& o) { o.init_timeout = milliseconds(3000); }},
+    {"RONDO_HEARTBEAT", "", "0.25", [](Options& o) { o.heartbeat = milliseconds(250); }},
+    {"RONDO_BUFFSIZE", "NCCL_BUFFSIZE", "64K", [](Options& o) { o.channel_bytes = 65536; }},
+    {"RONDO_DEPTH", "", "64", [](Options& o) { o.channel_depth = 64; }},
+    {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "^docker,lo",
+     [](Options& o) { o.socket_interface = "^docker,lo"; }},
+    {"RONDO_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "AF_INET6",
+     [](Options& o) { o.socket_family = "AF_INET6"; }},
+    {"RONDO_TCP_SOCKETS", "", "16", [](Options& o) { o.tcp_sockets = 16; }},
+    {"RONDO_TCP_CONGESTION", "", "cubic", [](Options& o) { o.tcp_congestion = "cubic"; }},
+    {"RONDO_COMM_ID", "NCCL_COMM_ID", "[::1]:99", [](Options& o) { o.comm_id = "[::1]:99"; }},
+    {"RONDO_SECRET_FILE", "", "/a/b", [](Options& o) { o.secret_file = "/a/b"; }},
+    {"RONDO_DEBUG", "NCCL_DEBUG", "INFO", [](Options& o) { o.log_level = LogLevel::info; }},
+    {"RONDO_DEBUG_FILE", "NCCL_DEBUG_FILE", "x.%h.%p", [](Options& o) { o.log_file = "x.%h.%p"; }},
+};
+
+/// The refusal's text; fails the test when there is none.
+std::string refusal(const std::string& variable, const std::string& value) {
+  const Environment environment(Values{{variable, value}});
+  try {
+    Options::fromEnvironment();
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    return error.what();
+  }
+  FAIL(variable << "=" << value << " was taken");
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("an empty environment gives the defaults") { CHECK(read({}) == dump(Options{})); }
+
+TEST_CASE("every variable, and its alias, sets its field and no other") {
+  for (const Case& c : kCases) {
+    CAPTURE(c.variable);
+    const std::string wanted = defaultsBut(c.change);
+    CHECK(wanted != dump(Options{}));
+    CHECK(read({{c.variable, c.value}}) == wanted);
+    if (!c.alias.empty()) {
+      CHECK(read({{c.alias, c.value}}) == wanted);
+      // Set but empty: the default, and the alias is not asked.
+      CHECK(read({{c.variable, ""}, {c.alias, c.value}}) == dump(Options{}));
+    }
+    CHECK(read({{c.variable, ""}}) == dump(Options{}));
+  }
+}
+
+TEST_CASE("the RONDO name wins over the NCCL name, even when that one is wrong") {
+  CHECK(read({{"RONDO_BUFFSIZE", "1M"}, {"NCCL_BUFFSIZE", "2M"}}) ==
+        defaultsBut([](Options& o) { o.channel_bytes = 1u << 20; }));
+  CHECK(read({{"RONDO_BUFFSIZE", "1M"}, {"NCCL_BUFFSIZE", "rubbish"}}) ==
+        defaultsBut([](Options& o) { o.channel_bytes = 1u << 20; }));
+  CHECK(read({{"RONDO_SHM_DISABLE", "0"}, {"NCCL_SHM_DISABLE", "1"}}) == dump(Options{}));
+}
+
+TEST_CASE("shm is taken out of whatever the transport list allows") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "^shm"}, {"shm,tcp", "tcp"}, {"tcp", "tcp"}, {"^tcp", "^tcp,shm"}, {"^shm", "^shm"}};
+  for (const auto& [before, after] : cases) {
+    CAPTURE(before);
+    const Environment environment(Values{{"RONDO_TRANSPORT", before}, {"RONDO_SHM_DISABLE", "1"}});
+    CHECK(Options::fromEnvironment().transports == after);
+  }
+  const Environment environment(Values{{"RONDO_TRANSPORT", "shm"}, {"RONDO_SHM_DISABLE", "1"}});
+  CHECK_THROWS_AS(Options::fromEnvironment(), Error);
+}
+
+TEST_CASE("a wrong value is refused, naming the variable that was read and the valid values") {
+  const std::map<std::string, std::vector<std::string>> bad = {
+      {"RONDO_TRANSPORT", {"^", "shm,,tcp"}},
+      {"RONDO_SHM_DISABLE", {"2", "maybe"}},
+      {"NCCL_SHM_DISABLE", {"2"}},
+      {"RONDO_DETERMINISTIC", {"2", "01"}},
+      {"RONDO_TIMEOUT", {"0", "-1", "abc", "1e400", "99999999999999999999"}},
+      {"RONDO_INIT_TIMEOUT", {"0", "-1", "x"}},
+      {"RONDO_HEARTBEAT", {"0", "soon"}},
+      {"RONDO_BUFFSIZE", {"-1", "64X", "18446744073709551616", "16777216T", "2T"}},
+      {"NCCL_BUFFSIZE", {"4 M"}},
+      {"RONDO_DEPTH", {"-1", "65", "1.5", "4294967297"}},
+      {"RONDO_SOCKET_FAMILY", {"AF_UNIX", "inet", "4"}},
+      {"RONDO_TCP_SOCKETS", {"0", "17", "two"}},
+      {"RONDO_DEBUG", {"loud", "5"}},
+      {"NCCL_DEBUG", {"loud"}}};
+  for (const auto& [variable, values] : bad) {
+    for (const std::string& value : values) {
+      CAPTURE(variable, value);
+      CHECK(refusal(variable, value).find(variable) != std::string::npos);
+    }
+  }
+  CHECK(refusal("RONDO_SOCKET_FAMILY", "x").find("AF_INET, AF_INET6") != std::string::npos);
+  CHECK(refusal("RONDO_DEBUG", "x").find("none, error, warn, info, trace") != std::string::npos);
+  CHECK(refusal("RONDO_DEPTH", "65").find("0 to 64") != std::string::npos);
+  CHECK(refusal("RONDO_DETERMINISTIC", "2").find("0, 1") != std::string::npos);
+}
+
+TEST_CASE("log levels, with NCCL's words") {
+  const std::pair<const char*, LogLevel> cases[] = {
+      {"none", LogLevel::none}, {"error", LogLevel::error}, {"WARN", LogLevel::warn},
+      {"Info", LogLevel::info}, {"TRACE", LogLevel::trace}, {"VERSION", LogLevel::warn}};
+  for (const auto& [text, level] : cases) {
+    const Environment environment(Values{{"NCCL_DEBUG", text}});
+    CHECK(Options::fromEnvironment().log_level == level);
+  }
+}
+
+TEST_CASE("a misspelt variable is reported once, with the nearest name; the launcher's are not") {
+  const std::string path = "/tmp/rondo_options_test." + std::to_string(::getpid());
+  base::configureLog(LogLevel::warn, path);
+  {
+    const Environment environment(Values{{"RONDO_TIMEOOT", "3"},
+                                         {"RONDO_QQQQQQQQ", "3"},
+                                         {"RONDO_RANK", "0"},
+                                         {"RONDO_SIZE", "1"},
+                                         {"NCCL_WHATEVER", "1"}});
+    CHECK(dump(Options::fromEnvironment()) == dump(Options{}));
+    CHECK(dump(Options::fromEnvironment()) == dump(Options{}));
+  }
+  base::configureLog(LogLevel::warn, "");
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  ::unlink(path.c_str());
+  REQUIRE(lines.size() == 2);
+  int hints = 0;
+  for (const std::string& line : lines) {
+    CHECK((line.find("RONDO_TIMEOOT") != std::string::npos ||
+           line.find("RONDO_QQQQQQQQ") != std::string::npos));
+    hints += line.find("did you mean RONDO_TIMEOUT?") != std::string::npos ? 1 : 0;
+  }
+  CHECK(hints == 1);
+}
+
+TEST_CASE("the help has a line for every variable, with its alias and the true default") {
+  const std::vector<OptionHelp> help = optionHelp();
+  REQUIRE(help.size() == std::size(kCases));
+  std::set<std::string> seen;
+  for (const OptionHelp& line : help) {
+    CAPTURE(line.variable);
+    CHECK(seen.insert(line.variable).second);
+    CHECK_FALSE(line.meaning.empty());
+    bool found = false;
+    for (const Case& c : kCases) found |= c.variable == line.variable && c.alias == line.alias;
+    CHECK(found);
+    // The printed default is what the parser reads back as the default.
+    CHECK(read({{line.variable, line.default_value}}) == dump(Options{}));
+  }
+}

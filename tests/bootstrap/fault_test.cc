@@ -1,0 +1,260 @@
+// Ranks as processes that are killed, stopped, or never come: who is told what.
+#include <signal.h>
+
+#include "process.h"
+#include "ranks.h"
+#include "session_cases.h"
+#include "support/test.h"
+
+using namespace rondo;
+using namespace rondo::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+const std::string kProgram = RONDO_TEST_PROGRAMS "/program_bootstrap_member";
+
+/// Who hosts the hub: this process, as `rondo run` would, or rank 0.
+enum class Host { launcher, rank_zero };
+
+/// `size` ranks as processes; killed when the test ends.
+class Job {
+ public:
+  Job(Host host, int size, const std::string& scenario,
+      std::map<std::string, std::string> environment)
+      : size_(size), scenario_(scenario), environment_(std::move(environment)) {
+    if (host == Host::launcher) launch_ = std::make_unique<Launch>(size);
+    else address_ = "127.0.0.1:" + std::to_string(freePort());
+  }
+
+  void start(int rank) {
+    Process::Settings settings{kProgram, {scenario_}, environment_, -1};
+    if (launch_) {
+      settings.inherited = launch_->descriptor();
+      for (const auto& item : launch_->environment(rank)) {
+        const auto equals = item.find('=');
+        settings.environment[item.substr(0, equals)] = item.substr(equals + 1);
+      }
+    } else {
+      settings.environment["RONDO_RANK"] = std::to_string(rank);
+      settings.environment["RONDO_SIZE"] = std::to_string(size_);
+      settings.environment["RONDO_COMM_ID"] = address_;
+    }
+    ranks_.emplace(rank, Process(settings));
+  }
+  void startAll() {
+    for (int rank = 0; rank < size_; ++rank) start(rank);
+    for (int rank = 0; rank < size_; ++rank) REQUIRE(at(rank).line() == "ready");
+  }
+  Process& at(int rank) { return ranks_.at(rank); }
+  void endLaunch() { launch_.reset(); }
+
+ private:
+  const int size_;
+  const std::string scenario_;
+  const std::map<std::string, std::string> environment_;
+  std::unique_ptr<Launch> launch_;
+  std::string address_;
+  std::map<int, Process> ranks_;
+};
+
+// With this heartbeat nothing but the end of the connection can be noticed within a test.
+const std::map<std::string, std::string> kRare = {{"RONDO_HEARTBEAT", "60"}};
+const std::map<std::string, std::string> kOften = {{"RONDO_HEARTBEAT", "0.3"}};
+const std::map<std::string, std::string> kUsual = {{"RONDO_HEARTBEAT", "1"}};
+
+bool startsWith(const std::string& text, const std::string& start) {
+  return text.starts_with(start);
+}
+
+const Host kHosts[] = {Host::launcher, Host::rank_zero};
+
+} // namespace
+
+TEST_CASE("a killed rank is named to all others, without waiting for a heartbeat") {
+  for (const Host host : kHosts)
+    for (const int size : {2, 4})
+      for (int victim = 0; victim < size; ++victim) {
+        INFO((host == Host::launcher ? "launcher" : "rank 0")
+             << " hosts; rank " << victim << " of " << size << " is killed");
+        Job job(host, size, "wait", kRare);
+        job.startAll();
+        job.at(victim).signal(SIGKILL);
+        for (int rank = 0; rank < size; ++rank) {
+          if (rank == victim) continue;
+          const std::string line = job.at(rank).line(10s);
+          INFO("rank " << rank << " says: " << line);
+          const std::string who = std::to_string(victim);
+          CHECK(startsWith(line, "failed peer_dead " + who + " rank " + who));
+          CHECK(job.at(rank).end().value_or(-1) == 0);
+        }
+      }
+}
+
+TEST_CASE("a stopped rank is named to all others after three heartbeats") {
+  for (const Host host : kHosts)
+    for (const int victim : {0, 2}) {
+      INFO((host == Host::launcher ? "launcher" : "rank 0")
+           << " hosts; rank " << victim << " is stopped");
+      Job job(host, 3, "wait", kOften);
+      job.startAll();
+      job.at(victim).signal(SIGSTOP);
+      for (int rank = 0; rank < 3; ++rank) {
+        if (rank == victim) continue;
+        const std::string line = job.at(rank).line(20s);
+        INFO("rank " << rank << " says: " << line);
+        const std::string who = std::to_string(victim);
+        CHECK(startsWith(line, "failed unresponsive " + who + " rank " + who));
+      }
+    }
+}
+
+TEST_CASE("a rank that was stopped for two heartbeats goes on as if nothing was") {
+  for (const Host host : kHosts)
+    for (const int victim : {0, 1}) {
+      INFO((host == Host::launcher ? "launcher" : "rank 0")
+           << " hosts; rank " << victim << " is stopped for a while");
+      Job job(host, 3, "wait", kUsual);
+      job.startAll();
+      job.at(victim).signal(SIGSTOP);
+      std::this_thread::sleep_for(2s);
+      job.at(victim).signal(SIGCONT);
+      std::this_thread::sleep_for(500ms); // verdicts would be out by now
+      for (int rank = 0; rank < 3; ++rank) job.at(rank).tell("go");
+      for (int rank = 0; rank < 3; ++rank) {
+        CHECK(job.at(rank).line() == "done");
+        CHECK(job.at(rank).end().value_or(-1) == 0);
+      }
+    }
+}
+
+TEST_CASE("all ranks stopped together and woken together go on") {
+  // Ctrl-Z in a terminal, or a laptop's lid: everybody's silence is everybody's own fault.
+  Job job(Host::rank_zero, 3, "wait", kOften);
+  job.startAll();
+  for (int rank = 0; rank < 3; ++rank) job.at(rank).signal(SIGSTOP);
+  std::this_thread::sleep_for(2s);
+  for (int rank = 0; rank < 3; ++rank) job.at(rank).signal(SIGCONT);
+  std::this_thread::sleep_for(500ms);
+  for (int rank = 0; rank < 3; ++rank) job.at(rank).tell("go");
+  for (int rank = 0; rank < 3; ++rank) CHECK(job.at(rank).line() == "done");
+}
+
+TEST_CASE("a rank that dies while others are missing fails the start for those who came") {
+  for (const Host host : kHosts) {
+    Job job(host, 4, "wait", kRare);
+    for (const int rank : {0, 1, 2}) job.start(rank);
+    std::this_thread::sleep_for(
+        1s); // until they have come; if not, the deadline's text would differ
+    job.at(2).signal(SIGKILL);
+    for (const int rank : {0, 1}) {
+      const std::string line = job.at(rank).line();
+      INFO("rank " << rank << " says: " << line);
+      CHECK(startsWith(line, "error init_failed 2 rank 2 died"));
+      CHECK(line.find("rank 3 had not come") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a missing rank is listed at the deadline") {
+  for (const Host host : kHosts) {
+    Job job(host, 4, "wait", {{"RONDO_INIT_TIMEOUT", "3"}});
+    for (const int rank : {0, 2, 3}) job.start(rank);
+    for (const int rank : {0, 2, 3}) {
+      const std::string line = job.at(rank).line();
+      INFO("rank " << rank << " says: " << line);
+      CHECK(startsWith(line, "error init_failed 1 "));
+      CHECK(line.find("rank 1 of 4 did not come") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("nobody at the meeting point ends at the deadline") {
+  Job job(Host::rank_zero, 2, "wait", {{"RONDO_INIT_TIMEOUT", "0.5"}});
+  job.start(1);
+  const std::string line = job.at(1).line();
+  INFO(line);
+  CHECK(startsWith(line, "error init_failed -1 rank 1 of 2 cannot join at the meeting point"));
+}
+
+TEST_CASE("ranks end one after the other, the host first") {
+  for (const Host host : kHosts) {
+    Job job(host, 3, "quit", kUsual);
+    job.startAll();
+    for (int rank = 0; rank < 3; ++rank) {
+      job.at(rank).tell("go");
+      CHECK(job.at(rank).line() == "done");
+      CHECK(job.at(rank).end().value_or(-1) == 0);
+    }
+  }
+}
+
+TEST_CASE("a launcher that ends says farewell and the ranks go on") {
+  Job job(Host::launcher, 2, "quit", kOften);
+  job.startAll();
+  job.endLaunch();
+  std::this_thread::sleep_for(1500ms); // five heartbeats
+  for (int rank = 0; rank < 2; ++rank) {
+    job.at(rank).tell("go");
+    CHECK(job.at(rank).line() == "done");
+  }
+}
+
+TEST_CASE("without a launcher nothing new can be set up, and the error says so") {
+  Job job(Host::launcher, 2, "wait", kOften);
+  job.startAll();
+  job.endLaunch();
+  std::this_thread::sleep_for(100ms);
+  for (int rank = 0; rank < 2; ++rank) {
+    job.at(rank).tell("go");
+    const std::string line = job.at(rank).line();
+    INFO(line);
+    CHECK(startsWith(line, "error peer_dead -1 the launcher at 127.0.0.1:"));
+  }
+}
+
+TEST_CASE("a child that a rank forks may exit without harm to the rank") {
+  // The child lacks its parent's threads: what only they reach looks leaked there, and is not.
+  std::map<std::string, std::string> environment = kOften;
+  environment["ASAN_OPTIONS"] = "detect_leaks=0";
+  for (const Host host : kHosts) {
+    Job job(host, 3, "fork", environment);
+    job.startAll();
+    for (int rank = 0; rank < 3; ++rank) job.at(rank).tell("go");
+    for (int rank = 0; rank < 3; ++rank) {
+      CHECK(job.at(rank).line() == "done");
+      CHECK(job.at(rank).end().value_or(-1) == 0);
+    }
+  }
+}
+
+TEST_CASE("a launcher that is killed is named to all ranks") {
+  Process host({kProgram, {"host"}, {{"RONDO_SOCKET_IFNAME", "lo"}}, -1});
+  const std::string digits = host.line();
+  UniqueId id;
+  REQUIRE(digits.size() == 2 * id.bytes.size());
+  for (std::size_t i = 0; i < id.bytes.size(); ++i)
+    id.bytes[i] = static_cast<std::byte>(std::stoi(digits.substr(2 * i, 2), nullptr, 16));
+  std::vector<Outcome> ends(3);
+  std::atomic<int> met{0};
+  std::thread killer([&] {
+    while (met.load() < 3) std::this_thread::sleep_for(1ms);
+    host.signal(SIGKILL);
+  });
+  const auto outcomes = runRanks(3, [&](int rank) {
+    Options options = quickOptions();
+    options.heartbeat = 60s;
+    const auto session = bootstrap::Session::open(Rendezvous::uniqueId(id, rank, 3), options);
+    ++met;
+    expect(awaitFailure(*session, 10s), "the session fails");
+    ends[static_cast<std::size_t>(rank)] = outcomeOf(session->failure());
+  });
+  met = 3; // also when a rank failed
+  killer.join();
+  CHECK(troubles(outcomes) == "");
+  for (const Outcome& end : ends) {
+    CHECK(end.code == ErrorCode::peer_dead);
+    CHECK(end.culprit == -1);
+    CHECK(end.text.find("the process that made the unique id") != std::string::npos);
+  }
+}

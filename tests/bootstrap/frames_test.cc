@@ -1,0 +1,285 @@
+// The control plane's wire form: round trips, truncation, tampering, replay; and the heartbeat's clock.
+#include <sys/socket.h>
+
+#include <functional>
+#include <random>
+#include <set>
+
+#include "bootstrap/frames.h"
+#include "bootstrap/heartbeat.h"
+#include "bootstrap/ledger.h"
+#include "bootstrap/link.h"
+#include "ranks.h"
+#include "support/test.h"
+
+using namespace rondo;
+using namespace rondo::bootstrap;
+using namespace rondo::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+template <class Body>
+std::vector<std::byte> written(const Body& body) {
+  base::Writer writer;
+  body.write(writer);
+  return writer.take();
+}
+
+/// Reads back to the same bytes; every cut, and a byte too many, is an error.
+template <class Body>
+void checkForm(const std::string& what, const Body& body) {
+  INFO(what);
+  const auto bytes = written(body);
+  CHECK(bytes.size() <= frames::kBodyBytes);
+  const auto read = [](std::span<const std::byte> from) {
+    base::Reader reader(from, "a test");
+    const Body back = Body::read(reader);
+    reader.finish();
+    return back;
+  };
+  CHECK(written(read(bytes)) == bytes);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const Outcome cut = outcomeOf([&] { read(std::span(bytes).first(size)); });
+    if (cut.ok || cut.code != ErrorCode::transport) FAIL("cut to " << size);
+  }
+  auto longer = bytes;
+  longer.push_back(std::byte{0});
+  CHECK(outcomeOf([&] { read(longer); }).code == ErrorCode::transport);
+}
+
+/// Whatever the bytes are, reading ends in a value or in Error(transport).
+template <class Body>
+void checkGarbage(std::mt19937& random) {
+  for (int i = 0; i < 2000; ++i) {
+    std::vector<std::byte> bytes(random() % 64);
+    for (auto& byte : bytes) byte = static_cast<std::byte>(random() % (i % 2 == 0 ? 4 : 256));
+    base::Reader reader(bytes, "a test");
+    const Outcome outcome = outcomeOf([&] { Body::read(reader); });
+    if (!outcome.ok && outcome.code != ErrorCode::transport) FAIL(outcome.text);
+  }
+}
+
+} // namespace
+
+TEST_CASE("every frame's body reads back, and a cut one is an error") {
+  const Failure failure{ErrorCode::timeout, "late", 3};
+  const Stall stall{412, 99, 2, "AllReduce #412 (float sum): lane 0"};
+  base::Secret secret = base::Secret::random();
+  checkForm("join", frames::Join{250, true});
+  checkForm("welcome", frames::Welcome{-1, 5, secret});
+  checkForm("refused", frames::Refused{"no"});
+  checkForm("gather", frames::Gather{1, 2, true, bytesOf("blob")});
+  checkForm("gather, empty", frames::Gather{1, 2, false, {}});
+  checkForm("gathered", frames::Gathered{1, 2, 3, {bytesOf("a"), {}, bytesOf("ccc")}});
+  checkForm("fail", frames::Fail{1, failure, {}, {}});
+  checkForm("fail with stall", frames::Fail{1, failure, stall, {}});
+  checkForm("fail with round", frames::Fail{1, failure, {}, 7});
+  checkForm("failed", frames::Failed{1, failure});
+  checkForm("ask", frames::Ask{8});
+  checkForm("progress", frames::ProgressReport{1, {{2, {3, 4, 5}}, {6, {7, 8, 9}}}});
+  checkForm("stalled", frames::Stalled{1, stall});
+  checkForm("leave", frames::Leave{1, {2, 3, 4}});
+}
+
+TEST_CASE("random bytes never read as anything but a value or an error") {
+  std::mt19937 random(11);
+  checkGarbage<frames::Join>(random);
+  checkGarbage<frames::Welcome>(random);
+  checkGarbage<frames::Refused>(random);
+  checkGarbage<frames::Gather>(random);
+  checkGarbage<frames::Gathered>(random);
+  checkGarbage<frames::Fail>(random);
+  checkGarbage<frames::Failed>(random);
+  checkGarbage<frames::ProgressReport>(random);
+  checkGarbage<frames::Stalled>(random);
+  checkGarbage<frames::Leave>(random);
+}
+
+TEST_CASE("the largest texts and reports fit a frame") {
+  const std::string text(100'000, 'x');
+  const Failure failure{ErrorCode::timeout, text, 0};
+  const Stall stall{1, 1, 0, text};
+  CHECK(written(frames::Fail{1, failure, stall, 1}).size() <= frames::kBodyBytes);
+  CHECK(written(frames::Refused{text}).size() <= frames::kBodyBytes);
+  frames::ProgressReport report;
+  report.boards.resize(frames::ProgressReport::kMost);
+  CHECK(written(report).size() <= frames::kBodyBytes);
+}
+
+TEST_CASE("exchanges are cut into parts that fit a frame") {
+  for (const std::size_t ranks : {1, 3, 4, 5, 100, 5000})
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{300}, kBlobBytes}) {
+      if (ranks * bytes > 8'000'000) continue;
+      const Blobs blobs(ranks, std::vector<std::byte>(bytes));
+      std::size_t next = 0;
+      for (const auto& part : frames::Gathered::parts(1, 2, blobs)) {
+        CHECK(part.first == next);
+        CHECK_FALSE(part.blobs.empty());
+        CHECK(written(part).size() <= frames::kBodyBytes);
+        next += part.blobs.size();
+      }
+      CHECK(next == ranks);
+    }
+}
+
+namespace {
+
+std::pair<base::UniqueFd, base::UniqueFd> socketPair() {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
+  return {base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
+}
+
+/// The bytes of three authentic frames of a member, `ask 1`, `ask 2`, `ask 3`.
+std::vector<std::byte> threeFrames(const base::Key& key) {
+  const auto loop = base::EventLoop::get();
+  auto [ours, theirs] = socketPair();
+  std::shared_ptr<Link> link;
+  loop->call([&] {
+    link = Link::open(loop, std::move(theirs), key, Link::Side::member, {});
+    for (const std::uint64_t number : {1, 2, 3}) link->send(frames::Type::ask, frames::Ask{number});
+    link.reset();
+  });
+  std::vector<std::byte> bytes(4096);
+  const ssize_t size = ::recv(ours.get(), bytes.data(), bytes.size(), 0);
+  REQUIRE(size > 0);
+  bytes.resize(static_cast<std::size_t>(size));
+  return bytes;
+}
+
+struct Heard {
+  std::vector<std::uint64_t> asks;
+  std::string closed;
+};
+
+/// What a hub's link makes of the bytes, which come in pieces of `piece`, and then the end.
+Heard hear(const base::Key& key, const std::vector<std::byte>& bytes, std::size_t piece) {
+  const auto loop = base::EventLoop::get();
+  auto [ours, theirs] = socketPair();
+  Heard heard;
+  std::atomic<bool> closed{false};
+  std::shared_ptr<Link> link;
+  loop->call([&] {
+    link = Link::open(loop, std::move(theirs), key, Link::Side::hub,
+                      {[&](frames::Type, base::Reader& in) {
+                         heard.asks.push_back(frames::Ask::read(in).number);
+                       },
+                       [&](const std::string& why) {
+                         heard.closed = why;
+                         closed = true;
+                       }});
+  });
+  for (std::size_t at = 0; at < bytes.size() && !closed; at += piece) {
+    const std::size_t size = std::min(piece, bytes.size() - at);
+    if (::send(ours.get(), bytes.data() + at, size, MSG_NOSIGNAL) < 0) break;
+  }
+  ours.reset();
+  for (int i = 0; i < 5000 && !closed; ++i) std::this_thread::sleep_for(1ms);
+  loop->call([&] { link.reset(); });
+  return heard;
+}
+
+} // namespace
+
+TEST_CASE("frames arrive whole whatever the pieces, and not at all when tampered with") {
+  const base::Key key = base::Secret::random().bytes;
+  const std::vector<std::byte> bytes = threeFrames(key);
+  const std::size_t one = bytes.size() / 3;
+  const std::vector<std::uint64_t> all = {1, 2, 3};
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, one, one + 1, bytes.size()})
+    CHECK(hear(key, bytes, piece).asks == all);
+
+  SECTION("cut at any byte") {
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      const auto heard =
+          hear(key, {bytes.begin(), bytes.begin() + static_cast<long>(size)}, size + 1);
+      if (heard.asks.size() != size / one || heard.closed.empty()) FAIL("cut to " << size);
+    }
+  }
+  SECTION("one bit of the second frame flipped") {
+    for (std::size_t at = one; at < 2 * one; ++at) {
+      auto flipped = bytes;
+      flipped[at] ^= std::byte{0x10};
+      const auto heard = hear(key, flipped, bytes.size());
+      if (heard.asks != std::vector<std::uint64_t>{1} || heard.closed.empty()) FAIL("byte " << at);
+    }
+  }
+  SECTION("replayed, dropped, exchanged, reflected, of another key") {
+    const auto frame = [&](std::size_t i) {
+      return std::vector(bytes.begin() + static_cast<long>(i * one),
+                         bytes.begin() + static_cast<long>((i + 1) * one));
+    };
+    const auto joined = [&](std::initializer_list<std::size_t> order) {
+      std::vector<std::byte> result;
+      for (const std::size_t i : order)
+        for (const std::byte b : frame(i)) result.push_back(b);
+      return result;
+    };
+    for (const auto& order : {joined({0, 0}), joined({0, 2}), joined({0, 2, 1})}) {
+      const auto heard = hear(key, order, order.size());
+      CHECK(heard.asks == std::vector<std::uint64_t>{1});
+      CHECK(heard.closed.find("not authentic") != std::string::npos);
+    }
+    CHECK(hear(base::Secret::random().bytes, bytes, bytes.size()).asks.empty());
+  }
+}
+
+TEST_CASE("silence is judged fairly by a judge that may have slept") {
+  const auto start = base::Clock::now();
+  Silence silence;
+  silence.heard(start);
+  CHECK_FALSE(silence.longerThan(3s, start + 3s));
+  CHECK(silence.longerThan(3s, start + 3001ms));
+  // The judge slept for ten seconds: the peer gets them back.
+  Gap gap;
+  gap.expect(start + 1s);
+  CHECK(gap.late(start + 11s) == 10s);
+  CHECK(gap.late(start) == 0s);
+  silence.forgive(gap.late(start + 11s), start + 11s);
+  CHECK_FALSE(silence.longerThan(3s, start + 11s));
+  CHECK(silence.longerThan(3s, start + 14s));
+  // But never more than up to now.
+  silence.forgive(1h, start + 12s);
+  CHECK(silence.longerThan(3s, start + 16s));
+  // Stopped for two heartbeats at the worst moment: just before a beat was due.
+  for (const auto heartbeat : {30ms, 200ms, 1000ms, 7000ms})
+    CHECK(beatPeriod(heartbeat) + 2 * heartbeat < silenceLimit(heartbeat));
+}
+
+TEST_CASE("lists of ranks read well") {
+  CHECK(rankList({}) == "no rank");
+  CHECK(rankList({3}) == "rank 3");
+  CHECK(rankList({3, 5}) == "ranks 3 and 5");
+  CHECK(rankList({3, 5, 7}) == "ranks 3, 5 and 7");
+  std::vector<int> many(20);
+  for (int i = 0; i < 20; ++i) many[static_cast<std::size_t>(i)] = i;
+  CHECK(rankList(many) == "ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 4 more");
+}
+
+TEST_CASE("a timeout tells who is late and who is merely behind") {
+  const Stall stall{5, 1, 0, "Gather #5 (int8): lane 1"};
+  const Failure failure{ErrorCode::timeout, "too long", -1};
+  Ledger ledger(4);
+  for (int rank = 0; rank < 4; ++rank) ledger.setProgress(rank, {5, 4, 1});
+  CHECK(ledger.completeTimeout(failure, 0, stall).text ==
+        "too long; all ranks entered Gather #5, ranks 1, 2 and 3 did not complete it either");
+  ledger.setProgress(2, {6, 5, 1});
+  CHECK(ledger.completeTimeout(failure, 0, stall).text ==
+        "too long; all ranks entered Gather #5, ranks 1 and 3 did not complete it either");
+  for (const int rank : {1, 3}) ledger.setProgress(rank, {4, 4, 1});
+  const Failure late = ledger.completeTimeout(failure, 0, stall);
+  CHECK(late.text == "too long; ranks 1 and 3 never entered Gather #5");
+  CHECK(late.culprit == 1);
+  // A Send or Recv has no number, and a timeout without a call nothing to compare.
+  CHECK(ledger.completeTimeout(failure, 0, Stall{0, 1, 0, "Send"}).text == "too long");
+  CHECK(ledger.completeTimeout(failure, 0, {}).text == "too long");
+}
+
+TEST_CASE("ids of communicators do not collide") {
+  std::set<std::uint64_t> seen;
+  for (std::uint64_t parent = 1; parent < 40; ++parent)
+    for (std::uint64_t index = 0; index < 20; ++index)
+      for (int color = -1; color < 20; ++color)
+        CHECK(seen.insert(childId(parent, index, color)).second);
+}

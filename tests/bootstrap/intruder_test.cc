@@ -1,0 +1,341 @@
+// Who must not get in, and members that misbehave: the job neither fails to start nor breaks.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "base/codec.h"
+#include "base/native_address.h"
+#include "bootstrap/hub.h"
+#include "bootstrap/link.h"
+#include "bootstrap/membership.h"
+#include "bootstrap/unique_id.h"
+#include "ranks.h"
+#include "session_cases.h"
+#include "support/test.h"
+
+using namespace rondo;
+using namespace rondo::bootstrap;
+using namespace rondo::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A hub with its own secret, and ways to come to it.
+struct Site {
+  explicit Site(int size = 0) {
+    settings.address = base::SocketAddress::parse("127.0.0.1:0", "");
+    settings.secret = base::Secret::random();
+    settings.job = 4711;
+    settings.size = size;
+    hub = std::make_unique<Hub>(settings, [this] { over = true; });
+  }
+
+  Membership::Settings member(int rank, int size) const {
+    Membership::Settings member;
+    member.hub = hub->address();
+    member.secret = settings.secret;
+    member.job = settings.job;
+    member.rank = rank;
+    member.size = size;
+    member.deadline = base::Clock::now() + 20s;
+    member.heartbeat = 200ms;
+    member.hub_process = "the test";
+    return member;
+  }
+
+  Hub::Settings settings;
+  std::atomic<bool> over{false};
+  std::unique_ptr<Hub> hub;
+};
+
+base::UniqueFd connectTo(const base::SocketAddress& address) {
+  base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const base::NativeAddress native = base::toNative(address);
+  if (::connect(fd.get(), native.get(), native.length) != 0) fd.reset();
+  return fd;
+}
+
+/// All ranks of a job of `size` open, exchange, and leave; what they complained of.
+std::string runJob(const Site& site, int size) {
+  return troubles(runRanks(size, [&](int rank) {
+    const auto membership = Membership::join(site.member(rank, size));
+    const SessionPtr session = membership->open(20s);
+    const auto mine = static_cast<std::byte>(rank);
+    const auto all = session->allGather(std::span(&mine, 1), 20s);
+    for (int r = 0; r < size; ++r)
+      expect(all[static_cast<std::size_t>(r)] == std::vector{static_cast<std::byte>(r)}, "blobs");
+  }));
+}
+
+} // namespace
+
+TEST_CASE("a job starts amid port scans, garbage and idle connections") {
+  for (const int size : {2, 5}) {
+    Site site(size);
+    std::atomic<bool> stop{false};
+    std::atomic<int> attempts{0};
+    std::vector<base::UniqueFd> idle;
+    for (int i = 0; i < 300; ++i) idle.push_back(connectTo(site.hub->address()));
+    std::thread scan([&] {
+      std::mt19937 random(7);
+      while (!stop) {
+        const base::UniqueFd fd = connectTo(site.hub->address());
+        ++attempts;
+        if (!fd) break; // the listener has closed
+        std::vector<unsigned char> garbage(random() % 4000);
+        for (auto& byte : garbage) byte = static_cast<unsigned char>(random());
+        if (::send(fd.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL) < 0) continue;
+      }
+    });
+    while (attempts < 50) std::this_thread::sleep_for(1ms);
+    CHECK(runJob(site, size) == "");
+    stop = true;
+    scan.join();
+    CHECK(site.hub->rejected() > 0);
+  }
+}
+
+TEST_CASE("the listener closes when all ranks have come") {
+  Site site(2);
+  const auto address = site.hub->address();
+  const auto outcomes = runRanks(2, [&](int rank) {
+    const auto membership = Membership::join(site.member(rank, 2));
+    const SessionPtr session = membership->open(20s);
+    expect(!connectTo(address), "no connection any more");
+    session->allGather({}, 20s);
+  });
+  CHECK(troubles(outcomes) == "");
+}
+
+TEST_CASE("wrong secret, job, size, rank and duplicates are refused; the job is not affected") {
+  Site site(3);
+  std::vector<std::thread> ranks;
+  std::vector<Outcome> outcomes(3);
+  std::atomic<int> joined{0};
+  const auto run = [&](int rank) {
+    ranks.emplace_back([&, rank] {
+      outcomes[static_cast<std::size_t>(rank)] = outcomeOf([&] {
+        const auto membership = Membership::join(site.member(rank, 3));
+        ++joined;
+        const SessionPtr session = membership->open(20s);
+        session->allGather({}, 20s);
+        // Nobody whom the hub turned away may have broken anything.
+        std::this_thread::sleep_for(50ms);
+        expect(session->failedWord().load() == 0, "no failure");
+        session->allGather({}, 20s);
+      });
+    });
+  };
+  run(0);
+  run(1);
+  // Rank 1 must be there before its double.
+  for (int i = 0; i < 20'000 && joined < 2; ++i) std::this_thread::sleep_for(1ms);
+
+  const auto refused = [&](Membership::Settings settings, const std::string& reason) {
+    const Outcome outcome = outcomeOf([&] { Membership::join(settings)->open(5s); });
+    INFO(reason << ": " << outcome.text);
+    CHECK_FALSE(outcome.ok);
+    CHECK(outcome.code == ErrorCode::init_failed);
+    CHECK(outcome.text.find(reason) != std::string::npos);
+  };
+  Membership::Settings settings = site.member(2, 3);
+  settings.secret = base::Secret::random();
+  refused(settings, "secret");
+  settings = site.member(2, 3);
+  settings.job = 4712;
+  refused(settings, "another job");
+  refused(site.member(2, 4), "this job has 3 ranks");
+  refused(site.member(1, 3), "here already");
+  settings = site.member(3, 3);
+  settings.deadline = base::Clock::now() + 300ms; // not even an answer
+  refused(settings, "no connection in time");
+
+  run(2);
+  for (auto& rank : ranks) rank.join();
+  CHECK(troubles(outcomes) == "");
+  CHECK(site.hub->rejected() >= 5);
+}
+
+TEST_CASE("where the size is not known the first complete set of ranks makes the job") {
+  Site site;
+  // One with a wrong size comes first.
+  const auto stranger = Membership::join(site.member(0, 4));
+  Outcome wrong;
+  std::thread first([&] { wrong = outcomeOf([&] { stranger->open(20s); }); });
+  CHECK(runJob(site, 3) == "");
+  first.join();
+  CHECK(wrong.code == ErrorCode::init_failed);
+  CHECK(wrong.text.find("this job has 3 ranks") != std::string::npos);
+}
+
+TEST_CASE("the hub is over when all ranks have come and gone") {
+  Site site;
+  CHECK(runJob(site, 3) == "");
+  for (int i = 0; i < 5000 && !site.over; ++i) std::this_thread::sleep_for(1ms);
+  CHECK(site.over);
+}
+
+namespace {
+
+/// A member that knows the secret, and what a frame is, but nothing of manners.
+class Rogue {
+ public:
+  explicit Rogue(const Membership::Settings& settings) : loop_(base::EventLoop::get()) {
+    base::Dial::Settings dial;
+    dial.address = settings.hub;
+    dial.secret = settings.secret;
+    dial.hello.purpose = base::Hello::Purpose::control;
+    dial.hello.job = settings.job;
+    dial.hello.rank = settings.rank;
+    dial.hello.size = settings.size;
+    dial.deadline = settings.deadline;
+    base::Dial dialing(dial);
+    fd_ = dialing.wait();
+    key_ = dialing.sessionKey();
+  }
+  ~Rogue() {
+    loop_->call([&] { link_.reset(); });
+  }
+
+  struct Raw {
+    std::vector<std::byte> bytes;
+    void write(base::Writer& out) const { out.raw(bytes); }
+  };
+  void frame(int type, const std::vector<std::byte>& body) {
+    loop_->call([&] {
+      if (!link_) link_ = Link::open(loop_, std::move(fd_), key_, Link::Side::member, {ignore, {}});
+      link_->send(static_cast<frames::Type>(type), Raw{body});
+    });
+  }
+  template <class Body>
+  void frame(frames::Type type, const Body& body) {
+    base::Writer writer;
+    body.write(writer);
+    frame(static_cast<int>(type), writer.take());
+  }
+  void join() { frame(frames::Type::join, frames::Join{200, false}); }
+  void bytes(const std::vector<std::byte>& raw) {
+    [[maybe_unused]] const ssize_t sent = ::send(fd_.get(), raw.data(), raw.size(), MSG_NOSIGNAL);
+  }
+
+ private:
+  static void ignore(frames::Type, base::Reader& in) { in.raw(in.left()); }
+
+  std::shared_ptr<base::EventLoop> loop_;
+  base::UniqueFd fd_;
+  base::Key key_{};
+  std::shared_ptr<Link> link_;
+};
+
+std::vector<std::byte> repeated(std::size_t count, int value) {
+  return std::vector<std::byte>(count, static_cast<std::byte>(value));
+}
+
+} // namespace
+
+TEST_CASE("a member that misbehaves is taken for dead, and the others are told") {
+  constexpr std::uint64_t kUnknown = 12345;
+  const std::uint64_t world = worldId(4711, 2);
+  const auto joined = [](auto next) {
+    return [next](Rogue& rogue) {
+      rogue.join();
+      next(rogue);
+    };
+  };
+  using frames::Type;
+  const std::vector<std::pair<std::string, std::function<void(Rogue&)>>> kCrimes = {
+      {"no length at all", [](Rogue& r) { r.bytes(repeated(4, 0)); }},
+      {"a huge length", [](Rogue& r) { r.bytes(repeated(4, 0xff)); }},
+      {"a frame without authenticity",
+       [](Rogue& r) {
+         std::vector<std::byte> bytes = repeated(46, 1);
+         bytes[0] = std::byte{42};
+         bytes[1] = bytes[2] = bytes[3] = std::byte{0};
+         r.bytes(bytes);
+       }},
+      {"another frame before join", [](Rogue& r) { r.frame(Type::ask, frames::Ask{1}); }},
+      {"a heartbeat of zero",
+       [](Rogue& r) {
+         r.frame(Type::join, frames::Join{0, false});
+       }},
+      {"joining twice", joined([](Rogue& r) { r.join(); })},
+      {"an unknown type", joined([](Rogue& r) { r.frame(200, {}); })},
+      {"type zero", joined([](Rogue& r) { r.frame(0, {}); })},
+      {"a hub's frame", joined([](Rogue& r) { r.frame(Type::beat, Rogue::Raw{}); })},
+      {"an empty body", joined([](Rogue& r) { r.frame(Type::gather, Rogue::Raw{}); })},
+      {"bytes too many", joined([](Rogue& r) { r.frame(Type::bye, Rogue::Raw{repeated(1, 0)}); })},
+      {"a blob too large", joined([=](Rogue& r) {
+         r.frame(Type::gather, frames::Gather{world, 0, false, repeated(kBlobBytes + 1, 7)});
+       })},
+      {"one exchange twice", joined([=](Rogue& r) {
+         for (int i = 0; i < 2; ++i) r.frame(Type::gather, frames::Gather{world, 3, false, {}});
+       })},
+      {"exchanges without end", joined([=](Rogue& r) {
+         for (std::uint64_t i = 0; i < 300; ++i)
+           r.frame(Type::gather, frames::Gather{world, 10 + i, false, {}});
+       })},
+      {"an unknown error code", joined([=](Rogue& r) {
+         base::Writer writer;
+         writer.u64(world);
+         writer.u8(99);
+         writer.raw(repeated(20, 0));
+         r.frame(Type::fail, Rogue::Raw{writer.take()});
+       })},
+      {"a split without color and key", joined([=](Rogue& r) {
+         r.frame(Type::gather, frames::Gather{world, 0, true, repeated(3, 1)});
+       })},
+      {"an unknown communicator, then the end", joined([](Rogue& r) {
+         r.frame(Type::leave, frames::Leave{kUnknown, {}});
+         r.frame(200, {});
+       })},
+  };
+  for (const auto& [crime, commit] : kCrimes) {
+    INFO(crime);
+    Site site(2);
+    const auto rogue = std::make_unique<Rogue>(site.member(1, 2));
+    Outcome end;
+    std::thread honest([&] {
+      end = outcomeOf([&] {
+        const auto membership = Membership::join(site.member(0, 2));
+        const SessionPtr session = membership->open(20s);
+        expect(awaitFailure(*session, 20s), "the session fails");
+        const Failure failure = session->failure();
+        throw Error(failure.code, failure.text, failure.culprit);
+      });
+    });
+    commit(*rogue);
+    honest.join();
+    CHECK_FALSE(end.ok);
+    INFO(end.text);
+    CHECK((end.code == ErrorCode::init_failed || end.code == ErrorCode::peer_dead));
+    CHECK(end.culprit == 1);
+  }
+}
+
+TEST_CASE("a unique id with any damaged bit is refused") {
+  IdContent content;
+  content.job = 99;
+  content.secret = base::Secret::random();
+  content.hub = base::SocketAddress::parse("[::1]:1234", "");
+  const UniqueId id = content.encode();
+  const IdContent back = IdContent::decode(id);
+  CHECK(back.job == 99);
+  CHECK(back.secret.bytes == content.secret.bytes);
+  CHECK(back.hub.text() == content.hub.text());
+  for (std::size_t bit = 0; bit < 8 * id.bytes.size(); ++bit) {
+    UniqueId damaged = id;
+    damaged.bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    const Outcome outcome = outcomeOf([&] { IdContent::decode(damaged); });
+    if (outcome.ok || outcome.code != ErrorCode::invalid_argument) {
+      INFO("bit " << bit);
+      CHECK(outcome.code == ErrorCode::invalid_argument);
+      FAIL();
+    }
+  }
+  CHECK(outcomeOf([] {
+          bootstrap::Session::open(Rendezvous::uniqueId({}, 0, 1), quickOptions());
+        }).code == ErrorCode::invalid_argument);
+}

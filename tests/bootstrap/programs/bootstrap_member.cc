@@ -1,0 +1,117 @@
+// One rank as a process, for the tests: meets the others by the environment, and says what befalls it.
+//
+//   program_bootstrap_member wait     "ready", then "failed CODE CULPRIT TEXT", or, after a line on
+//                                     stdin, one more exchange and "done"
+//   program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
+//   program_bootstrap_member fork     as wait, but it forks a child first that exits at once
+//   program_bootstrap_member once     opens two communicators, splits, exchanges; "done"
+//   program_bootstrap_member host     makes a unique id, prints it as hex digits, sleeps
+//
+// What goes wrong ends in "error CODE CULPRIT TEXT".
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "bootstrap/session.h"
+
+using namespace rondo;
+using namespace std::chrono_literals;
+
+namespace {
+
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+std::string describe(ErrorCode code, int culprit, const std::string& text) {
+  return std::string(name(code)) + " " + std::to_string(culprit) + " " + text;
+}
+
+bool lineOnStdin(std::chrono::milliseconds limit) {
+  pollfd input{0, POLLIN, 0};
+  if (::poll(&input, 1, static_cast<int>(limit.count())) <= 0) return false;
+  char c = 0;
+  while (::read(0, &c, 1) == 1)
+    if (c == '\n') return true;
+  return false;
+}
+
+void forkAndExit() {
+  const pid_t child = ::fork();
+  if (child == 0) std::exit(0); // with the destructors of everything static
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (status != 0) throw Error(ErrorCode::data, "the child ended with " + std::to_string(status));
+}
+
+void wait(const std::string& scenario) {
+  const auto session =
+      bootstrap::Session::open(Rendezvous::environment(), Options::fromEnvironment());
+  session->allGather({}, 30s);
+  if (scenario == "fork") forkAndExit();
+  say("ready");
+  for (int i = 0; i < 12'000; ++i) {
+    if (session->failedWord().load(std::memory_order_acquire) != 0) {
+      const auto failure = session->failure();
+      return say("failed " + describe(failure.code, failure.culprit, failure.text));
+    }
+    if (!lineOnStdin(5ms)) continue;
+    if (scenario != "quit") session->allGather({}, 30s);
+    return say("done");
+  }
+  say("nothing happened");
+}
+
+void once() {
+  const Options options = Options::fromEnvironment();
+  for (int round = 0; round < 2; ++round) {
+    const auto session = bootstrap::Session::open(Rendezvous::environment(), options);
+    const auto launch = Rendezvous::detectLauncher();
+    if (session->rank() != launch.rank || session->size() != launch.size)
+      throw Error(ErrorCode::data, "the session has another rank or size");
+    const auto child = session->split(session->rank() % 2, 0, 30s);
+    const auto mine = static_cast<std::byte>(session->rank());
+    const auto all = child->allGather(std::span(&mine, 1), 30s);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i].size() != 1 ||
+          std::to_integer<int>(all[i][0]) != session->rank() % 2 + 2 * static_cast<int>(i))
+        throw Error(ErrorCode::data, "a wrong blob");
+    session->allGather({}, 30s);
+  }
+  say("done");
+}
+
+void host() {
+  const UniqueId id = UniqueId::create();
+  std::string digits;
+  for (const std::byte b : id.bytes) {
+    char two[3];
+    std::snprintf(two, sizeof two, "%02x", std::to_integer<unsigned>(b));
+    digits += two;
+  }
+  say(digits);
+  lineOnStdin(60s);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const std::string scenario = argc == 2 ? argv[1] : "";
+  try {
+    if (scenario == "wait" || scenario == "quit" || scenario == "fork") wait(scenario);
+    else if (scenario == "once") once();
+    else if (scenario == "host") host();
+    else return 2;
+  } catch (const Error& error) {
+    say("error " + describe(error.code(), error.culprit(), error.what()));
+    return 1;
+  }
+  return 0;
+}

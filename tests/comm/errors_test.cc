@@ -1,0 +1,234 @@
+// Every wrong call ends in a typed error that names what was wrong, on the ranks that it concerns.
+#include <atomic>
+#include <thread>
+
+#include "comm/call.h"
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+/// Code and text of what `body` throws.
+struct Caught {
+  bool threw = false;
+  ErrorCode code{};
+  std::string text;
+  int culprit = -2;
+};
+
+Caught caught(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return {true, error.code(), error.what(), error.culprit()};
+  }
+  return {};
+}
+
+bool says(const Caught& error, ErrorCode code, std::initializer_list<const char*> words) {
+  if (!error.threw || error.code != code) return false;
+  for (const char* word : words)
+    if (error.text.find(word) == std::string::npos) return false;
+  return true;
+}
+
+/// Runs one call per rank and gives what each threw.
+std::vector<Caught> onAll(std::vector<Communicator>& ranks,
+                          const std::function<void(Communicator&)>& body) {
+  std::vector<Caught> errors(ranks.size());
+  onRanks(ranks, [&](Communicator& comm) -> std::string {
+    errors[static_cast<std::size_t>(comm.rank())] = caught([&] { body(comm); });
+    return {};
+  });
+  return errors;
+}
+
+} // namespace
+
+TEST_CASE("wrong arguments are refused by name, and the communicator goes on") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  Communicator& comm = ranks[0];
+  std::vector<float> a(64), b(64);
+  const auto bad = ErrorCode::invalid_argument;
+  const auto sum = ReduceOp::sum;
+  const auto f32 = DataType::float32;
+
+  CHECK(says(caught([&] { comm.broadcast(a.data(), b.data(), 1, f32, 2); }), bad,
+             {"Broadcast", "root 2", "0 to 1"}));
+  CHECK(says(caught([&] { comm.reduce(a.data(), b.data(), 1, f32, sum, -1); }), bad, {"root -1"}));
+  CHECK(says(caught([&] { comm.send(a.data(), 1, f32, 7); }), bad, {"Send", "peer 7"}));
+  CHECK(says(caught([&] { comm.allReduce(nullptr, b.data(), 3, f32, sum); }), bad,
+             {"AllReduce", "input is null", "3"}));
+  CHECK(says(caught([&] { comm.allReduce(a.data(), nullptr, 3, f32, sum); }), bad,
+             {"output is null"}));
+  CHECK(says(caught([&] { comm.allReduce(a.data(), b.data(), 1, static_cast<DataType>(99), sum); }),
+             bad, {"data type 99"}));
+  CHECK(says(caught([&] { comm.allReduce(a.data(), b.data(), 1, f32, ReduceOp::bxor); }), bad,
+             {"bxor", "not defined on float"}));
+  CHECK(says(caught([&] { comm.allReduce(a.data(), b.data(), ~std::size_t{0}, f32, sum); }), bad,
+             {"count", "address space"}));
+  CHECK(
+      says(caught([&] { comm.allReduce(a.data(), a.data() + 1, 8, f32, sum); }), bad, {"overlap"}));
+  CHECK(says(caught([&] { comm.allToAll(a.data(), a.data(), 8, f32); }), bad,
+             {"AllToAll", "in place"}));
+  CHECK(says(caught([&] { comm.transportTo(2); }), bad, {"2"}));
+  CHECK(says(caught([&] { comm.recvAsync(nullptr, 1, f32, 1); }), bad, {"Recv"}));
+
+  // Nothing was sent: the next call works.
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& one) -> std::string {
+            float x = 1, y = 0;
+            one.allReduce(&x, &y, 1, DataType::float32, ReduceOp::sum);
+            return y == 2 ? "" : "wrong sum";
+          })) == "");
+}
+
+TEST_CASE("a null buffer is right where there is nothing to read or write") {
+  auto ranks = Communicator::createAll(3, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            std::vector<float> data(3, 1.0f);
+            const bool root = comm.rank() == 1;
+            comm.allReduce(nullptr, nullptr, 0, DataType::float32, ReduceOp::sum);
+            comm.reduce(data.data(), root ? data.data() : nullptr, 3, DataType::float32,
+                        ReduceOp::sum, 1);
+            comm.broadcast(root ? data.data() : nullptr, data.data(), 3, DataType::float32, 1);
+            float one = 0;
+            comm.scatter(root ? data.data() : nullptr, &one, 1, DataType::float32, 1);
+            return one == 3.0f ? "" : "wrong value";
+          })) == "");
+}
+
+TEST_CASE("different calls are a mismatch on every rank, with both calls named") {
+  struct Row {
+    const char* what;
+    std::function<void(Communicator&, float*, float*)> odd; ///< what rank 1 does
+  };
+  const std::vector<Row> rows = {
+      {"count", [](Communicator& c, float* x,
+                   float* y) { c.allReduce(x, y, 33, DataType::float32, ReduceOp::sum); }},
+      {"a count that chooses another algorithm",
+       [](Communicator& c, float* x, float* y) {
+         c.allReduce(x, y, 60'000, DataType::float32, ReduceOp::sum);
+       }},
+      {"type", [](Communicator& c, float* x,
+                  float* y) { c.allReduce(x, y, 32, DataType::int32, ReduceOp::sum); }},
+      {"operator", [](Communicator& c, float* x,
+                      float* y) { c.allReduce(x, y, 32, DataType::float32, ReduceOp::max); }},
+      {"collective",
+       [](Communicator& c, float* x, float* y) { c.broadcast(x, y, 32, DataType::float32, 0); }},
+      {"barrier", [](Communicator& c, float*, float*) { c.barrier(); }},
+  };
+  for (const char* transport : {"inproc", "tcp"})
+    for (int size : {2, 3, 5})
+      for (const Row& row : rows) {
+        auto ranks = Communicator::createAll(size, plainOptions(transport));
+        const auto begin = std::chrono::steady_clock::now();
+        const auto errors = onAll(ranks, [&](Communicator& comm) {
+          std::vector<float> x(60'000), y(60'000);
+          if (comm.rank() == 1) row.odd(comm, x.data(), y.data());
+          else comm.allReduce(x.data(), y.data(), 32, DataType::float32, ReduceOp::sum);
+          // A rank that needed nothing from the odd one learns it at the next call.
+          for (int i = 0; i < 3; ++i)
+            comm.allReduce(x.data(), y.data(), 1, DataType::float32, ReduceOp::sum);
+        });
+        INFO(row.what << " on " << transport << ", " << size << " ranks: " << errors[0].text);
+        for (const Caught& error : errors)
+          REQUIRE(says(error, ErrorCode::mismatch, {"#", "rank 1"}));
+        REQUIRE(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+      }
+}
+
+TEST_CASE("a root that differs is a mismatch") {
+  auto ranks = Communicator::createAll(3, plainOptions());
+  const auto errors = onAll(ranks, [](Communicator& comm) {
+    std::vector<float> x(100'000);
+    comm.broadcast(x.data(), x.data(), x.size(), DataType::float32, comm.rank() == 2 ? 2 : 0);
+    comm.barrier();
+    comm.barrier();
+  });
+  for (const Caught& error : errors) {
+    INFO(error.text);
+    REQUIRE(says(error, ErrorCode::mismatch, {"rank 2"})); // whose part may be over already
+  }
+}
+
+TEST_CASE("abort from any thread ends pending and later calls of every rank, and may be repeated") {
+  for (const char* transport : {"inproc", "shm", "tcp"})
+    for (int round = 0; round < 5; ++round) {
+      auto ranks = Communicator::createAll(3, plainOptions(transport));
+      std::thread aborter([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(3 * round));
+        ranks[1].abort("the user said so");
+        ranks[1].abort("and once more");
+      });
+      const auto errors = onAll(ranks, [](Communicator& comm) {
+        std::vector<float> x(10'000);
+        for (;;) {
+          comm.allReduce(x.data(), x.data(), x.size(), DataType::float32, ReduceOp::max);
+          if (comm.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+      });
+      aborter.join();
+      INFO(transport << ": " << errors[0].text);
+      for (const Caught& error : errors)
+        REQUIRE(says(error, ErrorCode::aborted, {"the user said so", "rank 1"}));
+      REQUIRE(says(caught([&] { ranks[0].barrier(); }), ErrorCode::aborted, {"the user said so"}));
+    }
+}
+
+TEST_CASE("aborting two communicators in opposite order blocks nobody") {
+  for (int round = 0; round < 10; ++round) {
+    auto first = Communicator::createAll(2, plainOptions());
+    auto second = Communicator::createAll(2, plainOptions());
+    std::thread one([&] { first[0].abort("x"), second[0].abort("x"); });
+    std::thread two([&] { second[1].abort("y"), first[1].abort("y"); });
+    one.join();
+    two.join();
+    for (auto* ranks : {&first, &second})
+      for (const Caught& error : onAll(*ranks, [](Communicator& comm) { comm.barrier(); }))
+        REQUIRE(error.code == ErrorCode::aborted);
+  }
+}
+
+TEST_CASE("a rank that never comes is named at the deadline") {
+  for (const char* transport : {"inproc", "tcp"}) {
+    Options options = plainOptions(transport);
+    options.timeout = std::chrono::milliseconds(400);
+    auto ranks = Communicator::createAll(4, options);
+    const auto errors = onAll(ranks, [](Communicator& comm) {
+      float x = 1;
+      comm.allReduce(&x, &x, 1, DataType::float32, ReduceOp::sum);
+      if (comm.rank() == 2) return; // it forgets the second one
+      comm.allReduce(&x, &x, 1, DataType::float32, ReduceOp::sum);
+    });
+    for (std::size_t r : {0u, 1u, 3u}) {
+      INFO(transport << ": " << errors[r].text);
+      REQUIRE(says(errors[r], ErrorCode::timeout, {"rank 2", "AllReduce #2"}));
+    }
+  }
+}
+
+TEST_CASE("unknown names in the options are refused with the valid ones") {
+  CHECK(says(caught([] { Communicator::createAll(2, plainOptions("carrier_pigeon")); }),
+             ErrorCode::invalid_argument, {"carrier_pigeon", "inproc", "shm", "tcp"}));
+  CHECK(says(caught([] { Communicator::createAll(2, plainOptions("", "rign")); }),
+             ErrorCode::invalid_argument, {"rign", "ring"}));
+  CHECK(says(caught([] { Communicator::createAll(0); }), ErrorCode::invalid_argument, {"0"}));
+  CHECK(says(caught([] { Communicator::create(Rendezvous::inProcess(2).as(2)); }),
+             ErrorCode::invalid_argument, {"2"}));
+}
+
+TEST_CASE("a signature can be read back") {
+  comm::Call call;
+  call.collective = Collective::reduce;
+  call.count = 1000;
+  call.type = DataType::bfloat16;
+  call.op = ReduceOp::max;
+  call.root = 11;
+  for (std::uint64_t sequence : {1u, 255u, 256u, 70'000u}) {
+    const auto text = comm::describe(comm::sign(call, sequence), sequence + 3);
+    REQUIRE(text == "Reduce #" + std::to_string(sequence) + " (max of 1000 bfloat16, root 11)");
+  }
+}
+
+} // namespace rondo::test

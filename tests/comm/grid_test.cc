@@ -1,0 +1,147 @@
+// The correctness grid: every collective and algorithm, rank count, transport, count, type, operator.
+#include "plan/registry.h"
+#include "support/collective_case.h"
+#include "support/ranks.h"
+#include "support/test.h"
+#include "transports/registry.h"
+
+namespace rondo::test {
+namespace {
+
+std::vector<std::string> transportNames() {
+  std::vector<std::string> names;
+  for (const transport::Kind& kind : transport::kinds()) names.emplace_back(kind.name);
+  return names;
+}
+
+std::vector<int> roots(Collective collective, int ranks) {
+  if (!hasRoot(collective)) return {0};
+  if (ranks <= 2) return ranks == 1 ? std::vector<int>{0} : std::vector<int>{0, 1};
+  return {0, ranks / 2, ranks - 1};
+}
+
+/// Every case on every rank in one go, so that threads are made once.
+std::string runAll(std::vector<Communicator>& ranks, const std::vector<CollectiveCase>& cases) {
+  return firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+    for (const CollectiveCase& one : cases)
+      if (std::string wrong = one.run(comm); !wrong.empty()) return wrong;
+    return {};
+  }));
+}
+
+/// Counts around the borders of chunks and tiles, in elements of 4 bytes with slots of 4 KiB.
+const std::vector<std::size_t> kCounts =
+    kWholeGrid ? std::vector<std::size_t>{0, 1, 2, 7, 8, 9, 63, 1021, 1024, 4099, 20011}
+               : std::vector<std::size_t>{0, 1, 9, 4099};
+/// Types that are only moved differ in size alone.
+const std::vector<DataType> kMovedTypes =
+    kWholeGrid ? std::vector<DataType>(kDataTypes.begin(), kDataTypes.end())
+               : std::vector<DataType>{DataType::int8, DataType::float64};
+
+Options smallSlots(const std::string& transport, const std::string& algorithm) {
+  Options options = plainOptions(transport, algorithm);
+  options.channel_bytes = 16 << 10;
+  options.channel_depth = 4;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("every algorithm gives the right result on every transport and rank count") {
+  for (const std::string& transport : transportNames())
+    for (int ranks : kRankCounts)
+      for (const plan::Algorithm* algorithm : plan::algorithms()) {
+        std::vector<CollectiveCase> cases;
+        for (Collective collective : kCollectives) {
+          if (collective == Collective::sendrecv) continue;
+          if (!algorithm->supports({collective, ranks, 0, 0})) continue;
+          for (int root : roots(collective, ranks))
+            for (std::size_t count : kCounts)
+              for (bool in_place : {false, true}) {
+                if (in_place && collective == Collective::alltoall) continue;
+                cases.push_back({collective, count, DataType::int32, ReduceOp::sum, root, in_place,
+                                 count % 2 == 1});
+              }
+        }
+        if (cases.empty()) continue;
+        auto communicators =
+            Communicator::createAll(ranks, smallSlots(transport, std::string(algorithm->name)));
+        INFO(algorithm->name << " on " << transport << ", " << ranks << " ranks");
+        REQUIRE(runAll(communicators, cases) == "");
+      }
+}
+
+TEST_CASE("a parameter server may be split over any number of servers") {
+  for (int ranks : {2, 3, 5, 8})
+    for (int servers = 1; servers <= ranks; ++servers) {
+      auto communicators = Communicator::createAll(
+          ranks, smallSlots("inproc", "parameter_server/" + std::to_string(servers)));
+      std::vector<CollectiveCase> cases;
+      for (std::size_t count : kCounts)
+        cases.push_back({Collective::allreduce, count, DataType::int32, ReduceOp::sum, 0, false});
+      INFO(ranks << " ranks, " << servers << " servers");
+      REQUIRE(runAll(communicators, cases) == "");
+      REQUIRE(communicators[0].algorithmFor(Collective::allreduce, 1, DataType::int32) ==
+              "parameter_server/" + std::to_string(servers));
+    }
+}
+
+TEST_CASE("every type and operator gives the right result, reduced by every reducing collective") {
+  for (const std::string& transport : transportNames())
+    for (int ranks : {1, 2, 4, 5}) {
+      std::vector<CollectiveCase> cases;
+      for (Collective collective :
+           {Collective::allreduce, Collective::reduce, Collective::reducescatter})
+        for (DataType type : kDataTypes)
+          for (ReduceOp op : kReduceOps) {
+            if (!op.supports(type)) continue;
+            // 1/5 is not exact in binary: the order of the sum would show.
+            if (op == ReduceOp::avg && isFloat(type) && ranks == 5) continue;
+            for (std::size_t count : {std::size_t{1}, std::size_t{1021}})
+              for (bool in_place : {false, true})
+                cases.push_back({collective, count, type, op, ranks - 1, in_place});
+          }
+      auto communicators = Communicator::createAll(ranks, plainOptions(transport));
+      INFO(transport << ", " << ranks << " ranks");
+      REQUIRE(runAll(communicators, cases) == "");
+    }
+}
+
+TEST_CASE("every type can be moved by the collectives that do not reduce, and by send and recv") {
+  for (const std::string& transport : transportNames())
+    for (int ranks : kRankCounts) {
+      std::vector<CollectiveCase> cases;
+      for (Collective collective : kCollectives)
+        for (DataType type : kMovedTypes) {
+          if (reduces(collective)) continue;
+          cases.push_back({collective, 1021, type, ReduceOp::sum, ranks / 2, false});
+          cases.push_back({collective, 100'003, type, ReduceOp::sum, ranks / 2, false, true});
+        }
+      auto communicators = Communicator::createAll(ranks, plainOptions(transport));
+      INFO(transport << ", " << ranks << " ranks");
+      REQUIRE(runAll(communicators, cases) == "");
+    }
+}
+
+TEST_CASE("the least slots, 8 bytes a rank and at least 64, at depth 1 are enough for every algorithm") {
+  for (int ranks : {2, 5, 16, 17})
+    for (const plan::Algorithm* algorithm : plan::algorithms()) {
+      std::vector<CollectiveCase> cases;
+      for (Collective collective : kCollectives) {
+        if (collective == Collective::sendrecv ||
+            !algorithm->supports({collective, ranks, ranks - 1, 0}))
+          continue;
+        for (std::size_t count : {0, 1, 5, 37})
+          cases.push_back({collective, count, DataType::int64, ReduceOp::sum, ranks - 1, false});
+      }
+      if (cases.empty()) continue;
+      Options options = plainOptions("inproc", std::string(algorithm->name));
+      options.channel_bytes = 64;
+      options.channel_depth = 1;
+      auto communicators = Communicator::createAll(ranks, options);
+      INFO(algorithm->name << ", " << ranks << " ranks");
+      REQUIRE(runAll(communicators, cases) == "");
+    }
+}
+
+} // namespace rondo::test

@@ -1,0 +1,217 @@
+// What outlives what: works, groups and communicators dropped in any order; deadlines that hold
+// however one waits; bound plans that are replaced; a forked child.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr auto i32 = DataType::int32;
+
+std::ptrdiff_t threadsOfThisProcess() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+/// Whether `condition` came true before the test's patience ended.
+bool comesTrue(const std::function<bool()>& condition) {
+  const auto end = steady_clock::now() + seconds(30);
+  while (!condition()) {
+    if (steady_clock::now() > end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+ErrorCode codeOf(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::data; // none of a communicator's
+}
+
+} // namespace
+
+TEST_CASE("a call may be the last thing that holds its communicator") {
+  // The event loop's thread stays: count it in.
+  { auto ranks = Communicator::createAll(2, plainOptions()); }
+  const auto threads = threadsOfThisProcess();
+  constexpr std::size_t kRounds = 30;
+  static std::array<std::int32_t, kRounds> in, out; // nothing tells when they may go
+  for (std::size_t i = 0; i < kRounds; ++i) {
+    auto ranks = Communicator::createAll(2, plainOptions());
+    Group group;
+    ranks[0].recvAsync(&out[i], 1, i32, 1);
+    ranks[1].sendAsync(&in[i], 1, i32, 0);
+    ranks.clear();
+    group.start();
+  }
+  REQUIRE(comesTrue([&] { return threadsOfThisProcess() <= threads; }));
+}
+
+TEST_CASE("works and communicators may be dropped as soon as a call is done") {
+  for (int round = 0; round < 60; ++round) {
+    auto ranks = Communicator::createAll(2, plainOptions());
+    std::int32_t in = round, out = -1;
+    Work received = ranks[0].recvAsync(&out, 1, i32, 1);
+    ranks[1].sendAsync(&in, 1, i32, 0);
+    if (round % 3 == 0) {
+      REQUIRE(comesTrue([&] { return received.test(); }));
+      received = Work();
+      ranks.clear();
+    } else if (round % 3 == 1) {
+      received = Work();
+      ranks.clear();
+    } else {
+      std::thread other([work = std::move(received)]() mutable { work.wait(); });
+      ranks.clear();
+      other.join();
+    }
+    REQUIRE(out == round);
+  }
+}
+
+TEST_CASE("a work taken in a group may be looked at by another thread while the group starts") {
+  for (int round = 0; round < 30; ++round) {
+    auto ranks = Communicator::createAll(1, plainOptions());
+    std::int32_t in = 3, out = 0;
+    Group group;
+    Work work = ranks[0].allReduceAsync(&in, &out, 1, i32, ReduceOp::sum);
+    std::atomic<bool> done{false};
+    std::thread other([&, work]() mutable { done = comesTrue([&] { return work.test(); }); });
+    group.end();
+    other.join();
+    REQUIRE(done);
+    REQUIRE(out == 3);
+  }
+}
+
+TEST_CASE("the deadline holds for who waits in short portions") {
+  for (bool collective : {false, true}) {
+    Options options = plainOptions();
+    options.timeout = milliseconds(300);
+    auto ranks = Communicator::createAll(2, options);
+    std::int32_t x = 0;
+    Work work = collective ? ranks[0].barrierAsync() : ranks[0].recvAsync(&x, 1, i32, 1);
+    const auto end = steady_clock::now() + seconds(20);
+    REQUIRE(codeOf([&] {
+              while (steady_clock::now() < end && !work.waitFor(milliseconds(2))) {
+              }
+            }) == ErrorCode::timeout);
+  }
+}
+
+TEST_CASE("the deadline of a call holds while others of the same communicator go on") {
+  Options options = plainOptions();
+  options.timeout = milliseconds(400);
+  auto ranks = Communicator::createAll(3, options);
+  std::atomic<int> messages{0};
+  const auto chat = [&](int rank) {
+    const auto end = steady_clock::now() + seconds(20);
+    codeOf([&] {
+      for (std::int32_t x = 0; steady_clock::now() < end; ++messages) {
+        Communicator& comm = ranks[static_cast<std::size_t>(rank)];
+        if (rank == 0) comm.send(&x, 1, i32, 1);
+        else comm.recv(&x, 1, i32, 0);
+      }
+    });
+  };
+  std::thread first(chat, 0), second(chat, 1);
+  REQUIRE(comesTrue([&] { return messages > 0; }));
+  std::string text;
+  try {
+    std::int32_t x = 1;
+    ranks[0].allReduce(&x, &x, 1, i32, ReduceOp::sum);
+  } catch (const Error& error) {
+    text = std::string(name(error.code())) + ": " + error.what();
+  }
+  first.join();
+  second.join();
+  INFO(text);
+  REQUIRE(text.find("AllReduce #1") != std::string::npos);
+  REQUIRE(text.find("no progress") != std::string::npos);
+}
+
+TEST_CASE("a receive that nobody waits for has no deadline") {
+  Options options = plainOptions();
+  options.timeout = milliseconds(200);
+  auto ranks = Communicator::createAll(2, options);
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            std::int32_t x = 5 + comm.rank(), y = 0;
+            Work received;
+            if (comm.rank() == 0) received = comm.recvAsync(&y, 1, i32, 1);
+            for (int i = 0; i < 12; ++i) {
+              if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(50));
+              comm.barrier();
+            }
+            if (comm.rank() == 1) comm.send(&x, 1, i32, 0);
+            received.wait();
+            return comm.rank() == 1 || y == 6 ? "" : "wrong value";
+          })) == "");
+}
+
+TEST_CASE("more shapes than are kept work, beside calls in flight and calls that are refused") {
+  Options options = plainOptions("", "ring");
+  options.deterministic = true;
+  auto ranks = Communicator::createAll(2, options);
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            const int peer = 1 - comm.rank();
+            std::vector<std::int32_t> x(700, comm.rank()), y(1400, -1);
+            std::int32_t late = -1;
+            Work received;
+            for (int round = 0; round < 3; ++round) {
+              if (round == 1) received = comm.recvAsync(&late, 1, i32, peer);
+              for (std::size_t n = 1; n <= x.size(); ++n) {
+                comm.allGather(x.data(), y.data(), n, i32);
+                if (y[n - 1] != 0 || y[2 * n - 1] != 1) return "wrong value";
+                // It cannot be planned: what was bound before must still be there.
+                if (codeOf([&] { comm.allReduce(x.data(), x.data(), n, i32, ReduceOp::sum); }) !=
+                    ErrorCode::unsupported)
+                  return "a sum in another order was not refused";
+                comm.allGather(x.data(), y.data(), n, i32);
+              }
+            }
+            comm.send(x.data(), 1, i32, peer);
+            received.wait();
+            return late == peer ? "" : "wrong message";
+          })) == "");
+}
+
+TEST_CASE("a forked child drops its copy of a communicator and does no harm") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    auto ranks = Communicator::createAll(2, plainOptions(transport));
+    std::int32_t in = 4, out = 0;
+    Work received = ranks[0].recvAsync(&out, 1, i32, 1); // there is a helper thread now
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(30); // ends a child that hangs
+      received = Work();
+      ranks.clear();
+      ::_exit(0);
+    }
+    REQUIRE(child > 0);
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    INFO(transport);
+    REQUIRE(status == 0);
+    ranks[1].send(&in, 1, i32, 0);
+    received.wait();
+    REQUIRE(out == 4);
+  }
+}
+
+} // namespace rondo::test

@@ -1,0 +1,290 @@
+// The hardest stream there may be: nothing is buffered on the way, so a message stays in the sender's
+// memory until the receiver takes it, a few bytes at a time. Every algorithm must come to an end, and
+// to the right result, when all channels are such, and when only some are. One thread drives all
+// ranks in turns, so that a deadlock is seen at once and not by a deadline.
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <random>
+
+#include "engine/host_engine.h"
+#include "plan/registry.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace transport;
+
+struct Message {
+  MessageHeader header;
+  std::vector<std::byte*> bytes; ///< where each byte lies in the sender's memory
+  std::size_t taken = 0;
+};
+
+/// All channels of all ranks.
+struct Network {
+  int depth = 1;
+  bool mixed = false; ///< every other pair of ranks shares memory instead
+  std::size_t slot_bytes = 1024;
+  std::size_t moved = 0;
+  std::map<ChannelId, std::deque<Message>> streams;
+  std::map<ChannelId, std::shared_ptr<void>> rings;
+
+  bool mapped(const ChannelId& id) const { return mixed && (id.src + id.dst) % 2 == 0; }
+};
+
+class Sender : public StreamSender {
+ public:
+  Sender(Network& network, std::deque<Message>& queue) : network_(network), queue_(queue) {}
+  std::size_t pending() const override { return queue_.size(); }
+  bool start(const MessageHeader& header, std::span<const ConstBytes> body) override {
+    if (queue_.size() >= static_cast<std::size_t>(network_.depth)) return false;
+    Message message{header, {}, 0};
+    for (const ConstBytes& piece : body)
+      for (std::size_t i = 0; i < piece.size; ++i)
+        message.bytes.push_back(static_cast<std::byte*>(const_cast<void*>(piece.data)) + i);
+    queue_.push_back(std::move(message));
+    return true;
+  }
+  bool progress() override { return false; }
+  bool reads(const void* data, std::size_t size) const override {
+    const auto* from = static_cast<const std::byte*>(data);
+    for (const Message& message : queue_)
+      for (std::size_t i = message.taken; i < message.bytes.size(); ++i)
+        if (message.bytes[i] >= from && message.bytes[i] < from + size) return true;
+    return false;
+  }
+
+ private:
+  Network& network_;
+  std::deque<Message>& queue_;
+};
+
+class Receiver : public StreamReceiver {
+ public:
+  Receiver(Network& network, std::deque<Message>& queue) : network_(network), queue_(queue) {}
+  const MessageHeader* peek() override { return queue_.empty() ? nullptr : &queue_.front().header; }
+  bool receive(std::span<const MutableBytes> body) override {
+    constexpr std::size_t kPortion = 300;
+    Message& message = queue_.front();
+    const std::size_t upto = std::min(message.taken + kPortion, message.bytes.size());
+    std::size_t at = 0;
+    for (const MutableBytes& piece : body)
+      for (std::size_t i = 0; i < piece.size; ++i, ++at)
+        if (at >= message.taken && at < upto)
+          static_cast<std::byte*>(piece.data)[i] = *message.bytes[at];
+    message.taken = upto;
+    ++network_.moved;
+    if (upto < message.bytes.size()) return false;
+    queue_.pop_front();
+    return true;
+  }
+
+ private:
+  Network& network_;
+  std::deque<Message>& queue_;
+};
+
+class Rendezvous : public Transport {
+ public:
+  Rendezvous(Network& network, int rank) : network_(network), rank_(rank) {}
+  std::string_view name() const override { return "rendezvous"; }
+  Address address() const override { return {}; }
+  std::size_t slotBytes() const override { return network_.slot_bytes; }
+  bool reaches(const Address&) const override { return true; }
+  std::unique_ptr<PendingPort> open(const ChannelId& id, const Address&) override {
+    auto port = std::make_unique<Port>();
+    port->slot_bytes = network_.slot_bytes;
+    port->depth = network_.depth;
+    if (network_.mapped(id)) {
+      auto& memory = network_.rings[id];
+      const std::size_t bytes = SlotRing::bytesNeeded(network_.depth, network_.slot_bytes);
+      if (!memory) {
+        constexpr std::align_val_t kLine{64};
+        memory = {::operator new(bytes, kLine), [](void* p) { ::operator delete(p, kLine); }};
+        std::memset(memory.get(), 0, bytes);
+      }
+      port->ring =
+          std::make_shared<SlotRing>(memory.get(), network_.depth, network_.slot_bytes, memory);
+    } else if (id.src == rank_) {
+      port->sender = std::make_unique<Sender>(network_, network_.streams[id]);
+    } else {
+      port->receiver = std::make_unique<Receiver>(network_, network_.streams[id]);
+    }
+    struct Ready : PendingPort {
+      std::unique_ptr<Port> port;
+      std::unique_ptr<Port> poll() override { return std::move(port); }
+    };
+    auto ready = std::make_unique<Ready>();
+    ready->port = std::move(port);
+    return ready;
+  }
+
+ private:
+  Network& network_;
+  const int rank_;
+};
+
+std::int32_t inputValue(int rank, std::size_t block, std::size_t i) {
+  return static_cast<std::int32_t>(1 + static_cast<std::size_t>(rank) * 1009 + block * 10007 +
+                                   i % 997);
+}
+
+/// What element i of block b of the rank's output must be.
+std::int32_t expected(const plan::Spec& spec, int rank, std::size_t b, std::size_t i,
+                      std::int32_t factor) {
+  const auto me = static_cast<std::size_t>(rank);
+  std::int32_t sum = 0;
+  switch (spec.collective) {
+    case Collective::allreduce:
+    case Collective::reduce:
+      for (int r = 0; r < spec.ranks; ++r) sum += factor * inputValue(r, 0, i);
+      return sum;
+    case Collective::reducescatter:
+      for (int r = 0; r < spec.ranks; ++r) sum += factor * inputValue(r, me, i);
+      return sum;
+    case Collective::broadcast: return inputValue(spec.root, 0, i);
+    case Collective::scatter: return inputValue(spec.root, me, i);
+    case Collective::allgather:
+    case Collective::gather: return inputValue(static_cast<int>(b), 0, i);
+    case Collective::alltoall: return inputValue(static_cast<int>(b), me, i);
+    default: return 0;
+  }
+}
+
+/// One rank: a call's buffers and its engine.
+class Rank {
+ public:
+  Rank(Network& network, int rank, int size)
+      : rank_(rank), fabric_(make(network, rank, size)), engine_(*fabric_) {}
+
+  void submit(const plan::Algorithm& algorithm, const plan::Spec& spec, std::size_t count,
+              bool in_place, std::int32_t factor) {
+    const std::size_t ins = plan::inputBlocks(spec, rank_), outs = plan::outputBlocks(spec, rank_);
+    const auto me = static_cast<std::size_t>(rank_);
+    input_.assign(ins * count, 0);
+    output_.assign(outs * count, -1);
+    std::int32_t* in = input_.data();
+    out_ = output_.data();
+    if (in_place && ins > 0 && outs > 0) { // the larger of both buffers holds both
+      if (ins >= outs) out_ = in + (ins > outs ? me * count : 0);
+      else in = out_ + me * count;
+    }
+    for (std::size_t b = 0; b < ins; ++b)
+      for (std::size_t i = 0; i < count; ++i) in[b * count + i] = inputValue(rank_, b, i);
+    const auto op = factor == 1 ? ReduceOp::Kind::sum : ReduceOp::Kind::premul_sum;
+    bound_ = engine::bind(algorithm.build(spec, rank_), {count, DataType::int32, op}, *fabric_);
+    run_ = std::make_unique<engine::Run>();
+    run_->plan = &bound_;
+    run_->input = reinterpret_cast<const std::byte*>(in);
+    run_->output = reinterpret_cast<std::byte*>(out_);
+    run_->signature = run_->sequence = ++sequence_;
+    if (reduces(spec.collective)) run_->factor = factor;
+    engine_.submit(*run_, engine::HostEngine::kCollectives);
+  }
+  bool progress() { return engine_.progress(); }
+  bool done() const { return run_->done.load(); }
+  std::string position() { return done() ? "done" : engine_.position(*run_).text; }
+
+  std::string wrong(const plan::Spec& spec, std::size_t count, std::int32_t factor) const {
+    for (std::size_t b = 0; b < plan::outputBlocks(spec, rank_); ++b)
+      for (std::size_t i = 0; i < count; ++i)
+        if (out_[b * count + i] != expected(spec, rank_, b, i, factor))
+          return "rank " + std::to_string(rank_) + " block " + std::to_string(b) + " element " +
+                 std::to_string(i);
+    return {};
+  }
+
+ private:
+  static std::unique_ptr<engine::Fabric> make(Network& network, int rank, int size) {
+    std::vector<std::unique_ptr<Transport>> transports;
+    transports.push_back(std::make_unique<Rendezvous>(network, rank));
+    std::vector<engine::Fabric::Peer> peers(static_cast<std::size_t>(size));
+    for (int r = 0; r < size; ++r)
+      if (r != rank) peers[static_cast<std::size_t>(r)].transport = transports[0].get();
+    return std::make_unique<engine::Fabric>(rank, 1, std::move(transports), std::move(peers),
+                                            network.slot_bytes);
+  }
+
+  const int rank_;
+  std::unique_ptr<engine::Fabric> fabric_;
+  engine::HostEngine engine_;
+  std::vector<std::int32_t> input_, output_;
+  std::int32_t* out_ = nullptr;
+  engine::BoundPlan bound_;
+  std::unique_ptr<engine::Run> run_;
+  std::uint64_t sequence_ = 0;
+};
+
+/// Runs the call on all ranks, turns in random order. What went wrong, or nothing.
+std::string runAll(Network& network, std::vector<std::unique_ptr<Rank>>& ranks,
+                   const plan::Algorithm& algorithm, const plan::Spec& spec, std::size_t count,
+                   bool in_place, std::int32_t factor, std::mt19937& random) {
+  for (auto& rank : ranks) rank->submit(algorithm, spec, count, in_place, factor);
+  std::vector<Rank*> order;
+  for (auto& rank : ranks) order.push_back(rank.get());
+  for (int idle_rounds = 0; idle_rounds < 3;) {
+    std::shuffle(order.begin(), order.end(), random);
+    const std::size_t before = network.moved;
+    bool moved = false, done = true;
+    for (Rank* rank : order) {
+      moved |= rank->progress();
+      done &= rank->done();
+    }
+    if (done) {
+      for (auto& rank : ranks)
+        if (std::string wrong = rank->wrong(spec, count, factor); !wrong.empty())
+          return "wrong: " + wrong;
+      return {};
+    }
+    idle_rounds = moved || network.moved != before ? 0 : idle_rounds + 1;
+  }
+  std::string text = "deadlock:";
+  for (auto& rank : ranks) text += "\n  " + rank->position();
+  return text;
+}
+
+void allAlgorithms(bool mixed, int depth) {
+  std::mt19937 random(7);
+  for (int size : {2, 3, 4, 5, 8}) {
+    for (const plan::Algorithm* algorithm : plan::algorithms())
+      for (Collective collective : kCollectives)
+        for (int root : {0, size - 1}) {
+          const plan::Spec spec{collective, size, root, 0};
+          if (collective == Collective::sendrecv || !algorithm->supports(spec)) continue;
+          if (root > 0 && !hasRoot(collective)) continue;
+          Network network;
+          network.depth = depth;
+          network.mixed = mixed;
+          std::vector<std::unique_ptr<Rank>> ranks;
+          for (int r = 0; r < size; ++r) ranks.push_back(std::make_unique<Rank>(network, r, size));
+          for (std::size_t count : {0, 1, 7, 251, 2003})
+            for (bool in_place : {false, true})
+              for (std::int32_t factor : {1, 3}) {
+                if (in_place && collective == Collective::alltoall) continue;
+                if (count > 0 && collective == Collective::barrier) continue;
+                if (factor > 1 && !reduces(collective)) continue;
+                INFO(algorithm->name << " for " << name(collective) << ", " << size
+                                     << " ranks, root " << root << ", " << count << " elements"
+                                     << (in_place ? ", in place" : "") << ", factor " << factor
+                                     << ", depth " << depth);
+                CHECK(runAll(network, ranks, *algorithm, spec, count, in_place, factor, random) ==
+                      "");
+              }
+        }
+  }
+}
+
+} // namespace
+
+TEST_CASE("every algorithm ends with the right result when all channels are unbuffered streams") {
+  for (int depth : {1, 2, 8}) allAlgorithms(false, depth);
+}
+
+TEST_CASE("every algorithm ends with the right result when streams and shared memory are mixed") {
+  for (int depth : {1, 3}) allAlgorithms(true, depth);
+}
+
+} // namespace rondo::test

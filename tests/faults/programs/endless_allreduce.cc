@@ -1,0 +1,53 @@
+// A rank that reduces until something goes wrong, then says what and when.
+//
+// Arguments: COUNT [ODD_RANK ODD_COUNT]; the odd rank uses another count from its 1000th call on.
+// Prints "ready RANK PID" after some calls, and at the end "error RANK NANOSECONDS CODE CULPRIT TEXT"
+// with the monotonic clock's time.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <vector>
+
+#include "rondo/communicator.h"
+
+namespace {
+
+long long now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+/// One write per line, so that lines of several ranks do not mix.
+void say(const std::string& line) {
+  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const std::size_t count = std::strtoull(argv[1], nullptr, 10);
+  const int odd_rank = argc > 3 ? std::atoi(argv[2]) : -1;
+  const std::size_t odd_count = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : count;
+  auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
+  const std::string rank = std::to_string(comm.rank());
+  std::vector<float> data(std::max(count, odd_count));
+  long long called = 0;
+  try {
+    for (int i = 0;; ++i) {
+      if (i == 100) say("ready " + rank + " " + std::to_string(::getpid()) + "\n");
+      const bool odd = comm.rank() == odd_rank && i >= 1000;
+      called = now();
+      comm.allReduce(data.data(), data.data(), odd ? odd_count : count, rondo::DataType::float32,
+                     rondo::ReduceOp::max);
+    }
+  } catch (const rondo::Error& error) {
+    say("error " + rank + " " + std::to_string(now()) + " " + std::to_string(called) + " " +
+        std::string(rondo::name(error.code())) + " " + std::to_string(error.culprit()) + " " +
+        error.what() + "\n");
+    return 3;
+  }
+}

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Proves that tools/check_layers passes the tree as it is, and catches one planted violation of every
+rule, by file, line and rule.
+
+usage: check_layers_test.py SOURCE_FOLDER
+"""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# Headers to point at; made where the tree does not have them.
+TARGETS = ["src/base/board.h", "src/plan/plan.h", "src/planner/planted.h", "src/engine/planted.h",
+           "src/comm/planted.h", "src/train/planted.h", "src/bootstrap/planted.h",
+           "src/bootstrap/session.h", "src/algorithms/planted.h", "transports/inproc/planted.h",
+           "transports/shm/planted.h", "transports/transport.h", "kernels/reduce.h",
+           "kernels/cpu/planted.h", "tools/planted.h", "tests/support/test.h"]
+
+# (file to plant in, line to plant, rule that must be named)
+VIOLATIONS = [
+    ("include/rondo/planted.h", '#include "base/board.h"', "include"),
+    ("include/rondo/planted.h", "#include <cuda_runtime.h>", "CUDA"),
+    ("src/base/planted.cc", '#include "plan/plan.h"', "src/base"),
+    ("src/topology/planted.cc", '#include "plan/plan.h"', "src/topology"),
+    ("src/plan/planted.cc", '#include "engine/planted.h"', "src/plan"),
+    ("src/plan/planted.cc", '#include "algorithms/planted.h"', "src/plan"),
+    ("src/algorithms/planted.cc", '#include "base/board.h"', "src/algorithms"),
+    ("src/algorithms/planted.cc", '#include "transports/transport.h"', "src/algorithms"),
+    ("src/planner/planted.cc", '#include "algorithms/planted.h"', "src/planner"),
+    ("src/planner/planted.cc", '#include "engine/planted.h"', "src/planner"),
+    ("src/engine/planted.cc", '#include "transports/shm/planted.h"', "src/engine"),
+    ("src/engine/planted.cc", '#include "bootstrap/planted.h"', "src/engine"),
+    ("src/engine/planted.cc", '#include "kernels/cpu/planted.h"', "src/engine"),
+    ("src/engine/planted.cc", '#include "planner/planted.h"', "src/engine"),
+    ("src/engine/planted.cc", '#include "comm/planted.h"', "src/engine"),
+    ("src/engine/planted.cc", 'bool isRing = name == "ring";', "src/engine"),
+    ("transports/inproc/planted.cc", '#include "transports/shm/planted.h"', "transports"),
+    ("transports/shm/planted.cc", '#include "kernels/reduce.h"', "transports"),
+    ("transports/planted.cc", '#include "plan/plan.h"', "transports"),
+    ("kernels/cpu/planted.cc", '#include "plan/plan.h"', "kernels"),
+    ("kernels/cuda/planted.cu", '#include "engine/planted.h"', "kernels/cuda"),
+    ("src/bootstrap/planted.cc", '#include "plan/plan.h"', "src/bootstrap"),
+    ("src/bootstrap/planted.cc", "#include <mpi.h>", "MPI"),
+    ("src/comm/planted.cc", '#include "transports/shm/planted.h"', "src/comm"),
+    ("src/comm/planted.cc", '#include "train/planted.h"', "src/comm"),
+    ("src/gradients/planted.cc", '#include "comm/planted.h"', "src/gradients"),
+    ("src/train/planted.cc", '#include "comm/planted.h"', "src/train"),
+    ("src/compat/nccl/planted.cc", '#include "base/board.h"', "src/compat"),
+    ("tools/rondo/other.cc", '#include "plan/plan.h"', "tools"),
+    ("tools/rondo/plan_planted.cc", '#include "engine/planted.h"', "tools"),
+    ("bench/planted.cc", '#include "engine/planted.h"', "bench"),
+    ("src/comm/planted.cc", '#include "tests/support/test.h"', "src/comm"),
+    ("src/base/planted.cc", '#include "../plan/plan.h"', "path"),
+    ("src/base/planted.cc", '#include "board.h"', "path"),
+    ("src/planted/planted.cc", "int planted;", "room"),
+    ("src/engine/planted.cc", "#include <dnnl.h>", "oneDNN"),
+    ("src/engine/planted.cc", "#include <oneapi/dnnl/dnnl.hpp>", "oneDNN"),
+    ("src/base/planted.cc", "#include <zlib.h>", "zlib"),
+    ("src/comm/planted.cc", "#include <hwy/highway.h>", "Highway"),
+    ("src/bootstrap/planted.cc", "#include <openssl/hmac.h>", "OpenSSL"),
+    ("src/train/planted.cc", "#include <CLI/CLI.hpp>", "CLI11"),
+    ("src/comm/planted.cc", "#include <nlohmann/json.hpp>", "nlohmann_json"),
+    ("src/planner/planted.cc", "#include <hwloc.h>", "hwloc"),
+    ("transports/tcp/planted.cc", "#include <ucp/api/ucp.h>", "UCX"),
+]
+
+# What must stay allowed, so that the check cannot pass by refusing everything.
+ALLOWED = [
+    ("include/rondo/planted.h", '#include "rondo/types.h"'),
+    ("src/algorithms/planted.cc", '#include "plan/plan.h"'),
+    ("src/engine/planted.cc", '#include "transports/transport.h"'),
+    ("src/engine/planted.cc", '#include "bootstrap/session.h"'),
+    ("src/engine/planted.cc", '#include "kernels/reduce.h"'),
+    ("src/engine/planted.cc", "const char* text = \"string\"; // as \"ring\" does"),
+    ("transports/shm/planted.cc", '#include "transports/transport.h"'),
+    ("transports/shm/planted.cc", '#include "transports/shm/planted.h"'),
+    ("tools/rondo/plan_planted.cc", '#include "plan/plan.h"'),
+    ("kernels/cuda/planted.cu", '#include "plan/plan.h"'),
+    ("src/bootstrap/mpi/planted.cc", "#include <mpi.h>"),
+    ("tests/shm/planted.cc", '#include "transports/shm/planted.h"'),
+    ("src/train/planted.cc", '#include "rondo/types.h"'),
+]
+
+failures = 0
+
+
+def expect(condition, text, output):
+    global failures
+    if not condition:
+        failures += 1
+        print(f"FAILED: {text}\n{output}")
+
+
+def run(root):
+    done = subprocess.run([root / "tools/check_layers", "--root", root], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def plant(root, path, line):
+    """Adds the line as line 2 of a new file, and returns what undoes it."""
+    file = root / path
+    made = not file.exists()
+    before = None if made else file.read_bytes()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"// planted\n{line}\n")
+    return lambda: file.unlink() if made else file.write_bytes(before)
+
+
+def main():
+    source = pathlib.Path(sys.argv[1]).resolve()
+    code, output = run(source)
+    expect(code == 0, "the tree as it is passes", output)
+
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder)
+        for top in ("include", "src", "kernels", "transports", "tools", "bench", "tests"):
+            shutil.copytree(source / top, copy / top)
+        for target in TARGETS:
+            if not (copy / target).exists():
+                (copy / target).parent.mkdir(parents=True, exist_ok=True)
+                (copy / target).write_text("// planted\n")
+        code, output = run(copy)
+        expect(code == 0, "the copy passes before anything is planted", output)
+
+        for path, line, rule in VIOLATIONS:
+            undo = plant(copy, path, line)
+            code, output = run(copy)
+            number = 1 if rule == "room" else 2
+            expect(code == 1 and f"{path}:{number}: [{rule}]" in output,
+                   f"{path}: {line} breaks [{rule}]", output)
+            undo()
+        for path, line in ALLOWED:
+            undo = plant(copy, path, line)
+            code, output = run(copy)
+            expect(code == 0, f"{path}: {line} is allowed", output)
+            undo()
+
+    print(f"{len(VIOLATIONS)} violations, {len(ALLOWED)} allowed lines, {failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

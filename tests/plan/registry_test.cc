@@ -1,0 +1,118 @@
+// The words that name algorithms: RONDO_ALGO's grammar, its errors, and the registry behind it.
+#include <algorithm>
+
+#include "plan/registry.h"
+#include "rondo/error.h"
+#include "support/test.h"
+
+using namespace rondo;
+using namespace rondo::plan;
+
+namespace {
+
+std::vector<std::string> parsed(std::string_view text, Collective collective) {
+  std::vector<std::string> words;
+  for (const Choice& choice : parseAlgorithms(text, collective)) words.push_back(choice.text());
+  return words;
+}
+
+/// The error's text; empty if there is none.
+template <typename Call>
+std::string refused(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return {};
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+using Words = std::vector<std::string>;
+constexpr auto kAllReduce = Collective::allreduce;
+constexpr auto kBroadcast = Collective::broadcast;
+
+} // namespace
+
+TEST_CASE("every registered algorithm is found by its name, and by no other") {
+  for (const Algorithm* algorithm : algorithms()) {
+    CHECK(findAlgorithm(algorithm->name) == algorithm);
+    CHECK(parseChoice(algorithm->name).text() == algorithm->name);
+    CHECK(findAlgorithm(std::string(algorithm->name) + "x") == nullptr);
+  }
+  CHECK(findAlgorithm("") == nullptr);
+}
+
+TEST_CASE("supporting() is exactly those whose supports() says so") {
+  for (const Collective collective : kCollectives) {
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      const Spec spec{collective, ranks, 0, 0};
+      const auto found = supporting(spec);
+      for (const Algorithm* algorithm : algorithms()) {
+        CHECK((std::find(found.begin(), found.end(), algorithm) != found.end()) ==
+              algorithm->supports(spec));
+      }
+    }
+  }
+}
+
+TEST_CASE("lists: preference order, sections, exclusion, parameters, case and spaces") {
+  CHECK(parsed("", kAllReduce).empty());
+  CHECK(parsed("  ", kAllReduce).empty());
+  CHECK(parsed("tree,ring", kAllReduce) == Words{"tree", "ring"});
+  CHECK(parsed(" Tree , RING ", kAllReduce) == Words{"tree", "ring"});
+  CHECK(parsed("ring;allreduce:tree,ring;broadcast:^chain", kAllReduce) == Words{"tree", "ring"});
+  CHECK(parsed("allreduce:tree", kBroadcast).empty());
+  CHECK(parsed("AllReduce : tree ;", kAllReduce) == Words{"tree"});
+  CHECK(parsed("parameter_server/4", kAllReduce) == Words{"parameter_server/4"});
+  CHECK(parsed("allreduce:ring;allreduce:tree", kAllReduce) == Words{"tree"}); // the last counts
+
+  // A list for all collectives keeps what each of them can use, and leaves the others alone.
+  CHECK(parsed("ring,chain", kBroadcast) == Words{"chain"});
+  CHECK(parsed("ring", kBroadcast).empty());
+
+  const auto rest = parsed("ring;broadcast:^chain", kBroadcast);
+  CHECK(std::find(rest.begin(), rest.end(), "chain") == rest.end());
+  CHECK(std::find(rest.begin(), rest.end(), "tree") != rest.end());
+  CHECK(std::find(rest.begin(), rest.end(), "ring") == rest.end()); // cannot broadcast
+}
+
+TEST_CASE("unknown words are errors that list the valid ones, wherever they stand") {
+  for (const char* text : {"rnig", "ring,rnig", "^rnig", "allreduce:rnig", "broadcast:rnig"}) {
+    CAPTURE(text);
+    const auto error = refused([&] { parseAlgorithms(text, kAllReduce); });
+    CHECK(contains(error, "'rnig'"));
+    for (const Algorithm* algorithm : algorithms()) CHECK(contains(error, algorithm->name));
+  }
+  CHECK(contains(refused([] { parseAlgorithms("allredcue:ring", kAllReduce); }), "allredcue"));
+  for (const char* text : {"ring,", ",ring", "^", "allreduce:", ":ring", "ring,,tree"}) {
+    CAPTURE(text);
+    CHECK_FALSE(refused([&] { parseAlgorithms(text, kAllReduce); }).empty());
+  }
+}
+
+TEST_CASE("parameters are whole numbers from 1 on, and not for exclusion") {
+  for (const char* text : {"ring/", "ring/0", "ring/-1", "ring/x", "ring/2x", "ring/1.5",
+                           "ring/99999999999999999999", "ring/2/3"}) {
+    CAPTURE(text);
+    CHECK(contains(refused([&] { parseChoice(text); }), std::string("'") + text + "'"));
+  }
+  CHECK(parseChoice("parameter_server/12").parameter == 12);
+  CHECK(contains(refused([] { parseAlgorithms("^parameter_server/4", kAllReduce); }), "'^'"));
+}
+
+TEST_CASE("a section must leave something for its collective") {
+  const auto cannot = refused([] { parseAlgorithms("broadcast:ring", kAllReduce); });
+  CHECK(contains(cannot, "'ring' cannot do broadcast"));
+  CHECK(contains(cannot, "chain"));
+
+  std::string all = "^";
+  for (const Algorithm* algorithm : algorithms()) {
+    all += (all.size() > 1 ? "," : "") + std::string(algorithm->name);
+  }
+  CHECK(contains(refused([&] { parseAlgorithms(all, kAllReduce); }), "leaves none for allreduce"));
+}

@@ -1,0 +1,25 @@
+// Plans that tests try things on: all registered ones, and some made by hand.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace rondo::plan::testing {
+
+struct Subject {
+  std::string name;
+  std::vector<RankPlan> plans;
+};
+
+/// Every algorithm with every collective, two roots and some parameters, for `ranks`, and the
+/// hand-made ones.
+std::vector<Subject> subjects(int ranks);
+
+/// AllReduce around a ring with a lane each for receiving, reducing and sending, which wait for
+/// each other by `after` and hand data over through scratch. In place it is right only because of
+/// what messages through all ranks order.
+std::vector<RankPlan> threeLaneRing(int ranks);
+
+} // namespace rondo::plan::testing

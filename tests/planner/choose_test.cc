@@ -1,0 +1,33 @@
+// The planner's rule: always an algorithm that can serve the call, in rank order where that is asked.
+#include "plan/check.h"
+#include "planner/choose.h"
+#include "rondo/error.h"
+#include "support/test.h"
+
+using namespace rondo;
+
+TEST_CASE("every call gets an algorithm that supports it, in rank order in deterministic mode") {
+  for (Collective collective : kCollectives) {
+    if (collective == Collective::sendrecv) continue;
+    for (int ranks : {1, 2, 3, 5, 8, 9, 16, 33})
+      for (std::size_t bytes : {std::size_t{0}, std::size_t{100}, std::size_t{1} << 16,
+                                std::size_t{1} << 30})
+        for (bool deterministic : {false, true}) {
+          plan::Spec spec{collective, ranks, ranks - 1, 0};
+          const plan::Choice choice = planner::choose(spec, bytes, {"", deterministic});
+          INFO(name(collective) << " of " << ranks << " ranks uses " << choice.text());
+          spec.parameter = choice.parameter;
+          REQUIRE(choice.algorithm->supports(spec));
+          if (deterministic) REQUIRE(plan::deterministic(*choice.algorithm, spec));
+        }
+  }
+}
+
+TEST_CASE("a list restricts only what it names, and says why it cannot serve") {
+  const plan::Spec allreduce{Collective::allreduce, 4, 0, 0};
+  CHECK(planner::choose(allreduce, 8, {"ring", false}).text() == "ring");
+  CHECK(planner::choose(allreduce, 8, {"parameter_server/2", false}).text() ==
+        "parameter_server/2");
+  CHECK(planner::choose({Collective::barrier, 4, 0, 0}, 0, {"ring", false}).algorithm != nullptr);
+  REQUIRE_THROWS_AS(planner::choose(allreduce, 8, {"ring", true}), Error);
+}

@@ -1,0 +1,240 @@
+// Makes inputs, calls, and checks against a reduction in rank order.
+#include "support/collective_case.h"
+
+#include <cstring>
+
+#include "kernels/reduce.h"
+
+namespace rondo::test {
+
+namespace {
+
+constexpr std::size_t kGuard = 64;
+constexpr std::byte kGuardByte{0xa5};
+
+/// Whole numbers as elements: written as fp64, then through the scale kernel's conversion-free path
+/// of the types themselves.
+void store(std::byte* at, DataType type, unsigned value) {
+  // Values 0 to 7 as codes of the types: exact everywhere.
+  static constexpr unsigned char kE4m3[] = {0x00, 0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e};
+  static constexpr unsigned char kE5m2[] = {0x00, 0x3c, 0x40, 0x42, 0x44, 0x45, 0x46, 0x47};
+  static constexpr std::uint16_t kHalf[] = {0x0000, 0x3c00, 0x4000, 0x4200,
+                                            0x4400, 0x4500, 0x4600, 0x4700};
+  const auto put = [at](auto v) { std::memcpy(at, &v, sizeof v); };
+  const float single = static_cast<float>(value);
+  std::uint32_t bits;
+  std::memcpy(&bits, &single, sizeof bits);
+  switch (type) {
+    case DataType::int8:
+    case DataType::uint8: return put(static_cast<std::uint8_t>(value));
+    case DataType::int16:
+    case DataType::uint16: return put(static_cast<std::uint16_t>(value));
+    case DataType::int32:
+    case DataType::uint32: return put(static_cast<std::uint32_t>(value));
+    case DataType::int64:
+    case DataType::uint64: return put(static_cast<std::uint64_t>(value));
+    case DataType::float16: return put(kHalf[value]);
+    case DataType::bfloat16: return put(static_cast<std::uint16_t>(bits >> 16));
+    case DataType::float8e4m3: return put(kE4m3[value]);
+    case DataType::float8e5m2: return put(kE5m2[value]);
+    case DataType::float32: return put(single);
+    case DataType::float64: return put(static_cast<double>(value));
+  }
+}
+
+unsigned valueOf(const CollectiveCase& call, int rank, int block, std::size_t i, int ranks) {
+  const auto mixed = static_cast<unsigned>((i * 2654435761u + static_cast<unsigned>(rank) * 40503u +
+                                            static_cast<unsigned>(block) * 9973u) >>
+                                           7);
+  if (!reduces(call.collective)) return mixed % 8;
+  const bool narrow = sizeOf(call.type) == 1;
+  switch (call.op.kind()) {
+    case ReduceOp::Kind::prod: // two ranks hold a 2, the others 1
+      return i % static_cast<unsigned>(ranks) == static_cast<unsigned>(rank) ||
+                     (i + 1) % static_cast<unsigned>(ranks) == static_cast<unsigned>(rank)
+                 ? 2
+                 : 1;
+    case ReduceOp::Kind::premul_sum: return 2 * (mixed % (narrow ? 2 : 4));
+    case ReduceOp::Kind::avg: // a multiple of a power of two of ranks stays exact
+      return narrow ? (ranks <= 2 ? mixed % 2 : 4) : mixed % 4;
+    case ReduceOp::Kind::sum: return mixed % (narrow ? 2 : 4);
+    default: return mixed % 8;
+  }
+}
+
+/// A buffer with guard bytes around it.
+class Guarded {
+ public:
+  explicit Guarded(std::size_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuard, kGuardByte) {}
+  std::byte* data() { return memory_.data() + kGuard; }
+  bool intact() const {
+    for (std::size_t i = 0; i < kGuard; ++i)
+      if (memory_[i] != kGuardByte || memory_[kGuard + bytes_ + i] != kGuardByte) return false;
+    return true;
+  }
+
+ private:
+  std::size_t bytes_;
+  std::vector<std::byte> memory_;
+};
+
+struct Layout {
+  int inputs = 1, outputs = 1;
+  int alias_input_block = 0, alias_output_block = 0; ///< in place: which block stands on which
+};
+
+Layout layoutOf(const CollectiveCase& call, int rank, int ranks) {
+  const bool root = rank == call.root;
+  switch (call.collective) {
+    case Collective::allreduce: return {1, 1};
+    case Collective::reduce: return {1, root ? 1 : 0};
+    case Collective::broadcast: return {root ? 1 : 0, 1};
+    case Collective::reducescatter: return {ranks, 1, rank, 0};
+    case Collective::scatter: return {root ? ranks : 0, 1, rank, 0};
+    case Collective::allgather: return {1, ranks, 0, rank};
+    case Collective::gather: return {1, root ? ranks : 0, 0, rank};
+    case Collective::alltoall: return {ranks, ranks};
+    case Collective::barrier: return {0, 0};
+    case Collective::sendrecv: break;
+  }
+  return {1, 1}; // a ring of sends: to the right, from the left
+}
+
+/// Reduction of one block over all ranks, in rank order.
+std::vector<std::byte> reduced(const CollectiveCase& call, int block, int ranks) {
+  std::vector<std::vector<std::byte>> inputs;
+  std::vector<const void*> pointers;
+  const bool average = call.op.kind() == ReduceOp::Kind::avg;
+  for (int r = 0; r < ranks; ++r) {
+    auto& input = inputs.emplace_back(inputBlock(call, r, block, ranks));
+    const double factor = average && isFloat(call.type) ? 1.0 / ranks : call.op.factor();
+    if (factor != 1.0)
+      kernels::scaleFunction(call.type)(input.data(), input.data(), call.count, factor);
+  }
+  for (const auto& input : inputs) pointers.push_back(input.data());
+  std::vector<std::byte> output(call.count * sizeOf(call.type));
+  void* out = output.data();
+  kernels::reduceFunction(call.type, call.op.kind())(&out, 1, pointers.data(), pointers.size(),
+                                                     call.count);
+  if (average && !isFloat(call.type)) kernels::divideIntegers(out, call.count, call.type, ranks);
+  return output;
+}
+
+std::vector<std::byte> expectedBlock(const CollectiveCase& call, int rank, int block, int ranks) {
+  switch (call.collective) {
+    case Collective::allreduce:
+    case Collective::reduce: return reduced(call, 0, ranks);
+    case Collective::reducescatter: return reduced(call, rank, ranks);
+    case Collective::broadcast: return inputBlock(call, call.root, 0, ranks);
+    case Collective::scatter: return inputBlock(call, call.root, rank, ranks);
+    case Collective::allgather:
+    case Collective::gather: return inputBlock(call, block, 0, ranks);
+    case Collective::alltoall: return inputBlock(call, block, rank, ranks);
+    case Collective::barrier:
+    case Collective::sendrecv: break;
+  }
+  return inputBlock(call, (rank + ranks - 1) % ranks, 0, ranks);
+}
+
+Work start(const CollectiveCase& call, Communicator& comm, const void* in, void* out) {
+  switch (call.collective) {
+    case Collective::allreduce: return comm.allReduceAsync(in, out, call.count, call.type, call.op);
+    case Collective::reduce:
+      return comm.reduceAsync(in, out, call.count, call.type, call.op, call.root);
+    case Collective::reducescatter:
+      return comm.reduceScatterAsync(in, out, call.count, call.type, call.op);
+    case Collective::broadcast:
+      return comm.broadcastAsync(in, out, call.count, call.type, call.root);
+    case Collective::scatter: return comm.scatterAsync(in, out, call.count, call.type, call.root);
+    case Collective::gather: return comm.gatherAsync(in, out, call.count, call.type, call.root);
+    case Collective::allgather: return comm.allGatherAsync(in, out, call.count, call.type);
+    case Collective::alltoall: return comm.allToAllAsync(in, out, call.count, call.type);
+    case Collective::barrier: return comm.barrierAsync();
+    case Collective::sendrecv: break;
+  }
+  Group group;
+  comm.sendAsync(in, call.count, call.type, (comm.rank() + 1) % comm.size());
+  comm.recvAsync(out, call.count, call.type, (comm.rank() + comm.size() - 1) % comm.size());
+  return group.start();
+}
+
+void callBlocking(const CollectiveCase& call, Communicator& comm, const void* in, void* out) {
+  switch (call.collective) {
+    case Collective::allreduce: return comm.allReduce(in, out, call.count, call.type, call.op);
+    case Collective::reduce: return comm.reduce(in, out, call.count, call.type, call.op, call.root);
+    case Collective::reducescatter:
+      return comm.reduceScatter(in, out, call.count, call.type, call.op);
+    case Collective::broadcast: return comm.broadcast(in, out, call.count, call.type, call.root);
+    case Collective::scatter: return comm.scatter(in, out, call.count, call.type, call.root);
+    case Collective::gather: return comm.gather(in, out, call.count, call.type, call.root);
+    case Collective::allgather: return comm.allGather(in, out, call.count, call.type);
+    case Collective::alltoall: return comm.allToAll(in, out, call.count, call.type);
+    case Collective::barrier: return comm.barrier();
+    case Collective::sendrecv: return start(call, comm, in, out).wait();
+  }
+}
+
+} // namespace
+
+std::vector<std::byte> inputBlock(const CollectiveCase& call, int rank, int block, int ranks) {
+  const std::size_t element = sizeOf(call.type);
+  std::vector<std::byte> bytes(call.count * element);
+  for (std::size_t i = 0; i < call.count; ++i)
+    store(bytes.data() + i * element, call.type, valueOf(call, rank, block, i, ranks));
+  return bytes;
+}
+
+std::string CollectiveCase::text() const {
+  std::string text = std::string(name(collective)) + " of " + std::to_string(count) + " " +
+                     std::string(name(type));
+  if (reduces(collective)) text += " " + std::string(name(op));
+  if (hasRoot(collective)) text += " root " + std::to_string(root);
+  return text + (in_place ? " in place" : "") + (async ? " async" : "");
+}
+
+std::string CollectiveCase::run(Communicator& comm) const {
+  const int rank = comm.rank(), ranks = comm.size();
+  const Layout layout = layoutOf(*this, rank, ranks);
+  const std::size_t block = count * sizeOf(type);
+  const bool alias = in_place && layout.inputs > 0 && layout.outputs > 0;
+  const bool output_is_larger = layout.outputs > layout.inputs;
+
+  Guarded input(alias && output_is_larger ? 0 : static_cast<std::size_t>(layout.inputs) * block);
+  Guarded output(alias && !output_is_larger ? 0 : static_cast<std::size_t>(layout.outputs) * block);
+  std::byte* in = alias && output_is_larger
+                      ? output.data() + static_cast<std::size_t>(layout.alias_output_block) * block
+                      : input.data();
+  std::byte* out = alias && !output_is_larger
+                       ? input.data() + static_cast<std::size_t>(layout.alias_input_block) * block
+                       : output.data();
+  for (int b = 0; b < layout.inputs; ++b) {
+    const auto bytes = inputBlock(*this, rank, b, ranks);
+    if (block > 0) std::memcpy(in + static_cast<std::size_t>(b) * block, bytes.data(), block);
+  }
+  const void* in_argument = layout.inputs > 0 && count > 0 ? in : nullptr;
+  void* out_argument = layout.outputs > 0 && count > 0 ? out : nullptr;
+  if (async) {
+    start(*this, comm, in_argument, out_argument).wait();
+  } else {
+    callBlocking(*this, comm, in_argument, out_argument);
+  }
+
+  for (int b = 0; b < layout.outputs && block > 0; ++b) {
+    const auto expected = expectedBlock(*this, rank, b, ranks);
+    const std::byte* got = out + static_cast<std::size_t>(b) * block;
+    if (std::memcmp(got, expected.data(), block) == 0) continue;
+    std::size_t at = 0;
+    while (got[at] == expected[at]) ++at;
+    return text() + ": block " + std::to_string(b) + " differs from element " +
+           std::to_string(at / sizeOf(type)) + " on";
+  }
+  if (!input.intact() || !output.intact()) return text() + ": wrote outside its buffers";
+  if (!alias)
+    for (int b = 0; b < layout.inputs && block > 0; ++b)
+      if (std::memcmp(in + static_cast<std::size_t>(b) * block,
+                      inputBlock(*this, rank, b, ranks).data(), block) != 0)
+        return text() + ": changed its input";
+  return {};
+}
+
+} // namespace rondo::test

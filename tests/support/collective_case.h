@@ -1,0 +1,34 @@
+// One call of a collective with inputs made from a seed, and the result that every rank must get.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "rondo/communicator.h"
+
+namespace rondo::test {
+
+/// Inputs are small whole numbers, so that every order of summing gives the same bits in every type
+/// for up to 8 ranks: 0 to 3 (fp8: 0 and 1), even numbers for the pre-multiplied sum, at most two
+/// factors of 2 in a product.
+struct CollectiveCase {
+  Collective collective = Collective::allreduce;
+  std::size_t count = 0;
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  bool in_place = false;
+  bool async = false;
+
+  /// Makes the call on this rank and compares the output and the bytes around it with what is due.
+  /// What is wrong, in a sentence; empty when nothing is.
+  std::string run(Communicator& comm) const;
+
+  std::string text() const;
+};
+
+/// Input block `block` of rank `rank`.
+std::vector<std::byte> inputBlock(const CollectiveCase& call, int rank, int block, int ranks);
+
+} // namespace rondo::test

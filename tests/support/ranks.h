@@ -1,0 +1,42 @@
+// N ranks as threads of the test's process, on any transport.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "rondo/communicator.h"
+
+namespace rondo::test {
+
+/// Sanitizers look at accesses, not at results: under them grids need every path, not every number.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kWholeGrid = false;
+#else
+inline constexpr bool kWholeGrid = true;
+#endif
+
+/// Rank counts of every grid: one, powers of two and what lies between.
+inline const std::vector<int> kRankCounts =
+    kWholeGrid ? std::vector<int>{1, 2, 3, 4, 5, 7, 8} : std::vector<int>{1, 2, 3, 4};
+
+/// Options that do not depend on the environment.
+inline Options plainOptions(const std::string& transports = "", const std::string& algorithm = "") {
+  Options options;
+  options.transports = transports;
+  options.algorithm = algorithm;
+  options.log_level = LogLevel::none;
+  options.timeout = std::chrono::seconds(60);
+  return options;
+}
+
+/// Runs body(communicator of rank r) on a thread per rank and gives what each rank complained of:
+/// the strings that the bodies returned and the texts of what they threw, empty where all was well.
+/// (Catch2's macros are not thread-safe: bodies return what they find.)
+std::vector<std::string> onRanks(std::vector<Communicator>& ranks,
+                                 const std::function<std::string(Communicator&)>& body);
+
+/// The first complaint, with its rank; empty if there is none.
+std::string firstComplaint(const std::vector<std::string>& complaints);
+
+} // namespace rondo::test

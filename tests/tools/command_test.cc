@@ -1,0 +1,234 @@
+// The built command from outside: refused arguments, help, plans, benchmarks that must be right.
+#include <nlohmann/json.hpp>
+
+#include "plan/registry.h"
+#include "rondo/options.h"
+#include "rondo/types.h"
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::tools {
+namespace {
+
+TEST_CASE("Refused arguments: status 2, and an error that names what is valid", "[command]") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "subcommand"},
+      {"frobnicate", "frobnicate"},
+      {"bench", "collective"},
+      {"bench allredce", "allreduce"},
+      {"bench allreduce -d float33", "float16"},
+      {"bench allreduce -o plus", "sum"},
+      {"bench allreduce -o band -d float", "band"},
+      {"bench allreduce --algorithm rnig", "ring"},
+      {"bench broadcast --algorithm ring", "tree"},
+      {"bench sendrecv --algorithm ring", "sendrecv"},
+      {"bench allreduce --transport ipc", "shm"},
+      {"bench allreduce --device cuda", "no CUDA"},
+      {"bench allreduce --device tpu", "cpu"},
+      {"bench allreduce -b 1X", "bytes"},
+      {"bench allreduce -b 2M -e 1M", "smallest"},
+      {"bench allreduce -f 1", "1"},
+      {"bench allreduce -f 2 -i 8", "stepbytes"},
+      {"bench allreduce -p 0", "0"},
+      {"bench allreduce -n 0", "0"},
+      {"bench allreduce -a 4", "4"},
+      {"bench allreduce --time p42", "median"},
+      {"bench reduce -p 2 -r 2", "root 2"},
+      {"bench allreduce --frobnicate", "frobnicate"},
+      {"run", "program"},
+      {"run -p 0 true", "0"},
+      {"plan --algorithm rnig", "ring"},
+      {"plan allreduce --algorithm bruck -p 4", "oneshot"},
+      {"plan -p 1-4", "--check"},
+      {"plan --check -p 4-2", "rank counts"},
+      {"plan --check -p 5000", "4096"},
+      {"plan allreduce --algorithm ring -p 4 --rank 4", "rank"},
+      {"plan broadcast --algorithm tree -p 4 --root 4", ""},
+      {"plan --table --list", "--list"},
+      {"plan --table -p 1", ""},
+      {"train --model resnet", "mlp"},
+      {"train --data /no/such/folder", "/no/such/folder"},
+      {"train --momentum 2", "2"},
+      {"help cooking", "environment"},
+  };
+  for (const auto& [arguments, named] : cases) {
+    INFO("rondo " << arguments);
+    const Outcome outcome = shell("$RONDO " + arguments);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.find(named) != std::string::npos);
+    CHECK_FALSE(outcome.err.empty());
+  }
+}
+
+TEST_CASE("Refused environment: the variable is named, nothing hangs", "[command]") {
+  for (const std::string variable : {"RONDO_TRANSPORT=ipc", "RONDO_ALGO=rnig", "RONDO_DEPTH=0.5",
+                                     "RONDO_TIMEOUT=soon", "RONDO_DEBUG=loud"}) {
+    INFO(variable);
+    const Outcome outcome =
+        shell("export " + variable + "; $RONDO bench allreduce -p 2 -e 8 -n 1", 60);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.find(variable.substr(variable.find('=') + 1)) != std::string::npos);
+  }
+}
+
+TEST_CASE("Help: everything explains itself and shows examples", "[command]") {
+  CHECK(shell("$RONDO --version").out.find("rondo ") == 0);
+  for (const char* command : {"bench", "run", "plan", "train"}) {
+    const Outcome outcome = shell(std::string("$RONDO ") + command + " --help");
+    CHECK(outcome.status == 0);
+    CHECK(outcome.out.find("Example") != std::string::npos);
+    CHECK(shell(std::string("$RONDO help ") + command).out == outcome.out);
+  }
+  const Outcome environment = shell("$RONDO help environment");
+  CHECK(environment.status == 0);
+  for (const OptionHelp& option : optionHelp()) {
+    INFO(option.variable);
+    CHECK(environment.out.find(option.variable) != std::string::npos);
+    CHECK(environment.out.find(option.meaning) != std::string::npos);
+  }
+}
+
+TEST_CASE("plan: every algorithm is listed, proved, and printed", "[command]") {
+  const Outcome list = shell("$RONDO plan --list");
+  const Outcome help = shell("$RONDO plan --help");
+  for (const plan::Algorithm* algorithm : plan::algorithms()) {
+    CHECK(list.out.find(std::string(algorithm->name) + " ") != std::string::npos);
+    CHECK(list.out.find(std::string(algorithm->summary)) != std::string::npos);
+    CHECK(help.out.find(algorithm->name) != std::string::npos);
+  }
+  const Outcome check = shell("$RONDO plan --check --all -p 1-9,16");
+  CHECK(check.status == 0);
+  std::size_t pairs = 0;
+  for (const plan::Algorithm* algorithm : plan::algorithms()) {
+    for (const Collective collective : kCollectives) {
+      bool any = false;
+      for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16}) {
+        any = any || algorithm->supports({collective, ranks});
+      }
+      if (any) ++pairs;
+    }
+  }
+  const auto lines = linesOf(check.out);
+  CHECK(lines.size() == pairs + 1);
+  CHECK(lines.back().find("all proved") != std::string::npos);
+  for (int ranks = 2; ranks <= 8; ++ranks) {
+    const Outcome ring =
+        shell("$RONDO plan allreduce --algorithm ring -p " + std::to_string(ranks));
+    CHECK(ring.status == 0);
+    CHECK(ring.out.find("ring: ") == 0);
+    CHECK(ring.out.find(std::to_string(2 * (ranks - 1)) + " rounds") != std::string::npos);
+  }
+  CHECK(shell("$RONDO plan --table -p 8 --bytes 1M").status == 0);
+}
+
+/// Checks a benchmark's output: rows, no wrong element, footers. Returns the number of rows.
+std::size_t expectGood(const Outcome& outcome) {
+  CHECK(outcome.status == 0);
+  CHECK(outcome.err.empty());
+  std::size_t rows = 0, verdicts = 0;
+  for (const std::string& line : linesOf(outcome.out)) {
+    if (line.find("# Out of bounds values : 0 OK") == 0) ++verdicts;
+    if (line.rfind('#', 0) == 0) continue;
+    std::istringstream stream(line);
+    std::vector<std::string> words;
+    for (std::string word; stream >> word;) words.push_back(word);
+    REQUIRE(words.size() == 13);
+    CHECK(words[8] == "0");
+    CHECK((words[12] == "0" || words[12] == "N/A"));
+    ++rows;
+  }
+  CHECK(verdicts >= 1);
+  return rows;
+}
+
+TEST_CASE("bench: every collective on every transport is right, with all algorithms", "[command]") {
+  for (const Collective collective : kCollectives) {
+    for (const char* transport : {"inproc", "shm", "tcp"}) {
+      const Outcome outcome =
+          shell("$RONDO bench " + std::string(name(collective)) +
+                " -p 3 -n 1 -b 0 -e 64K -f 16 --algorithm all --transport " + transport);
+      INFO(name(collective) << " on " << transport << ": " << outcome.err);
+      const std::size_t rows = expectGood(outcome);
+      CHECK(rows >= (collective == Collective::barrier ? 1u : 4u));
+      CHECK(outcome.out.find(std::string("transport ") + transport) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("bench: all types with all operators that they have", "[command]") {
+  std::size_t valid = 0;
+  for (const DataType type : kDataTypes) {
+    for (const ReduceOp op : kReduceOps) valid += op.supports(type) ? 1 : 0;
+  }
+  for (const int ranks : {1, 2, 5}) {
+    const Outcome outcome = shell(
+        "$RONDO bench allreduce --threads -n 1 -b 4K -e 4K -d all -o all "
+        "-p " +
+        std::to_string(ranks));
+    CHECK(expectGood(outcome) == valid);
+    if (ranks == 1) CHECK(outcome.out.find("n/a") != std::string::npos);
+  }
+}
+
+TEST_CASE("bench: roots, groups, non-blocking calls, deterministic mode, steps", "[command]") {
+  CHECK(expectGood(shell("$RONDO bench broadcast -p 3 -n 2 -b 8 -e 8 -r -1")) == 3);
+  CHECK(expectGood(shell("$RONDO bench allreduce -p 3 -n 4 -b 1K -e 1K -m 3")) == 1);
+  CHECK(expectGood(shell("$RONDO bench allreduce -p 3 -n 100 -b 1K -e 256K -f 256 -z 0")) == 2);
+  CHECK(expectGood(shell("$RONDO bench sendrecv -p 3 -n 100 -b 1K -e 256K -f 256 -z 0 -m 2")) == 2);
+  CHECK(expectGood(shell("$RONDO bench reduce -p 3 -n 2 -b 8 -e 32 -i 8 --deterministic")) == 4);
+  CHECK(expectGood(shell("$RONDO bench allreduce -p 2 -b 8 -e 8 -c 0 -n 1 -a 3 2>&1 | "
+                         "sed 's/N\\/A$/0/; s/N\\/A /0 /'")) == 1);
+}
+
+TEST_CASE("bench: as a rank of a launcher, and JSON", "[command]") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("result.json");
+  const Outcome outcome =
+      shell("$RONDO run -p 3 -- $RONDO bench allgather -n 1 -b 0 -e 1K -J " + path);
+  const std::size_t rows = expectGood(outcome);
+  const auto json = nlohmann::json::parse(readFile(path));
+  CHECK(json.at("results").size() == rows);
+  CHECK(json.at("config").at("ranks") == 3);
+  CHECK(json.at("results").at(0).at("count") == 0);
+  CHECK(json.at("results").at(1).at("count") == 1);
+  CHECK(json.at("out_of_bounds").at("okay") == true);
+  CHECK(json.at("args").at(0) == "bench");
+  CHECK(shell("$RONDO run -p 2 -- $RONDO bench allreduce -p 3 -n 1 -e 8").status == 2);
+  const Outcome unwritable = shell("$RONDO bench allreduce -n 1 -e 8 -J /no/such/folder/x");
+  CHECK(unwritable.status == 3);
+  CHECK(unwritable.err.find("/no/such/folder/x") != std::string::npos);
+}
+
+TEST_CASE("bench: a killed rank ends all, and every survivor names it", "[command]") {
+  for (const char* transport : {"shm", "tcp"}) {
+    for (int victim = 0; victim < 4; ++victim) {
+      INFO(transport << ", rank " << victim);
+      const std::string rank = std::to_string(victim);
+      // The ranks' processes, by what the launcher told them.
+      const Outcome outcome =
+          shell("$RONDO bench allreduce -p 4 -b 4K -e 4K -n 100000000 --transport " +
+                    std::string(transport) +
+                    " &\njob=$!\nsleep 1\n"
+                    "for pid in $(cat /proc/$job/task/$job/children); do\n"
+                    "  if tr '\\0' '\\n' </proc/$pid/environ | grep -q '^RONDO_RANK=" +
+                    rank + "$'; then kill -9 $pid; fi\ndone\nwait $job",
+                60);
+      CHECK(outcome.status == 128 + 9);
+      for (int survivor = 0; survivor < 4; ++survivor) {
+        if (survivor == victim) continue;
+        const std::string start = "rondo: rank " + std::to_string(survivor) + ": peer_dead: ";
+        bool named = false;
+        for (const std::string& line : linesOf(outcome.err)) {
+          named = named || (line.find(start) == 0 &&
+                            line.find("rank " + rank, start.size()) != std::string::npos);
+        }
+        CHECK(named);
+      }
+      CHECK(outcome.err.find("rondo: rank " + rank + " (pid ") != std::string::npos);
+      CHECK(outcome.err.find("still running") == std::string::npos);
+    }
+  }
+}
+
+} // namespace
+} // namespace rondo::tools

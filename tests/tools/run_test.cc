@@ -1,0 +1,124 @@
+// `rondo run`: statuses, signals, output and environment of the ranks, and that nobody outlives it.
+#include <algorithm>
+#include <set>
+
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::tools {
+namespace {
+
+TEST_CASE("run: the status is that of the first rank that fails, and the rank is named", "[run]") {
+  for (const int ranks : {1, 2, 4}) {
+    const std::string run = "$RONDO run -p " + std::to_string(ranks) + " ";
+    CHECK(shell(run + "true").status == 0);
+    for (int bad = 0; bad < ranks; ++bad) {
+      const std::string rank = std::to_string(bad);
+      const std::string when = "-- sh -c 'if [ $RONDO_RANK = " + rank + " ]; then ";
+      for (const int status : {1, 7, 255}) {
+        const Outcome outcome = shell(run + when + "exit " + std::to_string(status) + "; fi'");
+        CHECK(outcome.status == status);
+        CHECK(outcome.err.find("rank " + rank + " ") != std::string::npos);
+      }
+      const Outcome killed = shell(run + when + "kill -9 $$; fi'");
+      CHECK(killed.status == 128 + 9);
+      CHECK(killed.err.find("rank " + rank + " ") != std::string::npos);
+      CHECK(killed.err.find("signal 9") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("run: a program that cannot be started is named, status 127", "[run]") {
+  const Outcome outcome = shell("$RONDO run -p 3 /no/such/program --option");
+  CHECK(outcome.status == 127);
+  CHECK(outcome.err.find("/no/such/program") != std::string::npos);
+  CHECK(linesOf(outcome.err).size() == 1);
+}
+
+TEST_CASE("run: every rank once, its own arguments untouched, lines tagged on demand", "[run]") {
+  const Outcome plain = shell(
+      "$RONDO run -p 5 sh -c 'echo $RONDO_RANK of $RONDO_SIZE: $0 $*' -p 9 "
+      "--tag -- --help");
+  CHECK(plain.status == 0);
+  const auto plain_lines = linesOf(plain.out);
+  const std::set<std::string> lines(plain_lines.begin(), plain_lines.end());
+  CHECK(plain_lines.size() == 5);
+  for (int rank = 0; rank < 5; ++rank) {
+    CHECK(lines.count(std::to_string(rank) + " of 5: -p 9 --tag -- --help") == 1);
+  }
+
+  // Both outputs, many lines, and a last line without its end.
+  const Outcome tagged = shell(
+      "$RONDO run -p 3 --tag -- sh -c 'i=0; while [ $i -lt 2000 ]; do "
+      "echo line $i; i=$((i+1)); done; echo oops >&2; printf end'");
+  CHECK(tagged.status == 0);
+  std::vector<int> next(3);
+  std::set<std::string> ends;
+  for (const std::string& line : linesOf(tagged.out)) {
+    REQUIRE(line.size() > 4);
+    const int rank = line[1] - '0';
+    if (line == "[" + std::to_string(rank) + "] end") {
+      ends.insert(line);
+      continue;
+    }
+    const auto self = static_cast<std::size_t>(rank);
+    CHECK(line == "[" + std::to_string(rank) + "] line " + std::to_string(next.at(self)++));
+  }
+  CHECK(next == std::vector<int>{2000, 2000, 2000});
+  CHECK(ends.size() == 3);
+  auto errors = linesOf(tagged.err);
+  std::sort(errors.begin(), errors.end());
+  CHECK(errors == std::vector<std::string>{"[0] oops", "[1] oops", "[2] oops"});
+}
+
+TEST_CASE("run: when a rank fails the others may end by themselves, else they are stopped",
+          "[run]") {
+  // Rank 1 goes on, deaf to SIGTERM; rank 2 takes a second to end well.
+  const Outcome outcome = shell(
+      "$RONDO run -p 3 -- sh -c 'case $RONDO_RANK in 0) exit 5;; 1) trap \"\" TERM; "
+      "while :; do sleep 0.2; done;; 2) sleep 1; echo done;; esac'",
+      60);
+  CHECK(outcome.status == 5);
+  CHECK(outcome.out == "done\n");
+  CHECK(outcome.err.find("rank 0 ") != std::string::npos);
+  CHECK(outcome.err.find("still running") != std::string::npos);
+  CHECK(outcome.err.find("stopping them: rank 1\n") != std::string::npos);
+}
+
+TEST_CASE("run: signals are passed on to every rank", "[run]") {
+  for (const char* signal : {"TERM", "INT", "HUP"}) {
+    INFO(signal);
+    TemporaryFolder folder;
+    // The ranks say when they are ready: the signal must find their traps set. (A shell makes its
+    // background jobs deaf to SIGINT, which env undoes.)
+    const Outcome outcome = shell(
+        "cd " + folder.file("") + "\nenv --default-signal=" + signal +
+            " $RONDO run -p 3 -- sh -c 'trap \"echo got; exit 9\" " + signal +
+            "; touch ready$RONDO_RANK; while :; do sleep 0.05; done' &\n"
+            "job=$!\nwhile [ ! -e ready0 ] || [ ! -e ready1 ] || [ ! -e ready2 ]; do sleep 0.05; "
+            "done\nkill -" +
+            signal + " $job\nwait $job",
+        60);
+    CHECK(outcome.status == 9);
+    CHECK(outcome.out == "got\ngot\ngot\n");
+  }
+}
+
+TEST_CASE("run: the ranks die with the launcher, even when it is killed", "[run]") {
+  TemporaryFolder folder;
+  const Outcome outcome =
+      shell("cd " + folder.file("") +
+                "\n$RONDO run -p 3 -- sh -c 'echo $$ > pid$RONDO_RANK.new; mv pid$RONDO_RANK.new "
+                "pid$RONDO_RANK; exec sleep 1000' &\njob=$!\n"
+                "while [ ! -e pid0 ] || [ ! -e pid1 ] || [ ! -e pid2 ]; do sleep 0.05; done\n"
+                "kill -9 $job\n"
+                // Until all are gone (or zombies that nobody has waited for yet).
+                "for pid in $(cat pid0 pid1 pid2); do\n"
+                "  while grep -qs '^State:.[^ZX]' /proc/$pid/status; do sleep 0.05; done\n"
+                "done\necho gone",
+            60);
+  CHECK(outcome.out == "gone\n");
+}
+
+} // namespace
+} // namespace rondo::tools

@@ -1,0 +1,76 @@
+// Runs a shell line with a deadline and keeps what it printed.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace rondo::tools {
+
+/// A folder of its own that goes away with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "rondo-test-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a folder");
+    path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string readFile(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+inline std::vector<std::string> linesOf(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+struct Outcome {
+  int status = 0; ///< 124: it was still running at the deadline
+  std::string out, err;
+  double seconds = 0;
+};
+
+/// In the line, $RONDO is the command under test.
+inline Outcome shell(const std::string& line, int deadline_seconds = 120) {
+  TemporaryFolder folder;
+  std::ofstream(folder.file("script")) << "RONDO=" << RONDO_COMMAND << "\n" << line << "\n";
+  const std::string whole = "timeout -k 5 " + std::to_string(deadline_seconds) + " sh " +
+                            folder.file("script") + " >" + folder.file("out") + " 2>" +
+                            folder.file("err") + " </dev/null";
+  const auto start = std::chrono::steady_clock::now();
+  const int status = std::system(whole.c_str());
+  Outcome outcome;
+  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.out = readFile(folder.file("out"));
+  outcome.err = readFile(folder.file("err"));
+  return outcome;
+}
+
+} // namespace rondo::tools

@@ -1,0 +1,156 @@
+// Data files: what is whole is read, and every kind of damage is an error that names file and fault.
+#include "train/dataset.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "rondo/train.h"
+#include "support/test.h"
+#include "synthetic.h"
+
+namespace rondo::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& piece) {
+  return text.find(piece) != std::string::npos;
+}
+
+std::string part(std::size_t file) { return file < 2 ? "train" : "t10k"; }
+
+/// The text of the Error(data) that loading the file's part throws; anything else is a complaint.
+std::string complaint(const TemporaryFolder& folder, std::size_t file) {
+  try {
+    training::loadDataset(folder.path(), part(file));
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::data ? error.what()
+                                           : "another code: " + std::string(error.what());
+  }
+  return "nothing was thrown";
+}
+
+struct Damage {
+  std::string name;
+  std::function<void(const std::string& path)> inflict;
+  std::string says;
+};
+
+void rewrite(const std::string& path, const std::function<void(Bytes&)>& change) {
+  Bytes content = readGzip(path);
+  change(content);
+  writeGzip(path, content);
+}
+
+void rewriteRaw(const std::string& path, const std::function<void(Bytes&)>& change) {
+  Bytes content = readRaw(path);
+  change(content);
+  writeRaw(path, content);
+}
+
+const std::vector<Damage> kDamages = {
+    {"missing", [](const std::string& path) { std::filesystem::remove(path); }, "No such file"},
+    {"a folder",
+     [](const std::string& path) {
+       std::filesystem::remove(path);
+       std::filesystem::create_directory(path);
+     },
+     "Is a directory"},
+    {"empty", [](const std::string& path) { writeRaw(path, {}); }, "ends within its header"},
+    {"not gzip", [](const std::string& path) { writeRaw(path, readGzip(path)); },
+     "is not a gzip file"},
+    {"compressed data cut in the middle",
+     [](const std::string& path) { rewriteRaw(path, [](Bytes& b) { b.resize(b.size() / 2); }); },
+     "damaged: unexpected end of file"},
+    {"check sum cut off",
+     [](const std::string& path) { rewriteRaw(path, [](Bytes& b) { b.resize(b.size() - 8); }); },
+     "damaged: unexpected end of file"},
+    {"wrong check sum",
+     [](const std::string& path) { rewriteRaw(path, [](Bytes& b) { b[b.size() - 8] ^= 1; }); },
+     "damaged: incorrect data check"},
+    {"nothing inside", [](const std::string& path) { writeGzip(path, {}); },
+     "ends within its header"},
+    {"header cut", [](const std::string& path) { rewrite(path, [](Bytes& b) { b.resize(6); }); },
+     "ends within its header"},
+    {"wrong magic", [](const std::string& path) { rewrite(path, [](Bytes& b) { b[3] = 0x0d; }); },
+     "starts with 0x0000080d, not with 0x0000080"},
+    {"no items", [](const std::string& path) { rewrite(path, [](Bytes& b) { b[6] = b[7] = 0; }); },
+     "holds no items"},
+    {"header promises more",
+     [](const std::string& path) { rewrite(path, [](Bytes& b) { ++b[7]; }); }, "ends after"},
+    {"header promises what no machine holds",
+     [](const std::string& path) { rewrite(path, [](Bytes& b) { b[4] = 0xff; }); },
+     "announces 4278190"},
+    {"header promises less",
+     [](const std::string& path) { rewrite(path, [](Bytes& b) { --b[7]; }); }, "goes on behind"},
+    {"one byte missing",
+     [](const std::string& path) { rewrite(path, [](Bytes& b) { b.pop_back(); }); }, "ends after"},
+    {"one byte too many",
+     [](const std::string& path) { rewrite(path, [](Bytes& b) { b.push_back(0); }); },
+     "goes on behind"},
+};
+
+} // namespace
+
+TEST_CASE("a data set is read as it was written") {
+  TemporaryFolder folder;
+  writeDataset(folder, 30, 20);
+  for (std::size_t file : {0, 2}) {
+    const training::Dataset data = training::loadDataset(folder.path(), part(file));
+    Bytes images = readGzip(folder.file(kDataFiles[file]));
+    Bytes labels = readGzip(folder.file(kDataFiles[file + 1]));
+    images.erase(images.begin(), images.begin() + 16);
+    labels.erase(labels.begin(), labels.begin() + 8);
+    REQUIRE(data.size() == (file == 0 ? 30 : 20));
+    REQUIRE(data.images == images);
+    REQUIRE(data.labels == labels);
+  }
+}
+
+TEST_CASE("every damage to every file is Error(data) that names the file and the fault") {
+  for (std::size_t file = 0; file < kDataFiles.size(); ++file)
+    for (const Damage& damage : kDamages) {
+      TemporaryFolder folder;
+      writeDataset(folder, 30, 20);
+      const std::string path = folder.file(kDataFiles[file]);
+      damage.inflict(path);
+      INFO(kDataFiles[file] << ": " << damage.name);
+      const std::string text = complaint(folder, file);
+      INFO(text);
+      REQUIRE(text.starts_with(path + ": "));
+      REQUIRE(contains(text, damage.says));
+    }
+}
+
+TEST_CASE("what does not fit is said with its number") {
+  TemporaryFolder folder;
+  writeDataset(folder, 30, 20);
+  rewrite(folder.file(kDataFiles[0]), [](Bytes& b) { b[11] = 32; });
+  REQUIRE(contains(complaint(folder, 0), "side of 32, not 28"));
+
+  rewrite(folder.file(kDataFiles[3]), [](Bytes& b) { b[8 + 5] = 10; });
+  REQUIRE(contains(complaint(folder, 3), "label 5 is 10, beyond the 10 classes"));
+
+  TemporaryFolder fewer; // both files whole, but of different data sets
+  writeDataset(fewer, 29, 20);
+  std::filesystem::copy_file(fewer.file(kDataFiles[1]), folder.file(kDataFiles[1]),
+                             std::filesystem::copy_options::overwrite_existing);
+  writeDataset(fewer, 30, 20);
+  std::filesystem::copy_file(fewer.file(kDataFiles[0]), folder.file(kDataFiles[0]),
+                             std::filesystem::copy_options::overwrite_existing);
+  REQUIRE(contains(complaint(folder, 1), "has 29 labels for 30 images"));
+}
+
+TEST_CASE("RONDO_DATA names the default folder") {
+  // No other thread of this program looks at the environment now.
+  const char* before = std::getenv("RONDO_DATA");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("RONDO_DATA", "/somewhere/else", 1);
+  REQUIRE(defaultDataFolder() == "/somewhere/else");
+  setenv("RONDO_DATA", "", 1);
+  REQUIRE(defaultDataFolder() == "/usr/share/datasets/fashion-mnist");
+  unsetenv("RONDO_DATA");
+  REQUIRE(defaultDataFolder() == "/usr/share/datasets/fashion-mnist");
+  if (before != nullptr) setenv("RONDO_DATA", kept.c_str(), 1);
+}
+
+} // namespace rondo::test

@@ -1,0 +1,354 @@
+// Training over ranks: the same bits however the work is split, agreement, errors on every rank.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+#include "rondo/train.h"
+#include "support/ranks.h"
+#include "support/test.h"
+#include "synthetic.h"
+#include "train/agreement.h"
+
+namespace rondo::test {
+namespace {
+
+bool contains(const std::string& text, const std::string& piece) {
+  return text.find(piece) != std::string::npos;
+}
+
+std::vector<Communicator> makeRanks(int ranks, const std::string& transport = "inproc",
+                                    bool deterministic = true) {
+  Options options = plainOptions(transport);
+  options.deterministic = deterministic;
+  return Communicator::createAll(ranks, options);
+}
+
+/// What a rank's call threw.
+struct Thrown {
+  ErrorCode code = ErrorCode::system;
+  std::string text = "nothing was thrown";
+  int culprit = -2;
+
+  bool operator==(const Thrown&) const = default;
+};
+
+/// One error on all ranks, or "" and what differs.
+Thrown thrownByAll(std::vector<Communicator>& ranks,
+                   const std::function<void(Communicator&)>& body) {
+  std::vector<Thrown> thrown(ranks.size());
+  const auto complaints = onRanks(ranks, [&](Communicator& comm) -> std::string {
+    try {
+      body(comm);
+    } catch (const Error& error) {
+      thrown[static_cast<std::size_t>(comm.rank())] = {error.code(), error.what(), error.culprit()};
+    }
+    return {};
+  });
+  REQUIRE(firstComplaint(complaints) == "");
+  for (std::size_t rank = 0; rank < thrown.size(); ++rank) {
+    INFO("rank 0: " << thrown[0].text << "; rank " << rank << ": " << thrown[rank].text);
+    REQUIRE(thrown[rank] == thrown[0]);
+  }
+  return thrown[0];
+}
+
+} // namespace
+
+TEST_CASE("an error while preparing is the same error on every rank, and names the rank") {
+  for (int size : {1, 2, 3, 5})
+    for (int bad = 0; bad < size; ++bad) {
+      auto ranks = makeRanks(size);
+      const Thrown thrown = thrownByAll(ranks, [bad](Communicator& comm) {
+        training::agree(comm, [&]() -> std::string {
+          if (comm.rank() == bad) throw Error(ErrorCode::data, "file x is cut");
+          return "batch 1";
+        });
+      });
+      INFO(size << " ranks, bad one " << bad);
+      REQUIRE(thrown.code == ErrorCode::data);
+      REQUIRE(thrown.culprit == (size == 1 ? -1 : bad));
+      REQUIRE(thrown.text ==
+              (size == 1 ? "" : "rank " + std::to_string(bad) + ": ") + "file x is cut");
+    }
+  auto ranks = makeRanks(3);
+  const Thrown thrown = thrownByAll(ranks, [](Communicator& comm) {
+    training::agree(comm, []() -> std::string { throw Error(ErrorCode::data, "no file x"); });
+  });
+  REQUIRE(thrown == Thrown{ErrorCode::data, "no file x", -1});
+}
+
+TEST_CASE("settings that differ are quoted") {
+  for (int size : {2, 3, 5})
+    for (int other = 1; other < size; ++other) {
+      auto ranks = makeRanks(size);
+      const Thrown thrown = thrownByAll(ranks, [other](Communicator& comm) {
+        training::agree(
+            comm, [&]() -> std::string { return comm.rank() == other ? "a 1\nb 3" : "a 1\nb 2"; });
+      });
+      REQUIRE(thrown.code == ErrorCode::mismatch);
+      REQUIRE(thrown.culprit == other);
+      REQUIRE(contains(thrown.text, "rank 0 has b 2, rank " + std::to_string(other) + " has b 3"));
+    }
+}
+
+TEST_CASE("a rank whose parameters differ is found on all ranks") {
+  for (int size : {2, 3, 5})
+    for (int odd = 0; odd < size; ++odd) {
+      auto ranks = makeRanks(size);
+      const Thrown thrown = thrownByAll(ranks, [odd](Communicator& comm) {
+        training::compareHashes(comm, 7, "before");
+        training::compareHashes(comm, comm.rank() == odd ? 0xabc : 7, "after step 3");
+      });
+      INFO(size << " ranks, " << odd << " differs: " << thrown.text);
+      REQUIRE(thrown.code == ErrorCode::mismatch);
+      REQUIRE(contains(thrown.text, "after step 3"));
+      REQUIRE(contains(thrown.text, "rank " + std::to_string(odd) + " 0000000000000abc"));
+      REQUIRE(thrown.culprit == (size == 2 ? -1 : odd));
+    }
+}
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+TrainOptions small(const TemporaryFolder& folder) {
+  TrainOptions options;
+  options.data = folder.path();
+  options.epochs = 2;
+  options.batch = 40;
+  return options;
+}
+
+/// Trains on all ranks; the report that all gave.
+TrainReport trainAll(std::vector<Communicator> ranks, const TrainOptions& options) {
+  std::vector<TrainReport> reports(ranks.size());
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            reports[static_cast<std::size_t>(comm.rank())] = train(comm, options);
+            return {};
+          })) == "");
+  for (const TrainReport& report : reports) {
+    REQUIRE(report.parameter_hash == reports[0].parameter_hash);
+    REQUIRE(report.epoch_loss == reports[0].epoch_loss);
+    REQUIRE(report.epoch_accuracy == reports[0].epoch_accuracy);
+    REQUIRE(report.test_accuracy == report.epoch_accuracy.back());
+    REQUIRE(report.seconds > 0);
+  }
+  return reports[0];
+}
+
+void requireSame(const TrainReport& a, const TrainReport& b) {
+  REQUIRE(a.parameter_hash == b.parameter_hash);
+  REQUIRE(a.epoch_loss == b.epoch_loss);
+  REQUIRE(a.epoch_accuracy == b.epoch_accuracy);
+}
+
+} // namespace
+
+TEST_CASE("N ranks train bit for bit as one rank with N micro-batches") {
+  TemporaryFolder folder;
+  writeDataset(folder, 130, 300);        // 40 does not divide 130, the last test batch is not full
+  for (int split : {1, 2, 3, 4, 5, 8}) { // 3 does not divide a batch of 40
+    TrainOptions options = small(folder);
+    options.accumulate = split;
+    const TrainReport expected = trainAll(makeRanks(1), options);
+    options.accumulate = 1;
+    for (const std::string transport : {"inproc", "tcp"}) {
+      INFO(split << " ranks on " << transport);
+      requireSame(trainAll(makeRanks(split, transport), options), expected);
+    }
+  }
+}
+
+TEST_CASE("other splits of the same micro-batches agree but for rounding") {
+  TemporaryFolder folder;
+  writeDataset(folder, 120, 100);
+  TrainOptions options = small(folder);
+  options.accumulate = 4;
+  const TrainReport expected = trainAll(makeRanks(1), options);
+  options.accumulate = 2;
+  const TrainReport other = trainAll(makeRanks(2), options);
+  REQUIRE(other.epoch_loss.size() == expected.epoch_loss.size());
+  for (std::size_t epoch = 0; epoch < expected.epoch_loss.size(); ++epoch)
+    REQUIRE(std::abs(other.epoch_loss[epoch] - expected.epoch_loss[epoch]) < 1e-4);
+}
+
+TEST_CASE("a run repeats itself, deterministic or not, and another seed gives another one") {
+  TemporaryFolder folder;
+  writeDataset(folder, 130, 100);
+  for (bool deterministic : {true, false}) {
+    TrainOptions options = small(folder);
+    const TrainReport first = trainAll(makeRanks(2, "inproc", deterministic), options);
+    requireSame(trainAll(makeRanks(2, "inproc", deterministic), options), first);
+    options.seed = 2;
+    REQUIRE(trainAll(makeRanks(2, "inproc", deterministic), options).parameter_hash !=
+            first.parameter_hash);
+  }
+}
+
+TEST_CASE("what can be learnt is learnt") {
+  TemporaryFolder folder;
+  writeDataset(folder, 400, 150);
+  TrainOptions options = small(folder);
+  options.epochs = 4;
+  for (bool verify : {true, false}) {
+    options.verify_ranks = verify;
+    const TrainReport report = trainAll(makeRanks(2), options);
+    REQUIRE(report.epoch_loss.size() == 4);
+    REQUIRE(report.epoch_loss.front() < 2.5); // of ten classes: 2.3 before anything is learnt
+    REQUIRE(report.epoch_loss.back() < report.epoch_loss.front() / 4);
+    REQUIRE(report.test_accuracy > 0.95);
+  }
+}
+
+TEST_CASE("the limit keeps the first training samples only") {
+  TemporaryFolder folder, cut;
+  writeDataset(folder, 130, 100);
+  writeDataset(cut, 90, 100);
+  // The same test set, and the first 90 training samples.
+  for (std::size_t file = 0; file < kDataFiles.size(); ++file) {
+    Bytes content = readGzip(folder.file(kDataFiles[file]));
+    if (file == 0) content.resize(16 + 90 * 784);
+    if (file == 1) content.resize(8 + 90);
+    if (file < 2) content[7] = 90;
+    writeGzip(cut.file(kDataFiles[file]), content);
+  }
+  TrainOptions options = small(cut);
+  const TrainReport expected = trainAll(makeRanks(1), options);
+  options = small(folder);
+  options.limit_samples = 90;
+  requireSame(trainAll(makeRanks(1), options), expected);
+}
+
+TEST_CASE("progress is told after every step, the accuracy after every epoch") {
+  TemporaryFolder folder;
+  writeDataset(folder, 130, 100);
+  const TrainOptions options = small(folder);
+  auto ranks = makeRanks(2);
+  std::vector<std::vector<TrainProgress>> told(2);
+  std::vector<TrainReport> reports(2);
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            const auto rank = static_cast<std::size_t>(comm.rank());
+            reports[rank] = train(comm, options, [&, rank](const TrainProgress& progress) {
+              told[rank].push_back(progress);
+            });
+            return {};
+          })) == "");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    REQUIRE(told[rank].size() == 2 * 3);
+    for (std::size_t i = 0; i < told[rank].size(); ++i) {
+      const TrainProgress& progress = told[rank][i];
+      REQUIRE(progress.epoch == static_cast<int>(i / 3) + 1);
+      REQUIRE(progress.epochs == 2);
+      REQUIRE(progress.step == static_cast<int>(i % 3) + 1);
+      REQUIRE(progress.steps == 3);
+      REQUIRE(progress.loss == told[0][i].loss);
+      REQUIRE(progress.samples_per_second > 0);
+      REQUIRE(progress.test_accuracy ==
+              (progress.step == 3 ? reports[rank].epoch_accuracy[i / 3] : -1));
+    }
+  }
+}
+
+TEST_CASE("options that differ between ranks are a mismatch that quotes them") {
+  TemporaryFolder folder, other;
+  writeDataset(folder, 130, 100);
+  writeDataset(other, 130, 100, 2);
+  struct Change {
+    std::string name;
+    std::function<void(TrainOptions&)> make;
+  };
+  const std::vector<Change> changes = {
+      {"epochs 3", [](TrainOptions& o) { o.epochs = 3; }},
+      {"batch 41", [](TrainOptions& o) { o.batch = 41; }},
+      {"accumulate 2", [](TrainOptions& o) { o.accumulate = 2; }},
+      {"learning_rate 0.5", [](TrainOptions& o) { o.learning_rate = 0.5; }},
+      {"momentum 0.5", [](TrainOptions& o) { o.momentum = 0.5; }},
+      {"seed 7", [](TrainOptions& o) { o.seed = 7; }},
+      {"limit_samples 99", [](TrainOptions& o) { o.limit_samples = 99; }},
+      {"verify_ranks 0", [](TrainOptions& o) { o.verify_ranks = false; }},
+      {"training samples 130", [&](TrainOptions& o) { o.data = other.path(); }}};
+  for (const Change& change : changes) {
+    auto ranks = makeRanks(3);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+      TrainOptions options = small(folder);
+      if (comm.rank() == 2) change.make(options);
+      train(comm, options);
+    });
+    INFO(change.name << ": " << thrown.text);
+    REQUIRE(thrown.code == ErrorCode::mismatch);
+    REQUIRE(thrown.culprit == 2);
+    REQUIRE(contains(thrown.text, "rank 2 has " + change.name));
+  }
+}
+
+TEST_CASE("options that make no sense are refused, and the communicator stays usable") {
+  TemporaryFolder folder;
+  writeDataset(folder, 130, 100);
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  struct Change {
+    std::string name;
+    std::function<void(TrainOptions&)> make;
+  };
+  const std::vector<Change> changes = {
+      {"model \"cnn\"", [](TrainOptions& o) { o.model = "cnn"; }},
+      {"epochs is 0", [](TrainOptions& o) { o.epochs = 0; }},
+      {"accumulate is 0", [](TrainOptions& o) { o.accumulate = 0; }},
+      {"accumulate is -3", [](TrainOptions& o) { o.accumulate = -3; }},
+      {"batch is 0", [](TrainOptions& o) { o.batch = 0; }},
+      {"batch is 1, must be at least ranks x accumulate, 2", [](TrainOptions& o) { o.batch = 1; }},
+      {"at least ranks x accumulate, 42", [](TrainOptions& o) { o.accumulate = 21; }},
+      {"at least ranks x accumulate, 4294967294",
+       [](TrainOptions& o) { o.accumulate = std::numeric_limits<int>::max(); }},
+      {"only 130 training samples", [](TrainOptions& o) { o.batch = 131; }},
+      {"only 10 training samples", [](TrainOptions& o) { o.limit_samples = 10; }},
+      {"learning_rate is -1", [](TrainOptions& o) { o.learning_rate = -1; }},
+      {"learning_rate is nan", [=](TrainOptions& o) { o.learning_rate = kNan; }},
+      {"learning_rate is inf", [=](TrainOptions& o) { o.learning_rate = kInfinity; }},
+      {"momentum is 1.5", [](TrainOptions& o) { o.momentum = 1.5; }},
+      {"momentum is nan", [=](TrainOptions& o) { o.momentum = kNan; }}};
+  auto ranks = makeRanks(2);
+  for (const Change& change : changes) {
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+      TrainOptions options = small(folder);
+      change.make(options);
+      train(comm, options);
+    });
+    INFO(change.name << ": " << thrown.text);
+    REQUIRE(thrown.code == ErrorCode::invalid_argument);
+    REQUIRE(contains(thrown.text, change.name));
+  }
+  trainAll(std::move(ranks), small(folder));
+}
+
+TEST_CASE("a file that is missing on one rank stops all of them, and they can go on") {
+  TemporaryFolder folder, broken;
+  writeDataset(folder, 130, 100);
+  writeDataset(broken, 130, 100);
+  const std::string path = broken.file(kDataFiles[1]);
+  std::filesystem::remove(path);
+  for (int bad : {0, 1, 2}) {
+    auto ranks = makeRanks(3);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+      train(comm, small(comm.rank() == bad ? broken : folder));
+    });
+    REQUIRE(thrown.code == ErrorCode::data);
+    REQUIRE(thrown.culprit == bad);
+    REQUIRE(contains(thrown.text, "rank " + std::to_string(bad) + ": " + path + ": No such file"));
+    trainAll(std::move(ranks), small(folder));
+  }
+}
+
+#else
+
+TEST_CASE("a build without oneDNN says what is missing") {
+  auto ranks = makeRanks(2);
+  const Thrown thrown = thrownByAll(ranks, [](Communicator& comm) { train(comm, {}); });
+  REQUIRE(thrown.code == ErrorCode::unsupported);
+  REQUIRE(contains(thrown.text, "libdnnl-dev"));
+}
+
+#endif
+
+} // namespace rondo::test

@@ -1,0 +1,263 @@
+// How channels come together: strangers at the listener, wrong communicators, descriptors, options.
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "harness.h"
+#include "rondo/error.h"
+#include "support/test.h"
+#include "transports/mailbox.h"
+#include "transports/support.h"
+
+namespace rondo::transport::test {
+namespace {
+
+const Kind& kindNamed(std::string_view name) {
+  for (const Kind& kind : kinds())
+    if (kind.name == name) return kind;
+  throw std::runtime_error(std::string(name) + " is not registered");
+}
+
+/// tcp's address is a version, a count of sockets, and the listener's.
+base::SocketAddress tcpListener(const Address& address) {
+  return base::SocketAddress::decode(std::span(address).subspan(2));
+}
+
+std::size_t openDescriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
+  return count;
+}
+
+void exchange(World& world, int src, int dst, int index = 0) {
+  auto [out, in] = world.connect(src, dst, index);
+  out.send(3, patternOf(3, 500));
+  std::uint64_t signature = 0;
+  CHECK(in.next(signature) == patternOf(3, 500));
+}
+
+} // namespace
+
+TEST_CASE("the default is the fastest transport that reaches the peer") {
+  std::vector<std::string_view> names;
+  for (const Kind& kind : kinds()) {
+    names.push_back(kind.name);
+    CHECK_FALSE(kind.summary.empty());
+  }
+  CHECK(names == std::vector<std::string_view>{"inproc", "shm", "tcp"});
+  // Without a board the ranks are not known to share a process.
+  Context context = makeContext(0, 2, 7, {}, base::Secret::random(), nullptr);
+  CHECK(kindNamed("inproc").make(context) == nullptr);
+  CHECK(kindNamed("shm").make(context) != nullptr);
+  CHECK(kindNamed("tcp").make(context) != nullptr);
+}
+
+TEST_CASE("channel_bytes and channel_depth share out the slots") {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, std::size_t{64},
+                                  std::size_t{1000}, std::size_t{65536}, kMaxChannelBytes})
+    for (const int depth : {0, 1, 2, 3, 8, 63, 64}) {
+      const ChannelSize size = channelSize(withSize(bytes, depth), kMappedSize);
+      CHECK(size.depth == (depth ? depth : kMappedSize.depth));
+      CHECK(size.slot_bytes % 64 == 0);
+      CHECK(size.slot_bytes >= 64);
+      const std::size_t total = bytes ? bytes : kMappedSize.slot_bytes * 8;
+      const auto slots = static_cast<std::size_t>(size.depth);
+      CHECK((size.slot_bytes == 64 || size.slot_bytes * slots <= total));
+      CHECK((size.slot_bytes + 64) * slots > total);
+    }
+}
+
+TEST_CASE("several sockets per channel, also where the two sides ask for different numbers") {
+  for (const int sockets : {1, 2, 3, 4, 16}) {
+    INFO(sockets << " sockets");
+    Options options;
+    options.tcp_sockets = sockets;
+    World world(kindNamed("tcp"), 2, options);
+    auto [out, in] = world.connect(0, 1);
+    for (const std::size_t size : {8ul, 65535ul, 65536ul, out.port().slot_bytes}) {
+      const Bytes body = patternOf(size, size);
+      inParallel({[&, &from = out] {
+                    from.send(size, body);
+                    from.flush();
+                  },
+                  [&, &to = in] {
+                    std::uint64_t signature = 0;
+                    require(to.next(signature) == body, "wrong body");
+                  }});
+    }
+  }
+  const base::Secret secret = base::Secret::random();
+  Options four, two;
+  four.tcp_sockets = 4;
+  two.tcp_sockets = 2;
+  const Kind& kind = kindNamed("tcp");
+  const auto a = kind.make(makeContext(0, 2, 7, four, secret, nullptr));
+  const auto b = kind.make(makeContext(1, 2, 7, two, secret, nullptr));
+  const auto to = b->open({7, 0, 1, 0}, a->address());
+  const auto from = a->open({7, 0, 1, 0}, b->address());
+  Out out(wait(*from));
+  In in(wait(*to));
+  const Bytes body = patternOf(1, 200'000);
+  inParallel({[&] {
+                out.send(1, body);
+                out.flush();
+              },
+              [&] {
+                std::uint64_t signature = 0;
+                require(in.next(signature) == body, "wrong body");
+              }});
+}
+
+TEST_CASE("tcp works over IPv6") {
+  const base::Secret secret = base::Secret::random();
+  std::vector<std::unique_ptr<Transport>> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    Context context = makeContext(rank, 2, 7, {}, secret, nullptr);
+    context.bind_address = base::SocketAddress::parse("[::1]:0", "");
+    ranks.push_back(kindNamed("tcp").make(context));
+  }
+  const auto to = ranks[1]->open({7, 0, 1, 0}, ranks[0]->address());
+  const auto from = ranks[0]->open({7, 0, 1, 0}, ranks[1]->address());
+  Out out(wait(*from));
+  In in(wait(*to));
+  out.send(1, patternOf(1, 100));
+  std::uint64_t signature = 0;
+  CHECK(in.next(signature) == patternOf(1, 100));
+}
+
+TEST_CASE("tcp's options: congestion control is asked of the kernel, counts are checked") {
+  Options options;
+  options.tcp_congestion = "reno"; // every Linux has it, for every user
+  World world(kindNamed("tcp"), 2, options);
+  exchange(world, 0, 1);
+  for (const int sockets : {0, -1, 17}) {
+    Options wrong;
+    wrong.tcp_sockets = sockets;
+    CHECK_THROWS_AS(World(kindNamed("tcp"), 1, wrong), Error);
+  }
+  options.tcp_congestion = "no-such-control";
+  try {
+    World refused(kindNamed("tcp"), 1, options);
+    FAIL("the kernel took it");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    CHECK(std::string(error.what()).find("no-such-control") != std::string::npos);
+    CHECK(std::string(error.what()).find("reno") != std::string::npos); // the valid ones
+  }
+}
+
+TEST_CASE("strangers at the listener disturb nobody") {
+  World world(kindNamed("tcp"), 2);
+  const base::SocketAddress listener = tcpListener(world.address(1));
+  sockaddr_in target{};
+  target.sin_family = AF_INET;
+  target.sin_port = htons(listener.port);
+  target.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::mt19937_64 random(1);
+  std::vector<base::UniqueFd> strangers;
+  for (int i = 0; i < 40; ++i) {
+    base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0);
+    Bytes garbage(random() % 500);
+    for (auto& b : garbage) b = static_cast<std::byte>(random());
+    if (!garbage.empty()) ::send(fd.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
+    // A third stay, silent or not; the others hang up.
+    if (i % 3 == 0) strangers.push_back(std::move(fd));
+  }
+  exchange(world, 0, 1);
+  exchange(world, 1, 0);
+}
+
+TEST_CASE("a connection of another secret, communicator, rank or number opens no channel") {
+  for (const std::string_view name : {"shm", "tcp"}) {
+    INFO(name);
+    World world(kindNamed(name), 3);
+    const Address address = world.address(1);
+    const auto listener =
+        name == "tcp" ? tcpListener(address)
+                      : base::SocketAddress::decode(std::span(address).subspan(1 + 36 + 8 + 4));
+    const ChannelId id = world.id(0, 1);
+    std::vector<std::unique_ptr<base::Dial>> dials;
+    const auto dial = [&](const std::function<void(base::Dial::Settings&)>& change) {
+      auto settings = dialSettings(world.context(0), listener, id, 0);
+      settings.deadline = base::Clock::now() + std::chrono::milliseconds(300);
+      change(settings);
+      dials.push_back(std::make_unique<base::Dial>(settings));
+    };
+    dial([](auto& s) { s.secret = base::Secret::random(); });
+    dial([](auto& s) { s.hello.job ^= 1; });
+    dial([](auto& s) { s.hello.communicator ^= 1; });
+    dial([](auto& s) { s.hello.src = 1; });
+    dial([](auto& s) { s.hello.src = 3; });
+    dial([](auto& s) { s.hello.src = -1; });
+    dial([](auto& s) { s.hello.dst = 2; });
+    dial([](auto& s) { s.hello.index = -1; });
+    dial([](auto& s) { s.hello.index = 0x10000; });
+    dial([](auto& s) { s.hello.part = 16; });
+    dial([](auto& s) { s.hello.part = -1; });
+    dial([](auto& s) { s.hello.purpose = base::Hello::Purpose::control; });
+    // They are refused, or accepted and dropped; a dial that is refused may try until its deadline.
+    const Watch watch("for the strangers");
+    for (const auto& stranger : dials) {
+      try {
+        while (!stranger->poll()) watch.check();
+      } catch (const Error&) {
+      }
+    }
+    // What connects now has been handled after all of them, and none was the channel 0 -> 1.
+    auto pending = world.open(1, id);
+    exchange(world, 0, 1, 1);
+    CHECK(pending->poll() == nullptr);
+    exchange(world, 0, 2);
+  }
+}
+
+TEST_CASE("a second connection for the same channel is closed and the first one serves on") {
+  World world(kindNamed("tcp"), 2);
+  auto [out, in] = world.connect(0, 1);
+  base::Dial again(
+      dialSettings(world.context(0), tcpListener(world.address(1)), world.id(0, 1), 0));
+  const base::UniqueFd second = again.wait();
+  const Watch watch("for the end of the second connection");
+  std::byte byte;
+  while (::recv(second.get(), &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN) watch.check();
+  out.send(1, patternOf(1, 100));
+  std::uint64_t signature = 0;
+  CHECK(in.next(signature) == patternOf(1, 100));
+}
+
+TEST_CASE("descriptors are given back") {
+  // The first round may start what stays for the process, such as its event loop.
+  std::size_t before = 0;
+  for (int round = 0; round < 4; ++round) {
+    for (const Kind& kind : kinds()) {
+      Options options;
+      options.tcp_sockets = 2;
+      World world(kind, 3, options);
+      exchange(world, 0, 1);
+      exchange(world, 1, 2);
+      auto never_polled = world.open(0, world.id(0, 2));
+      auto never_met = world.open(0, world.id(1, 0));
+      auto [out, in] = world.connect(2, 0);
+    }
+    if (round == 0) {
+      // Closing happens on the event loop's thread: wait until it has come to rest.
+      for (int calm = 0; calm < 50; ++calm) {
+        const std::size_t now = openDescriptors();
+        if (now != before) calm = 0;
+        before = now;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    }
+  }
+  for (const Watch watch("for the descriptors to be closed"); openDescriptors() > before;)
+    watch.check();
+  CHECK(openDescriptors() <= before);
+}
+
+} // namespace rondo::transport::test

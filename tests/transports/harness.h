@@ -1,0 +1,126 @@
+// Ranks of a transport in one process, and one way to send and receive over any kind of port.
+#pragma once
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "transports/registry.h"
+#include "transports/slot_ring.h"
+#include "transports/transport.h"
+
+namespace rondo::transport::test {
+
+using Bytes = std::vector<std::byte>;
+
+/// Throws when a test has waited for so long that something must hang.
+class Watch {
+ public:
+  explicit Watch(const char* what) : what_(what) {}
+  /// Also lets other threads run: ranks may outnumber cores.
+  void check() const;
+
+ private:
+  const char* what_;
+  std::chrono::steady_clock::time_point end_ =
+      std::chrono::steady_clock::now() + std::chrono::seconds(120);
+};
+
+/// Catch2's assertions are for one thread; rank threads use this.
+inline void require(bool holds, const char* what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+/// Runs the functions as threads; rethrows the first exception when all have ended.
+void inParallel(const std::vector<std::function<void()>>& functions);
+
+/// Byte `at` of message `number`: any mix-up of messages or places shows.
+inline std::byte pattern(std::uint64_t number, std::size_t at) {
+  return static_cast<std::byte>((number * 167 + at * 31 + (at >> 8) * 7 + 13) & 0xff);
+}
+Bytes patternOf(std::uint64_t number, std::size_t size);
+void requirePattern(std::uint64_t number, const std::byte* data, std::size_t size);
+
+/// The sending end, mapped or stream.
+class Out {
+ public:
+  explicit Out(std::unique_ptr<Port> port) : port_(std::move(port)) {}
+  const Port& port() const { return *port_; }
+  bool mapped() const { return port_->ring != nullptr; }
+
+  bool start(std::uint64_t signature, std::span<const ConstBytes> body);
+  bool start(std::uint64_t signature, const Bytes& body) {
+    const ConstBytes one{body.data(), body.size()};
+    return start(signature, std::span(&one, 1));
+  }
+  std::size_t pending() const { return port_->sender ? port_->sender->pending() : 0; }
+  void progress() {
+    if (port_->sender) port_->sender->progress();
+  }
+  /// Until the message has started / until nothing is pending.
+  void send(std::uint64_t signature, const Bytes& body);
+  void flush();
+
+ private:
+  std::unique_ptr<Port> port_;
+};
+
+/// The receiving end.
+class In {
+ public:
+  explicit In(std::unique_ptr<Port> port) : port_(std::move(port)) {}
+  const Port& port() const { return *port_; }
+
+  const MessageHeader* peek() {
+    return port_->ring ? port_->ring->readable() : port_->receiver->peek();
+  }
+  bool receive(std::span<const MutableBytes> body);
+  /// One message, whole; `signature` is set.
+  Bytes next(std::uint64_t& signature);
+
+ private:
+  std::unique_ptr<Port> port_;
+};
+
+std::unique_ptr<Port> wait(PendingPort& pending);
+
+/// The transports of all ranks of one communicator, made in this process.
+class World {
+ public:
+  World(const Kind& kind, int ranks, const Options& options = {}, std::uint64_t communicator = 7);
+
+  const Context& context(int rank) const { return contexts_[static_cast<std::size_t>(rank)]; }
+  Transport& operator[](int rank) { return *ranks_[static_cast<std::size_t>(rank)]; }
+  Address address(int rank) { return (*this)[rank].address(); }
+  ChannelId id(int src, int dst, int index = 0) const {
+    return {contexts_[0].communicator, src, dst, index};
+  }
+  std::unique_ptr<PendingPort> open(int rank, const ChannelId& channel) {
+    return (*this)[rank].open(channel, address(rank == channel.src ? channel.dst : channel.src));
+  }
+  /// Both ends, opened by this thread.
+  std::pair<Out, In> connect(int src, int dst, int index = 0);
+  /// Ends rank's transport.
+  void remove(int rank) { ranks_[static_cast<std::size_t>(rank)].reset(); }
+
+ private:
+  std::vector<Context> contexts_;
+  std::vector<std::unique_ptr<Transport>> ranks_;
+};
+
+/// A context as a communicator of this process would make it: loopback, a secret, a board.
+Context makeContext(int rank, int ranks, std::uint64_t communicator, const Options& options,
+                    const base::Secret& secret, std::shared_ptr<base::Board> board);
+
+inline Options withSize(std::size_t channel_bytes, int depth) {
+  Options options;
+  options.channel_bytes = channel_bytes;
+  options.channel_depth = depth;
+  return options;
+}
+
+} // namespace rondo::transport::test

@@ -1,0 +1,156 @@
+// shm's promises beside the conformance suite: sealed, checked, allocated, nameless memory.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/codec.h"
+#include "harness.h"
+#include "rondo/error.h"
+#include "support/test.h"
+#include "transports/mailbox.h"
+#include "transports/shm/segment.h"
+
+namespace rondo::transport::test {
+namespace {
+
+const Kind& shmKind() {
+  for (const Kind& kind : kinds())
+    if (kind.name == "shm") return kind;
+  throw std::runtime_error("shm is not registered");
+}
+
+base::UniqueFd memoryFile(std::size_t bytes, int seals) {
+  base::UniqueFd fd(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  require(::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0, "ftruncate");
+  require(seals == 0 || ::fcntl(fd.get(), F_ADD_SEALS, seals) == 0, "seals");
+  return fd;
+}
+
+ErrorCode codeOf(const std::function<void()>& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  throw std::runtime_error("no error");
+}
+
+} // namespace
+
+TEST_CASE("a segment is sealed, has its exact size and all of its memory") {
+  for (const std::size_t bytes : {64u, 4096u, 1'000'000u}) {
+    const base::UniqueFd fd = shm::makeSegment(bytes);
+    const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+    for (const int seal : {F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL}) CHECK((seals & seal) == seal);
+    struct stat info {};
+    REQUIRE(::fstat(fd.get(), &info) == 0);
+    CHECK(static_cast<std::size_t>(info.st_size) == bytes);
+    CHECK(static_cast<std::size_t>(info.st_blocks) * 512 >= bytes);
+    CHECK(::ftruncate(fd.get(), 0) != 0);
+    CHECK(::ftruncate(fd.get(), static_cast<off_t>(bytes) * 2) != 0);
+    CHECK((::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
+    shm::checkSegment(fd.get(), bytes); // the other side accepts it
+  }
+}
+
+TEST_CASE("memory that a peer could cut off, or of another size, is refused") {
+  constexpr int kAll = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  for (int seals = 0; seals < 8; ++seals) {
+    const int mask = (seals & 1 ? F_SEAL_SHRINK : 0) | (seals & 2 ? F_SEAL_GROW : 0) |
+                     (seals & 4 ? F_SEAL_SEAL : 0);
+    const auto fd = memoryFile(8192, mask);
+    if (mask == kAll) {
+      shm::checkSegment(fd.get(), 8192);
+      // Its holes were filled before anybody could touch them.
+      struct stat info {};
+      REQUIRE(::fstat(fd.get(), &info) == 0);
+      CHECK(info.st_blocks * 512 >= 8192);
+    } else {
+      CHECK(codeOf([&] { shm::checkSegment(fd.get(), 8192); }) == ErrorCode::transport);
+    }
+  }
+  const auto fd = memoryFile(8192, kAll);
+  for (const std::size_t bytes : {0u, 8191u, 8193u})
+    CHECK(codeOf([&] { shm::checkSegment(fd.get(), bytes); }) == ErrorCode::transport);
+  const base::UniqueFd plain(::open("/dev/zero", O_RDWR | O_CLOEXEC));
+  CHECK(codeOf([&] { shm::checkSegment(plain.get(), 8192); }) == ErrorCode::transport);
+  const auto read_only = memoryFile(8192, kAll | F_SEAL_WRITE);
+  CHECK(codeOf([&] { shm::checkSegment(read_only.get(), 8192); }) == ErrorCode::transport);
+}
+
+TEST_CASE("a lack of memory is an error when a channel is opened, never a signal") {
+  World world(shmKind(), 2);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  ErrorCode code{};
+  try {
+    world.open(0, world.id(0, 1));
+  } catch (const Error& error) {
+    code = error.code();
+  }
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(code == ErrorCode::system);
+  // And nothing is left in a state: the same channel opens now.
+  auto [out, in] = world.connect(0, 1);
+  CHECK(out.start(1, patternOf(1, 8)));
+}
+
+TEST_CASE("a peer that passes no, several, or unsealed descriptors gets a typed refusal") {
+  World world(shmKind(), 2);
+  const std::size_t bytes = SlotRing::bytesNeeded(8, 128 << 10);
+  const base::UniqueFd good = shm::makeSegment(bytes), small = shm::makeSegment(4096);
+  const auto unsealed = memoryFile(bytes, 0);
+  const std::vector<std::vector<int>> passed = {
+      {}, {good.get(), good.get()}, {small.get()}, {unsealed.get()}};
+  // The listener's address follows version, boot id, namespace and user.
+  const Address address = world.address(1);
+  const auto listener = base::SocketAddress::decode(std::span(address).subspan(1 + 36 + 8 + 4));
+  for (int i = 0; i < static_cast<int>(passed.size()); ++i) {
+    INFO("case " << i);
+    auto settings = dialSettings(world.context(0), listener, world.id(0, 1, i), 0);
+    settings.pass = passed[static_cast<std::size_t>(i)];
+    base::Dial dial(settings);
+    auto pending = world.open(1, world.id(0, 1, i));
+    const Watch watch("for the refusal");
+    try {
+      while (!pending->poll()) watch.check();
+      FAIL("it was accepted");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::transport);
+      CHECK(error.culprit() == 0);
+    }
+  }
+}
+
+TEST_CASE("another machine, network or user is not reached") {
+  World world(shmKind(), 2);
+  const Address good = world.address(1);
+  for (const std::size_t at : {1u, 36u, 37u, 44u, 45u, 48u}) {
+    Address other = good;
+    other[at] ^= std::byte{1};
+    CHECK_FALSE(world[0].reaches(other));
+    CHECK(codeOf([&] { world[0].open(world.id(0, 1), other); }) == ErrorCode::transport);
+  }
+}
+
+TEST_CASE("nothing has a name in /dev/shm") {
+  const auto count = [] {
+    std::size_t files = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      if (entry.path().filename().string().find("rondo") != std::string::npos) ++files;
+    return files;
+  };
+  const std::size_t before = count();
+  World world(shmKind(), 2);
+  auto [out, in] = world.connect(0, 1);
+  CHECK(count() == before);
+}
+
+} // namespace rondo::transport::test

@@ -1,0 +1,251 @@
+// The stream ends of tcp on socket pairs with tiny buffers: partial reads and writes on every call,
+// stripes, broken peers.
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include "harness.h"
+#include "rondo/error.h"
+#include "support/test.h"
+#include "transports/tcp/stream.h"
+
+namespace rondo::transport::test {
+namespace {
+
+using tcp::StreamSettings;
+
+const StreamSettings kSettings{"test channel", 3, {1 << 20, 4}};
+
+struct SocketPairs {
+  std::vector<base::UniqueFd> left, right;
+};
+
+SocketPairs makePairs(int count, int buffer_bytes = 0, int type = SOCK_STREAM) {
+  SocketPairs out;
+  for (int i = 0; i < count; ++i) {
+    int fds[2];
+    require(::socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0, "socketpair");
+    if (buffer_bytes)
+      for (const int fd : fds)
+        for (const int option : {SO_SNDBUF, SO_RCVBUF})
+          ::setsockopt(fd, SOL_SOCKET, option, &buffer_bytes, sizeof buffer_bytes);
+    out.left.emplace_back(fds[0]);
+    out.right.emplace_back(fds[1]);
+  }
+  return out;
+}
+
+std::unique_ptr<Port> sendingPort(std::vector<base::UniqueFd> sockets) {
+  auto port = std::make_unique<Port>();
+  port->sender = tcp::makeSender(std::move(sockets), kSettings);
+  port->slot_bytes = kSettings.size.slot_bytes;
+  port->depth = kSettings.size.depth;
+  return port;
+}
+
+std::unique_ptr<Port> receivingPort(std::vector<base::UniqueFd> sockets) {
+  auto port = std::make_unique<Port>();
+  port->receiver = tcp::makeReceiver(std::move(sockets), kSettings);
+  return port;
+}
+
+std::array<std::byte, 16> header(std::uint64_t signature, std::uint64_t bytes) {
+  std::array<std::byte, 16> out;
+  for (std::size_t i = 0; i < 8; ++i) {
+    out[i] = static_cast<std::byte>(signature >> (8 * i));
+    out[8 + i] = static_cast<std::byte>(bytes >> (8 * i));
+  }
+  return out;
+}
+
+/// The error that the function must throw: of this code, naming the peer.
+template <class Function>
+void checkFails(ErrorCode code, const Function& function) {
+  try {
+    function();
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.code() == code);
+    CHECK(error.culprit() == kSettings.peer);
+    CHECK(std::string(error.what()).find("rank 3") != std::string::npos);
+  }
+}
+
+} // namespace
+
+TEST_CASE("stripes cover a body once, in order, for every count of sockets") {
+  for (std::size_t sockets = 1; sockets <= 16; ++sockets)
+    for (const std::size_t around :
+         {std::size_t{0}, kStripeBytes, 2 * kStripeBytes, std::size_t{1} << 20})
+      for (std::size_t bytes = around < 70 ? 0 : around - 70; bytes <= around + 70; ++bytes) {
+        std::size_t at = 0;
+        for (std::size_t i = 0; i < sockets; ++i) {
+          const tcp::Range range = tcp::stripe(bytes, sockets, i);
+          REQUIRE(range.begin == at);
+          REQUIRE(range.end >= range.begin);
+          // Small bodies stay on the first socket; large ones use all, evenly but for one grain each.
+          if (bytes < kStripeBytes) {
+            REQUIRE((i == 0 || range.size() == 0));
+          } else {
+            REQUIRE(range.size() <= bytes / sockets + kStripeGrain);
+          }
+          at = range.end;
+        }
+        REQUIRE(at == bytes);
+      }
+}
+
+TEST_CASE("partial sends and receives on every call, for 1 to 4 sockets") {
+  for (int sockets = 1; sockets <= 4; ++sockets)
+    for (const int buffer : {1, 16 << 10}) {
+      INFO(sockets << " sockets with buffers of " << buffer);
+      auto pairs = makePairs(sockets, buffer);
+      Out out(sendingPort(std::move(pairs.left)));
+      In in(receivingPort(std::move(pairs.right)));
+      std::mt19937_64 random(9);
+      std::vector<Bytes> bodies;
+      for (const std::size_t size : {0u, 8u, 4079u, 4080u, 4081u, 8192u, 65535u, 65536u, 65537u,
+                                     131071u, 500'000u, 1u << 20, 0u, 1u})
+        bodies.push_back(patternOf(bodies.size(), size));
+      for (int i = 0; i < 300; ++i)
+        bodies.push_back(patternOf(bodies.size(), random() % (i % 10 == 0 ? 200'000 : 6000)));
+      inParallel({[&] {
+                    for (std::size_t i = 0; i < bodies.size(); ++i) out.send(i, bodies[i]);
+                    out.flush();
+                  },
+                  [&] {
+                    for (std::size_t i = 0; i < bodies.size(); ++i) {
+                      std::uint64_t signature = 0;
+                      const Bytes got = in.next(signature);
+                      require(signature == i, "wrong header");
+                      require(got == bodies[i], "wrong body");
+                    }
+                  }});
+    }
+}
+
+TEST_CASE("a small message is one send call and one receive call") {
+  // On packet sockets a call is a packet: a second send would make a second packet, and whatever a
+  // first receive call leaves of a packet is lost.
+  for (const std::size_t size : {0u, 8u, 1000u, 4080u}) {
+    auto pairs = makePairs(1, 0, SOCK_SEQPACKET);
+    Out out(sendingPort(std::move(pairs.left)));
+    In in(receivingPort(std::move(pairs.right)));
+    for (std::uint64_t i = 0; i < 3; ++i) out.send(i, patternOf(i, size));
+    CHECK(out.pending() == 0);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      std::uint64_t signature = 0;
+      CHECK(in.next(signature) == patternOf(i, size));
+      CHECK(signature == i);
+    }
+    CHECK(in.peek() == nullptr);
+  }
+}
+
+TEST_CASE("the sender knows which memory it still reads") {
+  auto pairs = makePairs(2, 1);
+  auto port = sendingPort(std::move(pairs.left));
+  StreamSender& sender = *port->sender;
+  In in(receivingPort(std::move(pairs.right)));
+  const Bytes memory = patternOf(1, 400'000);
+  const auto piece = [&](std::size_t at, std::size_t size) {
+    return ConstBytes{memory.data() + at, size};
+  };
+  CHECK_FALSE(sender.reads(memory.data(), memory.size()));
+  const ConstBytes first[] = {piece(0, 100'000), piece(200'000, 10)};
+  const ConstBytes second[] = {piece(300'000, 50'000)};
+  REQUIRE(sender.start({1, 100'010}, first));
+  REQUIRE(sender.start({2, 50'000}, second));
+  REQUIRE(sender.pending() == 2);
+  CHECK(sender.reads(memory.data() + 99'999, 1));
+  CHECK(sender.reads(memory.data(), memory.size()));
+  CHECK(sender.reads(memory.data() + 200'009, 1000));
+  CHECK(sender.reads(memory.data() + 310'000, 1));
+  CHECK_FALSE(sender.reads(memory.data() + 100'000, 100'000));
+  CHECK_FALSE(sender.reads(memory.data() + 200'010, 99'990));
+  CHECK_FALSE(sender.reads(memory.data() + 350'000, 50'000));
+  for (int message = 0; message < 2; ++message) {
+    const Watch watch("for the messages");
+    while (!in.peek()) sender.progress();
+    Bytes got(static_cast<std::size_t>(in.peek()->bytes));
+    const MutableBytes one{got.data(), got.size()};
+    while (!in.receive(std::span(&one, 1))) {
+      sender.progress();
+      watch.check();
+    }
+  }
+  sender.progress();
+  CHECK(sender.pending() == 0);
+  CHECK_FALSE(sender.reads(memory.data(), memory.size()));
+}
+
+TEST_CASE("a peer that closes in the middle, at any byte, is an error that names it") {
+  const Bytes body = patternOf(1, 100'000); // striped over two sockets
+  for (const std::size_t cut : {0u, 1u, 15u, 16u, 17u, 5000u, 50'000u}) {
+    for (const int sockets : {1, 2}) {
+      INFO("after " << cut << " bytes, " << sockets << " sockets");
+      auto pairs = makePairs(sockets, 1 << 20);
+      In in(receivingPort(std::move(pairs.right)));
+      Bytes wire(16 + body.size());
+      const auto head = header(4, body.size());
+      std::copy(head.begin(), head.end(), wire.begin());
+      std::copy(body.begin(), body.end(), wire.begin() + 16);
+      REQUIRE(::send(pairs.left[0].get(), wire.data(), cut, 0) == static_cast<ssize_t>(cut));
+      pairs.left.clear();
+      checkFails(ErrorCode::peer_dead, [&] {
+        const Watch watch("for the error");
+        while (!in.peek()) watch.check();
+        Bytes got(body.size());
+        const MutableBytes one{got.data(), got.size()};
+        while (!in.receive(std::span(&one, 1))) watch.check();
+      });
+    }
+  }
+}
+
+TEST_CASE("what arrived before an orderly end is delivered, and only then the end is an error") {
+  auto pairs = makePairs(1);
+  In in(receivingPort(std::move(pairs.right)));
+  {
+    Out out(sendingPort(std::move(pairs.left)));
+    out.send(1, patternOf(1, 8));
+    out.send(2, patternOf(2, 9000));
+    out.flush();
+  }
+  std::uint64_t signature = 0;
+  CHECK(in.next(signature) == patternOf(1, 8));
+  CHECK(in.next(signature) == patternOf(2, 9000));
+  for (int again = 0; again < 2; ++again) checkFails(ErrorCode::peer_dead, [&] { in.peek(); });
+}
+
+TEST_CASE("sending to a peer that is gone is an error that names it, not a signal") {
+  for (const bool pending_first : {false, true}) {
+    auto pairs = makePairs(1, 1);
+    Out out(sendingPort(std::move(pairs.left)));
+    const Bytes body = patternOf(1, 100'000);
+    if (pending_first) {
+      REQUIRE(out.start(1, body));
+      REQUIRE(out.pending() == 1);
+    }
+    pairs.right.clear();
+    checkFails(ErrorCode::peer_dead, [&] {
+      if (pending_first) {
+        out.progress();
+      } else {
+        out.start(1, body);
+      }
+    });
+  }
+}
+
+TEST_CASE("a header that announces more than a slot is refused before anything is allocated") {
+  for (const std::uint64_t bytes :
+       {std::uint64_t{kSettings.size.slot_bytes} + 1, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+    auto pairs = makePairs(1);
+    In in(receivingPort(std::move(pairs.right)));
+    const auto head = header(1, bytes);
+    REQUIRE(::send(pairs.left[0].get(), head.data(), head.size(), 0) == 16);
+    checkFails(ErrorCode::transport, [&] { in.peek(); });
+  }
+}
+
+} // namespace rondo::transport::test

@@ -1,0 +1,195 @@
+// Runs the benchmark: finds or starts the ranks, measures all rows, prints and writes the results.
+#include "tools/bench.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "rondo/communicator.h"
+#include "tools/bench_json.h"
+#include "tools/bench_measure.h"
+#include "tools/bench_shape.h"
+#include "tools/bench_table.h"
+#include "tools/command.h"
+#include "tools/spawn.h"
+
+namespace rondo::tools {
+
+namespace {
+
+/// How one rank meets the others, once per communicator.
+struct Meeting {
+  int rank = 0, size = 1;
+  std::string kind; ///< for the header
+  std::function<Rendezvous()> control;
+  /// Collective over the control communicator.
+  std::function<Rendezvous(std::size_t table, Communicator& control)> table;
+};
+
+Options optionsFor(const BenchConfig& config) {
+  Options options = Options::fromEnvironment();
+  if (!config.transport.empty()) options.transports = config.transport;
+  if (config.deterministic) options.deterministic = true;
+  return options;
+}
+
+std::string transportNames(const Communicator& comm) {
+  std::set<std::string> names;
+  for (int peer = 0; peer < comm.size(); ++peer) {
+    if (peer != comm.rank() || comm.size() == 1) names.insert(comm.transportTo(peer));
+  }
+  std::string text;
+  for (const std::string& one : names) text += (text.empty() ? "" : ", ") + one;
+  return text;
+}
+
+std::vector<int> rootsOf(const BenchConfig& config, int ranks) {
+  if (!hasRoot(config.collective)) return {0};
+  if (config.root >= 0) return {config.root};
+  std::vector<int> roots;
+  for (int root = 0; root < ranks; ++root) roots.push_back(root);
+  return roots;
+}
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+/// One table. Only rank 0 prints it.
+TableResult measureTable(const BenchConfig& config, Communicator& control, Communicator& comm,
+                         const std::string& algorithm) {
+  const bool printer = comm.rank() == 0;
+  TableResult table;
+  table.algorithm = algorithm;
+  if (printer) print(titleText(config, algorithm));
+  Measurement measurement(config, control, comm);
+  std::string used = algorithm;
+  const bool selects = algorithm.empty() && config.collective != Collective::sendrecv;
+  // Without a reduction the operator means nothing: one pass.
+  const bool reducing = reduces(config.collective);
+  const auto ops = reducing ? config.ops : std::vector<ReduceOp>{ReduceOp::sum};
+  for (const DataType type : config.types) {
+    for (const ReduceOp op : ops) {
+      if (reducing && !op.supports(type)) continue;
+      const Pattern pattern =
+          reducing ? Pattern(type, op, comm.size()) : Pattern(type, comm.size());
+      for (const int root : rootsOf(config, comm.size())) {
+        for (const std::size_t count : elementCounts(config, type, comm.size())) {
+          table.rows.push_back(measurement.measure(pattern, type, op, root, count));
+          const Row& row = table.rows.back();
+          if (!printer) continue;
+          if (selects && row.algorithm != used) {
+            print("# from " + std::to_string(row.bytes) + " bytes on: " + row.algorithm + "\n");
+            used = row.algorithm;
+          }
+          print(rowText(row));
+        }
+      }
+    }
+  }
+  table.out_of_bounds = measurement.outOfBounds();
+  if (printer) print(footerText(config, table));
+  return table;
+}
+
+/// All tables, as one rank.
+bool measureAll(const BenchConfig& config, const Meeting& meeting,
+                std::optional<Communicator>& control, std::optional<Communicator>& comm) {
+  Options options = optionsFor(config);
+  const std::string from_environment = options.algorithm;
+  options.algorithm.clear(); // what the measurement itself says must not depend on what it measures
+  control = Communicator::create(meeting.control(), options);
+  Environment environment = describeMachine();
+  environment.ranks = control->size();
+  environment.kind = meeting.kind;
+  environment.transport = transportNames(*control);
+  const bool printer = control->rank() == 0;
+  if (printer) print(headerText(config, environment));
+  std::vector<TableResult> tables;
+  for (std::size_t i = 0; i < config.algorithms.size(); ++i) {
+    const std::string& algorithm = config.algorithms[i];
+    options.algorithm = algorithm.empty() ? from_environment
+                                          : std::string(name(config.collective)) + ":" + algorithm;
+    comm.reset();
+    comm = Communicator::create(meeting.table(i, *control), options);
+    tables.push_back(measureTable(config, *control, *comm, algorithm));
+  }
+  if (printer && !config.json.empty()) {
+    writeFile(config.json, jsonText(config, environment, tables));
+  }
+  return std::all_of(tables.begin(), tables.end(),
+                     [](const TableResult& table) { return table.good(); });
+}
+
+int benchRank(const BenchConfig& config, const Meeting& meeting) {
+  std::optional<Communicator> control, comm;
+  try {
+    return measureAll(config, meeting, control, comm) ? kSuccess : kFailure;
+  } catch (const Error& error) {
+    return reportError(error, meeting.rank);
+  } catch (const std::exception& error) {
+    // The library does not know of it: tell the others, who would wait.
+    const std::string reason = "rank " + std::to_string(meeting.rank) + ": " + error.what();
+    if (comm) comm->abort(reason);
+    if (control) control->abort(reason);
+    return reportError(error, meeting.rank);
+  }
+}
+
+int benchThreads(const BenchConfig& config) {
+  const auto ranks = static_cast<std::size_t>(config.ranks);
+  const Rendezvous control = Rendezvous::inProcess(config.ranks);
+  std::vector<Rendezvous> recipes;
+  for (std::size_t i = 0; i < config.algorithms.size(); ++i) {
+    recipes.push_back(Rendezvous::inProcess(config.ranks));
+  }
+  const std::vector<int> cores = availableCores();
+  std::vector<int> status(ranks, kSuccess);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < config.ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto self = static_cast<std::size_t>(rank);
+      if (config.pin && ranks <= cores.size()) pinToCore(cores[self]);
+      Meeting meeting{rank, config.ranks, "threads", [&] { return control.as(rank); },
+                      [&](std::size_t table, Communicator&) { return recipes[table].as(rank); }};
+      status[self] = benchRank(config, meeting);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(status.begin(), status.end());
+}
+
+int benchProcess(const BenchConfig& config, const LaunchInfo& launch) {
+  const std::string kind = launch.launcher.empty() || launch.launcher == "rondo"
+                               ? "processes"
+                               : "processes (" + launch.launcher + ")";
+  const Options options = optionsFor(config);
+  const auto byId = [&](std::size_t, Communicator& control) {
+    UniqueId id;
+    if (launch.rank == 0) id = UniqueId::create(options);
+    control.broadcast(id.bytes.data(), id.bytes.data(), id.bytes.size(), DataType::uint8, 0);
+    return Rendezvous::uniqueId(id, launch.rank, launch.size);
+  };
+  return benchRank(
+      config, {launch.rank, launch.size, kind, [] { return Rendezvous::environment(); }, byId});
+}
+
+} // namespace
+
+int runBench(const BenchConfig& config) {
+  if (config.threads) return benchThreads(config);
+  if (config.launched) return benchProcess(config, Rendezvous::detectLauncher());
+  SpawnOptions spawn;
+  spawn.ranks = config.ranks;
+  spawn.command = {ownExecutable()};
+  spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
+  spawn.pin = config.pin && static_cast<std::size_t>(config.ranks) <= availableCores().size();
+  spawn.report_status = false; // the ranks say what is wrong
+  return spawnRanks(spawn);
+}
+
+} // namespace rondo::tools

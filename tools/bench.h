@@ -1,0 +1,12 @@
+// Runs the benchmark: finds or starts the ranks, measures all rows, prints and writes the results.
+#pragma once
+
+#include "tools/bench_config.h"
+
+namespace rondo::tools {
+
+/// Exit status: 0, 1 if a result was wrong, 2 for invalid arguments, 3 for any other error, or what
+/// spawnRanks() returns.
+int runBench(const BenchConfig& config);
+
+} // namespace rondo::tools

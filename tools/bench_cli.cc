@@ -1,0 +1,212 @@
+// `rondo bench`: its options, by nccl-tests' letters.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "rondo/error.h"
+#include "rondo/rendezvous.h"
+#include "tools/bench.h"
+#include "tools/cli_values.h"
+#include "tools/command.h"
+#include "tools/parse.h"
+#include "tools/plan_names.h"
+
+namespace rondo::tools {
+
+namespace {
+
+constexpr int kMostRanks = 512; ///< the inputs of bench_values.h are exact up to here
+
+/// Options as words, before they are understood.
+struct Words {
+  std::string collective;
+  std::string min = "8", max = "16M", step;
+  std::string types = "float", ops = "sum";
+  std::string algorithm, device = "cpu";
+  int average = 1, check = 1;
+  bool blocking = true, threads = false, no_pin = false;
+};
+
+void addSizes(CLI::App& app, BenchConfig& config, Words& words) {
+  const std::string group = "Sizes and repetitions";
+  app.add_option("-b,--minbytes", words.min,
+                 "Smallest size; 0 adds a row without elements and goes on with one element")
+      ->check(byteCount())
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("-e,--maxbytes", words.max, "Largest size")
+      ->check(byteCount())
+      ->capture_default_str()
+      ->group(group);
+  auto* step = app.add_option("-i,--stepbytes", words.step, "Bytes from one size to the next")
+                   ->check(byteCount())
+                   ->group(group);
+  app.add_option("-f,--stepfactor", config.factor, "Factor from one size to the next")
+      ->check(CLI::Range(std::size_t{2}, std::size_t{1} << 20))
+      ->capture_default_str()
+      ->excludes(step)
+      ->group(group);
+  app.add_option("-n,--iters", config.iterations,
+                 "Timed calls of a row; default: by how long one takes, 20 for large sizes")
+      ->check(CLI::Range(1, 100'000'000))
+      ->group(group);
+  app.add_option("-w,--warmup_iters", config.warmup, "Calls before the timed ones; default 1")
+      ->check(CLI::Range(0, 100'000'000))
+      ->group(group);
+  app.add_option("-m,--agg_iters", config.aggregate, "Calls of one group")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("-c,--check", config.check, "Checked calls of a row; 0 checks nothing")
+      ->check(CLI::Range(0, 1'000'000))
+      ->capture_default_str()
+      ->group(group);
+}
+
+void addCalls(CLI::App& app, BenchConfig& config, Words& words) {
+  const std::string group = "Calls";
+  app.add_option("-d,--datatype", words.types, "Element types: 'all', or a comma list")
+      ->check(dataTypes())
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("-o,--op", words.ops, "Operators: 'all' (that the type has), or a comma list")
+      ->check(reduceOps())
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("-r,--root", config.root, "Root; -1: every rank in turn")
+      ->check(CLI::Range(-1, kMostRanks - 1))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("-z,--blocking", words.blocking,
+                 "1: blocking calls; 0: non-blocking calls, many in flight")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--algorithm", words.algorithm,
+                 "A table each for a comma list of NAME[/N], or 'all' that can do it: " +
+                     allAlgorithmNames() + ". Default: chosen by size")
+      ->group(group);
+  app.add_flag("--deterministic", config.deterministic, "Results are the rank-order reduction")
+      ->group(group);
+}
+
+void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
+  const std::string group = "Ranks";
+  app.add_option("-p,--ranks", config.ranks, "Ranks to start, unless a launcher did")
+      ->check(CLI::Range(1, kMostRanks))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--transport", config.transport, transportHelp())
+      ->check(transportNames())
+      ->group(group);
+  app.add_flag("--threads", words.threads, "Ranks are threads of one process")->group(group);
+  app.add_flag("--no-pin", words.no_pin,
+               "Do not give each rank a core of its own where there are enough")
+      ->group(group);
+  app.add_option("--device", words.device, "Where the buffers are: cpu")
+      ->check(device())
+      ->capture_default_str()
+      ->group(group);
+}
+
+void addReport(CLI::App& app, BenchConfig& config, Words& words) {
+  const std::string group = "Report";
+  app.add_option("-a,--average", words.average,
+                 "Time shown: 0 rank 0's, 1 the ranks' average, 2 the least, 3 the largest")
+      ->check(CLI::Range(0, 3))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option_function<std::string>(
+         "--time",
+         [&config](const std::string& word) {
+           config.statistic = word == "median" ? Statistic::median : Statistic::mean;
+         },
+         "Of a rank's calls: mean (default) or median; JSON holds both")
+      ->check(CLI::IsMember({"mean", "median"}))
+      ->group(group);
+  app.add_option("-J,--output_file", config.json, "Also write the results to this file as JSON")
+      ->group(group);
+}
+
+/// Turns the words into the configuration. Throws Error(invalid_argument).
+void understand(BenchConfig& config, const Words& words, bool ranks_given) {
+  config.collective = parseCollective(words.collective);
+  config.min_bytes = parseBytes(words.min);
+  config.max_bytes = parseBytes(words.max);
+  config.step_bytes = words.step.empty() ? 0 : parseBytes(words.step);
+  config.types = parseDataTypes(words.types);
+  config.ops = parseReduceOps(words.ops);
+  config.combine = static_cast<Combine>(words.average);
+  config.blocking = words.blocking;
+  config.pin = !words.no_pin;
+  config.threads = words.threads || needsThreads(config.transport);
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, what);
+  };
+  if (config.min_bytes > config.max_bytes) {
+    refuse("the smallest size (-b " + words.min + ") is above the largest (-e " + words.max + ")");
+  }
+  const LaunchInfo launch = Rendezvous::detectLauncher();
+  config.launched = !config.threads && !launch.launcher.empty();
+  // A launcher that started one process (a batch script) may be told to start more here.
+  if (config.launched && launch.size == 1 && ranks_given && config.ranks > 1 &&
+      launch.launcher != "rondo") {
+    config.launched = false;
+  }
+  if (config.launched) {
+    if (ranks_given && config.ranks != launch.size) {
+      refuse("-p " + std::to_string(config.ranks) + ", but " + launch.launcher + " started " +
+             std::to_string(launch.size) + " ranks");
+    }
+    config.ranks = launch.size;
+  }
+  if (config.root >= config.ranks && hasRoot(config.collective)) {
+    refuse("root " + std::to_string(config.root) + " is not in 0 to " +
+           std::to_string(config.ranks - 1));
+  }
+  bool any = !reduces(config.collective);
+  for (const DataType type : config.types) {
+    for (const ReduceOp op : config.ops) any = any || op.supports(type);
+  }
+  if (!any) refuse("operator " + words.ops + " is not defined on type " + words.types);
+  if (!words.algorithm.empty()) {
+    if (config.collective == Collective::sendrecv && words.algorithm != "all") {
+      refuse("sendrecv has no algorithms to choose from");
+    }
+    if (config.collective != Collective::sendrecv) {
+      config.algorithms = parseAlgorithmList(words.algorithm, config.collective, config.ranks);
+    }
+  }
+}
+
+} // namespace
+
+Action addBench(CLI::App& parent, const std::vector<std::string>& arguments) {
+  auto config = std::make_shared<BenchConfig>();
+  auto words = std::make_shared<Words>();
+  config->arguments = arguments;
+  CLI::App* app = parent.add_subcommand("bench", "Measure and check a collective");
+  app->add_option("collective", words->collective, "What to measure")
+      ->required()
+      ->check(collectives());
+  addSizes(*app, *config, *words);
+  addCalls(*app, *config, *words);
+  addRanks(*app, *config, *words);
+  addReport(*app, *config, *words);
+  app->footer(
+      "Sizes count the whole array: all ranks' blocks for reducescatter, allgather, alltoall,\n"
+      "scatter and gather. Results are checked bit by bit unless -c 0. Below 64 KiB the clock is\n"
+      "read around several calls on inputs written before the first; from 64 KiB on around each\n"
+      "call, on inputs written anew.\n"
+      "Exit status: 1 when a result is wrong, 2 for wrong arguments, 3 for errors.\n\n"
+      "Examples:\n"
+      "  rondo bench allreduce -p 4 -b 8 -e 64M\n"
+      "  rondo bench allreduce --algorithm all --transport shm -b 0 -e 4M\n"
+      "  rondo bench reduce -p 8 -d all -o all -b 64K -e 64K -r 3 --transport tcp\n"
+      "  mpirun -np 4 rondo bench allgather -J result.json\n");
+  CLI::Option* ranks = app->get_option("--ranks");
+  return [config, words, ranks] {
+    understand(*config, *words, ranks->count() > 0);
+    return runBench(*config);
+  };
+}
+
+} // namespace rondo::tools

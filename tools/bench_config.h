@@ -1,0 +1,47 @@
+// What `rondo bench` was asked to do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rondo/types.h"
+
+namespace rondo::tools {
+
+/// How the times of the ranks become one (-a).
+enum class Combine : std::uint8_t { rank0, average, min, max };
+
+/// Which time of the calls of one rank the table shows (--time). JSON always holds all of them.
+enum class Statistic : std::uint8_t { mean, median };
+
+struct BenchConfig {
+  Collective collective = Collective::allreduce;
+  std::size_t min_bytes = 8, max_bytes = std::size_t{16} << 20;
+  std::size_t step_bytes = 0; ///< not 0: sizes grow by this, and the factor is not used
+  std::size_t factor = 2;
+  int iterations = 0; ///< 0: by how long a call takes, see bench_measure.h
+  int warmup = -1;    ///< -1: one, and as many as it takes to learn how long a call takes
+  int aggregate = 1;  ///< calls of one group
+  int check = 1;      ///< checked calls per row; 0: none
+  int root = 0;       ///< -1: every rank in turn
+  Combine combine = Combine::average;
+  Statistic statistic = Statistic::mean;
+  bool blocking = true;
+  std::vector<DataType> types = {DataType::float32};
+  std::vector<ReduceOp> ops = {ReduceOp::sum};
+
+  int ranks = 2;
+  bool launched = false; ///< this process is one of the ranks already
+  bool threads = false;  ///< ranks are threads of this process
+  bool pin = true;       ///< a core for each rank where there are enough
+  bool deterministic = false;
+  std::string transport; ///< empty: the communicator's choice
+  /// One table each; an empty text: the communicator's choice.
+  std::vector<std::string> algorithms = {""};
+  std::string json;                   ///< file to write; empty: none
+  std::vector<std::string> arguments; ///< as given, for the JSON file
+};
+
+} // namespace rondo::tools

@@ -1,0 +1,23 @@
+// The benchmark's results as JSON (-J).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/bench_config.h"
+#include "tools/bench_result.h"
+#include "tools/bench_table.h"
+
+namespace rondo::tools {
+
+/// One object: version, args, machine, config, results (one per row: size, count, type, redop,
+/// root, algorithm, out_of_place and in_place with time, alg_bw, bus_bw, nwrong, and of the time
+/// min, max, p50, p95, p99 in microseconds), out_of_bounds, average_bus_bandwidth. Never the
+/// environment.
+std::string jsonText(const BenchConfig& config, const Environment& environment,
+                     const std::vector<TableResult>& tables);
+
+/// Throws Error(system) naming the file.
+void writeFile(const std::string& path, const std::string& text);
+
+} // namespace rondo::tools

@@ -1,0 +1,71 @@
+// Measures and checks one row of the benchmark, as one rank.
+//
+// What is timed. Ranks meet in a barrier of a second communicator, outside the time. Below 64 KiB
+// (and always with -z 0) the clock is read once around several calls, which follow one another
+// without a pause, on inputs written before the first; a sample is their average. From 64 KiB on
+// every call is clocked alone, its input is written (so the caches hold what a program's would) and
+// the ranks meet anew before each. Checked calls come after the timed ones and are not timed.
+//
+// Without -n, as many calls as fit in about 20 ms, 20 to 5000 of them; from 64 KiB on 20, fewer
+// when they take longer than a second, but at least 3.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "rondo/communicator.h"
+#include "tools/bench_buffer.h"
+#include "tools/bench_call.h"
+#include "tools/bench_config.h"
+#include "tools/bench_data.h"
+#include "tools/bench_result.h"
+
+namespace rondo::tools {
+
+class Measurement {
+ public:
+  static constexpr std::size_t kClockEachFrom = 64 << 10; ///< bytes
+
+  /// `control` carries what the measurement itself has to say, `comm` is measured. Same ranks.
+  Measurement(const BenchConfig& config, Communicator& control, Communicator& comm);
+
+  /// Collective: all ranks measure the same row. `root` is used where the collective has one.
+  /// The result is the same on all ranks.
+  Row measure(const Pattern& pattern, DataType type, ReduceOp op, int root, std::size_t count);
+
+  /// Collective. Bytes around the buffers that changed so far, all ranks.
+  std::size_t outOfBounds();
+
+ private:
+  /// Where a placement has input and output.
+  struct Placement {
+    Call call;
+    std::byte* input = nullptr; ///< call.input, writable
+    std::size_t input_elements = 0, output_elements = 0;
+    bool in_place = false;
+  };
+  Placement place(const Call& shape, bool in_place);
+  Timing timePlacement(const Placement& placement, const Pattern& pattern);
+
+  void writeInput(const Placement& placement, const Pattern& pattern) const;
+  void warmUp(const Placement& placement, const Pattern& pattern) const;
+  int chooseIterations(const Placement& placement, std::size_t bytes) const;
+  std::vector<double> timedTogether(const Placement& placement, const Pattern& pattern,
+                                    int iterations, int calls_per_sample) const;
+  std::vector<double> timedAlone(const Placement& placement, const Pattern& pattern,
+                                 int iterations) const;
+  std::size_t check(const Placement& placement, const Pattern& pattern);
+  std::size_t checkBarrier() const;
+  void countDamage(std::size_t first_used, std::size_t second_used);
+  /// Element r is rank r's.
+  std::vector<double> fromAllRanks(double value) const;
+  double combine(double value) const;
+
+  const BenchConfig& config_;
+  Communicator& control_;
+  Communicator& comm_;
+  GuardedBuffer first_, second_; ///< input and output out of place
+  std::size_t damaged_ = 0;
+};
+
+} // namespace rondo::tools

@@ -1,0 +1,87 @@
+// Sizes of a benchmark: which rows a table has, who holds how many elements, what busbw means.
+#include "tools/bench_shape.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace rondo::tools {
+
+std::size_t inputBlocks(Collective collective, int ranks, int rank, int root) {
+  const auto all = static_cast<std::size_t>(ranks);
+  switch (collective) {
+    case Collective::reducescatter:
+    case Collective::alltoall: return all;
+    case Collective::scatter: return rank == root ? all : 0;
+    case Collective::broadcast: return rank == root ? 1 : 0;
+    case Collective::barrier: return 0;
+    default: return 1;
+  }
+}
+
+std::size_t outputBlocks(Collective collective, int ranks, int rank, int root) {
+  const auto all = static_cast<std::size_t>(ranks);
+  switch (collective) {
+    case Collective::allgather:
+    case Collective::alltoall: return all;
+    case Collective::gather: return rank == root ? all : 0;
+    case Collective::reduce: return rank == root ? 1 : 0;
+    case Collective::barrier: return 0;
+    default: return 1;
+  }
+}
+
+std::size_t blocksOfSize(Collective collective, int ranks) {
+  switch (collective) {
+    case Collective::reducescatter:
+    case Collective::allgather:
+    case Collective::scatter:
+    case Collective::gather:
+    case Collective::alltoall: return static_cast<std::size_t>(ranks);
+    default: return 1;
+  }
+}
+
+bool hasInPlace(Collective collective) {
+  return collective != Collective::alltoall && collective != Collective::sendrecv &&
+         collective != Collective::barrier;
+}
+
+std::vector<std::size_t> elementCounts(const BenchConfig& config, DataType type, int ranks) {
+  if (config.collective == Collective::barrier) return {0};
+  const std::size_t unit = sizeOf(type) * blocksOfSize(config.collective, ranks);
+  std::vector<std::size_t> counts;
+  std::size_t bytes = config.min_bytes;
+  if (bytes == 0) {
+    counts.push_back(0);
+    bytes = unit;
+  }
+  while (bytes <= config.max_bytes || counts.empty()) {
+    const std::size_t count = std::max<std::size_t>(bytes / unit, 1);
+    if (counts.empty() || count > counts.back()) counts.push_back(count);
+    const std::size_t limit = std::numeric_limits<std::size_t>::max();
+    if (config.step_bytes != 0) {
+      if (bytes > limit - config.step_bytes) break;
+      bytes += config.step_bytes;
+    } else {
+      if (config.factor < 2 || bytes > limit / config.factor) break;
+      bytes *= config.factor;
+    }
+  }
+  return counts;
+}
+
+std::optional<double> busFactor(Collective collective, int ranks) {
+  if (ranks == 1) return std::nullopt;
+  const double n = ranks;
+  switch (collective) {
+    case Collective::allreduce: return 2 * (n - 1) / n;
+    case Collective::reducescatter:
+    case Collective::allgather:
+    case Collective::alltoall:
+    case Collective::gather:
+    case Collective::scatter: return (n - 1) / n;
+    default: return 1.0;
+  }
+}
+
+} // namespace rondo::tools

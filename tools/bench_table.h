@@ -1,0 +1,32 @@
+// The benchmark's table, in the columns that scripts for nccl-tests parse.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/bench_config.h"
+#include "tools/bench_result.h"
+
+namespace rondo::tools {
+
+/// What stands above all tables.
+struct Environment {
+  std::string version;
+  std::string host, processor; ///< of rank 0
+  int cores = 0;               ///< online
+  int ranks = 1;
+  std::string kind;      ///< "processes", "threads", or the launcher's name
+  std::string transport; ///< from rank 0 to the others, e.g. "shm" or "shm, tcp"
+};
+
+/// Looks at this machine.
+Environment describeMachine();
+
+std::string headerText(const BenchConfig& config, const Environment& environment);
+/// Column titles of one algorithm's table.
+std::string titleText(const BenchConfig& config, const std::string& algorithm);
+std::string rowText(const Row& row);
+/// Verdict and average.
+std::string footerText(const BenchConfig& config, const TableResult& table);
+
+} // namespace rondo::tools

@@ -1,0 +1,83 @@
+// Validators of option values, whose errors list what is valid.
+#include "tools/cli_values.h"
+
+#include "rondo/communicator.h"
+#include "rondo/error.h"
+#include "tools/parse.h"
+
+namespace rondo::tools {
+
+namespace {
+
+/// Valid when `parse` does not throw; its error is what the user sees.
+template <class Parse>
+CLI::Validator validator(const std::string& description, Parse parse) {
+  return CLI::Validator(
+      [parse](std::string& text) -> std::string {
+        try {
+          parse(text);
+          return {};
+        } catch (const Error& error) {
+          return error.what();
+        }
+      },
+      description);
+}
+
+} // namespace
+
+CLI::Validator byteCount() { return validator("BYTES", parseBytes); }
+
+CLI::Validator rankCounts(int limit) {
+  return validator("RANKS", [limit](const std::string& text) { parseRanks(text, limit); });
+}
+
+CLI::Validator collectives() {
+  std::vector<std::string> names;
+  for (const Collective collective : kCollectives) names.emplace_back(name(collective));
+  return CLI::IsMember(names);
+}
+
+CLI::Validator dataTypes() { return validator("TYPES", parseDataTypes); }
+CLI::Validator reduceOps() { return validator("OPS", parseReduceOps); }
+CLI::Validator transportNames() {
+  std::vector<std::string> names;
+  for (const TransportInfo& transport : transports()) names.push_back(transport.name);
+  return CLI::IsMember(names);
+}
+std::string transportHelp() {
+  std::string text = "default: the fastest of ";
+  for (const TransportInfo& transport : transports())
+    text += (text.back() == ' ' ? "" : "; ") + transport.name + " (" + transport.summary + ")";
+  return text;
+}
+bool needsThreads(const std::string& name) {
+  for (const TransportInfo& transport : transports())
+    if (transport.name == name) return !transport.between_processes;
+  return false;
+}
+
+CLI::Validator device() {
+  return validator("DEVICE", [](const std::string& text) {
+    if (text == "cpu") return;
+    throw Error(ErrorCode::invalid_argument, text == "cuda"
+                                                 ? "this build has no CUDA; valid: cpu"
+                                                 : "unknown device '" + text + "'; valid: cpu");
+  });
+}
+
+std::vector<DataType> parseDataTypes(const std::string& text) {
+  if (text == "all") return {kDataTypes.begin(), kDataTypes.end()};
+  std::vector<DataType> types;
+  for (const std::string& word : splitWords(text)) types.push_back(parseDataType(word));
+  return types;
+}
+
+std::vector<ReduceOp> parseReduceOps(const std::string& text) {
+  if (text == "all") return {kReduceOps.begin(), kReduceOps.end()};
+  std::vector<ReduceOp> ops;
+  for (const std::string& word : splitWords(text)) ops.push_back(parseReduceOp(word));
+  return ops;
+}
+
+} // namespace rondo::tools

@@ -1,0 +1,28 @@
+// Validators of option values, whose errors list what is valid.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "rondo/types.h"
+
+namespace rondo::tools {
+
+CLI::Validator byteCount();
+CLI::Validator rankCounts(int limit); ///< "1-64"
+CLI::Validator collectives();
+CLI::Validator dataTypes(); ///< "all" or a comma list
+CLI::Validator reduceOps(); ///< "all" or a comma list
+CLI::Validator transportNames();
+/// What the names mean, for an option's help.
+std::string transportHelp();
+/// Whether ranks must be threads to use it.
+bool needsThreads(const std::string& transport);
+CLI::Validator device();
+
+/// Throw Error(invalid_argument).
+std::vector<DataType> parseDataTypes(const std::string& text);
+std::vector<ReduceOp> parseReduceOps(const std::string& text);
+
+} // namespace rondo::tools

@@ -1,0 +1,38 @@
+# Install rules: headers, both libraries, the MPI module, the command, a CMake package, rondo.pc.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rondo DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+if(TARGET rondo_bootstrap_mpi)
+  install(TARGETS rondo_bootstrap_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET rondo_cli)
+  install(TARGETS rondo_cli)
+endif()
+
+foreach(kind shared static)
+  install(TARGETS rondo_${kind} EXPORT rondo-${kind})
+  install(EXPORT rondo-${kind} NAMESPACE rondo:: DESTINATION ${package_dir})
+endforeach()
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rondo-config.cmake.in
+                              ${PROJECT_BINARY_DIR}/rondo-config.cmake
+                              INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/rondo-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/rondo-config.cmake
+              ${PROJECT_BINARY_DIR}/rondo-config-version.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/FindDnnl.cmake
+        DESTINATION ${package_dir})
+
+# rondo.pc finds its prefix from where it lies, so that an installed tree can be moved.
+file(RELATIVE_PATH RONDO_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+set(RONDO_PC_LIBS_PRIVATE "-pthread")
+if(Dnnl_FOUND)
+  string(PREPEND RONDO_PC_LIBS_PRIVATE "-ldnnl ")
+endif()
+foreach(library IN LISTS CMAKE_DL_LIBS)
+  string(APPEND RONDO_PC_LIBS_PRIVATE " -l${library}")
+endforeach()
+configure_file(${CMAKE_CURRENT_LIST_DIR}/rondo.pc.in ${PROJECT_BINARY_DIR}/rondo.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/rondo.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,69 @@
+// The whole command: parses the arguments and runs one subcommand.
+#include "tools/command.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <utility>
+
+#include "rondo/error.h"
+#include "tools/version.h"
+
+namespace rondo::tools {
+
+int reportError(const std::exception& error, int rank) {
+  const std::string who = rank < 0 ? "" : "rank " + std::to_string(rank) + ": ";
+  const auto* typed = dynamic_cast<const Error*>(&error);
+  const std::string code = typed != nullptr ? std::string(name(typed->code())) + ": " : "";
+  std::fprintf(stderr, "rondo: %s%s%s\n", who.c_str(), code.c_str(), error.what());
+  return typed != nullptr && typed->code() == ErrorCode::invalid_argument ? kUsage : kError;
+}
+
+int runCommand(int argc, const char* const* argv) {
+  CLI::App app("Rondo: collective communication over shared memory and TCP", "rondo");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("rondo ") + kVersion);
+  app.footer(
+      "`rondo COMMAND --help` explains a command, `rondo help environment` the variables.\n\n"
+      "Examples:\n"
+      "  rondo bench allreduce -p 2 -e 16M\n"
+      "  rondo plan allreduce --algorithm ring -p 4\n"
+      "  rondo run -p 4 ./program\n"
+      "  rondo train --model mlp -p 2\n");
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  using Add = Action (*)(CLI::App&, const std::vector<std::string>&);
+  std::vector<std::pair<std::string, Action>> commands;
+  for (const auto& [word, add] :
+       std::initializer_list<std::pair<const char*, Add>>{{"bench", addBench},
+                                                          {"run", addRun},
+                                                          {"plan", addPlan},
+                                                          {"train", addTrain},
+                                                          {"help", addHelp}}) {
+    commands.emplace_back(word, add(app, arguments));
+  }
+  // CLI11 would only say that a command is missing.
+  std::string valid;
+  bool known = arguments.empty() || arguments[0].rfind('-', 0) == 0;
+  for (const auto& [word, action] : commands) {
+    known = known || word == arguments[0];
+    valid += (valid.empty() ? "" : ", ") + word;
+  }
+  if (!known) {
+    return reportError(Error(ErrorCode::invalid_argument,
+                             "unknown command '" + arguments[0] + "'; valid: " + valid));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kSuccess : kUsage;
+  }
+  try {
+    for (const auto& [word, action] : commands) {
+      if (app.got_subcommand(word)) return action();
+    }
+  } catch (const std::exception& error) {
+    return reportError(error);
+  }
+  return kUsage;
+}
+
+} // namespace rondo::tools

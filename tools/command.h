@@ -1,0 +1,37 @@
+// What all commands share: exit statuses, error lines, and how a command is added.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace rondo::tools {
+
+inline constexpr int kSuccess = 0;
+inline constexpr int kFailure = 1; ///< the command ran, and found something wrong
+inline constexpr int kUsage = 2;   ///< the arguments make no sense
+inline constexpr int kError = 3;   ///< the command could not do its work
+
+/// Prints "rondo: rank 2: peer_dead: ..." on stderr (without the rank if it is -1); returns kUsage
+/// for Error(invalid_argument), else kError.
+int reportError(const std::exception& error, int rank = -1);
+
+/// Runs a command once the arguments were parsed; returns the exit status.
+using Action = std::function<int()>;
+
+/// Each adds a subcommand. `arguments`: all words behind the program's name.
+Action addBench(CLI::App& app, const std::vector<std::string>& arguments);
+Action addRun(CLI::App& app, const std::vector<std::string>& arguments);
+Action addPlan(CLI::App& app, const std::vector<std::string>& arguments);
+Action addTrain(CLI::App& app, const std::vector<std::string>& arguments);
+Action addHelp(CLI::App& app, const std::vector<std::string>& arguments);
+
+/// The whole command; returns the exit status.
+int runCommand(int argc, const char* const* argv);
+
+} // namespace rondo::tools

@@ -1,0 +1,53 @@
+// `rondo help`: the help of a command, and `rondo help environment`.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "rondo/error.h"
+#include "rondo/options.h"
+#include "tools/command.h"
+
+namespace rondo::tools {
+
+namespace {
+
+void printEnvironment() {
+  std::puts("Environment variables that every program with Rondo reads:\n");
+  for (const OptionHelp& option : optionHelp()) {
+    std::string names = option.variable;
+    if (!option.alias.empty()) names += ", " + option.alias;
+    const std::string standard = option.default_value.empty() ? "empty" : option.default_value;
+    std::printf("%s (default: %s)\n    %s\n", names.c_str(), standard.c_str(),
+                option.meaning.c_str());
+  }
+}
+
+} // namespace
+
+Action addHelp(CLI::App& parent, const std::vector<std::string>&) {
+  auto topic = std::make_shared<std::string>();
+  CLI::App* app = parent.add_subcommand("help", "Explain a command, or the environment variables");
+  app->add_option("topic", *topic, "A command's name, or 'environment'");
+  return [topic, &parent] {
+    if (*topic == "environment") {
+      printEnvironment();
+      return kSuccess;
+    }
+    const CLI::App* about = topic->empty() ? &parent : nullptr;
+    std::string valid = "environment";
+    const auto all = [](const CLI::App*) { return true; };
+    for (const CLI::App* command : std::as_const(parent).get_subcommands(all)) {
+      valid += ", " + command->get_name();
+      if (command->get_name() == *topic) about = command;
+    }
+    if (about == nullptr) {
+      throw Error(ErrorCode::invalid_argument, "no help on '" + *topic + "'; valid: " + valid);
+    }
+    const std::string before = about == &parent ? "" : parent.get_name();
+    std::fputs(about->help(before).c_str(), stdout);
+    return kSuccess;
+  };
+}
+
+} // namespace rondo::tools

@@ -1,0 +1,4 @@
+// The command `rondo`.
+#include "tools/command.h"
+
+int main(int argc, char** argv) { return rondo::tools::runCommand(argc, argv); }

@@ -1,0 +1,174 @@
+// `rondo plan`: explains, proves and counts what algorithms do.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "plan/print.h"
+#include "plan/registry.h"
+#include "plan/tables.h"
+#include "rondo/error.h"
+#include "tools/cli_values.h"
+#include "tools/command.h"
+#include "tools/parse.h"
+#include "tools/plan_check.h"
+#include "tools/plan_names.h"
+
+namespace rondo::tools {
+
+namespace {
+
+constexpr int kMostRanks = 4096;
+
+struct PlanConfig {
+  std::string collective, algorithm, ranks = "4", bytes = "1M";
+  int root = 0, rank = -1;
+  bool check = false, table = false, list = false, rounds = false, all = false;
+};
+
+std::vector<Collective> collectivesOf(const PlanConfig& config) {
+  if (!config.collective.empty()) return {parseCollective(config.collective)};
+  return {kCollectives.begin(), kCollectives.end()};
+}
+
+int singleRankCount(const PlanConfig& config) {
+  const std::vector<int> ranks = parseRanks(config.ranks, kMostRanks);
+  if (ranks.size() == 1) return ranks[0];
+  throw Error(ErrorCode::invalid_argument, "-p " + config.ranks + ": a range needs --check");
+}
+
+int list() {
+  for (const plan::Algorithm* algorithm : plan::algorithms()) {
+    std::string served;
+    for (const Collective collective : kCollectives) {
+      bool any = false;
+      for (int ranks = 1; ranks <= 64 && !any; ++ranks)
+        any = algorithm->supports({collective, ranks});
+      if (any) served += " " + std::string(name(collective));
+    }
+    std::printf("%-18s %s\n%-18s%s\n", std::string(algorithm->name).c_str(),
+                std::string(algorithm->summary).c_str(), "", served.c_str());
+  }
+  return kSuccess;
+}
+
+int table(const PlanConfig& config) {
+  const auto bytes = static_cast<double>(parseBytes(config.bytes));
+  bool equal = true;
+  for (const plan::Table& one : plan::lectureTables(singleRankCount(config), bytes)) {
+    std::printf("%s\n", plan::text(one).c_str());
+    equal = equal && one.equal();
+  }
+  return equal ? kSuccess : kFailure;
+}
+
+int check(const PlanConfig& config) {
+  std::vector<const plan::Algorithm*> algorithms(plan::algorithms().begin(),
+                                                 plan::algorithms().end());
+  int parameter = 0;
+  if (!config.algorithm.empty()) {
+    const plan::Choice choice = plan::parseChoice(config.algorithm);
+    algorithms = {choice.algorithm};
+    parameter = choice.parameter;
+  }
+  std::vector<PlanPair> pairs =
+      pairsToCheck(algorithms, collectivesOf(config), parseRanks(config.ranks, kMostRanks));
+  if (parameter != 0) {
+    for (PlanPair& pair : pairs) {
+      std::erase_if(pair.specs,
+                    [&](const plan::Spec& spec) { return spec.parameter != parameter; });
+    }
+    std::erase_if(pairs, [](const PlanPair& pair) { return pair.specs.empty(); });
+  }
+  if (pairs.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "nothing to check: no such algorithm does this with so many ranks");
+  }
+  std::size_t plans = 0, violating = 0;
+  const int threads = std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+  checkPairs(pairs, threads, [&](const PlanPair& pair, const PairVerdict& verdict) {
+    std::printf("%s\n", verdictText(pair, verdict).c_str());
+    std::fflush(stdout);
+    plans += verdict.plans;
+    violating += verdict.violating;
+  });
+  std::printf(
+      "total: %zu plans of %zu algorithms x collectives for ranks %s, slot depths 1, 2, 8: ", plans,
+      pairs.size(), config.ranks.c_str());
+  if (violating == 0) {
+    std::printf("all proved\n");
+    return kSuccess;
+  }
+  std::printf("%zu VIOLATE\n", violating);
+  return kFailure;
+}
+
+int explain(const PlanConfig& config) {
+  const Collective collective =
+      config.collective.empty() ? Collective::allreduce : parseCollective(config.collective);
+  const int ranks = singleRankCount(config);
+  plan::PrintOptions options;
+  if (config.rank >= 0) options.ranks = {config.rank};
+  options.rounds = config.rounds;
+  const auto choices =
+      parseAlgorithmList(config.algorithm.empty() ? "all" : config.algorithm, collective, ranks);
+  // Without a name: what there is, without the steps of all.
+  options.steps = !config.algorithm.empty();
+  for (const std::string& word : choices) {
+    const plan::Choice choice = plan::parseChoice(word);
+    const plan::Spec spec{collective, ranks, config.root, choice.parameter};
+    std::fputs(plan::explain(*choice.algorithm, spec, options).c_str(), stdout);
+    if (choices.size() > 1) std::puts("");
+  }
+  return kSuccess;
+}
+
+} // namespace
+
+Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
+  auto config = std::make_shared<PlanConfig>();
+  CLI::App* app = parent.add_subcommand("plan", "Explain, prove and count what algorithms do");
+  app->add_option("collective", config->collective, "Default: allreduce; with --check: all")
+      ->check(collectives());
+  app->add_option("--algorithm", config->algorithm,
+                  "NAME[/N]: " + allAlgorithmNames() + ". Default: all, without their steps");
+  app->add_option("-p,--ranks", config->ranks, "Ranks; with --check also ranges, as 1-64")
+      ->check(rankCounts(kMostRanks))
+      ->capture_default_str();
+  app->add_option("-r,--root", config->root, "Root")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app->add_option("--rank", config->rank, "Only this rank's steps; default: the first 8 ranks'")
+      ->check(CLI::NonNegativeNumber);
+  app->add_flag("--rounds", config->rounds, "Also who sends what to whom in each round");
+  auto* check_flag = app->add_flag(
+      "--check", config->check,
+      "Prove matching, absence of deadlock at slot depths 1, 2 and 8, absence of races, data flow "
+      "and closed forms");
+  app->add_flag("--all", config->all, "With --check: every algorithm and collective (the default)")
+      ->needs(check_flag);
+  auto* table_flag = app->add_flag("--table", config->table,
+                                   "The lectures' two tables, counted beside the formulas");
+  app->add_option("--bytes", config->bytes, "Bytes of the data, for --table")
+      ->check(byteCount())
+      ->capture_default_str();
+  auto* list_flag = app->add_flag("--list", config->list, "All algorithms and what they can do");
+  check_flag->excludes(table_flag)->excludes(list_flag);
+  table_flag->excludes(list_flag);
+  app->footer(
+      "Exit status: 1 when a check fails or a count differs from its formula.\n\n"
+      "Examples:\n"
+      "  rondo plan allreduce --algorithm ring -p 4\n"
+      "  rondo plan broadcast --algorithm tree -p 8 --root 3 --rank 5 --rounds\n"
+      "  rondo plan --check --all -p 1-64\n"
+      "  rondo plan --table -p 8 --bytes 1M\n");
+  return [config] {
+    if (config->list) return list();
+    if (config->table) return table(*config);
+    if (config->check) return check(*config);
+    return explain(*config);
+  };
+}
+
+} // namespace rondo::tools

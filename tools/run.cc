@@ -1,0 +1,33 @@
+// `rondo run`: starts any program as N ranks on this machine.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "tools/command.h"
+#include "tools/spawn.h"
+
+namespace rondo::tools {
+
+Action addRun(CLI::App& parent, const std::vector<std::string>&) {
+  auto options = std::make_shared<SpawnOptions>();
+  CLI::App* app = parent.add_subcommand("run", "Start a program as several ranks");
+  app->add_option("-p,--ranks", options->ranks, "Ranks to start")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app->add_flag("--tag", options->tag, "Put the rank in front of every line that a rank prints");
+  app->add_flag("--pin", options->pin, "Rank r runs on core r (modulo their number) only");
+  app->add_option("program", options->command, "The program and its arguments")->required();
+  app->positionals_at_end();
+  app->prefix_command(false);
+  app->footer(
+      "The ranks find each other by rondo::Rendezvous::environment(). Signals are passed on. When "
+      "a\n"
+      "rank fails, the others have 5 s to end by themselves. The ranks end when this command "
+      "does.\n"
+      "Exit status: 0, or that of the first rank that failed (128 + the signal's number).\n\n"
+      "Examples:\n"
+      "  rondo run -p 4 ./program --its-option\n"
+      "  rondo run -p 2 --tag -- python3 train.py --epochs 3\n");
+  return [options] { return spawnRanks(*options); };
+}
+
+} // namespace rondo::tools

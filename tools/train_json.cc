@@ -1,0 +1,39 @@
+// The training report as JSON (--json).
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/train.h"
+#include "tools/version.h"
+
+namespace rondo::tools {
+
+std::string trainJsonText(const TrainConfig& config, const TrainReport& report) {
+  using Json = nlohmann::ordered_json;
+  std::array<char, 32> hash;
+  std::snprintf(hash.data(), hash.size(), "%016llx",
+                static_cast<unsigned long long>(report.parameter_hash));
+  const TrainOptions& options = config.options;
+  Json json;
+  json["version"] = 1;
+  json["rondo"] = kVersion;
+  json["args"] = config.arguments;
+  json["options"] = {{"model", options.model},
+                     {"epochs", options.epochs},
+                     {"batch", options.batch},
+                     {"accumulate", options.accumulate},
+                     {"learning_rate", options.learning_rate},
+                     {"momentum", options.momentum},
+                     {"seed", options.seed},
+                     {"limit_samples", options.limit_samples},
+                     {"deterministic", config.deterministic}};
+  json["ranks"] = config.ranks;
+  json["test_accuracy"] = report.test_accuracy;
+  json["epoch_loss"] = report.epoch_loss;
+  json["epoch_accuracy"] = report.epoch_accuracy;
+  json["parameter_hash"] = hash.data();
+  json["seconds"] = report.seconds;
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace rondo::tools

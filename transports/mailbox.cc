@@ -1,0 +1,60 @@
+// Connections that wait for their channel.
+#include "transports/mailbox.h"
+
+namespace rondo::transport {
+
+Mailbox::Mailbox(const Context& context, const base::SocketAddress& address, int parts)
+    : box_(std::make_shared<Box>()) {
+  box_->communicator = context.communicator;
+  box_->rank = context.rank;
+  box_->size = context.size;
+  box_->parts = parts;
+  base::Acceptor::Settings settings;
+  settings.address = address;
+  settings.secret = context.secret;
+  settings.job = context.job;
+  // Every peer may dial a few channels, with all their sockets, at the same time.
+  settings.half_open_limit = 64 + 8 * context.size * parts;
+  acceptor_ = std::make_unique<base::Acceptor>(
+      settings, [box = box_](base::Accepted accepted) { box->put(std::move(accepted)); });
+}
+
+void Mailbox::Box::put(base::Accepted accepted) {
+  const base::Hello& hello = accepted.hello;
+  if (hello.purpose != base::Hello::Purpose::data || hello.communicator != communicator ||
+      hello.dst != rank || hello.src < 0 || hello.src >= size || hello.src == rank ||
+      hello.index < 0 || hello.index > ChannelId::kPointToPoint || hello.part < 0 ||
+      hello.part >= parts)
+    return;
+  const Key key{{hello.communicator, hello.src, hello.dst, hello.index}, hello.part};
+  std::lock_guard lock(mutex);
+  if (seen.insert(key).second) waiting.emplace(key, std::move(accepted));
+}
+
+std::optional<base::Accepted> Mailbox::take(const ChannelId& id, int part) {
+  std::lock_guard lock(box_->mutex);
+  const auto found = box_->waiting.extract({id, part});
+  if (found.empty()) return std::nullopt;
+  return std::move(found.mapped());
+}
+
+base::Dial::Settings dialSettings(const Context& context, const base::SocketAddress& address,
+                                  const ChannelId& id, int part) {
+  base::Dial::Settings settings;
+  settings.address = address;
+  settings.secret = context.secret;
+  settings.deadline = base::Deadline(context.options.init_timeout).at();
+  base::Hello& hello = settings.hello;
+  hello.purpose = base::Hello::Purpose::data;
+  hello.job = context.job;
+  hello.rank = context.rank;
+  hello.size = context.size;
+  hello.communicator = id.communicator;
+  hello.src = id.src;
+  hello.dst = id.dst;
+  hello.index = id.index;
+  hello.part = part;
+  return settings;
+}
+
+} // namespace rondo::transport

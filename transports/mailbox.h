@@ -1,0 +1,49 @@
+// Where connections that peers made wait until this rank opens its end of the channel.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "base/connection.h"
+#include "transports/registry.h"
+
+namespace rondo::transport {
+
+/// A rank's listener for the channels that end at it. The sender's end of a channel dials, so
+/// nobody waits for the other: a connection is kept here until the receiver's end is opened.
+/// Connections of another communicator, to another rank, with impossible numbers, or for a part
+/// that has come before are closed. take() may be called from any thread.
+class Mailbox {
+ public:
+  Mailbox(const Context& context, const base::SocketAddress& address, int parts);
+
+  const base::SocketAddress& address() const { return acceptor_->address(); }
+  /// Connection `part` of the channel, once; nullopt while it has not arrived.
+  std::optional<base::Accepted> take(const ChannelId& id, int part);
+
+ private:
+  using Key = std::pair<ChannelId, int>;
+  /// Outlives the acceptor's last call.
+  struct Box {
+    void put(base::Accepted accepted);
+
+    std::uint64_t communicator = 0;
+    int rank = 0, size = 0, parts = 0;
+    std::mutex mutex;
+    std::map<Key, base::Accepted> waiting;
+    std::set<Key> seen; ///< arrived at any time
+  };
+
+  std::shared_ptr<Box> box_;
+  std::unique_ptr<base::Acceptor> acceptor_;
+};
+
+/// The dialing side's settings for one connection of a channel.
+base::Dial::Settings dialSettings(const Context& context, const base::SocketAddress& address,
+                                  const ChannelId& id, int part);
+
+} // namespace rondo::transport

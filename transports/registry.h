@@ -1,0 +1,39 @@
+// The transports that exist. One line of transports.def each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/board.h"
+#include "base/connection.h"
+#include "rondo/options.h"
+#include "transports/transport.h"
+
+namespace rondo::transport {
+
+/// What a transport gets from the communicator that uses it.
+struct Context {
+  std::uint64_t communicator = 0;
+  std::uint64_t job = 0;
+  int rank = 0, size = 1;
+  base::Secret secret;
+  base::SocketAddress bind_address;   ///< where data listeners bind (port 0)
+  std::shared_ptr<base::Board> board; ///< set when all ranks are threads of this process
+  Options options;
+};
+
+/// A kind of transport.
+struct Kind {
+  std::string_view name;
+  std::string_view summary; ///< one line, for help
+  bool between_processes;   ///< false: reaches only ranks of the same process
+  /// Null when this machine or this communicator cannot use it.
+  std::unique_ptr<Transport> (*make)(const Context&);
+};
+
+/// In order of preference: the first that reaches a peer is taken.
+std::span<const Kind> kinds();
+
+} // namespace rondo::transport

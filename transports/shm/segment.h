@@ -1,0 +1,23 @@
+// Shared memory without a name: a sealed memfd, made by one process, checked and mapped by another.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "base/unique_fd.h"
+
+namespace rondo::transport::shm {
+
+/// A zeroed memory file of exactly `bytes`, all of it allocated, its size sealed for good.
+/// Throws Error(system): a lack of memory shows here, not later as a signal.
+base::UniqueFd makeSegment(std::size_t bytes);
+
+/// Whether `fd`, which came from a peer, is what makeSegment(bytes) makes. Throws Error(transport)
+/// that says what is wrong. Without the size's seals the peer could cut off mapped memory.
+void checkSegment(int fd, std::size_t bytes);
+
+/// Mapped for reading and writing until the last copy is gone; `fd` may be closed.
+/// Throws Error(system).
+std::shared_ptr<void> mapSegment(int fd, std::size_t bytes);
+
+} // namespace rondo::transport::shm

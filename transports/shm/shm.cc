@@ -1,0 +1,182 @@
+// shm: processes of one user on one machine share the slots of a channel. The sender's end makes
+// them and passes them over an abstract Unix socket; nothing has a name that could leak or be
+// taken.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+
+#include "base/codec.h"
+#include "rondo/error.h"
+#include "transports/mailbox.h"
+#include "transports/shm/segment.h"
+#include "transports/slot_ring.h"
+#include "transports/support.h"
+
+namespace rondo::transport {
+namespace shm {
+namespace {
+
+constexpr std::uint8_t kAddressVersion = 1;
+
+/// Processes for which all of this is equal can meet over an abstract Unix socket.
+struct Place {
+  std::array<std::byte, 36> boot{}; ///< the kernel's boot id: which machine, since when
+  std::uint64_t network = 0;        ///< inode of the network namespace: abstract names live in it
+  std::uint32_t user = 0;
+
+  bool operator==(const Place&) const = default;
+
+  /// nullopt where the system does not tell.
+  static std::optional<Place> here() {
+    Place place;
+    std::ifstream boot("/proc/sys/kernel/random/boot_id", std::ios::binary);
+    struct stat network {};
+    if (!boot.read(reinterpret_cast<char*>(place.boot.data()), place.boot.size()) ||
+        ::stat("/proc/self/ns/net", &network) != 0)
+      return std::nullopt;
+    place.network = network.st_ino;
+    place.user = ::geteuid();
+    return place;
+  }
+};
+
+struct Location {
+  Place place;
+  base::SocketAddress listener;
+
+  Address encode() const {
+    base::Writer out;
+    out.u8(kAddressVersion);
+    out.raw(place.boot);
+    out.u64(place.network);
+    out.u32(place.user);
+    out.raw(listener.encode());
+    return out.take();
+  }
+
+  static Location decode(const Address& address) {
+    base::Reader in(address, "shm address");
+    if (in.u8() != kAddressVersion) in.fail("has an unknown version");
+    Location out;
+    in.raw(std::span<std::byte>(out.place.boot));
+    out.place.network = in.u64();
+    out.place.user = in.u32();
+    out.listener = base::SocketAddress::decode(in.raw(in.left()));
+    if (out.listener.family != base::SocketAddress::Family::unix_abstract ||
+        out.listener.name.empty())
+      in.fail("names no Unix socket: " + out.listener.text());
+    return out;
+  }
+};
+
+std::unique_ptr<Port> portOn(std::shared_ptr<void> memory, ChannelSize size) {
+  auto port = std::make_unique<Port>();
+  port->slot_bytes = size.slot_bytes;
+  port->depth = size.depth;
+  void* const at = memory.get();
+  port->ring = std::make_shared<SlotRing>(at, size.depth, size.slot_bytes, std::move(memory));
+  return port;
+}
+
+std::size_t bytesOf(ChannelSize size) { return SlotRing::bytesNeeded(size.depth, size.slot_bytes); }
+
+class PendingSender final : public PendingWithDeadline {
+ public:
+  PendingSender(const ChannelId& id, const Context& context, const Location& peer, ChannelSize size)
+      : PendingWithDeadline("shm", id, context), size_(size) {
+    const base::UniqueFd segment = makeSegment(bytesOf(size));
+    memory_ = mapSegment(segment.get(), bytesOf(size));
+    auto settings = dialSettings(context, peer.listener, id, 0);
+    settings.pass = {segment.get()};
+    dial_ = std::make_unique<base::Dial>(settings);
+  }
+
+ private:
+  std::unique_ptr<Port> attempt() override {
+    // The connection has done its work: the control plane watches the peer.
+    if (!dial_->poll()) return nullptr;
+    return portOn(std::move(memory_), size_);
+  }
+
+  const ChannelSize size_;
+  std::shared_ptr<void> memory_;
+  std::unique_ptr<base::Dial> dial_;
+};
+
+class PendingReceiver final : public PendingWithDeadline {
+ public:
+  PendingReceiver(const ChannelId& id, const Context& context, std::shared_ptr<Mailbox> mailbox,
+                  ChannelSize size)
+      : PendingWithDeadline("shm", id, context),
+        id_(id),
+        mailbox_(std::move(mailbox)),
+        size_(size) {}
+
+ private:
+  std::unique_ptr<Port> attempt() override {
+    const auto arrived = mailbox_->take(id_, 0);
+    if (!arrived) return nullptr;
+    if (arrived->passed.size() != 1)
+      throw Error(ErrorCode::transport, "the peer passed " +
+                                            std::to_string(arrived->passed.size()) +
+                                            " descriptors instead of one");
+    const int segment = arrived->passed.front().get();
+    checkSegment(segment, bytesOf(size_));
+    return portOn(mapSegment(segment, bytesOf(size_)), size_);
+  }
+
+  const ChannelId id_;
+  const std::shared_ptr<Mailbox> mailbox_;
+  const ChannelSize size_;
+};
+
+class Shm final : public Transport {
+ public:
+  Shm(const Context& context, const Place& place)
+      : context_(context), place_(place), size_(channelSize(context.options, kMappedSize)) {
+    base::SocketAddress any;
+    any.family = base::SocketAddress::Family::unix_abstract;
+    mailbox_ = std::make_shared<Mailbox>(context, any, 1);
+  }
+
+  std::string_view name() const override { return "shm"; }
+  std::size_t slotBytes() const override { return size_.slot_bytes; }
+  Address address() const override { return Location{place_, mailbox_->address()}.encode(); }
+  bool reaches(const Address& peer) const override {
+    return Location::decode(peer).place == place_;
+  }
+
+  std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& address) override {
+    const Location peer = Location::decode(address);
+    if (peer.place != place_)
+      throw Error(ErrorCode::transport, describe("shm", id) + ": the peer is on another machine");
+    if (id.src == context_.rank) return std::make_unique<PendingSender>(id, context_, peer, size_);
+    return std::make_unique<PendingReceiver>(id, context_, mailbox_, size_);
+  }
+
+ private:
+  const Context context_;
+  const Place place_;
+  const ChannelSize size_;
+  std::shared_ptr<Mailbox> mailbox_;
+};
+
+std::unique_ptr<Transport> make(const Context& context) {
+  const auto place = Place::here();
+  const base::UniqueFd probe(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!place || (!probe && errno == ENOSYS)) return nullptr;
+  return std::make_unique<Shm>(context, *place);
+}
+
+} // namespace
+} // namespace shm
+
+extern const Kind k_shm = {"shm", "shared memory, for processes of one user on one machine", true,
+                           shm::make};
+
+} // namespace rondo::transport

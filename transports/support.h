@@ -1,0 +1,47 @@
+// What the transports share: sizes from the options, validation, names for errors, deadlines.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "transports/registry.h"
+#include "transports/transport.h"
+#include "transports/tuning.h"
+
+namespace rondo::transport {
+
+/// Options::channel_bytes (all slots together) and channel_depth, or the transport's defaults.
+/// Throws Error(invalid_argument) for values out of range.
+ChannelSize channelSize(const Options& options, ChannelSize defaults);
+
+/// The rank at the other end. Throws Error(invalid_argument) for a channel that is not one of this
+/// communicator's or does not end here.
+int peerOf(const ChannelId& id, const Context& context);
+
+/// "tcp channel 0 -> 3 (index 2)".
+std::string describe(std::string_view transport, const ChannelId& id);
+
+/// "No such file or directory (2)", for the text of Error(system).
+std::string errnoText(int error);
+
+/// A PendingPort with the deadline Options::init_timeout; its errors name the channel and the peer.
+class PendingWithDeadline : public PendingPort {
+ public:
+  PendingWithDeadline(std::string_view transport, const ChannelId& id, const Context& context);
+  std::unique_ptr<Port> poll() final;
+
+ protected:
+  /// The port, or null when the peer has not come yet.
+  virtual std::unique_ptr<Port> attempt() = 0;
+
+  const std::string channel_; ///< describe()
+  const int peer_;
+
+ private:
+  const base::Deadline deadline_;
+};
+
+} // namespace rondo::transport

@@ -1,0 +1,58 @@
+// One system call on a socket, with the kernel's answer told apart.
+#include "transports/tcp/socket_io.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "rondo/error.h"
+#include "transports/support.h"
+
+namespace rondo::transport::tcp {
+namespace {
+
+/// Only a lack of memory here is not the connection's end.
+[[noreturn]] void fail(int error, const char* what, const StreamSettings& settings) {
+  const std::string text = settings.channel + ": " + what + " rank " +
+                           std::to_string(settings.peer) + ": " + errnoText(error);
+  if (error == ENOMEM || error == ENOBUFS) throw Error(ErrorCode::system, text);
+  throw Error(ErrorCode::peer_dead, text, settings.peer);
+}
+
+bool notNow(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
+
+msghdr messageOf(Pieces& pieces) {
+  msghdr message{};
+  message.msg_iov = pieces.list().data();
+  message.msg_iovlen = pieces.list().size();
+  return message;
+}
+
+} // namespace
+
+std::size_t sendSome(int fd, Pieces& pieces, const StreamSettings& settings) {
+  const msghdr message = messageOf(pieces);
+  for (;;) {
+    const ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) return static_cast<std::size_t>(sent);
+    if (notNow(errno)) return 0;
+    if (errno != EINTR) fail(errno, "sending to", settings);
+  }
+}
+
+std::size_t receiveSome(int fd, Pieces& pieces, const StreamSettings& settings) {
+  msghdr message = messageOf(pieces);
+  for (;;) {
+    const ssize_t got = ::recvmsg(fd, &message, MSG_DONTWAIT);
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got == 0)
+      throw Error(
+          ErrorCode::peer_dead,
+          settings.channel + ": rank " + std::to_string(settings.peer) + " closed the connection",
+          settings.peer);
+    if (notNow(errno)) return 0;
+    if (errno != EINTR) fail(errno, "receiving from", settings);
+  }
+}
+
+} // namespace rondo::transport::tcp

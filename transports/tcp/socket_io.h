@@ -1,0 +1,56 @@
+// One non-blocking system call on a socket, and the memory that it works on.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "transports/tcp/stream.h"
+
+namespace rondo::transport::tcp {
+
+/// Pieces of memory for one call, on the stack.
+class Pieces {
+ public:
+  bool full() const { return count_ == pieces_.size(); }
+  bool empty() const { return count_ == 0; }
+  std::size_t bytes() const { return bytes_; }
+  std::span<iovec> list() { return {pieces_.data(), count_}; }
+
+  /// False: no room for it.
+  bool add(const void* data, std::size_t size) {
+    if (size == 0) return true;
+    if (full()) return false;
+    pieces_[count_++] = {const_cast<void*>(data), size};
+    bytes_ += size;
+    return true;
+  }
+
+  /// Bytes [range.begin, range.end) of a body. False: not all of them had room.
+  template <class Bytes>
+  bool add(std::span<const Bytes> body, Range range) {
+    for (std::size_t at = 0; const Bytes& piece : body) {
+      if (at >= range.end) break;
+      const std::size_t from = std::max(at, range.begin), to = std::min(at + piece.size, range.end);
+      if (from < to && !add(static_cast<const std::byte*>(piece.data) + (from - at), to - from))
+        return false;
+      at += piece.size;
+    }
+    return true;
+  }
+
+ private:
+  std::array<iovec, kPiecesPerCall> pieces_; // deliberately not initialized: only count_ are read
+  std::size_t count_ = 0, bytes_ = 0;
+};
+
+/// Bytes taken over by the kernel; 0 when it has no room now. Throws Error(peer_dead | system) with
+/// the peer as culprit.
+std::size_t sendSome(int fd, Pieces& pieces, const StreamSettings& settings);
+/// Bytes that arrived; 0 when there are none now. Throws Error(peer_dead | system), the former also
+/// for an orderly end: whoever calls wants more.
+std::size_t receiveSome(int fd, Pieces& pieces, const StreamSettings& settings);
+
+} // namespace rondo::transport::tcp

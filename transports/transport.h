@@ -1,0 +1,117 @@
+// The contract between the engine and whatever moves bytes between two ranks.
+//
+// A channel is one direction between two ranks: ordered, reliable, of bounded depth, carrying
+// messages of at most slot_bytes. Its ends are a Sender in one rank and a Receiver in the other. An
+// end is *mapped* (both ranks see the slots: the engine fills and reads them itself, see
+// slot_ring.h) or a *stream* (the kernel or a NIC moves bytes between user memory of the two).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rondo/options.h"
+
+namespace rondo::transport {
+
+class SlotRing;
+
+/// Which channel of which communicator. Equal on both ends.
+struct ChannelId {
+  std::uint64_t communicator = 0;
+  int src = 0, dst = 0; ///< ranks within the communicator
+  int index = 0;        ///< collectives: plan::Channel::index; Send/Recv: kPointToPoint
+
+  static constexpr int kPointToPoint = 0xffff;
+  auto operator<=>(const ChannelId&) const = default;
+};
+
+/// What travels in front of every message.
+struct MessageHeader {
+  std::uint64_t signature = 0; ///< of the call; see comm/signature.h
+  std::uint64_t bytes = 0;     ///< of the body
+};
+
+/// A piece of memory, as for writev.
+struct ConstBytes {
+  const void* data = nullptr;
+  std::size_t size = 0;
+};
+struct MutableBytes {
+  void* data = nullptr;
+  std::size_t size = 0;
+};
+
+/// The end of a stream channel that sends. One thread at a time.
+class StreamSender {
+ public:
+  virtual ~StreamSender() = default;
+  /// Messages started and not yet taken over by the transport.
+  virtual std::size_t pending() const = 0;
+  /// Starts a message when fewer than `depth` are pending; false: no room, try again later. The
+  /// memory must stay unchanged until the message is no longer pending.
+  virtual bool start(const MessageHeader& header, std::span<const ConstBytes> body) = 0;
+  /// Moves what it can without blocking; true if anything moved.
+  virtual bool progress() = 0;
+  /// Whether a pending message still reads any byte of the range.
+  virtual bool reads(const void* data, std::size_t size) const = 0;
+};
+
+/// The end of a stream channel that receives. One thread at a time.
+class StreamReceiver {
+ public:
+  virtual ~StreamReceiver() = default;
+  /// The header of the next message, or null while it has not arrived. Never blocks. Valid until the
+  /// message was received.
+  virtual const MessageHeader* peek() = 0;
+  /// Receives the body of the message that peek() showed, straight into `body`, whose sizes add up
+  /// to the header's bytes; true when complete. Call again, with the same body, until it is.
+  virtual bool receive(std::span<const MutableBytes> body) = 0;
+};
+
+/// One end of a channel, opened. Exactly one of the three is set. All functions throw
+/// Error(peer_dead) or Error(transport), with the peer's rank as culprit, when the channel broke.
+struct Port {
+  std::shared_ptr<SlotRing> ring; ///< mapped
+  std::unique_ptr<StreamSender> sender;
+  std::unique_ptr<StreamReceiver> receiver;
+  std::size_t slot_bytes = 0; ///< largest body
+  int depth = 0;
+};
+
+/// An opening in progress. Polled by the rank's own thread.
+class PendingPort {
+ public:
+  virtual ~PendingPort() = default;
+  /// Null until both ends are connected. Throws Error(transport | peer_dead | system | timeout).
+  /// Must not be called again after it returned a port.
+  virtual std::unique_ptr<Port> poll() = 0;
+};
+
+/// What a rank must tell the others so that they can reach it: opaque, at most 256 bytes.
+using Address = std::vector<std::byte>;
+
+/// One transport, as one rank of one communicator uses it.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string_view name() const = 0;
+  virtual Address address() const = 0;
+  /// Largest message body of any channel of this transport; follows from Options alone.
+  virtual std::size_t slotBytes() const = 0;
+  /// Whether a peer with this address (made by the same kind of transport) can be reached. Must be
+  /// symmetric: both sides come to the same answer.
+  virtual bool reaches(const Address& peer) const = 0;
+  /// Starts to open this rank's end of a channel. Does not wait for the peer: its other end may be
+  /// opened much later, and by any thread. Each end is opened once.
+  virtual std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& peer) = 0;
+};
+
+} // namespace rondo::transport

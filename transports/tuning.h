@@ -1,0 +1,44 @@
+// The numbers of all transports, in one place, each with what it rests on.
+#pragma once
+
+#include <cstddef>
+
+namespace rondo::transport {
+
+/// Slots of one channel.
+struct ChannelSize {
+  std::size_t slot_bytes = 0;
+  int depth = 0;
+};
+
+/// Mapped transports: 1 MiB a direction. What the other core has just written is copied fastest
+/// from 64 KiB to 1 MiB (11 to 17 GB/s; 4 KiB: 8, 16 MiB: 14.6), so the whole ring should stay in a
+/// core's second-level cache (1 to 2 MiB), and eight slots let both sides work while one is late.
+inline constexpr ChannelSize kMappedSize{128 << 10, 8};
+
+/// Streams need no slots: slot_bytes only bounds a message. 256 KiB is well past the size at which
+/// one send call costs more than its copy, and four pending ones keep the socket fed.
+inline constexpr ChannelSize kStreamSize{256 << 10, 4};
+
+/// The least useful slot: one cache line. Slots are multiples of it.
+inline constexpr std::size_t kSlotGrain = 64;
+
+/// A channel beyond this is a typing error (K for M); asking the kernel for more shared memory than
+/// there is does not fail, it wakes the out-of-memory killer.
+inline constexpr std::size_t kMaxChannelBytes = std::size_t{1} << 30;
+inline constexpr int kMaxDepth = 64;
+
+/// Smaller bodies go over one socket: below this, a second socket's system calls (a send and a
+/// receive: 2 to 4 us) cost more than they save of the copy (64 KiB at 5 to 9 GB/s: 7 to 13 us).
+inline constexpr std::size_t kStripeBytes = 64 << 10;
+/// Stripes start at multiples of a cache line, so that no line is copied by two calls.
+inline constexpr std::size_t kStripeGrain = 64;
+
+/// What a receiver reads ahead of a message, header included: copying this much once more takes
+/// about as long as the system call that it saves (0.1 us).
+inline constexpr std::size_t kReadAheadBytes = 4096;
+
+/// Pieces of memory handed to the kernel in one call (its limit is 1024; they live on the stack).
+inline constexpr std::size_t kPiecesPerCall = 64;
+
+} // namespace rondo::transport
