@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,14 @@ namespace rondo {
 namespace comm {
 class CommunicatorImpl;
 }
+
+/// Where the blocks of a v-form lie in a buffer that has one for each rank: block r has counts[r]
+/// elements and begins offsets[r] elements after the start of the buffer. Both have size() entries;
+/// they are read during the call only, also by the Async forms. Blocks that are written must not
+/// overlap.
+struct Blocks {
+  std::span<const std::size_t> counts, offsets;
+};
 
 /// A fixed group of ranks that call collectives together.
 ///
@@ -110,6 +120,44 @@ class RONDO_API Communicator {
   void allToAll(const void* input, void* output, std::size_t count, DataType type);
   Work allToAllAsync(const void* input, void* output, std::size_t count, DataType type);
 
+  // v-forms: blocks of different sizes. Counts and offsets are in elements of `type`. Sender and
+  // receiver must tell the same count for a block, else Error(mismatch).
+
+  /// As reduceScatter: rank r gets block r of the reduction, in `output` (blocks.counts[rank()]
+  /// elements). `blocks`, which lie in input, must have the same counts on all ranks. In place:
+  /// output == input + blocks.offsets[rank()] elements.
+  void reduceScatterv(const void* input, Blocks blocks, void* output, DataType type, ReduceOp op);
+  Work reduceScattervAsync(const void* input, Blocks blocks, void* output, DataType type,
+                           ReduceOp op);
+
+  /// Rank r's output (`count`) gets block r of root's input. input and blocks are used on root only.
+  /// In place, on root: output == input + blocks.offsets[root] elements.
+  void scatterv(const void* input, Blocks blocks, void* output, std::size_t count, DataType type,
+                int root);
+  Work scattervAsync(const void* input, Blocks blocks, void* output, std::size_t count,
+                     DataType type, int root);
+
+  /// Block r of root's output gets rank r's input (`count`). output and blocks are used on root only.
+  /// In place, on root: input == output + blocks.offsets[root] elements.
+  void gatherv(const void* input, std::size_t count, void* output, Blocks blocks, DataType type,
+               int root);
+  Work gathervAsync(const void* input, std::size_t count, void* output, Blocks blocks,
+                    DataType type, int root);
+
+  /// Block r of every rank's output gets rank r's input (`count`, which is blocks.counts[rank()]).
+  /// The counts must be the same on all ranks; the offsets need not be.
+  /// In place: input == output + blocks.offsets[rank()] elements.
+  void allGatherv(const void* input, std::size_t count, void* output, Blocks blocks, DataType type);
+  Work allGathervAsync(const void* input, std::size_t count, void* output, Blocks blocks,
+                       DataType type);
+
+  /// Block s of rank r's output gets block r of rank s's input. Blocks of input may overlap.
+  /// Not in place: Error(invalid_argument) when the buffers' blocks overlap.
+  void allToAllv(const void* input, Blocks input_blocks, void* output, Blocks output_blocks,
+                 DataType type);
+  Work allToAllvAsync(const void* input, Blocks input_blocks, void* output, Blocks output_blocks,
+                      DataType type);
+
   /// Returns after every rank has entered.
   void barrier();
   Work barrierAsync();
@@ -120,6 +168,11 @@ class RONDO_API Communicator {
   Work sendAsync(const void* input, std::size_t count, DataType type, int peer);
   void recv(void* output, std::size_t count, DataType type, int peer);
   Work recvAsync(void* output, std::size_t count, DataType type, int peer);
+
+  /// For programs with a progress engine of their own: threads that wait in a call of this
+  /// communicator call `poll` every few microseconds (Rondo's own threads never do). It must return
+  /// soon, not throw, and not use this communicator. Not while a call is in flight.
+  void whileWaiting(std::function<void()> poll);
 
   /// Name of the algorithm that a call of this shape uses, e.g. "ring".
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
