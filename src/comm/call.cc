@@ -1,7 +1,10 @@
 // What makes a call valid, and how it is told to people and to other ranks.
 #include "comm/call.h"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
+#include <vector>
 
 #include "rondo/error.h"
 
@@ -25,6 +28,17 @@ std::string_view titleOf(Collective collective) {
   return "Send/Recv";
 }
 
+/// Signatures number them from kCollectiveCount on, in this order.
+constexpr std::array kUneven = {Collective::reducescatter, Collective::scatter, Collective::gather,
+                                Collective::allgather, Collective::alltoall};
+static_assert(kCollectiveCount + kUneven.size() <= 16);
+
+std::uint64_t signatureCode(const Call& call) {
+  if (!call.layout) return static_cast<std::uint64_t>(call.collective);
+  const auto at = std::find(kUneven.begin(), kUneven.end(), call.collective);
+  return kCollectiveCount + static_cast<std::uint64_t>(at - kUneven.begin());
+}
+
 [[noreturn]] void refuse(const Call& call, const std::string& why) {
   throw Error(ErrorCode::invalid_argument, title(call) + ": " + why);
 }
@@ -32,7 +46,8 @@ std::string_view titleOf(Collective collective) {
 /// How the two buffers of a rank may coincide.
 struct Extent {
   std::size_t input_blocks = 0, output_blocks = 0;
-  std::size_t input_at = 0, output_at = 0; ///< block of the other buffer that in place means
+  std::size_t input_at = 0,
+              output_at = 0; ///< the block that stays on this rank: in place, the same
 };
 
 Extent extentOf(const Call& call, int rank, int size) {
@@ -46,18 +61,90 @@ Extent extentOf(const Call& call, int rank, int size) {
     case Collective::scatter: return {root ? n : 0, 1, r, 0};
     case Collective::allgather: return {1, n, 0, r};
     case Collective::gather: return {1, root ? n : 0, 0, r};
-    case Collective::alltoall: return {n, n};
+    case Collective::alltoall: return {n, n, r, r};
     case Collective::barrier: return {};
     case Collective::sendrecv: break;
   }
   return call.sending ? Extent{1, 0} : Extent{0, 1};
 }
 
+struct Range {
+  std::uintptr_t begin = 0, end = 0;
+  bool written = false;
+  bool own = false; ///< may coincide with the other buffer's own block, in place
+};
+
+/// Bytes of one buffer's blocks that are not empty. Throws for what lies outside the address space.
+void addRanges(const Call& call, const engine::BlockTable& table, bool written, std::size_t blocks,
+               std::size_t own, std::vector<Range>& ranges) {
+  const char* buffer = written ? "output" : "input";
+  const void* start = written ? call.output : call.input;
+  if (table.counts.size() != blocks || table.offsets.size() != blocks)
+    refuse(call, std::string(buffer) + " blocks: " + std::to_string(table.counts.size()) +
+                     " counts and " + std::to_string(table.offsets.size()) + " offsets for " +
+                     std::to_string(blocks) + " ranks");
+  const std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / sizeOf(call.type) / blocks;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const std::size_t count = table.counts[b], offset = table.offsets[b];
+    if (count == 0) continue;
+    if (count > most || offset > most * blocks - count)
+      refuse(call, std::string(buffer) + " block " + std::to_string(b) + ": " +
+                       std::to_string(count) + " elements at " + std::to_string(offset) +
+                       " exceed the address space");
+    if (!start)
+      refuse(call, std::string(buffer) + " is null, block " + std::to_string(b) + " has " +
+                       std::to_string(count) + " elements");
+    const auto begin = reinterpret_cast<std::uintptr_t>(start) + offset * sizeOf(call.type);
+    ranges.push_back({begin, begin + count * sizeOf(call.type), written, b == own});
+  }
+}
+
+/// The v-forms' part of validate().
+void validateBlocks(const Call& call, int rank, int size) {
+  const Layout& layout = *call.layout;
+  const Extent extent = extentOf(call, rank, size);
+  std::vector<Range> ranges;
+  if (extent.input_blocks > 0)
+    addRanges(call, layout.input, false, extent.input_blocks, extent.input_at, ranges);
+  if (extent.output_blocks > 0)
+    addRanges(call, layout.output, true, extent.output_blocks, extent.output_at, ranges);
+  if (extent.input_blocks > 0 && extent.output_blocks > 0) {
+    const std::size_t sent = layout.input.counts[extent.input_at];
+    const std::size_t received = layout.output.counts[extent.output_at];
+    if (sent != received)
+      refuse(call, "this rank's own block has " + std::to_string(sent) +
+                       " elements in the input and " + std::to_string(received) + " in the output");
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  for (std::size_t i = 0; i < ranges.size(); ++i)
+    for (std::size_t j = i + 1; j < ranges.size() && ranges[j].begin < ranges[i].end; ++j) {
+      const Range &a = ranges[i], &b = ranges[j];
+      if (a.written && b.written) refuse(call, "blocks of the output overlap");
+      if (a.written == b.written) continue;
+      const bool in_place = a.own && b.own && a.begin == b.begin && a.end == b.end;
+      if (call.collective == Collective::alltoall)
+        refuse(call, "input and output overlap; it cannot be done in place");
+      if (!in_place) refuse(call, "input and output overlap otherwise than in place");
+    }
+}
+
+/// What the signature holds for the count.
+std::size_t signedCount(const Call& call) {
+  if (!call.layout) return call.count;
+  const auto sum = [](const std::vector<std::size_t>& counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  };
+  if (call.collective == Collective::allgather) return sum(call.layout->output.counts);
+  if (call.collective == Collective::reducescatter) return sum(call.layout->input.counts);
+  return 0;
+}
+
 } // namespace
 
 std::string title(const Call& call) {
   if (call.collective == Collective::sendrecv) return call.sending ? "Send" : "Recv";
-  return std::string(titleOf(call.collective));
+  return std::string(titleOf(call.collective)) + (call.layout ? "v" : "");
 }
 
 void validate(const Call& call, int rank, int size) {
@@ -74,6 +161,8 @@ void validate(const Call& call, int rank, int size) {
   if ((point_to_point || hasRoot(call.collective)) && (call.root < 0 || call.root >= size))
     refuse(call, std::string(point_to_point ? "peer " : "root ") + std::to_string(call.root) +
                      " is not a rank of this communicator (0 to " + std::to_string(size - 1) + ")");
+
+  if (call.layout) return validateBlocks(call, rank, size);
 
   const Extent extent = extentOf(call, rank, size);
   const std::size_t element = sizeOf(call.type);
@@ -101,9 +190,9 @@ void validate(const Call& call, int rank, int size) {
 
 std::uint64_t sign(const Call& call, std::uint64_t sequence) {
   const bool shared_root = hasRoot(call.collective);
-  const std::uint64_t count = (call.count ^ (call.count >> 32)) & 0xffffffffu;
-  return static_cast<std::uint64_t>(call.collective) << 60 |
-         static_cast<std::uint64_t>(call.type) << 56 |
+  const std::uint64_t whole = signedCount(call);
+  const std::uint64_t count = (whole ^ (whole >> 32)) & 0xffffffffu;
+  return signatureCode(call) << 60 | static_cast<std::uint64_t>(call.type) << 56 |
          (reduces(call.collective) ? static_cast<std::uint64_t>(call.op.kind()) : 0) << 52 |
          (shared_root ? static_cast<std::uint64_t>(call.root) & 0xfff : 0) << 40 |
          (sequence & 0xff) << 32 | count;
@@ -111,18 +200,22 @@ std::uint64_t sign(const Call& call, std::uint64_t sequence) {
 
 std::string describe(std::uint64_t signature, std::uint64_t near) {
   const auto field = [&](int shift, std::uint64_t mask) { return (signature >> shift) & mask; };
-  const std::uint64_t collective = field(60, 0xf), type = field(56, 0xf), op = field(52, 0xf);
-  if (collective >= kCollectiveCount || type >= kDataTypeCount || op >= ReduceOp::kKindCount)
+  const std::uint64_t code = field(60, 0xf), type = field(56, 0xf), op = field(52, 0xf);
+  if (code >= kCollectiveCount + kUneven.size() || type >= kDataTypeCount ||
+      op >= ReduceOp::kKindCount)
     return "no call of this library";
-  const auto what = static_cast<Collective>(collective);
+  const bool uneven = code >= kCollectiveCount;
+  const Collective what = uneven ? kUneven[code - kCollectiveCount] : static_cast<Collective>(code);
   const auto apart = static_cast<std::int8_t>(field(32, 0xff) - near);
   const std::uint64_t sequence = near + static_cast<std::uint64_t>(std::int64_t{apart});
-  std::string text = std::string(titleOf(what)) + " #" + std::to_string(sequence);
+  std::string text =
+      std::string(titleOf(what)) + (uneven ? "v #" : " #") + std::to_string(sequence);
   if (what == Collective::barrier) return text;
   text += " (";
   if (reduces(what)) text += std::string(name(kReduceOps[op])) + " of ";
-  text +=
-      std::to_string(field(0, 0xffffffff)) + " " + std::string(name(static_cast<DataType>(type)));
+  if (const std::uint64_t count = field(0, 0xffffffff); !uneven || count > 0)
+    text += std::to_string(count) + " ";
+  text += std::string(name(static_cast<DataType>(type)));
   if (hasRoot(what)) text += ", root " + std::to_string(field(40, 0xfff));
   return text + ")";
 }

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "comm/layout.h"
 #include "rondo/types.h"
 
 namespace rondo::comm {
@@ -13,11 +15,12 @@ struct Call {
   Collective collective = Collective::barrier;
   const void* input = nullptr;
   void* output = nullptr;
-  std::size_t count = 0; ///< elements of one block
+  std::size_t count = 0; ///< elements of one block; v-forms: of the buffer with one block
   DataType type = DataType::int8;
   ReduceOp op = ReduceOp::sum;
-  int root = 0;         ///< Send and Recv: the peer
-  bool sending = false; ///< Send (true) or Recv (false)
+  int root = 0;                                   ///< Send and Recv: the peer
+  bool sending = false;                           ///< Send (true) or Recv (false)
+  std::shared_ptr<const Layout> layout = nullptr; ///< v-forms only
 };
 
 /// Throws Error(invalid_argument) that names the argument and the call.
@@ -27,8 +30,9 @@ void validate(const Call& call, int rank, int size);
 std::string title(const Call& call);
 
 /// 64 bits that say what was called; equal on all ranks of a correct program. It travels with every
-/// message, and can be read back: collective 4, type 4, operator 4, root 12, sequence 8, count 32
-/// bits (the count folded by exclusive or of its halves).
+/// message, and can be read back: collective 4 (v-forms have numbers of their own), type 4, operator
+/// 4, root 12, sequence 8, count 32 bits (the count folded by exclusive or of its halves; of v-forms
+/// the sum of all counts where every rank knows them, else 0).
 std::uint64_t sign(const Call& call, std::uint64_t sequence);
 
 /// "AllReduce #412 (sum of 1000 float)". `near` is a sequence number from which the signature's is

@@ -63,6 +63,10 @@ std::optional<Communicator> Communicator::split(int color, int key) {
 
 void Communicator::abort(const std::string& reason) { impl_->abort(reason); }
 
+void Communicator::whileWaiting(std::function<void()> poll) {
+  impl_->whileWaiting(std::move(poll));
+}
+
 std::string Communicator::algorithmFor(Collective collective, std::size_t count,
                                        DataType type) const {
   return impl_->algorithmFor(collective, count, type);
@@ -146,6 +150,104 @@ void Communicator::allToAll(const void* input, void* output, std::size_t count, 
 Work Communicator::allToAllAsync(const void* input, void* output, std::size_t count,
                                  DataType type) {
   return impl_->start({Collective::alltoall, input, output, count, type});
+}
+
+namespace {
+
+engine::BlockTable tableOf(const Blocks& blocks) {
+  return {{blocks.counts.begin(), blocks.counts.end()},
+          {blocks.offsets.begin(), blocks.offsets.end()}};
+}
+engine::BlockTable tableOf(std::size_t count) { return {{count}, {0}}; }
+
+/// Count `i` of a table that may be too short; validate() refuses that afterwards.
+std::size_t countOf(const Blocks& blocks, int i) {
+  const auto at = static_cast<std::size_t>(i);
+  return at < blocks.counts.size() ? blocks.counts[at] : 0;
+}
+
+Call unevenCall(Call call, engine::BlockTable input, engine::BlockTable output) {
+  call.layout =
+      std::make_shared<const comm::Layout>(comm::Layout{std::move(input), std::move(output)});
+  return call;
+}
+
+Call reduceScattervCall(int rank, const void* input, const Blocks& blocks, void* output,
+                        DataType type, ReduceOp op) {
+  const std::size_t count = countOf(blocks, rank);
+  return unevenCall({Collective::reducescatter, input, output, count, type, op}, tableOf(blocks),
+                    tableOf(count));
+}
+
+Call scattervCall(int rank, const void* input, const Blocks& blocks, void* output,
+                  std::size_t count, DataType type, int root) {
+  return unevenCall({Collective::scatter, input, output, count, type, ReduceOp::sum, root},
+                    rank == root ? tableOf(blocks) : engine::BlockTable{}, tableOf(count));
+}
+
+Call gathervCall(int rank, const void* input, std::size_t count, void* output, const Blocks& blocks,
+                 DataType type, int root) {
+  return unevenCall({Collective::gather, input, output, count, type, ReduceOp::sum, root},
+                    tableOf(count), rank == root ? tableOf(blocks) : engine::BlockTable{});
+}
+
+Call allGathervCall(const void* input, std::size_t count, void* output, const Blocks& blocks,
+                    DataType type) {
+  return unevenCall({Collective::allgather, input, output, count, type}, tableOf(count),
+                    tableOf(blocks));
+}
+
+Call allToAllvCall(const void* input, const Blocks& input_blocks, void* output,
+                   const Blocks& output_blocks, DataType type) {
+  return unevenCall({Collective::alltoall, input, output, 0, type}, tableOf(input_blocks),
+                    tableOf(output_blocks));
+}
+
+} // namespace
+
+void Communicator::reduceScatterv(const void* input, Blocks blocks, void* output, DataType type,
+                                  ReduceOp op) {
+  impl_->call(reduceScattervCall(rank(), input, blocks, output, type, op));
+}
+Work Communicator::reduceScattervAsync(const void* input, Blocks blocks, void* output,
+                                       DataType type, ReduceOp op) {
+  return impl_->start(reduceScattervCall(rank(), input, blocks, output, type, op));
+}
+
+void Communicator::scatterv(const void* input, Blocks blocks, void* output, std::size_t count,
+                            DataType type, int root) {
+  impl_->call(scattervCall(rank(), input, blocks, output, count, type, root));
+}
+Work Communicator::scattervAsync(const void* input, Blocks blocks, void* output, std::size_t count,
+                                 DataType type, int root) {
+  return impl_->start(scattervCall(rank(), input, blocks, output, count, type, root));
+}
+
+void Communicator::gatherv(const void* input, std::size_t count, void* output, Blocks blocks,
+                           DataType type, int root) {
+  impl_->call(gathervCall(rank(), input, count, output, blocks, type, root));
+}
+Work Communicator::gathervAsync(const void* input, std::size_t count, void* output, Blocks blocks,
+                                DataType type, int root) {
+  return impl_->start(gathervCall(rank(), input, count, output, blocks, type, root));
+}
+
+void Communicator::allGatherv(const void* input, std::size_t count, void* output, Blocks blocks,
+                              DataType type) {
+  impl_->call(allGathervCall(input, count, output, blocks, type));
+}
+Work Communicator::allGathervAsync(const void* input, std::size_t count, void* output,
+                                   Blocks blocks, DataType type) {
+  return impl_->start(allGathervCall(input, count, output, blocks, type));
+}
+
+void Communicator::allToAllv(const void* input, Blocks input_blocks, void* output,
+                             Blocks output_blocks, DataType type) {
+  impl_->call(allToAllvCall(input, input_blocks, output, output_blocks, type));
+}
+Work Communicator::allToAllvAsync(const void* input, Blocks input_blocks, void* output,
+                                  Blocks output_blocks, DataType type) {
+  return impl_->start(allToAllvCall(input, input_blocks, output, output_blocks, type));
 }
 
 void Communicator::barrier() { impl_->call({}); }

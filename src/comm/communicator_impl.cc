@@ -14,6 +14,8 @@ namespace {
 
 /// Bound plans kept per communicator. Each is some kilobytes; programs repeat few shapes.
 constexpr std::size_t kMaxBound = 512;
+/// Of v-forms fewer: programs may never repeat one.
+constexpr std::size_t kMaxBoundUneven = 64;
 
 int queueOf(const Call& call) {
   if (call.collective != Collective::sendrecv) return engine::HostEngine::kCollectives;
@@ -106,7 +108,32 @@ CommunicatorImpl::Key CommunicatorImpl::keyOf(const Call& call) {
           call.sending,    call.root, call.count};
 }
 
+CommunicatorImpl::UnevenKey CommunicatorImpl::unevenKeyOf(const Call& call) {
+  const bool reducing = reduces(call.collective);
+  UnevenKey key = {static_cast<std::size_t>(call.collective), static_cast<std::size_t>(call.type),
+                   reducing ? static_cast<std::size_t>(call.op.kind()) : 0,
+                   static_cast<std::size_t>(call.root)};
+  for (const engine::BlockTable* table : {&call.layout->input, &call.layout->output}) {
+    key.push_back(table->counts.size());
+    key.insert(key.end(), table->counts.begin(), table->counts.end());
+    key.insert(key.end(), table->offsets.begin(), table->offsets.end());
+  }
+  return key;
+}
+
+engine::BoundPlan& CommunicatorImpl::boundUneven(const Call& call) {
+  UnevenKey key = unevenKeyOf(call);
+  auto found = bound_uneven_.find(key);
+  if (found == bound_uneven_.end()) {
+    if (bound_uneven_.size() >= kMaxBoundUneven)
+      std::erase_if(bound_uneven_, [](const auto& entry) { return entry.second->users == 0; });
+    found = bound_uneven_.emplace(std::move(key), bindNew(call)).first;
+  }
+  return *found->second;
+}
+
 engine::BoundPlan& CommunicatorImpl::bound(const Call& call) {
+  if (call.layout) return boundUneven(call);
   const Key key = keyOf(call);
   if (last_key_ == key) return *last_bound_;
   auto found = bound_.find(key);
@@ -123,12 +150,17 @@ engine::BoundPlan& CommunicatorImpl::bound(const Call& call) {
 }
 
 std::unique_ptr<engine::BoundPlan> CommunicatorImpl::bindNew(const Call& call) {
-  const engine::Shape shape{call.count, call.type, call.op.kind()};
+  engine::Shape shape{call.count, call.type, call.op.kind()};
+  if (call.layout) {
+    shape.input = call.layout->input;
+    shape.output = call.layout->output;
+  }
   if (call.collective == Collective::sendrecv)
     return std::make_unique<engine::BoundPlan>(
         engine::bind(pointToPoint(call, rank_, size_), shape, *fabric_));
   plan::Spec spec{call.collective, size_, hasRoot(call.collective) ? call.root : 0, 0};
-  const plan::Choice choice = planner::choose(spec, call.count * sizeOf(call.type), policy_);
+  const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
+  const plan::Choice choice = planner::choose(spec, bytes, policy_);
   spec.parameter = choice.parameter;
   base::log(LogLevel::trace, title(call), " of ", call.count, " ", name(call.type), " uses ",
             choice.text());

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +15,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "base/clock.h"
 #include "bootstrap/session.h"
@@ -51,6 +54,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   std::shared_ptr<CommunicatorImpl> split(int color, int key);
   void abort(const std::string& reason);
+  void whileWaiting(std::function<void()> poll) { while_waiting_ = std::move(poll); }
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   std::string transportTo(int peer) const;
 
@@ -74,13 +78,17 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
     std::size_t count;
     bool operator==(const Key&) const = default;
   };
+  /// v-forms: collective, type, operator, root, then both tables, each with its length first.
+  using UnevenKey = std::vector<std::size_t>;
   struct KeyHash {
     std::size_t operator()(const Key& key) const;
   };
   class Lock;
 
   static Key keyOf(const Call& call);
+  static UnevenKey unevenKeyOf(const Call& call);
   engine::BoundPlan& bound(const Call& call);
+  engine::BoundPlan& boundUneven(const Call& call);
   std::unique_ptr<engine::BoundPlan> bindNew(const Call& call);
   void submit(const Call& call, engine::Run& run);
   bool poll();
@@ -106,6 +114,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const bool crowded_;
   const std::atomic<std::uint32_t>& failed_word_;
   bootstrap::ProgressBoard& progress_board_;
+  std::function<void()> while_waiting_; ///< empty: nobody wants to be called
   const pid_t process_; ///< a forked child has no helper thread, and no business with the channels
 
   std::mutex mutex_;               ///< guards everything down to the next blank line
@@ -113,6 +122,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unique_ptr<engine::Fabric> fabric_;
   engine::HostEngine engine_;
   std::unordered_map<Key, std::unique_ptr<engine::BoundPlan>, KeyHash> bound_;
+  std::map<UnevenKey, std::unique_ptr<engine::BoundPlan>> bound_uneven_;
   std::optional<Key> last_key_;
   engine::BoundPlan* last_bound_ = nullptr;
   std::uint64_t sequence_ = 0;                          ///< collectives entered

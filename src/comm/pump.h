@@ -48,6 +48,8 @@ bool CommunicatorImpl::pump(std::span<CommunicatorImpl* const> communicators, co
   } const waiting(communicators);
 
   Backoff backoff(communicators.front()->crowded_);
+  bool guests = false; // others live on this thread's patience: it must not sleep
+  for (const CommunicatorImpl* one : communicators) guests |= one->while_waiting_ != nullptr;
   base::Clock::time_point inspected{};
   const auto inspect = [&](base::Clock::time_point now) {
     inspected = now;
@@ -77,13 +79,18 @@ bool CommunicatorImpl::pump(std::span<CommunicatorImpl* const> communicators, co
         return done();
       }
     }
-    for (CommunicatorImpl* one : communicators) one->giveWay();
+    for (CommunicatorImpl* one : communicators) {
+      one->giveWay();
+      if (guests && one->while_waiting_) one->while_waiting_();
+    }
     if (moved) {
       backoff.reset();
       // Something else may move while what is waited for stands still.
       if (round % kRoundsPerClock != 0) continue;
     } else if (backoff.spinning()) {
       continue;
+    } else if (guests) {
+      sched_yield();
     } else {
       backoff.rest(communicators.front()->failed_word_);
     }

@@ -16,6 +16,10 @@ constexpr std::size_t kTileAlignBytes = 64;
 /// Largest tile whose messages fit `limit` elements; the same on all ranks. `chunks` of k to a block
 /// hold at most chunks*tile/k elements, plus one for each of the two blocks that may be cut.
 std::size_t tileElements(const plan::RankPlan& plan, const Shape& shape, std::size_t limit) {
+  if (shape.uneven()) { // no rank need know all sizes: the tile depends on none
+    const std::size_t grain = kTileAlignBytes / sizeOf(shape.type);
+    return std::max<std::size_t>(limit >= grain ? limit / grain * grain : limit, 1);
+  }
   const std::size_t k = plan.chunks_per_block, chunks = plan.message_chunks;
   std::size_t tile = k == 1 ? limit / chunks : (limit > 2 ? (limit - 2) * k / chunks : 0);
   tile = std::max<std::size_t>(tile, 1);
@@ -28,14 +32,19 @@ std::size_t tileElements(const plan::RankPlan& plan, const Shape& shape, std::si
   return even;
 }
 
-/// Cuts steps for one tile size.
+/// Cuts a step for its full tiles, or for its last one.
 class Cutter {
  public:
-  Cutter(const plan::RankPlan& plan, const Shape& shape, std::size_t tile, std::size_t scratch_tile)
-      : plan_(plan), shape_(shape), tile_(tile), scratch_tile_(scratch_tile) {}
+  enum class Tile { full, last };
 
-  BoundStep cut(const plan::Step& step, const std::vector<End*>& ends) const {
+  Cutter(const plan::RankPlan& plan, const Shape& shape, std::size_t tile)
+      : plan_(plan), shape_(shape), full_tile_(tile) {}
+
+  BoundStep cut(const plan::Step& step, const std::vector<End*>& ends, Tile which) {
     BoundStep bound;
+    const std::size_t block = blockOf(step);
+    if (block > 0) bound.tiles = (block + full_tile_ - 1) / full_tile_;
+    tile_ = which == Tile::full ? full_tile_ : block - (bound.tiles - 1) * full_tile_;
     cutSegments(step.shape, bound);
     for (const plan::Operand& operand : step.inputs) {
       BoundOperand& input = bound.inputs.emplace_back();
@@ -60,6 +69,29 @@ class Cutter {
  private:
   std::size_t within(std::size_t j) const { return j * tile_ / plan_.chunks_per_block; }
 
+  const BlockTable& tableOf(plan::Space space) const {
+    return space == plan::Space::input ? shape_.input : shape_.output;
+  }
+
+  /// Elements of the blocks that the step works on.
+  std::size_t blockOf(const plan::Step& step) const {
+    if (!shape_.uneven()) return shape_.count;
+    const auto of = [this](const plan::Piece& piece) {
+      return tableOf(piece.space).counts[piece.chunk];
+    };
+    if (step.output) return of(*step.output);
+    for (const plan::Operand& input : step.inputs)
+      if (input.local()) return of(input.piece);
+    assert(false); // such plans do not serve blocks of different sizes
+    return 0;
+  }
+
+  /// Where a block begins, in elements.
+  std::size_t placeOf(plan::Space space, std::size_t block) const {
+    if (shape_.uneven()) return tableOf(space).offsets[block];
+    return block * (space == plan::Space::scratch ? full_tile_ : shape_.count);
+  }
+
   /// One segment per block that the chunks touch; empty ones too, so that pieces stay parallel.
   void cutSegments(const plan::Piece& chunks, BoundStep& bound) const {
     const std::size_t k = plan_.chunks_per_block;
@@ -78,10 +110,10 @@ class Cutter {
     const std::size_t k = plan_.chunks_per_block;
     assert(piece.count == shape.count && piece.chunk % k == shape.chunk % k);
     (void)shape;
-    const std::size_t stride = piece.space == plan::Space::scratch ? scratch_tile_ : shape_.count;
     BoundPiece bound{piece.space, {}};
     for (std::size_t at = piece.chunk, end = at + piece.count; at < end;) {
-      bound.offsets.push_back((at / k * stride + within(at % k)) * sizeOf(shape_.type));
+      bound.offsets.push_back((placeOf(piece.space, at / k) + within(at % k)) *
+                              sizeOf(shape_.type));
       at = std::min(end, (at / k + 1) * k);
     }
     return bound;
@@ -113,15 +145,16 @@ class Cutter {
 
   const plan::RankPlan& plan_;
   const Shape& shape_;
-  const std::size_t tile_, scratch_tile_;
+  const std::size_t full_tile_;
+  std::size_t tile_ = 0;
 };
 
-std::vector<BoundLane> cutLanes(const plan::RankPlan& plan, const Cutter& cutter,
+std::vector<BoundLane> cutLanes(const plan::RankPlan& plan, Cutter& cutter, Cutter::Tile which,
                                 const std::vector<End*>& ends) {
   std::vector<BoundLane> lanes;
   for (const plan::Lane& lane : plan.lanes) {
     BoundLane& bound = lanes.emplace_back();
-    for (const plan::Step& step : lane.steps) bound.push_back(cutter.cut(step, ends));
+    for (const plan::Step& step : lane.steps) bound.push_back(cutter.cut(step, ends, which));
   }
   return lanes;
 }
@@ -142,11 +175,12 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
 
   const std::size_t element = sizeOf(shape.type);
   const std::size_t tile = tileElements(plan, shape, fabric.messageBytes() / element);
-  bound.tiles = tile == 0 ? 1 : (shape.count + tile - 1) / tile;
   bound.tile_bytes = tile * element;
-  const std::size_t last = shape.count - (bound.tiles - 1) * tile;
-  if (bound.tiles > 1) bound.full = cutLanes(plan, Cutter(plan, shape, tile, tile), bound.ends);
-  bound.last = cutLanes(plan, Cutter(plan, shape, last, tile), bound.ends);
+  Cutter cutter(plan, shape, tile);
+  bound.last = cutLanes(plan, cutter, Cutter::Tile::last, bound.ends);
+  for (const BoundLane& lane : bound.last)
+    for (const BoundStep& step : lane) bound.tiles = std::max(bound.tiles, step.tiles);
+  if (bound.tiles > 1) bound.full = cutLanes(plan, cutter, Cutter::Tile::full, bound.ends);
 
   const std::size_t k = plan.chunks_per_block;
   bound.scratch_bytes = (plan.scratch_chunks + k - 1) / k * tile * element;

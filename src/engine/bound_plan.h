@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/block_table.h"
 #include "engine/fabric.h"
 #include "kernels/reduce.h"
 #include "plan/plan.h"
@@ -14,9 +15,14 @@ namespace rondo::engine {
 
 /// The part of a call that decides the geometry.
 struct Shape {
-  std::size_t count = 0; ///< elements of one block
+  std::size_t count = 0; ///< elements of one block; of the output, where blocks differ
   DataType type = DataType::float32;
   ReduceOp::Kind op = ReduceOp::Kind::sum;
+  /// v-forms: the blocks of each buffer that this rank uses. Else both are empty, and blocks of
+  /// `count` elements lie one after the other.
+  BlockTable input = {}, output = {};
+
+  bool uneven() const { return !input.counts.empty() || !output.counts.empty(); }
 };
 
 /// Contiguous elements of a step. A step has several when its chunks cross block boundaries.
@@ -38,6 +44,7 @@ struct BoundOperand {
 
 struct BoundStep {
   std::size_t bytes = 0; ///< of the message
+  std::size_t tiles = 1; ///< it takes part in so many, from the first on
   std::vector<Segment> segments;
   std::vector<BoundOperand> inputs;
   bool has_output = false;
@@ -50,15 +57,15 @@ struct BoundStep {
 
 using BoundLane = std::vector<BoundStep>;
 
-/// Every lane is repeated for `tiles` tiles; all tiles but the last cover `tile_count` elements of
-/// every block. Built once per (plan, shape); read-only but for the lane cursors of the one run that
+/// Every lane is repeated for `tiles` tiles. A step takes part in those that its block reaches into:
+/// in all, unless blocks differ in size. Built once per (plan, shape); read-only but for the lane cursors of the one run that
 /// uses it at a time.
 struct BoundPlan {
   Shape shape;
   std::size_t tiles = 1;
   std::size_t tile_bytes = 0;    ///< of a full tile, in one block
-  std::vector<BoundLane> full;   ///< steps of all tiles but the last
-  std::vector<BoundLane> last;   ///< steps of the last tile
+  std::vector<BoundLane> full;   ///< steps in all their tiles but the last
+  std::vector<BoundLane> last;   ///< steps in their last tile
   std::vector<End*> ends;        ///< all channels used
   std::vector<End*> streams_out; ///< those that send as streams; set once connected
   std::size_t scratch_bytes = 0;
@@ -74,6 +81,13 @@ struct BoundPlan {
     std::uint32_t step = 0;
   };
   std::vector<Cursor> cursors;
+
+  /// The step at the cursor, or null when it has no part in the cursor's tile.
+  const BoundStep* at(std::size_t lane, const Cursor& cursor) const {
+    const BoundStep* step = &last[lane][cursor.step];
+    if (cursor.tile + 1 == step->tiles) return step;
+    return cursor.tile < step->tiles ? &full[lane][cursor.step] : nullptr;
+  }
 };
 
 /// Throws Error(unsupported) when a message cannot fit a slot even with the smallest tile.

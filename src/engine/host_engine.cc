@@ -135,17 +135,17 @@ bool HostEngine::advanceLane(Run& run, std::size_t lane) {
     if (plan.lanes_in_step && cursor.step == 0)
       for (const BoundPlan::Cursor& other : plan.cursors)
         if (other.tile < cursor.tile) return moved;
-    const BoundLane& steps = (cursor.tile + 1 == plan.tiles ? plan.last : plan.full)[lane];
-    const BoundStep& step = steps[cursor.step];
-    for (const plan::Dependency& before : step.after) {
-      const BoundPlan::Cursor& other = plan.cursors[before.lane];
-      if (other.tile < cursor.tile || (other.tile == cursor.tile && other.step <= before.step))
-        return moved;
+    if (const BoundStep* step = plan.at(lane, cursor)) {
+      for (const plan::Dependency& before : step->after) {
+        const BoundPlan::Cursor& other = plan.cursors[before.lane];
+        if (other.tile < cursor.tile || (other.tile == cursor.tile && other.step <= before.step))
+          return moved;
+      }
+      moved_ = false;
+      if (!attempt(run, *step, cursor.tile)) return moved | moved_;
+      moved = true;
     }
-    moved_ = false;
-    if (!attempt(run, step, cursor.tile)) return moved | moved_;
-    moved = true;
-    if (++cursor.step == steps.size()) {
+    if (++cursor.step == plan.last[lane].size()) {
       cursor.step = 0;
       ++cursor.tile;
     }
@@ -179,18 +179,18 @@ Position HostEngine::position(const Run& run) {
   for (std::size_t lane = 0; lane < run.plan->cursors.size(); ++lane) {
     const BoundPlan::Cursor& cursor = run.plan->cursors[lane];
     if (cursor.tile == run.plan->tiles) continue;
-    const auto& lanes = cursor.tile + 1 == run.plan->tiles ? run.plan->last : run.plan->full;
-    const BoundStep& step = lanes[lane][cursor.step];
+    const BoundStep* step = run.plan->at(lane, cursor);
+    if (!step) continue; // it only waits for its turn
     const std::string where =
         "lane " + std::to_string(lane) + " step " + std::to_string(cursor.step) + ", tile " +
         std::to_string(cursor.tile + 1) + " of " + std::to_string(run.plan->tiles);
-    for (const BoundOperand& input : step.inputs) {
+    for (const BoundOperand& input : step->inputs) {
       if (!input.wire) continue;
       End& end = *input.wire;
       if (end.mapped() ? !end.ring->readable() : end.arrival != End::Arrival::complete)
         return {end.peer, where + ", waiting to receive from rank " + std::to_string(end.peer)};
     }
-    for (End* end : step.sends)
+    for (End* end : step->sends)
       if (end->mapped() ? !end->ring->writable() : end->sender->pending() > 0)
         return {end->peer,
                 where + ", waiting until rank " + std::to_string(end->peer) + " receives"};

@@ -15,7 +15,7 @@ void check(const Run& run, const BoundStep& step, const End& end,
            const transport::MessageHeader& header) {
   if (header.signature != run.signature) throw ForeignCall(end.peer, header.signature, run);
   if (header.bytes != step.bytes)
-    throw Error(ErrorCode::transport,
+    throw Error(ErrorCode::mismatch,
                 "rank " + std::to_string(end.peer) + " sent a message of " +
                     std::to_string(header.bytes) + " bytes where " + std::to_string(step.bytes) +
                     " were due",

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/check.h"
+#include "plan/uneven.h"
 #include "rondo/error.h"
 
 namespace rondo::planner {
@@ -64,9 +65,14 @@ std::string what(const plan::Spec& spec) {
   return std::string(name(spec.collective)) + " of " + std::to_string(spec.ranks) + " ranks";
 }
 
-bool serves(const plan::Choice& choice, plan::Spec spec) {
+bool supports(const plan::Choice& choice, plan::Spec spec) {
   spec.parameter = choice.parameter;
   return choice.algorithm->supports(spec);
+}
+
+bool servesUneven(const plan::Choice& choice, plan::Spec spec) {
+  spec.parameter = choice.parameter;
+  return plan::servesUneven(*choice.algorithm, spec);
 }
 
 bool inRankOrder(const plan::Choice& choice, plan::Spec spec) {
@@ -75,20 +81,21 @@ bool inRankOrder(const plan::Choice& choice, plan::Spec spec) {
 }
 
 plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, bool deterministic) {
+  const bool uneven = bytes == kUneven;
+  const auto serves = [&](const plan::Choice& choice) {
+    return choice.algorithm && supports(choice, spec) &&
+           (!deterministic || inRankOrder(choice, spec)) && (!uneven || servesUneven(choice, spec));
+  };
   for (const Rule& rule : rules(spec.collective, spec.ranks)) {
     if (bytes > rule.up_to) continue;
-    const plan::Choice choice{plan::findAlgorithm(rule.algorithm), 0};
-    if (choice.algorithm && serves(choice, spec) && (!deterministic || inRankOrder(choice, spec)))
+    if (const plan::Choice choice{plan::findAlgorithm(rule.algorithm), 0}; serves(choice))
       return choice;
   }
   if (deterministic)
-    for (std::string_view word : kInRankOrder) {
-      const plan::Choice choice{plan::findAlgorithm(word), 0};
-      if (choice.algorithm && serves(choice, spec) && inRankOrder(choice, spec)) return choice;
-    }
+    for (std::string_view word : kInRankOrder)
+      if (const plan::Choice choice{plan::findAlgorithm(word), 0}; serves(choice)) return choice;
   for (const plan::Algorithm* algorithm : plan::supporting(spec))
-    if (const plan::Choice choice{algorithm, 0}; !deterministic || inRankOrder(choice, spec))
-      return choice;
+    if (const plan::Choice choice{algorithm, 0}; serves(choice)) return choice;
   throw Error(ErrorCode::unsupported, "no algorithm serves " + what(spec));
 }
 
@@ -97,8 +104,11 @@ plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, bool deterministi
 plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
   std::string refused;
   for (const plan::Choice& choice : plan::parseAlgorithms(policy.algorithms, spec.collective)) {
-    if (!serves(choice, spec)) {
+    if (!supports(choice, spec)) {
       refused += (refused.empty() ? "" : "; ") + choice.text() + " does not support it";
+    } else if (bytes == kUneven && !servesUneven(choice, spec)) {
+      refused += (refused.empty() ? "" : "; ") + choice.text() +
+                 " does not serve blocks of different sizes";
     } else if (policy.deterministic && reduces(spec.collective) && !inRankOrder(choice, spec)) {
       refused += (refused.empty() ? "" : "; ") + choice.text() +
                  " does not reduce in rank order, as deterministic mode demands";

@@ -1,6 +1,7 @@
 // The planner's rule: always an algorithm that can serve the call, in rank order where that is asked.
-#include "plan/check.h"
 #include "planner/choose.h"
+#include "plan/check.h"
+#include "plan/uneven.h"
 #include "rondo/error.h"
 #include "support/test.h"
 
@@ -10,8 +11,8 @@ TEST_CASE("every call gets an algorithm that supports it, in rank order in deter
   for (Collective collective : kCollectives) {
     if (collective == Collective::sendrecv) continue;
     for (int ranks : {1, 2, 3, 5, 8, 9, 16, 33})
-      for (std::size_t bytes : {std::size_t{0}, std::size_t{100}, std::size_t{1} << 16,
-                                std::size_t{1} << 30})
+      for (std::size_t bytes :
+           {std::size_t{0}, std::size_t{100}, std::size_t{1} << 16, std::size_t{1} << 30})
         for (bool deterministic : {false, true}) {
           plan::Spec spec{collective, ranks, ranks - 1, 0};
           const plan::Choice choice = planner::choose(spec, bytes, {"", deterministic});
@@ -30,4 +31,25 @@ TEST_CASE("a list restricts only what it names, and says why it cannot serve") {
         "parameter_server/2");
   CHECK(planner::choose({Collective::barrier, 4, 0, 0}, 0, {"ring", false}).algorithm != nullptr);
   REQUIRE_THROWS_AS(planner::choose(allreduce, 8, {"ring", true}), Error);
+}
+
+TEST_CASE("blocks of different sizes get a plan that serves them, or a reason why not") {
+  for (Collective collective : {Collective::reducescatter, Collective::scatter, Collective::gather,
+                                Collective::allgather, Collective::alltoall})
+    for (int ranks : {1, 2, 3, 5, 8, 9, 33})
+      for (bool deterministic : {false, true}) {
+        const plan::Spec spec{collective, ranks, ranks - 1, 0};
+        const bool ordered = deterministic && reduces(collective);
+        const plan::Choice choice = planner::choose(spec, planner::kUneven, {"", deterministic});
+        INFO(name(collective) << " of " << ranks << " ranks uses " << choice.text());
+        CHECK(plan::servesUneven(*choice.algorithm, spec));
+        CHECK((!ordered || plan::deterministic(*choice.algorithm, spec)));
+      }
+  try {
+    planner::choose({Collective::allgather, 4, 0, 0}, planner::kUneven, {"bruck", false});
+    FAIL("bruck bundles blocks");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("bruck does not serve blocks of different sizes") !=
+          std::string::npos);
+  }
 }

@@ -1,0 +1,359 @@
+// The v-forms: blocks of any size and place, on every transport, and what is refused.
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr std::uint32_t kGap = 0xa5a5a5a5;
+using Words = std::vector<std::uint32_t>;
+using Sizes = std::vector<std::size_t>;
+
+/// Word `i` of what rank `from` has for rank `to` (from or to -1: for all, of all).
+std::uint32_t word(int from, int to, std::size_t i) {
+  return static_cast<std::uint32_t>(from + 1) << 26 | static_cast<std::uint32_t>(to + 1) << 20 |
+         static_cast<std::uint32_t>(i & 0xfffff);
+}
+
+/// Block sizes: `seed` 0 all zero, 1 one block only, else mixed around the slot of 1024 words.
+std::size_t sizeOfBlock(int seed, int a, int b) {
+  static constexpr std::size_t kSizes[] = {0, 1, 17, 1023, 1024, 1025, 5000, 3};
+  if (seed == 0) return 0;
+  if (seed == 1) return a == 0 && b <= 0 ? 2500 : 0;
+  return kSizes[static_cast<std::size_t>(a * 3 + b * 5 + seed) % 8];
+}
+
+/// Blocks in reverse order with gaps between them.
+struct Buffer {
+  Sizes counts, offsets;
+  Words words;
+
+  explicit Buffer(Sizes sizes) : counts(std::move(sizes)), offsets(counts.size()) {
+    std::size_t at = 3;
+    for (std::size_t b = counts.size(); b-- > 0;) {
+      offsets[b] = at;
+      at += counts[b] + b % 3;
+    }
+    words.assign(at + 2, kGap);
+  }
+  Blocks blocks() const { return {counts, offsets}; }
+  std::uint32_t* block(std::size_t b) { return words.data() + offsets[b]; }
+  void fill(std::size_t b, int from, int to) {
+    for (std::size_t i = 0; i < counts[b]; ++i) block(b)[i] = word(from, to, i);
+  }
+  bool operator==(const Buffer&) const = default;
+};
+
+Words single(int from, int to, std::size_t count) {
+  Words words(count);
+  for (std::size_t i = 0; i < count; ++i) words[i] = word(from, to, i);
+  return words;
+}
+
+struct Case {
+  int seed = 0;
+  int root = 0;
+  bool in_place = false, async = false;
+};
+
+Sizes sizesFor(const Case& one, int ranks, int of = -1) {
+  Sizes sizes;
+  for (int r = 0; r < ranks; ++r) sizes.push_back(sizeOfBlock(one.seed, r, of));
+  return sizes;
+}
+
+std::string gatherv(const Case& one, Communicator& comm) {
+  const int rank = comm.rank();
+  const auto own = static_cast<std::size_t>(rank);
+  const Sizes sizes = sizesFor(one, comm.size());
+  const Words input = single(rank, -1, sizes[own]);
+  const bool root = rank == one.root;
+  Buffer output(root ? sizes : Sizes{}), due = output;
+  for (std::size_t r = 0; r < due.counts.size(); ++r) due.fill(r, static_cast<int>(r), -1);
+  const bool in_place = one.in_place && root;
+  if (in_place) output.fill(own, rank, -1);
+  const void* from = in_place ? output.block(own) : input.data();
+  if (one.async)
+    comm.gathervAsync(from, sizes[own], output.words.data(), output.blocks(), DataType::uint32,
+                      one.root)
+        .wait();
+  else
+    comm.gatherv(from, sizes[own], output.words.data(), output.blocks(), DataType::uint32,
+                 one.root);
+  return output == due ? "" : "gatherv: wrong output";
+}
+
+std::string scatterv(const Case& one, Communicator& comm) {
+  const int rank = comm.rank();
+  const auto own = static_cast<std::size_t>(rank);
+  const Sizes sizes = sizesFor(one, comm.size());
+  const bool root = rank == one.root;
+  Buffer input(root ? sizes : Sizes{});
+  for (std::size_t r = 0; r < input.counts.size(); ++r) input.fill(r, -1, static_cast<int>(r));
+  const Buffer before = input;
+  Words output(sizes[own] + 1, kGap), due = single(-1, rank, sizes[own]);
+  const bool in_place = one.in_place && root;
+  void* to = in_place ? input.block(own) : output.data();
+  if (one.async)
+    comm.scattervAsync(input.words.data(), input.blocks(), to, sizes[own], DataType::uint32,
+                       one.root)
+        .wait();
+  else
+    comm.scatterv(input.words.data(), input.blocks(), to, sizes[own], DataType::uint32, one.root);
+  if (input != before) return "scatterv: input changed";
+  due.push_back(kGap);
+  return in_place || output == due ? "" : "scatterv: wrong output";
+}
+
+std::string allGatherv(const Case& one, Communicator& comm) {
+  const auto own = static_cast<std::size_t>(comm.rank());
+  const Sizes sizes = sizesFor(one, comm.size());
+  const Words input = single(comm.rank(), -1, sizes[own]);
+  Buffer output(sizes), due = output;
+  for (std::size_t r = 0; r < sizes.size(); ++r) due.fill(r, static_cast<int>(r), -1);
+  if (one.in_place) output.fill(own, comm.rank(), -1);
+  const void* from = one.in_place ? output.block(own) : input.data();
+  if (one.async)
+    comm.allGathervAsync(from, sizes[own], output.words.data(), output.blocks(), DataType::uint32)
+        .wait();
+  else comm.allGatherv(from, sizes[own], output.words.data(), output.blocks(), DataType::uint32);
+  return output == due ? "" : "allGatherv: wrong output";
+}
+
+std::string allToAllv(const Case& one, Communicator& comm) {
+  const int rank = comm.rank(), ranks = comm.size();
+  Sizes to, from;
+  for (int r = 0; r < ranks; ++r) {
+    to.push_back(sizeOfBlock(one.seed, rank, r));
+    from.push_back(sizeOfBlock(one.seed, r, rank));
+  }
+  Buffer input(to), output(from), due(from);
+  for (std::size_t r = 0; r < to.size(); ++r) {
+    input.fill(r, rank, static_cast<int>(r));
+    due.fill(r, static_cast<int>(r), rank);
+  }
+  if (one.async)
+    comm.allToAllvAsync(input.words.data(), input.blocks(), output.words.data(), output.blocks(),
+                        DataType::uint32)
+        .wait();
+  else
+    comm.allToAllv(input.words.data(), input.blocks(), output.words.data(), output.blocks(),
+                   DataType::uint32);
+  return output == due ? "" : "allToAllv: wrong output";
+}
+
+std::string reduceScatterv(const Case& one, Communicator& comm) {
+  const int rank = comm.rank(), ranks = comm.size();
+  const auto own = static_cast<std::size_t>(rank);
+  const Sizes sizes = sizesFor(one, ranks);
+  Buffer input(sizes);
+  for (std::size_t r = 0; r < sizes.size(); ++r) input.fill(r, rank, static_cast<int>(r));
+  Words output(sizes[own], kGap);
+  void* to = one.in_place ? input.block(own) : output.data();
+  if (one.async)
+    comm.reduceScattervAsync(input.words.data(), input.blocks(), to, DataType::uint32,
+                             ReduceOp::sum)
+        .wait();
+  else comm.reduceScatterv(input.words.data(), input.blocks(), to, DataType::uint32, ReduceOp::sum);
+  for (std::size_t i = 0; i < sizes[own]; ++i) {
+    std::uint32_t due = 0;
+    for (int r = 0; r < ranks; ++r) due += word(r, rank, i);
+    if (static_cast<std::uint32_t*>(to)[i] != due) return "reduceScatterv: wrong output";
+  }
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("every v-form moves blocks of any size, order and gap to their places", "[uneven]") {
+  for (const char* transport : {"inproc", "shm", "tcp"})
+    for (const char* algorithm : {"", "ring,direct"})
+      for (int size : kRankCounts) {
+        Options options = plainOptions(transport, algorithm);
+        options.channel_bytes = 16 << 10;
+        options.channel_depth = 4;
+        auto ranks = Communicator::createAll(size, options);
+        const auto wrong = firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+          for (int seed = 0; seed < (kWholeGrid ? 10 : 4); ++seed)
+            for (bool in_place : {false, true})
+              for (bool async : {false, true})
+                for (int root : {0, size / 2, size - 1})
+                  for (const auto& form :
+                       {gatherv, scatterv, allGatherv, allToAllv, reduceScatterv}) {
+                    const std::string bad = form({seed, root, in_place, async}, comm);
+                    if (!bad.empty())
+                      return bad + ", seed " + std::to_string(seed) + ", root " +
+                             std::to_string(root) + (in_place ? ", in place" : "");
+                  }
+          return {};
+        }));
+        INFO(transport << ", " << size << " ranks, " << algorithm);
+        REQUIRE(wrong == "");
+      }
+}
+
+TEST_CASE("v-forms keep no more than they need: a thousand different ones, mixed with others",
+          "[uneven]") {
+  auto ranks = Communicator::createAll(3, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            for (std::size_t i = 0; i < 1000; ++i) {
+              const Sizes sizes = {i % 7, i, 1};
+              const auto own = static_cast<std::size_t>(comm.rank());
+              const Words input = single(comm.rank(), -1, sizes[own]);
+              Buffer output(sizes), due = output;
+              for (std::size_t r = 0; r < 3; ++r) due.fill(r, static_cast<int>(r), -1);
+              Work work;
+              {
+                Group group; // takes note of the blocks before they go out of scope
+                const Sizes counts = sizes, offsets = output.offsets;
+                work = comm.allGathervAsync(input.data(), sizes[own], output.words.data(),
+                                            {counts, offsets}, DataType::uint32);
+                group.end();
+              }
+              work.wait();
+              comm.barrier();
+              if (output != due) return "wrong in round " + std::to_string(i);
+            }
+            return {};
+          })) == "");
+}
+
+TEST_CASE("blocks that make no sense are refused by name, and the communicator goes on",
+          "[uneven]") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  Words memory(64);
+  std::uint32_t* at = memory.data();
+  const auto refused = [&](const std::string& why, auto call) {
+    try {
+      call(ranks[0]);
+    } catch (const Error& error) {
+      INFO(error.what());
+      CHECK(error.code() == ErrorCode::invalid_argument);
+      CHECK(std::string(error.what()).find(why) != std::string::npos);
+      return;
+    }
+    FAIL("not refused: " << why);
+  };
+  constexpr auto kType = DataType::uint32;
+  const Sizes one{4}, two{4, 4}, apart{0, 4}, touching{0, 3}, huge{4, std::size_t{1} << 62};
+  refused("1 counts and 2 offsets for 2 ranks", [&](Communicator& comm) {
+    comm.gatherv(at, 4, at + 32, {one, apart}, kType, 0);
+  });
+  refused("blocks of the output overlap", [&](Communicator& comm) {
+    comm.allGatherv(at, 4, at + 32, {two, touching}, kType);
+  });
+  refused("exceed the address space", [&](Communicator& comm) {
+    comm.allGatherv(at, 4, at + 32, {huge, apart}, kType);
+  });
+  refused("has 3 elements in the input and 4 in the output", [&](Communicator& comm) {
+    comm.allGatherv(at, 3, at + 32, {two, apart}, kType);
+  });
+  refused("output is null, block 0 has 4", [&](Communicator& comm) {
+    comm.allGatherv(at, 4, nullptr, {two, apart}, kType);
+  });
+  refused("cannot be done in place", [&](Communicator& comm) {
+    comm.allToAllv(at, {two, apart}, at, {two, apart}, kType);
+  });
+  refused("otherwise than in place", [&](Communicator& comm) {
+    comm.scatterv(at, {two, apart}, at + 1, 4, kType, 0);
+  });
+  refused("root 2 is not a rank", [&](Communicator& comm) {
+    comm.gatherv(at, 4, at + 32, {two, apart}, kType, 2);
+  });
+  refused("not defined on float", [&](Communicator& comm) {
+    comm.reduceScatterv(at, {two, apart}, at + 32, DataType::float32, ReduceOp::bxor);
+  });
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            return gatherv({2, 0, false, false}, comm);
+          })) == "");
+}
+
+TEST_CASE("sizes that sender and receiver see differently are a mismatch on every rank",
+          "[uneven]") {
+  // Less and more than is due, within a message and by whole messages (slots of 1024 words).
+  for (const char* transport : {"inproc", "tcp"})
+    for (std::size_t sent : {1, 999, 1001, 1024, 3072, 4000}) {
+      Options options = plainOptions(transport);
+      options.channel_bytes = 16 << 10;
+      options.channel_depth = 4;
+      auto ranks = Communicator::createAll(3, options);
+      std::atomic<int> mismatches{0};
+      onRanks(ranks, [&](Communicator& comm) -> std::string {
+        const Sizes sizes = {10, 1000, 20}, offsets = {0, 100, 2000};
+        const Words input(std::max<std::size_t>(sent, 20));
+        Words output(3000);
+        const std::size_t own =
+            comm.rank() == 1 ? sent : sizes[static_cast<std::size_t>(comm.rank())];
+        try {
+          comm.gatherv(input.data(), own, output.data(), {sizes, offsets}, DataType::uint32, 0);
+          comm.barrier();
+          comm.barrier();
+        } catch (const Error& error) {
+          if (error.code() == ErrorCode::mismatch) ++mismatches;
+        }
+        return {};
+      });
+      INFO(transport << ", " << sent << " in place of 1000");
+      CHECK(mismatches == 3);
+    }
+
+  auto ranks = Communicator::createAll(2, plainOptions());
+  const auto complaints = onRanks(ranks, [&](Communicator& comm) -> std::string {
+    const Sizes sizes = {4, comm.rank() == 0 ? 5u : 6u}, offsets = {0, 10};
+    const Words input(16);
+    Words output(32);
+    comm.allGatherv(input.data(), sizes[static_cast<std::size_t>(comm.rank())], output.data(),
+                    {sizes, offsets}, DataType::uint32);
+    return {};
+  });
+  for (const std::string& complaint : complaints) {
+    INFO(complaint);
+    CHECK(complaint.find("AllGatherv #1 (9 uint32)") != std::string::npos);
+    CHECK(complaint.find("AllGatherv #1 (10 uint32)") != std::string::npos);
+  }
+}
+
+TEST_CASE("a v-form and its plain form are different calls", "[uneven]") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  const auto complaints = onRanks(ranks, [&](Communicator& comm) -> std::string {
+    const Sizes sizes = {4, 4}, offsets = {0, 4};
+    const Words input(4);
+    Words output(8);
+    if (comm.rank() == 0) comm.allGather(input.data(), output.data(), 4, DataType::uint32);
+    else comm.allGatherv(input.data(), 4, output.data(), {sizes, offsets}, DataType::uint32);
+    return {};
+  });
+  for (const std::string& complaint : complaints)
+    CHECK(complaint.find("AllGatherv #1") != std::string::npos);
+}
+
+TEST_CASE("the poll is called by the waiting thread, while it waits, and by no other", "[uneven]") {
+  for (const bool async : {false, true}) {
+    auto ranks = Communicator::createAll(2, plainOptions());
+    std::atomic<int> calls{0}, foreign{0};
+    onRanks(ranks, [&](Communicator& comm) -> std::string {
+      if (comm.rank() == 1) {
+        while (calls == 0) std::this_thread::yield(); // ends because rank 0 polls
+        comm.barrier();
+        return {};
+      }
+      const auto self = std::this_thread::get_id();
+      comm.whileWaiting([&calls, &foreign, self] {
+        ++calls;
+        if (std::this_thread::get_id() != self) ++foreign;
+      });
+      if (async) comm.barrierAsync().wait();
+      else comm.barrier();
+      return {};
+    });
+    CHECK(calls > 0);
+    CHECK(foreign == 0);
+  }
+}
+
+} // namespace rondo::test

@@ -1,0 +1,47 @@
+// Which plans serve blocks of different sizes.
+#include <set>
+#include <string>
+
+#include "plan/registry.h"
+#include "plan/uneven.h"
+#include "support/test.h"
+
+namespace rondo::plan {
+
+TEST_CASE("plans that move whole single blocks serve uneven ones, those that cut or bundle do not",
+          "[uneven]") {
+  for (const int ranks : {2, 3, 4, 8}) {
+    std::set<std::string> serving;
+    for (const Algorithm* algorithm : algorithms())
+      for (const Collective collective : kCollectives)
+        for (const int root : {0, ranks - 1}) {
+          const Spec spec{collective, ranks, root, 0};
+          if (algorithm->supports(spec) && servesUneven(*algorithm, spec))
+            serving.insert(std::string(name(collective)) + " " + std::string(algorithm->name));
+        }
+    std::set<std::string> due = {"reducescatter ring", "reducescatter direct", "scatter linear",
+                                 "gather linear",      "allgather ring",       "allgather direct",
+                                 "alltoall pairwise"};
+    if (ranks <= 3) due.insert({"scatter tree", "gather tree"}); // no rank hands on another's block
+    if (ranks == 2) due.insert("reducescatter halving");
+    CHECK(serving == due);
+  }
+}
+
+TEST_CASE("a message that its receiver takes for another block is found out", "[uneven]") {
+  // Both ranks' blocks arrive, but in the wrong places of the output.
+  static const auto build = [](const Spec& spec, int rank) {
+    RankPlan plan = findAlgorithm("direct")->build(spec, rank);
+    for (Lane& lane : plan.lanes)
+      for (Step& step : lane.steps)
+        if (!step.inputs[0].local()) step.output->chunk ^= 1;
+    return plan;
+  };
+  Algorithm twisted = *findAlgorithm("direct");
+  const Spec spec{Collective::allgather, 2, 0, 0};
+  REQUIRE(servesUneven(twisted, spec));
+  twisted.build = build;
+  CHECK_FALSE(servesUneven(twisted, spec));
+}
+
+} // namespace rondo::plan
