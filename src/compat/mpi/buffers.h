@@ -1,0 +1,109 @@
+// From MPI's buffers, counts and datatypes to plain bytes, and back.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compat/mpi/datatypes.h"
+#include "compat/mpi/mpi_library.h"
+#include "rondo/communicator.h"
+
+namespace rondo::compat {
+
+using Bytes = std::unique_ptr<std::byte[]>;
+
+/// Elements in a buffer of the program.
+struct Elements {
+  void* buffer;
+  std::size_t count;
+  MPI_Datatype type;
+  Shape shape;
+
+  std::size_t bytes() const { return count * shape.size; }
+};
+
+/// Blocks of bytes, one for each rank.
+struct ByteBlocks {
+  std::byte* base = nullptr;
+  std::vector<std::size_t> counts, offsets;
+  Blocks view() const { return {counts, offsets}; }
+  std::byte* block(int rank) const { return base + offsets[static_cast<std::size_t>(rank)]; }
+};
+
+/// Element `displacement` of the buffer.
+inline void* elementAt(void* buffer, std::ptrdiff_t displacement, const Shape& shape) {
+  // As a number: with MPI_BOTTOM there is no object that the address lies in.
+  return reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(buffer) +
+                                 displacement * shape.extent);
+}
+
+/// Blocks of elements as the v-forms of MPI give them; displacements are in elements.
+struct ElementBlocks {
+  void* buffer;
+  std::span<const int> counts, displacements;
+  MPI_Datatype type;
+  Shape shape;
+
+  Elements elements(std::size_t rank) const {
+    return {elementAt(buffer, displacements[rank], shape), static_cast<std::size_t>(counts[rank]),
+            type, shape};
+  }
+};
+
+/// The memory between the program's buffers and Rondo's calls, and what is left to do at the end of
+/// a call. Data that lie plainly in the program's buffer are used where they are. One thread at a
+/// time. The functions throw MpiFailure, and Error(unsupported) for single elements beyond 2 GiB that
+/// do not lie plainly.
+class Staging {
+ public:
+  /// `comm`: whose error handler MPI's own errors go to.
+  explicit Staging(MPI_Comm comm) : comm_(comm) {}
+  ~Staging() {
+    if (!deliveries_.empty()) drop();
+  }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  /// Where the bytes of these elements can be read.
+  const void* readable(const Elements& elements);
+  /// Where they can be written: finish() brings them to the program's buffer.
+  void* writable(const Elements& elements);
+  /// Memory that finish() copies to `to`.
+  void* copiedTo(void* to, std::size_t bytes);
+  /// A copy of the elements' bytes.
+  const void* copied(const Elements& elements);
+
+  ByteBlocks readable(const ElementBlocks& blocks);
+  ByteBlocks writable(const ElementBlocks& blocks);
+  /// As readable(), always in memory of its own.
+  ByteBlocks copied(const ElementBlocks& blocks);
+
+  /// Puts the elements' bytes at `to`.
+  void pack(const Elements& elements, std::byte* to) const;
+
+  /// After success of the call.
+  void finish() {
+    if (!deliveries_.empty()) deliver();
+  }
+
+ private:
+  struct Delivery {
+    Elements to;
+    const std::byte* from;
+    bool copy; ///< plain bytes
+  };
+  std::byte* memory(std::size_t bytes);
+  void deliverLater(Elements to, const std::byte* from);
+  void unpack(const std::byte* from, const Elements& elements) const;
+  ByteBlocks dense(const ElementBlocks& blocks);
+  void deliver() const;
+  void drop() noexcept;
+
+  MPI_Comm comm_;
+  std::vector<Bytes> memory_;
+  std::vector<Delivery> deliveries_;
+};
+
+} // namespace rondo::compat

@@ -1,0 +1,178 @@
+// Makes, keeps and drops the Rondo communicators.
+#include "compat/mpi/communicators.h"
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "rondo/error.h"
+
+namespace rondo::compat {
+
+constinit thread_local LastCounterpart last_counterpart{};
+std::atomic<std::uint64_t> communicator_generation{1};
+
+namespace {
+
+std::atomic<bool> active{false};
+int attribute = MPI_KEYVAL_INVALID;
+MPI_Comm own_self = MPI_COMM_NULL; ///< where nobody sends: to look there moves the MPI library
+
+std::mutex living_mutex;
+std::map<const Counterpart*, std::shared_ptr<Counterpart>> living;
+
+/// Rondo's waiting calls it: messages between the program's ranks must move meanwhile.
+void moveMpi() {
+  int found = 0;
+  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, own_self, &found, MPI_STATUS_IGNORE);
+}
+
+int deleteAttribute(MPI_Comm, int, void* value, void*) {
+  std::shared_ptr<Counterpart> last;
+  {
+    const std::lock_guard lock(living_mutex);
+    const auto found = living.find(static_cast<Counterpart*>(value));
+    if (found == living.end()) return MPI_SUCCESS;
+    found->second->handle = MPI_COMM_SELF;
+    last = std::move(found->second);
+    living.erase(found);
+  }
+  communicator_generation.fetch_add(1, std::memory_order_relaxed);
+  return MPI_SUCCESS;
+}
+
+Options optionsOfJob() {
+  Options options = Options::fromEnvironment();
+  // MPI has no deadline for a rank that comes late; dead ones are found without.
+  if (!std::getenv("RONDO_TIMEOUT")) options.timeout = std::chrono::hours(24 * 7);
+  return options;
+}
+
+/// Says once per process why a communicator is left to the MPI library.
+void sayWhy(const char* why) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true))
+    std::fprintf(stderr, "rondo_mpi: the MPI library runs a communicator's collectives: %s\n", why);
+}
+
+/// Whether `made` is true on all ranks.
+bool everywhere(MPI_Comm comm, bool made) {
+  int mine = made ? 1 : 0, all = 0;
+  return mpi().Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all == 1;
+}
+
+/// Rank 0's id, or nothing on all ranks.
+std::optional<UniqueId> exchangeId(const Counterpart& at, const Options* options) {
+  struct {
+    UniqueId id;
+    std::byte valid{0};
+  } message;
+  if (at.rank == 0 && options) {
+    try {
+      message.id = UniqueId::create(*options);
+      message.valid = std::byte{1};
+    } catch (const std::exception& error) {
+      sayWhy(error.what());
+    }
+  }
+  if (mpi().Bcast(&message, sizeof message, MPI_BYTE, 0, at.handle) != MPI_SUCCESS ||
+      message.valid == std::byte{0})
+    return std::nullopt;
+  return message.id;
+}
+
+/// Meets the other ranks; whether all of them did.
+bool open(Counterpart& at) {
+  std::optional<Options> options;
+  try {
+    options = optionsOfJob();
+  } catch (const std::exception& error) {
+    sayWhy(error.what());
+  }
+  std::optional<UniqueId> id;
+  if (at.size > 1) {
+    id = exchangeId(at, options ? &*options : nullptr);
+    // Nobody may wait in Rondo for a rank that still needs this one's help in the MPI library: all
+    // have come when this is over.
+    if (!everywhere(at.handle, id && options)) return false;
+  } else if (!options) {
+    return false;
+  }
+  try {
+    at.rondo = Communicator::create(
+        id ? Rendezvous::uniqueId(*id, at.rank, at.size) : Rendezvous::inProcess(1), *options);
+    if (at.size > 1) at.rondo->whileWaiting(moveMpi);
+  } catch (const std::exception& error) {
+    sayWhy(error.what());
+    at.rondo.reset();
+  }
+  if (at.size > 1 && !everywhere(at.handle, at.rondo.has_value())) at.rondo.reset();
+  return at.rondo.has_value();
+}
+
+} // namespace
+
+void startCommunicators() {
+  if (PMPI_Comm_dup(MPI_COMM_SELF, &own_self) != MPI_SUCCESS ||
+      PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, deleteAttribute, &attribute, nullptr) !=
+          MPI_SUCCESS)
+    return;
+  active = true;
+  makeCounterpart(MPI_COMM_WORLD);
+}
+
+bool communicatorsActive() { return active; }
+
+void stopCommunicators() {
+  active = false;
+  std::vector<MPI_Comm> handles;
+  {
+    const std::lock_guard lock(living_mutex);
+    for (const auto& [counterpart, owner] : living) handles.push_back(counterpart->handle);
+  }
+  for (MPI_Comm handle : handles) PMPI_Comm_delete_attr(handle, attribute);
+  PMPI_Comm_free_keyval(&attribute);
+  PMPI_Comm_free(&own_self);
+}
+
+Counterpart* findCounterpart(MPI_Comm comm) {
+  if (!active.load(std::memory_order_acquire) || comm == MPI_COMM_NULL) return nullptr;
+  // Before the look: a communicator that is freed meanwhile by another thread is not this one.
+  const std::uint64_t generation = communicator_generation.load(std::memory_order_relaxed);
+  Counterpart* value = nullptr;
+  int found = 0;
+  if (PMPI_Comm_get_attr(comm, attribute, &value, &found) != MPI_SUCCESS || !found) return nullptr;
+  last_counterpart = {comm, generation, value};
+  return value;
+}
+
+Counterpart* makeCounterpart(MPI_Comm comm) {
+  if (Counterpart* const found = findCounterpart(comm)) return found;
+  int inter = 0;
+  if (!active || comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS)
+    return nullptr;
+  const auto made = std::make_shared<Counterpart>();
+  made->handle = comm;
+  PMPI_Comm_rank(comm, &made->rank);
+  PMPI_Comm_size(comm, &made->size);
+  if (inter) made->refused = Reason::intercommunicator;
+  else if (!open(*made)) made->refused = Reason::no_counterpart;
+  {
+    const std::lock_guard lock(living_mutex);
+    living.emplace(made.get(), made);
+  }
+  if (PMPI_Comm_set_attr(comm, attribute, made.get()) != MPI_SUCCESS) {
+    const std::lock_guard lock(living_mutex);
+    living.erase(made.get());
+    return nullptr;
+  }
+  return findCounterpart(comm);
+}
+
+} // namespace rondo::compat

@@ -1,0 +1,57 @@
+// The Rondo communicator beside each MPI communicator.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "compat/mpi/mpi_library.h"
+#include "compat/mpi/stats.h"
+#include "rondo/communicator.h"
+
+namespace rondo::compat {
+
+/// Made once per MPI communicator, by all of its ranks at the same call; kept as its attribute. Shared
+/// with the I-forms in flight: the program may free the communicator meanwhile.
+struct Counterpart : std::enable_shared_from_this<Counterpart> {
+  std::atomic<MPI_Comm> handle; ///< MPI_COMM_SELF once the program has freed the communicator
+  int rank = 0, size = 1;
+  Reason refused = Reason::none; ///< else there is no Rondo communicator: all calls are passed on
+  std::optional<Communicator> rondo;
+};
+
+/// After MPI_Init; before MPI_Finalize.
+void startCommunicators();
+void stopCommunicators();
+bool communicatorsActive();
+
+/// The counterpart that is there already, or null.
+Counterpart* findCounterpart(MPI_Comm comm);
+
+/// Collective, as every call that leads here is: makes the counterpart if there is none. Null: MPI
+/// has an error to report for this handle, or is not active.
+Counterpart* makeCounterpart(MPI_Comm comm);
+
+/// The last one that this thread used. Programs use few communicators, most of them one at a time: a
+/// look here instead of an attribute search is what makes a small call cheap.
+struct LastCounterpart {
+  MPI_Comm comm;
+  std::uint64_t generation; ///< valid while it equals the global one
+  Counterpart* counterpart;
+};
+extern constinit thread_local LastCounterpart last_counterpart
+    __attribute__((tls_model("initial-exec")));
+/// Grows when a communicator is freed, for its handle may be given to a new one. From 1 on. Who gets
+/// the new handle learned of it after the old one was freed, so a relaxed look sees the new number.
+extern std::atomic<std::uint64_t> communicator_generation;
+
+inline Counterpart* counterpartFor(MPI_Comm comm, bool may_make) {
+  const LastCounterpart& last = last_counterpart;
+  if (last.comm == comm &&
+      last.generation == communicator_generation.load(std::memory_order_relaxed))
+    return last.counterpart;
+  return may_make ? makeCounterpart(comm) : findCounterpart(comm);
+}
+
+} // namespace rondo::compat

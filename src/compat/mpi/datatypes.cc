@@ -1,0 +1,215 @@
+// The tables of predefined types and operators, and what derived types are made of.
+#include "compat/mpi/datatypes.h"
+
+#include <array>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "compat/mpi/errors.h"
+
+namespace rondo::compat {
+
+namespace {
+
+/// What may be computed with a type.
+enum class Sort { opaque, bytes, signed_integer, unsigned_integer, real, complex };
+
+struct Predefined {
+  MPI_Datatype handle{};
+  std::uint32_t size = 0; ///< 0: a free place of the table
+  Sort sort = Sort::opaque;
+  DataType type = DataType::uint8;
+};
+
+struct Operator {
+  MPI_Op handle{};
+  ReduceOp op = ReduceOp::sum;
+};
+
+/// Handles are pointers in one MPI and integers in the other.
+template <class Handle>
+std::uint64_t numberOf(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>) return reinterpret_cast<std::uintptr_t>(handle);
+  else return static_cast<std::uint64_t>(handle);
+}
+
+/// Open addressing; twice as many places as there are types keep the probes short.
+constexpr int kBits = 7;
+std::array<Predefined, 1u << kBits>
+    types; // written by learnPredefined() only, as are the operators
+std::array<Operator, 7> operators;
+
+std::size_t placeOf(MPI_Datatype type) {
+  return static_cast<std::size_t>(numberOf(type) * 0x9e3779b97f4a7c15u >> (64 - kBits));
+}
+
+const Predefined* predefined(MPI_Datatype type) {
+  for (std::size_t at = placeOf(type);; ++at) {
+    const Predefined& entry = types[at % types.size()];
+    if (entry.size == 0) return nullptr;
+    if (entry.handle == type) return &entry;
+  }
+}
+
+/// Rondo's type of one number, or nothing.
+std::optional<DataType> numberType(Sort sort, std::uint32_t size) {
+  switch (sort) {
+    case Sort::opaque: return std::nullopt;
+    case Sort::bytes: return DataType::uint8;
+    case Sort::signed_integer:
+      switch (size) {
+        case 1: return DataType::int8;
+        case 2: return DataType::int16;
+        case 4: return DataType::int32;
+        case 8: return DataType::int64;
+      }
+      return std::nullopt;
+    case Sort::unsigned_integer:
+      switch (size) {
+        case 1: return DataType::uint8;
+        case 2: return DataType::uint16;
+        case 4: return DataType::uint32;
+        case 8: return DataType::uint64;
+      }
+      return std::nullopt;
+    case Sort::real:
+      if (size == 4) return DataType::float32;
+      if (size == 8) return DataType::float64;
+      return std::nullopt;
+    case Sort::complex: return numberType(Sort::real, size / 2);
+  }
+  return std::nullopt;
+}
+
+void learn(MPI_Datatype handle, Sort sort) {
+  int size = 0;
+  // What this MPI's compilers did not have is a null handle, or a type without size.
+  if (handle == MPI_DATATYPE_NULL || PMPI_Type_size(handle, &size) != MPI_SUCCESS || size <= 0)
+    return;
+  std::size_t at = placeOf(handle);
+  for (; types[at % types.size()].size != 0; ++at)
+    if (types[at % types.size()].handle == handle) return; // two names for one type
+  const auto bytes = static_cast<std::uint32_t>(size);
+  const auto number = numberType(sort, bytes);
+  types[at % types.size()] = {handle, bytes, number ? sort : Sort::opaque,
+                              number.value_or(DataType::uint8)};
+}
+
+/// Whether elements of a type that was not predefined lie plainly. Only constructors that cannot
+/// reorder or spread data are followed; for others nothing is proved.
+bool plain(MPI_Datatype type, std::size_t size) {
+  if (predefined(type)) return true;
+  int integers = 0, addresses = 0, inner = 0, combiner = 0;
+  check(PMPI_Type_get_envelope(type, &integers, &addresses, &inner, &combiner));
+  switch (combiner) {
+    case MPI_COMBINER_F90_INTEGER:
+    case MPI_COMBINER_F90_REAL:
+    case MPI_COMBINER_F90_COMPLEX: {
+      MPI_Aint lb = 0, extent = 0;
+      check(PMPI_Type_get_extent(type, &lb, &extent));
+      return lb == 0 && static_cast<std::size_t>(extent) == size;
+    }
+    case MPI_COMBINER_DUP:
+    case MPI_COMBINER_CONTIGUOUS:
+    case MPI_COMBINER_RESIZED: break;
+    default: return false;
+  }
+  std::array<int, 1> count{};
+  std::array<MPI_Aint, 2> bounds{};
+  MPI_Datatype of = MPI_DATATYPE_NULL;
+  check(PMPI_Type_get_contents(type, integers, addresses, inner, count.data(), bounds.data(), &of));
+  bool result = combiner != MPI_COMBINER_RESIZED ||
+                (bounds[0] == 0 && static_cast<std::size_t>(bounds[1]) == size);
+  if (result) {
+    MPI_Count part = 0;
+    check(PMPI_Type_size_x(of, &part));
+    result = plain(of, static_cast<std::size_t>(part));
+  }
+  // The handle of a derived type is a new one.
+  check(PMPI_Type_get_envelope(of, &integers, &addresses, &inner, &combiner));
+  if (inner > 0) check(PMPI_Type_free(&of));
+  return result;
+}
+
+} // namespace
+
+void learnPredefined() {
+  for (MPI_Datatype type :
+       {MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T,
+        MPI_INT32_T, MPI_INT64_T, MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER, MPI_INTEGER1,
+        MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8})
+    learn(type, Sort::signed_integer);
+  for (MPI_Datatype type :
+       {MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
+        MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T})
+    learn(type, Sort::unsigned_integer);
+  for (MPI_Datatype type :
+       {MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8})
+    learn(type, Sort::real);
+  for (MPI_Datatype type :
+       {MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_CXX_FLOAT_COMPLEX, MPI_CXX_DOUBLE_COMPLEX,
+        MPI_COMPLEX, MPI_DOUBLE_COMPLEX, MPI_COMPLEX8, MPI_COMPLEX16})
+    learn(type, Sort::complex);
+  learn(MPI_BYTE, Sort::bytes);
+  for (MPI_Datatype type :
+       {MPI_CHAR, MPI_WCHAR, MPI_C_BOOL, MPI_CXX_BOOL, MPI_LONG_DOUBLE, MPI_C_LONG_DOUBLE_COMPLEX,
+        MPI_CXX_LONG_DOUBLE_COMPLEX, MPI_PACKED, MPI_CHARACTER, MPI_LOGICAL})
+    learn(type, Sort::opaque);
+  operators = {{{MPI_SUM, ReduceOp::sum},
+                {MPI_MAX, ReduceOp::max},
+                {MPI_MIN, ReduceOp::min},
+                {MPI_PROD, ReduceOp::prod},
+                {MPI_BAND, ReduceOp::band},
+                {MPI_BOR, ReduceOp::bor},
+                {MPI_BXOR, ReduceOp::bxor}}};
+}
+
+Reduction reductionOf(MPI_Datatype type, MPI_Op op) {
+  Reduction result;
+  const Operator* found = nullptr;
+  for (const Operator& one : operators)
+    if (one.handle == op) {
+      found = &one;
+      break;
+    }
+  if (!found) {
+    result.refused = Reason::op;
+    return result;
+  }
+  const Predefined* const entry = predefined(type);
+  result.op = found->op;
+  result.refused = Reason::type;
+  if (!entry) return result;
+  result.type = entry->type;
+  bool fits = false;
+  switch (entry->sort) {
+    case Sort::opaque: break;
+    case Sort::bytes: fits = found->op.kind() >= ReduceOp::Kind::band; break;
+    case Sort::signed_integer:
+    case Sort::unsigned_integer: fits = true; break;
+    case Sort::real: fits = found->op.supports(entry->type); break;
+    case Sort::complex:
+      // A sum of complex numbers is one of their parts; no other operator is.
+      result.factor = 2;
+      fits = found->op == ReduceOp::sum;
+      break;
+  }
+  if (fits) result.refused = Reason::none;
+  return result;
+}
+
+Shape shapeOf(MPI_Datatype type) {
+  if (const Predefined* const entry = predefined(type))
+    return {entry->size, static_cast<MPI_Aint>(entry->size), true};
+  Shape shape;
+  MPI_Count size = 0;
+  MPI_Aint lb = 0;
+  check(PMPI_Type_size_x(type, &size));
+  check(PMPI_Type_get_extent(type, &lb, &shape.extent));
+  shape.size = static_cast<std::size_t>(size);
+  shape.plain = lb == 0 && shape.extent == size && plain(type, shape.size);
+  return shape;
+}
+
+} // namespace rondo::compat

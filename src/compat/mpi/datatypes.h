@@ -1,0 +1,39 @@
+// What Rondo needs to know of MPI's datatypes and operators.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "compat/mpi/mpi_library.h"
+#include "compat/mpi/stats.h"
+#include "rondo/types.h"
+
+namespace rondo::compat {
+
+/// Fills the tables of predefined types and operators. In MPI_Init, before anything is looked up.
+void learnPredefined();
+
+/// An MPI reduction in Rondo's words: an element of MPI's type is `factor` elements of `type`.
+struct Reduction {
+  Reason refused = Reason::none;
+  DataType type = DataType::uint8;
+  std::size_t factor = 1;
+  ReduceOp op = ReduceOp::sum;
+  std::size_t bytes() const { return sizeOf(type) * factor; }
+};
+
+/// Depends on nothing but both handles, which MPI says are the same on all ranks. Some nanoseconds.
+Reduction reductionOf(MPI_Datatype type, MPI_Op op);
+
+/// How elements of a type lie in memory.
+struct Shape {
+  std::size_t size = 0; ///< bytes of data of one element
+  MPI_Aint extent = 0;  ///< bytes from one element to the next
+  bool plain =
+      false; ///< elements are `size` bytes each, without gaps, in the order of the type map
+};
+
+/// Some nanoseconds for predefined types; derived ones are taken apart. Throws MpiFailure.
+Shape shapeOf(MPI_Datatype type);
+
+} // namespace rondo::compat

@@ -1,0 +1,85 @@
+// Maps errors to MPI's classes and keeps their sentences.
+#include "compat/mpi/errors.h"
+
+#include <array>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include "rondo/error.h"
+
+namespace rondo::compat {
+
+namespace {
+
+int classOf(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::mismatch: return MPI_ERR_TRUNCATE;
+    case ErrorCode::invalid_argument: return MPI_ERR_BUFFER;
+    case ErrorCode::unsupported: return MPI_ERR_UNSUPPORTED_OPERATION;
+    default: return MPI_ERR_OTHER;
+  }
+}
+
+std::string stringOf(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  return PMPI_Error_string(code, text.data(), &length) == MPI_SUCCESS ? text.data() : "";
+}
+
+/// A code of the class that MPI_Error_string turns into the sentence, or the class itself: MPICH
+/// takes codes of its own classes, and then has other words for them.
+int codeFor(int error_class, std::string sentence) {
+  // Codes live as long as MPI does, and programs that go on after errors may make many.
+  static std::mutex mutex;
+  static std::map<std::string, int> known;
+  static bool works = true;
+  constexpr std::size_t kMostCodes = 64;
+
+  sentence.resize(std::min<std::size_t>(sentence.size(), MPI_MAX_ERROR_STRING - 1));
+  const std::lock_guard lock(mutex);
+  if (const auto found = known.find(sentence); found != known.end()) return found->second;
+  int code = error_class;
+  if (works && known.size() < kMostCodes &&
+      PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS) {
+    works =
+        PMPI_Add_error_string(code, sentence.c_str()) == MPI_SUCCESS && stringOf(code) == sentence;
+    if (works) {
+      known.emplace(sentence, code);
+      return code;
+    }
+  }
+  std::fprintf(stderr, "rondo_mpi: %s\n", sentence.c_str());
+  return error_class;
+}
+
+} // namespace
+
+Failure currentFailure() noexcept {
+  try {
+    try {
+      throw;
+    } catch (const MpiFailure& failure) {
+      return {failure.code, true};
+    } catch (const CallFailure& failure) {
+      return {codeFor(failure.error_class, failure.sentence)};
+    } catch (const Error& error) {
+      return {codeFor(classOf(error.code()), error.what())};
+    } catch (const std::bad_alloc&) {
+      return {MPI_ERR_NO_MEM};
+    } catch (const std::exception& error) {
+      return {codeFor(MPI_ERR_INTERN, error.what())};
+    }
+  } catch (...) {
+    return {MPI_ERR_INTERN}; // there is no memory for the sentence
+  }
+}
+
+int raise(MPI_Comm comm, const Failure& failure) noexcept {
+  if (!failure.raised && failure.code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, failure.code);
+  return failure.code;
+}
+
+} // namespace rondo::compat

@@ -1,0 +1,286 @@
+// MPI_Bcast, Scatter, Gather, Allgather, Alltoall, Barrier and their I-forms.
+//
+// Taken over whatever the datatypes, as bytes: ranks may describe the same data by different types,
+// but the number of bytes may not differ.
+#include <cstddef>
+
+#include "compat/mpi/run.h"
+#include "compat/mpi/side.h"
+
+namespace rondo::compat {
+
+namespace {
+
+struct Bcast {
+  static constexpr Function kFunction = Function::bcast;
+  Side side;
+  int root;
+
+  Reason refuse() const { return Reason::none; }
+  Reason refuse(const Counterpart& at) const {
+    return erroneousIf(rootWrong(root, at.size) || side.wrong());
+  }
+  std::size_t bytes(int, int) const { return side.bytes(); }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    const Elements all = side.elements();
+    const bool sends = at.rank == root;
+    const void* const from = sends ? staging.readable(all) : nullptr;
+    // At the root both are the same: nothing is written there.
+    void* const to = sends ? const_cast<void*>(from) : staging.writable(all);
+    mode.template call<&Communicator::broadcast, &Communicator::broadcastAsync>(
+        *at.rondo, from, to, all.bytes(), kByte, root);
+  }
+};
+
+struct Scatter {
+  static constexpr Function kFunction = Function::scatter;
+  Side send, receive;
+  int root;
+
+  Reason refuse() const { return Reason::none; }
+  Reason refuse(const Counterpart& at) const {
+    if (rootWrong(root, at.size)) return Reason::erroneous;
+    if (at.rank != root) return erroneousIf(receive.wrong());
+    return erroneousIf(send.wrong() || (!receive.inPlace() && receive.wrong()));
+  }
+  std::size_t bytes(int, int) const { return receive.inPlace() ? send.bytes() : receive.bytes(); }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    const void* from = nullptr;
+    void* to = nullptr;
+    std::size_t block = 0;
+    if (at.rank == root) {
+      const Elements all = send.elements(at.size);
+      block = static_cast<std::size_t>(send.count) * all.shape.size;
+      from = staging.readable(all);
+    }
+    if (at.rank == root && receive.inPlace()) {
+      // Both are the same: nothing is written there.
+      to =
+          static_cast<std::byte*>(const_cast<void*>(from)) + static_cast<std::size_t>(root) * block;
+    } else {
+      const Elements own = receive.elements();
+      if (at.rank == root) checkOwnBlock(block, own.bytes());
+      block = own.bytes();
+      to = staging.writable(own);
+    }
+    mode.template call<&Communicator::scatter, &Communicator::scatterAsync>(*at.rondo, from, to,
+                                                                            block, kByte, root);
+  }
+};
+
+/// Where a gather's own block is read: in place, where it arrives.
+const void* ownBlock(const Side& send, const Side& receive, const Elements& all, void* to, int rank,
+                     Staging& staging) {
+  const std::size_t block = static_cast<std::size_t>(receive.count) * all.shape.size;
+  if (!send.inPlace()) {
+    const Elements own = send.elements();
+    checkOwnBlock(own.bytes(), block);
+    return staging.readable(own);
+  }
+  std::byte* const at = static_cast<std::byte*>(to) + static_cast<std::size_t>(rank) * block;
+  if (!all.shape.plain) staging.pack(blockOf(receive, all, rank), at);
+  return at;
+}
+
+struct Gather {
+  static constexpr Function kFunction = Function::gather;
+  Side send, receive;
+  int root;
+
+  Reason refuse() const { return Reason::none; }
+  Reason refuse(const Counterpart& at) const {
+    if (rootWrong(root, at.size)) return Reason::erroneous;
+    if (at.rank != root) return erroneousIf(send.wrong());
+    return erroneousIf(receive.wrong() || (!send.inPlace() && send.wrong()));
+  }
+  std::size_t bytes(int, int) const { return send.inPlace() ? receive.bytes() : send.bytes(); }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    const void* from = nullptr;
+    void* to = nullptr;
+    std::size_t block = 0;
+    if (at.rank == root) {
+      const Elements all = receive.elements(at.size);
+      block = static_cast<std::size_t>(receive.count) * all.shape.size;
+      to = staging.writable(all);
+      from = ownBlock(send, receive, all, to, at.rank, staging);
+    } else {
+      const Elements own = send.elements();
+      block = own.bytes();
+      from = staging.readable(own);
+    }
+    mode.template call<&Communicator::gather, &Communicator::gatherAsync>(*at.rondo, from, to,
+                                                                          block, kByte, root);
+  }
+};
+
+struct Allgather {
+  static constexpr Function kFunction = Function::allgather;
+  Side send, receive;
+
+  Reason refuse() const { return Reason::none; }
+  Reason refuse(const Counterpart&) const {
+    return erroneousIf(receive.wrong() || (!send.inPlace() && send.wrong()));
+  }
+  std::size_t bytes(int, int) const { return send.inPlace() ? receive.bytes() : send.bytes(); }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    const Elements all = receive.elements(at.size);
+    void* const to = staging.writable(all);
+    const void* const from = ownBlock(send, receive, all, to, at.rank, staging);
+    mode.template call<&Communicator::allGather, &Communicator::allGatherAsync>(
+        *at.rondo, from, to, static_cast<std::size_t>(receive.count) * all.shape.size, kByte);
+  }
+};
+
+struct Alltoall {
+  static constexpr Function kFunction = Function::alltoall;
+  Side send, receive;
+
+  Reason refuse() const { return Reason::none; }
+  Reason refuse(const Counterpart&) const {
+    return erroneousIf(receive.wrong() || (!send.inPlace() && send.wrong()));
+  }
+  std::size_t bytes(int, int size) const {
+    return (send.inPlace() ? receive.bytes() : send.bytes()) * static_cast<std::size_t>(size);
+  }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    const Elements in = (send.inPlace() ? receive : send).elements(at.size);
+    const Elements out = receive.elements(at.size);
+    const std::size_t block = static_cast<std::size_t>(receive.count) * out.shape.size;
+    checkOwnBlock(in.bytes() / static_cast<std::size_t>(at.size), block);
+    // Rondo's is not in place.
+    const void* const from = send.inPlace() ? staging.copied(in) : staging.readable(in);
+    mode.template call<&Communicator::allToAll, &Communicator::allToAllAsync>(
+        *at.rondo, from, staging.writable(out), block, kByte);
+  }
+};
+
+struct Barrier {
+  static constexpr Function kFunction = Function::barrier;
+  Reason refuse() const { return Reason::none; }
+  Reason refuse(const Counterpart&) const { return Reason::none; }
+  std::size_t bytes(int, int) const { return 0; }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging&) const {
+    mode.template call<&Communicator::barrier, &Communicator::barrierAsync>(*at.rondo);
+  }
+};
+
+} // namespace
+
+} // namespace rondo::compat
+
+using namespace rondo::compat;
+
+extern "C" int MPI_Bcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+  return run(Bcast{{buffer, count, type}, root}, comm,
+             [&] { return mpi().Bcast(buffer, count, type, root, comm); });
+}
+extern "C" int MPI_Ibcast(void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm,
+                          MPI_Request* request) {
+  return start(Bcast{{buffer, count, type}, root}, comm, request,
+               [&] { return mpi().Ibcast(buffer, count, type, root, comm, request); });
+}
+
+extern "C" int MPI_Scatter(const void* send, int send_count, MPI_Datatype send_type, void* receive,
+                           int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm) {
+  return run(Scatter{{send, send_count, send_type}, {receive, receive_count, receive_type}, root},
+             comm, [&] {
+               return mpi().Scatter(send, send_count, send_type, receive, receive_count,
+                                    receive_type, root, comm);
+             });
+}
+extern "C" int MPI_Iscatter(const void* send, int send_count, MPI_Datatype send_type, void* receive,
+                            int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm,
+                            MPI_Request* request) {
+  return start(Scatter{{send, send_count, send_type}, {receive, receive_count, receive_type}, root},
+               comm, request, [&] {
+                 return mpi().Iscatter(send, send_count, send_type, receive, receive_count,
+                                       receive_type, root, comm, request);
+               });
+}
+
+extern "C" int MPI_Gather(const void* send, int send_count, MPI_Datatype send_type, void* receive,
+                          int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm) {
+  return run(Gather{{send, send_count, send_type}, {receive, receive_count, receive_type}, root},
+             comm, [&] {
+               return mpi().Gather(send, send_count, send_type, receive, receive_count,
+                                   receive_type, root, comm);
+             });
+}
+extern "C" int MPI_Igather(const void* send, int send_count, MPI_Datatype send_type, void* receive,
+                           int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm,
+                           MPI_Request* request) {
+  return start(Gather{{send, send_count, send_type}, {receive, receive_count, receive_type}, root},
+               comm, request, [&] {
+                 return mpi().Igather(send, send_count, send_type, receive, receive_count,
+                                      receive_type, root, comm, request);
+               });
+}
+
+extern "C" int MPI_Allgather(const void* send, int send_count, MPI_Datatype send_type,
+                             void* receive, int receive_count, MPI_Datatype receive_type,
+                             MPI_Comm comm) {
+  return run(Allgather{{send, send_count, send_type}, {receive, receive_count, receive_type}}, comm,
+             [&] {
+               return mpi().Allgather(send, send_count, send_type, receive, receive_count,
+                                      receive_type, comm);
+             });
+}
+extern "C" int MPI_Iallgather(const void* send, int send_count, MPI_Datatype send_type,
+                              void* receive, int receive_count, MPI_Datatype receive_type,
+                              MPI_Comm comm, MPI_Request* request) {
+  return start(Allgather{{send, send_count, send_type}, {receive, receive_count, receive_type}},
+               comm, request, [&] {
+                 return mpi().Iallgather(send, send_count, send_type, receive, receive_count,
+                                         receive_type, comm, request);
+               });
+}
+
+extern "C" int MPI_Alltoall(const void* send, int send_count, MPI_Datatype send_type, void* receive,
+                            int receive_count, MPI_Datatype receive_type, MPI_Comm comm) {
+  return run(Alltoall{{send, send_count, send_type}, {receive, receive_count, receive_type}}, comm,
+             [&] {
+               return mpi().Alltoall(send, send_count, send_type, receive, receive_count,
+                                     receive_type, comm);
+             });
+}
+extern "C" int MPI_Ialltoall(const void* send, int send_count, MPI_Datatype send_type,
+                             void* receive, int receive_count, MPI_Datatype receive_type,
+                             MPI_Comm comm, MPI_Request* request) {
+  return start(Alltoall{{send, send_count, send_type}, {receive, receive_count, receive_type}},
+               comm, request, [&] {
+                 return mpi().Ialltoall(send, send_count, send_type, receive, receive_count,
+                                        receive_type, comm, request);
+               });
+}
+
+extern "C" int MPI_Barrier(MPI_Comm comm) {
+  return run(Barrier{}, comm, [&] { return mpi().Barrier(comm); });
+}
+extern "C" int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
+  return start(Barrier{}, comm, request, [&] { return mpi().Ibarrier(comm, request); });
+}
+
+RONDO_MPI_EXPORT(Bcast);
+RONDO_MPI_EXPORT(Ibcast);
+RONDO_MPI_EXPORT(Scatter);
+RONDO_MPI_EXPORT(Iscatter);
+RONDO_MPI_EXPORT(Gather);
+RONDO_MPI_EXPORT(Igather);
+RONDO_MPI_EXPORT(Allgather);
+RONDO_MPI_EXPORT(Iallgather);
+RONDO_MPI_EXPORT(Alltoall);
+RONDO_MPI_EXPORT(Ialltoall);
+RONDO_MPI_EXPORT(Barrier);
+RONDO_MPI_EXPORT(Ibarrier);

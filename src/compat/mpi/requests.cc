@@ -1,0 +1,283 @@
+// The I-forms in flight, and the functions that programs wait for them with.
+#include "compat/mpi/requests.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace rondo::compat {
+
+namespace {
+
+/// By request handle. The count is for programs without I-forms: they pay one look at it.
+std::atomic<int> in_flight{0};
+std::mutex mutex;
+std::unordered_map<MPI_Request, Pending*> all;
+
+Pending* find(MPI_Request request) {
+  const std::lock_guard lock(mutex);
+  const auto found = all.find(request);
+  return found == all.end() ? nullptr : found->second;
+}
+
+int query(void*, MPI_Status* status) {
+  // As MPI's own collectives have it: an empty status.
+  PMPI_Status_set_elements(status, MPI_BYTE, 0);
+  PMPI_Status_set_cancelled(status, 0);
+  status->MPI_SOURCE = MPI_ANY_SOURCE;
+  status->MPI_TAG = MPI_ANY_TAG;
+  return MPI_SUCCESS;
+}
+
+/// The MPI library is about to drop the handle: from here on it may name another request.
+int release(void* state) {
+  const std::unique_ptr<Pending> pending(static_cast<Pending*>(state));
+  const std::lock_guard lock(mutex);
+  all.erase(pending->request);
+  in_flight.fetch_sub(1, std::memory_order_relaxed);
+  return MPI_SUCCESS;
+}
+
+/// MPI does not let programs cancel collectives.
+int cancel(void*, int) { return MPI_SUCCESS; }
+
+/// One of the program's requests that is an I-form of ours, and its error: the MPI library drops the
+/// I-form itself while it reports its end.
+struct Ours {
+  int index;
+  Pending* pending;
+  std::shared_ptr<Counterpart> at;
+  Failure failure{};
+
+  bool completeIfDone() {
+    if (!pending->completeIfDone()) return false;
+    failure = pending->failure;
+    return true;
+  }
+  void complete() {
+    pending->complete();
+    failure = pending->failure;
+  }
+};
+
+class OursAmong {
+ public:
+  OursAmong(const MPI_Request* requests, int count) {
+    if (!requests || in_flight.load(std::memory_order_relaxed) == 0) return;
+    for (int i = 0; i < count; ++i)
+      if (requests[i] != MPI_REQUEST_NULL)
+        if (Pending* const pending = find(requests[i])) ours_.push_back({i, pending, pending->at});
+  }
+
+  bool empty() const { return ours_.empty(); }
+  void complete() {
+    for (Ours& one : ours_) one.complete();
+  }
+  /// The first that is not done, or null.
+  Ours* completeDone() {
+    Ours* waiting = nullptr;
+    for (Ours& one : ours_)
+      if (!one.completeIfDone() && !waiting) waiting = &one;
+    return waiting;
+  }
+  /// Completes some, as long as nothing else has `over`: what the MPI library waits for moves there.
+  template <class Over>
+  int waitUntil(const Over& over) {
+    // Long enough to be worth a look at the MPI library, short enough for its messages.
+    constexpr std::chrono::microseconds kLook{20};
+    for (;;) {
+      Ours* const waiting = completeDone();
+      int result = MPI_SUCCESS;
+      if (over(result)) return result;
+      if (!waiting) continue;
+      try {
+        waiting->pending->work.waitFor(kLook);
+      } catch (...) {
+        // It is done, badly: complete() finds the error again.
+      }
+    }
+  }
+
+  /// The error of the request, if it is ours and has one.
+  const Ours* failed(int index) const {
+    for (const Ours& one : ours_)
+      if (one.index == index && one.failure.code != MPI_SUCCESS) return &one;
+    return nullptr;
+  }
+
+ private:
+  std::vector<Ours> ours_;
+};
+
+/// What a call that ended one request returns.
+int reportOne(const OursAmong& ours, int index, int result) {
+  const Ours* const bad = ours.failed(index);
+  return bad ? raise(bad->at->handle, bad->failure) : result;
+}
+
+/// What a call that ended the requests of these indices returns, and its statuses hold.
+int reportSome(const OursAmong& ours, std::span<const int> indices, MPI_Status* statuses,
+               int result) {
+  const Ours* first = nullptr;
+  for (const int index : indices)
+    if (const Ours* const bad = ours.failed(index); bad && !first) first = bad;
+  if (!first || (result != MPI_SUCCESS && result != MPI_ERR_IN_STATUS)) return result;
+  if (statuses != MPI_STATUSES_IGNORE)
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      const Ours* const bad = ours.failed(indices[i]);
+      // Where the MPI library found no error it need not have written that there is none.
+      if (bad) statuses[i].MPI_ERROR = bad->failure.code;
+      else if (result == MPI_SUCCESS) statuses[i].MPI_ERROR = MPI_SUCCESS;
+    }
+  // The handler hears of all of them at once, unless the MPI library has called it already.
+  return raise(first->at->handle, {MPI_ERR_IN_STATUS, result == MPI_ERR_IN_STATUS});
+}
+
+std::vector<int> upTo(int count) {
+  std::vector<int> indices(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) indices[static_cast<std::size_t>(i)] = i;
+  return indices;
+}
+
+} // namespace
+
+void Pending::complete() noexcept {
+  if (completed) return;
+  try {
+    work.wait();
+    staging.finish();
+  } catch (...) {
+    failure = currentFailure();
+  }
+  completed = true;
+  PMPI_Grequest_complete(request);
+}
+
+bool Pending::completeIfDone() noexcept {
+  if (!completed && work.test()) complete();
+  return completed;
+}
+
+void handOver(std::unique_ptr<Pending> pending, MPI_Request* request) {
+  MPI_Request made = MPI_REQUEST_NULL;
+  if (const int code = PMPI_Grequest_start(query, release, cancel, pending.get(), &made);
+      code != MPI_SUCCESS) {
+    pending->work.wait(); // it reads and writes the program's buffers
+    throw MpiFailure{code};
+  }
+  pending->request = made;
+  const std::lock_guard lock(mutex);
+  all.emplace(made, pending.release()); // the request owns it
+  in_flight.fetch_add(1, std::memory_order_relaxed);
+  *request = made;
+}
+
+void finishPending() noexcept {
+  for (;;) {
+    Pending* open = nullptr;
+    {
+      const std::lock_guard lock(mutex);
+      const auto found = std::find_if(all.begin(), all.end(),
+                                      [](const auto& entry) { return !entry.second->completed; });
+      if (found == all.end()) return;
+      open = found->second;
+    }
+    open->complete();
+  }
+}
+
+} // namespace rondo::compat
+
+using namespace rondo::compat;
+
+extern "C" int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  OursAmong ours(request, 1);
+  ours.complete();
+  return reportOne(ours, 0, mpi().Wait(request, status));
+}
+
+extern "C" int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
+  OursAmong ours(request, 1);
+  ours.completeDone();
+  const int result = mpi().Test(request, flag, status);
+  return reportOne(ours, result == MPI_SUCCESS && *flag ? 0 : MPI_UNDEFINED, result);
+}
+
+extern "C" int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
+  OursAmong ours(requests, count);
+  ours.complete();
+  const int result = mpi().Waitall(count, requests, statuses);
+  return ours.empty() ? result : reportSome(ours, upTo(count), statuses, result);
+}
+
+extern "C" int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
+  OursAmong ours(requests, count);
+  ours.completeDone();
+  const int result = mpi().Testall(count, requests, flag, statuses);
+  if (ours.empty() || (result == MPI_SUCCESS && !*flag)) return result;
+  return reportSome(ours, upTo(count), statuses, result);
+}
+
+extern "C" int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
+  OursAmong ours(requests, count);
+  if (!ours.completeDone()) {
+    const int result = mpi().Waitany(count, requests, index, status);
+    return ours.empty() ? result : reportOne(ours, *index, result);
+  }
+  const int result = ours.waitUntil([&](int& code) {
+    int flag = 0;
+    code = mpi().Testany(count, requests, index, &flag, status);
+    return code != MPI_SUCCESS || flag;
+  });
+  return reportOne(ours, *index, result);
+}
+
+extern "C" int MPI_Testany(int count, MPI_Request requests[], int* index, int* flag,
+                           MPI_Status* status) {
+  OursAmong ours(requests, count);
+  ours.completeDone();
+  const int result = mpi().Testany(count, requests, index, flag, status);
+  if (ours.empty() || (result == MPI_SUCCESS && !*flag)) return result;
+  return reportOne(ours, *index, result);
+}
+
+extern "C" int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[],
+                            MPI_Status statuses[]) {
+  OursAmong ours(requests, count);
+  const int result = ours.completeDone() ? ours.waitUntil([&](int& code) {
+    code = mpi().Testsome(count, requests, done, indices, statuses);
+    return code != MPI_SUCCESS || *done != 0;
+  })
+                                         : mpi().Waitsome(count, requests, done, indices, statuses);
+  if (ours.empty() || *done <= 0) return result;
+  return reportSome(ours, {indices, static_cast<std::size_t>(*done)}, statuses, result);
+}
+
+extern "C" int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[],
+                            MPI_Status statuses[]) {
+  OursAmong ours(requests, count);
+  ours.completeDone();
+  const int result = mpi().Testsome(count, requests, done, indices, statuses);
+  if (ours.empty() || *done <= 0) return result;
+  return reportSome(ours, {indices, static_cast<std::size_t>(*done)}, statuses, result);
+}
+
+extern "C" int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
+  OursAmong ours(&request, 1);
+  ours.completeDone();
+  return mpi().Request_get_status(request, flag, status);
+}
+
+RONDO_MPI_EXPORT(Wait);
+RONDO_MPI_EXPORT(Test);
+RONDO_MPI_EXPORT(Waitall);
+RONDO_MPI_EXPORT(Testall);
+RONDO_MPI_EXPORT(Waitany);
+RONDO_MPI_EXPORT(Testany);
+RONDO_MPI_EXPORT(Waitsome);
+RONDO_MPI_EXPORT(Testsome);
+RONDO_MPI_EXPORT(Request_get_status);

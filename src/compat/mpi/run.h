@@ -1,0 +1,107 @@
+// One collective call: taken over or passed on, now or as a request. Decided here for all of them.
+//
+// A form is one MPI call's arguments and what they mean:
+//   kFunction             its row of the statistics
+//   refuse()              why no communicator can run it: depends only on what is the same on all ranks
+//   refuse(counterpart)   why MPI must report an error
+//   bytes(rank, size)     for the statistics
+//   make(mode, counterpart, staging)   the call of Rondo: mode.call<blocking, async>(arguments)
+#pragma once
+
+#include <memory>
+
+#include "compat/mpi/communicators.h"
+#include "compat/mpi/requests.h"
+#include "compat/mpi/stats.h"
+
+namespace rondo::compat {
+
+struct Now {
+  template <auto blocking, auto async, class... Arguments>
+  void call(Communicator& communicator, Arguments... arguments) const {
+    (communicator.*blocking)(arguments...);
+  }
+};
+
+struct Later {
+  Work& work;
+  template <auto blocking, auto async, class... Arguments>
+  void call(Communicator& communicator, Arguments... arguments) const {
+    work = (communicator.*async)(arguments...);
+  }
+};
+
+template <class Form>
+Reason decide(Form& form, MPI_Comm comm, bool immediate, Counterpart*& at) {
+  if (const Reason reason = form.refuse(); reason != Reason::none) return reason;
+  // An I-form may not wait for other ranks, as making a counterpart does.
+  at = counterpartFor(comm, !immediate);
+  if (!at) {
+    if (!communicatorsActive()) return Reason::inactive;
+    return immediate && comm != MPI_COMM_NULL ? Reason::early : Reason::erroneous;
+  }
+  if (at->refused != Reason::none) return at->refused;
+  return form.refuse(*at);
+}
+
+template <class Form>
+void countPassedOn(const Form& form, MPI_Comm comm, bool immediate, Reason reason) noexcept {
+  if (!statsWanted() || reason == Reason::inactive) return;
+  std::size_t bytes = 0;
+  int inter = 1, rank = 0, size = 1;
+  // What an intercommunicator's arguments mean is not looked into.
+  if (reason != Reason::erroneous && PMPI_Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter) {
+    PMPI_Comm_rank(comm, &rank);
+    PMPI_Comm_size(comm, &size);
+    try {
+      bytes = form.bytes(rank, size);
+    } catch (const MpiFailure&) {
+      // The call that follows has the same to report.
+    }
+  }
+  countCall(Form::kFunction, immediate, reason, bytes);
+}
+
+/// The blocking form. `pass_on` calls the MPI library.
+template <class Form, class PassOn>
+int run(Form form, MPI_Comm comm, const PassOn& pass_on) noexcept {
+  try {
+    Counterpart* at = nullptr;
+    if (const Reason reason = decide(form, comm, false, at); reason != Reason::none) {
+      countPassedOn(form, comm, false, reason);
+      return pass_on();
+    }
+    Staging staging(comm);
+    form.make(Now{}, *at, staging);
+    staging.finish();
+    if (statsWanted()) [[unlikely]]
+      countCall(Form::kFunction, false, Reason::none, form.bytes(at->rank, at->size));
+    return MPI_SUCCESS;
+  } catch (...) {
+    return raise(comm, currentFailure());
+  }
+}
+
+/// The I-form.
+template <class Form, class PassOn>
+int start(Form form, MPI_Comm comm, MPI_Request* request, const PassOn& pass_on) noexcept {
+  try {
+    Counterpart* at = nullptr;
+    Reason reason = decide(form, comm, true, at);
+    if (reason == Reason::none && !request) reason = Reason::erroneous;
+    if (reason != Reason::none) {
+      countPassedOn(form, comm, true, reason);
+      return pass_on();
+    }
+    auto pending = std::make_unique<Pending>(at->shared_from_this(), comm);
+    form.make(Later{pending->work}, *at, pending->staging);
+    if (statsWanted())
+      countCall(Form::kFunction, true, Reason::none, form.bytes(at->rank, at->size));
+    handOver(std::move(pending), request);
+    return MPI_SUCCESS;
+  } catch (...) {
+    return raise(comm, currentFailure());
+  }
+}
+
+} // namespace rondo::compat

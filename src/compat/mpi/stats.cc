@@ -1,0 +1,89 @@
+// Counts calls and bytes, and prints them when MPI is finalized.
+#include "compat/mpi/stats.h"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace rondo::compat {
+
+namespace {
+
+constexpr const char* kFunctions[] = {
+    "Allreduce", "Reduce",    "Reduce_scatter", "Reduce_scatter_block",
+    "Bcast",     "Scatter",   "Scatterv",       "Gather",
+    "Gatherv",   "Allgather", "Allgatherv",     "Alltoall",
+    "Alltoallv", "Barrier"};
+constexpr const char* kReasons[] = {"",
+                                    "arguments that MPI refuses",
+                                    "an operator that Rondo does not have",
+                                    "a type that Rondo does not reduce with this operator",
+                                    "an intercommunicator",
+                                    "no blocking collective on the communicator before",
+                                    "a communicator that Rondo could not open"};
+constexpr std::size_t kRows = std::size(kFunctions) * 2;
+static_assert(std::size(kFunctions) == static_cast<std::size_t>(Function::barrier) + 1);
+static_assert(std::size(kReasons) == static_cast<std::size_t>(Reason::inactive));
+
+struct Sum {
+  std::atomic<std::uint64_t> calls{0}, bytes{0};
+};
+
+bool wanted = false; // written by MPI_Init only
+std::array<std::array<Sum, std::size(kReasons)>, kRows> sums;
+
+} // namespace
+
+void readStatsSetting() {
+  const char* const value = std::getenv("RONDO_MPI_STATS");
+  wanted = value && std::strcmp(value, "1") == 0;
+  if (value && !wanted && std::strcmp(value, "0") != 0)
+    std::fprintf(stderr, "rondo_mpi: RONDO_MPI_STATS is \"%s\": valid are 0 and 1\n", value);
+}
+
+bool statsWanted() { return wanted; }
+
+void countCall(Function function, bool immediate, Reason reason, std::size_t bytes) {
+  const std::size_t row = static_cast<std::size_t>(function) * 2 + (immediate ? 1 : 0);
+  Sum& sum = sums[row][static_cast<std::size_t>(reason)];
+  sum.calls.fetch_add(1, std::memory_order_relaxed);
+  sum.bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void printStats() {
+  constexpr int kValues = kRows * std::size(kReasons) * 2;
+  std::array<std::uint64_t, kValues> mine{}, all{};
+  std::size_t at = 0;
+  for (const auto& row : sums)
+    for (const Sum& sum : row) {
+      mine[at++] = sum.calls.load(std::memory_order_relaxed);
+      mine[at++] = sum.bytes.load(std::memory_order_relaxed);
+    }
+  int rank = 0, size = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (mpi().Reduce(mine.data(), all.data(), kValues, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD) !=
+          MPI_SUCCESS ||
+      rank != 0)
+    return;
+  std::fprintf(stderr, "rondo_mpi: collective calls and bytes, summed over %d ranks\n", size);
+  at = 0;
+  for (std::size_t row = 0; row < kRows; ++row)
+    for (std::size_t reason = 0; reason < std::size(kReasons); ++reason, at += 2) {
+      if (all[at] == 0) continue;
+      char name[32];
+      const char* const function = kFunctions[row / 2];
+      // The I-form's name goes on in lower case: MPI_Iallreduce.
+      std::snprintf(name, sizeof name, row % 2 ? "I%c%s" : "%c%s",
+                    row % 2 ? function[0] - 'A' + 'a' : function[0], function + 1);
+      std::fprintf(stderr, "rondo_mpi: %-21s %-10s %12llu calls %16llu bytes%s%s\n", name,
+                   reason ? "passed on" : "taken over", static_cast<unsigned long long>(all[at]),
+                   static_cast<unsigned long long>(all[at + 1]), reason ? "  " : "",
+                   kReasons[reason]);
+    }
+}
+
+} // namespace rondo::compat

@@ -1,0 +1,252 @@
+// MPI_Scatterv, Gatherv, Allgatherv, Alltoallv and their I-forms: blocks of different sizes, as bytes.
+#include <cstddef>
+
+#include "compat/mpi/run.h"
+#include "compat/mpi/side.h"
+
+namespace rondo::compat {
+
+namespace {
+
+struct Scatterv {
+  static constexpr Function kFunction = Function::scatterv;
+  Sides send;
+  Side receive;
+  int root;
+
+  Reason refuse() const { return Reason::none; }
+  Reason refuse(const Counterpart& at) const {
+    if (rootWrong(root, at.size)) return Reason::erroneous;
+    if (at.rank != root) return erroneousIf(receive.wrong());
+    return erroneousIf(send.wrong(at.size) || (!receive.inPlace() && receive.wrong()));
+  }
+  std::size_t bytes(int rank, int) const {
+    return receive.inPlace() ? send.side(rank).bytes() : receive.bytes();
+  }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    ByteBlocks from;
+    void* to = nullptr;
+    std::size_t own_bytes = 0;
+    if (at.rank == root) {
+      from = staging.readable(send.blocks(at.size));
+      own_bytes = from.counts[static_cast<std::size_t>(root)];
+    }
+    if (at.rank == root && receive.inPlace()) {
+      to = from.block(root); // both are the same: nothing is written there
+    } else {
+      const Elements own = receive.elements();
+      if (at.rank == root) checkOwnBlock(own_bytes, own.bytes());
+      own_bytes = own.bytes();
+      to = staging.writable(own);
+    }
+    mode.template call<&Communicator::scatterv, &Communicator::scattervAsync>(
+        *at.rondo, from.base, from.view(), to, own_bytes, kByte, root);
+  }
+};
+
+/// Where a gather's own block is read: in place, where it arrives.
+const void* ownBlock(const Side& send, const ElementBlocks& receive, const ByteBlocks& to, int rank,
+                     Staging& staging) {
+  const auto r = static_cast<std::size_t>(rank);
+  if (!send.inPlace()) {
+    const Elements own = send.elements();
+    checkOwnBlock(own.bytes(), to.counts[r]);
+    return staging.readable(own);
+  }
+  std::byte* const at = to.block(rank);
+  if (!receive.shape.plain) staging.pack(receive.elements(r), at);
+  return at;
+}
+
+struct Gatherv {
+  static constexpr Function kFunction = Function::gatherv;
+  Side send;
+  Sides receive;
+  int root;
+
+  Reason refuse() const { return Reason::none; }
+  Reason refuse(const Counterpart& at) const {
+    if (rootWrong(root, at.size)) return Reason::erroneous;
+    if (at.rank != root) return erroneousIf(send.wrong());
+    return erroneousIf(receive.wrong(at.size) || (!send.inPlace() && send.wrong()));
+  }
+  std::size_t bytes(int rank, int) const {
+    return send.inPlace() ? receive.side(rank).bytes() : send.bytes();
+  }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    const void* from = nullptr;
+    ByteBlocks to;
+    std::size_t own_bytes = 0;
+    if (at.rank == root) {
+      const ElementBlocks all = receive.blocks(at.size);
+      to = staging.writable(all);
+      own_bytes = to.counts[static_cast<std::size_t>(root)];
+      from = ownBlock(send, all, to, root, staging);
+    } else {
+      const Elements own = send.elements();
+      own_bytes = own.bytes();
+      from = staging.readable(own);
+    }
+    mode.template call<&Communicator::gatherv, &Communicator::gathervAsync>(
+        *at.rondo, from, own_bytes, to.base, to.view(), kByte, root);
+  }
+};
+
+struct Allgatherv {
+  static constexpr Function kFunction = Function::allgatherv;
+  Side send;
+  Sides receive;
+
+  Reason refuse() const { return Reason::none; }
+  Reason refuse(const Counterpart& at) const {
+    return erroneousIf(receive.wrong(at.size) || (!send.inPlace() && send.wrong()));
+  }
+  std::size_t bytes(int rank, int) const {
+    return send.inPlace() ? receive.side(rank).bytes() : send.bytes();
+  }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    const ElementBlocks all = receive.blocks(at.size);
+    const ByteBlocks to = staging.writable(all);
+    const void* const from = ownBlock(send, all, to, at.rank, staging);
+    mode.template call<&Communicator::allGatherv, &Communicator::allGathervAsync>(
+        *at.rondo, from, to.counts[static_cast<std::size_t>(at.rank)], to.base, to.view(), kByte);
+  }
+};
+
+struct Alltoallv {
+  static constexpr Function kFunction = Function::alltoallv;
+  Sides send, receive;
+
+  Reason refuse() const { return Reason::none; }
+  Reason refuse(const Counterpart& at) const {
+    return erroneousIf(receive.wrong(at.size) || (!send.inPlace() && send.wrong(at.size)));
+  }
+  std::size_t bytes(int, int size) const {
+    return send.inPlace() ? receive.bytes(size) : send.bytes(size);
+  }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    // Rondo's is not in place.
+    const ByteBlocks from = send.inPlace() ? staging.copied(receive.blocks(at.size))
+                                           : staging.readable(send.blocks(at.size));
+    const ByteBlocks to = staging.writable(receive.blocks(at.size));
+    const auto own = static_cast<std::size_t>(at.rank);
+    checkOwnBlock(from.counts[own], to.counts[own]);
+    mode.template call<&Communicator::allToAllv, &Communicator::allToAllvAsync>(
+        *at.rondo, from.base, from.view(), to.base, to.view(), kByte);
+  }
+};
+
+} // namespace
+
+} // namespace rondo::compat
+
+using namespace rondo::compat;
+
+extern "C" int MPI_Scatterv(const void* send, const int send_counts[], const int displacements[],
+                            MPI_Datatype send_type, void* receive, int receive_count,
+                            MPI_Datatype receive_type, int root, MPI_Comm comm) {
+  return run(Scatterv{{send, send_counts, displacements, send_type},
+                      {receive, receive_count, receive_type},
+                      root},
+             comm, [&] {
+               return mpi().Scatterv(send, send_counts, displacements, send_type, receive,
+                                     receive_count, receive_type, root, comm);
+             });
+}
+extern "C" int MPI_Iscatterv(const void* send, const int send_counts[], const int displacements[],
+                             MPI_Datatype send_type, void* receive, int receive_count,
+                             MPI_Datatype receive_type, int root, MPI_Comm comm,
+                             MPI_Request* request) {
+  return start(Scatterv{{send, send_counts, displacements, send_type},
+                        {receive, receive_count, receive_type},
+                        root},
+               comm, request, [&] {
+                 return mpi().Iscatterv(send, send_counts, displacements, send_type, receive,
+                                        receive_count, receive_type, root, comm, request);
+               });
+}
+
+extern "C" int MPI_Gatherv(const void* send, int send_count, MPI_Datatype send_type, void* receive,
+                           const int receive_counts[], const int displacements[],
+                           MPI_Datatype receive_type, int root, MPI_Comm comm) {
+  return run(Gatherv{{send, send_count, send_type},
+                     {receive, receive_counts, displacements, receive_type},
+                     root},
+             comm, [&] {
+               return mpi().Gatherv(send, send_count, send_type, receive, receive_counts,
+                                    displacements, receive_type, root, comm);
+             });
+}
+extern "C" int MPI_Igatherv(const void* send, int send_count, MPI_Datatype send_type, void* receive,
+                            const int receive_counts[], const int displacements[],
+                            MPI_Datatype receive_type, int root, MPI_Comm comm,
+                            MPI_Request* request) {
+  return start(Gatherv{{send, send_count, send_type},
+                       {receive, receive_counts, displacements, receive_type},
+                       root},
+               comm, request, [&] {
+                 return mpi().Igatherv(send, send_count, send_type, receive, receive_counts,
+                                       displacements, receive_type, root, comm, request);
+               });
+}
+
+extern "C" int MPI_Allgatherv(const void* send, int send_count, MPI_Datatype send_type,
+                              void* receive, const int receive_counts[], const int displacements[],
+                              MPI_Datatype receive_type, MPI_Comm comm) {
+  return run(Allgatherv{{send, send_count, send_type},
+                        {receive, receive_counts, displacements, receive_type}},
+             comm, [&] {
+               return mpi().Allgatherv(send, send_count, send_type, receive, receive_counts,
+                                       displacements, receive_type, comm);
+             });
+}
+extern "C" int MPI_Iallgatherv(const void* send, int send_count, MPI_Datatype send_type,
+                               void* receive, const int receive_counts[], const int displacements[],
+                               MPI_Datatype receive_type, MPI_Comm comm, MPI_Request* request) {
+  return start(Allgatherv{{send, send_count, send_type},
+                          {receive, receive_counts, displacements, receive_type}},
+               comm, request, [&] {
+                 return mpi().Iallgatherv(send, send_count, send_type, receive, receive_counts,
+                                          displacements, receive_type, comm, request);
+               });
+}
+
+extern "C" int MPI_Alltoallv(const void* send, const int send_counts[], const int send_places[],
+                             MPI_Datatype send_type, void* receive, const int receive_counts[],
+                             const int receive_places[], MPI_Datatype receive_type, MPI_Comm comm) {
+  return run(Alltoallv{{send, send_counts, send_places, send_type},
+                       {receive, receive_counts, receive_places, receive_type}},
+             comm, [&] {
+               return mpi().Alltoallv(send, send_counts, send_places, send_type, receive,
+                                      receive_counts, receive_places, receive_type, comm);
+             });
+}
+extern "C" int MPI_Ialltoallv(const void* send, const int send_counts[], const int send_places[],
+                              MPI_Datatype send_type, void* receive, const int receive_counts[],
+                              const int receive_places[], MPI_Datatype receive_type, MPI_Comm comm,
+                              MPI_Request* request) {
+  return start(Alltoallv{{send, send_counts, send_places, send_type},
+                         {receive, receive_counts, receive_places, receive_type}},
+               comm, request, [&] {
+                 return mpi().Ialltoallv(send, send_counts, send_places, send_type, receive,
+                                         receive_counts, receive_places, receive_type, comm,
+                                         request);
+               });
+}
+
+RONDO_MPI_EXPORT(Scatterv);
+RONDO_MPI_EXPORT(Iscatterv);
+RONDO_MPI_EXPORT(Gatherv);
+RONDO_MPI_EXPORT(Igatherv);
+RONDO_MPI_EXPORT(Allgatherv);
+RONDO_MPI_EXPORT(Iallgatherv);
+RONDO_MPI_EXPORT(Alltoallv);
+RONDO_MPI_EXPORT(Ialltoallv);
