@@ -19,7 +19,7 @@ struct Patience {
   /// any step between two running ranks.
   static constexpr std::uint32_t kSpins = 1500;
   /// With more ranks than processors the peer probably waits for this processor.
-  static constexpr std::uint32_t kCrowdedSpins = 20;
+  static constexpr std::uint32_t kCrowdedSpins = 0;
   /// Yields before the first sleep: 1 to 3 ms while nobody else wants the processor.
   static constexpr std::uint32_t kYields = 5000;
   static constexpr std::chrono::microseconds kFirstSleep{50};
