@@ -23,8 +23,8 @@ function(rondo_interposer name)
                         ${CMAKE_DL_LIBS} rondo_flags)
   # Of what the package names only libmpi itself is used.
   target_link_options(rondo_${name} PRIVATE LINKER:--as-needed LINKER:--version-script=${exports})
-  set_target_properties(rondo_${name} PROPERTIES LINK_DEPENDS ${exports} BUILD_RPATH "$ORIGIN"
-                        INSTALL_RPATH "$ORIGIN")
+  set_target_properties(rondo_${name} PROPERTIES LINK_DEPENDS ${exports} INSTALL_RPATH "$ORIGIN"
+                        BUILD_WITH_INSTALL_RPATH ON)
   if(RONDO_INSTALL)
     install(TARGETS rondo_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()

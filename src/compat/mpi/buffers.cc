@@ -29,6 +29,39 @@ void inParts(const Elements& elements, const Part& part) {
   }
 }
 
+/// Elements for MPI_Pack and MPI_Unpack. MPICH's refuse the null address, MPI_BOTTOM too: such a run is
+/// one element, at another address, of a type that leads back.
+class Run {
+ public:
+  Run(void* buffer, int count, MPI_Datatype type) : buffer_(buffer), count_(count), type_(type) {
+    if (buffer) return;
+    static char anchor;
+    MPI_Aint there = 0;
+    check(PMPI_Get_address(&anchor, &there));
+    const MPI_Aint back = -there;
+    check(PMPI_Type_create_hindexed(1, &count, &back, type, &type_));
+    own_ = true;
+    buffer_ = &anchor;
+    count_ = 1;
+    check(PMPI_Type_commit(&type_));
+  }
+  ~Run() {
+    if (own_) PMPI_Type_free(&type_);
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  void* buffer() const { return buffer_; }
+  int count() const { return count_; }
+  MPI_Datatype type() const { return type_; }
+
+ private:
+  void* buffer_;
+  int count_;
+  MPI_Datatype type_;
+  bool own_ = false;
+};
+
 } // namespace
 
 std::byte* Staging::memory(std::size_t bytes) {
@@ -41,8 +74,9 @@ void Staging::pack(const Elements& elements, std::byte* to) const {
     return;
   }
   inParts(elements, [&](void* from, int count, int bytes, std::size_t offset) {
+    const Run run(from, count, elements.type);
     int position = 0;
-    check(PMPI_Pack(from, count, elements.type, to + offset, bytes, &position, comm_));
+    check(PMPI_Pack(run.buffer(), run.count(), run.type(), to + offset, bytes, &position, comm_));
   });
 }
 
@@ -52,8 +86,10 @@ void Staging::unpack(const std::byte* from, const Elements& elements) const {
     return;
   }
   inParts(elements, [&](void* to, int count, int bytes, std::size_t offset) {
+    const Run run(to, count, elements.type);
     int position = 0;
-    check(PMPI_Unpack(from + offset, bytes, &position, to, count, elements.type, comm_));
+    check(
+        PMPI_Unpack(from + offset, bytes, &position, run.buffer(), run.count(), run.type(), comm_));
   });
 }
 
