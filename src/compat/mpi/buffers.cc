@@ -181,9 +181,11 @@ void Staging::deliver() const {
   for (const Delivery& one : deliveries_) unpack(one.from, one.to);
 }
 
-void Staging::drop() noexcept {
+void Staging::release() noexcept {
   for (Delivery& one : deliveries_)
     if (!one.to.shape.plain) PMPI_Type_free(&one.to.type);
+  deliveries_.clear();
+  memory_.clear();
 }
 
 } // namespace rondo::compat

@@ -61,7 +61,7 @@ class Staging {
   /// `comm`: whose error handler MPI's own errors go to.
   explicit Staging(MPI_Comm comm) : comm_(comm) {}
   ~Staging() {
-    if (!deliveries_.empty()) drop();
+    if (!deliveries_.empty()) release();
   }
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
@@ -87,6 +87,8 @@ class Staging {
   void finish() {
     if (!deliveries_.empty()) deliver();
   }
+  /// Nothing is left but the memory of this object. Calls MPI, if there was something to deliver.
+  void release() noexcept;
 
  private:
   struct Delivery {
@@ -99,7 +101,6 @@ class Staging {
   void unpack(const std::byte* from, const Elements& elements) const;
   ByteBlocks dense(const ElementBlocks& blocks);
   void deliver() const;
-  void drop() noexcept;
 
   MPI_Comm comm_;
   std::vector<Bytes> memory_;

@@ -153,6 +153,8 @@ void Pending::complete() noexcept {
   } catch (...) {
     failure = currentFailure();
   }
+  // Now: the MPI library cannot be called while it drops the request.
+  staging.release();
   completed = true;
   PMPI_Grequest_complete(request);
 }
