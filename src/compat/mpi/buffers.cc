@@ -68,6 +68,17 @@ std::byte* Staging::memory(std::size_t bytes) {
   return memory_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(bytes)).get();
 }
 
+Shape Staging::shapeOf(MPI_Datatype type) const {
+  const Shape shape = compat::shapeOf(type);
+  if (!shape.predefined) {
+    // No function tells, so this one must complain.
+    char nothing = 0;
+    int position = 0;
+    check(PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, comm_));
+  }
+  return shape;
+}
+
 void Staging::pack(const Elements& elements, std::byte* to) const {
   if (elements.shape.plain) {
     if (elements.bytes() > 0) std::memcpy(to, elements.buffer, elements.bytes());

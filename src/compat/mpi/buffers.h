@@ -66,6 +66,9 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
+  /// As the free function, for types that MPI lets calls use: committed ones.
+  Shape shapeOf(MPI_Datatype type) const;
+
   /// Where the bytes of these elements can be read.
   const void* readable(const Elements& elements);
   /// Where they can be written: finish() brings them to the program's buffer.

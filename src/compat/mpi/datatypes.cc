@@ -201,7 +201,7 @@ Reduction reductionOf(MPI_Datatype type, MPI_Op op) {
 
 Shape shapeOf(MPI_Datatype type) {
   if (const Predefined* const entry = predefined(type))
-    return {entry->size, static_cast<MPI_Aint>(entry->size), true};
+    return {entry->size, static_cast<MPI_Aint>(entry->size), true, true};
   Shape shape;
   MPI_Count size = 0;
   MPI_Aint lb = 0;

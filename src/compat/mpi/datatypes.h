@@ -31,6 +31,7 @@ struct Shape {
   MPI_Aint extent = 0;  ///< bytes from one element to the next
   bool plain =
       false; ///< elements are `size` bytes each, without gaps, in the order of the type map
+  bool predefined = false; ///< one of the table's, which are never uncommitted
 };
 
 /// Some nanoseconds for predefined types; derived ones are taken apart. Throws MpiFailure.

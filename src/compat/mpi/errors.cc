@@ -1,12 +1,14 @@
 // Maps errors to MPI's classes and keeps their sentences.
 #include "compat/mpi/errors.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <exception>
 #include <map>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "rondo/error.h"
 
@@ -29,30 +31,29 @@ std::string stringOf(int code) {
   return PMPI_Error_string(code, text.data(), &length) == MPI_SUCCESS ? text.data() : "";
 }
 
-/// A code of the class that MPI_Error_string turns into the sentence, or the class itself: MPICH
-/// takes codes of its own classes, and then has other words for them.
+/// A code of the class that MPI_Error_string turns into the sentence. Or the class itself: MPICH takes
+/// codes of its own classes, and then has other words for them.
 int codeFor(int error_class, std::string sentence) {
-  // Codes live as long as MPI does, and programs that go on after errors may make many.
   static std::mutex mutex;
   static std::map<std::string, int> known;
   static bool works = true;
+  // Codes live as long as MPI does, and programs that go on after errors may make many.
   constexpr std::size_t kMostCodes = 64;
 
   sentence.resize(std::min<std::size_t>(sentence.size(), MPI_MAX_ERROR_STRING - 1));
   const std::lock_guard lock(mutex);
   if (const auto found = known.find(sentence); found != known.end()) return found->second;
   int code = error_class;
-  if (works && known.size() < kMostCodes &&
-      PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS) {
-    works =
-        PMPI_Add_error_string(code, sentence.c_str()) == MPI_SUCCESS && stringOf(code) == sentence;
-    if (works) {
-      known.emplace(sentence, code);
-      return code;
-    }
+  const bool room = known.size() < kMostCodes;
+  works = works && (!room || (PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS &&
+                              PMPI_Add_error_string(code, sentence.c_str()) == MPI_SUCCESS &&
+                              stringOf(code) == sentence));
+  if (!works || !room) {
+    std::fprintf(stderr, "rondo_mpi: %s\n", sentence.c_str());
+    code = error_class;
   }
-  std::fprintf(stderr, "rondo_mpi: %s\n", sentence.c_str());
-  return error_class;
+  if (room) known.emplace(std::move(sentence), code);
+  return code;
 }
 
 } // namespace

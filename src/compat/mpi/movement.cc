@@ -24,7 +24,7 @@ struct Bcast {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    const Elements all = side.elements();
+    const Elements all = side.elements(staging);
     const bool sends = at.rank == root;
     const void* const from = sends ? staging.readable(all) : nullptr;
     // At the root both are the same: nothing is written there.
@@ -53,7 +53,7 @@ struct Scatter {
     void* to = nullptr;
     std::size_t block = 0;
     if (at.rank == root) {
-      const Elements all = send.elements(at.size);
+      const Elements all = send.elements(staging, at.size);
       block = static_cast<std::size_t>(send.count) * all.shape.size;
       from = staging.readable(all);
     }
@@ -62,7 +62,7 @@ struct Scatter {
       to =
           static_cast<std::byte*>(const_cast<void*>(from)) + static_cast<std::size_t>(root) * block;
     } else {
-      const Elements own = receive.elements();
+      const Elements own = receive.elements(staging);
       if (at.rank == root) checkOwnBlock(block, own.bytes());
       block = own.bytes();
       to = staging.writable(own);
@@ -77,7 +77,7 @@ const void* ownBlock(const Side& send, const Side& receive, const Elements& all,
                      Staging& staging) {
   const std::size_t block = static_cast<std::size_t>(receive.count) * all.shape.size;
   if (!send.inPlace()) {
-    const Elements own = send.elements();
+    const Elements own = send.elements(staging);
     checkOwnBlock(own.bytes(), block);
     return staging.readable(own);
   }
@@ -105,12 +105,12 @@ struct Gather {
     void* to = nullptr;
     std::size_t block = 0;
     if (at.rank == root) {
-      const Elements all = receive.elements(at.size);
+      const Elements all = receive.elements(staging, at.size);
       block = static_cast<std::size_t>(receive.count) * all.shape.size;
       to = staging.writable(all);
       from = ownBlock(send, receive, all, to, at.rank, staging);
     } else {
-      const Elements own = send.elements();
+      const Elements own = send.elements(staging);
       block = own.bytes();
       from = staging.readable(own);
     }
@@ -131,7 +131,7 @@ struct Allgather {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    const Elements all = receive.elements(at.size);
+    const Elements all = receive.elements(staging, at.size);
     void* const to = staging.writable(all);
     const void* const from = ownBlock(send, receive, all, to, at.rank, staging);
     mode.template call<&Communicator::allGather, &Communicator::allGatherAsync>(
@@ -153,8 +153,8 @@ struct Alltoall {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    const Elements in = (send.inPlace() ? receive : send).elements(at.size);
-    const Elements out = receive.elements(at.size);
+    const Elements in = (send.inPlace() ? receive : send).elements(staging, at.size);
+    const Elements out = receive.elements(staging, at.size);
     const std::size_t block = static_cast<std::size_t>(receive.count) * out.shape.size;
     checkOwnBlock(in.bytes() / static_cast<std::size_t>(at.size), block);
     // Rondo's is not in place.

@@ -23,10 +23,10 @@ struct Side {
   bool wrong() const { return count < 0 || type == MPI_DATATYPE_NULL || inPlace(); }
 
   /// `blocks` times the count.
-  Elements elements(int blocks = 1) const {
+  Elements elements(const Staging& staging, int blocks = 1) const {
     return {const_cast<void*>(buffer),
             static_cast<std::size_t>(count) * static_cast<std::size_t>(blocks), type,
-            shapeOf(type)};
+            staging.shapeOf(type)};
   }
   std::size_t bytes() const {
     return wrong() ? 0 : static_cast<std::size_t>(count) * shapeOf(type).size;
@@ -51,12 +51,12 @@ struct Sides {
     return !counts || !displacements || type == MPI_DATATYPE_NULL || inPlace() ||
            std::any_of(counts, counts + ranks, [](int c) { return c < 0; });
   }
-  ElementBlocks blocks(int ranks) const {
+  ElementBlocks blocks(const Staging& staging, int ranks) const {
     return {const_cast<void*>(buffer),
             {counts, static_cast<std::size_t>(ranks)},
             {displacements, static_cast<std::size_t>(ranks)},
             type,
-            shapeOf(type)};
+            staging.shapeOf(type)};
   }
   Side side(int rank) const { return {buffer, counts[rank], type}; }
   std::size_t bytes(int ranks) const {

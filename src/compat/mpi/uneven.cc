@@ -30,13 +30,13 @@ struct Scatterv {
     void* to = nullptr;
     std::size_t own_bytes = 0;
     if (at.rank == root) {
-      from = staging.readable(send.blocks(at.size));
+      from = staging.readable(send.blocks(staging, at.size));
       own_bytes = from.counts[static_cast<std::size_t>(root)];
     }
     if (at.rank == root && receive.inPlace()) {
       to = from.block(root); // both are the same: nothing is written there
     } else {
-      const Elements own = receive.elements();
+      const Elements own = receive.elements(staging);
       if (at.rank == root) checkOwnBlock(own_bytes, own.bytes());
       own_bytes = own.bytes();
       to = staging.writable(own);
@@ -51,7 +51,7 @@ const void* ownBlock(const Side& send, const ElementBlocks& receive, const ByteB
                      Staging& staging) {
   const auto r = static_cast<std::size_t>(rank);
   if (!send.inPlace()) {
-    const Elements own = send.elements();
+    const Elements own = send.elements(staging);
     checkOwnBlock(own.bytes(), to.counts[r]);
     return staging.readable(own);
   }
@@ -82,12 +82,12 @@ struct Gatherv {
     ByteBlocks to;
     std::size_t own_bytes = 0;
     if (at.rank == root) {
-      const ElementBlocks all = receive.blocks(at.size);
+      const ElementBlocks all = receive.blocks(staging, at.size);
       to = staging.writable(all);
       own_bytes = to.counts[static_cast<std::size_t>(root)];
       from = ownBlock(send, all, to, root, staging);
     } else {
-      const Elements own = send.elements();
+      const Elements own = send.elements(staging);
       own_bytes = own.bytes();
       from = staging.readable(own);
     }
@@ -111,7 +111,7 @@ struct Allgatherv {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    const ElementBlocks all = receive.blocks(at.size);
+    const ElementBlocks all = receive.blocks(staging, at.size);
     const ByteBlocks to = staging.writable(all);
     const void* const from = ownBlock(send, all, to, at.rank, staging);
     mode.template call<&Communicator::allGatherv, &Communicator::allGathervAsync>(
@@ -134,9 +134,9 @@ struct Alltoallv {
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
     // Rondo's is not in place.
-    const ByteBlocks from = send.inPlace() ? staging.copied(receive.blocks(at.size))
-                                           : staging.readable(send.blocks(at.size));
-    const ByteBlocks to = staging.writable(receive.blocks(at.size));
+    const ByteBlocks from = send.inPlace() ? staging.copied(receive.blocks(staging, at.size))
+                                           : staging.readable(send.blocks(staging, at.size));
+    const ByteBlocks to = staging.writable(receive.blocks(staging, at.size));
     const auto own = static_cast<std::size_t>(at.rank);
     checkOwnBlock(from.counts[own], to.counts[own]);
     mode.template call<&Communicator::allToAllv, &Communicator::allToAllvAsync>(
