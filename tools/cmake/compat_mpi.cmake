@@ -1,7 +1,7 @@
 # The MPI interposers: one source, built for each MPI that is found. Included after the library.
 
-# rondo_interposer(NAME PACKAGES...): librondo_NAME.so for the MPI of the first pkg-config
-# package that is there; RONDO_NAME_FOUND says whether.
+# rondo_interposer(NAME PACKAGES...): target rondo_NAME, for the MPI of the first pkg-config package
+# that is there; rondo_NAME_built says whether there is one.
 function(rondo_interposer name)
   string(TOUPPER ${name} variable)
   foreach(package IN LISTS ARGN)
@@ -10,13 +10,13 @@ function(rondo_interposer name)
       break()
     endif()
   endforeach()
-  set(RONDO_${variable}_FOUND "${RONDO_${variable}_FOUND}" PARENT_SCOPE)
   if(NOT RONDO_${variable}_FOUND)
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/compat/mpi/*.cc)
   set(exports ${PROJECT_SOURCE_DIR}/src/compat/mpi/exports.map)
   add_library(rondo_${name} SHARED ${sources})
+  set(rondo_${name}_built ON PARENT_SCOPE)
   target_include_directories(rondo_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include
                                                    ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(rondo_${name} PRIVATE rondo_shared PkgConfig::RONDO_${variable}

@@ -19,6 +19,10 @@ rondo_report("oneDNN" "${Dnnl_FOUND}"
              "the trainer cannot run a model (Debian: libdnnl-dev)")
 rondo_report("MPI" "${MPI_CXX_FOUND}"
              "under mpirun ranks meet by environment variables only (Debian: libopenmpi-dev)")
+rondo_report("  interposer for Open MPI" "${rondo_mpi_built}"
+             "Open MPI's programs keep their own collectives (Debian: libopenmpi-dev, pkg-config)")
+rondo_report("  interposer for MPICH" "${rondo_mpich_built}"
+             "MPICH's programs keep their own collectives (Debian: libmpich-dev, pkg-config)")
 if(RONDO_TESTS)
   rondo_report("Catch2" "${Catch2_FOUND}" "no tests (Debian: catch2)")
   rondo_report("Python" "${Python3_FOUND}" "no tests (Debian: python3)")
