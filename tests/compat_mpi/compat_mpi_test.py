@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Runs the MPI programs of this folder under mpirun with an interposer preloaded, and proves that the
+collectives were really taken over.
+
+usage: compat_mpi_test.py MPI --mpirun PATH --library PATH --programs FOLDER [--ranks N...]
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+RANKS = [1, 2, 3, 4, 5, 7, 8]
+COLLECTIVES = ["Allreduce", "Reduce", "Bcast", "Scatter", "Scatterv", "Gather", "Gatherv",
+               "Allgather", "Allgatherv", "Reduce_scatter", "Reduce_scatter_block", "Alltoall",
+               "Alltoallv", "Barrier"]
+# What the grid passes on, and nothing else.
+REASONS = {"an operator that Rondo does not have",
+           "a type that Rondo does not reduce with this operator",
+           "an intercommunicator"}
+# At these numbers of ranks. MPICH's ranks never give the processor away: few of them, where there is
+# a choice.
+SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "threads": [1, 3], "finalize": [1, 3],
+             "columns": [1, 2, 5], "bottom": [1, 3], "unsigned": [1, 3], "late": [3],
+             "errors": [1, 3], "handler": [1, 3], "truncate": [2, 3], "descriptors": [3]}
+ENDS = ["fatal", "killed", "abort"]
+# A program that takes longer hangs.
+DEADLINE_S = 120
+
+STATISTIC = re.compile(r"rondo_mpi: (\w+) +(taken over|passed on) +(\d+) calls +\d+ bytes *(.*)")
+
+failures = []
+
+
+def fail(what, output=""):
+    failures.append(what)
+    print(f"FAILED: {what}", *output.splitlines()[-40:], sep="\n  ", flush=True)
+
+
+def run(options, ranks, program, *arguments, library=True, statistics=False):
+    """The exit status and everything printed; None as status if it hung."""
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                       OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1")
+    environment.pop("RONDO_MPI_STATS", None)
+    # Set for the ranks alone: mpirun itself is no MPI program.
+    words = [f"LD_PRELOAD={options.library}"] if library else []
+    if statistics:
+        words.append("RONDO_MPI_STATS=1")
+    command = [options.mpirun, "-n", str(ranks), "env", *words, options.programs / program,
+               *arguments]
+    with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, start_new_session=True) as process:
+        try:
+            output = process.communicate(timeout=DEADLINE_S)[0]
+            return process.returncode, output
+        except subprocess.TimeoutExpired:
+            # mpirun passes it on, and the programs say what they were in.
+            process.terminate()
+        try:
+            return None, process.communicate(timeout=10)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return None, process.communicate()[0]
+
+
+def expect_success(options, ranks, program, *arguments, library=True):
+    what = " ".join([program, *arguments, f"on {ranks} ranks"])
+    what += "" if library else " without the interposer"
+    begin = time.monotonic()
+    status, output = run(options, ranks, program, *arguments, library=library)
+    if status != 0:
+        fail(f"{what} {'hung' if status is None else f'ended with {status}'}", output)
+    else:
+        last = [line for line in output.splitlines() if "cases on" in line]
+        print(f"ok: {what}{': ' + last[0] if last else ''} ({time.monotonic() - begin:.1f} s)",
+              flush=True)
+
+
+def part_of_grid(options, ranks):
+    """All of it, or with many of MPICH's ranks a part, another one for each number of ranks."""
+    if options.mpi != "mpich" or ranks <= 2:
+        return []
+    parts = 3 if ranks <= 4 else 9
+    return ["--part", f"{(RANKS.index(ranks) if ranks in RANKS else ranks) % parts}/{parts}"]
+
+
+def check_grid(options, ranks):
+    arguments = ["--taken-over", *part_of_grid(options, ranks)]
+    what = " ".join(["grid", *arguments, f"on {ranks} ranks"])
+    begin = time.monotonic()
+    status, output = run(options, ranks, "grid", *arguments, statistics=True)
+    if status != 0:
+        fail(f"{what} {'hung' if status is None else f'ended with {status}'}", output)
+        return
+    taken, passed = {}, {}
+    for function, which, calls, reason in STATISTIC.findall(output):
+        if which == "taken over":
+            taken[function] = int(calls)
+        else:
+            passed.setdefault(reason.strip(), set()).add(function)
+    names = COLLECTIVES + ["I" + name[0].lower() + name[1:] for name in COLLECTIVES]
+    missing = [name for name in names if taken.get(name, 0) == 0]
+    if missing:
+        fail(f"{what}: not taken over: {', '.join(missing)}", output)
+    for reason in set(passed) - REASONS:
+        fail(f"{what}: passed on: {', '.join(sorted(passed[reason]))}: {reason}")
+    if not REASONS - {"an intercommunicator"} <= set(passed):
+        fail(f"{what}: passed on only for {sorted(passed)}")
+    cases = next(line for line in output.splitlines() if "cases on" in line)
+    print(f"ok: {what}: {cases}, {sum(taken.values())} calls taken over "
+          f"({time.monotonic() - begin:.1f} s)", flush=True)
+
+
+def check_end(options, ranks, check):
+    """The job must end by itself, and not with success."""
+    status, output = run(options, ranks, "semantics", check)
+    if status is None:
+        fail(f"semantics {check} on {ranks} ranks hung", output)
+    elif status == 0:
+        fail(f"semantics {check} on {ranks} ranks ended with success", output)
+    elif check == "fatal" and "AllReduce" not in output:
+        fail(f"semantics fatal on {ranks} ranks does not name the call", output)
+    else:
+        print(f"ok: semantics {check} on {ranks} ranks ends with {status}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("mpi", choices=["openmpi", "mpich"])
+    parser.add_argument("--mpirun", required=True)
+    parser.add_argument("--library", required=True, type=pathlib.Path)
+    parser.add_argument("--programs", required=True, type=pathlib.Path)
+    parser.add_argument("--ranks", nargs="+", type=int, default=RANKS)
+    options = parser.parse_args()
+
+    # The comparison itself holds where both sides are the MPI library.
+    expect_success(options, 2, "grid", library=False)
+    for ranks in options.ranks:
+        check_grid(options, ranks)
+    for ranks in options.ranks:
+        if ranks <= (3 if options.mpi == "mpich" else 5):
+            expect_success(options, ranks, "in_flight")
+    for check, at in SEMANTICS.items():
+        for ranks in at:
+            expect_success(options, ranks, "semantics", check)
+    for check in ENDS:
+        check_end(options, 3, check)
+    for program in sorted(options.programs.glob("fortran_*")):
+        for ranks in [1, 3]:
+            expect_success(options, ranks, program.name)
+    print(f"{len(failures)} failures" if failures else "all ok")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+// Finds the MPI library's own functions behind whatever is preloaded.
+#include "library.h"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace compat {
+namespace {
+
+[[noreturn]] void stop(const char* what) {
+  std::fprintf(stderr, "compat_mpi: %s: %s\n", what, dlerror());
+  std::exit(2);
+}
+
+/// The library that defines a function which nobody interposes.
+void* mpiLibrary() {
+  Dl_info info{};
+  void* const known = dlsym(RTLD_DEFAULT, "MPI_Get_processor_name");
+  if (known == nullptr || dladdr(known, &info) == 0) stop("MPI_Get_processor_name");
+  void* const handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) stop(info.dli_fname);
+  return handle;
+}
+
+template <typename Function>
+void find(void* handle, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(handle, name));
+  if (function == nullptr) stop(name);
+}
+
+Library findOriginal() {
+  Library library;
+  void* const handle = mpiLibrary();
+#define COMPAT_FIND(blocking, immediate)             \
+  find(handle, "PMPI_" #blocking, library.blocking); \
+  find(handle, "PMPI_" #immediate, library.immediate);
+  COMPAT_COLLECTIVES(COMPAT_FIND)
+#undef COMPAT_FIND
+  return library;
+}
+
+} // namespace
+
+const Library& called() {
+#define COMPAT_NAMES(blocking, immediate) MPI_##blocking, MPI_##immediate,
+  static const Library library{COMPAT_COLLECTIVES(COMPAT_NAMES)};
+#undef COMPAT_NAMES
+  return library;
+}
+
+const Library& calledByProfilingName() {
+#define COMPAT_NAMES(blocking, immediate) PMPI_##blocking, PMPI_##immediate,
+  static const Library library{COMPAT_COLLECTIVES(COMPAT_NAMES)};
+#undef COMPAT_NAMES
+  return library;
+}
+
+const Library& original() {
+  static const Library library = findOriginal();
+  return library;
+}
+
+} // namespace compat

@@ -1,0 +1,39 @@
+// The collectives of the MPI library twice: as the program's calls are bound, and the library's own.
+#pragma once
+
+#include <mpi.h>
+
+#define COMPAT_COLLECTIVES(X)                    \
+  X(Allreduce, Iallreduce)                       \
+  X(Reduce, Ireduce)                             \
+  X(Bcast, Ibcast)                               \
+  X(Scatter, Iscatter)                           \
+  X(Scatterv, Iscatterv)                         \
+  X(Gather, Igather)                             \
+  X(Gatherv, Igatherv)                           \
+  X(Allgather, Iallgather)                       \
+  X(Allgatherv, Iallgatherv)                     \
+  X(Reduce_scatter, Ireduce_scatter)             \
+  X(Reduce_scatter_block, Ireduce_scatter_block) \
+  X(Alltoall, Ialltoall)                         \
+  X(Alltoallv, Ialltoallv)                       \
+  X(Barrier, Ibarrier)
+
+namespace compat {
+
+struct Library {
+#define COMPAT_MEMBER(blocking, immediate)      \
+  decltype(&MPI_##blocking) blocking = nullptr; \
+  decltype(&MPI_##immediate) immediate = nullptr;
+  COMPAT_COLLECTIVES(COMPAT_MEMBER)
+#undef COMPAT_MEMBER
+};
+
+/// What calls of MPI_X reach: a preloaded library, if there is one.
+const Library& called();
+/// What calls of PMPI_X reach.
+const Library& calledByProfilingName();
+/// The PMPI_X of the MPI library itself, whatever is preloaded. Ends the program if there is none.
+const Library& original();
+
+} // namespace compat

@@ -1,0 +1,89 @@
+// The argument lists of the collectives.
+#include "operation.h"
+
+#include <cstdlib>
+
+namespace compat {
+
+const char* name(Collective what) {
+  switch (what) {
+#define COMPAT_CASE(blocking, immediate) \
+  case Collective::blocking: return #blocking;
+    COMPAT_COLLECTIVES(COMPAT_CASE)
+#undef COMPAT_CASE
+  }
+  std::abort();
+}
+
+bool reduces(Collective what) {
+  return what == Collective::Allreduce || what == Collective::Reduce ||
+         what == Collective::Reduce_scatter || what == Collective::Reduce_scatter_block;
+}
+
+bool hasRoot(Collective what) {
+  return what == Collective::Reduce || what == Collective::Bcast || what == Collective::Scatter ||
+         what == Collective::Scatterv || what == Collective::Gather || what == Collective::Gatherv;
+}
+
+bool hasCounts(Collective what) {
+  return what == Collective::Scatterv || what == Collective::Gatherv ||
+         what == Collective::Allgatherv || what == Collective::Alltoallv ||
+         what == Collective::Reduce_scatter;
+}
+
+int call(const Library& library, const Operation& operation, MPI_Request* request) {
+  const Side& s = operation.send;
+  const Side& r = operation.receive;
+  const int s_count = s.counts.empty() ? 0 : s.counts[0];
+  const int r_count = r.counts.empty() ? 0 : r.counts[0];
+  const int* const s_counts = s.counts.data();
+  const int* const r_counts = r.counts.data();
+  const int* const s_at = s.displacements.data();
+  const int* const r_at = r.displacements.data();
+  const MPI_Op op = operation.op;
+  const int root = operation.root;
+  const MPI_Comm comm = operation.comm;
+  const auto make = [request](auto blocking, auto immediate, auto... arguments) {
+    return request == nullptr ? blocking(arguments...) : immediate(arguments..., request);
+  };
+  const Library& l = library;
+  switch (operation.what) {
+    case Collective::Allreduce:
+      return make(l.Allreduce, l.Iallreduce, s.data, r.data, r_count, r.type, op, comm);
+    case Collective::Reduce:
+      return make(l.Reduce, l.Ireduce, s.data, r.data, r_count, r.type, op, root, comm);
+    case Collective::Bcast: return make(l.Bcast, l.Ibcast, r.data, r_count, r.type, root, comm);
+    case Collective::Scatter:
+      return make(l.Scatter, l.Iscatter, s.data, s_count, s.type, r.data, r_count, r.type, root,
+                  comm);
+    case Collective::Scatterv:
+      return make(l.Scatterv, l.Iscatterv, s.data, s_counts, s_at, s.type, r.data, r_count, r.type,
+                  root, comm);
+    case Collective::Gather:
+      return make(l.Gather, l.Igather, s.data, s_count, s.type, r.data, r_count, r.type, root,
+                  comm);
+    case Collective::Gatherv:
+      return make(l.Gatherv, l.Igatherv, s.data, s_count, s.type, r.data, r_counts, r_at, r.type,
+                  root, comm);
+    case Collective::Allgather:
+      return make(l.Allgather, l.Iallgather, s.data, s_count, s.type, r.data, r_count, r.type,
+                  comm);
+    case Collective::Allgatherv:
+      return make(l.Allgatherv, l.Iallgatherv, s.data, s_count, s.type, r.data, r_counts, r_at,
+                  r.type, comm);
+    case Collective::Reduce_scatter:
+      return make(l.Reduce_scatter, l.Ireduce_scatter, s.data, r.data, r_counts, r.type, op, comm);
+    case Collective::Reduce_scatter_block:
+      return make(l.Reduce_scatter_block, l.Ireduce_scatter_block, s.data, r.data, r_count, r.type,
+                  op, comm);
+    case Collective::Alltoall:
+      return make(l.Alltoall, l.Ialltoall, s.data, s_count, s.type, r.data, r_count, r.type, comm);
+    case Collective::Alltoallv:
+      return make(l.Alltoallv, l.Ialltoallv, s.data, s_counts, s_at, s.type, r.data, r_counts, r_at,
+                  r.type, comm);
+    case Collective::Barrier: return make(l.Barrier, l.Ibarrier, comm);
+  }
+  std::abort();
+}
+
+} // namespace compat

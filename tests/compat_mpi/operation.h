@@ -1,0 +1,49 @@
+// One call of a collective as a value, so that it can be made blocking or not, of either library.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "library.h"
+
+namespace compat {
+
+enum class Collective {
+#define COMPAT_NAME(blocking, immediate) blocking,
+  COMPAT_COLLECTIVES(COMPAT_NAME)
+#undef COMPAT_NAME
+};
+
+inline constexpr auto kCollectives = std::to_array<Collective>({
+#define COMPAT_NAME(blocking, immediate) Collective::blocking,
+    COMPAT_COLLECTIVES(COMPAT_NAME)
+#undef COMPAT_NAME
+});
+
+const char* name(Collective what);
+bool reduces(Collective what);
+bool hasRoot(Collective what);
+/// One count for each rank, given by the caller.
+bool hasCounts(Collective what);
+
+/// What a call gives for its send or its receive side. Calls with one count use counts[0].
+struct Side {
+  void* data = nullptr;
+  std::vector<int> counts;
+  std::vector<int> displacements;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+};
+
+struct Operation {
+  Collective what = Collective::Barrier;
+  MPI_Comm comm = MPI_COMM_NULL;
+  int root = 0;
+  MPI_Op op = MPI_OP_NULL;
+  Side send;
+  Side receive; ///< Bcast's only buffer too
+};
+
+/// Makes the call, its I-form if there is a request for it. Returns MPI's code.
+int call(const Library& library, const Operation& operation, MPI_Request* request);
+
+} // namespace compat

@@ -1,0 +1,36 @@
+// The named checks of the semantics program, and what they share.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+
+namespace compat {
+
+/// Ends the job with a message unless `holds`.
+void require(bool holds, const std::string& what);
+int rankIn(MPI_Comm comm);
+int sizeOf(MPI_Comm comm);
+/// The class of a code, as text for messages.
+int errorClass(int code);
+
+// semantics_order.cc
+void checkOrdering();
+void checkBetween();
+void checkThreads();
+void checkFinalize();
+void checkDescriptors();
+// semantics_data.cc
+void checkColumns();
+void checkBottom();
+void checkUnsigned();
+void checkLate();
+// semantics_errors.cc
+void checkErrors();
+void checkHandler();
+void checkTruncate();
+void checkFatal();
+void checkKilled();
+void checkAbort();
+
+} // namespace compat

@@ -1,0 +1,114 @@
+// Buffers that are no plain arrays, values at the end of a type's range, ranks that come late.
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "semantics.h"
+
+namespace compat {
+namespace {
+
+template <typename Value>
+void checkLargestOf(MPI_Datatype type, const char* name) {
+  const bool last = rankIn(MPI_COMM_WORLD) == sizeOf(MPI_COMM_WORLD) - 1;
+  const Value largest = std::numeric_limits<Value>::max();
+  const Value mine = last ? largest : 1;
+  Value result = 0;
+  MPI_Allreduce(&mine, &result, 1, type, MPI_MAX, MPI_COMM_WORLD);
+  require(result == largest, std::string("MPI_MAX of ") + name);
+  MPI_Allreduce(&mine, &result, 1, type, MPI_MIN, MPI_COMM_WORLD);
+  require(result == (sizeOf(MPI_COMM_WORLD) == 1 ? largest : 1), std::string("MPI_MIN of ") + name);
+}
+
+} // namespace
+
+/// The transpose of a matrix that is spread by rows: columns are sent, whose types interleave.
+void checkColumns() {
+  const int rank = rankIn(MPI_COMM_WORLD);
+  const int p = sizeOf(MPI_COMM_WORLD);
+  const int rows = 3;
+  const int width = rows * p;
+  std::vector<int> mine(static_cast<std::size_t>(rows * width));
+  for (int i = 0; i < rows * width; ++i) {
+    mine[static_cast<std::size_t>(i)] = rank * rows * width + i;
+  }
+  MPI_Datatype column = MPI_DATATYPE_NULL;
+  MPI_Datatype stepping = MPI_DATATYPE_NULL;
+  MPI_Type_vector(rows, 1, width, MPI_INT, &column);
+  MPI_Type_create_resized(column, 0, sizeof(int), &stepping);
+  MPI_Type_commit(&stepping);
+  std::vector<int> got(mine.size(), -1);
+  MPI_Alltoall(mine.data(), rows, stepping, got.data(), rows * rows, MPI_INT, MPI_COMM_WORLD);
+  // From rank r: my columns of its rows, one column after the other.
+  for (int r = 0; r < p; ++r) {
+    for (int c = 0; c < rows; ++c) {
+      for (int i = 0; i < rows; ++i) {
+        const int expected = (r * rows + i) * width + rank * rows + c;
+        require(got[static_cast<std::size_t>((r * rows + c) * rows + i)] == expected,
+                "a transposed element");
+      }
+    }
+  }
+  // Every rank's first column beside each other, in the root's matrix.
+  std::vector<int> gathered(static_cast<std::size_t>(rows * width), -1);
+  MPI_Gather(mine.data(), 1, stepping, gathered.data(), 1, stepping, p - 1, MPI_COMM_WORLD);
+  for (int r = 0; rank == p - 1 && r < p; ++r) {
+    for (int i = 0; i < rows; ++i) {
+      require(gathered[static_cast<std::size_t>(i * width + r)] == (r * rows + i) * width,
+              "a gathered column");
+    }
+  }
+  MPI_Type_free(&stepping);
+  MPI_Type_free(&column);
+}
+
+/// Two variables at absolute addresses, sent from MPI_BOTTOM.
+void checkBottom() {
+  const int rank = rankIn(MPI_COMM_WORLD);
+  int number = rank == 0 ? 42 : -1;
+  double fraction = rank == 0 ? 0.25 : -1;
+  std::array<int, 2> lengths{1, 1};
+  std::array<MPI_Aint, 2> at{};
+  std::array<MPI_Datatype, 2> types{MPI_INT, MPI_DOUBLE};
+  MPI_Get_address(&number, at.data());
+  MPI_Get_address(&fraction, &at[1]);
+  MPI_Datatype both = MPI_DATATYPE_NULL;
+  MPI_Type_create_struct(2, lengths.data(), at.data(), types.data(), &both);
+  MPI_Type_commit(&both);
+  MPI_Bcast(MPI_BOTTOM, 1, both, 0, MPI_COMM_WORLD);
+  require(number == 42 && fraction == 0.25, "Bcast from MPI_BOTTOM");
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (rank == 0) number = 43;
+  MPI_Ibcast(MPI_BOTTOM, 1, both, 0, MPI_COMM_WORLD, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  require(number == 43, "Ibcast from MPI_BOTTOM");
+  MPI_Type_free(&both);
+}
+
+/// The largest value is the largest: MPICH 4.0.2, and Open MPI 4.1.4 for unsigned long, compare as if
+/// there were a sign, so the grid cannot compare with them.
+void checkUnsigned() {
+  checkLargestOf<unsigned char>(MPI_UNSIGNED_CHAR, "MPI_UNSIGNED_CHAR");
+  checkLargestOf<unsigned short>(MPI_UNSIGNED_SHORT, "MPI_UNSIGNED_SHORT");
+  checkLargestOf<unsigned>(MPI_UNSIGNED, "MPI_UNSIGNED");
+  checkLargestOf<unsigned long>(MPI_UNSIGNED_LONG, "MPI_UNSIGNED_LONG");
+  checkLargestOf<unsigned long long>(MPI_UNSIGNED_LONG_LONG, "MPI_UNSIGNED_LONG_LONG");
+  checkLargestOf<std::uint8_t>(MPI_UINT8_T, "MPI_UINT8_T");
+  checkLargestOf<std::uint16_t>(MPI_UINT16_T, "MPI_UINT16_T");
+  checkLargestOf<std::uint32_t>(MPI_UINT32_T, "MPI_UINT32_T");
+  checkLargestOf<std::uint64_t>(MPI_UINT64_T, "MPI_UINT64_T");
+}
+
+/// A rank that computes for seconds without a call keeps nobody from anything but time.
+void checkLate() {
+  if (rankIn(MPI_COMM_WORLD) == 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+  int one = 1;
+  int sum = 0;
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  require(sum == sizeOf(MPI_COMM_WORLD), "Allreduce with a late rank");
+}
+
+} // namespace compat

@@ -1,0 +1,170 @@
+// Calls that MPI calls erroneous, ranks that disagree, ranks that end.
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "library.h"
+#include "semantics.h"
+
+namespace compat {
+namespace {
+
+/// Erroneous calls that the MPI libraries find too: neither looks at all that MPI forbids, and some
+/// calls with negative counts crash in them. Returns what the calls returned.
+std::vector<int> makeErroneousCalls(const Library& l, MPI_Comm comm) {
+  std::array<int, 64> in{};
+  std::array<int, 64> out{};
+  const int p = sizeOf(comm);
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Datatype uncommitted = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(2, MPI_INT, &uncommitted);
+  std::vector<int> codes{
+      l.Bcast(in.data(), 1, MPI_INT, p, comm),
+      l.Bcast(in.data(), 1, MPI_INT, -5, comm),
+      l.Bcast(in.data(), -1, MPI_INT, 0, comm),
+      l.Bcast(in.data(), 1, MPI_DATATYPE_NULL, 0, comm),
+      l.Bcast(in.data(), 1, uncommitted, 0, comm),
+      l.Bcast(in.data(), 1, MPI_INT, 0, MPI_COMM_NULL),
+      l.Allreduce(in.data(), out.data(), 1, MPI_DATATYPE_NULL, MPI_SUM, comm),
+      l.Allreduce(in.data(), out.data(), 1, MPI_INT, MPI_OP_NULL, comm),
+      l.Allreduce(in.data(), out.data(), 1, MPI_INT, MPI_SUM, MPI_COMM_NULL),
+      l.Reduce(in.data(), out.data(), 1, MPI_INT, MPI_SUM, p + 3, comm),
+      l.Gather(in.data(), 1, MPI_INT, out.data(), 1, MPI_INT, p, comm),
+      l.Scatter(in.data(), 1, MPI_INT, out.data(), 1, MPI_INT, -9, comm),
+      l.Barrier(MPI_COMM_NULL),
+      l.Iallreduce(in.data(), out.data(), 1, MPI_DATATYPE_NULL, MPI_SUM, comm, &request),
+      l.Ibcast(in.data(), 1, MPI_INT, p, comm, &request),
+  };
+  MPI_Type_free(&uncommitted);
+  return codes;
+}
+
+int handled = 0;
+int handled_code = 0;
+
+void countErrors(MPI_Comm*, int* code, ...) {
+  ++handled;
+  handled_code = *code;
+}
+
+MPI_Comm duplicateThatReturnsErrors() {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Barrier(comm);
+  return comm;
+}
+
+void requireTruncation(int code, const std::string& what) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  require(code != MPI_SUCCESS, what + " succeeded");
+  require(errorClass(code) == MPI_ERR_TRUNCATE,
+          what + ": class " + std::to_string(errorClass(code)) + ": " + text.data());
+  require(length > 0, what + " has no text");
+}
+
+[[noreturn]] void callForEver() {
+  int one = 1;
+  int sum = 0;
+  for (;;) MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+} // namespace
+
+/// The MPI library's own class for each, and the communicator works afterwards.
+void checkErrors() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  const MPI_Comm comm = duplicateThatReturnsErrors();
+  const std::vector<int> expected = makeErroneousCalls(original(), comm);
+  const std::vector<int> got = makeErroneousCalls(called(), comm);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    require(expected[i] != MPI_SUCCESS, "erroneous call " + std::to_string(i) + " succeeded");
+    require(errorClass(got[i]) == errorClass(expected[i]),
+            "erroneous call " + std::to_string(i) + ": class " +
+                std::to_string(errorClass(expected[i])) + " expected, got " +
+                std::to_string(errorClass(got[i])));
+  }
+  int one = 1;
+  int sum = 0;
+  require(
+      MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && sum == sizeOf(comm),
+      "Allreduce after the erroneous calls");
+  MPI_Comm free_it = comm;
+  MPI_Comm_free(&free_it);
+}
+
+/// A handler of the program's own is called once, with the code that the call returns.
+void checkHandler() {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(countErrors, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Barrier(MPI_COMM_WORLD);
+  int word = 0;
+  const int code = MPI_Bcast(&word, 1, MPI_INT, -7, MPI_COMM_WORLD);
+  require(handled == 1, "the handler was called " + std::to_string(handled) + " times");
+  require(errorClass(handled_code) == MPI_ERR_ROOT && errorClass(code) == MPI_ERR_ROOT,
+          "the handler's code");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Errhandler_free(&handler);
+}
+
+/// Ranks give different counts: each gets MPI_ERR_TRUNCATE, through the handler.
+void checkTruncate() {
+  if (sizeOf(MPI_COMM_WORLD) == 1) return;
+  const int more = rankIn(MPI_COMM_WORLD) == 0 ? 0 : 1;
+  std::array<int, 8> in{};
+  std::array<int, 8> out{};
+
+  MPI_Comm comm = duplicateThatReturnsErrors();
+  requireTruncation(MPI_Allreduce(in.data(), out.data(), 4 + more, MPI_INT, MPI_SUM, comm),
+                    "Allreduce of 4 and 5");
+  comm = duplicateThatReturnsErrors();
+  // The root of a broadcast may be done before the others know what comes.
+  const int code_of_bcast = MPI_Bcast(in.data(), 4 + more, MPI_INT, 0, comm);
+  if (more != 0) requireTruncation(code_of_bcast, "Bcast of 4 and 5");
+  comm = duplicateThatReturnsErrors();
+  MPI_Request request = MPI_REQUEST_NULL;
+  int code = MPI_Iallreduce(in.data(), out.data(), 4 + more, MPI_INT, MPI_SUM, comm, &request);
+  if (code == MPI_SUCCESS) code = MPI_Wait(&request, MPI_STATUS_IGNORE);
+  requireTruncation(code, "Iallreduce of 4 and 5");
+
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  requireTruncation(
+      MPI_Allreduce(in.data(), out.data(), 4 + more, MPI_INT, MPI_SUM, MPI_COMM_WORLD),
+      "Allreduce of 4 and 5 on MPI_COMM_WORLD");
+}
+
+/// The same with the handler that is fatal: the job ends.
+void checkFatal() {
+  const int more = rankIn(MPI_COMM_WORLD) == 0 ? 0 : 1;
+  std::array<int, 8> in{};
+  std::array<int, 8> out{};
+  MPI_Allreduce(in.data(), out.data(), 4 + more, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  std::this_thread::sleep_for(std::chrono::seconds(60));
+}
+
+/// A rank is killed in the middle of collectives: the job ends.
+void checkKilled() {
+  if (rankIn(MPI_COMM_WORLD) != sizeOf(MPI_COMM_WORLD) - 1) callForEver();
+  int one = 1;
+  int sum = 0;
+  for (int i = 0; i < 1000; ++i) {
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  }
+  std::raise(SIGKILL);
+}
+
+/// A rank aborts while the others wait for it in a collective: the job ends.
+void checkAbort() {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rankIn(MPI_COMM_WORLD) == sizeOf(MPI_COMM_WORLD) - 1) MPI_Abort(MPI_COMM_WORLD, 3);
+  callForEver();
+}
+
+} // namespace compat

@@ -1,0 +1,173 @@
+// Order with the program's own messages, threads, and the life of communicators and requests.
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "semantics.h"
+
+namespace compat {
+namespace {
+
+/// Far more than any MPI library sends before the receiver asks.
+constexpr int kRendezvousBytes = 4 << 20;
+
+void userMaximum(void* in, void* inout, int* count, MPI_Datatype*) {
+  for (int i = 0; i < *count; ++i) {
+    static_cast<int*>(inout)[i] = std::max(static_cast<int*>(in)[i], static_cast<int*>(inout)[i]);
+  }
+}
+
+void collective(int which, MPI_Comm comm) {
+  int one = 1;
+  int sum = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  switch (which) {
+    case 0: MPI_Barrier(comm); break;
+    case 1:
+      MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+      require(sum == sizeOf(comm), "Allreduce beside own messages");
+      break;
+    case 2:
+      MPI_Ibarrier(comm, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+      break;
+    default:
+      MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
+      for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      require(sum == sizeOf(comm), "Iallreduce beside own messages");
+  }
+}
+
+std::ptrdiff_t descriptors() {
+  const std::filesystem::directory_iterator open("/proc/self/fd");
+  return std::distance(begin(open), end(open));
+}
+
+void useInThread(MPI_Comm comm, int thread) {
+  const int p = sizeOf(comm);
+  const int rank = rankIn(comm);
+  for (int i = 0; i < 200; ++i) {
+    int mine = rank + i + thread;
+    int sum = 0;
+    MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm);
+    require(sum == p * (i + thread) + p * (p - 1) / 2, "Allreduce in a thread");
+    int word = rank == i % p ? i * 10 + thread : -1;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Ibcast(&word, 1, MPI_INT, i % p, comm, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    require(word == i * 10 + thread, "Ibcast in a thread");
+  }
+}
+
+} // namespace
+
+/// The sender of a large message is inside a collective before the receiver asks for the message: that
+/// ends only if waiting in the collective moves the sender's message.
+void checkOrdering() {
+  const int rank = rankIn(MPI_COMM_WORLD);
+  std::vector<char> data(kRendezvousBytes, static_cast<char>(rank));
+  for (int which = 0; which < 4; ++which) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0 && sizeOf(MPI_COMM_WORLD) > 1) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      std::fill(data.begin(), data.end(), static_cast<char>(which + 1));
+      MPI_Isend(data.data(), kRendezvousBytes, MPI_CHAR, 1, 5, MPI_COMM_WORLD, &request);
+      collective(which, MPI_COMM_WORLD);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+      if (rank == 1) {
+        // Time for the sender to be inside.
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        MPI_Recv(data.data(), kRendezvousBytes, MPI_CHAR, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        require(data.front() == which + 1 && data.back() == which + 1, "the message's data");
+      }
+      collective(which, MPI_COMM_WORLD);
+    }
+  }
+}
+
+/// Collectives that are passed on between others that are taken over, on one communicator.
+void checkBetween() {
+  const int rank = rankIn(MPI_COMM_WORLD);
+  const int p = sizeOf(MPI_COMM_WORLD);
+  MPI_Op own = MPI_OP_NULL;
+  MPI_Op_create(userMaximum, 1, &own);
+  for (int i = 0; i < 50; ++i) {
+    int mine = rank + i;
+    int result = -1;
+    MPI_Scan(&mine, &result, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    require(result == rank * (rank + 1) / 2 + i * (rank + 1), "Scan");
+    MPI_Allreduce(&mine, &result, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    require(result == p * (p - 1) / 2 + i * p, "Allreduce after Scan");
+    MPI_Allreduce(&mine, &result, 1, MPI_INT, own, MPI_COMM_WORLD);
+    require(result == p - 1 + i, "Allreduce with an operator of our own");
+    int word = rank == 0 ? i : -1;
+    MPI_Bcast(&word, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    require(word == i, "Bcast after it");
+    MPI_Request requests[2];
+    int later = -1;
+    MPI_Iallreduce(&mine, &later, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD, &requests[0]);
+    MPI_Iexscan(&mine, &result, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[1]);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    require(later == i, "Iallreduce across a Barrier");
+    require(rank == 0 || result == (rank - 1) * rank / 2 + i * rank, "Iexscan across a Barrier");
+  }
+  MPI_Op_free(&own);
+}
+
+void checkThreads() {
+  int provided = 0;
+  MPI_Query_thread(&provided);
+  require(provided == MPI_THREAD_MULTIPLE, "this MPI library has no MPI_THREAD_MULTIPLE");
+  std::vector<MPI_Comm> comms(3);
+  for (MPI_Comm& comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back(useInThread, comms[static_cast<std::size_t>(i)], i);
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
+}
+
+/// MPI_Finalize at once after I-forms that only Test has seen done; a communicator is still there.
+void checkFinalize() {
+  MPI_Comm comm = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Barrier(comm);
+  std::vector<int> in(5000, 1);
+  std::vector<int> out(5000);
+  MPI_Request requests[2];
+  MPI_Iallreduce(in.data(), out.data(), 5000, MPI_INT, MPI_SUM, comm, &requests[0]);
+  MPI_Ibarrier(MPI_COMM_WORLD, &requests[1]);
+  for (MPI_Request& request : requests) {
+    for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  }
+  require(out.back() == sizeOf(comm), "Iallreduce before Finalize");
+}
+
+void checkDescriptors() {
+  std::ptrdiff_t before = 0;
+  for (int i = 0; i < 200; ++i) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    if (i % 2 == 0) {
+      MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    } else {
+      MPI_Comm_split(MPI_COMM_WORLD, 0, -i, &comm);
+    }
+    int one = 1;
+    int sum = 0;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+    require(sum == sizeOf(MPI_COMM_WORLD), "Allreduce on a communicator that lives shortly");
+    MPI_Comm_free(&comm);
+    if (i == 20) before = descriptors();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const std::ptrdiff_t after = descriptors();
+  // The MPI library and a connection that is being closed may hold a few more.
+  require(after < before + 20, std::to_string(before) + " descriptors became " +
+                                   std::to_string(after) + " in 180 communicators");
+}
+
+} // namespace compat
