@@ -229,6 +229,8 @@ int main(int argc, char** argv) {
     const Communicator& world = communicators.all()[0];
     const Datatypes types;
     Progress progress(world.rank);
+    // A counterpart is made in a blocking call; what comes before it, in_flight.cc looks at.
+    for (const Communicator& where : communicators.all()) MPI_Barrier(where.comm);
     for (int pass = 0; pass < options.passes; ++pass) {
       const std::uint64_t seed = mix(options.seed + static_cast<std::uint64_t>(pass));
       for (const Communicator& where : communicators.all()) {
