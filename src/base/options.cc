@@ -140,8 +140,8 @@ constexpr Entry kEntries[] = {
 
 /// Variables that are no option of a communicator and are read elsewhere: what `rondo run` tells
 /// the processes that it starts, and where the trainer's data lie.
-constexpr std::string_view kOtherVariables[] = {"RONDO_RANK", "RONDO_SIZE", "RONDO_LOCAL_RANK",
-                                                "RONDO_ID_FD", "RONDO_DATA"};
+constexpr std::string_view kOtherVariables[] = {"RONDO_RANK",  "RONDO_SIZE", "RONDO_LOCAL_RANK",
+                                                "RONDO_ID_FD", "RONDO_DATA", "RONDO_MPI_STATS"};
 
 /// A misspelt variable would otherwise do nothing, silently. Each is named once per process.
 void warnOfUnknownVariables() {
