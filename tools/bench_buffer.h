@@ -7,6 +7,8 @@
 #include <memory>
 #include <new>
 
+#include "rondo/communicator.h"
+
 namespace rondo::tools {
 
 class GuardedBuffer {
@@ -15,16 +17,24 @@ class GuardedBuffer {
   static constexpr std::size_t kAlignment = 4096;
 
   GuardedBuffer() = default;
-  /// `bytes` zeros. data() is aligned to kAlignment.
+  /// `bytes` zeros, private to this process. data() is aligned to kAlignment.
   explicit GuardedBuffer(std::size_t bytes)
-      : memory_(static_cast<std::byte*>(
+      : private_(static_cast<std::byte*>(
             ::operator new (kAlignment + bytes + kGuardBytes, std::align_val_t{kAlignment}))),
+        memory_(private_.get()),
         bytes_(bytes) {
     std::memset(data(), 0, bytes);
     guard(bytes);
   }
+  /// The same in memory that the ranks of `comm` read in place.
+  GuardedBuffer(std::size_t bytes, Communicator& comm)
+      : mapped_(comm.allocate(kAlignment + bytes + kGuardBytes)),
+        memory_(static_cast<std::byte*>(mapped_.data())),
+        bytes_(bytes) {
+    guard(bytes);
+  }
 
-  std::byte* data() const { return memory_.get() + kAlignment; }
+  std::byte* data() const { return memory_ + kAlignment; }
   std::size_t bytes() const { return bytes_; }
 
   /// Writes the guards around the first `used` bytes. Bytes behind them stay as they are.
@@ -48,7 +58,9 @@ class GuardedBuffer {
       ::operator delete (memory, std::align_val_t{kAlignment});
     }
   };
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, Free> private_;
+  Buffer mapped_;
+  std::byte* memory_ = nullptr; ///< of one of them
   std::size_t bytes_ = 0;
 };
 

@@ -86,6 +86,9 @@ void addCalls(CLI::App& app, BenchConfig& config, Words& words) {
       ->group(group);
   app.add_flag("--deterministic", config.deterministic, "Results are the rank-order reduction")
       ->group(group);
+  app.add_flag("--mapped", config.mapped,
+               "Buffers that the ranks of a machine read in place (Communicator::allocate)")
+      ->group(group);
 }
 
 void addRanks(CLI::App& app, BenchConfig& config, Words& words) {

@@ -37,6 +37,7 @@ struct BenchConfig {
   bool threads = false;  ///< ranks are threads of this process
   bool pin = true;       ///< a core for each rank where there are enough
   bool deterministic = false;
+  bool mapped = false;   ///< buffers are Communicator::allocate()'s
   std::string transport; ///< empty: the communicator's choice
   /// One table each; an empty text: the communicator's choice.
   std::vector<std::string> algorithms = {""};

@@ -61,6 +61,7 @@ Json configJson(const BenchConfig& config) {
   json["statistic"] = config.statistic == Statistic::median ? "median" : "mean";
   json["blocking"] = config.blocking;
   json["deterministic"] = config.deterministic;
+  json["mapped"] = config.mapped;
   json["device"] = "cpu";
   return json;
 }

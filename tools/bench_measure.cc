@@ -72,8 +72,8 @@ Measurement::Measurement(const BenchConfig& config, Communicator& control, Commu
     const auto counts = elementCounts(config, type, comm.size());
     most = std::max(most, counts.back() * blocks * sizeOf(type));
   }
-  first_ = GuardedBuffer(most);
-  second_ = GuardedBuffer(most);
+  for (GuardedBuffer* buffer : {&first_, &second_})
+    *buffer = config.mapped ? GuardedBuffer(most, comm) : GuardedBuffer(most);
 }
 
 Row Measurement::measure(const Pattern& pattern, DataType type, ReduceOp op, int root,

@@ -68,7 +68,8 @@ std::string headerText(const BenchConfig& config, const Environment& environment
       "# rondo " + environment.version + " bench " + std::string(name(config.collective)) + ": " +
       std::to_string(environment.ranks) + (environment.ranks == 1 ? " rank" : " ranks") + " as " +
       environment.kind + ", transport " + environment.transport + ", device cpu" +
-      (config.deterministic ? ", deterministic" : "") + "\n";
+      (config.deterministic ? ", deterministic" : "") + (config.mapped ? ", mapped buffers" : "") +
+      "\n";
   text += "# machine: " + environment.host + ", " + std::to_string(environment.cores) + " x " +
           environment.processor + "\n";
   const std::string step = config.step_bytes != 0 ? bytesText(config.step_bytes) + "(bytes)"

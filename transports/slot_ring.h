@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <utility>
@@ -19,9 +20,17 @@ namespace rondo::transport {
 ///
 /// A slot's flag, header and a body of up to kInlineBytes share one cache line, so a small message
 /// costs one line transfer. Flags hold message numbers and only grow: nothing is ever reset.
+///
+/// A larger body may be lent instead of copied: it stays where the sender has it, and the consumer
+/// reads it there. Until the consumer has begun to, the producer can still revoke the loan by copying
+/// the body into the slot after all: so nobody ever waits for a peer in order to reuse memory.
 class SlotRing {
  public:
   static constexpr std::size_t kInlineBytes = 40;
+
+  /// Free for the transport's own use, in the same memory.
+  static constexpr std::size_t kNotesBytes = 48;
+  static std::byte* notes(void* memory) { return static_cast<std::byte*>(memory) + 16; }
 
   static constexpr std::size_t bytesNeeded(int depth, std::size_t slot_bytes) {
     return kBodiesAt(depth) + static_cast<std::size_t>(depth) * padded(slot_bytes);
@@ -55,8 +64,36 @@ class SlotRing {
   void publish(const MessageHeader& header) {
     Line& line = lineOf(writeSlot_);
     line.header = header;
-    line.number.store(++written_, std::memory_order_release);
-    if (++writeSlot_ == depth_) writeSlot_ = 0;
+    if (header.bytes > kInlineBytes) line.state().store(kInSlot, std::memory_order_relaxed);
+    publishLine(line);
+  }
+  /// Publishes a message of more than kInlineBytes whose body stays at `loan`, unchanged until
+  /// returned(). Its number.
+  std::uint64_t lend(const MessageHeader& header, const Loan& loan) {
+    Line& line = lineOf(writeSlot_);
+    line.header = header;
+    line.loan() = loan;
+    line.state().store(kLent, std::memory_order_relaxed);
+    publishLine(line);
+    return written_;
+  }
+  /// Whether the consumer has released the message; its reads happened before.
+  bool returned(std::uint64_t number) {
+    if (freed_ < number) freed_ = consumed().load(std::memory_order_acquire);
+    return freed_ >= number;
+  }
+  /// Copies the body of a lent message that is not returned() into its slot. False: too late, the
+  /// consumer reads it, and will release it without waiting for anything.
+  bool revoke(std::uint64_t number, const void* data) {
+    const std::uint64_t slot = (number - 1) % depth_;
+    Line& line = lineOf(slot);
+    if (line.state().load(std::memory_order_relaxed) != kLent) return false;
+    std::memcpy(bodies_ + slot * stride_, data, line.header.bytes);
+    return change(line, kLent, kInSlot);
+  }
+  /// As revoke(), but the message is gone: the consumer never gets it. Only when all has failed.
+  bool withdraw(std::uint64_t number) {
+    return change(lineOf((number - 1) % depth_), kLent, kWithdrawn);
   }
 
   // Consumer.
@@ -66,20 +103,52 @@ class SlotRing {
     Line& line = lineOf(readSlot_);
     return line.number.load(std::memory_order_acquire) == read_ + 1 ? &line.header : nullptr;
   }
-  /// Its body. Only after readable().
-  const std::byte* readBody(std::size_t bytes) { return body(readSlot_, bytes); }
+  /// Its body. Only after readable(). A lent one is found by `loans` (null: nothing is ever lent here), and the lender then waits for
+  /// release(), or for giveBack(). Null: it was withdrawn.
+  const std::byte* readBody(std::size_t bytes, Loans* loans = nullptr) {
+    if (bytes <= kInlineBytes) return body(readSlot_, bytes);
+    Line& line = lineOf(readSlot_);
+    const std::uint32_t state = line.state().load(std::memory_order_acquire);
+    if (loans && state == kLent && change(line, kLent, kTaken))
+      return loans->find(line.loan(), bytes);
+    return line.state().load(std::memory_order_acquire) == kWithdrawn ? nullptr
+                                                                      : body(readSlot_, bytes);
+  }
+  /// As if readBody() had not been called.
+  void giveBack() {
+    Line& line = lineOf(readSlot_);
+    if (line.header.bytes > kInlineBytes) change(line, kTaken, kLent);
+  }
   void release() {
     consumed().store(++read_, std::memory_order_release);
     if (++readSlot_ == depth_) readSlot_ = 0;
   }
 
  private:
+  // Where the body of a large message is.
+  static constexpr std::uint32_t kInSlot = 0, kLent = 1, kTaken = 2, kWithdrawn = 3;
+
   struct alignas(64) Line {
     std::atomic<std::uint64_t> number;
     MessageHeader header;
     std::byte inline_body[kInlineBytes];
+
+    // Large messages have no inline body.
+    std::atomic<std::uint32_t>& state() {
+      return *std::launder(reinterpret_cast<std::atomic<std::uint32_t>*>(inline_body));
+    }
+    Loan& loan() { return *std::launder(reinterpret_cast<Loan*>(inline_body + 8)); }
   };
   static_assert(sizeof(Line) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
+  static_assert(8 + sizeof(Loan) <= kInlineBytes);
+
+  void publishLine(Line& line) {
+    line.number.store(++written_, std::memory_order_release);
+    if (++writeSlot_ == depth_) writeSlot_ = 0;
+  }
+  static bool change(Line& line, std::uint32_t from, std::uint32_t to) {
+    return line.state().compare_exchange_strong(from, to, std::memory_order_acq_rel);
+  }
 
   static constexpr std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
   static constexpr std::size_t kBodiesAt(int depth) {

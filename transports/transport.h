@@ -6,12 +6,14 @@
 // slot_ring.h) or a *stream* (the kernel or a NIC moves bytes between user memory of the two).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +39,23 @@ struct ChannelId {
 struct MessageHeader {
   std::uint64_t signature = 0; ///< of the call; see comm/signature.h
   std::uint64_t bytes = 0;     ///< of the body
+};
+
+/// Where a lent message body stands: opaque to all but the channel's Loans.
+struct Loan {
+  std::array<std::uint64_t, 3> words{};
+};
+
+/// How the ends of a mapped channel read each other's memory where it stands. One thread at a time.
+class Loans {
+ public:
+  virtual ~Loans() = default;
+  /// The sender's side: how the peer finds this memory; nothing when it cannot see it.
+  virtual std::optional<Loan> offer(const void* data, std::size_t size) = 0;
+  /// The receiver's side: where it stands here. Throws Error(transport | system).
+  virtual const std::byte* find(const Loan& loan, std::size_t size) = 0;
+  /// Whether memory that the sender frees stays readable for a receiver that is just reading it.
+  virtual bool outliveSender() const = 0;
 };
 
 /// A piece of memory, as for writev.
@@ -80,6 +99,7 @@ class StreamReceiver {
 /// Error(peer_dead) or Error(transport), with the peer's rank as culprit, when the channel broke.
 struct Port {
   std::shared_ptr<SlotRing> ring; ///< mapped
+  std::shared_ptr<Loans> loans;   ///< mapped; null: every body is copied
   std::unique_ptr<StreamSender> sender;
   std::unique_ptr<StreamReceiver> receiver;
   std::size_t slot_bytes = 0; ///< largest body

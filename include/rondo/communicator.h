@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "rondo/buffer.h"
 #include "rondo/error.h"
 #include "rondo/export.h"
 #include "rondo/options.h"
@@ -74,6 +75,15 @@ class RONDO_API Communicator {
   /// From any thread, any time, any number of times: every pending and later call of every rank of
   /// this communicator ends with Error(aborted) that holds `reason`.
   void abort(const std::string& reason);
+
+  /// Memory for `bytes` bytes, zeroed, aligned to pages, that peers on this machine read in place.
+  /// Throws Error(system).
+  Buffer allocate(std::size_t bytes);
+  /// Makes memory that the program already has such a buffer, where it stands, with its contents:
+  /// whole pages of private anonymous memory (malloc's large blocks are mostly that, rounded inwards).
+  /// No other thread may touch it during the call. Throws Error(invalid_argument) for parts of pages,
+  /// Error(unsupported) for other memory, Error(system).
+  Buffer registerBuffer(void* data, std::size_t bytes);
 
   // Collectives ---------------------------------------------------------------------------------
 

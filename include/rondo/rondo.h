@@ -1,6 +1,7 @@
 // Everything a user includes.
 #pragma once
 
+#include "rondo/buffer.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 #include "rondo/options.h"

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "bootstrap/session.h"
 #include "comm/communicator_impl.h"
+#include "comm/region.h"
 #include "transports/registry.h"
 
 namespace rondo {
@@ -62,6 +63,14 @@ std::optional<Communicator> Communicator::split(int color, int key) {
 }
 
 void Communicator::abort(const std::string& reason) { impl_->abort(reason); }
+
+Buffer Communicator::allocate(std::size_t bytes) {
+  return impl_->keep(comm::Region::allocate(bytes));
+}
+
+Buffer Communicator::registerBuffer(void* data, std::size_t bytes) {
+  return impl_->keep(comm::Region::adopt(data, bytes));
+}
 
 void Communicator::whileWaiting(std::function<void()> poll) {
   impl_->whileWaiting(std::move(poll));

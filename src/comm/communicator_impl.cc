@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "comm/group.h"
 #include "comm/pump.h"
+#include "comm/region.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
@@ -259,6 +260,20 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key) {
 void CommunicatorImpl::poke() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock) poll();
+}
+
+Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
+  return Buffer(shared_from_this(), std::move(region));
+}
+
+void CommunicatorImpl::refuseInUse(const Region& region) {
+  const Lock lock(*this);
+  const engine::Run* user = engine_.findRun([&region](const engine::Run& run) {
+    return region.holds(run.input) || region.holds(run.output);
+  });
+  if (user)
+    throw Error(ErrorCode::invalid_argument,
+                "Buffer: released while " + titleOf(*user) + " uses it");
 }
 
 void CommunicatorImpl::abort(const std::string& reason) {

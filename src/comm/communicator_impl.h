@@ -24,6 +24,7 @@
 #include "engine/fabric.h"
 #include "engine/host_engine.h"
 #include "planner/choose.h"
+#include "rondo/buffer.h"
 #include "rondo/options.h"
 
 namespace rondo::comm {
@@ -54,6 +55,9 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   std::shared_ptr<CommunicatorImpl> split(int color, int key);
   void abort(const std::string& reason);
+  Buffer keep(std::unique_ptr<Region> region);
+  /// Throws Error(invalid_argument) when a call in flight uses the memory.
+  void refuseInUse(const Region& region);
   void whileWaiting(std::function<void()> poll) { while_waiting_ = std::move(poll); }
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   std::string transportTo(int peer) const;

@@ -82,6 +82,15 @@ struct BoundPlan {
   };
   std::vector<Cursor> cursors;
 
+  /// A message that its receiver reads in this rank's memory, and has perhaps not returned.
+  struct OpenLoan {
+    End* end = nullptr;
+    std::uint64_t number = 0;
+    const std::byte* data = nullptr;
+    std::size_t bytes = 0;
+  };
+  std::vector<OpenLoan> loans; ///< of the run in progress
+
   /// The step at the cursor, or null when it has no part in the cursor's tile.
   const BoundStep* at(std::size_t lane, const Cursor& cursor) const {
     const BoundStep* step = &last[lane][cursor.step];

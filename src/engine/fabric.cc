@@ -48,6 +48,7 @@ bool Fabric::ready(End& end) {
 
 void Fabric::adopt(End& end, std::unique_ptr<transport::Port> port) {
   end.ring = port->ring.get();
+  end.loans = port->loans.get();
   end.sender = port->sender.get();
   end.receiver = port->receiver.get();
   end.port = std::move(port);

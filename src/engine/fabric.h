@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,8 @@ struct End {
   std::unique_ptr<transport::PendingPort> pending;
   std::unique_ptr<transport::Port> port; ///< null while opening
 
+  transport::Loans* loans = nullptr; ///< of a ring, or null
+
   // Exactly one of these is set once the port is there.
   transport::SlotRing* ring = nullptr;
   transport::StreamSender* sender = nullptr;
@@ -33,6 +36,10 @@ struct End {
   /// Receiving: one message. Sending: one message per pending slot, in rotation.
   base::AlignedBuffer staging;
   std::size_t next_staging = 0;
+
+  // Of the step in progress on a ring.
+  std::optional<transport::Loan> offer; ///< sending: the body is lent, not copied
+  const std::byte* body = nullptr;      ///< receiving
 
   bool open() const { return port != nullptr; }
   bool mapped() const { return ring != nullptr; }

@@ -74,7 +74,10 @@ std::vector<Standing> HostEngine::standing(base::Clock::time_point now,
 
 void HostEngine::failAll(const std::exception_ptr& error) {
   for (Queue* queue : active_)
-    while (queue->head) complete(*queue, error);
+    while (queue->head) {
+      endLoans(*queue->head);
+      complete(*queue, error);
+    }
   active_.clear();
 }
 
@@ -93,7 +96,7 @@ bool HostEngine::advance(Run& run) {
     complete &= flush(run);
     moved |= moved_;
   }
-  if (!complete) return moved;
+  if (!complete || !settleLoans(run)) return moved;
   finish(run);
   --plan.users;
   run.plan = nullptr;
@@ -198,6 +201,9 @@ Position HostEngine::position(const Run& run) {
   for (const End* end : run.plan->streams_out)
     if (end->sender->pending() > 0)
       return {end->peer, "waiting until rank " + std::to_string(end->peer) + " receives"};
+  for (const BoundPlan::OpenLoan& loan : run.plan->loans)
+    if (!loan.end->ring->returned(loan.number))
+      return {loan.end->peer, "waiting until rank " + std::to_string(loan.end->peer) + " has read"};
   return {};
 }
 

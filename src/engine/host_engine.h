@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +43,8 @@ struct Run {
   friend class HostEngine;
   Run* next_ = nullptr;
   bool started_ = false;
-  std::uint32_t moves_ = 0; ///< counts what moved; compared by standing()
+  std::uint32_t loan_looks_ = 0; ///< looks at the end of the run for what is not returned
+  std::uint32_t moves_ = 0;      ///< counts what moved; compared by standing()
   std::uint32_t seen_moves_ = 0;
   base::Clock::time_point seen_at_{};
 };
@@ -92,6 +94,14 @@ class HostEngine {
   /// The runs that have not moved for `at_least`, as far as looks like this one can tell; without
   /// Sends and Recvs that nobody has waited for (the peer's program may not be so far).
   std::vector<Standing> standing(base::Clock::time_point now, base::Clock::duration at_least);
+  /// The first run in flight that `wanted` is true for, or null.
+  template <class Wanted>
+  const Run* findRun(const Wanted& wanted) const {
+    for (const Queue* queue : active_)
+      for (const Run* run = queue->head; run; run = run->next_)
+        if (wanted(*run)) return run;
+    return nullptr;
+  }
   /// The run that progress() was at when it threw.
   const Run* current() const { return current_; }
   /// Sequence number of the last collective that was completed.
@@ -116,9 +126,16 @@ class HostEngine {
   bool arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile);
   bool arrive(Run& run, const BoundStep& step, End& end, std::size_t tile);
   bool mayOverwrite(const Run& run, const BoundStep& step, std::size_t tile) const;
+  bool takeBodies(const BoundStep& step);
+  bool reclaim(Run& run, const BoundStep& step, std::size_t tile);
+  std::optional<transport::Loan> loanFor(const Run& run, const BoundStep& step, End& end,
+                                         std::size_t tile) const;
+  static void note(BoundPlan& plan, const BoundPlan::OpenLoan& loan);
+  static bool settleLoans(Run& run);
+  static void endLoans(Run& run);
   void compute(Run& run, const BoundStep& step, std::size_t tile);
   void combine(const Run& run, const BoundStep& step, std::size_t count);
-  static bool stagedSend(const Run& run, const BoundStep& step);
+  static const BoundPiece* sourceOf(const Run& run, const BoundStep& step);
   std::byte* stagingOf(End& end) const;
   void sendStreams(Run& run, const BoundStep& step, std::size_t tile);
   std::byte* at(const Run& run, const BoundPiece& piece, std::size_t segment,

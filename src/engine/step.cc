@@ -53,11 +53,23 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   for (End* end : step.sends)
     if (end->mapped() && !end->ring->writable()) return false;
   if (step.streaming && !arrivalsComplete(run, step, tile)) return false;
+  if (!run.plan->loans.empty() && !reclaim(run, step, tile)) return false;
+  if (!takeBodies(step)) return false;
+
+  for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
 
   compute(run, step, tile);
 
-  for (End* end : step.sends)
-    if (end->mapped()) end->ring->publish({run.signature, step.bytes});
+  for (End* end : step.sends) {
+    if (!end->mapped()) continue;
+    const transport::MessageHeader header{run.signature, step.bytes};
+    if (end->offer) {
+      const std::byte* data = at(run, *sourceOf(run, step), 0, tile);
+      note(*run.plan, {end, end->ring->lend(header, *end->offer), data, step.bytes});
+    } else {
+      end->ring->publish(header);
+    }
+  }
   if (step.streaming) sendStreams(run, step, tile);
   for (const BoundOperand& input : step.inputs) {
     if (!input.wire) continue;
@@ -139,7 +151,7 @@ void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
       if (!input.wire) {
         ins_.push_back(at(run, input.piece, s, tile));
       } else if (input.wire->mapped()) {
-        ins_.push_back(input.wire->ring->readBody(step.bytes) + segment.packed);
+        ins_.push_back(input.wire->body + segment.packed);
       } else if (input.wire->staged) {
         ins_.push_back(static_cast<std::byte*>(input.wire->staging.data()) + segment.packed);
       } else {
@@ -149,8 +161,8 @@ void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
     if (step.has_output) outs_.push_back(at(run, step.output, s, tile));
     for (End* end : step.sends) {
       if (end->mapped()) {
-        outs_.push_back(end->ring->writeBody(step.bytes) + segment.packed);
-      } else if (stagedSend(run, step)) {
+        if (!end->offer) outs_.push_back(end->ring->writeBody(step.bytes) + segment.packed);
+      } else if (!sourceOf(run, step)) {
         outs_.push_back(stagingOf(*end) + segment.packed);
       }
     }
@@ -158,11 +170,13 @@ void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
   }
 }
 
-/// A stream sends from the output or the input buffer where the value stands there; else the value
-/// is put into the channel's staging memory first.
-bool HostEngine::stagedSend(const Run& run, const BoundStep& step) {
-  return !step.has_output &&
-         (step.inputs.size() > 1 || step.inputs[0].wire || (run.scaled() && step.raw_input >= 0));
+/// Where the value of a step stands in memory anyway; null: only in what is sent. Then a stream needs
+/// it in the channel's staging memory.
+const BoundPiece* HostEngine::sourceOf(const Run& run, const BoundStep& step) {
+  if (step.has_output) return &step.output;
+  const bool as_it_is =
+      step.inputs.size() == 1 && !step.inputs[0].wire && !(run.scaled() && step.raw_input >= 0);
+  return as_it_is ? &step.inputs[0].piece : nullptr;
 }
 
 std::byte* HostEngine::stagingOf(End& end) const {
@@ -199,18 +213,17 @@ void HostEngine::combine(const Run& run, const BoundStep& step, std::size_t coun
 }
 
 void HostEngine::sendStreams(Run& run, const BoundStep& step, std::size_t tile) {
-  const bool staged = stagedSend(run, step);
+  const BoundPiece* source = sourceOf(run, step);
   for (End* end : step.sends) {
     if (end->mapped()) continue;
     pieces_.clear();
-    if (staged) {
+    if (!source) {
       pieces_.push_back({stagingOf(*end), step.bytes});
       if (++end->next_staging == static_cast<std::size_t>(end->port->depth)) end->next_staging = 0;
     } else {
-      const BoundPiece& source = step.has_output ? step.output : step.inputs[0].piece;
       for (std::size_t s = 0; s < step.segments.size(); ++s)
         pieces_.push_back(
-            {at(run, source, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
+            {at(run, *source, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
     }
     end->sender->start({run.signature, step.bytes}, pieces_);
     end->sender->progress();

@@ -155,6 +155,18 @@ TEST_CASE("bench: every collective on every transport is right, with all algorit
   }
 }
 
+TEST_CASE("bench: processes that read each other's buffers get the same results", "[command]") {
+  for (const Collective collective : kCollectives) {
+    if (collective == Collective::barrier) continue;
+    const Outcome outcome =
+        shell("$RONDO bench " + std::string(name(collective)) +
+              " -p 3 -n 2 -b 768K -e 3M -f 4 --mapped --algorithm all --transport shm");
+    INFO(name(collective) << ": " << outcome.err);
+    CHECK(expectGood(outcome) >= 2);
+    CHECK(outcome.out.find("mapped buffers") != std::string::npos);
+  }
+}
+
 TEST_CASE("bench: all types with all operators that they have", "[command]") {
   std::size_t valid = 0;
   for (const DataType type : kDataTypes) {

@@ -8,11 +8,11 @@
 #include <filesystem>
 
 #include "base/codec.h"
+#include "base/memory_file.h"
 #include "harness.h"
 #include "rondo/error.h"
 #include "support/test.h"
 #include "transports/mailbox.h"
-#include "transports/shm/segment.h"
 
 namespace rondo::transport::test {
 namespace {
@@ -43,7 +43,7 @@ ErrorCode codeOf(const std::function<void()>& function) {
 
 TEST_CASE("a segment is sealed, has its exact size and all of its memory") {
   for (const std::size_t bytes : {64u, 4096u, 1'000'000u}) {
-    const base::UniqueFd fd = shm::makeSegment(bytes);
+    const base::UniqueFd fd = base::makeMemoryFile(bytes);
     const int seals = ::fcntl(fd.get(), F_GET_SEALS);
     for (const int seal : {F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_SEAL}) CHECK((seals & seal) == seal);
     struct stat info {};
@@ -53,7 +53,7 @@ TEST_CASE("a segment is sealed, has its exact size and all of its memory") {
     CHECK(::ftruncate(fd.get(), 0) != 0);
     CHECK(::ftruncate(fd.get(), static_cast<off_t>(bytes) * 2) != 0);
     CHECK((::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
-    shm::checkSegment(fd.get(), bytes); // the other side accepts it
+    base::checkMemoryFile(fd.get(), bytes); // the other side accepts it
   }
 }
 
@@ -64,22 +64,22 @@ TEST_CASE("memory that a peer could cut off, or of another size, is refused") {
                      (seals & 4 ? F_SEAL_SEAL : 0);
     const auto fd = memoryFile(8192, mask);
     if (mask == kAll) {
-      shm::checkSegment(fd.get(), 8192);
+      base::checkMemoryFile(fd.get(), 8192);
       // Its holes were filled before anybody could touch them.
       struct stat info {};
       REQUIRE(::fstat(fd.get(), &info) == 0);
       CHECK(info.st_blocks * 512 >= 8192);
     } else {
-      CHECK(codeOf([&] { shm::checkSegment(fd.get(), 8192); }) == ErrorCode::transport);
+      CHECK(codeOf([&] { base::checkMemoryFile(fd.get(), 8192); }) == ErrorCode::transport);
     }
   }
   const auto fd = memoryFile(8192, kAll);
   for (const std::size_t bytes : {0u, 8191u, 8193u})
-    CHECK(codeOf([&] { shm::checkSegment(fd.get(), bytes); }) == ErrorCode::transport);
+    CHECK(codeOf([&] { base::checkMemoryFile(fd.get(), bytes); }) == ErrorCode::transport);
   const base::UniqueFd plain(::open("/dev/zero", O_RDWR | O_CLOEXEC));
-  CHECK(codeOf([&] { shm::checkSegment(plain.get(), 8192); }) == ErrorCode::transport);
+  CHECK(codeOf([&] { base::checkMemoryFile(plain.get(), 8192); }) == ErrorCode::transport);
   const auto read_only = memoryFile(8192, kAll | F_SEAL_WRITE);
-  CHECK(codeOf([&] { shm::checkSegment(read_only.get(), 8192); }) == ErrorCode::transport);
+  CHECK(codeOf([&] { base::checkMemoryFile(read_only.get(), 8192); }) == ErrorCode::transport);
 }
 
 TEST_CASE("a lack of memory is an error when a channel is opened, never a signal") {
@@ -105,7 +105,7 @@ TEST_CASE("a lack of memory is an error when a channel is opened, never a signal
 TEST_CASE("a peer that passes no, several, or unsealed descriptors gets a typed refusal") {
   World world(shmKind(), 2);
   const std::size_t bytes = SlotRing::bytesNeeded(8, 128 << 10);
-  const base::UniqueFd good = shm::makeSegment(bytes), small = shm::makeSegment(4096);
+  const base::UniqueFd good = base::makeMemoryFile(bytes), small = base::makeMemoryFile(4096);
   const auto unsealed = memoryFile(bytes, 0);
   const std::vector<std::vector<int>> passed = {
       {}, {good.get(), good.get()}, {small.get()}, {unsealed.get()}};

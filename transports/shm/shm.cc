@@ -11,9 +11,10 @@
 #include <fstream>
 
 #include "base/codec.h"
+#include "base/memory_file.h"
 #include "rondo/error.h"
 #include "transports/mailbox.h"
-#include "transports/shm/segment.h"
+#include "transports/shm/loans.h"
 #include "transports/slot_ring.h"
 #include "transports/support.h"
 
@@ -74,11 +75,13 @@ struct Location {
   }
 };
 
-std::unique_ptr<Port> portOn(std::shared_ptr<void> memory, ChannelSize size) {
+std::unique_ptr<Port> portOn(std::shared_ptr<void> memory, ChannelSize size,
+                             std::shared_ptr<PeerRegions> regions) {
   auto port = std::make_unique<Port>();
   port->slot_bytes = size.slot_bytes;
   port->depth = size.depth;
   void* const at = memory.get();
+  port->loans = loansOn(memory, std::move(regions));
   port->ring = std::make_shared<SlotRing>(at, size.depth, size.slot_bytes, std::move(memory));
   return port;
 }
@@ -87,10 +90,12 @@ std::size_t bytesOf(ChannelSize size) { return SlotRing::bytesNeeded(size.depth,
 
 class PendingSender final : public PendingWithDeadline {
  public:
-  PendingSender(const ChannelId& id, const Context& context, const Location& peer, ChannelSize size)
-      : PendingWithDeadline("shm", id, context), size_(size) {
-    const base::UniqueFd segment = makeSegment(bytesOf(size));
-    memory_ = mapSegment(segment.get(), bytesOf(size));
+  PendingSender(const ChannelId& id, const Context& context, const Location& peer, ChannelSize size,
+                std::shared_ptr<PeerRegions> regions)
+      : PendingWithDeadline("shm", id, context), size_(size), regions_(std::move(regions)) {
+    const base::UniqueFd segment = base::makeMemoryFile(bytesOf(size));
+    memory_ = base::mapMemoryFile(segment.get(), bytesOf(size), PROT_READ | PROT_WRITE);
+    introduce(memory_.get());
     auto settings = dialSettings(context, peer.listener, id, 0);
     settings.pass = {segment.get()};
     dial_ = std::make_unique<base::Dial>(settings);
@@ -100,10 +105,11 @@ class PendingSender final : public PendingWithDeadline {
   std::unique_ptr<Port> attempt() override {
     // The connection has done its work: the control plane watches the peer.
     if (!dial_->poll()) return nullptr;
-    return portOn(std::move(memory_), size_);
+    return portOn(std::move(memory_), size_, regions_);
   }
 
   const ChannelSize size_;
+  const std::shared_ptr<PeerRegions> regions_;
   std::shared_ptr<void> memory_;
   std::unique_ptr<base::Dial> dial_;
 };
@@ -111,11 +117,12 @@ class PendingSender final : public PendingWithDeadline {
 class PendingReceiver final : public PendingWithDeadline {
  public:
   PendingReceiver(const ChannelId& id, const Context& context, std::shared_ptr<Mailbox> mailbox,
-                  ChannelSize size)
+                  ChannelSize size, std::shared_ptr<PeerRegions> regions)
       : PendingWithDeadline("shm", id, context),
         id_(id),
         mailbox_(std::move(mailbox)),
-        size_(size) {}
+        size_(size),
+        regions_(std::move(regions)) {}
 
  private:
   std::unique_ptr<Port> attempt() override {
@@ -126,13 +133,16 @@ class PendingReceiver final : public PendingWithDeadline {
                                             std::to_string(arrived->passed.size()) +
                                             " descriptors instead of one");
     const int segment = arrived->passed.front().get();
-    checkSegment(segment, bytesOf(size_));
-    return portOn(mapSegment(segment, bytesOf(size_)), size_);
+    base::checkMemoryFile(segment, bytesOf(size_));
+    auto memory = base::mapMemoryFile(segment, bytesOf(size_), PROT_READ | PROT_WRITE);
+    answer(memory.get());
+    return portOn(std::move(memory), size_, regions_);
   }
 
   const ChannelId id_;
   const std::shared_ptr<Mailbox> mailbox_;
   const ChannelSize size_;
+  const std::shared_ptr<PeerRegions> regions_;
 };
 
 class Shm final : public Transport {
@@ -155,8 +165,9 @@ class Shm final : public Transport {
     const Location peer = Location::decode(address);
     if (peer.place != place_)
       throw Error(ErrorCode::transport, describe("shm", id) + ": the peer is on another machine");
-    if (id.src == context_.rank) return std::make_unique<PendingSender>(id, context_, peer, size_);
-    return std::make_unique<PendingReceiver>(id, context_, mailbox_, size_);
+    if (id.src == context_.rank)
+      return std::make_unique<PendingSender>(id, context_, peer, size_, regions_);
+    return std::make_unique<PendingReceiver>(id, context_, mailbox_, size_, regions_);
   }
 
  private:
@@ -164,6 +175,7 @@ class Shm final : public Transport {
   const Place place_;
   const ChannelSize size_;
   std::shared_ptr<Mailbox> mailbox_;
+  const std::shared_ptr<PeerRegions> regions_ = std::make_shared<PeerRegions>();
 };
 
 std::unique_ptr<Transport> make(const Context& context) {

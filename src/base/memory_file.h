@@ -6,18 +6,18 @@
 
 #include "base/unique_fd.h"
 
-namespace rondo::transport::shm {
+namespace rondo::base {
 
 /// A zeroed memory file of exactly `bytes`, all of it allocated, its size sealed for good.
 /// Throws Error(system): a lack of memory shows here, not later as a signal.
-base::UniqueFd makeSegment(std::size_t bytes);
+UniqueFd makeMemoryFile(std::size_t bytes);
 
-/// Whether `fd`, which came from a peer, is what makeSegment(bytes) makes. Throws Error(transport)
+/// Whether `fd`, which came from a peer, is what makeMemoryFile(bytes) makes. Throws Error(transport)
 /// that says what is wrong. Without the size's seals the peer could cut off mapped memory.
-void checkSegment(int fd, std::size_t bytes);
+void checkMemoryFile(int fd, std::size_t bytes);
 
-/// Mapped for reading and writing until the last copy is gone; `fd` may be closed.
+/// Mapped until the last copy is gone; `fd` may be closed. `protection` as mmap takes it.
 /// Throws Error(system).
-std::shared_ptr<void> mapSegment(int fd, std::size_t bytes);
+std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection);
 
-} // namespace rondo::transport::shm
+} // namespace rondo::base

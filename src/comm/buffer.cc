@@ -1,0 +1,44 @@
+// The public handle of shared memory.
+#include "rondo/buffer.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "comm/communicator_impl.h"
+#include "comm/region.h"
+#include "rondo/error.h"
+
+namespace rondo {
+
+Buffer::Buffer() = default;
+Buffer::Buffer(std::shared_ptr<comm::CommunicatorImpl> communicator,
+               std::unique_ptr<comm::Region> region)
+    : communicator_(std::move(communicator)), region_(std::move(region)) {}
+Buffer::Buffer(Buffer&& other) noexcept = default;
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(communicator_, other.communicator_);
+  std::swap(region_, other.region_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  try {
+    release();
+  } catch (const Error& error) {
+    base::log(LogLevel::error, error.what());
+    // A leak, on purpose: the call in flight goes on reading and writing it.
+    static_cast<void>(region_.release());
+  }
+}
+
+void* Buffer::data() const { return region_ ? region_->data() : nullptr; }
+std::size_t Buffer::size() const { return region_ ? region_->size() : 0; }
+
+void Buffer::release() {
+  if (!region_) return;
+  communicator_->refuseInUse(*region_);
+  region_.reset();
+  communicator_.reset();
+}
+
+} // namespace rondo

@@ -1,0 +1,109 @@
+// Making memory visible to other processes, and private again.
+#include "comm/region.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "base/log.h"
+#include "base/memory_file.h"
+#include "base/shared_region.h"
+#include "rondo/error.h"
+
+namespace rondo::comm {
+
+namespace {
+
+std::size_t pageSize() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+[[noreturn]] void failWith(const std::string& what) {
+  throw Error(ErrorCode::system, what + ": " + std::strerror(errno));
+}
+
+/// Whether all of the range is private anonymous memory that may be read and written.
+bool privateAnonymous(std::uintptr_t from, std::uintptr_t to) {
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  for (std::uintptr_t covered = from; covered < to && std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    std::string access, offset, device;
+    std::uint64_t inode = 0;
+    words >> std::hex >> begin >> dash >> end >> access >> offset >> device >> std::dec >> inode;
+    if (end <= covered) continue;
+    if (begin > covered || access != "rw-p" || inode != 0) return false;
+    if (line.find("[stack]") != std::string::npos) return false;
+    covered = end;
+    if (covered >= to) return true;
+  }
+  return false;
+}
+
+} // namespace
+
+std::unique_ptr<Region> Region::allocate(std::size_t bytes) {
+  const std::size_t page = pageSize();
+  if (bytes > PTRDIFF_MAX - page)
+    throw Error(ErrorCode::system, "cannot allocate " + std::to_string(bytes) + " bytes");
+  const std::size_t mapped = bytes == 0 ? page : (bytes + page - 1) / page * page;
+  base::UniqueFd fd = base::makeMemoryFile(mapped);
+  void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (data == MAP_FAILED) failWith("mmap of " + std::to_string(mapped) + " bytes");
+  // Only a wish: systems that keep huge pages from shared memory refuse it.
+  ::madvise(data, mapped, MADV_HUGEPAGE);
+  std::unique_ptr<Region> region(new Region(data, bytes, mapped, false));
+  base::SharedRegions::ofProcess().add(data, mapped, std::move(fd));
+  return region;
+}
+
+std::unique_ptr<Region> Region::adopt(void* data, std::size_t bytes) {
+  const std::size_t page = pageSize();
+  const auto begin = reinterpret_cast<std::uintptr_t>(data);
+  const std::string range = std::to_string(bytes) + " bytes at " + std::to_string(begin);
+  if (data == nullptr || bytes == 0 || begin % page != 0 || bytes % page != 0)
+    throw Error(
+        ErrorCode::invalid_argument,
+        "registerBuffer: " + range + " are not whole pages of " + std::to_string(page) + " bytes");
+  if (!privateAnonymous(begin, begin + bytes))
+    throw Error(ErrorCode::unsupported,
+                "registerBuffer: " + range +
+                    " are not private anonymous memory that may be read and written: use "
+                    "Communicator::allocate");
+  base::UniqueFd fd = base::makeMemoryFile(bytes);
+  {
+    const auto copy = base::mapMemoryFile(fd.get(), bytes, PROT_READ | PROT_WRITE);
+    std::memcpy(copy.get(), data, bytes);
+  }
+  if (::mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd.get(),
+             0) == MAP_FAILED)
+    failWith("remapping " + range);
+  std::unique_ptr<Region> region(new Region(data, bytes, bytes, true));
+  base::SharedRegions::ofProcess().add(data, bytes, std::move(fd));
+  return region;
+}
+
+Region::~Region() {
+  base::SharedRegions::ofProcess().remove(data_);
+  if (!adopted_) {
+    ::munmap(data_, mapped_);
+    return;
+  }
+  void* copy = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy != MAP_FAILED) {
+    std::memcpy(copy, data_, mapped_);
+    if (::mremap(copy, mapped_, mapped_, MREMAP_MAYMOVE | MREMAP_FIXED, data_) != MAP_FAILED)
+      return;
+    ::munmap(copy, mapped_);
+  }
+  // Shared memory that nobody maps any more is as good to its owner.
+  base::log(LogLevel::warn, "memory stays shared after its registration: ", std::strerror(errno));
+}
+
+} // namespace rondo::comm

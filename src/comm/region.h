@@ -1,0 +1,39 @@
+// Memory of this process that peers can map.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace rondo::comm {
+
+/// A listed region (base/shared_region.h) and the mapping behind it.
+class Region {
+ public:
+  /// New zeroed memory, at least `bytes` of it. Throws Error(system).
+  static std::unique_ptr<Region> allocate(std::size_t bytes);
+  /// The memory at `data`, which keeps its contents. Throws Error(invalid_argument) when it is not
+  /// whole pages, Error(unsupported) when it is not private anonymous memory, Error(system).
+  static std::unique_ptr<Region> adopt(void* data, std::size_t bytes);
+  /// Allocated memory is unmapped, adopted memory becomes private again.
+  ~Region();
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  void* data() const { return data_; }
+  std::size_t size() const { return bytes_; }
+  bool holds(const void* address) const {
+    const auto* at = static_cast<const std::byte*>(address);
+    const auto* begin = static_cast<const std::byte*>(data_);
+    return at >= begin && at < begin + mapped_;
+  }
+
+ private:
+  Region(void* data, std::size_t bytes, std::size_t mapped, bool adopted)
+      : data_(data), bytes_(bytes), mapped_(mapped), adopted_(adopted) {}
+
+  void* const data_;
+  const std::size_t bytes_, mapped_; ///< as asked for, and in whole pages
+  const bool adopted_;
+};
+
+} // namespace rondo::comm

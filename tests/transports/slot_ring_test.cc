@@ -1,0 +1,127 @@
+// Slots and loans: what the producer lends, revokes and withdraws is what the consumer sees.
+#include "transports/slot_ring.h"
+
+#include <array>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "support/test.h"
+
+namespace rondo::transport {
+namespace {
+
+constexpr std::size_t kSlot = 1024;
+
+/// Lends by pointer and counts what was found.
+class Pointers final : public Loans {
+ public:
+  std::optional<Loan> offer(const void* data, std::size_t) override {
+    return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
+  }
+  const std::byte* find(const Loan& loan, std::size_t) override {
+    ++found;
+    return reinterpret_cast<const std::byte*>(loan.words[0]);
+  }
+  bool outliveSender() const override { return false; }
+  int found = 0;
+};
+
+/// Both ends on one piece of memory.
+struct Ends {
+  explicit Ends(int depth)
+      : memory(SlotRing::bytesNeeded(depth, kSlot)),
+        producer((std::memset(memory.data(), 0, memory.size()), memory.data()), depth, kSlot, {}),
+        consumer(memory.data(), depth, kSlot, {}) {}
+  base::AlignedBuffer memory;
+  SlotRing producer, consumer;
+  Pointers loans;
+};
+
+std::array<std::byte, kSlot> filled(int value) {
+  std::array<std::byte, kSlot> data;
+  data.fill(static_cast<std::byte>(value));
+  return data;
+}
+
+} // namespace
+
+TEST_CASE("a lent body is read where it stands, and returned by the release", "[loans]") {
+  for (const int depth : {1, 3}) {
+    Ends ends(depth);
+    for (int i = 0; i < 7; ++i) {
+      const auto data = filled(i);
+      REQUIRE(ends.producer.writable());
+      const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
+      REQUIRE(ends.consumer.readable()->bytes == kSlot);
+      CHECK(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
+      CHECK_FALSE(ends.producer.returned(number));
+      CHECK_FALSE(ends.producer.revoke(number, data.data())); // being read
+      CHECK_FALSE(ends.producer.withdraw(number));
+      ends.consumer.release();
+      CHECK(ends.producer.returned(number));
+    }
+  }
+}
+
+TEST_CASE("a revoked body is read from the slot, also after the memory was used anew", "[loans]") {
+  Ends ends(2);
+  for (int i = 0; i < 5; ++i) {
+    auto data = filled(i);
+    const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
+    REQUIRE(ends.producer.revoke(number, data.data()));
+    data.fill(std::byte{0xff});
+    const std::byte* body = ends.consumer.readBody(kSlot, &ends.loans);
+    const auto due = filled(i);
+    CHECK(std::memcmp(body, due.data(), kSlot) == 0);
+    ends.consumer.release();
+    // A copied one of any size behind it is not taken for a loan.
+    for (const std::size_t bytes : {std::size_t{8}, kSlot}) {
+      std::memset(ends.producer.writeBody(bytes), 0x11, bytes);
+      ends.producer.publish({6, bytes});
+      CHECK(ends.consumer.readBody(bytes, &ends.loans)[0] == std::byte{0x11});
+      ends.consumer.release();
+      REQUIRE(ends.producer.writable());
+    }
+  }
+  CHECK(ends.loans.found == 0);
+}
+
+TEST_CASE("a body given back can be read again, revoked or withdrawn", "[loans]") {
+  Ends ends(1);
+  const auto data = filled(3);
+  const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
+  CHECK(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
+  ends.consumer.giveBack();
+  CHECK(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
+  ends.consumer.giveBack();
+  CHECK(ends.producer.withdraw(number));
+  CHECK(ends.consumer.readBody(kSlot, &ends.loans) == nullptr);
+}
+
+TEST_CASE("revoking while the consumer takes: every body arrives whole", "[loans]") {
+  Ends ends(4);
+  constexpr int kMessages = 20000;
+  std::thread consumer([&] {
+    for (int i = 0; i < kMessages; ++i) {
+      while (!ends.consumer.readable()) std::this_thread::yield();
+      const std::byte* body = ends.consumer.readBody(kSlot, &ends.loans);
+      const auto due = static_cast<std::byte>(i);
+      if (body[0] != due || body[kSlot - 1] != due) std::abort();
+      ends.consumer.release();
+    }
+  });
+  auto data = filled(0);
+  for (int i = 0; i < kMessages; ++i) {
+    while (!ends.producer.writable()) std::this_thread::yield();
+    data.fill(static_cast<std::byte>(i));
+    const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
+    // The memory is filled anew next: either the consumer has read it, or it gets the copy.
+    while (!ends.producer.returned(number) && !ends.producer.revoke(number, data.data()))
+      std::this_thread::yield();
+  }
+  consumer.join();
+}
+
+} // namespace rondo::transport
