@@ -180,8 +180,9 @@ class RONDO_API Communicator {
   Work recvAsync(void* output, std::size_t count, DataType type, int peer);
 
   /// For programs with a progress engine of their own: threads that wait in a call of this
-  /// communicator call `poll` every few microseconds (Rondo's own threads never do). It must return
-  /// soon, not throw, and not use this communicator. Not while a call is in flight.
+  /// communicator call `poll`, from when the wait is no longer short (some 50 us) on all the time, in
+  /// place of sleeping (Rondo's own threads never do). It must return soon, not throw, and not use
+  /// this communicator. Not to be set while a call is in flight.
   void whileWaiting(std::function<void()> poll);
 
   /// Name of the algorithm that a call of this shape uses, e.g. "ring".

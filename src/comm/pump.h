@@ -79,10 +79,7 @@ bool CommunicatorImpl::pump(std::span<CommunicatorImpl* const> communicators, co
         return done();
       }
     }
-    for (CommunicatorImpl* one : communicators) {
-      one->giveWay();
-      if (guests && one->while_waiting_) one->while_waiting_();
-    }
+    for (CommunicatorImpl* one : communicators) one->giveWay();
     if (moved) {
       backoff.reset();
       // Something else may move while what is waited for stands still.
@@ -90,6 +87,8 @@ bool CommunicatorImpl::pump(std::span<CommunicatorImpl* const> communicators, co
     } else if (backoff.spinning()) {
       continue;
     } else if (guests) {
+      for (CommunicatorImpl* one : communicators)
+        if (one->while_waiting_) one->while_waiting_();
       sched_yield();
     } else {
       backoff.rest(communicators.front()->failed_word_);
