@@ -182,7 +182,11 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   auto fabric =
       std::make_unique<engine::Fabric>(session->rank(), session->communicator(),
                                        std::move(transports), std::move(peers), message_bytes);
-  const planner::Policy policy{options.algorithm, options.deterministic};
+  // The same answer on all ranks: any machine counts.
+  const bool any_crowded = std::any_of(cards.begin(), cards.end(), [&](const Card& card) {
+    return crowded(cards, card.place);
+  });
+  const planner::Policy policy{options.algorithm, options.deterministic, any_crowded};
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
                                crowded(cards, own.place)),
           &CommunicatorImpl::release};

@@ -12,6 +12,7 @@ namespace rondo::planner {
 struct Policy {
   std::string algorithms; ///< Options::algorithm
   bool deterministic = false;
+  bool crowded = false; ///< on some machine ranks outnumber processors
 };
 
 /// The algorithm for blocks of `bytes`; for blocks of different sizes (v-forms), kUneven bytes: then
