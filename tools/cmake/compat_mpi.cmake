@@ -30,7 +30,8 @@ function(rondo_interposer name)
   endif()
 endfunction()
 
-if(RONDO_WITH_MPI AND PkgConfig_FOUND)
+# MPI programs cannot preload a sanitizer's run time.
+if(RONDO_WITH_MPI AND PkgConfig_FOUND AND NOT RONDO_SANITIZE)
   rondo_interposer(mpi ompi-c ompi)
   rondo_interposer(mpich mpich)
 endif()

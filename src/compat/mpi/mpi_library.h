@@ -14,19 +14,18 @@ namespace rondo::compat {
 // Every function that is exported under its MPI_ and its PMPI_ name. Both names are needed: Fortran
 // calls go through the C functions of one name or the other, with handles and special addresses
 // converted already, so that no Fortran entry point is needed here.
+// clang-format off
 #define RONDO_MPI_ENTRY_POINTS(X)                                                                  \
-  X(Init)                                                                                          \
-  X(Init_thread)                                                                                   \
-  X(Finalize)                                                                                      \
-  X(Allreduce)                                                                                     \
-  X(Iallreduce)                                                                                    \
-  X(Reduce)                                                                                        \
-  X(Ireduce) X(Reduce_scatter) X(Ireduce_scatter) X(Reduce_scatter_block) X(Ireduce_scatter_block) \
-      X(Bcast) X(Ibcast) X(Scatter) X(Iscatter) X(Scatterv) X(Iscatterv) X(Gather) X(Igather)      \
-          X(Gatherv) X(Igatherv) X(Allgather) X(Iallgather) X(Allgatherv) X(Iallgatherv)           \
-              X(Alltoall) X(Ialltoall) X(Alltoallv) X(Ialltoallv) X(Barrier) X(Ibarrier) X(Wait)   \
-                  X(Test) X(Waitall) X(Testall) X(Waitany) X(Testany) X(Waitsome) X(Testsome)      \
-                      X(Request_get_status)
+  X(Init) X(Init_thread) X(Finalize)                                                               \
+  X(Allreduce) X(Iallreduce) X(Reduce) X(Ireduce)                                                  \
+  X(Reduce_scatter) X(Ireduce_scatter) X(Reduce_scatter_block) X(Ireduce_scatter_block)            \
+  X(Bcast) X(Ibcast) X(Scatter) X(Iscatter) X(Scatterv) X(Iscatterv)                               \
+  X(Gather) X(Igather) X(Gatherv) X(Igatherv)                                                      \
+  X(Allgather) X(Iallgather) X(Allgatherv) X(Iallgatherv)                                          \
+  X(Alltoall) X(Ialltoall) X(Alltoallv) X(Ialltoallv) X(Barrier) X(Ibarrier)                       \
+  X(Wait) X(Test) X(Waitall) X(Testall) X(Waitany) X(Testany) X(Waitsome) X(Testsome)              \
+  X(Request_get_status)
+// clang-format on
 
 /// The MPI library's functions, by the name without prefix.
 struct MpiLibrary {
