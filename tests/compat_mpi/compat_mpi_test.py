@@ -24,8 +24,8 @@ REASONS = {"an operator that Rondo does not have",
            "an intercommunicator"}
 # At these numbers of ranks. MPICH's ranks never give the processor away: few of them, where there is
 # a choice.
-SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "threads": [1, 3], "finalize": [1, 3],
-             "columns": [1, 2, 5], "bottom": [1, 3], "unsigned": [1, 3], "late": [3],
+SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "apart": [2, 3], "threads": [1, 3],
+             "finalize": [1, 3], "columns": [1, 2, 5], "bottom": [1, 3], "unsigned": [1, 3], "late": [3],
              "errors": [1, 3], "handler": [1, 3], "truncate": [2, 3], "descriptors": [3]}
 ENDS = ["fatal", "killed", "abort"]
 # A program that takes longer hangs.
@@ -127,6 +127,20 @@ def check_end(options, ranks, check):
         print(f"ok: semantics {check} on {ranks} ranks ends with {status}", flush=True)
 
 
+def check_other_library(options):
+    """Under the other MPI's interposer a program ends, told which one it needs."""
+    right = options.library.name
+    wrong = "librondo_mpich.so" if options.mpi == "openmpi" else "librondo_mpi.so"
+    other = argparse.Namespace(**{**vars(options), "library": options.library.with_name(wrong)})
+    if not other.library.exists():
+        return
+    status, output = run(other, 2, "grid")
+    if status in (None, 0) or f"preload {right}" not in output:
+        fail(f"grid with {wrong} ended with {status}", output)
+    else:
+        print(f"ok: {wrong} is refused", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("mpi", choices=["openmpi", "mpich"])
@@ -138,6 +152,7 @@ def main():
 
     # The comparison itself holds where both sides are the MPI library.
     expect_success(options, 2, "grid", library=False)
+    check_other_library(options)
     for ranks in options.ranks:
         check_grid(options, ranks)
     for ranks in options.ranks:

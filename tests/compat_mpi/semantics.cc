@@ -45,14 +45,14 @@ struct Check {
 };
 
 constexpr Check kChecks[] = {
-    {"ordering", compat::checkOrdering},      {"between", compat::checkBetween},
-    {"threads", compat::checkThreads},        {"finalize", compat::checkFinalize},
-    {"columns", compat::checkColumns},        {"bottom", compat::checkBottom},
-    {"unsigned", compat::checkUnsigned},      {"late", compat::checkLate},
-    {"errors", compat::checkErrors},          {"handler", compat::checkHandler},
-    {"truncate", compat::checkTruncate},      {"fatal", compat::checkFatal},
-    {"killed", compat::checkKilled},          {"abort", compat::checkAbort},
-    {"descriptors", compat::checkDescriptors}};
+    {"ordering", compat::checkOrdering}, {"between", compat::checkBetween},
+    {"apart", compat::checkApart},       {"threads", compat::checkThreads},
+    {"finalize", compat::checkFinalize}, {"columns", compat::checkColumns},
+    {"bottom", compat::checkBottom},     {"unsigned", compat::checkUnsigned},
+    {"late", compat::checkLate},         {"errors", compat::checkErrors},
+    {"handler", compat::checkHandler},   {"truncate", compat::checkTruncate},
+    {"fatal", compat::checkFatal},       {"killed", compat::checkKilled},
+    {"abort", compat::checkAbort},       {"descriptors", compat::checkDescriptors}};
 
 } // namespace
 

@@ -17,6 +17,7 @@ int errorClass(int code);
 // semantics_order.cc
 void checkOrdering();
 void checkBetween();
+void checkApart();
 void checkThreads();
 void checkFinalize();
 void checkDescriptors();

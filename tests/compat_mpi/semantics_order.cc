@@ -87,6 +87,22 @@ void checkOrdering() {
   }
 }
 
+/// Programs that MPI's text forbids and its libraries bear: blocking and I-forms in another order on
+/// rank 0 than elsewhere.
+void checkApart() {
+  const MPI_Comm comm = MPI_COMM_WORLD;
+  MPI_Barrier(comm); // before the first blocking one, I-forms are the MPI library's
+  int one = 1;
+  int sum = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  const auto start = [&] { MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &request); };
+  if (rankIn(comm) == 0) start();
+  MPI_Barrier(comm);
+  if (rankIn(comm) != 0) start();
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  require(sum == sizeOf(comm), "Iallreduce before a Barrier here, behind it there");
+}
+
 /// Collectives that are passed on between others that are taken over, on one communicator.
 void checkBetween() {
   const int rank = rankIn(MPI_COMM_WORLD);

@@ -106,15 +106,21 @@ bool open(Counterpart& at) {
   } else if (!options) {
     return false;
   }
+  const auto drop = [&at] {
+    at.immediate.reset();
+    at.rondo.reset();
+  };
   try {
     at.rondo = Communicator::create(
         id ? Rendezvous::uniqueId(*id, at.rank, at.size) : Rendezvous::inProcess(1), *options);
-    if (at.size > 1) at.rondo->whileWaiting(moveMpi);
+    at.immediate = at.rondo->split(0, at.rank);
+    if (at.size > 1)
+      for (auto* one : {&at.rondo, &at.immediate}) (*one)->whileWaiting(moveMpi);
   } catch (const std::exception& error) {
     sayWhy(error.what());
-    at.rondo.reset();
+    drop();
   }
-  if (at.size > 1 && !everywhere(at.handle, at.rondo.has_value())) at.rondo.reset();
+  if (at.size > 1 && !everywhere(at.handle, at.rondo.has_value())) drop();
   return at.rondo.has_value();
 }
 

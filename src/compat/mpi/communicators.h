@@ -18,7 +18,9 @@ struct Counterpart : std::enable_shared_from_this<Counterpart> {
   std::atomic<MPI_Comm> handle; ///< MPI_COMM_SELF once the program has freed the communicator
   int rank = 0, size = 1;
   Reason refused = Reason::none; ///< else there is no Rondo communicator: all calls are passed on
-  std::optional<Communicator> rondo;
+  /// I-forms have one of their own: like MPI libraries, and unlike MPI's text, programs take it that
+  /// they are not ordered with the blocking forms.
+  std::optional<Communicator> rondo, immediate;
 };
 
 /// After MPI_Init; before MPI_Finalize.

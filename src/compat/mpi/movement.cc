@@ -30,7 +30,7 @@ struct Bcast {
     // At the root both are the same: nothing is written there.
     void* const to = sends ? const_cast<void*>(from) : staging.writable(all);
     mode.template call<&Communicator::broadcast, &Communicator::broadcastAsync>(
-        *at.rondo, from, to, all.bytes(), kByte, root);
+        at, from, to, all.bytes(), kByte, root);
   }
 };
 
@@ -67,8 +67,8 @@ struct Scatter {
       block = own.bytes();
       to = staging.writable(own);
     }
-    mode.template call<&Communicator::scatter, &Communicator::scatterAsync>(*at.rondo, from, to,
-                                                                            block, kByte, root);
+    mode.template call<&Communicator::scatter, &Communicator::scatterAsync>(at, from, to, block,
+                                                                            kByte, root);
   }
 };
 
@@ -114,8 +114,8 @@ struct Gather {
       block = own.bytes();
       from = staging.readable(own);
     }
-    mode.template call<&Communicator::gather, &Communicator::gatherAsync>(*at.rondo, from, to,
-                                                                          block, kByte, root);
+    mode.template call<&Communicator::gather, &Communicator::gatherAsync>(at, from, to, block,
+                                                                          kByte, root);
   }
 };
 
@@ -135,7 +135,7 @@ struct Allgather {
     void* const to = staging.writable(all);
     const void* const from = ownBlock(send, receive, all, to, at.rank, staging);
     mode.template call<&Communicator::allGather, &Communicator::allGatherAsync>(
-        *at.rondo, from, to, static_cast<std::size_t>(receive.count) * all.shape.size, kByte);
+        at, from, to, static_cast<std::size_t>(receive.count) * all.shape.size, kByte);
   }
 };
 
@@ -160,7 +160,7 @@ struct Alltoall {
     // Rondo's is not in place.
     const void* const from = send.inPlace() ? staging.copied(in) : staging.readable(in);
     mode.template call<&Communicator::allToAll, &Communicator::allToAllAsync>(
-        *at.rondo, from, staging.writable(out), block, kByte);
+        at, from, staging.writable(out), block, kByte);
   }
 };
 
@@ -172,7 +172,7 @@ struct Barrier {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging&) const {
-    mode.template call<&Communicator::barrier, &Communicator::barrierAsync>(*at.rondo);
+    mode.template call<&Communicator::barrier, &Communicator::barrierAsync>(at);
   }
 };
 

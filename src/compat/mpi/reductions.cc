@@ -53,8 +53,8 @@ struct Allreduce : Reducing {
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging&) const {
     mode.template call<&Communicator::allReduce, &Communicator::allReduceAsync>(
-        *at.rondo, input(), receive, static_cast<std::size_t>(count) * reduction.factor,
-        reduction.type, reduction.op);
+        at, input(), receive, static_cast<std::size_t>(count) * reduction.factor, reduction.type,
+        reduction.op);
   }
 };
 
@@ -74,7 +74,7 @@ struct Reduce : Reducing {
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging&) const {
     mode.template call<&Communicator::reduce, &Communicator::reduceAsync>(
-        *at.rondo, input(), at.rank == root ? receive : nullptr,
+        at, input(), at.rank == root ? receive : nullptr,
         static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op, root);
   }
 };
@@ -95,7 +95,7 @@ struct ReduceScatterBlock : Reducing {
   void make(Mode mode, Counterpart& at, Staging& staging) const {
     const std::size_t elements = static_cast<std::size_t>(count) * reduction.factor;
     mode.template call<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-        *at.rondo, input(), output(at.rank, elements * sizeOf(reduction.type), staging), elements,
+        at, input(), output(at.rank, elements * sizeOf(reduction.type), staging), elements,
         reduction.type, reduction.op);
   }
 };
@@ -123,7 +123,7 @@ struct ReduceScatter : Reducing {
     void* const to = output(at.rank, own * sizeOf(reduction.type), staging);
     if (std::all_of(counts, counts + ranks, [this](int c) { return c == *counts; })) {
       mode.template call<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-          *at.rondo, input(), to, own, reduction.type, reduction.op);
+          at, input(), to, own, reduction.type, reduction.op);
       return;
     }
     std::vector<std::size_t> elements(ranks), offsets(ranks);
@@ -134,7 +134,7 @@ struct ReduceScatter : Reducing {
       total += elements[r];
     }
     mode.template call<&Communicator::reduceScatterv, &Communicator::reduceScattervAsync>(
-        *at.rondo, input(), Blocks{elements, offsets}, to, reduction.type, reduction.op);
+        at, input(), Blocks{elements, offsets}, to, reduction.type, reduction.op);
   }
 };
 

@@ -18,16 +18,16 @@ namespace rondo::compat {
 
 struct Now {
   template <auto blocking, auto async, class... Arguments>
-  void call(Communicator& communicator, Arguments... arguments) const {
-    (communicator.*blocking)(arguments...);
+  void call(Counterpart& at, Arguments... arguments) const {
+    ((*at.rondo).*blocking)(arguments...);
   }
 };
 
 struct Later {
   Work& work;
   template <auto blocking, auto async, class... Arguments>
-  void call(Communicator& communicator, Arguments... arguments) const {
-    work = (communicator.*async)(arguments...);
+  void call(Counterpart& at, Arguments... arguments) const {
+    work = ((*at.immediate).*async)(arguments...);
   }
 };
 

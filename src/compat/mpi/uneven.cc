@@ -42,7 +42,7 @@ struct Scatterv {
       to = staging.writable(own);
     }
     mode.template call<&Communicator::scatterv, &Communicator::scattervAsync>(
-        *at.rondo, from.base, from.view(), to, own_bytes, kByte, root);
+        at, from.base, from.view(), to, own_bytes, kByte, root);
   }
 };
 
@@ -92,7 +92,7 @@ struct Gatherv {
       from = staging.readable(own);
     }
     mode.template call<&Communicator::gatherv, &Communicator::gathervAsync>(
-        *at.rondo, from, own_bytes, to.base, to.view(), kByte, root);
+        at, from, own_bytes, to.base, to.view(), kByte, root);
   }
 };
 
@@ -115,7 +115,7 @@ struct Allgatherv {
     const ByteBlocks to = staging.writable(all);
     const void* const from = ownBlock(send, all, to, at.rank, staging);
     mode.template call<&Communicator::allGatherv, &Communicator::allGathervAsync>(
-        *at.rondo, from, to.counts[static_cast<std::size_t>(at.rank)], to.base, to.view(), kByte);
+        at, from, to.counts[static_cast<std::size_t>(at.rank)], to.base, to.view(), kByte);
   }
 };
 
@@ -140,7 +140,7 @@ struct Alltoallv {
     const auto own = static_cast<std::size_t>(at.rank);
     checkOwnBlock(from.counts[own], to.counts[own]);
     mode.template call<&Communicator::allToAllv, &Communicator::allToAllvAsync>(
-        *at.rondo, from.base, from.view(), to.base, to.view(), kByte);
+        at, from.base, from.view(), to.base, to.view(), kByte);
   }
 };
 
