@@ -50,7 +50,8 @@ struct Loan {
 class Loans {
  public:
   virtual ~Loans() = default;
-  /// The sender's side: how the peer finds this memory; nothing when it cannot see it.
+  /// The sender's side: how the peer finds this memory; nothing when it cannot see it, or when a copy
+  /// is better. Only asked for what does not fit a slot's first line.
   virtual std::optional<Loan> offer(const void* data, std::size_t size) = 0;
   /// The receiver's side: where it stands here. Throws Error(transport | system).
   virtual const std::byte* find(const Loan& loan, std::size_t size) = 0;

@@ -125,7 +125,7 @@ class HostEngine {
   bool attempt(Run& run, const BoundStep& step, std::size_t tile);
   bool arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile);
   bool arrive(Run& run, const BoundStep& step, End& end, std::size_t tile);
-  bool mayOverwrite(const Run& run, const BoundStep& step, std::size_t tile) const;
+  bool mayOverwrite(Run& run, const BoundStep& step, std::size_t tile);
   bool takeBodies(const BoundStep& step);
   bool reclaim(Run& run, const BoundStep& step, std::size_t tile);
   std::optional<transport::Loan> loanFor(const Run& run, const BoundStep& step, End& end,

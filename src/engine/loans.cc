@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "engine/host_engine.h"
-#include "transports/tuning.h"
 
 namespace rondo::engine {
 
@@ -23,7 +22,8 @@ bool returned(const BoundPlan::OpenLoan& loan) { return loan.end->ring->returned
 /// How the receiver reads the step's message in place; nothing when it is better copied.
 std::optional<transport::Loan> HostEngine::loanFor(const Run& run, const BoundStep& step, End& end,
                                                    std::size_t tile) const {
-  if (!end.loans || step.bytes < transport::kLendBytes || step.segments.size() != 1) return {};
+  if (!end.loans || step.bytes <= transport::SlotRing::kInlineBytes || step.segments.size() != 1)
+    return {};
   const BoundPiece* source = sourceOf(run, step);
   if (!source) return {};
   return end.loans->offer(at(run, *source, 0, tile), step.bytes);

@@ -52,8 +52,9 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   }
   for (End* end : step.sends)
     if (end->mapped() && !end->ring->writable()) return false;
-  if (step.streaming && !arrivalsComplete(run, step, tile)) return false;
-  if (!run.plan->loans.empty() && !reclaim(run, step, tile)) return false;
+  if (step.streaming ? !arrivalsComplete(run, step, tile)
+                     : !run.plan->loans.empty() && !reclaim(run, step, tile))
+    return false;
   if (!takeBodies(step)) return false;
 
   for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
@@ -127,9 +128,10 @@ bool HostEngine::arrive(Run& run, const BoundStep& step, End& end, std::size_t t
   return true;
 }
 
-/// Whether no pending send of this run reads what the step writes. Pumps those that do.
-bool HostEngine::mayOverwrite(const Run& run, const BoundStep& step, std::size_t tile) const {
+/// Whether no peer and no pending send of this run reads what the step writes. Pumps those that do.
+bool HostEngine::mayOverwrite(Run& run, const BoundStep& step, std::size_t tile) {
   if (!step.has_output) return true;
+  if (!run.plan->loans.empty() && !reclaim(run, step, tile)) return false;
   const std::size_t element = sizeOf(run.plan->shape.type);
   for (End* end : run.plan->streams_out) {
     if (end->sender->pending() == 0) continue;

@@ -26,13 +26,32 @@ struct Message {
 /// All channels of all ranks.
 struct Network {
   int depth = 1;
-  bool mixed = false; ///< every other pair of ranks shares memory instead
+  enum class Sharing {
+    none,
+    mixed,
+    all
+  } sharing = Sharing::none; ///< pairs that share memory instead
+  bool lending = false;      ///< on shared memory, whatever may be lent is
   std::size_t slot_bytes = 1024;
   std::size_t moved = 0;
   std::map<ChannelId, std::deque<Message>> streams;
   std::map<ChannelId, std::shared_ptr<void>> rings;
 
-  bool mapped(const ChannelId& id) const { return mixed && (id.src + id.dst) % 2 == 0; }
+  bool mapped(const ChannelId& id) const {
+    return sharing == Sharing::all || (sharing == Sharing::mixed && (id.src + id.dst) % 2 == 0);
+  }
+};
+
+/// Memory that is overwritten while it is lent shows as a wrong result.
+class Pointers : public Loans {
+ public:
+  std::optional<Loan> offer(const void* data, std::size_t) override {
+    return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
+  }
+  const std::byte* find(const Loan& loan, std::size_t) override {
+    return reinterpret_cast<const std::byte*>(loan.words[0]);
+  }
+  bool outliveSender() const override { return false; }
 };
 
 class Sender : public StreamSender {
@@ -108,6 +127,7 @@ class Rendezvous : public Transport {
       }
       port->ring =
           std::make_shared<SlotRing>(memory.get(), network_.depth, network_.slot_bytes, memory);
+      if (network_.lending) port->loans = std::make_shared<Pointers>();
     } else if (id.src == rank_) {
       port->sender = std::make_unique<Sender>(network_, network_.streams[id]);
     } else {
@@ -225,7 +245,9 @@ std::string runAll(Network& network, std::vector<std::unique_ptr<Rank>>& ranks,
   for (auto& rank : ranks) rank->submit(algorithm, spec, count, in_place, factor);
   std::vector<Rank*> order;
   for (auto& rank : ranks) order.push_back(rank.get());
-  for (int idle_rounds = 0; idle_rounds < 3;) {
+  // A lender looks some hundred times for what is not returned before it revokes it.
+  const int limit = network.lending ? 1000 : 3;
+  for (int idle_rounds = 0; idle_rounds < limit;) {
     std::shuffle(order.begin(), order.end(), random);
     const std::size_t before = network.moved;
     bool moved = false, done = true;
@@ -246,7 +268,7 @@ std::string runAll(Network& network, std::vector<std::unique_ptr<Rank>>& ranks,
   return text;
 }
 
-void allAlgorithms(bool mixed, int depth) {
+void allAlgorithms(Network::Sharing sharing, bool lending, int depth) {
   std::mt19937 random(7);
   for (int size : {2, 3, 4, 5, 8}) {
     for (const plan::Algorithm* algorithm : plan::algorithms())
@@ -257,7 +279,8 @@ void allAlgorithms(bool mixed, int depth) {
           if (root > 0 && !hasRoot(collective)) continue;
           Network network;
           network.depth = depth;
-          network.mixed = mixed;
+          network.sharing = sharing;
+          network.lending = lending;
           std::vector<std::unique_ptr<Rank>> ranks;
           for (int r = 0; r < size; ++r) ranks.push_back(std::make_unique<Rank>(network, r, size));
           for (std::size_t count : {0, 1, 7, 251, 2003})
@@ -280,11 +303,19 @@ void allAlgorithms(bool mixed, int depth) {
 } // namespace
 
 TEST_CASE("every algorithm ends with the right result when all channels are unbuffered streams") {
-  for (int depth : {1, 2, 8}) allAlgorithms(false, depth);
+  for (int depth : {1, 2, 8}) allAlgorithms(Network::Sharing::none, false, depth);
 }
 
 TEST_CASE("every algorithm ends with the right result when streams and shared memory are mixed") {
-  for (int depth : {1, 3}) allAlgorithms(true, depth);
+  for (int depth : {1, 3}) allAlgorithms(Network::Sharing::mixed, false, depth);
+}
+
+TEST_CASE(
+    "every algorithm ends with the right result when messages are lent, with streams or not") {
+  for (int depth : {1, 3}) {
+    allAlgorithms(Network::Sharing::all, true, depth);
+    allAlgorithms(Network::Sharing::mixed, true, depth);
+  }
 }
 
 } // namespace rondo::test

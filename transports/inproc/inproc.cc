@@ -17,7 +17,8 @@ namespace {
 /// Threads see all of each other's memory.
 class SameProcess final : public Loans {
  public:
-  std::optional<Loan> offer(const void* data, std::size_t) override {
+  std::optional<Loan> offer(const void* data, std::size_t size) override {
+    if (size < kLendBytes) return {};
     return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
   }
   const std::byte* find(const Loan& loan, std::size_t) override {

@@ -52,6 +52,7 @@ class RegionLoans final : public Loans {
       : memory_(std::move(memory)), regions_(std::move(regions)) {}
 
   std::optional<Loan> offer(const void* data, std::size_t size) override {
+    if (size < kLendBytes) return {};
     if (notesOf(memory_.get()).readable.load(std::memory_order_acquire) == 0) return {};
     const auto place = base::SharedRegions::ofProcess().find(data, size);
     if (!place) return {};
