@@ -53,18 +53,19 @@ def run(options, ranks, program, *arguments, library=True, statistics=False):
     command = [options.mpirun, "-n", str(ranks), "env", *words, options.programs / program,
                *arguments]
     with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, start_new_session=True) as process:
+                          stderr=subprocess.PIPE, start_new_session=True) as process:
+        # Two pipes: on one, mpirun would mix lines of the two.
         try:
-            output = process.communicate(timeout=DEADLINE_S)[0]
-            return process.returncode, output
+            output = process.communicate(timeout=DEADLINE_S)
+            return process.returncode, "\n".join(output)
         except subprocess.TimeoutExpired:
             # mpirun passes it on, and the programs say what they were in.
             process.terminate()
         try:
-            return None, process.communicate(timeout=10)[0]
+            return None, "\n".join(process.communicate(timeout=10))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            return None, process.communicate()[0]
+            return None, "\n".join(process.communicate())
 
 
 def expect_success(options, ranks, program, *arguments, library=True):
