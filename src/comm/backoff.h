@@ -20,6 +20,8 @@ struct Patience {
   static constexpr std::uint32_t kSpins = 1500;
   /// With more ranks than processors the peer probably waits for this processor.
   static constexpr std::uint32_t kCrowdedSpins = 0;
+  /// Yields before the program's own poll is called: a small call is over by then.
+  static constexpr std::uint32_t kYieldsAlone = 32;
   /// Yields before the first sleep: 1 to 3 ms while nobody else wants the processor.
   static constexpr std::uint32_t kYields = 5000;
   static constexpr std::chrono::microseconds kFirstSleep{50};

@@ -50,6 +50,7 @@ bool CommunicatorImpl::pump(std::span<CommunicatorImpl* const> communicators, co
   Backoff backoff(communicators.front()->crowded_);
   bool guests = false; // others live on this thread's patience: it must not sleep
   for (const CommunicatorImpl* one : communicators) guests |= one->while_waiting_ != nullptr;
+  std::uint32_t yields = 0;
   base::Clock::time_point inspected{};
   const auto inspect = [&](base::Clock::time_point now) {
     inspected = now;
@@ -82,13 +83,15 @@ bool CommunicatorImpl::pump(std::span<CommunicatorImpl* const> communicators, co
     for (CommunicatorImpl* one : communicators) one->giveWay();
     if (moved) {
       backoff.reset();
+      yields = 0;
       // Something else may move while what is waited for stands still.
       if (round % kRoundsPerClock != 0) continue;
     } else if (backoff.spinning()) {
       continue;
     } else if (guests) {
-      for (CommunicatorImpl* one : communicators)
-        if (one->while_waiting_) one->while_waiting_();
+      if (++yields > Patience::kYieldsAlone)
+        for (CommunicatorImpl* one : communicators)
+          if (one->while_waiting_) one->while_waiting_();
       sched_yield();
     } else {
       backoff.rest(communicators.front()->failed_word_);

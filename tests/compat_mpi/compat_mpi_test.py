@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 RANKS = [1, 2, 3, 4, 5, 7, 8]
@@ -50,11 +51,17 @@ def run(options, ranks, program, *arguments, library=True, statistics=False):
     words = [f"LD_PRELOAD={options.library}"] if library else []
     if statistics:
         words.append("RONDO_MPI_STATS=1")
-    command = [options.mpirun, "-n", str(ranks), "env", *words, options.programs / program,
-               *arguments]
+    # The ranks' errors go to a file: mpirun mixes them with the output, and drops some when a job dies.
+    with tempfile.NamedTemporaryFile(mode="r", prefix="compat_mpi.") as errors:
+        command = [options.mpirun, "-n", str(ranks), "sh", "-c", 'exec "$@" 2>>"$0"', errors.name,
+                   "env", *words, options.programs / program, *arguments]
+        status, output = run_command(command, environment)
+        return status, f"{output}\n{errors.read()}"
+
+
+def run_command(command, environment):
     with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, start_new_session=True) as process:
-        # Two pipes: on one, mpirun would mix lines of the two.
         try:
             output = process.communicate(timeout=DEADLINE_S)
             return process.returncode, "\n".join(output)

@@ -56,6 +56,21 @@ int codeFor(int error_class, std::string sentence) {
   return code;
 }
 
+/// Before the job ends: what the MPI library says through its launcher may be lost with it.
+void sayIfFatal(MPI_Comm comm, int code) noexcept {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
+  const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
+  PMPI_Errhandler_free(&handler);
+  int error_class = code;
+  PMPI_Error_class(code, &error_class);
+  if (!fatal || error_class == code) return; // of a mere class there is no sentence
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  if (PMPI_Error_string(code, text.data(), &length) == MPI_SUCCESS)
+    std::fprintf(stderr, "rondo_mpi: %s\n", text.data());
+}
+
 } // namespace
 
 Failure currentFailure() noexcept {
@@ -79,7 +94,9 @@ Failure currentFailure() noexcept {
 }
 
 int raise(MPI_Comm comm, const Failure& failure) noexcept {
-  if (!failure.raised && failure.code != MPI_SUCCESS) PMPI_Comm_call_errhandler(comm, failure.code);
+  if (failure.raised || failure.code == MPI_SUCCESS) return failure.code;
+  sayIfFatal(comm, failure.code);
+  PMPI_Comm_call_errhandler(comm, failure.code);
   return failure.code;
 }
 
