@@ -127,6 +127,8 @@ class Transport {
   virtual Address address() const = 0;
   /// Largest message body of any channel of this transport; follows from Options alone.
   virtual std::size_t slotBytes() const = 0;
+  /// Whether its ports are mapped; else they are streams.
+  virtual bool mapped() const = 0;
   /// Whether a peer with this address (made by the same kind of transport) can be reached. Must be
   /// symmetric: both sides come to the same answer.
   virtual bool reaches(const Address& peer) const = 0;

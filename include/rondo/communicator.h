@@ -31,6 +31,17 @@ struct Blocks {
   std::span<const std::size_t> counts, offsets;
 };
 
+/// What a rank of a communicator holds of its own memory, in bytes. Channels open with the first call that
+/// uses them, and stay.
+struct MemoryUse {
+  std::size_t channels = 0; ///< that this rank sends on; a number, not bytes
+  std::size_t slots = 0;    ///< of those channels, where peers share memory
+  std::size_t staging = 0;  ///< beside streams (TCP), for messages that cannot go to user memory
+  std::size_t scratch = 0;  ///< partial results
+
+  std::size_t bytes() const { return slots + staging + scratch; }
+};
+
 /// A fixed group of ranks that call collectives together.
 ///
 /// Calls. Each collective exists twice: the plain form returns when the result is there, the Async
@@ -187,6 +198,8 @@ class RONDO_API Communicator {
 
   /// Name of the algorithm that a call of this shape uses, e.g. "ring".
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
+  /// Grows with the calls made; never with their number.
+  MemoryUse memory() const;
   /// Name of the transport to a peer ("inproc", "shm", "tcp"; "self" for this rank).
   std::string transportTo(int peer) const;
 

@@ -80,6 +80,7 @@ std::string Communicator::algorithmFor(Collective collective, std::size_t count,
                                        DataType type) const {
   return impl_->algorithmFor(collective, count, type);
 }
+MemoryUse Communicator::memory() const { return impl_->memory(); }
 std::string Communicator::transportTo(int peer) const { return impl_->transportTo(peer); }
 
 std::vector<TransportInfo> transports() {

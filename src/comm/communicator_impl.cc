@@ -7,6 +7,7 @@
 #include "comm/group.h"
 #include "comm/pump.h"
 #include "comm/region.h"
+#include "rondo/communicator.h"
 #include "rondo/error.h"
 
 namespace rondo::comm {
@@ -285,6 +286,12 @@ std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t co
                                            DataType type) const {
   if (collective == Collective::sendrecv) return "sendrecv";
   return planner::choose({collective, size_, 0, 0}, count * sizeOf(type), policy_).text();
+}
+
+MemoryUse CommunicatorImpl::memory() {
+  const Lock lock(*this);
+  const engine::Fabric::Memory channels = fabric_->memory();
+  return {channels.channels, channels.slots, channels.staging, engine_.scratchBytes()};
 }
 
 std::string CommunicatorImpl::transportTo(int peer) const {

@@ -27,6 +27,10 @@
 #include "rondo/buffer.h"
 #include "rondo/options.h"
 
+namespace rondo {
+struct MemoryUse;
+}
+
 namespace rondo::comm {
 
 /// Any thread may call the public functions; the engine is guarded by one mutex, which a waiting
@@ -60,6 +64,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void refuseInUse(const Region& region);
   void whileWaiting(std::function<void()> poll) { while_waiting_ = std::move(poll); }
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
+  MemoryUse memory();
   std::string transportTo(int peer) const;
 
   /// Makes progress on all of them until `done` says so or `until` passes; whether it is done.

@@ -148,6 +148,15 @@ bool crowded(const std::vector<Card>& cards, const Place& own) {
   return ranks > std::max<std::size_t>(processors, 1);
 }
 
+/// Whether `here` is true on any rank.
+bool anybody(bootstrap::Session& session, bool here, std::chrono::milliseconds timeout) {
+  base::Writer out;
+  out.u8(here);
+  for (const auto& blob : session.allGather(out.bytes(), timeout))
+    if (base::Reader(blob, "a rank's links").u8() != 0) return true;
+  return false;
+}
+
 } // namespace
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
@@ -176,6 +185,8 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     const int rank = static_cast<int>(r);
     if (rank != session->rank()) peers[r] = connectPeer(transports, cards[r], rank);
   }
+  bool streams = false;
+  for (const auto& peer : peers) streams |= peer.transport && !peer.transport->mapped();
   for (std::size_t r = 0; r < peers.size(); ++r)
     if (peers[r].transport)
       base::log(LogLevel::info, "rank ", r, " is reached by ", peers[r].transport->name());
@@ -186,7 +197,8 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   const bool any_crowded = std::any_of(cards.begin(), cards.end(), [&](const Card& card) {
     return crowded(cards, card.place);
   });
-  const planner::Policy policy{options.algorithm, options.deterministic, any_crowded};
+  const planner::Policy policy{options.algorithm, options.deterministic, any_crowded,
+                               anybody(*session, streams, options.init_timeout)};
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
                                crowded(cards, own.place)),
           &CommunicatorImpl::release};

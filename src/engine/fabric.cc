@@ -70,6 +70,19 @@ std::unique_ptr<transport::Port> Fabric::selfPort(int index) {
   return port;
 }
 
+Fabric::Memory Fabric::memory() const {
+  Memory sum;
+  for (const auto& [key, end] : ends_) {
+    if (!end->open()) continue;
+    sum.staging += end->staging.size();
+    if (const bool sending = key.second; !sending) continue;
+    ++sum.channels;
+    if (end->ring)
+      sum.slots += transport::SlotRing::bytesNeeded(end->ring->depth(), end->ring->slotBytes());
+  }
+  return sum;
+}
+
 std::string_view Fabric::transportTo(int peer) const {
   return peer == rank_ ? "self" : peers_[static_cast<std::size_t>(peer)].transport->name();
 }

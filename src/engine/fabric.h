@@ -65,6 +65,12 @@ class Fabric {
   /// Whether the end is connected; makes progress, never blocks.
   bool ready(End& end);
 
+  /// What the open channels hold; a slot belongs to the rank that sends. In bytes, but for `channels`.
+  struct Memory {
+    std::size_t channels = 0, slots = 0, staging = 0;
+  };
+  Memory memory() const;
+
   /// "self", or the transport's name.
   std::string_view transportTo(int peer) const;
 

@@ -194,7 +194,7 @@ Position HostEngine::position(const Run& run) {
         return {end.peer, where + ", waiting to receive from rank " + std::to_string(end.peer)};
     }
     for (End* end : step->sends)
-      if (end->mapped() ? !end->ring->writable() : end->sender->pending() > 0)
+      if (end->mapped() ? !end->ring->writable(step->bytes) : end->sender->pending() > 0)
         return {end->peer,
                 where + ", waiting until rank " + std::to_string(end->peer) + " receives"};
   }

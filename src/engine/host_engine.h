@@ -91,6 +91,8 @@ class HostEngine {
 
   /// Whether nothing is in flight. Any thread.
   bool idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
+  /// Memory for partial results, bytes.
+  std::size_t scratchBytes() const { return scratch_.size(); }
   /// The runs that have not moved for `at_least`, as far as looks like this one can tell; without
   /// Sends and Recvs that nobody has waited for (the peer's program may not be so far).
   std::vector<Standing> standing(base::Clock::time_point now, base::Clock::duration at_least);

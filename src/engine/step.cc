@@ -51,7 +51,7 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     check(run, step, *input.wire, *header);
   }
   for (End* end : step.sends)
-    if (end->mapped() && !end->ring->writable()) return false;
+    if (end->mapped() && !end->ring->writable(step.bytes)) return false;
   if (step.streaming ? !arrivalsComplete(run, step, tile)
                      : !run.plan->loans.empty() && !reclaim(run, step, tile))
     return false;

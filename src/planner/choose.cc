@@ -31,18 +31,34 @@ constexpr int kFew = 8;
 /// Between two ranks one message each way beats two up to here: 16 KiB 2.8 and 3.2 us, 64 KiB 9.0 and
 /// 7.4 us.
 constexpr std::size_t kPairSmall = 32 << 10;
-/// Where ranks take turns on a processor, messages cost turns, and the fewest win: 8 ranks on 2
-/// processors, 1 KiB: parameter_server 9 us, butterfly 11, oneshot 14; 4 ranks: oneshot and butterfly 3.
+/// Where ranks take turns on a processor, a message costs a turn, and the fewest win. Measured with 3 to
+/// 64 ranks on 2 processors, us: 4 ranks, 8 B over TCP: butterfly 13, oneshot 20; 8 ranks, 1 KiB in
+/// shared memory: parameter_server 11, butterfly 16, direct 15; 64 ranks, 8 B: 52, tree 204, butterfly 147.
+constexpr int kFewCrowded = 4;
 constexpr std::size_t kCrowdedSmall = 32 << 10;
+/// Up to here in shared memory a message to everybody is cheaper than a second round.
+constexpr std::size_t kCrowdedTiny = 4 << 10;
 
-std::vector<Rule> rules(Collective collective, int ranks, bool crowded) {
+std::vector<Rule> crowdedAllReduce(int ranks, bool streams) {
+  if (ranks <= kFewCrowded && streams)
+    return {{kCrowdedSmall, "butterfly"}, {kAlways, "halving_doubling"}};
+  if (ranks <= kFewCrowded)
+    return {{kCrowdedTiny, "oneshot"},
+            {kCrowdedSmall, "butterfly"},
+            {2 * kLarge, "direct"},
+            {kAlways, "ring"}};
+  if (ranks <= kFew && streams)
+    return {{kLarge / 2, "parameter_server"}, {2 * kLarge, "halving_doubling"}, {kAlways, "direct"}};
+  if (ranks <= kFew) return {{2 * kCrowdedSmall, "parameter_server"}, {kAlways, "direct"}};
+  return {{kLarge, "parameter_server"}, {4 * kLarge, "tree"}, {kAlways, "ring"}};
+}
+
+std::vector<Rule> rules(Collective collective, int ranks, const Policy& policy) {
   const bool few = ranks <= kFew;
   switch (collective) {
     case Collective::allreduce:
       if (ranks <= 2) return {{kPairSmall, "oneshot"}, {kAlways, "direct"}};
-      if (crowded && ranks <= 4)
-        return {{kSmall / 2, "oneshot"}, {kCrowdedSmall, "butterfly"}, {kAlways, "ring"}};
-      if (crowded && few) return {{kCrowdedSmall, "parameter_server"}, {kAlways, "direct"}};
+      if (policy.crowded) return crowdedAllReduce(ranks, policy.streams);
       if (few) return {{kSmall, "oneshot"}, {kAlways, "direct"}};
       return {{kSmall, "butterfly"}, {kLarge, "halving_doubling"}, {kAlways, "ring"}};
     case Collective::reducescatter:
@@ -91,13 +107,14 @@ bool inRankOrder(const plan::Choice& choice, plan::Spec spec) {
   return plan::deterministic(*choice.algorithm, spec);
 }
 
-plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, bool deterministic, bool crowded) {
+plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
+  const bool deterministic = policy.deterministic && reduces(spec.collective);
   const bool uneven = bytes == kUneven;
   const auto serves = [&](const plan::Choice& choice) {
     return choice.algorithm && supports(choice, spec) &&
            (!deterministic || inRankOrder(choice, spec)) && (!uneven || servesUneven(choice, spec));
   };
-  for (const Rule& rule : rules(spec.collective, spec.ranks, crowded)) {
+  for (const Rule& rule : rules(spec.collective, spec.ranks, policy)) {
     if (bytes > rule.up_to) continue;
     if (const plan::Choice choice{plan::findAlgorithm(rule.algorithm), 0}; serves(choice))
       return choice;
@@ -130,7 +147,7 @@ plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& pol
   if (!refused.empty())
     throw Error(ErrorCode::unsupported,
                 "the algorithms asked for cannot serve " + what(spec) + ": " + refused);
-  return byRule(spec, bytes, policy.deterministic && reduces(spec.collective), policy.crowded);
+  return byRule(spec, bytes, policy);
 }
 
 } // namespace rondo::planner

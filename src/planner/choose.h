@@ -13,6 +13,7 @@ struct Policy {
   std::string algorithms; ///< Options::algorithm
   bool deterministic = false;
   bool crowded = false; ///< on some machine ranks outnumber processors
+  bool streams = false; ///< some ranks talk over a stream, where every message costs system calls
 };
 
 /// The algorithm for blocks of `bytes`; for blocks of different sizes (v-forms), kUneven bytes: then

@@ -112,6 +112,7 @@ class Rendezvous : public Transport {
   std::string_view name() const override { return "rendezvous"; }
   Address address() const override { return {}; }
   std::size_t slotBytes() const override { return network_.slot_bytes; }
+  bool mapped() const override { return false; }
   bool reaches(const Address&) const override { return true; }
   std::unique_ptr<PendingPort> open(const ChannelId& id, const Address&) override {
     auto port = std::make_unique<Port>();

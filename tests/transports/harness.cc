@@ -47,7 +47,7 @@ bool Out::start(std::uint64_t signature, std::span<const ConstBytes> body) {
   std::size_t size = 0;
   for (const auto& piece : body) size += piece.size;
   if (port_->sender) return port_->sender->start({signature, size}, body);
-  if (!port_->ring->writable()) return false;
+  if (!port_->ring->writable(size)) return false;
   std::byte* to = port_->ring->writeBody(size);
   for (const auto& piece : body)
     if (piece.size > 0)

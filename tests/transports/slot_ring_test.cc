@@ -52,7 +52,7 @@ TEST_CASE("a lent body is read where it stands, and returned by the release", "[
     Ends ends(depth);
     for (int i = 0; i < 7; ++i) {
       const auto data = filled(i);
-      REQUIRE(ends.producer.writable());
+      REQUIRE(ends.producer.writable(kSlot));
       const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
       REQUIRE(ends.consumer.readable()->bytes == kSlot);
       CHECK(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
@@ -82,7 +82,7 @@ TEST_CASE("a revoked body is read from the slot, also after the memory was used 
       ends.producer.publish({6, bytes});
       CHECK(ends.consumer.readBody(bytes, &ends.loans)[0] == std::byte{0x11});
       ends.consumer.release();
-      REQUIRE(ends.producer.writable());
+      REQUIRE(ends.producer.writable(kSlot));
     }
   }
   CHECK(ends.loans.found == 0);
@@ -114,7 +114,7 @@ TEST_CASE("revoking while the consumer takes: every body arrives whole", "[loans
   });
   auto data = filled(0);
   for (int i = 0; i < kMessages; ++i) {
-    while (!ends.producer.writable()) std::this_thread::yield();
+    while (!ends.producer.writable(kSlot)) std::this_thread::yield();
     data.fill(static_cast<std::byte>(i));
     const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
     // The memory is filled anew next: either the consumer has read it, or it gets the copy.

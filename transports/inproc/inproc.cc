@@ -84,6 +84,7 @@ class Inproc final : public Transport {
 
   std::string_view name() const override { return "inproc"; }
   std::size_t slotBytes() const override { return size_.slot_bytes; }
+  bool mapped() const override { return true; }
 
   Address address() const override {
     base::Writer out;

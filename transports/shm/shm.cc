@@ -156,6 +156,7 @@ class Shm final : public Transport {
 
   std::string_view name() const override { return "shm"; }
   std::size_t slotBytes() const override { return size_.slot_bytes; }
+  bool mapped() const override { return true; }
   Address address() const override { return Location{place_, mailbox_->address()}.encode(); }
   bool reaches(const Address& peer) const override {
     return Location::decode(peer).place == place_;

@@ -162,6 +162,7 @@ class Tcp final : public Transport {
 
   std::string_view name() const override { return "tcp"; }
   std::size_t slotBytes() const override { return slot_bytes_; }
+  bool mapped() const override { return false; }
   Address address() const override { return Location{sockets_, mailbox_->address()}.encode(); }
   bool reaches(const Address& peer) const override {
     Location::decode(peer); // who can be reached is only known by trying
