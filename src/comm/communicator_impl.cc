@@ -259,8 +259,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key) {
 }
 
 void CommunicatorImpl::poke() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock) poll();
+  if (const Lock lock(*this, std::try_to_lock); lock.held()) poll();
 }
 
 Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {

@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +18,7 @@
 
 #include "base/clock.h"
 #include "bootstrap/session.h"
+#include "comm/biased_mutex.h"
 #include "comm/call.h"
 #include "comm/work_state.h"
 #include "engine/fabric.h"
@@ -126,7 +126,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::function<void()> while_waiting_; ///< empty: nobody wants to be called
   const pid_t process_; ///< a forked child has no helper thread, and no business with the channels
 
-  std::mutex mutex_;               ///< guards everything down to the next blank line
+  BiasedMutex mutex_;              ///< guards everything down to the next blank line
   std::atomic<int> contenders_{0}; ///< threads that want the mutex
   std::unique_ptr<engine::Fabric> fabric_;
   engine::HostEngine engine_;

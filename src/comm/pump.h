@@ -9,18 +9,24 @@ namespace rondo::comm {
 /// Holds a communicator's mutex, and lets the thread that spins in it know that somebody wants it.
 class CommunicatorImpl::Lock {
  public:
-  explicit Lock(CommunicatorImpl& of) : of_(of) {
-    if (of_.mutex_.try_lock()) return;
+  explicit Lock(CommunicatorImpl& of) : Lock(of, std::try_to_lock) {
+    if (held()) return;
     of_.contenders_.fetch_add(1, std::memory_order_relaxed);
-    of_.mutex_.lock();
+    way_ = of_.mutex_.lock();
     of_.contenders_.fetch_sub(1, std::memory_order_relaxed);
   }
-  ~Lock() { of_.mutex_.unlock(); }
+  /// Not held when another thread has the mutex.
+  Lock(CommunicatorImpl& of, std::try_to_lock_t) : of_(of), way_(of.mutex_.tryLock()) {}
+  ~Lock() {
+    if (held()) of_.mutex_.unlock(way_);
+  }
+  bool held() const { return way_ != BiasedMutex::Way::not_locked; }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
  private:
   CommunicatorImpl& of_;
+  BiasedMutex::Way way_;
 };
 
 /// Looks per hold of the mutex: long enough that taking it costs nothing per look, short enough
@@ -33,12 +39,17 @@ inline constexpr std::uint32_t kRoundsPerClock = 1024;
 template <class Done>
 bool CommunicatorImpl::pump(std::span<CommunicatorImpl* const> communicators, const Done& done,
                             std::optional<base::Clock::time_point> until) {
+  // Where the helper has nothing to do it need not know who waits.
   struct Waiting {
     std::span<CommunicatorImpl* const> all;
+    bool told = false;
     explicit Waiting(std::span<CommunicatorImpl* const> a) : all(a) {
+      for (auto* one : all) told |= one->async_active_.load(std::memory_order_relaxed);
+      if (!told) return;
       for (auto* one : all) one->waiting_.fetch_add(1, std::memory_order_relaxed);
     }
     ~Waiting() {
+      if (!told) return;
       // Sequentially consistent against the helper's look at the flags before it sleeps.
       for (auto* one : all) {
         one->waiting_.fetch_sub(1);
