@@ -1,0 +1,86 @@
+// One message of each transport, and one small call of the library: both ranks in one thread, so that
+// nothing but the path itself is timed, and counted by `bench/instructions`.
+//
+// bench_step [Google Benchmark's options]
+// bench_step --calls N TRANSPORT  N 8-byte broadcasts between two ranks, for counting instructions
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rondo/communicator.h"
+
+namespace {
+
+using rondo::Communicator;
+using rondo::DataType;
+
+std::vector<Communicator> pair(const std::string& transport) {
+  rondo::Options options;
+  options.transports = transport;
+  return Communicator::createAll(2, options);
+}
+
+/// In a group, because the first call waits until both ends are connected.
+template <class Calls>
+void connect(const Calls& calls) {
+  rondo::Group group;
+  calls();
+  group.end();
+}
+
+/// Rank 0 sends, then rank 1 receives: the call of neither waits.
+void sendReceive(benchmark::State& state, const std::string& transport) {
+  auto ranks = pair(transport);
+  const auto bytes = static_cast<std::size_t>(state.range(0));
+  std::vector<std::byte> from(bytes), to(bytes);
+  const auto once = [&] {
+    ranks[0].send(from.data(), bytes, DataType::uint8, 1);
+    ranks[1].recv(to.data(), bytes, DataType::uint8, 0);
+  };
+  connect(once);
+  for (auto _ : state) once();
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+
+void broadcast(std::vector<Communicator>& ranks, double& value) {
+  for (Communicator& rank : ranks) rank.broadcast(&value, &value, 1, DataType::float64, 0);
+}
+
+void broadcasts(benchmark::State& state, const std::string& transport) {
+  auto ranks = pair(transport);
+  double value = 1;
+  connect([&] { broadcast(ranks, value); });
+  for (auto _ : state) broadcast(ranks, value);
+}
+
+int count(int calls, const std::string& transport) {
+  auto ranks = pair(transport);
+  double value = 1;
+  connect([&] { broadcast(ranks, value); });
+  for (int i = 0; i < calls; ++i) broadcast(ranks, value);
+  return value == 1 ? 0 : 1;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 4 && argv[1] == std::string_view("--calls"))
+    return count(std::atoi(argv[2]), argv[3]);
+  for (const auto& transport : rondo::transports()) {
+    benchmark::RegisterBenchmark(("send+recv/" + transport.name).c_str(), sendReceive,
+                                 transport.name)
+        ->Arg(8)
+        ->Arg(1 << 10)
+        ->Arg(32 << 10);
+    benchmark::RegisterBenchmark(("broadcast 8 B, root+other/" + transport.name).c_str(),
+                                 broadcasts, transport.name);
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
