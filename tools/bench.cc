@@ -92,6 +92,7 @@ TableResult measureTable(const BenchConfig& config, Communicator& control, Commu
     }
   }
   table.out_of_bounds = measurement.outOfBounds();
+  table.memory = measurement.memory();
   if (printer) print(footerText(config, table));
   return table;
 }

@@ -82,19 +82,21 @@ std::string jsonText(const BenchConfig& config, const Environment& environment,
   json["config"]["kind"] = environment.kind;
   json["config"]["transport"] = environment.transport;
   json["results"] = Json::array();
-  std::size_t damaged = 0;
+  std::size_t damaged = 0, memory = 0;
   double sum = 0;
   std::size_t with_average = 0;
   bool good = true;
   for (const TableResult& table : tables) {
     for (const Row& row : table.rows) json["results"].push_back(rowJson(row));
     damaged += table.out_of_bounds;
+    memory = std::max(memory, table.memory);
     good = good && table.good();
     if (const auto average = table.averageBusBandwidth()) {
       sum += *average;
       ++with_average;
     }
   }
+  json["memory_of_a_rank"] = memory;
   json["out_of_bounds"] = {{"count", damaged}, {"okay", damaged == 0}};
   json["average_bus_bandwidth"] = {
       {"bandwidth",

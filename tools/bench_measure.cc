@@ -254,6 +254,11 @@ void Measurement::countDamage(std::size_t first_used, std::size_t second_used) {
   damaged_ += first_.damaged(first_used) + second_.damaged(second_used);
 }
 
+std::size_t Measurement::memory() const {
+  const std::vector<double> all = fromAllRanks(static_cast<double>(comm_.memory().bytes()));
+  return static_cast<std::size_t>(*std::max_element(all.begin(), all.end()));
+}
+
 std::vector<double> Measurement::fromAllRanks(double value) const {
   std::vector<double> all(static_cast<std::size_t>(control_.size()));
   control_.allGather(&value, all.data(), 1, DataType::float64);

@@ -33,6 +33,8 @@ class Measurement {
   /// The result is the same on all ranks.
   Row measure(const Pattern& pattern, DataType type, ReduceOp op, int root, std::size_t count);
 
+  /// Collective. Bytes that the measured communicator holds, on the rank where it holds most.
+  std::size_t memory() const;
   /// Collective. Bytes around the buffers that changed so far, all ranks.
   std::size_t outOfBounds();
 

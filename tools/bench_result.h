@@ -40,6 +40,7 @@ struct TableResult {
   std::string algorithm; ///< as asked for; empty: the communicator's choice
   std::vector<Row> rows;
   std::size_t out_of_bounds = 0; ///< bytes around the buffers that changed, all ranks
+  std::size_t memory = 0; ///< bytes that the measured communicator holds, on the rank with most
 
   /// GB/s over all placements of all rows with a busbw; none if there are none.
   std::optional<double> averageBusBandwidth() const;

@@ -118,6 +118,8 @@ std::string footerText(const BenchConfig& config, const TableResult& table) {
                 table.out_of_bounds == 0 ? "OK" : "FAILED") +
          format("# Avg bus bandwidth    : %s %s\n",
                 average ? format("%g", *average).c_str() : "n/a", verdict) +
+         format("# Memory of a rank     : %.2f MiB at most\n",
+                static_cast<double>(table.memory) / (1 << 20)) +
          "#\n";
 }
 

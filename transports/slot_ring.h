@@ -203,9 +203,7 @@ class SlotRing {
   Line& lineOf(std::uint64_t index) {
     return *std::launder(reinterpret_cast<Line*>(base_ + 64 * (1 + index)));
   }
-  std::byte* bodyAt(std::uint64_t place) {
-    return bodies_ + std::min(place, depth_ - 1) * stride_;
-  }
+  std::byte* bodyAt(std::uint64_t place) { return bodies_ + std::min(place, depth_ - 1) * stride_; }
 
   std::byte* const base_;
   std::byte* const bodies_;

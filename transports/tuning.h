@@ -24,7 +24,7 @@ inline constexpr std::size_t kLendBytes = std::size_t{64} << 10;
 /// Bodies are written to as many slots in turn as fit this, at least two. All-reduce by the ring among 4
 /// processes on 2 cores, us, all 8 slots in turn and this: 1 MiB 386 and 341, 16 MiB 9970 and 8300. One
 /// slot is worse than two: 2 ranks, 64 KiB 14 and 7 us, since the reader's core still has its lines.
-inline constexpr std::size_t kReuseBytes = std::size_t{128} << 10;
+inline constexpr std::size_t kReuseBytes = std::size_t{256} << 10;
 
 /// Lines of a ring per slot. A line is 64 bytes; slots are large.
 inline constexpr std::size_t kLinesPerSlot = 8;

@@ -1,8 +1,14 @@
-// The reduction of one input: a copy to every output.
+// The reduction of one input: a copy to every output. And a copy past the caches.
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <iterator>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "kernels/cpu/families.h"
+#include "kernels/reduce.h"
 
 namespace rondo::kernels {
 namespace {
@@ -25,5 +31,38 @@ void copy(void* const* outputs, std::size_t output_count, const void* input, std
     }
   }
 }
+
+#if defined(__SSE2__)
+
+void copyPastCaches(void* output, const void* input, std::size_t bytes) {
+  constexpr std::size_t kLine = 64, kTurn = 4 * kLine;
+  auto* to = static_cast<std::byte*>(output);
+  const auto* from = static_cast<const std::byte*>(input);
+  const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) & (kLine - 1);
+  if (bytes < head + kTurn) {
+    if (bytes > 0) std::memcpy(to, from, bytes); // pointers may be null else
+    return;
+  }
+  std::memcpy(to, from, head);
+  std::size_t at = head;
+  // Four lines are read before the first is written, so that their misses overlap.
+  for (; at + kTurn <= bytes; at += kTurn) {
+    __m128i lines[kTurn / 16];
+    for (std::size_t i = 0; i < std::size(lines); ++i)
+      lines[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at) + i);
+    for (std::size_t i = 0; i < std::size(lines); ++i)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at) + i, lines[i]);
+  }
+  std::memcpy(to + at, from + at, bytes - at);
+  _mm_sfence(); // else a flag written next could be seen before
+}
+
+#else
+
+void copyPastCaches(void* output, const void* input, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(output, input, bytes);
+}
+
+#endif
 
 } // namespace rondo::kernels

@@ -25,7 +25,8 @@ class BiasedMutex {
     if (!owner && owner_.compare_exchange_strong(owner, self)) owner = self;
     if (owner == self) {
       inside_.store(true, std::memory_order_relaxed);
-      std::atomic_signal_fence(std::memory_order_seq_cst); // the revoker's system call does the rest
+      std::atomic_signal_fence(
+          std::memory_order_seq_cst); // the revoker's system call does the rest
       if (owner_.load(std::memory_order_relaxed) == self) return Way::biased;
       inside_.store(false, std::memory_order_release);
       owner = kEverybody;

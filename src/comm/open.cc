@@ -98,9 +98,10 @@ std::vector<std::unique_ptr<transport::Transport>> makeTransports(const bootstra
                                                                   Options options) {
   // A slot must hold one element of every rank, or the smallest tile would not fit a message.
   if (options.channel_bytes > 0) {
-    const auto depth = static_cast<std::size_t>(options.channel_depth > 0 ? options.channel_depth : 8);
-    options.channel_bytes =
-        std::max(options.channel_bytes, depth * (8 * static_cast<std::size_t>(session.size()) + 64));
+    const auto depth =
+        static_cast<std::size_t>(options.channel_depth > 0 ? options.channel_depth : 8);
+    options.channel_bytes = std::max(options.channel_bytes,
+                                     depth * (8 * static_cast<std::size_t>(session.size()) + 64));
   }
   // A peer may enter its call late; the call's own deadline says so better than a connection's.
   options.init_timeout += options.timeout;
@@ -185,20 +186,19 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     const int rank = static_cast<int>(r);
     if (rank != session->rank()) peers[r] = connectPeer(transports, cards[r], rank);
   }
-  bool streams = false;
-  for (const auto& peer : peers) streams |= peer.transport && !peer.transport->mapped();
+  bool streams_here = false;
+  for (const auto& peer : peers) streams_here |= peer.transport && !peer.transport->mapped();
+  const bool streams = anybody(*session, streams_here, options.init_timeout);
   for (std::size_t r = 0; r < peers.size(); ++r)
     if (peers[r].transport)
       base::log(LogLevel::info, "rank ", r, " is reached by ", peers[r].transport->name());
-  auto fabric =
-      std::make_unique<engine::Fabric>(session->rank(), session->communicator(),
-                                       std::move(transports), std::move(peers), message_bytes);
+  auto fabric = std::make_unique<engine::Fabric>(session->rank(), session->communicator(),
+                                                 std::move(transports), std::move(peers),
+                                                 message_bytes, streams);
   // The same answer on all ranks: any machine counts.
-  const bool any_crowded = std::any_of(cards.begin(), cards.end(), [&](const Card& card) {
-    return crowded(cards, card.place);
-  });
-  const planner::Policy policy{options.algorithm, options.deterministic, any_crowded,
-                               anybody(*session, streams, options.init_timeout)};
+  const bool any_crowded = std::any_of(
+      cards.begin(), cards.end(), [&](const Card& card) { return crowded(cards, card.place); });
+  const planner::Policy policy{options.algorithm, options.deterministic, any_crowded, streams};
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
                                crowded(cards, own.place)),
           &CommunicatorImpl::release};

@@ -69,6 +69,7 @@ struct BoundPlan {
   std::vector<End*> ends;        ///< all channels used
   std::vector<End*> streams_out; ///< those that send as streams; set once connected
   std::size_t scratch_bytes = 0;
+  bool past_caches = false; ///< what is received is written past the caches
   bool lanes_in_step =
       false; ///< lanes share scratch: none may enter a tile before all left the last
   kernels::ReduceFunction reduce = nullptr; ///< null when the plan never reduces

@@ -12,12 +12,13 @@ constexpr int kSelfDepth = 8;
 
 Fabric::Fabric(int rank, std::uint64_t communicator,
                std::vector<std::unique_ptr<transport::Transport>> transports,
-               std::vector<Peer> peers, std::size_t message_bytes)
+               std::vector<Peer> peers, std::size_t message_bytes, bool streams)
     : rank_(rank),
       communicator_(communicator),
       transports_(std::move(transports)),
       peers_(std::move(peers)),
-      message_bytes_(message_bytes) {}
+      message_bytes_(message_bytes),
+      streams_(streams) {}
 
 End& Fabric::end(int src, int dst, int index, bool sending) {
   const transport::ChannelId id{communicator_, src, dst, index};

@@ -56,7 +56,7 @@ class Fabric {
 
   Fabric(int rank, std::uint64_t communicator,
          std::vector<std::unique_ptr<transport::Transport>> transports, std::vector<Peer> peers,
-         std::size_t message_bytes);
+         std::size_t message_bytes, bool streams);
 
   /// The end of channel (src, dst, index) that is this rank's; `sending` tells which when src == dst.
   /// Starts to open it when it is new. The reference stays valid.
@@ -76,6 +76,8 @@ class Fabric {
 
   /// Largest message body, the same on all ranks.
   std::size_t messageBytes() const { return message_bytes_; }
+  /// Whether any two ranks talk over a stream; the same on all ranks.
+  bool streams() const { return streams_; }
 
  private:
   void adopt(End& end, std::unique_ptr<transport::Port> port);
@@ -86,6 +88,7 @@ class Fabric {
   const std::vector<std::unique_ptr<transport::Transport>> transports_;
   const std::vector<Peer> peers_;
   const std::size_t message_bytes_;
+  const bool streams_;
   std::map<std::pair<transport::ChannelId, bool>, std::unique_ptr<End>> ends_;
   std::map<int, std::shared_ptr<void>> self_memory_; ///< by channel index
 };

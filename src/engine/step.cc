@@ -1,6 +1,7 @@
 // One step of the host engine: all its inputs there, room on all its channels, one pass, sent.
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "engine/host_engine.h"
 
@@ -22,7 +23,7 @@ void check(const Run& run, const BoundStep& step, const End& end,
                 end.peer);
 }
 
-void copyTo(const std::vector<void*>& outs, const void* from, std::size_t bytes) {
+void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
   for (void* out : outs)
     if (out != from) std::memcpy(out, from, bytes);
 }
@@ -194,6 +195,10 @@ void HostEngine::combine(const Run& run, const BoundStep& step, std::size_t coun
   const std::size_t element = sizeOf(plan.shape.type);
   const bool scaled = run.scaled() && step.raw_input >= 0;
   if (ins_.size() == 1) {
+    if (step.inputs[0].wire && step.has_output && plan.past_caches) {
+      if (outs_[0] != ins_[0]) kernels::copyPastCaches(outs_[0], ins_[0], count * element);
+      return copyTo(std::span(outs_).subspan(1), ins_[0], count * element);
+    }
     if (!scaled) return copyTo(outs_, ins_[0], count * element);
     plan.scale(outs_[0], ins_[0], count, run.factor);
     return copyTo(outs_, outs_[0], count * element);

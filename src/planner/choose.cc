@@ -48,7 +48,8 @@ std::vector<Rule> crowdedAllReduce(int ranks, bool streams) {
             {2 * kLarge, "direct"},
             {kAlways, "ring"}};
   if (ranks <= kFew && streams)
-    return {{kLarge / 2, "parameter_server"}, {2 * kLarge, "halving_doubling"}, {kAlways, "direct"}};
+    return {
+        {kLarge / 2, "parameter_server"}, {2 * kLarge, "halving_doubling"}, {kAlways, "direct"}};
   if (ranks <= kFew) return {{2 * kCrowdedSmall, "parameter_server"}, {kAlways, "direct"}};
   return {{kLarge, "parameter_server"}, {4 * kLarge, "tree"}, {kAlways, "ring"}};
 }
@@ -67,8 +68,11 @@ std::vector<Rule> rules(Collective collective, int ranks, const Policy& policy) 
     case Collective::allgather:
       if (few) return {{kAlways, "direct"}};
       return {{kSmall, "bruck"}, {kAlways, "ring"}};
-    case Collective::broadcast: return {{kSmall, "tree"}, {kAlways, "chain"}};
+    case Collective::broadcast:
+      if (policy.crowded && few) return {{kSmall, "tree"}, {kLarge, "linear"}, {kAlways, "chain"}};
+      return {{kSmall, "tree"}, {kAlways, "chain"}};
     case Collective::reduce:
+      if (policy.crowded && few) return {{kLarge, "linear"}, {kAlways, "chain"}};
       if (few) return {{kSmall, "linear"}, {kAlways, "chain"}};
       return {{kSmall, "tree"}, {kAlways, "chain"}};
     case Collective::scatter:

@@ -103,7 +103,8 @@ class Trainer {
         model_(kMlpWidths),
         parameters_(model_.initialParameters(options.seed)),
         velocity_(parameters_.size()),
-        sum_(parameters_.size() + 1),
+        sum_memory_(comm.allocate((parameters_.size() + 1) * sizeof(float))),
+        sum_(static_cast<float*>(sum_memory_.data()), parameters_.size() + 1),
         part_(options.accumulate > 1 ? sum_.size() : 0) {
     for (std::size_t pixel = 0; pixel < shade_.size(); ++pixel)
       shade_[pixel] = (static_cast<float>(pixel) / 255.0F - kMean) / kDeviation;
@@ -160,7 +161,7 @@ class Trainer {
     const std::size_t all = static_cast<std::size_t>(comm_.size()) * local;
     for (std::size_t m = 0; m < local; ++m) {
       const Range range = share(batch, first + m, all);
-      AlignedVector<float>& gradient = m == 0 ? sum_ : part_;
+      const std::span<float> gradient = m == 0 ? sum_ : std::span<float>(part_);
       gather(data_.train, range.size(), [&](std::size_t i) { return samples[range.begin + i]; });
       gradient.back() = model_.lossAndGradient(parameters_.data(), images_.data(), labels_.data(),
                                                range.size(), gradient.data());
@@ -220,8 +221,10 @@ class Trainer {
   const Data data_;
   Mlp<float> model_;
   AlignedVector<float> parameters_, velocity_;
-  AlignedVector<float> sum_, part_; ///< gradient and, last, loss: of the step, of a micro-batch
-  AlignedVector<float> images_;     ///< of the samples at work
+  Buffer sum_memory_;           ///< peers on this machine read it in place
+  std::span<float> sum_;        ///< of the step: gradient and, last, loss
+  AlignedVector<float> part_;   ///< the same of a micro-batch
+  AlignedVector<float> images_; ///< of the samples at work
   std::vector<std::uint8_t> labels_;
   std::array<float, 256> shade_{}; ///< what a pixel's value becomes
 };

@@ -123,7 +123,8 @@ TEST_CASE("every type can be moved by the collectives that do not reduce, and by
     }
 }
 
-TEST_CASE("the least slots, 8 bytes a rank and at least 64, at depth 1 are enough for every algorithm") {
+TEST_CASE(
+    "the least slots, 8 bytes a rank and at least 64, at depth 1 are enough for every algorithm") {
   for (int ranks : {2, 5, 16, 17})
     for (const plan::Algorithm* algorithm : plan::algorithms()) {
       std::vector<CollectiveCase> cases;

@@ -191,6 +191,30 @@ TEST_CASE("more shapes than are kept work, beside calls in flight and calls that
           })) == "");
 }
 
+TEST_CASE("channels are opened by the calls that need them, and their memory is reported") {
+  Options options = plainOptions("inproc,shm", "ring");
+  auto ranks = Communicator::createAll(4, options);
+  for (const Communicator& rank : ranks) {
+    CHECK(rank.memory().channels == 0);
+    CHECK(rank.memory().bytes() == 0);
+  }
+  const auto reduceAll = [&] {
+    return firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+      std::vector<std::int32_t> data(5000, 1);
+      comm.allReduce(data.data(), data.data(), data.size(), i32, ReduceOp::sum);
+      return data[4999] == 4 ? "" : "wrong sum";
+    }));
+  };
+  REQUIRE(reduceAll() == "");
+  const MemoryUse once = ranks[0].memory();
+  CHECK(once.channels == 2); // the ring's two to the next rank
+  CHECK(once.slots > 0);
+  CHECK(once.slots <= std::size_t{2} << 20); // of a connected pair
+  CHECK(once.staging == 0);
+  for (int i = 0; i < 10; ++i) REQUIRE(reduceAll() == "");
+  CHECK(ranks[0].memory().bytes() == once.bytes());
+}
+
 TEST_CASE("a forked child drops its copy of a communicator and does no harm") {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     auto ranks = Communicator::createAll(2, plainOptions(transport));

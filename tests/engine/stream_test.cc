@@ -226,7 +226,7 @@ class Rank {
     for (int r = 0; r < size; ++r)
       if (r != rank) peers[static_cast<std::size_t>(r)].transport = transports[0].get();
     return std::make_unique<engine::Fabric>(rank, 1, std::move(transports), std::move(peers),
-                                            network.slot_bytes);
+                                            network.slot_bytes, true);
   }
 
   const int rank_;

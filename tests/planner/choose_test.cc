@@ -17,8 +17,8 @@ TEST_CASE("every call gets an algorithm that supports it, in rank order in deter
         for (int bits = 0; bits < 8; ++bits) {
           const bool deterministic = bits & 1;
           plan::Spec spec{collective, ranks, ranks - 1, 0};
-          const plan::Choice choice = planner::choose(
-              spec, bytes, {"", deterministic, (bits & 2) != 0, (bits & 4) != 0});
+          const plan::Choice choice =
+              planner::choose(spec, bytes, {"", deterministic, (bits & 2) != 0, (bits & 4) != 0});
           INFO(name(collective) << " of " << ranks << " ranks uses " << choice.text());
           spec.parameter = choice.parameter;
           REQUIRE(choice.algorithm->supports(spec));
@@ -30,10 +30,8 @@ TEST_CASE("every call gets an algorithm that supports it, in rank order in deter
 TEST_CASE("a list restricts only what it names, and says why it cannot serve") {
   const plan::Spec allreduce{Collective::allreduce, 4, 0, 0};
   CHECK(planner::choose(allreduce, 8, {"ring"}).text() == "ring");
-  CHECK(planner::choose(allreduce, 8, {"parameter_server/2"}).text() ==
-        "parameter_server/2");
-  CHECK(planner::choose({Collective::barrier, 4, 0, 0}, 0, {"ring"}).algorithm !=
-        nullptr);
+  CHECK(planner::choose(allreduce, 8, {"parameter_server/2"}).text() == "parameter_server/2");
+  CHECK(planner::choose({Collective::barrier, 4, 0, 0}, 0, {"ring"}).algorithm != nullptr);
   REQUIRE_THROWS_AS(planner::choose(allreduce, 8, {"ring", true}), Error);
 }
 
@@ -45,8 +43,7 @@ TEST_CASE("blocks of different sizes get a plan that serves them, or a reason wh
         const bool deterministic = bits & 1;
         const plan::Spec spec{collective, ranks, ranks - 1, 0};
         const bool ordered = deterministic && reduces(collective);
-        const plan::Choice choice =
-            planner::choose(
+        const plan::Choice choice = planner::choose(
             spec, planner::kUneven, {"", deterministic, (bits & 2) != 0, (bits & 4) != 0});
         INFO(name(collective) << " of " << ranks << " ranks uses " << choice.text());
         CHECK(plan::servesUneven(*choice.algorithm, spec));

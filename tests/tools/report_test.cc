@@ -67,8 +67,10 @@ TEST_CASE("The footer tells damage, wrong elements and the average", "[table]") 
   Row row{8, 2, DataType::float32, ReduceOp::sum, -1, "ring", timingOf(1, 2.0, 0), {}};
   row.in_place = timingOf(1, 4.0, 0);
   table.rows = {row};
+  table.memory = 3 << 19;
   CHECK(footerText(config, table) ==
-        "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 3 OK\n#\n");
+        "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 3 OK\n"
+        "# Memory of a rank     : 1.50 MiB at most\n#\n");
   table.out_of_bounds = 5;
   CHECK(footerText(config, table).find("# Out of bounds values : 5 FAILED") == 0);
   CHECK_FALSE(table.good());

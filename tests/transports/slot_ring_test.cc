@@ -124,4 +124,61 @@ TEST_CASE("revoking while the consumer takes: every body arrives whole", "[loans
   consumer.join();
 }
 
+TEST_CASE("small messages run ahead of the slots, large ones do not", "[ring]") {
+  for (const int depth : {1, 3, 8}) {
+    Ends ends(depth);
+    int large = 0, all = 0;
+    for (; ends.producer.writable(kSlot); ++large, ++all) {
+      std::memset(ends.producer.writeBody(kSlot), large, kSlot);
+      ends.producer.publish({1, kSlot});
+    }
+    CHECK(large == depth);
+    for (; ends.producer.writable(8); ++all) {
+      std::memset(ends.producer.writeBody(8), all, 8);
+      ends.producer.publish({1, 8});
+    }
+    CHECK(all == depth * static_cast<int>(kLinesPerSlot));
+    for (int i = 0; i < all; ++i) {
+      const std::size_t bytes = i < large ? kSlot : 8;
+      REQUIRE(ends.consumer.readable()->bytes == bytes);
+      CHECK(ends.consumer.readBody(bytes)[bytes - 1] == static_cast<std::byte>(i));
+      ends.consumer.release();
+      CHECK(ends.producer.writable(8));
+      CHECK(ends.producer.writable(kSlot));
+    }
+    CHECK_FALSE(ends.consumer.readable());
+  }
+}
+
+// Slots are given out by who is free, not in turn: no body may be overwritten that is not released.
+TEST_CASE("messages of all sizes, consumed late and in bursts, keep their bodies", "[ring]") {
+  Ends ends(5);
+  std::vector<std::size_t> sent;
+  std::uint32_t random = 7;
+  std::size_t received = 0;
+  for (int i = 0; i < 20000; ++i) {
+    random = random * 1664525 + 1013904223;
+    const std::size_t sizes[] = {0, 8, 40, 41, 100, kSlot};
+    const std::size_t bytes = sizes[(random >> 8) % 6];
+    if ((random >> 16) % 2 == 0 && ends.producer.writable(bytes)) {
+      if (bytes > 0)
+        std::memset(ends.producer.writeBody(bytes), static_cast<int>(sent.size()), bytes);
+      if (bytes > 0) REQUIRE(ends.producer.writeBody(bytes) == ends.producer.writeBody(bytes));
+      ends.producer.publish({sent.size(), bytes});
+      sent.push_back(bytes);
+    } else if (const MessageHeader* header = ends.consumer.readable()) {
+      REQUIRE(header->signature == received);
+      REQUIRE(header->bytes == sent[received]);
+      const std::byte* body = ends.consumer.readBody(sent[received]);
+      for (std::size_t b = 0; b < sent[received]; ++b)
+        REQUIRE(body[b] == static_cast<std::byte>(received));
+      ends.consumer.release();
+      ++received;
+    } else {
+      REQUIRE(received == sent.size());
+    }
+  }
+  CHECK(received > 5000);
+}
+
 } // namespace rondo::transport

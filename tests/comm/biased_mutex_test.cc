@@ -1,0 +1,70 @@
+// The mutex that is cheap for one thread: no two threads are ever inside, whoever comes, and in any order.
+#include "comm/biased_mutex.h"
+
+#include <sched.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "support/test.h"
+
+namespace rondo::comm {
+namespace {
+
+using Way = BiasedMutex::Way;
+
+/// Counts visits, and whether anybody else was inside.
+struct Room {
+  BiasedMutex mutex;
+  long visits = 0; // not atomic: the mutex must do
+  std::atomic<int> inside{0};
+  std::atomic<bool> crowd{false};
+
+  void visit() {
+    const Way way = mutex.lock();
+    if (inside.fetch_add(1) != 0) crowd = true;
+    ++visits;
+    inside.fetch_sub(1);
+    mutex.unlock(way);
+  }
+};
+
+} // namespace
+
+TEST_CASE("one thread keeps the bias, the second takes it away for both", "[mutex]") {
+  BiasedMutex mutex;
+  const Way first = mutex.lock();
+  CHECK(first != Way::not_locked);
+  mutex.unlock(first);
+  std::thread([&] {
+    const Way way = mutex.lock();
+    if (way != Way::plain) std::abort();
+    mutex.unlock(way);
+  }).join();
+  const Way second = mutex.lock();
+  CHECK(second == Way::plain);
+  Way meanwhile = Way::plain;
+  std::thread([&] { meanwhile = mutex.tryLock(); }).join();
+  CHECK(meanwhile == Way::not_locked);
+  mutex.unlock(second);
+}
+
+// The race that matters is the first visit of a second thread: so many rooms, few visits to each.
+TEST_CASE("nobody is inside together with anybody else", "[mutex]") {
+  constexpr int kRooms = 2000, kVisits = 50, kThreads = 3;
+  for (int i = 0; i < kRooms; ++i) {
+    Room room;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t)
+      threads.emplace_back([&room, t, i] {
+        for (int wait = (t * 7 + i) % 5; wait > 0; --wait) sched_yield();
+        for (int visit = 0; visit < kVisits; ++visit) room.visit();
+      });
+    for (std::thread& thread : threads) thread.join();
+    REQUIRE_FALSE(room.crowd);
+    REQUIRE(room.visits == kThreads * kVisits);
+  }
+}
+
+} // namespace rondo::comm
