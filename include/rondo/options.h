@@ -47,6 +47,10 @@ struct RONDO_API Options {
   /// RONDO_DEPTH. Slots of one channel, 1 to 64. 0: the transport's default.
   int channel_depth = 0;
 
+  /// RONDO_THREADS. Threads that reduce and copy large pieces of a rank together, 1 to 64: for machines
+  /// with many more processors than ranks. They stay on the rank's NUMA node. Results are the same.
+  int threads = 1;
+
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of interface name prefixes; a leading '^'
   /// excludes them, '=' asks for exact names. Empty: the interface that routes to the root.
   std::string socket_interface;

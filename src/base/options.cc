@@ -105,6 +105,8 @@ constexpr Entry kEntries[] = {
      [](const Options& options) { return base::formatBytes(options.channel_bytes); }},
     {"RONDO_DEPTH", "", "slots per channel, 1 to 64; 0: the transport's default",
      setInteger<&Options::channel_depth, 0, 64>, showInteger<&Options::channel_depth>},
+    {"RONDO_THREADS", "", "threads that reduce and copy large pieces of a rank together, 1 to 64",
+     setInteger<&Options::threads, 1, 64>, showInteger<&Options::threads>},
     {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
      "prefixes of interface names to use ('^' excludes them, '=' asks for exact names); empty: the "
      "one that routes to the root",

@@ -67,7 +67,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       progress_board_(session_->progress()),
       process_(::getpid()),
       fabric_(std::move(fabric)),
-      engine_(*fabric_) {}
+      engine_(*fabric_, options.threads) {}
 
 CommunicatorImpl::~CommunicatorImpl() {
   if (!helper_.joinable()) return;

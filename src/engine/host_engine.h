@@ -15,6 +15,7 @@
 #include "base/aligned_buffer.h"
 #include "base/clock.h"
 #include "engine/bound_plan.h"
+#include "engine/crew.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
@@ -77,7 +78,9 @@ struct Standing {
 /// communicator serialises calls. Nothing here blocks.
 class HostEngine {
  public:
-  explicit HostEngine(Fabric& fabric) : fabric_(fabric) {}
+  /// `threads`: see Options::threads.
+  explicit HostEngine(Fabric& fabric, int threads = 1)
+      : fabric_(fabric), crew_(threads > 1 ? std::make_unique<Crew>(threads) : nullptr) {}
 
   /// Puts the run at the end of its queue. `queue`: kCollectives, or sendQueue/recvQueue(peer).
   static constexpr int kCollectives = 0;
@@ -137,6 +140,8 @@ class HostEngine {
   static void endLoans(Run& run);
   void compute(Run& run, const BoundStep& step, std::size_t tile);
   void combine(const Run& run, const BoundStep& step, std::size_t count);
+  static void combine(const Run& run, const BoundStep& step, std::vector<const void*>& ins,
+                      std::vector<void*>& outs, std::size_t count);
   static const BoundPiece* sourceOf(const Run& run, const BoundStep& step);
   std::byte* stagingOf(End& end) const;
   void sendStreams(Run& run, const BoundStep& step, std::size_t tile);
@@ -146,6 +151,7 @@ class HostEngine {
   void finish(Run& run);
 
   Fabric& fabric_;
+  const std::unique_ptr<Crew> crew_; ///< null: this rank has one thread
   std::map<int, Queue> queues_;
   std::vector<Queue*> active_;
   const Run* current_ = nullptr;

@@ -188,34 +188,59 @@ std::byte* HostEngine::stagingOf(End& end) const {
   return static_cast<std::byte*>(end.staging.data()) + end.next_staging * slot;
 }
 
-/// outs_ = combination of ins_; the raw input, if any, is scaled first.
+/// outs_ = combination of ins_, by the whole crew where that pays.
 void HostEngine::combine(const Run& run, const BoundStep& step, std::size_t count) {
   if (outs_.empty()) return; // a stream sends from where the value already stands
+  const std::size_t element = sizeOf(run.plan->shape.type);
+  const std::size_t parts =
+      crew_ ? std::min(crew_->size(), count * element / Crew::kLeastPart) : std::size_t{1};
+  if (parts <= 1) return combine(run, step, ins_, outs_, count);
+  const std::size_t grain = 64 / element;
+  const auto beginOf = [&](std::size_t part) {
+    return part == parts ? count : count / grain * part / parts * grain;
+  };
+  auto job = [&](std::size_t part) {
+    if (part >= parts) return;
+    static thread_local std::vector<const void*> ins;
+    static thread_local std::vector<void*> outs;
+    ins = ins_;
+    outs = outs_;
+    const std::size_t begin = beginOf(part);
+    for (const void*& in : ins) in = static_cast<const std::byte*>(in) + begin * element;
+    for (void*& out : outs) out = static_cast<std::byte*>(out) + begin * element;
+    combine(run, step, ins, outs, beginOf(part + 1) - begin);
+  };
+  crew_->run(job);
+}
+
+/// outs = combination of ins; the raw input, if any, is scaled first. Changes the pointers.
+void HostEngine::combine(const Run& run, const BoundStep& step, std::vector<const void*>& ins,
+                         std::vector<void*>& outs, std::size_t count) {
   const BoundPlan& plan = *run.plan;
   const std::size_t element = sizeOf(plan.shape.type);
   const bool scaled = run.scaled() && step.raw_input >= 0;
-  if (ins_.size() == 1) {
+  if (ins.size() == 1) {
     if (step.inputs[0].wire && step.has_output && plan.past_caches) {
-      if (outs_[0] != ins_[0]) kernels::copyPastCaches(outs_[0], ins_[0], count * element);
-      return copyTo(std::span(outs_).subspan(1), ins_[0], count * element);
+      if (outs[0] != ins[0]) kernels::copyPastCaches(outs[0], ins[0], count * element);
+      return copyTo(std::span(outs).subspan(1), ins[0], count * element);
     }
-    if (!scaled) return copyTo(outs_, ins_[0], count * element);
-    plan.scale(outs_[0], ins_[0], count, run.factor);
-    return copyTo(outs_, outs_[0], count * element);
+    if (!scaled) return copyTo(outs, ins[0], count * element);
+    plan.scale(outs[0], ins[0], count, run.factor);
+    return copyTo(outs, outs[0], count * element);
   }
-  if (!scaled) return plan.reduce(outs_.data(), outs_.size(), ins_.data(), ins_.size(), count);
+  if (!scaled) return plan.reduce(outs.data(), outs.size(), ins.data(), ins.size(), count);
 
   alignas(64) std::byte block[kScaleBlock * 8];
   const auto raw = static_cast<std::size_t>(step.raw_input);
-  const auto* unscaled = static_cast<const std::byte*>(ins_[raw]);
+  const auto* unscaled = static_cast<const std::byte*>(ins[raw]);
   for (std::size_t done = 0; done < count;) {
     const std::size_t part = std::min(kScaleBlock, count - done);
     plan.scale(block, unscaled + done * element, part, run.factor);
-    ins_[raw] = block;
-    plan.reduce(outs_.data(), outs_.size(), ins_.data(), ins_.size(), part);
+    ins[raw] = block;
+    plan.reduce(outs.data(), outs.size(), ins.data(), ins.size(), part);
     done += part;
-    for (const void*& in : ins_) in = static_cast<const std::byte*>(in) + part * element;
-    for (void*& out : outs_) out = static_cast<std::byte*>(out) + part * element;
+    for (const void*& in : ins) in = static_cast<const std::byte*>(in) + part * element;
+    for (void*& out : outs) out = static_cast<std::byte*>(out) + part * element;
   }
 }
 

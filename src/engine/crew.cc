@@ -1,0 +1,124 @@
+// The crew's threads: where they run, and how they wait.
+#include "engine/crew.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "base/futex.h"
+#include "rondo/error.h"
+
+namespace rondo::engine {
+
+namespace {
+
+/// Looks before the first yield, and yields before sleep: about 5 us and 1 ms.
+constexpr int kSpins = 200, kYields = 4000;
+constexpr std::chrono::seconds kSleep{1};
+
+/// "0-3,8" as a set; nothing of what is not a number.
+cpu_set_t parseList(std::istream&& list) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int first = 0, last = 0; list >> first; list.ignore()) {
+    last = first;
+    if (list.peek() == '-') list.ignore() >> last;
+    for (int i = first; i <= last && i < CPU_SETSIZE; ++i) CPU_SET(i, &set);
+  }
+  return set;
+}
+
+/// The processors of the NUMA node on which this thread runs; none when that cannot be found out.
+cpu_set_t processorsOfNode() {
+  const int here = ::sched_getcpu();
+  std::error_code ignored;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/sys/devices/system/node", ignored)) {
+    const cpu_set_t set = parseList(std::ifstream(entry.path() / "cpulist"));
+    if (here >= 0 && CPU_ISSET(here, &set)) return set;
+  }
+  cpu_set_t none;
+  CPU_ZERO(&none);
+  return none;
+}
+
+/// A rank pinned to fewer processors than it has threads lets them use its whole node.
+void settle(std::size_t threads) {
+  cpu_set_t own;
+  if (::sched_getaffinity(0, sizeof own, &own) != 0) return;
+  if (static_cast<std::size_t>(CPU_COUNT(&own)) >= threads) return;
+  const cpu_set_t node = processorsOfNode();
+  if (CPU_COUNT(&node) > 0) ::sched_setaffinity(0, sizeof node, &node);
+}
+
+} // namespace
+
+Crew::Crew(int size) : process_(::getpid()) {
+  // The program's signals are for the program's threads.
+  sigset_t all{}, before{};
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    for (int part = 1; part < size; ++part)
+      others_.emplace_back([this, part, size] {
+        settle(static_cast<std::size_t>(size));
+        work(static_cast<std::size_t>(part));
+      });
+  } catch (const std::system_error& error) {
+    stop();
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw Error(ErrorCode::system,
+                "cannot make " + std::to_string(size - 1) + " threads: " + error.what());
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Crew::~Crew() { stop(); }
+
+void Crew::stop() {
+  if (::getpid() != process_) {
+    for (std::thread& one : others_) one.detach();
+    return;
+  }
+  start(nullptr, nullptr);
+  for (std::thread& one : others_) one.join();
+}
+
+void Crew::start(Function function, void* job) {
+  function_ = function;
+  job_ = job;
+  left_.store(others_.size(), std::memory_order_relaxed);
+  // Sequentially consistent against asleep_ and the look at round_ that follows it.
+  round_.fetch_add(1);
+  if (asleep_.load() > 0) base::futexWake(round_);
+}
+
+void Crew::finish() {
+  for (int looks = 0; left_.load(std::memory_order_acquire) > 0; ++looks)
+    if (looks > kSpins) sched_yield();
+}
+
+void Crew::work(std::size_t part) {
+  for (std::uint32_t seen = 0;; ++seen) {
+    for (int looks = 0; round_.load(std::memory_order_acquire) == seen; ++looks) {
+      if (looks < kSpins) continue;
+      if (looks < kSpins + kYields) {
+        sched_yield();
+        continue;
+      }
+      asleep_.fetch_add(1);
+      if (round_.load() == seen) base::futexWait(round_, seen, kSleep);
+      asleep_.fetch_sub(1);
+    }
+    if (!function_) return;
+    function_(job_, part);
+    left_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+} // namespace rondo::engine

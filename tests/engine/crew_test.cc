@@ -1,0 +1,84 @@
+// Several threads to a rank: every part is done once, by nobody twice, and results do not change.
+#include "engine/crew.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "support/collective_case.h"
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo {
+namespace {
+
+using engine::Crew;
+
+} // namespace
+
+TEST_CASE("every part of every round is done once, before run() returns", "[crew]") {
+  for (const int size : {1, 2, 3, 8}) {
+    Crew crew(size);
+    REQUIRE(crew.size() == static_cast<std::size_t>(size));
+    std::vector<int> done(crew.size()); // not atomic: the crew's own order must do
+    for (int round = 1; round <= 500; ++round) {
+      auto job = [&](std::size_t part) { ++done[part]; };
+      crew.run(job);
+      REQUIRE(done == std::vector<int>(crew.size(), round));
+    }
+  }
+}
+
+TEST_CASE("a crew that fell asleep comes when there is work", "[crew]") {
+  Crew crew(3);
+  for (int round = 0; round < 4; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30)); // longer than it stays awake
+    std::atomic<int> done{0};
+    auto job = [&](std::size_t) { ++done; };
+    crew.run(job);
+    REQUIRE(done == 3);
+  }
+}
+
+TEST_CASE("a forked child drops a crew without waiting for threads that it does not have",
+          "[crew]") {
+  auto crew = std::make_unique<Crew>(3);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    crew.reset();
+    ::_exit(7);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 7));
+}
+
+TEST_CASE("collectives of large blocks are right with any number of threads", "[crew]") {
+  for (const int threads : {2, 3, 5})
+    for (const int ranks : {1, 2, 3}) {
+      Options options = test::plainOptions("inproc,shm");
+      options.threads = threads;
+      std::vector<test::CollectiveCase> cases;
+      for (const Collective collective : kCollectives) {
+        if (collective == Collective::sendrecv) continue;
+        for (const DataType type : {DataType::int8, DataType::bfloat16, DataType::float64})
+          for (const std::size_t count : {std::size_t{16391}, std::size_t{100003}})
+            for (const auto& op : {ReduceOp(ReduceOp::sum), ReduceOp(ReduceOp::avg)})
+              cases.push_back({collective, count, type, op, ranks - 1, false, true});
+      }
+      auto communicators = Communicator::createAll(ranks, options);
+      INFO(threads << " threads, " << ranks << " ranks");
+      REQUIRE(
+          test::firstComplaint(test::onRanks(communicators, [&](Communicator& comm) -> std::string {
+            for (const auto& one : cases)
+              if (std::string wrong = one.run(comm); !wrong.empty()) return wrong;
+            return {};
+          })) == "");
+    }
+}
+
+} // namespace rondo
