@@ -154,7 +154,7 @@ int benchThreads(const BenchConfig& config) {
   for (int rank = 0; rank < config.ranks; ++rank) {
     threads.emplace_back([&, rank] {
       const auto self = static_cast<std::size_t>(rank);
-      if (config.pin && ranks <= cores.size()) pinToCore(cores[self]);
+      if (config.pin && !cores.empty()) pinToCore(cores[self % cores.size()]);
       Meeting meeting{rank, config.ranks, "threads", [&] { return control.as(rank); },
                       [&](std::size_t table, Communicator&) { return recipes[table].as(rank); }};
       status[self] = benchRank(config, meeting);
@@ -188,7 +188,7 @@ int runBench(const BenchConfig& config) {
   spawn.ranks = config.ranks;
   spawn.command = {ownExecutable()};
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
-  spawn.pin = config.pin && static_cast<std::size_t>(config.ranks) <= availableCores().size();
+  spawn.pin = config.pin;
   spawn.report_status = false; // the ranks say what is wrong
   return spawnRanks(spawn);
 }

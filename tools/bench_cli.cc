@@ -102,7 +102,7 @@ void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
       ->group(group);
   app.add_flag("--threads", words.threads, "Ranks are threads of one process")->group(group);
   app.add_flag("--no-pin", words.no_pin,
-               "Do not give each rank a core of its own where there are enough")
+               "Do not keep rank r on core r (modulo their number)")
       ->group(group);
   app.add_option("--device", words.device, "Where the buffers are: cpu")
       ->check(device())

@@ -35,7 +35,7 @@ struct BenchConfig {
   int ranks = 2;
   bool launched = false; ///< this process is one of the ranks already
   bool threads = false;  ///< ranks are threads of this process
-  bool pin = true;       ///< a core for each rank where there are enough
+  bool pin = true;       ///< rank r runs on core r (modulo the cores there are)
   bool deterministic = false;
   bool mapped = false;   ///< buffers are Communicator::allocate()'s
   std::string transport; ///< empty: the communicator's choice

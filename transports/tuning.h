@@ -47,6 +47,10 @@ inline constexpr std::size_t kStripeBytes = 64 << 10;
 /// Stripes start at multiples of a cache line, so that no line is copied by two calls.
 inline constexpr std::size_t kStripeGrain = 64;
 
+/// Bodies up to here are copied behind their header: one piece of memory costs the kernel less than two
+/// (8 bytes between 2 ranks: 3.8 and 3.6 us), and user memory is free at once.
+inline constexpr std::size_t kGatherBytes = 240;
+
 /// What a receiver reads ahead of a message, header included: copying this much once more takes
 /// about as long as the system call that it saves (0.1 us).
 inline constexpr std::size_t kReadAheadBytes = 4096;

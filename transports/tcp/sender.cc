@@ -1,5 +1,6 @@
 // The sending end: a queue of messages, and one place in it per socket.
 #include <cassert>
+#include <cstring>
 #include <numeric>
 
 #include "transports/tcp/socket_io.h"
@@ -42,6 +43,7 @@ class Sender final : public StreamSender {
     message.header = encode(header);
     message.bytes = static_cast<std::size_t>(header.bytes);
     message.body.assign(body.begin(), body.end());
+    if (message.bytes > 0 && message.bytes <= kGatherBytes) message.gather();
     progress();
     return true;
   }
@@ -72,8 +74,18 @@ class Sender final : public StreamSender {
  private:
   struct Message {
     WireHeader header;
+    std::array<std::byte, kGatherBytes> small; ///< a small body, right behind its header
     std::size_t bytes = 0;
     std::vector<ConstBytes> body; ///< keeps its capacity: no allocation in the steady state
+
+    /// Takes a copy of the body.
+    void gather() {
+      std::byte* to = small.data();
+      for (const ConstBytes& piece : body)
+        if (piece.size > 0)
+          to = static_cast<std::byte*>(std::memcpy(to, piece.data, piece.size)) + piece.size;
+      body.assign(1, {small.data(), bytes});
+    }
   };
   /// How far one socket is: `done` bytes of its share of message number `message`.
   struct Line {

@@ -31,9 +31,13 @@ msghdr messageOf(Pieces& pieces) {
 } // namespace
 
 std::size_t sendSome(int fd, Pieces& pieces, const StreamSettings& settings) {
+  constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  const auto list = pieces.list();
   const msghdr message = messageOf(pieces);
   for (;;) {
-    const ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = list.size() == 1
+                             ? ::send(fd, list[0].iov_base, list[0].iov_len, kFlags)
+                             : ::sendmsg(fd, &message, kFlags);
     if (sent >= 0) return static_cast<std::size_t>(sent);
     if (notNow(errno)) return 0;
     if (errno != EINTR) fail(errno, "sending to", settings);
@@ -41,9 +45,12 @@ std::size_t sendSome(int fd, Pieces& pieces, const StreamSettings& settings) {
 }
 
 std::size_t receiveSome(int fd, Pieces& pieces, const StreamSettings& settings) {
+  const auto list = pieces.list();
   msghdr message = messageOf(pieces);
   for (;;) {
-    const ssize_t got = ::recvmsg(fd, &message, MSG_DONTWAIT);
+    const ssize_t got = list.size() == 1
+                            ? ::recv(fd, list[0].iov_base, list[0].iov_len, MSG_DONTWAIT)
+                            : ::recvmsg(fd, &message, MSG_DONTWAIT);
     if (got > 0) return static_cast<std::size_t>(got);
     if (got == 0)
       throw Error(

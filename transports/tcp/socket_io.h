@@ -22,6 +22,14 @@ class Pieces {
   /// False: no room for it.
   bool add(const void* data, std::size_t size) {
     if (size == 0) return true;
+    if (count_ > 0) {
+      iovec& last = pieces_[count_ - 1];
+      if (static_cast<std::byte*>(last.iov_base) + last.iov_len == data) {
+        last.iov_len += size;
+        bytes_ += size;
+        return true;
+      }
+    }
     if (full()) return false;
     pieces_[count_++] = {const_cast<void*>(data), size};
     bytes_ += size;
