@@ -123,6 +123,18 @@ TEST_CASE("every type can be moved by the collectives that do not reduce, and by
     }
 }
 
+TEST_CASE("blocks too large for the caches arrive whole") {
+  for (const std::string& transport : transportNames())
+    for (int ranks : {2, 3}) {
+      auto communicators = Communicator::createAll(ranks, plainOptions(transport));
+      std::vector<CollectiveCase> cases;
+      for (Collective collective : {Collective::allgather, Collective::alltoall})
+        cases.push_back({collective, 700'001, DataType::float64, ReduceOp::sum, 0, false, false});
+      INFO(transport << ", " << ranks << " ranks");
+      REQUIRE(runAll(communicators, cases) == "");
+    }
+}
+
 TEST_CASE(
     "the least slots, 8 bytes a rank and at least 64, at depth 1 are enough for every algorithm") {
   for (int ranks : {2, 5, 16, 17})
