@@ -101,8 +101,7 @@ void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
       ->check(transportNames())
       ->group(group);
   app.add_flag("--threads", words.threads, "Ranks are threads of one process")->group(group);
-  app.add_flag("--no-pin", words.no_pin,
-               "Do not keep rank r on core r (modulo their number)")
+  app.add_flag("--no-pin", words.no_pin, "Do not keep rank r on core r (modulo their number)")
       ->group(group);
   app.add_option("--device", words.device, "Where the buffers are: cpu")
       ->check(device())

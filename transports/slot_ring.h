@@ -24,8 +24,8 @@ namespace rondo::transport {
 ///
 /// A message's flag, header and a body of up to kInlineBytes share one cache line, so a small message
 /// costs one line transfer. Flags hold message numbers and only grow: nothing is ever reset. Larger
-/// bodies go to one of `depth` slots, and use no more memory in turn than kReuseBytes, where the
-/// consumer keeps up, so that it stays in the caches. There are kLinesPerSlot times as many lines as
+/// bodies go to one of `depth` slots; where the consumer keeps up, only as many are used in turn as
+/// fit the channel's share of kReuseBytes, so that they stay in the caches. There are kLinesPerSlot times as many lines as
 /// slots: ranks that only send may run ahead of the others.
 ///
 /// A larger body may be lent instead of copied: it stays where the sender has it, and the consumer
@@ -61,6 +61,8 @@ class SlotRing {
 
   // Producer.
 
+  /// So many channels, this one among them, share kReuseBytes.
+  void shareReuse(std::size_t channels) { reuse_bytes_ = kReuseBytes / channels; }
   /// Whether there is room for a next message with a body of `bytes`.
   bool writable(std::size_t bytes) {
     if (roomFor(bytes)) return true;
@@ -171,7 +173,8 @@ class SlotRing {
     for (; freed_ < released; ++freed_) busy_ &= ~std::exchange(taken_[freed_ % lines_], 0);
   }
   void choose(std::size_t bytes) {
-    const std::uint64_t in_turn = std::min(std::max<std::uint64_t>(kReuseBytes / bytes, 2), depth_);
+    const std::uint64_t in_turn =
+        std::min(std::max<std::uint64_t>(reuse_bytes_ / bytes, 2), depth_);
     chosen_ = last_ << 1;
     if (chosen_ == 0 || (in_turn < 64 && chosen_ >> in_turn != 0)) chosen_ = 1;
     if (busy_ & chosen_) reclaim();
@@ -214,6 +217,7 @@ class SlotRing {
   // Sets of places, as bits: all that hold a body, the next message's, the one chosen last, and each
   // pending message's.
   std::uint64_t busy_ = 0, chosen_ = 0, last_ = 0;
+  std::size_t reuse_bytes_ = kReuseBytes;
   std::array<std::uint64_t, kLinesPerSlot * kMaxDepth> taken_{};
   alignas(64) std::uint64_t read_ = 0, readLine_ = 0;
 };

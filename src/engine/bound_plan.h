@@ -68,6 +68,7 @@ struct BoundPlan {
   std::vector<BoundLane> last;   ///< steps in their last tile
   std::vector<End*> ends;        ///< all channels used
   std::vector<End*> streams_out; ///< those that send as streams; set once connected
+  std::vector<End*> rings_out;   ///< those that send on rings; set once connected
   std::size_t scratch_bytes = 0;
   bool past_caches = false; ///< what is received is written past the caches
   bool lanes_in_step =

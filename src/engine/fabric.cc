@@ -27,6 +27,7 @@ End& Fabric::end(int src, int dst, int index, bool sending) {
   auto made = std::make_unique<End>();
   made->id = id;
   made->peer = sending ? dst : src;
+  made->sends = sending;
   if (made->peer == rank_) {
     adopt(*made, selfPort(index));
   } else {
@@ -76,7 +77,7 @@ Fabric::Memory Fabric::memory() const {
   for (const auto& [key, end] : ends_) {
     if (!end->open()) continue;
     sum.staging += end->staging.size();
-    if (const bool sending = key.second; !sending) continue;
+    if (!end->sends) continue;
     ++sum.channels;
     if (end->ring)
       sum.slots += transport::SlotRing::bytesNeeded(end->ring->depth(), end->ring->slotBytes());

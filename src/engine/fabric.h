@@ -20,6 +20,7 @@ namespace rondo::engine {
 struct End {
   transport::ChannelId id;
   int peer = -1;
+  bool sends = false;
   std::unique_ptr<transport::PendingPort> pending;
   std::unique_ptr<transport::Port> port; ///< null while opening
 

@@ -110,8 +110,10 @@ bool HostEngine::start(Run& run) {
     bool all = true;
     for (End* end : plan.ends) all &= fabric_.ready(*end);
     if (!all) return false;
-    for (End* end : plan.ends)
+    for (End* end : plan.ends) {
       if (end->sender) plan.streams_out.push_back(end);
+      if (end->ring && end->sends) plan.rings_out.push_back(end);
+    }
     for (auto* lanes : {&plan.full, &plan.last})
       for (BoundLane& lane : *lanes)
         for (BoundStep& step : lane) {
@@ -123,6 +125,7 @@ bool HostEngine::start(Run& run) {
         }
     plan.connected = true;
   }
+  for (End* end : plan.rings_out) end->ring->shareReuse(plan.rings_out.size());
   if (plan.scratch_bytes > 0) scratch_.reserve(plan.scratch_bytes);
   for (std::size_t lane = 0; lane < plan.cursors.size(); ++lane)
     plan.cursors[lane] = {plan.last[lane].empty() ? plan.tiles : 0, 0};

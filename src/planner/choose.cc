@@ -43,10 +43,10 @@ constexpr std::size_t kCrowdedTiny = 256;
 std::vector<Rule> crowdedAllReduce(int ranks, bool streams) {
   if (ranks <= kFewCrowded && streams)
     return {{kCrowdedSmall, "butterfly"}, {kAlways, "halving_doubling"}};
-  if (ranks <= kFewCrowded)
+  if (ranks == kFewCrowded)
     return {{kCrowdedTiny, "oneshot"},
             {kCrowdedSmall, "butterfly"},
-            {2 * kLarge, "direct"},
+            {4 * kLarge, "halving_doubling"},
             {kAlways, "ring"}};
   if (ranks <= kFew && streams)
     return {

@@ -35,9 +35,8 @@ std::size_t sendSome(int fd, Pieces& pieces, const StreamSettings& settings) {
   const auto list = pieces.list();
   const msghdr message = messageOf(pieces);
   for (;;) {
-    const ssize_t sent = list.size() == 1
-                             ? ::send(fd, list[0].iov_base, list[0].iov_len, kFlags)
-                             : ::sendmsg(fd, &message, kFlags);
+    const ssize_t sent = list.size() == 1 ? ::send(fd, list[0].iov_base, list[0].iov_len, kFlags)
+                                          : ::sendmsg(fd, &message, kFlags);
     if (sent >= 0) return static_cast<std::size_t>(sent);
     if (notNow(errno)) return 0;
     if (errno != EINTR) fail(errno, "sending to", settings);
