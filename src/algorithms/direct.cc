@@ -5,14 +5,15 @@
 // to everybody, in the same step as the reduction. All pairs of ranks talk, so it needs a network
 // (or memory) where pairs do not disturb each other. There it has the bytes and the messages of the
 // ring, but a rank waits for others only twice, not 2(p-1) times. ReduceScatter is the first half
-// alone, Allgather the second.
+// alone, Allgather the second. AlltoAll is the first without reducing: all blocks leave at once, where
+// pairwise takes them in turn.
 //
 // The halves use different channels: on one channel of depth 1 the step that reduces and shares
 // would hold the slot that its peer waits for.
 //
 // Time: AllReduce p alpha + 2 (p-1) n/p beta + (p-1) n/p gamma: the messages of one step start
 // together. The halves, with blocks of n bytes: (p-1) (alpha + n (beta + gamma)); alpha + (p-1) n
-// beta.
+// beta. AlltoAll: alpha + (p-1) n beta.
 #include "plan/builder.h"
 #include "plan/patterns.h"
 
@@ -24,7 +25,8 @@ using namespace plan;
 bool supports(const Spec& spec) {
   return plain(spec) &&
          (spec.collective == Collective::allreduce ||
-          spec.collective == Collective::reducescatter || spec.collective == Collective::allgather);
+          spec.collective == Collective::reducescatter ||
+          spec.collective == Collective::allgather || spec.collective == Collective::alltoall);
 }
 
 double cost(const Spec& spec, const Link& link, double bytes) {
@@ -32,7 +34,7 @@ double cost(const Spec& spec, const Link& link, double bytes) {
   if (spec.ranks == 1) return 0;
   const double part = spec.collective == Collective::allreduce ? bytes / p : bytes;
   double time = 0;
-  if (spec.collective != Collective::allgather)
+  if (reduces(spec.collective))
     time += (p - 1) * (link.alpha + part * (link.beta + link.gamma));
   if (spec.collective != Collective::reducescatter) time += link.alpha + (p - 1) * part * link.beta;
   return time;
@@ -44,14 +46,24 @@ ClosedForm closedForm(const Spec& spec) {
   if (others == 0) return {};
   switch (spec.collective) {
     case Collective::allreduce: return {2 * others, 2 * (p - 1), 2 * (p - 1) / p};
-    case Collective::reducescatter: return {others, p * (p - 1), p - 1};
     default: return {others, p * (p - 1), p - 1};
   }
+}
+
+RankPlan allToAll(const Spec& spec, int rank) {
+  const int p = spec.ranks;
+  Builder plan(spec, rank);
+  auto lane = plan.lane();
+  for (int i = 1; i < p; ++i) lane.send(in((rank + i) % p), (rank + i) % p);
+  lane.copy(in(rank), out(rank));
+  for (int i = 1; i < p; ++i) lane.recv(wrap(rank - i, p), out(wrap(rank - i, p)));
+  return plan.take();
 }
 
 RankPlan build(const Spec& spec, int rank) {
   const int p = spec.ranks;
   if (p == 1) return alone(spec);
+  if (spec.collective == Collective::alltoall) return allToAll(spec, rank);
   const bool all = spec.collective == Collective::allreduce;
   const bool reducing = spec.collective != Collective::allgather;
   const bool sharing = spec.collective != Collective::reducescatter;

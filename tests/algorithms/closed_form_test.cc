@@ -60,6 +60,7 @@ TEST_CASE("closed forms equal the literature's for powers of two") {
     require("tree", scatter, p, k, n * k / 2, n - 1);
     require("tree", gather, p, k, n * k / 2, n / 2);
     require("pairwise", alltoall, p, p - 1, n * (n - 1), n - 1);
+    require("direct", alltoall, p, p - 1, n * (n - 1), n - 1);
     require("bruck", alltoall, p, k, n * n * k / 2, n * k / 2);
     require("dissemination", barrier, p, k, 0, 0);
   }
