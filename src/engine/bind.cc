@@ -162,6 +162,11 @@ std::vector<BoundLane> cutLanes(const plan::RankPlan& plan, Cutter& cutter, Cutt
 } // namespace
 
 BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
+  return bind(plan, shape, fabric, fabric.messageBytes());
+}
+
+BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric,
+               std::size_t message_bytes) {
   BoundPlan bound;
   bound.shape = shape;
   std::vector<bool> sending(plan.channels.size());
@@ -174,7 +179,7 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
   }
 
   const std::size_t element = sizeOf(shape.type);
-  const std::size_t tile = tileElements(plan, shape, fabric.messageBytes() / element);
+  const std::size_t tile = tileElements(plan, shape, message_bytes / element);
   bound.tile_bytes = tile * element;
   Cutter cutter(plan, shape, tile);
   bound.last = cutLanes(plan, cutter, Cutter::Tile::last, bound.ends);
@@ -194,10 +199,10 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
         const bool wired = !step.sends.empty() ||
                            std::any_of(step.inputs.begin(), step.inputs.end(),
                                        [](const BoundOperand& input) { return input.wire; });
-        if (wired && step.bytes > fabric.messageBytes())
+        if (wired && step.bytes > message_bytes)
           throw Error(ErrorCode::unsupported, "a message of " + std::to_string(step.bytes) +
                                                   " bytes does not fit a slot of " +
-                                                  std::to_string(fabric.messageBytes()) +
+                                                  std::to_string(message_bytes) +
                                                   " bytes: raise RONDO_BUFFSIZE");
       }
   return bound;

@@ -99,7 +99,10 @@ struct BoundPlan {
   }
 };
 
+/// For messages of the fabric's size, or of `message_bytes`, which must be the same on all ranks.
 /// Throws Error(unsupported) when a message cannot fit a slot even with the smallest tile.
 BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric);
+BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric,
+               std::size_t message_bytes);
 
 } // namespace rondo::engine
