@@ -1,0 +1,224 @@
+// The plan kernel: one thread block runs one lane of a device program. One source for the GPU and
+// for the tests on the host; what differs is the Block:
+//
+//   thread(), threads()               index in the block, and its size
+//   all(bool)                         a barrier of the block; whether all threads said true
+//   ends()                            memory that the block shares: ProgramHeader::max_places Ends
+//   load<T>(from), store(to, value)   plain, aligned to T
+//   acquire<Scope>(word), release<Scope>(word, value)
+//   loadPackets(), storePackets()     relaxed, system scope, either packet in one piece
+//   claim(word)                       0 becomes 1; whether this thread did it. Device scope
+//   nanoseconds(), pause(looks)       a clock that does not jump; what to do between two looks
+//   kLooks                            looks between two at words far away
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/plan_move.cuh"
+
+namespace rondo::kernels::cuda {
+
+/// One lane of one launch. All threads of its block make one and call run().
+///
+/// A step has two barriers: one when all it waits for is there, one when all has been moved. What a
+/// thread did before a barrier is visible to the block after it; with the acquire of a flag before
+/// the first, and the release of a flag after the second, it is visible to the other end too.
+template <class Block, DataType kType, ReduceOp::Kind kOp>
+class PlanKernel {
+ public:
+  RONDO_HOST_DEVICE PlanKernel(const Launch& launch, std::uint32_t lane, Block& block)
+      : launch_(launch),
+        program_(launch.program),
+        lane_(lane),
+        block_(block),
+        ends_(block.ends()),
+        watch_(launch, block, lane) {}
+
+  RONDO_HOST_DEVICE void run() {
+    if (program_.watched) base_ = launch_.clocks[lane_].ticks;
+    if (!block_.all(!watch_.halted())) return;
+    const Lane lane = program_.lane[lane_];
+    for (std::uint64_t tile = 0; tile < program_.tiles; ++tile) {
+      if (program_.lanes_in_step && tile > 0 && !enter(tile)) return;
+      for (std::uint32_t s = 0; s < lane.count; ++s) {
+        watch_.at(tile, s);
+        const Step* step = stepAt(lane.first + s, tile);
+        if (step && !perform(*step, tile)) return;
+        tick(tile * lane.count + s + 1);
+      }
+    }
+    tick(program_.ticks - 1);
+    if (program_.divides && launch_.divisor > 1 && launch_.output && !divideOutput()) return;
+    tick(program_.ticks);
+  }
+
+ private:
+  /// The step in this tile, or null when it has no part in it.
+  RONDO_HOST_DEVICE const Step* stepAt(std::uint32_t index, std::uint64_t tile) const {
+    const Step& last = program_.steps[program_.last_steps + index];
+    if (tile + 1 == last.tiles) return &last;
+    return tile < last.tiles ? &program_.steps[index] : nullptr;
+  }
+
+  /// What lanes wait for. Only after a barrier that follows what it tells of.
+  RONDO_HOST_DEVICE void tick(std::uint64_t ticks) {
+    if (program_.watched && block_.thread() == 0)
+      block_.template release<Scope::device>(&launch_.clocks[lane_].ticks, base_ + ticks);
+  }
+  RONDO_HOST_DEVICE bool awaitLane(std::uint32_t lane, std::uint64_t ticks) const {
+    const std::uint64_t* clock = &launch_.clocks[lane].ticks;
+    return watch_.until(
+        [&] { return block_.template acquire<Scope::device>(clock) >= base_ + ticks; },
+        Report::Awaited::lane, lane);
+  }
+  /// All lanes are there; `ticks(lane)` says where.
+  template <class Ticks>
+  RONDO_HOST_DEVICE bool meet(const Ticks& ticks) {
+    bool there = true;
+    for (std::uint32_t other = block_.thread(); other < program_.lanes; other += block_.threads())
+      if (other != lane_) there = there && awaitLane(other, ticks(other));
+    return block_.all(there);
+  }
+  RONDO_HOST_DEVICE bool enter(std::uint64_t tile) {
+    watch_.at(tile, 0);
+    return meet([&](std::uint32_t lane) { return tile * program_.lane[lane].count; });
+  }
+
+  RONDO_HOST_DEVICE bool perform(const Step& step, std::uint64_t tile) {
+    const std::uint32_t ends = step.inputs + step.outputs;
+    bool good = true;
+    for (std::uint32_t i = block_.thread(); i < step.after.count; i += block_.threads()) {
+      const plan::Dependency& before = program_.after[step.after.first + i];
+      const std::uint64_t steps = program_.lane[before.lane].count;
+      good = good && awaitLane(before.lane, tile * steps + before.step + 1);
+    }
+    for (std::uint32_t i = block_.thread(); i < ends; i += block_.threads())
+      good = good && prepare(step, i, tile);
+    if (!block_.all(good)) return false;
+
+    Mover<Block, kType, kOp> mover(launch_, step, block_);
+    if (program_.protocol == Protocol::low_latency) {
+      good = mover.lines(watch_);
+    } else {
+      moveSegments(step, mover);
+    }
+    for (std::uint32_t i = block_.thread(); i < ends; i += block_.threads()) advance(step, i);
+    if (!block_.all(good)) return false;
+
+    for (std::uint32_t i = block_.thread(); i < ends; i += block_.threads()) tell(step, i);
+    return true;
+  }
+
+  RONDO_HOST_DEVICE const Place& place(const Step& step, std::uint32_t i) const {
+    return program_.places[step.places + i];
+  }
+
+  /// Finds an input or output, and waits until it may be read or written. By one thread; the same
+  /// one later tells the other end.
+  RONDO_HOST_DEVICE bool prepare(const Step& step, std::uint32_t i, std::uint64_t tile) {
+    const Place& where = place(step, i);
+    End& end = ends_[i];
+    if (where.local()) {
+      end.number = 0;
+      end.base = spaceAt(where.space, tile);
+      end.at = end.base + program_.offsets[where.offsets];
+      return true;
+    }
+    const Ring& ring = launch_.rings[where.channel];
+    end.number = ring.position->number + 1;
+    end.base = end.at = ring.slots + ring.position->slot * ring.stride;
+    const auto whom = static_cast<std::uint32_t>(where.channel);
+    if (i >= step.inputs) {
+      return watch_.until(
+          [&] {
+            return block_.template acquire<Scope::system>(ring.consumed) + ring.depth >= end.number;
+          },
+          Report::Awaited::room, whom);
+    }
+    if (program_.protocol == Protocol::low_latency) return true; // each packet tells for itself
+    if (!watch_.until(
+            [&] { return block_.template acquire<Scope::system>(ring.published) >= end.number; },
+            Report::Awaited::message, whom))
+      return false;
+    const std::uint64_t label = ring.labels[ring.position->slot], due = labelFor(launch_, step);
+    return label == due || watch_.refuse(whom, label ^ due);
+  }
+
+  RONDO_HOST_DEVICE std::byte* spaceAt(plan::Space space, std::uint64_t tile) const {
+    switch (space) {
+      case plan::Space::input: // only ever read
+        return const_cast<std::byte*>(launch_.input) + tile * program_.tile_bytes;
+      case plan::Space::output: return launch_.output + tile * program_.tile_bytes;
+      case plan::Space::scratch: break;
+    }
+    return launch_.scratch;
+  }
+
+  RONDO_HOST_DEVICE void moveSegments(const Step& step, Mover<Block, kType, kOp>& mover) {
+    const Segment* segments = program_.segments + step.segments.first;
+    mover.segment(segments[0].count);
+    for (std::uint32_t s = 1; s < step.segments.count; ++s) {
+      block_.all(true); // nobody reads the last segment's addresses any more
+      for (std::uint32_t i = block_.thread(); i < step.inputs + step.outputs;
+           i += block_.threads()) {
+        const Place& where = place(step, i);
+        const std::uint64_t offset =
+            where.local() ? program_.offsets[where.offsets + s] : segments[s].packed;
+        ends_[i].at = ends_[i].base + offset;
+      }
+      block_.all(true);
+      mover.segment(segments[s].count);
+    }
+  }
+
+  /// Between the step's barriers, where nobody reads positions.
+  RONDO_HOST_DEVICE void advance(const Step& step, std::uint32_t i) {
+    if (ends_[i].number == 0) return;
+    const Ring& ring = launch_.rings[place(step, i).channel];
+    const std::uint64_t slot = ring.position->slot;
+    if (i >= step.inputs && program_.protocol == Protocol::simple)
+      ring.labels[slot] = labelFor(launch_, step);
+    *ring.position = {ends_[i].number, slot + 1 == ring.depth ? 0 : slot + 1};
+  }
+
+  RONDO_HOST_DEVICE void tell(const Step& step, std::uint32_t i) {
+    const std::uint64_t number = ends_[i].number;
+    if (number == 0) return;
+    const Ring& ring = launch_.rings[place(step, i).channel];
+    if (i < step.inputs) {
+      block_.template release<Scope::system>(ring.consumed, number);
+    } else if (program_.protocol == Protocol::simple) {
+      block_.template release<Scope::system>(ring.published, number);
+    }
+  }
+
+  /// The second half of an integer average, when no lane writes any more: each lane divides a part.
+  RONDO_HOST_DEVICE bool divideOutput() {
+    if constexpr (!isFloat(kType)) {
+      using F = Format<kType>;
+      using Element = typename F::Element;
+      if (program_.watched && !meet([&](std::uint32_t) { return program_.ticks - 1; }))
+        return false;
+      const std::uint64_t count = program_.output_count, lanes = program_.lanes;
+      const std::uint64_t part = (count + lanes - 1) / lanes;
+      const std::uint64_t stop = part * (lane_ + 1) < count ? part * (lane_ + 1) : count;
+      for (std::uint64_t i = part * lane_ + block_.thread(); i < stop; i += block_.threads()) {
+        std::byte* at = launch_.output + i * sizeof(Element);
+        const auto sum = F::load(block_.template load<Element>(at));
+        block_.store(at, F::store(divide(sum, static_cast<std::int32_t>(launch_.divisor))));
+      }
+    }
+    return true;
+  }
+
+  const Launch& launch_;
+  const Program& program_;
+  const std::uint32_t lane_;
+  Block& block_;
+  End* const ends_;
+  Watch<Block> watch_;
+  std::uint64_t base_ = 0; ///< the lanes' clocks when the launch began
+};
+
+} // namespace rondo::kernels::cuda
