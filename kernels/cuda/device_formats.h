@@ -62,6 +62,16 @@ struct BFloat16 : PortableBFloat16 {
 };
 
 struct Float8E4M3 : PortableFloat8E4M3 {
+  /// A binary16 whose mantissa and exponent are shorter: 2^8 too small with the bits in place.
+  static RONDO_HOST_DEVICE float load(Element code) {
+#if RONDO_DEVICE_PASS
+    const unsigned magnitude = code & 0x7fu;
+    const auto half = static_cast<std::uint16_t>((code & 0x80u) << 8 | magnitude << 7);
+    return magnitude == 0x7f ? bitCast<float>(0x7fffffffu) : Float16::load(half) * 256.0f;
+#else
+    return PortableFloat8E4M3::load(code);
+#endif
+  }
   static RONDO_HOST_DEVICE void loadPair(std::uint32_t codes, float& low, float& high) {
 #if RONDO_DEVICE_FLOAT8
     std::uint32_t halves; // every E4M3 number is a binary16 number

@@ -160,9 +160,11 @@ RONDO_HOST_DEVICE void unpack(Word<F> word, typename F::Value (&values)[kPerWord
   if constexpr (kPerWord<F> == 1) {
     values[0] = F::load(word);
   } else if constexpr (requires { &F::loadPair; }) {
+    RONDO_UNROLL
     for (int i = 0; i < kPerWord<F>; i += 2)
       F::loadPair(word >> (kBits * i), values[i], values[i + 1]);
   } else {
+    RONDO_UNROLL
     for (int i = 0; i < kPerWord<F>; ++i)
       values[i] = F::load(static_cast<typename F::Element>(word >> (kBits * i)));
   }
@@ -176,9 +178,11 @@ RONDO_HOST_DEVICE Word<F> pack(const typename F::Value (&values)[kPerWord<F>]) {
   } else {
     Word<F> word = 0;
     if constexpr (requires { &F::storePair; }) {
+      RONDO_UNROLL
       for (int i = 0; i < kPerWord<F>; i += 2)
         word |= F::storePair(values[i], values[i + 1]) << (kBits * i);
     } else {
+      RONDO_UNROLL
       for (int i = 0; i < kPerWord<F>; ++i)
         word |= static_cast<Word<F>>(F::store(values[i])) << (kBits * i);
     }

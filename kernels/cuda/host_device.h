@@ -20,6 +20,17 @@
 #define RONDO_DEVICE_FLOAT8 0
 #endif
 
+/// Before a loop of known length over an array: unrolled, so that the array can stay in registers. The
+/// compiler does it by itself only where the body is short.
+#ifdef __CUDA_ARCH__
+#define RONDO_UNROLL _Pragma("unroll")
+/// Before a loop of unknown length whose body fills the registers: unrolled, it would spill.
+#define RONDO_NO_UNROLL _Pragma("unroll 1")
+#else
+#define RONDO_UNROLL
+#define RONDO_NO_UNROLL
+#endif
+
 namespace rondo::kernels::cuda {
 
 /// The bits of a value as another type of the same size.

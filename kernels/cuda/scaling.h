@@ -32,6 +32,18 @@ class Scaling {
     }
   }
 
+  /// All values of a word: the GPU converts pairs.
+  RONDO_HOST_DEVICE void scaleWord(Value (&values)[kPerWord<F>]) const {
+    if constexpr (isFloat(kType)) {
+      RONDO_UNROLL
+      for (Value& value : values) value *= factor_;
+      unpack<F>(pack<F>(values), values);
+    } else {
+      RONDO_UNROLL
+      for (Value& value : values) value = (*this)(value);
+    }
+  }
+
  private:
   static constexpr bool kSigned = std::is_signed_v<Value>;
   static constexpr int kValueBits = static_cast<int>(8 * sizeOf(kType)) - (kSigned ? 1 : 0);
@@ -50,10 +62,10 @@ class Scaling {
   Factor factor_;
 };
 
-/// The second half of an integer average: toward zero. divisor > 0.
-template <typename V>
-RONDO_HOST_DEVICE V divide(V value, std::int32_t divisor) {
-  return value / static_cast<V>(divisor);
+/// The second half of an integer average: toward zero, after the sum has wrapped. divisor > 0.
+template <class F>
+RONDO_HOST_DEVICE typename F::Value divide(typename F::Value sum, std::int32_t divisor) {
+  return F::load(F::store(sum)) / static_cast<typename F::Value>(divisor);
 }
 
 } // namespace rondo::kernels::cuda

@@ -202,7 +202,8 @@ TEST_CASE("integers are divided as on the CPU") {
         const std::size_t count = got.size() / sizeOf(type());
         for (std::size_t i = 0; i < count; ++i) {
           const auto code = static_cast<typename F::Element>(element(got.data(), i, type));
-          setElement(got.data(), i, type, F::store(kernels::cuda::divide(F::load(code), divisor)));
+          setElement(got.data(), i, type,
+                     F::store(kernels::cuda::divide<F>(F::load(code), divisor)));
         }
         kernels::divideIntegers(expected.data(), count, type, divisor);
         INFO("type " << static_cast<int>(type()) << ", divisor " << divisor);
