@@ -4,7 +4,7 @@
 //   thread(), threads()               index in the block, and its size
 //   all(bool)                         a barrier of the block; whether all threads said true
 //   ends()                            memory that the block shares: ProgramHeader::max_places Ends
-//   load<T>(from), store(to, value)   plain, aligned to T
+//   workers()                         the block's threads as Reduction shares out work
 //   acquire<Scope>(word), release<Scope>(word, value)
 //   loadPackets(), storePackets()     relaxed, system scope, either packet in one piece
 //   claim(word)                       0 becomes 1; whether this thread did it. Device scope
@@ -205,8 +205,8 @@ class PlanKernel {
       const std::uint64_t stop = part * (lane_ + 1) < count ? part * (lane_ + 1) : count;
       for (std::uint64_t i = part * lane_ + block_.thread(); i < stop; i += block_.threads()) {
         std::byte* at = launch_.output + i * sizeof(Element);
-        const auto sum = F::load(block_.template load<Element>(at));
-        block_.store(at, F::store(divide(sum, static_cast<std::int32_t>(launch_.divisor))));
+        const auto sum = F::load(loadElement<PlainAccess, Element>(at));
+        storeElement<PlainAccess>(at, F::store(divide<F>(sum, launch_.divisor)));
       }
     }
     return true;

@@ -6,9 +6,10 @@
 #include <cstdint>
 
 #include "kernels/cuda/formats.h"
-#include "kernels/cuda/launch.h"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/plan_arguments.h"
 #include "kernels/cuda/plan_wait.cuh"
+#include "kernels/cuda/reduce_body.h"
 #include "kernels/cuda/scaling.h"
 
 namespace rondo::kernels::cuda {
@@ -20,73 +21,47 @@ struct End {
   std::uint64_t number = 0;  ///< of the message; 0: local
 };
 
-/// `kBytes` of elements in registers.
-template <class F, std::size_t kBytes>
-struct Packed {
-  static constexpr std::size_t kSize = kBytes;
-  static constexpr int kWords = kBytes / sizeof(Word<F>);
-  struct alignas(kBytes) Raw {
-    Word<F> words[kWords];
-  };
-  using Values = typename F::Value[kWords][kPerWord<F>];
+/// What Reduction is told of a step: its ends, with or without the first output.
+struct StepOperands {
+  const End* ends;
+  const Step& step;
+  std::uint32_t skipped; ///< outputs
+  double scale;
 
-  static RONDO_HOST_DEVICE void unpack(const Raw& raw, Values& values) {
-    for (int w = 0; w < kWords; ++w) cuda::unpack<F>(raw.words[w], values[w]);
+  RONDO_HOST_DEVICE unsigned inputs() const { return step.inputs; }
+  RONDO_HOST_DEVICE unsigned outputs() const { return step.outputs - skipped; }
+  RONDO_HOST_DEVICE const std::byte* input(unsigned k) const { return ends[k].at; }
+  RONDO_HOST_DEVICE std::byte* output(unsigned j) const {
+    return ends[step.inputs + skipped + j].at;
   }
-  static RONDO_HOST_DEVICE Raw pack(const Values& values) {
-    Raw raw;
-    for (int w = 0; w < kWords; ++w) raw.words[w] = cuda::pack<F>(values[w]);
-    return raw;
+  RONDO_HOST_DEVICE bool scaled(unsigned k) const {
+    return scale != 1.0 && static_cast<int>(k) == step.raw_input;
   }
-};
-
-/// One element.
-template <class F>
-struct Single {
-  static constexpr std::size_t kSize = sizeof(typename F::Element);
-  using Raw = typename F::Element;
-  using Values = typename F::Value[1][1];
-
-  static RONDO_HOST_DEVICE void unpack(const Raw& raw, Values& values) {
-    values[0][0] = F::load(raw);
-  }
-  static RONDO_HOST_DEVICE Raw pack(const Values& values) { return F::store(values[0][0]); }
+  RONDO_HOST_DEVICE double factor() const { return scale; }
 };
 
 /// The moves of one step. All threads of the block call the same functions with the same arguments.
 template <class Block, DataType kType, ReduceOp::Kind kOp>
 class Mover {
-  using F = Format<kType>;
-  using Element = typename F::Element;
-  static constexpr std::size_t kElement = sizeof(Element);
-
  public:
   RONDO_HOST_DEVICE Mover(const Launch& launch, const Step& step, Block& block)
       : launch_(launch),
         step_(step),
         block_(block),
         ends_(block.ends()),
-        scaling_(launch.factor),
-        scaled_(launch.factor != 1.0 && step.raw_input >= 0) {}
+        moves_(step.inputs == 1 && !(kScales && launch.factor != 1.0 && step.raw_input == 0)) {}
 
-  /// simple: `count` elements from End::at to End::at. Whole vectors where all addresses lie alike
-  /// within 16 bytes, element by element elsewhere. Addresses are multiples of the element.
+  /// simple: `count` elements from End::at to End::at.
   RONDO_HOST_DEVICE void segment(std::uint64_t count) {
-    using Wide = Packed<F, 16>;
-    // In flight per thread and input: 64 bytes, but no more than 32 values. Not measured.
-    constexpr int kUnroll = kElement == 1 ? 2 : 4;
-    if (onlyOntoItself()) return;
-    std::uint64_t head = count;
-    if (alike()) {
-      const std::uint64_t to_border = -address(0) % Wide::kSize / kElement;
-      head = to_border < count ? to_border : count;
+    // Another lane may be reading what would be written onto itself.
+    const bool itself = moves_ && ends_[step_.inputs].at == ends_[0].at;
+    const StepOperands operands{ends_, step_, itself ? 1u : 0u, launch_.factor};
+    if (operands.outputs() == 0) return;
+    if (isFloat(kType) && moves_) { // a NaN does not stay as it is when it becomes a value
+      reduce<DataType::uint8, ReduceOp::Kind::bor>(operands, count * kElement);
+    } else {
+      reduce<kType, kOp>(operands, count);
     }
-    const std::uint64_t vectors = (count - head) * kElement / Wide::kSize;
-    const std::uint64_t body = head * kElement;
-    const std::uint64_t tail = body + vectors * Wide::kSize;
-    pass<Single<F>, 1>(0, head);
-    pass<Wide, kUnroll>(body, vectors);
-    pass<Single<F>, 1>(tail, count - tail / kElement);
   }
 
   /// low_latency: the whole message, each thread as its packets come. False: the launch ends.
@@ -96,7 +71,7 @@ class Mover {
     const std::uint64_t lines = (step_.bytes + Packets::kDataBytes - 1) / Packets::kDataBytes;
     Cursor cursor(launch_.program.segments + step_.segments.first);
     for (std::uint64_t line = block_.thread(); line < lines; line += block_.threads()) {
-      cursor.seek(line * (Packets::kDataBytes / kElement), elements());
+      cursor.seek(line * kPerLine, elements());
       if (!combineLine(line, cursor, watch)) return false;
     }
     sweep(lines);
@@ -104,6 +79,30 @@ class Mover {
   }
 
  private:
+  using F = Format<kType>;
+  using Element = typename F::Element;
+  static constexpr std::size_t kElement = sizeof(Element);
+  static constexpr std::size_t kPerLine = Packets::kDataBytes / kElement;
+  static constexpr bool kScales = kOp == ReduceOp::Kind::premul_sum;
+
+  template <DataType kOf, ReduceOp::Kind kBy>
+  RONDO_HOST_DEVICE void reduce(const StepOperands& operands, std::uint64_t count) const {
+    const auto workers = block_.workers();
+    Reduction<kOf, kBy, PlainAccess, decltype(block_.workers()), StepOperands>(operands, count,
+                                                                               workers)
+        .run();
+  }
+
+  // Low latency -----------------------------------------------------------------------------------
+
+  static constexpr int kWords = Packets::kDataBytes / sizeof(Word<F>);
+  struct Values {
+    typename F::Value of[kWords][kPerWord<F>];
+  };
+  struct Words {
+    Word<F> of[kWords];
+  };
+
   /// Where an element of the message lies among the segments. Moves forward only.
   struct Cursor {
     const Segment* segment;
@@ -124,87 +123,10 @@ class Mover {
 
   RONDO_HOST_DEVICE std::uint64_t elements() const { return step_.bytes / kElement; }
   RONDO_HOST_DEVICE std::uint32_t ends() const { return step_.inputs + step_.outputs; }
-  RONDO_HOST_DEVICE std::uint64_t address(std::uint32_t end) const {
-    return reinterpret_cast<std::uintptr_t>(ends_[end].at);
+  RONDO_HOST_DEVICE bool local(std::uint32_t end) const { return ends_[end].number == 0; }
+  RONDO_HOST_DEVICE std::uint32_t channelOf(std::uint32_t end) const {
+    return static_cast<std::uint32_t>(launch_.program.places[step_.places + end].channel);
   }
-  RONDO_HOST_DEVICE bool moves() const { return step_.inputs == 1 && !scaled_; }
-  RONDO_HOST_DEVICE bool scales(std::uint32_t input) const {
-    return scaled_ && static_cast<std::uint32_t>(step_.raw_input) == input;
-  }
-
-  RONDO_HOST_DEVICE bool onlyOntoItself() const {
-    return moves() && step_.outputs == 1 && ends_[0].at == ends_[1].at;
-  }
-  RONDO_HOST_DEVICE bool alike() const {
-    std::uint64_t differing = 0;
-    for (std::uint32_t i = 1; i < ends(); ++i) differing |= address(0) ^ address(i);
-    return differing % 16 == 0;
-  }
-
-  /// `units` from byte `from` on, `kUnroll` of them at a time per thread.
-  template <class Unit, int kUnroll>
-  RONDO_HOST_DEVICE void pass(std::uint64_t from, std::uint64_t units) {
-    const std::uint64_t apart = block_.threads();
-    std::uint64_t unit = block_.thread();
-    if constexpr (kUnroll > 1)
-      for (; unit + (kUnroll - 1) * apart < units; unit += kUnroll * apart)
-        group<Unit, kUnroll>(from + unit * Unit::kSize, apart * Unit::kSize);
-    for (; unit < units; unit += apart) group<Unit, 1>(from + unit * Unit::kSize, 0);
-  }
-
-  /// All inputs of some units are read before any output is written: an output may be an input.
-  template <class Unit, int kUnroll>
-  RONDO_HOST_DEVICE void group(std::uint64_t offset, std::uint64_t apart) {
-    typename Unit::Raw raw[kUnroll];
-    load<Unit>(0, offset, apart, raw);
-    if (!moves()) {
-      typename Unit::Values values[kUnroll];
-      for (int u = 0; u < kUnroll; ++u) begin<Unit>(values[u], raw[u], scales(0));
-      for (std::uint32_t i = 1; i < step_.inputs; ++i) {
-        load<Unit>(i, offset, apart, raw);
-        for (int u = 0; u < kUnroll; ++u) add<Unit>(values[u], raw[u], scales(i));
-      }
-      for (int u = 0; u < kUnroll; ++u) raw[u] = Unit::pack(values[u]);
-    }
-    for (std::uint32_t o = step_.inputs; o < ends(); ++o) {
-      if (moves() && ends_[o].at == ends_[0].at) continue; // another lane may be reading there
-      for (int u = 0; u < kUnroll; ++u)
-        block_.store(ends_[o].at + offset + static_cast<std::uint64_t>(u) * apart, raw[u]);
-    }
-  }
-  template <class Unit, int kUnroll>
-  RONDO_HOST_DEVICE void load(std::uint32_t input, std::uint64_t offset, std::uint64_t apart,
-                              typename Unit::Raw (&raw)[kUnroll]) {
-    const std::byte* from = ends_[input].at + offset;
-    for (int u = 0; u < kUnroll; ++u)
-      raw[u] =
-          block_.template load<typename Unit::Raw>(from + static_cast<std::uint64_t>(u) * apart);
-  }
-
-  template <class Unit>
-  RONDO_HOST_DEVICE void begin(typename Unit::Values& values, const typename Unit::Raw& raw,
-                               bool scale) const {
-    Unit::unpack(raw, values);
-    if (!scale) return;
-    for (auto& row : values) {
-      for (auto& value : row) value = scaling_(value);
-    }
-  }
-  template <class Unit>
-  RONDO_HOST_DEVICE void add(typename Unit::Values& values, const typename Unit::Raw& raw,
-                             bool scale) const {
-    constexpr int kRows = sizeof(values) / sizeof(values[0]);
-    constexpr int kColumns = sizeof(values[0]) / sizeof(values[0][0]);
-    typename Unit::Values operand;
-    begin<Unit>(operand, raw, scale);
-    for (int r = 0; r < kRows; ++r) {
-      for (int c = 0; c < kColumns; ++c)
-        values[r][c] = Operator<kOp>()(values[r][c], operand[r][c]);
-    }
-  }
-
-  // Low latency -----------------------------------------------------------------------------------
-
   RONDO_HOST_DEVICE Packets* labelOf(std::uint32_t end) const {
     return reinterpret_cast<Packets*>(ends_[end].base);
   }
@@ -212,60 +134,79 @@ class Mover {
     return labelOf(end) + 1 + line;
   }
 
-  RONDO_HOST_DEVICE bool labels(const Watch<Block>& watch) {
+  RONDO_HOST_DEVICE bool labels(const Watch<Block>& watch) const {
     const std::uint64_t label = labelFor(launch_, step_);
+    RONDO_NO_UNROLL
     for (std::uint32_t o = step_.inputs; o < ends(); ++o)
-      if (ends_[o].number != 0)
-        block_.storePackets(labelOf(o), Packets::of(label, flagOf(ends_[o].number)));
+      if (!local(o)) block_.storePackets(labelOf(o), Packets::of(label, flagOf(ends_[o].number)));
+    RONDO_NO_UNROLL
     for (std::uint32_t i = 0; i < step_.inputs; ++i) {
-      if (ends_[i].number == 0) continue;
+      if (local(i)) continue;
       Packets seen;
       if (!awaitPackets(i, labelOf(i), seen, watch)) return false;
       if (seen.data() != label) return watch.refuse(channelOf(i), seen.data() ^ label);
     }
     return true;
   }
-  RONDO_HOST_DEVICE std::uint32_t channelOf(std::uint32_t end) const {
-    return static_cast<std::uint32_t>(launch_.program.places[step_.places + end].channel);
-  }
 
   RONDO_HOST_DEVICE bool combineLine(std::uint64_t line, const Cursor& cursor,
-                                     const Watch<Block>& watch) {
-    using Unit = Packed<F, Packets::kDataBytes>;
-    // Looks at several messages at once: their latencies overlap.
+                                     const Watch<Block>& watch) const {
+    // Looks at several messages at once: their latencies overlap. Not measured.
     constexpr std::uint32_t kBatch = 4;
-    typename Unit::Values values{};
-    typename Unit::Raw raw{};
+    Values values{};
+    std::uint64_t data = 0;
+    RONDO_NO_UNROLL
     for (std::uint32_t from = 0; from < step_.inputs; from += kBatch) {
       Packets seen[kBatch];
-      for (std::uint32_t b = 0; b < kBatch; ++b) {
-        if (from + b < step_.inputs && ends_[from + b].number != 0)
+      RONDO_UNROLL
+      for (std::uint32_t b = 0; b < kBatch; ++b)
+        if (from + b < step_.inputs && !local(from + b))
           seen[b] = block_.loadPackets(packets(from + b, line));
-      }
+      RONDO_UNROLL
       for (std::uint32_t b = 0; b < kBatch; ++b) {
         const std::uint32_t i = from + b;
-        if (i >= step_.inputs) break;
-        if (ends_[i].number == 0) {
-          raw = bitCast<typename Unit::Raw>(gather(i, cursor, line));
+        if (i >= step_.inputs) continue;
+        if (local(i)) {
+          data = gather(i, cursor, line);
         } else {
           if (!awaitPackets(i, packets(i, line), seen[b], watch)) return false;
-          raw = bitCast<typename Unit::Raw>(seen[b].data());
+          data = seen[b].data();
         }
-        if (i == 0 && !moves()) begin<Unit>(values, raw, scales(0));
-        if (i > 0) add<Unit>(values, raw, scales(i));
+        if (!moves_) combine(values, data, i);
       }
     }
-    if (!moves()) raw = Unit::pack(values);
-    const auto data = bitCast<std::uint64_t>(raw);
+    if (!moves_) data = pack(values);
+    RONDO_NO_UNROLL
     for (std::uint32_t o = step_.inputs; o < ends(); ++o) {
-      if (ends_[o].number == 0) scatter(o, cursor, line, data);
+      if (local(o)) scatter(o, cursor, line, data);
       else block_.storePackets(packets(o, line), Packets::of(data, flagOf(ends_[o].number)));
     }
     return true;
   }
 
+  RONDO_HOST_DEVICE void combine(Values& values, std::uint64_t data, std::uint32_t input) const {
+    const auto words = bitCast<Words>(data);
+    RONDO_UNROLL
+    for (int w = 0; w < kWords; ++w) {
+      typename F::Value next[kPerWord<F>];
+      unpack<F>(words.of[w], next);
+      if constexpr (kScales)
+        if (launch_.factor != 1.0 && static_cast<int>(input) == step_.raw_input)
+          Scaling<kType>(launch_.factor).scaleWord(next);
+      RONDO_UNROLL
+      for (int v = 0; v < kPerWord<F>; ++v)
+        values.of[w][v] = input == 0 ? next[v] : Operator<kOp>()(values.of[w][v], next[v]);
+    }
+  }
+  static RONDO_HOST_DEVICE std::uint64_t pack(const Values& values) {
+    Words words;
+    RONDO_UNROLL
+    for (int w = 0; w < kWords; ++w) words.of[w] = cuda::pack<F>(values.of[w]);
+    return bitCast<std::uint64_t>(words);
+  }
+
   RONDO_HOST_DEVICE bool awaitPackets(std::uint32_t input, const Packets* from, Packets& seen,
-                                      const Watch<Block>& watch) {
+                                      const Watch<Block>& watch) const {
     const std::uint32_t flag = flagOf(ends_[input].number);
     if (seen.carry(flag)) return true;
     return watch.until(
@@ -277,13 +218,35 @@ class Mover {
   }
 
   /// The 8 bytes of a line, from or to memory: in one piece where they lie so.
+  RONDO_HOST_DEVICE std::uint64_t gather(std::uint32_t end, Cursor cursor,
+                                         std::uint64_t line) const {
+    if (const std::byte* whole = wholeLine(end, cursor, line))
+      return PlainAccess::load<std::uint64_t>(whole);
+    std::uint64_t data = 0;
+    RONDO_NO_UNROLL
+    for (std::uint64_t k = 0; k < kPerLine && line * kPerLine + k < elements(); ++k) {
+      cursor.seek(line * kPerLine + k, elements());
+      const auto element =
+          loadElement<PlainAccess, Element>(elementAt(end, cursor, line * kPerLine + k));
+      data |= static_cast<std::uint64_t>(element) << (8 * kElement * k);
+    }
+    return data;
+  }
+  RONDO_HOST_DEVICE void scatter(std::uint32_t end, Cursor cursor, std::uint64_t line,
+                                 std::uint64_t data) const {
+    if (std::byte* whole = wholeLine(end, cursor, line)) return PlainAccess::store(whole, data);
+    RONDO_NO_UNROLL
+    for (std::uint64_t k = 0; k < kPerLine && line * kPerLine + k < elements(); ++k) {
+      cursor.seek(line * kPerLine + k, elements());
+      storeElement<PlainAccess, Element>(elementAt(end, cursor, line * kPerLine + k),
+                                         static_cast<Element>(data >> (8 * kElement * k)));
+    }
+  }
   RONDO_HOST_DEVICE std::byte* wholeLine(std::uint32_t end, const Cursor& cursor,
                                          std::uint64_t line) const {
-    const std::uint64_t first = line * (Packets::kDataBytes / kElement);
-    if (first + Packets::kDataBytes / kElement > cursor.end() || first >= elements())
-      return nullptr;
-    std::byte* place = elementAt(end, cursor, first);
-    return reinterpret_cast<std::uintptr_t>(place) % Packets::kDataBytes == 0 ? place : nullptr;
+    if (line * kPerLine + kPerLine > cursor.end()) return nullptr;
+    std::byte* place = elementAt(end, cursor, line * kPerLine);
+    return misalignment(place) % Packets::kDataBytes == 0 ? place : nullptr;
   }
   RONDO_HOST_DEVICE std::byte* elementAt(std::uint32_t end, const Cursor& cursor,
                                          std::uint64_t element) const {
@@ -291,40 +254,17 @@ class Mover {
     return ends_[end].base + launch_.program.offsets[place.offsets + cursor.index] +
            (element - cursor.first) * kElement;
   }
-  RONDO_HOST_DEVICE std::uint64_t gather(std::uint32_t end, Cursor cursor, std::uint64_t line) {
-    if (const std::byte* whole = wholeLine(end, cursor, line))
-      return block_.template load<std::uint64_t>(whole);
-    std::uint64_t data = 0;
-    const std::uint64_t first = line * (Packets::kDataBytes / kElement);
-    for (std::uint64_t k = 0; k < Packets::kDataBytes / kElement && first + k < elements(); ++k) {
-      cursor.seek(first + k, elements());
-      const auto element = block_.template load<Element>(elementAt(end, cursor, first + k));
-      data |= static_cast<std::uint64_t>(element) << (8 * kElement * k);
-    }
-    return data;
-  }
-  RONDO_HOST_DEVICE void scatter(std::uint32_t end, Cursor cursor, std::uint64_t line,
-                                 std::uint64_t data) {
-    if (moves() && ends_[0].number == 0 &&
-        elementAt(end, cursor, cursor.first) == elementAt(0, cursor, cursor.first))
-      return; // onto itself
-    if (std::byte* whole = wholeLine(end, cursor, line)) return block_.store(whole, data);
-    const std::uint64_t first = line * (Packets::kDataBytes / kElement);
-    for (std::uint64_t k = 0; k < Packets::kDataBytes / kElement && first + k < elements(); ++k) {
-      cursor.seek(first + k, elements());
-      block_.store(elementAt(end, cursor, first + k),
-                   static_cast<Element>(data >> (8 * kElement * k)));
-    }
-  }
 
   /// Now and then the rest of a slot is written too, so that no old flag outlives 2^31 messages.
-  RONDO_HOST_DEVICE void sweep(std::uint64_t lines) {
+  RONDO_HOST_DEVICE void sweep(std::uint64_t lines) const {
+    RONDO_NO_UNROLL
     for (std::uint32_t o = step_.inputs; o < ends(); ++o) {
+      if (local(o)) continue;
       const std::uint64_t number = ends_[o].number;
-      if (number == 0) continue;
       const Ring& ring = launch_.rings[channelOf(o)];
       if ((number & kSweepMask) >= ring.depth) continue;
       const std::uint64_t end = ring.stride / sizeof(Packets) - 1;
+      RONDO_NO_UNROLL
       for (std::uint64_t line = lines + block_.thread(); line < end; line += block_.threads())
         block_.storePackets(packets(o, line), Packets::of(0, flagOf(number)));
     }
@@ -334,8 +274,7 @@ class Mover {
   const Step& step_;
   Block& block_;
   End* const ends_;
-  const Scaling<kType> scaling_;
-  const bool scaled_;
+  const bool moves_; ///< one input, and its bits stay as they are
 };
 
 } // namespace rondo::kernels::cuda

@@ -5,8 +5,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// make<kType, kOp>() for the operators that programs name, see engine::flatten(). Average and
-/// pre-multiplied sum are sums here.
+/// make<kType, kOp>() for the operators that programs name: all but the average, which is a
+/// pre-multiplied sum, or a sum that the program divides (see engine::flatten()).
 template <DataType kType, class Make>
 auto selectOperator(ReduceOp::Kind op, const Make& make) {
   using enum ReduceOp::Kind;
@@ -18,6 +18,7 @@ auto selectOperator(ReduceOp::Kind op, const Make& make) {
   if (op == prod) return make.template operator()<kType, prod>();
   if (op == min) return make.template operator()<kType, min>();
   if (op == max) return make.template operator()<kType, max>();
+  if (op == premul_sum) return make.template operator()<kType, premul_sum>();
   return make.template operator()<kType, sum>();
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/plan_arguments.h"
 
 namespace rondo::kernels::cuda {
 

@@ -105,13 +105,14 @@ cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol) {
   header.output_count = plan.shape.count;
   header.protocol = protocol;
   header.lanes_in_step = plan.lanes_in_step;
-  // Few kernels do for all: what scales or divides adds, and what is only moved has no type.
+  // Few kernels do for all: an average is a scaled sum, or one that is divided at the end; what is
+  // only moved has no type.
+  using enum ReduceOp::Kind;
   const ReduceOp::Kind op = plan.shape.op;
-  const bool average = op == ReduceOp::Kind::avg;
-  const bool adds = average || op == ReduceOp::Kind::premul_sum;
-  header.divides = average && !isFloat(plan.shape.type);
-  header.type = plan.reduce || adds ? plan.shape.type : bitsOf(plan.shape.type);
-  header.op = plan.reduce && !adds ? op : ReduceOp::Kind::sum;
+  const bool changes = plan.reduce || op == avg || op == premul_sum;
+  header.divides = op == avg && !isFloat(plan.shape.type);
+  header.type = changes ? plan.shape.type : bitsOf(plan.shape.type);
+  header.op = !changes || header.divides ? sum : op == avg ? premul_sum : op;
 
   std::uint64_t ticks = 0;
   for (const BoundLane& lane : plan.last) {

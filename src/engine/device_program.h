@@ -3,7 +3,7 @@
 
 #include "engine/bound_plan.h"
 #include "engine/host_engine.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/plan_arguments.h"
 #include "kernels/cuda/program.h"
 
 namespace rondo::engine {

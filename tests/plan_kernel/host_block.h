@@ -9,7 +9,6 @@
 #include <barrier>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "kernels/cuda/plan_kernel.cuh"
@@ -36,6 +35,7 @@ class HostBlock {
 
   std::uint32_t thread() const { return thread_; }
   std::uint32_t threads() const { return memory_.threads; }
+  kernels::cuda::Workers<1> workers() const { return {0, thread_, threads()}; }
   kernels::cuda::End* ends() { return memory_.ends.data(); }
 
   bool all(bool yes) {
@@ -45,17 +45,6 @@ class HostBlock {
     const bool result = !memory_.no.load(std::memory_order_relaxed);
     memory_.barrier.arrive_and_wait(); // nobody says no to the next question yet
     return result;
-  }
-
-  template <class T>
-  static T load(const std::byte* from) {
-    T value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-  }
-  template <class T>
-  static void store(std::byte* to, const T& value) {
-    std::memcpy(to, &value, sizeof value);
   }
 
   template <kernels::cuda::Scope, class T>

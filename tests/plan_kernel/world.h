@@ -10,7 +10,7 @@
 
 #include "engine/bound_plan.h"
 #include "engine/fabric.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/plan_arguments.h"
 #include "plan/plan.h"
 #include "plan_kernel/host_block.h"
 
@@ -40,7 +40,7 @@ struct Part {
   plan::RankPlan plan;
   engine::Shape shape;
   double factor = 1.0;
-  long long divisor = 1;
+  std::int32_t divisor = 1;
   std::uint64_t signature = 0;
   std::function<void()> before;       ///< each launch
   std::function<std::string()> after; ///< each launch; what is wrong, or nothing

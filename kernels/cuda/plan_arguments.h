@@ -49,7 +49,7 @@ struct Launch {
   std::byte* output = nullptr;
   std::byte* scratch = nullptr;
   double factor = 1.0;   ///< what is read from the input is multiplied by it
-  long long divisor = 1; ///< integer average
+  std::int32_t divisor = 1; ///< integer average
   /// Of the call, without a sequence number, so that it stays true in replays of a graph.
   std::uint64_t signature = 0;
   std::uint64_t timeout_ns = 0; ///< a wait that takes longer ends the launch
