@@ -15,9 +15,9 @@ struct Report {
 
   Reason reason = Reason::none;
   Awaited awaited = Awaited::message;
-  std::uint32_t lane = 0, step = 0;
+  std::uint32_t block = 0, step = 0; ///< see ProgramHeader::blocks()
   std::uint64_t tile = 0;
-  std::uint32_t whom = 0;   ///< channel (message, room) or lane that it waited for
+  std::uint32_t whom = 0;   ///< channel (message, room) or block that it waited for
   std::uint64_t theirs = 0; ///< mismatch: signature of the call that the message belongs to
 };
 
@@ -34,7 +34,7 @@ struct Halt {
   std::uint32_t halted = 0;
 };
 
-/// How far a lane is: only grows, by ProgramHeader::ticks a launch. In the device's memory, zeroed
+/// How far a block is: only grows, by ProgramHeader::ticks a launch. In the device's memory, zeroed
 /// when the program is made, and the program's own.
 struct alignas(kRingLine) LaneClock {
   std::uint64_t ticks = 0;
@@ -43,13 +43,13 @@ struct alignas(kRingLine) LaneClock {
 /// The kernel's only argument. All of it stays as it is in replays of a graph.
 struct Launch {
   Program program;
-  const Ring* rings = nullptr; ///< one per channel of the program
-  LaneClock* clocks = nullptr; ///< one per lane of the program
+  const Ring* rings = nullptr; ///< one per channel of the program, copy after copy
+  LaneClock* clocks = nullptr; ///< one per block
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::byte* scratch = nullptr;
-  double factor = 1.0;   ///< what is read from the input is multiplied by it
-  std::int32_t divisor = 1; ///< integer average
+  std::byte* scratch = nullptr; ///< ProgramHeader::scratch_bytes per copy
+  double factor = 1.0;          ///< what is read from the input is multiplied by it
+  std::int32_t divisor = 1;     ///< integer average
   /// Of the call, without a sequence number, so that it stays true in replays of a graph.
   std::uint64_t signature = 0;
   std::uint64_t timeout_ns = 0; ///< a wait that takes longer ends the launch

@@ -19,7 +19,7 @@
 
 namespace rondo::kernels::cuda {
 
-/// One lane of one launch. All threads of its block make one and call run().
+/// One lane of one copy of the plan, in one launch. All threads of its block make one and call run().
 ///
 /// A step has two barriers: one when all it waits for is there, one when all has been moved. What a
 /// thread did before a barrier is visible to the block after it; with the acquire of a flag before
@@ -27,25 +27,29 @@ namespace rondo::kernels::cuda {
 template <class Block, DataType kType, ReduceOp::Kind kOp>
 class PlanKernel {
  public:
-  RONDO_HOST_DEVICE PlanKernel(const Launch& launch, std::uint32_t lane, Block& block)
+  /// `index`: see ProgramHeader::blocks().
+  RONDO_HOST_DEVICE PlanKernel(const Launch& launch, std::uint32_t index, Block& block)
       : launch_(launch),
         program_(launch.program),
-        lane_(lane),
+        index_(index),
+        copy_(index / launch.program.lanes),
         block_(block),
         ends_(block.ends()),
-        watch_(launch, block, lane) {}
+        watch_(launch, block, index) {}
 
   RONDO_HOST_DEVICE void run() {
-    if (program_.watched) base_ = launch_.clocks[lane_].ticks;
+    if (program_.watched) base_ = launch_.clocks[index_].ticks;
     if (!block_.all(!watch_.halted())) return;
-    const Lane lane = program_.lane[lane_];
-    for (std::uint64_t tile = 0; tile < program_.tiles; ++tile) {
-      if (program_.lanes_in_step && tile > 0 && !enter(tile)) return;
+    const Lane lane = program_.lane[index_ % program_.lanes];
+    std::uint64_t turn = 0;
+    for (std::uint64_t tile = copy_; tile < program_.tiles; tile += program_.copies, ++turn) {
+      watch_.at(tile, 0);
+      if (program_.lanes_in_step && turn > 0 && !enter(turn)) return;
       for (std::uint32_t s = 0; s < lane.count; ++s) {
         watch_.at(tile, s);
         const Step* step = stepAt(lane.first + s, tile);
-        if (step && !perform(*step, tile)) return;
-        tick(tile * lane.count + s + 1);
+        if (step && !perform(*step, tile, turn)) return;
+        tick(turn * lane.count + s + 1);
       }
     }
     tick(program_.ticks - 1);
@@ -64,40 +68,45 @@ class PlanKernel {
   /// What lanes wait for. Only after a barrier that follows what it tells of.
   RONDO_HOST_DEVICE void tick(std::uint64_t ticks) {
     if (program_.watched && block_.thread() == 0)
-      block_.template release<Scope::device>(&launch_.clocks[lane_].ticks, base_ + ticks);
+      block_.template release<Scope::device>(&launch_.clocks[index_].ticks, base_ + ticks);
   }
-  RONDO_HOST_DEVICE bool awaitLane(std::uint32_t lane, std::uint64_t ticks) const {
-    const std::uint64_t* clock = &launch_.clocks[lane].ticks;
+  RONDO_HOST_DEVICE bool awaitBlock(std::uint32_t index, std::uint64_t ticks) const {
+    const std::uint64_t* clock = &launch_.clocks[index].ticks;
     return watch_.until(
         [&] { return block_.template acquire<Scope::device>(clock) >= base_ + ticks; },
-        Report::Awaited::lane, lane);
+        Report::Awaited::lane, index);
   }
-  /// All lanes are there; `ticks(lane)` says where.
+  /// Until blocks [first, stop) are there; `ticks(block)` says where.
   template <class Ticks>
-  RONDO_HOST_DEVICE bool meet(const Ticks& ticks) {
+  RONDO_HOST_DEVICE bool meet(std::uint32_t first, std::uint32_t stop, const Ticks& ticks) {
     bool there = true;
-    for (std::uint32_t other = block_.thread(); other < program_.lanes; other += block_.threads())
-      if (other != lane_) there = there && awaitLane(other, ticks(other));
+    for (std::uint32_t other = first + block_.thread(); other < stop; other += block_.threads())
+      if (other != index_) there = there && awaitBlock(other, ticks(other));
     return block_.all(there);
   }
-  RONDO_HOST_DEVICE bool enter(std::uint64_t tile) {
-    watch_.at(tile, 0);
-    return meet([&](std::uint32_t lane) { return tile * program_.lane[lane].count; });
+  RONDO_HOST_DEVICE std::uint32_t firstLane() const { return copy_ * program_.lanes; }
+  /// The copy's lanes have left the last tile.
+  RONDO_HOST_DEVICE bool enter(std::uint64_t turn) {
+    return meet(firstLane(), firstLane() + program_.lanes, [&](std::uint32_t other) {
+      return turn * program_.lane[other - firstLane()].count;
+    });
   }
 
-  RONDO_HOST_DEVICE bool perform(const Step& step, std::uint64_t tile) {
+  /// `turn`: how many tiles the copy has done.
+  RONDO_HOST_DEVICE bool perform(const Step& step, std::uint64_t tile, std::uint64_t turn) {
     const std::uint32_t ends = step.inputs + step.outputs;
     bool good = true;
     for (std::uint32_t i = block_.thread(); i < step.after.count; i += block_.threads()) {
       const plan::Dependency& before = program_.after[step.after.first + i];
       const std::uint64_t steps = program_.lane[before.lane].count;
-      good = good && awaitLane(before.lane, tile * steps + before.step + 1);
+      good = good && awaitBlock(firstLane() + before.lane, turn * steps + before.step + 1);
     }
     for (std::uint32_t i = block_.thread(); i < ends; i += block_.threads())
       good = good && prepare(step, i, tile);
     if (!block_.all(good)) return false;
 
-    Mover<Block, kType, kOp> mover(launch_, step, block_);
+    Mover<Block, kType, kOp> mover(launch_, launch_.rings + copy_ * program_.channels, step,
+                                   block_);
     if (program_.protocol == Protocol::low_latency) {
       good = mover.lines(watch_);
     } else {
@@ -114,6 +123,10 @@ class PlanKernel {
     return program_.places[step.places + i];
   }
 
+  RONDO_HOST_DEVICE const Ring& ringOf(const Place& place) const {
+    return launch_.rings[copy_ * program_.channels + static_cast<std::uint32_t>(place.channel)];
+  }
+
   /// Finds an input or output, and waits until it may be read or written. By one thread; the same
   /// one later tells the other end.
   RONDO_HOST_DEVICE bool prepare(const Step& step, std::uint32_t i, std::uint64_t tile) {
@@ -125,7 +138,7 @@ class PlanKernel {
       end.at = end.base + program_.offsets[where.offsets];
       return true;
     }
-    const Ring& ring = launch_.rings[where.channel];
+    const Ring& ring = ringOf(where);
     end.number = ring.position->number + 1;
     end.base = end.at = ring.slots + ring.position->slot * ring.stride;
     const auto whom = static_cast<std::uint32_t>(where.channel);
@@ -152,7 +165,7 @@ class PlanKernel {
       case plan::Space::output: return launch_.output + tile * program_.tile_bytes;
       case plan::Space::scratch: break;
     }
-    return launch_.scratch;
+    return launch_.scratch + copy_ * program_.scratch_bytes;
   }
 
   RONDO_HOST_DEVICE void moveSegments(const Step& step, Mover<Block, kType, kOp>& mover) {
@@ -175,7 +188,7 @@ class PlanKernel {
   /// Between the step's barriers, where nobody reads positions.
   RONDO_HOST_DEVICE void advance(const Step& step, std::uint32_t i) {
     if (ends_[i].number == 0) return;
-    const Ring& ring = launch_.rings[place(step, i).channel];
+    const Ring& ring = ringOf(place(step, i));
     const std::uint64_t slot = ring.position->slot;
     if (i >= step.inputs && program_.protocol == Protocol::simple)
       ring.labels[slot] = labelFor(launch_, step);
@@ -185,7 +198,7 @@ class PlanKernel {
   RONDO_HOST_DEVICE void tell(const Step& step, std::uint32_t i) {
     const std::uint64_t number = ends_[i].number;
     if (number == 0) return;
-    const Ring& ring = launch_.rings[place(step, i).channel];
+    const Ring& ring = ringOf(place(step, i));
     if (i < step.inputs) {
       block_.template release<Scope::system>(ring.consumed, number);
     } else if (program_.protocol == Protocol::simple) {
@@ -193,17 +206,18 @@ class PlanKernel {
     }
   }
 
-  /// The second half of an integer average, when no lane writes any more: each lane divides a part.
+  /// The second half of an integer average, when no block writes any more: each divides a part.
   RONDO_HOST_DEVICE bool divideOutput() {
     if constexpr (!isFloat(kType)) {
       using F = Format<kType>;
       using Element = typename F::Element;
-      if (program_.watched && !meet([&](std::uint32_t) { return program_.ticks - 1; }))
+      const std::uint32_t blocks = program_.blocks();
+      if (program_.watched && !meet(0, blocks, [&](std::uint32_t) { return program_.ticks - 1; }))
         return false;
-      const std::uint64_t count = program_.output_count, lanes = program_.lanes;
-      const std::uint64_t part = (count + lanes - 1) / lanes;
-      const std::uint64_t stop = part * (lane_ + 1) < count ? part * (lane_ + 1) : count;
-      for (std::uint64_t i = part * lane_ + block_.thread(); i < stop; i += block_.threads()) {
+      const std::uint64_t count = program_.output_count;
+      const std::uint64_t part = (count + blocks - 1) / blocks;
+      const std::uint64_t stop = part * (index_ + 1) < count ? part * (index_ + 1) : count;
+      for (std::uint64_t i = part * index_ + block_.thread(); i < stop; i += block_.threads()) {
         std::byte* at = launch_.output + i * sizeof(Element);
         const auto sum = F::load(loadElement<PlainAccess, Element>(at));
         storeElement<PlainAccess>(at, F::store(divide<F>(sum, launch_.divisor)));
@@ -214,7 +228,7 @@ class PlanKernel {
 
   const Launch& launch_;
   const Program& program_;
-  const std::uint32_t lane_;
+  const std::uint32_t index_, copy_;
   Block& block_;
   End* const ends_;
   Watch<Block> watch_;

@@ -44,8 +44,10 @@ struct StepOperands {
 template <class Block, DataType kType, ReduceOp::Kind kOp>
 class Mover {
  public:
-  RONDO_HOST_DEVICE Mover(const Launch& launch, const Step& step, Block& block)
+  /// `rings`: of this copy of the plan.
+  RONDO_HOST_DEVICE Mover(const Launch& launch, const Ring* rings, const Step& step, Block& block)
       : launch_(launch),
+        rings_(rings),
         step_(step),
         block_(block),
         ends_(block.ends()),
@@ -261,7 +263,7 @@ class Mover {
     for (std::uint32_t o = step_.inputs; o < ends(); ++o) {
       if (local(o)) continue;
       const std::uint64_t number = ends_[o].number;
-      const Ring& ring = launch_.rings[channelOf(o)];
+      const Ring& ring = rings_[channelOf(o)];
       if ((number & kSweepMask) >= ring.depth) continue;
       const std::uint64_t end = ring.stride / sizeof(Packets) - 1;
       RONDO_NO_UNROLL
@@ -271,6 +273,7 @@ class Mover {
   }
 
   const Launch& launch_;
+  const Ring* const rings_;
   const Step& step_;
   Block& block_;
   End* const ends_;

@@ -15,8 +15,8 @@ enum class Scope { device, system };
 template <class Block>
 class Watch {
  public:
-  RONDO_HOST_DEVICE Watch(const Launch& launch, Block& block, std::uint32_t lane)
-      : launch_(launch), block_(block), lane_(lane) {}
+  RONDO_HOST_DEVICE Watch(const Launch& launch, Block& block, std::uint32_t index)
+      : launch_(launch), block_(block), index_(index) {}
 
   RONDO_HOST_DEVICE void at(std::uint64_t tile, std::uint32_t step) {
     tile_ = tile;
@@ -41,7 +41,7 @@ class Watch {
 
   /// The message that came on a channel belongs to another call: `difference` of their labels.
   RONDO_HOST_DEVICE bool refuse(std::uint32_t channel, std::uint64_t difference) const {
-    end({Report::Reason::mismatch, Report::Awaited::message, lane_, step_, tile_, channel,
+    end({Report::Reason::mismatch, Report::Awaited::message, index_, step_, tile_, channel,
          launch_.signature ^ difference});
     return false;
   }
@@ -58,7 +58,7 @@ class Watch {
     if (block_.template acquire<Scope::system>(&launch_.panel->abort) != 0)
       reason = Report::Reason::aborted;
     if (reason == Report::Reason::none) return true;
-    end({reason, awaited, lane_, step_, tile_, whom, 0});
+    end({reason, awaited, index_, step_, tile_, whom, 0});
     return false;
   }
 
@@ -71,7 +71,7 @@ class Watch {
 
   const Launch& launch_;
   Block& block_;
-  const std::uint32_t lane_;
+  const std::uint32_t index_;
   std::uint32_t step_ = 0;
   std::uint64_t tile_ = 0;
 };

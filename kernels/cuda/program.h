@@ -53,18 +53,25 @@ using Lane = Range;
 struct ProgramHeader {
   std::uint32_t lanes = 0;
   std::uint32_t channels = 0;
+  /// The plan runs so often at the same time, each copy in lanes, channels and scratch of its own: copy
+  /// c does tiles c, c + copies, ...
+  std::uint32_t copies = 1;
   std::uint64_t tiles = 1;
-  std::uint64_t tile_bytes = 0;   ///< of a full tile, in one block
-  std::uint64_t output_count = 0; ///< elements of the output's first block
-  std::uint64_t ticks = 0;        ///< a lane's clock advances by so much in a launch
-  std::uint32_t last_steps = 0;   ///< see Lane
-  std::uint32_t max_places = 0;   ///< of the step that has most
+  std::uint64_t tile_bytes = 0;    ///< of a full tile, in one block
+  std::uint64_t output_count = 0;  ///< elements of the output's first block
+  std::uint64_t scratch_bytes = 0; ///< of a copy
+  std::uint64_t ticks = 0;         ///< a lane's clock advances by so much in a launch
+  std::uint32_t last_steps = 0;    ///< see Lane
+  std::uint32_t max_places = 0;    ///< of the step that has most
   DataType type = DataType::float32;
   ReduceOp::Kind op = ReduceOp::Kind::sum;
   Protocol protocol = Protocol::simple;
   bool lanes_in_step = false; ///< none may enter a tile before all left the last
   bool divides = false;       ///< integer average: the output is divided at the end
   bool watched = false;       ///< lanes wait for lanes
+
+  /// Thread blocks of a launch: block b runs lane b % lanes of copy b / lanes.
+  RONDO_HOST_DEVICE std::uint32_t blocks() const { return lanes * copies; }
 };
 
 /// A device program with the addresses of its tables.

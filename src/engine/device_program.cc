@@ -94,7 +94,7 @@ bool servesLowLatency(const plan::Algorithm& algorithm, const plan::Spec& spec) 
   return true;
 }
 
-cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol) {
+cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol, std::uint32_t copies) {
   if (protocol == cuda::Protocol::low_latency && plan.last.size() > 1)
     throw Error(ErrorCode::unsupported, "the low-latency protocol serves plans of one lane");
   cuda::ProgramTables tables;
@@ -103,6 +103,8 @@ cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol) {
   header.tiles = plan.tiles;
   header.tile_bytes = plan.tile_bytes;
   header.output_count = plan.shape.count;
+  header.copies = copies;
+  header.scratch_bytes = plan.scratch_bytes;
   header.protocol = protocol;
   header.lanes_in_step = plan.lanes_in_step;
   // Few kernels do for all: an average is a scaled sum, or one that is divided at the end; what is
@@ -124,7 +126,7 @@ cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol) {
   header.lanes = Flattener::next(tables.lanes);
   header.ticks = ticks + 2; // the steps, the end of all steps, the end
   header.watched =
-      hasDependencies(plan) || header.lanes_in_step || (header.divides && header.lanes > 1);
+      hasDependencies(plan) || header.lanes_in_step || (header.divides && header.blocks() > 1);
 
   Flattener flattener(plan, tables);
   flattener.addSteps(plan.full);
@@ -134,11 +136,13 @@ cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol) {
 }
 
 Position position(const BoundPlan& plan, const cuda::Report& report) {
-  std::string text = "lane " + std::to_string(report.lane) + " step " +
-                     std::to_string(report.step) + ", tile " + std::to_string(report.tile + 1) +
-                     " of " + std::to_string(plan.tiles) + ", ";
+  const auto laneOf = [&](std::uint32_t block) {
+    return "lane " + std::to_string(block % std::max<std::size_t>(plan.last.size(), 1));
+  };
+  std::string text = laneOf(report.block) + " step " + std::to_string(report.step) + ", tile " +
+                     std::to_string(report.tile + 1) + " of " + std::to_string(plan.tiles) + ", ";
   if (report.awaited == cuda::Report::Awaited::lane)
-    return {-1, text + "waiting for lane " + std::to_string(report.whom)};
+    return {-1, text + "waiting for " + laneOf(report.whom)};
   const int peer = report.whom < plan.ends.size() ? plan.ends[report.whom]->peer : -1;
   const bool message = report.awaited == cuda::Report::Awaited::message;
   return {peer, text + (message ? "waiting to receive from rank " + std::to_string(peer)

@@ -14,10 +14,11 @@ namespace rondo::engine {
 bool servesLowLatency(const plan::Algorithm& algorithm, const plan::Spec& spec);
 
 /// The plan, which was bound with the rings' slot size, as tables. Channels are numbered as in
-/// BoundPlan::ends. Header type and operator name the kernel that serves it.
+/// BoundPlan::ends; each of the `copies` has its own. Header type and operator name the kernel that serves it.
 /// Throws Error(unsupported) when it is too large for its indices, or has several lanes for
 /// low_latency.
-kernels::cuda::ProgramTables flatten(const BoundPlan& plan, kernels::cuda::Protocol protocol);
+kernels::cuda::ProgramTables flatten(const BoundPlan& plan, kernels::cuda::Protocol protocol,
+                                     std::uint32_t copies = 1);
 
 /// Where a launch of the plan was when it ended early.
 Position position(const BoundPlan& plan, const kernels::cuda::Report& report);

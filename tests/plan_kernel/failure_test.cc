@@ -89,7 +89,7 @@ TEST_CASE("a launch whose lanes wait for each other ends at its deadline") {
   world.run({call}, 1);
   CHECK(out == 2);
   CHECK(world.panel(0).report.awaited == Report::Awaited::lane);
-  const auto lane = world.panel(0).report.lane;
+  const auto lane = world.panel(0).report.block;
   CHECK(world.reported(0) == "timeout: lane " + std::to_string(lane) +
                                  " step 0, tile 1 of 1, waiting for lane " +
                                  std::to_string(1 - lane));
@@ -99,7 +99,7 @@ TEST_CASE("a launch whose lanes wait for each other ends at its deadline") {
 TEST_CASE("an abort ends a waiting launch") {
   for (Protocol protocol : kProtocols)
     for (std::uint32_t threads : {1u, 3u}) {
-      World world(2, {protocol, 1, 256}, threads);
+      World world(2, {protocol, 1, 256}, {.threads = threads});
       const char* algorithm = protocol == Protocol::simple ? "double_tree" : "ring";
       Call call =
           callOf(*plan::findAlgorithm(algorithm), {.count = 1000, .type = DataType::int32}, 2);

@@ -78,9 +78,20 @@ TEST_CASE("the plan kernel runs every algorithm with several threads in a block"
   for (Protocol protocol : kProtocols)
     for (int ranks : {2, 3})
       for (const plan::Algorithm* algorithm : plan::algorithms()) {
-        World world(ranks, {protocol, 2, kSlotBytes}, 3);
+        World world(ranks, {protocol, 2, kSlotBytes}, {.threads = 3});
         INFO(nameOf(protocol));
         REQUIRE(world.run(callsOf(*algorithm, ranks, protocol), 1) == "");
+      }
+}
+
+// Proves: copies of a plan share out its tiles, and do not meet in channels, scratch or clocks.
+TEST_CASE("the plan kernel runs every algorithm in several copies at once") {
+  for (Protocol protocol : kProtocols)
+    for (int ranks : {2, 5})
+      for (const plan::Algorithm* algorithm : plan::algorithms()) {
+        World world(ranks, {protocol, 2, kSlotBytes}, {.copies = 3});
+        INFO(nameOf(protocol));
+        REQUIRE(world.run(callsOf(*algorithm, ranks, protocol)) == "");
       }
 }
 
@@ -89,7 +100,7 @@ TEST_CASE("the plan kernel runs every algorithm with several threads in a block"
 TEST_CASE("the plan kernel reduces every type by every operator") {
   for (Protocol protocol : kProtocols)
     for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 4, 5} : std::vector<int>{1, 3}) {
-      World world(ranks, {protocol, 2, kSlotBytes});
+      World world(ranks, {protocol, 2, kSlotBytes}, {.copies = ranks == 2 ? 2u : 1u});
       std::vector<Call> calls;
       for (const char* name : {"ring", "direct", "oneshot", "tree", "double_tree", "linear"})
         for (Collective collective :

@@ -16,6 +16,8 @@ namespace cuda = kernels::cuda;
 
 namespace {
 
+/// Channels of the same two ranks that a plan has at most.
+constexpr int kPerCopy = 16;
 constexpr std::align_val_t kAlign{cuda::kRingLine};
 
 /// Leads to everybody, and opens nothing: of a channel's end only its name is used.
@@ -40,8 +42,8 @@ Zeroed::Zeroed(std::size_t bytes)
 }
 void Zeroed::Free::operator()(std::byte* memory) const { ::operator delete(memory, kAlign); }
 
-World::World(int ranks, cuda::RingSize size, std::uint32_t block_threads)
-    : size_(size), block_threads_(block_threads), ranks_(index(ranks)) {
+World::World(int ranks, cuda::RingSize size, Blocks blocks)
+    : size_(size), blocks_(blocks), ranks_(index(ranks)) {
   for (int r = 0; r < ranks; ++r) {
     std::vector<std::unique_ptr<transport::Transport>> transports;
     transports.push_back(std::make_unique<Nowhere>());
@@ -67,17 +69,19 @@ World::Launchable World::prepare(const Part& part) {
   Rank& rank = ranks_[index(part.plan.rank)];
   Launchable made;
   made.bound = engine::bind(part.plan, part.shape, *rank.fabric);
-  const cuda::ProgramTables tables = engine::flatten(made.bound, size_.protocol);
+  const cuda::ProgramTables tables = engine::flatten(made.bound, size_.protocol, blocks_.copies);
   made.image = std::make_unique<Zeroed>(tables.bytes());
   tables.write(made.image->data());
-  for (const plan::Channel& channel : part.plan.channels)
-    made.rings.push_back(ringOf(channel, channel.src == part.plan.rank));
-  const std::uint32_t lanes = tables.header.lanes;
-  made.clocks = std::make_unique<Zeroed>(lanes * sizeof(cuda::LaneClock));
-  made.scratch = std::make_unique<Zeroed>(made.bound.scratch_bytes);
-  for (std::uint32_t lane = 0; lane < lanes; ++lane)
-    made.blocks.push_back(std::make_unique<BlockMemory>(block_threads_, tables.header.max_places));
-  made.lane = laneFunction(tables.header.type, tables.header.op);
+  for (int copy = 0; copy < static_cast<int>(blocks_.copies); ++copy)
+    for (const plan::Channel& channel : part.plan.channels)
+      made.rings.push_back(ringOf({channel.src, channel.dst, channel.index + kPerCopy * copy},
+                                  channel.src == part.plan.rank));
+  const std::uint32_t blocks = tables.header.blocks();
+  made.clocks = std::make_unique<Zeroed>(blocks * sizeof(cuda::LaneClock));
+  made.scratch = std::make_unique<Zeroed>(made.bound.scratch_bytes * blocks_.copies);
+  for (std::uint32_t b = 0; b < blocks; ++b)
+    made.blocks.push_back(std::make_unique<BlockMemory>(blocks_.threads, tables.header.max_places));
+  made.block = laneFunction(tables.header.type, tables.header.op);
   made.launch = {.program = tables.at(made.image->data()),
                  .rings = made.rings.data(),
                  .clocks = made.clocks->as<cuda::LaneClock>(),
@@ -111,45 +115,40 @@ std::string World::run(const std::vector<Call>& calls, int launches) {
       complaint = "rank " + std::to_string(rank) + ", " + call.text + ": " + what;
   };
 
-  std::vector<std::jthread> threads;
   std::vector<std::unique_ptr<std::barrier<>>> barriers;
+  std::vector<std::pair<std::size_t, std::size_t>> seats; ///< rank and thread
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    std::size_t most_lanes = 1;
+    std::size_t most = 1;
     for (const Call& call : calls) {
       prepared[r].push_back(prepare(call.parts[r]));
-      most_lanes = std::max(most_lanes, prepared[r].back().blocks.size());
+      most = std::max(most, prepared[r].back().blocks.size());
     }
-    barriers.push_back(std::make_unique<std::barrier<>>(most_lanes * block_threads_));
+    barriers.push_back(std::make_unique<std::barrier<>>(most * blocks_.threads));
+    for (std::size_t t = 0; t < most * blocks_.threads; ++t) seats.emplace_back(r, t);
   }
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    std::size_t most_lanes = 1;
-    for (const Launchable& call : prepared[r])
-      most_lanes = std::max(most_lanes, call.blocks.size());
-    for (std::size_t t = 0; t < most_lanes * block_threads_; ++t)
-      threads.emplace_back([&, r, t] {
-        const std::size_t lane = t / block_threads_;
-        const int rank = static_cast<int>(r);
-        for (std::size_t c = 0; c < calls.size(); ++c)
-          for (int n = 0; n < launches; ++n) {
-            Launchable& call = prepared[r][c];
-            if (t == 0) {
-              if (calls[c].parts[r].before) calls[c].parts[r].before();
-            }
-            barriers[r]->arrive_and_wait();
-            if (lane < call.blocks.size())
-              call.lane(call.launch, static_cast<std::uint32_t>(lane), *call.blocks[lane],
-                        static_cast<std::uint32_t>(t % block_threads_));
-            barriers[r]->arrive_and_wait(); // the stream's order: a kernel ends with all its blocks
-            if (t != 0) continue;
-            ranks_[r].reported = report(rank, call.bound);
-            if (!reported(rank).empty()) complain(rank, calls[c], reported(rank));
-            else if (halt(rank).halted != 0) complain(rank, calls[c], "halted without a report");
-            else if (calls[c].parts[r].after)
-              if (std::string wrong = calls[c].parts[r].after(); !wrong.empty())
-                complain(rank, calls[c], wrong);
-          }
-      });
-  }
+  std::vector<std::jthread> threads;
+  for (const auto& [rank_index, thread_index] : seats)
+    threads.emplace_back([&, r = rank_index, t = thread_index] {
+      const std::size_t block = t / blocks_.threads;
+      const int rank = static_cast<int>(r);
+      for (std::size_t c = 0; c < calls.size(); ++c)
+        for (int n = 0; n < launches; ++n) {
+          Launchable& call = prepared[r][c];
+          if (t == 0 && calls[c].parts[r].before) calls[c].parts[r].before();
+          barriers[r]->arrive_and_wait();
+          if (block < call.blocks.size())
+            call.block(call.launch, static_cast<std::uint32_t>(block), *call.blocks[block],
+                       static_cast<std::uint32_t>(t % blocks_.threads));
+          barriers[r]->arrive_and_wait(); // the stream's order: a kernel ends with all its blocks
+          if (t != 0) continue;
+          ranks_[r].reported = report(rank, call.bound);
+          if (!reported(rank).empty()) complain(rank, calls[c], reported(rank));
+          else if (halt(rank).halted != 0) complain(rank, calls[c], "halted without a report");
+          else if (calls[c].parts[r].after)
+            if (std::string wrong = calls[c].parts[r].after(); !wrong.empty())
+              complain(rank, calls[c], wrong);
+        }
+    });
   threads.clear(); // joins
   return complaint;
 }

@@ -53,9 +53,15 @@ struct Call {
   std::vector<Part> parts; ///< by rank
 };
 
+/// How the work of a launch is shared out.
+struct Blocks {
+  std::uint32_t threads = 1; ///< of a block
+  std::uint32_t copies = 1;  ///< of the plan
+};
+
 class World {
  public:
-  World(int ranks, kernels::cuda::RingSize size, std::uint32_t block_threads = 1);
+  World(int ranks, kernels::cuda::RingSize size, Blocks blocks = {});
 
   /// Launches every call `launches` times on all ranks, one after the other on each rank, which is
   /// all that ranks wait for beside the channels. The first complaint, or nothing.
@@ -91,8 +97,8 @@ class World {
     kernels::cuda::Launch launch;
     std::vector<kernels::cuda::Ring> rings;
     std::unique_ptr<Zeroed> image, clocks, scratch;
-    std::vector<std::unique_ptr<BlockMemory>> blocks; ///< by lane
-    LaneFunction lane = nullptr;
+    std::vector<std::unique_ptr<BlockMemory>> blocks; ///< of the launch
+    LaneFunction block = nullptr;
   };
 
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
@@ -101,7 +107,7 @@ class World {
   kernels::cuda::Ring ringOf(const plan::Channel& channel, bool sending);
 
   const kernels::cuda::RingSize size_;
-  const std::uint32_t block_threads_;
+  const Blocks blocks_;
   std::vector<Rank> ranks_;
   std::map<plan::Channel, std::unique_ptr<Channel>> channels_;
 };
