@@ -50,7 +50,7 @@ class Reduction {
 
   RONDO_HOST_DEVICE void run() const {
     constexpr std::size_t kPerVector = sizeof(Vector) / sizeof(Element);
-    const std::size_t head = elementsToAlignment();
+    const std::size_t head = elementsToAlignment<Element>(operands_.output(0), count_);
     const Alignment alignment = alignmentAt(head);
     std::size_t begin = head;
     std::size_t vectors = (count_ - head) / kPerVector;
@@ -90,15 +90,6 @@ class Reduction {
   using VectorFormat = std::conditional_t<kBitwise, Format<DataType::uint32>, ElementFormat>;
   using Values = Lanes<VectorFormat>;
   static constexpr std::size_t kStride = Workers::kThreads * sizeof(Vector);
-
-  /// Elements before the first whose place in the first output is aligned to a vector; 0 where none
-  /// is, or the count.
-  RONDO_HOST_DEVICE std::size_t elementsToAlignment() const {
-    const unsigned bytes = (0u - misalignment(operands_.output(0))) % sizeof(Vector);
-    if (bytes % sizeof(Element) != 0) return 0;
-    const std::size_t elements = bytes / sizeof(Element);
-    return elements < count_ ? elements : count_;
-  }
 
   struct Alignment {
     bool inputs, outputs;

@@ -26,9 +26,12 @@ inline constexpr int kMaxOutputs = 16;
 /// Tensors per launch of the bucket kernels: as many as fit into the 4 KiB of arguments that every
 /// toolkit allows.
 inline constexpr int kMaxTensors = 240;
-/// Threads of a block there, and elements that a block moves at once: eight per thread, so that the
-/// 16-bit side of a cast is one vector. Small, since the tensors of a model end often. Not measured.
+/// Threads of a block there, and blocks that must fit on a multiprocessor: 40 registers a thread, 1536
+/// threads with 16 or 32 bytes of loads in flight each. Not measured.
 inline constexpr int kBucketThreads = 256;
-inline constexpr std::size_t kBucketChunk = 8 * kBucketThreads;
+inline constexpr int kBucketBlocks = 6;
+/// Elements that a block moves before it looks for the next tensor. Larger ones search less often,
+/// smaller ones waste less of the grid on the short tensors of a model. Not measured.
+inline constexpr std::size_t kBucketChunk = 8192;
 
 } // namespace rondo::kernels::cuda

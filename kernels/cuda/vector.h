@@ -42,6 +42,15 @@ RONDO_HOST_DEVICE unsigned misalignment(const void* address) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address) % sizeof(Vector));
 }
 
+/// Elements before the first that is aligned to a vector; 0 where none is, at most `count`.
+template <typename Element>
+RONDO_HOST_DEVICE std::size_t elementsToAlignment(const void* address, std::size_t count) {
+  const unsigned bytes = (0u - misalignment(address)) % sizeof(Vector);
+  if (bytes % sizeof(Element) != 0) return 0;
+  const std::size_t elements = bytes / sizeof(Element);
+  return elements < count ? elements : count;
+}
+
 /// Bytes [begin, begin + 16) of two neighbouring vectors; begin < 16. Selects instead of an index:
 /// an array indexed at run time would lie in local memory.
 RONDO_HOST_DEVICE Vector extract(const Vector& low, const Vector& high, unsigned begin) {

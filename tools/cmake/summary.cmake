@@ -36,7 +36,7 @@ else()
 endif()
 if(RONDO_BENCH)
   rondo_report("Google Benchmark" "${benchmark_FOUND}"
-               "no micro-benchmarks in bench/ (Debian: libbenchmark-dev)")
+               "no micro-benchmarks of the CPU in bench/ (Debian: libbenchmark-dev)")
 else()
   message(NOTICE "  Micro-benchmarks: off (RONDO_BENCH)")
 endif()
