@@ -19,7 +19,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// One lane of one copy of the plan, in one launch. All threads of its block make one and call run().
+/// One lane of one copy of the plan, in one launch. All threads of its block make one, and call
+/// run().
 ///
 /// A step has two barriers: one when all it waits for is there, one when all has been moved. What a
 /// thread did before a barrier is visible to the block after it; with the acquire of a flag before
@@ -53,7 +54,8 @@ class PlanKernel {
       }
     }
     tick(program_.ticks - 1);
-    if (program_.divides && launch_.divisor > 1 && launch_.output && !divideOutput()) return;
+    if (kDivides && program_.divides && launch_.divisor > 1 && launch_.output && !divideOutput())
+      return;
     tick(program_.ticks);
   }
 
@@ -208,23 +210,30 @@ class PlanKernel {
 
   /// The second half of an integer average, when no block writes any more: each divides a part.
   RONDO_HOST_DEVICE bool divideOutput() {
-    if constexpr (!isFloat(kType)) {
-      using F = Format<kType>;
-      using Element = typename F::Element;
+    if constexpr (kDivides) {
       const std::uint32_t blocks = program_.blocks();
       if (program_.watched && !meet(0, blocks, [&](std::uint32_t) { return program_.ticks - 1; }))
         return false;
       const std::uint64_t count = program_.output_count;
       const std::uint64_t part = (count + blocks - 1) / blocks;
       const std::uint64_t stop = part * (index_ + 1) < count ? part * (index_ + 1) : count;
+      RONDO_NO_UNROLL
       for (std::uint64_t i = part * index_ + block_.thread(); i < stop; i += block_.threads()) {
-        std::byte* at = launch_.output + i * sizeof(Element);
-        const auto sum = F::load(loadElement<PlainAccess, Element>(at));
-        storeElement<PlainAccess>(at, F::store(divide<F>(sum, launch_.divisor)));
+        std::byte* at = launch_.output + i * sizeOf(kType);
+        if (program_.divides_signed) divideAt<Integer<std::make_signed_t<Bits>>>(at);
+        else divideAt<Format<kType>>(at);
       }
     }
     return true;
   }
+  template <class F>
+  RONDO_HOST_DEVICE void divideAt(std::byte* at) const {
+    const auto sum = F::load(loadElement<PlainAccess, Bits>(at));
+    storeElement<PlainAccess>(at, F::store(divide<F>(sum, launch_.divisor)));
+  }
+
+  using Bits = typename Format<kType>::Element;
+  static constexpr bool kDivides = !isFloat(kType) && kOp == ReduceOp::Kind::sum;
 
   const Launch& launch_;
   const Program& program_;

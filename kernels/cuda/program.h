@@ -21,7 +21,7 @@ struct Range {
 
 /// Contiguous elements of a step.
 struct Segment {
-  std::uint64_t count = 0;  ///< elements
+  std::uint64_t count = 0;  ///< elements of the program's type
   std::uint64_t packed = 0; ///< bytes from the start of the message
 };
 
@@ -53,8 +53,8 @@ using Lane = Range;
 struct ProgramHeader {
   std::uint32_t lanes = 0;
   std::uint32_t channels = 0;
-  /// The plan runs so often at the same time, each copy in lanes, channels and scratch of its own: copy
-  /// c does tiles c, c + copies, ...
+  /// The plan runs so often at the same time, each copy in lanes, channels and scratch of its own:
+  /// copy c does tiles c, c + copies, ...
   std::uint32_t copies = 1;
   std::uint64_t tiles = 1;
   std::uint64_t tile_bytes = 0;    ///< of a full tile, in one block
@@ -66,9 +66,10 @@ struct ProgramHeader {
   DataType type = DataType::float32;
   ReduceOp::Kind op = ReduceOp::Kind::sum;
   Protocol protocol = Protocol::simple;
-  bool lanes_in_step = false; ///< none may enter a tile before all left the last
-  bool divides = false;       ///< integer average: the output is divided at the end
-  bool watched = false;       ///< lanes wait for lanes
+  bool lanes_in_step = false;  ///< none may enter a tile before all left the last
+  bool divides = false;        ///< integer average: the output is divided at the end
+  bool divides_signed = false; ///< as signed integers
+  bool watched = false;        ///< lanes wait for lanes
 
   /// Thread blocks of a launch: block b runs lane b % lanes of copy b / lanes.
   RONDO_HOST_DEVICE std::uint32_t blocks() const { return lanes * copies; }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "kernels/cuda/plan_select.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
@@ -15,7 +16,8 @@ namespace cuda = kernels::cuda;
 
 class Flattener {
  public:
-  Flattener(const BoundPlan& plan, cuda::ProgramTables& tables) : plan_(plan), tables_(tables) {}
+  Flattener(const BoundPlan& plan, std::size_t per_element, cuda::ProgramTables& tables)
+      : plan_(plan), per_element_(per_element), tables_(tables) {}
 
   void addSteps(const std::vector<BoundLane>& lanes) {
     for (const BoundLane& lane : lanes)
@@ -38,7 +40,7 @@ class Flattener {
     flat.raw_input = step.raw_input;
     flat.segments = {next(tables_.segments), static_cast<std::uint32_t>(step.segments.size())};
     for (const Segment& segment : step.segments)
-      tables_.segments.push_back({segment.count, segment.packed});
+      tables_.segments.push_back({segment.count * per_element_, segment.packed});
     flat.after = {next(tables_.after), static_cast<std::uint32_t>(step.after.size())};
     tables_.after.insert(tables_.after.end(), step.after.begin(), step.after.end());
 
@@ -66,18 +68,9 @@ class Flattener {
   }
 
   const BoundPlan& plan_;
+  const std::size_t per_element_;
   cuda::ProgramTables& tables_;
 };
-
-/// Integers of the same size.
-DataType bitsOf(DataType type) {
-  switch (sizeOf(type)) {
-    case 1: return DataType::uint8;
-    case 2: return DataType::uint16;
-    case 4: return DataType::uint32;
-    default: return DataType::uint64;
-  }
-}
 
 bool hasDependencies(const BoundPlan& plan) {
   return std::any_of(plan.last.begin(), plan.last.end(), [](const BoundLane& lane) {
@@ -107,14 +100,13 @@ cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol, std:
   header.scratch_bytes = plan.scratch_bytes;
   header.protocol = protocol;
   header.lanes_in_step = plan.lanes_in_step;
-  // Few kernels do for all: an average is a scaled sum, or one that is divided at the end; what is
-  // only moved has no type.
-  using enum ReduceOp::Kind;
   const ReduceOp::Kind op = plan.shape.op;
-  const bool changes = plan.reduce || op == avg || op == premul_sum;
-  header.divides = op == avg && !isFloat(plan.shape.type);
-  header.type = changes ? plan.shape.type : bitsOf(plan.shape.type);
-  header.op = !changes || header.divides ? sum : op == avg ? premul_sum : op;
+  const bool scales = op == ReduceOp::Kind::avg || op == ReduceOp::Kind::premul_sum;
+  const auto kind = cuda::planKind(plan.shape.type, op, plan.reduce || scales);
+  header.type = kind.type;
+  header.op = kind.op;
+  header.divides = op == ReduceOp::Kind::avg && !isFloat(plan.shape.type);
+  header.divides_signed = cuda::isSigned(plan.shape.type);
 
   std::uint64_t ticks = 0;
   for (const BoundLane& lane : plan.last) {
@@ -128,7 +120,7 @@ cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol, std:
   header.watched =
       hasDependencies(plan) || header.lanes_in_step || (header.divides && header.blocks() > 1);
 
-  Flattener flattener(plan, tables);
+  Flattener flattener(plan, kind.per_element, tables);
   flattener.addSteps(plan.full);
   header.last_steps = Flattener::next(tables.steps);
   flattener.addSteps(plan.last);

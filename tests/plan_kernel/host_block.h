@@ -91,11 +91,12 @@ LaneFunction floatLane(DataType type, ReduceOp::Kind op);
 
 template <DataType kType>
 LaneFunction laneOf(ReduceOp::Kind op) {
-  return kernels::cuda::selectOperator<kType>(op, []<DataType kOf, ReduceOp::Kind kOp>() {
+  return kernels::cuda::selectOperator<kType>(op, [](auto constant) {
     return +[](const kernels::cuda::Launch& launch, std::uint32_t lane, BlockMemory& memory,
                std::uint32_t thread) {
       HostBlock block(memory, thread);
-      kernels::cuda::PlanKernel<HostBlock, kOf, kOp>(launch, lane, block).run();
+      kernels::cuda::PlanKernel<HostBlock, kType, decltype(constant)::value>(launch, lane, block)
+          .run();
     };
   });
 }
