@@ -12,12 +12,12 @@ namespace rondo::kernels::cuda {
 
 /// Blocks of a kernel that the current device holds at once. Fails here, not at the first launch,
 /// where there is no device, or no code for it.
-inline int residentBlocks(const void* kernel, int threads) {
+inline int residentBlocks(const void* kernel, int threads, std::size_t shared_bytes = 0) {
   int device = 0, multiprocessors = 0, blocks = 0;
   check(cudaGetDevice(&device), "no GPU can be used");
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
         "no number of multiprocessors");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, 0),
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared_bytes),
         "no kernel for this GPU");
   return std::max(1, blocks * multiprocessors);
 }
