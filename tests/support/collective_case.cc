@@ -68,6 +68,7 @@ class Guarded {
  public:
   explicit Guarded(std::size_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuard, kGuardByte) {}
   std::byte* data() { return memory_.data() + kGuard; }
+  std::span<std::byte> all() { return memory_; }
   void wipe() { std::fill(memory_.begin(), memory_.end(), kGuardByte); }
   bool intact() const {
     for (std::size_t i = 0; i < kGuard; ++i)
@@ -247,6 +248,10 @@ const void* CollectiveBuffers::input() const {
 }
 void* CollectiveBuffers::output() const {
   return memory_->layout.outputs > 0 && memory_->call.count > 0 ? memory_->out() : nullptr;
+}
+
+std::vector<std::span<std::byte>> CollectiveBuffers::memory() const {
+  return {memory_->input.all(), memory_->output.all()};
 }
 
 std::string CollectiveBuffers::wrong() const {
