@@ -1,6 +1,7 @@
 // Makes inputs, calls, and checks against a reduction in rank order.
 #include "support/collective_case.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/reduce.h"
@@ -67,6 +68,8 @@ class Guarded {
  public:
   explicit Guarded(std::size_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuard, kGuardByte) {}
   std::byte* data() { return memory_.data() + kGuard; }
+  std::span<std::byte> all() { return memory_; }
+  void wipe() { std::fill(memory_.begin(), memory_.end(), kGuardByte); }
   bool intact() const {
     for (std::size_t i = 0; i < kGuard; ++i)
       if (memory_[i] != kGuardByte || memory_[kGuard + bytes_ + i] != kGuardByte) return false;
@@ -192,49 +195,93 @@ std::string CollectiveCase::text() const {
   return text + (in_place ? " in place" : "") + (async ? " async" : "");
 }
 
-std::string CollectiveCase::run(Communicator& comm) const {
-  const int rank = comm.rank(), ranks = comm.size();
-  const Layout layout = layoutOf(*this, rank, ranks);
-  const std::size_t block = count * sizeOf(type);
-  const bool alias = in_place && layout.inputs > 0 && layout.outputs > 0;
-  const bool output_is_larger = layout.outputs > layout.inputs;
+struct CollectiveBuffers::Memory {
+  Memory(const CollectiveCase& c, int r, int n)
+      : call(c),
+        rank(r),
+        ranks(n),
+        layout(layoutOf(c, r, n)),
+        block(c.count * sizeOf(c.type)),
+        alias(c.in_place && layout.inputs > 0 && layout.outputs > 0),
+        output_is_larger(layout.outputs > layout.inputs),
+        input(alias && output_is_larger ? 0 : static_cast<std::size_t>(layout.inputs) * block),
+        output(alias && !output_is_larger ? 0 : static_cast<std::size_t>(layout.outputs) * block) {}
 
-  Guarded input(alias && output_is_larger ? 0 : static_cast<std::size_t>(layout.inputs) * block);
-  Guarded output(alias && !output_is_larger ? 0 : static_cast<std::size_t>(layout.outputs) * block);
-  std::byte* in = alias && output_is_larger
-                      ? output.data() + static_cast<std::size_t>(layout.alias_output_block) * block
-                      : input.data();
-  std::byte* out = alias && !output_is_larger
-                       ? input.data() + static_cast<std::size_t>(layout.alias_input_block) * block
-                       : output.data();
-  for (int b = 0; b < layout.inputs; ++b) {
-    const auto bytes = inputBlock(*this, rank, b, ranks);
-    if (block > 0) std::memcpy(in + static_cast<std::size_t>(b) * block, bytes.data(), block);
+  std::byte* in() {
+    return alias && output_is_larger
+               ? output.data() + static_cast<std::size_t>(layout.alias_output_block) * block
+               : input.data();
   }
-  const void* in_argument = layout.inputs > 0 && count > 0 ? in : nullptr;
-  void* out_argument = layout.outputs > 0 && count > 0 ? out : nullptr;
-  if (async) {
-    start(*this, comm, in_argument, out_argument).wait();
-  } else {
-    callBlocking(*this, comm, in_argument, out_argument);
+  std::byte* out() {
+    return alias && !output_is_larger
+               ? input.data() + static_cast<std::size_t>(layout.alias_input_block) * block
+               : output.data();
   }
 
-  for (int b = 0; b < layout.outputs && block > 0; ++b) {
-    const auto expected = expectedBlock(*this, rank, b, ranks);
-    const std::byte* got = out + static_cast<std::size_t>(b) * block;
-    if (std::memcmp(got, expected.data(), block) == 0) continue;
+  const CollectiveCase call;
+  const int rank, ranks;
+  const Layout layout;
+  const std::size_t block;
+  const bool alias, output_is_larger;
+  Guarded input, output;
+};
+
+CollectiveBuffers::CollectiveBuffers(const CollectiveCase& call, int rank, int ranks)
+    : memory_(std::make_unique<Memory>(call, rank, ranks)) {
+  fill();
+}
+CollectiveBuffers::~CollectiveBuffers() = default;
+
+void CollectiveBuffers::fill() {
+  Memory& m = *memory_;
+  m.input.wipe();
+  m.output.wipe();
+  for (int b = 0; b < m.layout.inputs; ++b) {
+    const auto bytes = inputBlock(m.call, m.rank, b, m.ranks);
+    if (m.block > 0)
+      std::memcpy(m.in() + static_cast<std::size_t>(b) * m.block, bytes.data(), m.block);
+  }
+}
+
+const void* CollectiveBuffers::input() const {
+  return memory_->layout.inputs > 0 && memory_->call.count > 0 ? memory_->in() : nullptr;
+}
+void* CollectiveBuffers::output() const {
+  return memory_->layout.outputs > 0 && memory_->call.count > 0 ? memory_->out() : nullptr;
+}
+
+std::vector<std::span<std::byte>> CollectiveBuffers::memory() const {
+  return {memory_->input.all(), memory_->output.all()};
+}
+
+std::string CollectiveBuffers::wrong() const {
+  Memory& m = *memory_;
+  for (int b = 0; b < m.layout.outputs && m.block > 0; ++b) {
+    const auto expected = expectedBlock(m.call, m.rank, b, m.ranks);
+    const std::byte* got = m.out() + static_cast<std::size_t>(b) * m.block;
+    if (std::memcmp(got, expected.data(), m.block) == 0) continue;
     std::size_t at = 0;
     while (got[at] == expected[at]) ++at;
-    return text() + ": block " + std::to_string(b) + " differs from element " +
-           std::to_string(at / sizeOf(type)) + " on";
+    return m.call.text() + ": block " + std::to_string(b) + " differs from element " +
+           std::to_string(at / sizeOf(m.call.type)) + " on";
   }
-  if (!input.intact() || !output.intact()) return text() + ": wrote outside its buffers";
-  if (!alias)
-    for (int b = 0; b < layout.inputs && block > 0; ++b)
-      if (std::memcmp(in + static_cast<std::size_t>(b) * block,
-                      inputBlock(*this, rank, b, ranks).data(), block) != 0)
-        return text() + ": changed its input";
+  if (!m.input.intact() || !m.output.intact()) return m.call.text() + ": wrote outside its buffers";
+  if (!m.alias)
+    for (int b = 0; b < m.layout.inputs && m.block > 0; ++b)
+      if (std::memcmp(m.in() + static_cast<std::size_t>(b) * m.block,
+                      inputBlock(m.call, m.rank, b, m.ranks).data(), m.block) != 0)
+        return m.call.text() + ": changed its input";
   return {};
+}
+
+std::string CollectiveCase::run(Communicator& comm) const {
+  const CollectiveBuffers buffers(*this, comm.rank(), comm.size());
+  if (async) {
+    start(*this, comm, buffers.input(), buffers.output()).wait();
+  } else {
+    callBlocking(*this, comm, buffers.input(), buffers.output());
+  }
+  return buffers.wrong();
 }
 
 } // namespace rondo::test

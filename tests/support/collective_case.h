@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,27 @@ struct CollectiveCase {
   std::string run(Communicator& comm) const;
 
   std::string text() const;
+};
+
+/// The buffers of one rank's call, as the case lays them out, with guard bytes around them.
+class CollectiveBuffers {
+ public:
+  CollectiveBuffers(const CollectiveCase& call, int rank, int ranks);
+  ~CollectiveBuffers();
+
+  /// Writes the inputs; what an earlier call left in the outputs is gone.
+  void fill();
+  /// As the call takes them: null where there is nothing.
+  const void* input() const;
+  void* output() const;
+  /// All memory that the pointers above point into, guards included, to be taken elsewhere and back.
+  std::vector<std::span<std::byte>> memory() const;
+  /// What is wrong with outputs, guards and inputs after the call; empty when nothing is.
+  std::string wrong() const;
+
+ private:
+  struct Memory;
+  std::unique_ptr<Memory> memory_;
 };
 
 /// Input block `block` of rank `rank`.

@@ -28,4 +28,5 @@ if(PkgConfig_FOUND)
   pkg_check_modules(RONDO_HWLOC QUIET hwloc)
   pkg_check_modules(RONDO_UCX QUIET ucx)
 endif()
-find_package(CUDAToolkit QUIET)
+
+include(cuda)

@@ -17,6 +17,11 @@ message(NOTICE "  OpenSSL ${OPENSSL_VERSION}, Highway ${hwy_VERSION}, zlib ${ZLI
                "CLI11 ${CLI11_VERSION}, nlohmann_json ${nlohmann_json_VERSION}: found (required)")
 rondo_report("oneDNN" "${Dnnl_FOUND}"
              "the trainer cannot run a model (Debian: libdnnl-dev)")
+if(RONDO_HAVE_CUDA)
+  message(NOTICE "  CUDA ${CMAKE_CUDA_COMPILER_VERSION}: found, for ${CMAKE_CUDA_ARCHITECTURES}")
+else()
+  rondo_report("CUDA" OFF "ranks run on the CPU only (${RONDO_CUDA_MISSING})")
+endif()
 rondo_report("MPI" "${MPI_CXX_FOUND}"
              "under mpirun ranks meet by environment variables only (Debian: libopenmpi-dev)")
 rondo_report("  interposer for Open MPI" "${rondo_mpi_built}"
@@ -31,12 +36,11 @@ else()
 endif()
 if(RONDO_BENCH)
   rondo_report("Google Benchmark" "${benchmark_FOUND}"
-               "no micro-benchmarks in bench/ (Debian: libbenchmark-dev)")
+               "no micro-benchmarks of the CPU in bench/ (Debian: libbenchmark-dev)")
 else()
   message(NOTICE "  Micro-benchmarks: off (RONDO_BENCH)")
 endif()
 message(NOTICE "  Looked for, nothing in this version uses them:")
 rondo_report("  hwloc" "${RONDO_HWLOC_FOUND}" "costs nothing yet")
 rondo_report("  UCX" "${RONDO_UCX_FOUND}" "costs nothing yet")
-rondo_report("  CUDA toolkit" "${CUDAToolkit_FOUND}" "costs nothing yet; ranks run on the CPU")
 message(NOTICE "")

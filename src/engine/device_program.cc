@@ -1,0 +1,144 @@
+// Lays the bound plan out in tables.
+#include "engine/device_program.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "kernels/cuda/plan_select.h"
+#include "rondo/error.h"
+
+namespace rondo::engine {
+
+namespace {
+
+namespace cuda = kernels::cuda;
+
+class Flattener {
+ public:
+  Flattener(const BoundPlan& plan, std::size_t per_element, cuda::ProgramTables& tables)
+      : plan_(plan), per_element_(per_element), tables_(tables) {}
+
+  void addSteps(const std::vector<BoundLane>& lanes) {
+    for (const BoundLane& lane : lanes)
+      for (const BoundStep& step : lane) add(step);
+  }
+
+  /// Where the next entry of a table goes.
+  template <class T>
+  static std::uint32_t next(const std::vector<T>& table) {
+    if (table.size() > std::numeric_limits<std::int32_t>::max())
+      throw Error(ErrorCode::unsupported, "the plan is too large for a device");
+    return static_cast<std::uint32_t>(table.size());
+  }
+
+ private:
+  void add(const BoundStep& step) {
+    cuda::Step flat;
+    flat.bytes = step.bytes;
+    flat.tiles = step.tiles;
+    flat.raw_input = step.raw_input;
+    flat.segments = {next(tables_.segments), static_cast<std::uint32_t>(step.segments.size())};
+    for (const Segment& segment : step.segments)
+      tables_.segments.push_back({segment.count * per_element_, segment.packed});
+    flat.after = {next(tables_.after), static_cast<std::uint32_t>(step.after.size())};
+    tables_.after.insert(tables_.after.end(), step.after.begin(), step.after.end());
+
+    flat.places = next(tables_.places);
+    for (const BoundOperand& input : step.inputs) {
+      if (input.wire) addWire(input.wire);
+      else addLocal(input.piece);
+    }
+    flat.inputs = next(tables_.places) - flat.places;
+    if (step.has_output) addLocal(step.output);
+    for (const End* end : step.sends) addWire(end);
+    const std::uint32_t places = next(tables_.places) - flat.places;
+    flat.outputs = places - flat.inputs;
+    tables_.header.max_places = std::max(tables_.header.max_places, places);
+    tables_.steps.push_back(flat);
+  }
+  void addLocal(const BoundPiece& piece) {
+    tables_.places.push_back({piece.space, next(tables_.offsets), plan::Operand::kLocal});
+    tables_.offsets.insert(tables_.offsets.end(), piece.offsets.begin(), piece.offsets.end());
+  }
+  void addWire(const End* end) {
+    const auto found = std::find(plan_.ends.begin(), plan_.ends.end(), end);
+    tables_.places.push_back(
+        {plan::Space::input, 0, static_cast<std::int32_t>(found - plan_.ends.begin())});
+  }
+
+  const BoundPlan& plan_;
+  const std::size_t per_element_;
+  cuda::ProgramTables& tables_;
+};
+
+bool hasDependencies(const BoundPlan& plan) {
+  return std::any_of(plan.last.begin(), plan.last.end(), [](const BoundLane& lane) {
+    return std::any_of(lane.begin(), lane.end(),
+                       [](const BoundStep& step) { return !step.after.empty(); });
+  });
+}
+
+} // namespace
+
+bool servesLowLatency(const plan::Algorithm& algorithm, const plan::Spec& spec) {
+  for (int rank = 0; rank < spec.ranks; ++rank)
+    if (algorithm.build(spec, rank).lanes.size() > 1) return false;
+  return true;
+}
+
+cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol, std::uint32_t copies) {
+  if (protocol == cuda::Protocol::low_latency && plan.last.size() > 1)
+    throw Error(ErrorCode::unsupported, "the low-latency protocol serves plans of one lane");
+  cuda::ProgramTables tables;
+  cuda::ProgramHeader& header = tables.header;
+  header.channels = static_cast<std::uint32_t>(plan.ends.size());
+  header.tiles = plan.tiles;
+  header.tile_bytes = plan.tile_bytes;
+  header.output_count = plan.shape.count;
+  header.copies = copies;
+  header.scratch_bytes = plan.scratch_bytes;
+  header.protocol = protocol;
+  header.lanes_in_step = plan.lanes_in_step;
+  const ReduceOp::Kind op = plan.shape.op;
+  const bool scales = op == ReduceOp::Kind::avg || op == ReduceOp::Kind::premul_sum;
+  const auto kind = cuda::planKind(plan.shape.type, op, plan.reduce || scales);
+  header.type = kind.type;
+  header.op = kind.op;
+  header.divides = op == ReduceOp::Kind::avg && !isFloat(plan.shape.type);
+  header.divides_signed = cuda::isSigned(plan.shape.type);
+
+  std::uint64_t ticks = 0;
+  for (const BoundLane& lane : plan.last) {
+    const auto before =
+        tables.lanes.empty() ? 0 : tables.lanes.back().first + tables.lanes.back().count;
+    tables.lanes.push_back({before, static_cast<std::uint32_t>(lane.size())});
+    ticks = std::max(ticks, plan.tiles * lane.size());
+  }
+  header.lanes = Flattener::next(tables.lanes);
+  header.ticks = ticks + 2; // the steps, the end of all steps, the end
+  header.watched =
+      hasDependencies(plan) || header.lanes_in_step || (header.divides && header.blocks() > 1);
+
+  Flattener flattener(plan, kind.per_element, tables);
+  flattener.addSteps(plan.full);
+  header.last_steps = Flattener::next(tables.steps);
+  flattener.addSteps(plan.last);
+  return tables;
+}
+
+Position position(const BoundPlan& plan, const cuda::Report& report) {
+  const auto laneOf = [&](std::uint32_t block) {
+    return "lane " + std::to_string(block % std::max<std::size_t>(plan.last.size(), 1));
+  };
+  std::string text = laneOf(report.block) + " step " + std::to_string(report.step) + ", tile " +
+                     std::to_string(report.tile + 1) + " of " + std::to_string(plan.tiles) + ", ";
+  if (report.awaited == cuda::Report::Awaited::lane)
+    return {-1, text + "waiting for " + laneOf(report.whom)};
+  const int peer = report.whom < plan.ends.size() ? plan.ends[report.whom]->peer : -1;
+  const bool message = report.awaited == cuda::Report::Awaited::message;
+  return {peer, text + (message ? "waiting to receive from rank " + std::to_string(peer)
+                                : "waiting until rank " + std::to_string(peer) + " receives")};
+}
+
+} // namespace rondo::engine

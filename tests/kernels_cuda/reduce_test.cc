@@ -1,0 +1,156 @@
+// Proves, by running the source of the CUDA kernels on the host: for every (type, operator) the
+// reduction gives the bits of the CPU's kernels for any number of inputs and outputs, any count, any
+// alignment of each operand, in place, for any number of blocks; every access is aligned, no byte
+// outside of the operands is read, and none outside of the outputs is written.
+#include "kernels/cuda/reduce_body.h"
+#include "tests/kernels_cuda/checked_access.h"
+#include "tests/kernels_cuda/cuda_test.h"
+
+namespace rondo::test {
+namespace {
+
+using kernels::cuda::Workers;
+
+constexpr double kFactor = 1 / 3.0;
+constexpr std::int32_t kDivisor = 3;
+constexpr std::size_t kNone = ~std::size_t{0};
+
+struct Pointers {
+  std::vector<const std::byte*> in;
+  std::vector<std::byte*> out;
+
+  unsigned inputs() const { return static_cast<unsigned>(in.size()); }
+  unsigned outputs() const { return static_cast<unsigned>(out.size()); }
+  const std::byte* input(unsigned k) const { return in[k]; }
+  std::byte* output(unsigned j) const { return out[j]; }
+  bool scaled(unsigned k) const { return k % 2 == 0; }
+  double factor() const { return kFactor; }
+  std::int32_t divisor() const { return kDivisor; }
+};
+
+/// One case: source data and what must come out, by the CPU's kernels, computed once.
+template <DataType kType, ReduceOp::Kind kKind>
+class Case {
+ public:
+  static constexpr std::size_t kSize = sizeOf(kType);
+
+  Case(std::size_t inputs, std::size_t outputs, std::size_t count)
+      : outputs_(outputs), expected_(count * kSize), result_(outputs) {
+    constexpr bool kScales =
+        kKind == ReduceOp::Kind::premul_sum || (kKind == ReduceOp::Kind::avg && isFloat(kType));
+    Inputs source(kType, static_cast<unsigned>(inputs * 100 + outputs));
+    std::vector<std::vector<std::byte>> prepared;
+    for (std::size_t k = 0; k < inputs; ++k) {
+      source_.push_back(source.bytes(count));
+      prepared.push_back(source_[k]);
+      if (kScales && k % 2 == 0)
+        kernels::scaleFunction(kType)(prepared[k].data(), source_[k].data(), count, kFactor);
+    }
+    std::vector<const void*> in;
+    for (auto& p : prepared) in.push_back(p.data());
+    void* out[] = {expected_.data()};
+    kernels::reduceFunction(kType, kKind)(out, 1, in.data(), inputs, count);
+    if (kKind == ReduceOp::Kind::avg && !isFloat(kType))
+      kernels::divideIntegers(expected_.data(), count, kType, kDivisor);
+    for (auto& memory : result_) memory.resize(expected_.size() + 64);
+    memory_.resize(inputs, std::vector<std::byte>(expected_.size() + 64));
+  }
+
+  /// Runs `blocks` blocks of one thread on the first `count` elements, with operand k (inputs first)
+  /// offsets[k] bytes off an alignment to 16. Output alias[0] is input alias[1].
+  void run(std::size_t count, const std::vector<unsigned>& offsets, std::size_t blocks,
+           std::pair<std::size_t, std::size_t> alias = {kNone, kNone}) {
+    const std::size_t bytes = count * kSize;
+    Pointers pointers;
+    CheckedAccess::ranges.clear();
+    for (std::size_t k = 0; k < memory_.size(); ++k) {
+      std::byte* at = place(memory_[k], offsets[k]);
+      std::copy_n(source_[k].data(), bytes, at);
+      pointers.in.push_back(at);
+      CheckedAccess::ranges.push_back({at, at + bytes, false});
+    }
+    for (std::size_t j = 0; j < outputs_; ++j) {
+      std::byte* at = j == alias.first ? const_cast<std::byte*>(pointers.in[alias.second])
+                                       : place(result_[j], offsets[memory_.size() + j]);
+      pointers.out.push_back(at);
+      CheckedAccess::ranges.push_back({at, at + bytes, true});
+    }
+    INFO(describe(kType, kKind) << ", " << memory_.size() << " inputs, " << outputs_ << " outputs, "
+                                << count << " elements, " << blocks << " blocks, in place "
+                                << (alias.first != kNone));
+    // The blocks one after the other: what one of them writes, none that runs later may read.
+    for (std::size_t block = 0; block < blocks; ++block)
+      kernels::cuda::Reduction<kType, kKind, CheckedAccess, Workers<1>, Pointers>(
+          pointers, count, {0, block, blocks})
+          .run();
+    for (std::byte* out : pointers.out) {
+      const std::size_t i = firstDifference(kType, out, expected_.data(), count);
+      if (i != count) FAIL("differs at element " << i << " of output at " << offsets.back());
+    }
+  }
+
+ private:
+  static std::byte* place(std::vector<std::byte>& memory, unsigned offset) {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+    return memory.data() + (16 - address % 16) % 16 + offset;
+  }
+
+  std::size_t outputs_;
+  std::vector<std::vector<std::byte>> source_, memory_;
+  std::vector<std::byte> expected_;
+  std::vector<std::vector<std::byte>> result_;
+};
+
+/// Elements of a turn of one thread, twice over: every path and remainder is met.
+std::size_t most(DataType type) { return 2 * 4 * 16 / sizeOf(type) + 2 * 16 / sizeOf(type); }
+
+} // namespace
+
+TEST_CASE("all reductions, at every count and misalignment") {
+  forEachReduction([](auto type, auto kind) {
+    const std::size_t size = sizeOf(type());
+    for (std::size_t inputs : {1, 2, 3})
+      for (std::size_t outputs : {1, 2}) {
+        Case<type(), kind()> one(inputs, outputs, most(type));
+        std::vector<unsigned> offsets(inputs + outputs, 0), odd(inputs + outputs);
+        for (std::size_t k = 0; k < odd.size(); ++k) odd[k] = (k * 7 + 1) % 16;
+        for (std::size_t count = 0; count <= most(type); count += count < 64 / size ? 1 : 3) {
+          one.run(count, offsets, 1);
+          one.run(count, odd, 1);
+          one.run(count, offsets, 3, {outputs - 1, inputs - 1});
+          one.run(count, odd, 3, {0, 0});
+        }
+        // All operands off by the same, and each alone.
+        for (unsigned offset = 1; offset < 16; ++offset) {
+          one.run(most(type), std::vector<unsigned>(offsets.size(), offset), 2);
+          for (std::size_t k = 0; k < offsets.size(); ++k) {
+            offsets[k] = offset;
+            one.run(most(type), offsets, 2);
+            one.run(most(type), offsets, 2, {outputs / 2, inputs / 2});
+            offsets[k] = 0;
+          }
+        }
+      }
+  });
+}
+
+TEST_CASE("many inputs and outputs") {
+  forEachType([](auto type) {
+    for (std::size_t inputs : {8, 9, 64}) {
+      Case<type(), ReduceOp::Kind::sum> one(inputs, 5, most(type));
+      std::vector<unsigned> odd(inputs + 5);
+      for (std::size_t k = 0; k < odd.size(); ++k) odd[k] = (k * 5) % 16;
+      one.run(most(type), std::vector<unsigned>(odd.size(), 0), 1);
+      one.run(most(type), odd, 2, {3, 4});
+    }
+  });
+}
+
+TEST_CASE("the blocks of a large grid share out the work") {
+  forEachType([](auto type) {
+    Case<type(), ReduceOp::Kind::sum> one(2, 1, 5000);
+    for (std::size_t blocks : {1, 2, 7, 64, 5000}) one.run(5000, {0, 4, 0}, blocks, {0, 0});
+  });
+}
+
+} // namespace rondo::test

@@ -1,0 +1,145 @@
+// How launches end that cannot end well: deadline, abort, a peer in another call.
+#include <chrono>
+#include <thread>
+
+#include "plan/builder.h"
+#include "plan/registry.h"
+#include "plan_kernel/collective_call.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace std::chrono_literals;
+using kernels::cuda::Protocol;
+using kernels::cuda::Report;
+
+constexpr Protocol kProtocols[] = {Protocol::simple, Protocol::low_latency};
+
+Call ring(int ranks, std::size_t count = 1000) {
+  return callOf(*plan::findAlgorithm("ring"), {.count = count, .type = DataType::int32}, ranks);
+}
+
+/// The rank launches nothing, and expects nothing.
+void stayAway(Part& part) {
+  part.plan.lanes.clear();
+  part.plan.channels.clear();
+  part.after = {};
+}
+
+} // namespace
+
+// Proves: a message that does not come ends the launch at the deadline, with lane, step and peer.
+TEST_CASE("a launch whose peer never comes ends at its deadline, and says whom it waited for") {
+  for (Protocol protocol : kProtocols) {
+    World world(2, {protocol, 1, 256});
+    world.timeout = 50ms;
+    Call call = ring(2);
+    stayAway(call.parts[1]);
+    const auto begin = std::chrono::steady_clock::now();
+    world.run({call}, 1);
+    CHECK(std::chrono::steady_clock::now() - begin >= 50ms);
+    CHECK(world.reported(0) ==
+          "timeout: lane 0 step 1, tile 1 of 11, waiting to receive from rank 1");
+    CHECK(world.reported(1) == "");
+
+    // Proves: what has failed stays failed. The next launch, and any replay of an old one, ends at
+    // once, moves nothing and does not overwrite the report.
+    world.timeout = 60s;
+    const auto& ends = *world.channels().at({0, 1, 0});
+    const auto sent = ends.sender.as<kernels::cuda::Position>()->number;
+    Call again = ring(2);
+    stayAway(again.parts[1]);
+    world.run({again}, 2);
+    CHECK(std::chrono::steady_clock::now() - begin < 30s);
+    CHECK(ends.sender.as<kernels::cuda::Position>()->number == sent);
+    CHECK(world.panel(0).report.reason == Report::Reason::timeout);
+  }
+}
+
+// Proves: a full channel ends the launch at the deadline as well.
+TEST_CASE("a launch whose peer does not receive ends at its deadline") {
+  for (Protocol protocol : kProtocols) {
+    World world(2, {protocol, 2, 256});
+    world.timeout = 50ms;
+    Call call =
+        callOf(*plan::findAlgorithm("chain"),
+               {.collective = Collective::broadcast, .count = 1000, .type = DataType::int32}, 2);
+    stayAway(call.parts[1]);
+    world.run({call}, 1);
+    CHECK(world.reported(0) ==
+          "timeout: lane 0 step 0, tile 3 of 16, waiting until rank 1 receives");
+  }
+}
+
+// Proves: lanes that wait for lanes see the deadline too, and only one of them reports.
+TEST_CASE("a launch whose lanes wait for each other ends at its deadline") {
+  World world(1, {Protocol::simple, 1, 256});
+  world.timeout = 50ms;
+  Call call{"two lanes in a circle", std::vector<Part>(1)};
+  plan::Builder builder({Collective::allreduce, 1, 0, 0}, 0);
+  auto one = builder.lane(), other = builder.lane();
+  auto first = one.copy(plan::in(0), plan::out(0));
+  first.after(other.copy(plan::in(0), plan::out(0)).after(first));
+  std::int32_t in = 1, out = 2;
+  call.parts[0].plan = builder.take();
+  call.parts[0].shape = {.count = 1, .type = DataType::int32};
+  call.parts[0].input = &in;
+  call.parts[0].output = &out;
+  world.run({call}, 1);
+  CHECK(out == 2);
+  CHECK(world.panel(0).report.awaited == Report::Awaited::lane);
+  const auto lane = world.panel(0).report.block;
+  CHECK(world.reported(0) == "timeout: lane " + std::to_string(lane) +
+                                 " step 0, tile 1 of 1, waiting for lane " +
+                                 std::to_string(1 - lane));
+}
+
+// Proves: the host's word ends all waiting lanes and threads of a launch, long before the deadline.
+TEST_CASE("an abort ends a waiting launch") {
+  for (Protocol protocol : kProtocols)
+    for (std::uint32_t threads : {1u, 3u}) {
+      World world(2, {protocol, 1, 256}, {.threads = threads});
+      const char* algorithm = protocol == Protocol::simple ? "double_tree" : "ring";
+      Call call =
+          callOf(*plan::findAlgorithm(algorithm), {.count = 1000, .type = DataType::int32}, 2);
+      stayAway(call.parts[1]);
+      const auto begin = std::chrono::steady_clock::now();
+      const std::jthread host([&world] {
+        std::this_thread::sleep_for(20ms);
+        HostBlock::release<kernels::cuda::Scope::system>(&world.panel(0).abort, std::uint32_t{1});
+      });
+      world.run({call}, 1);
+      CHECK(world.panel(0).report.reason == Report::Reason::aborted);
+      CHECK(std::chrono::steady_clock::now() - begin < 30s);
+    }
+}
+
+// Proves: a message of another call is not taken for one of ours: other collective, other count.
+TEST_CASE("ranks in different calls end with a mismatch") {
+  for (Protocol protocol : kProtocols) {
+    World world(2, {protocol, 1, 256});
+    Call call = ring(2);
+    call.parts[0].signature = 0x1234;
+    call.parts[1].signature = 0x4321;
+    call.parts[0].after = call.parts[1].after = {};
+    world.timeout = 2s;
+    world.run({call}, 1);
+    // The first to see it ends; the other may see it as well, or miss a message.
+    const Report& zero = world.panel(0).report;
+    const Report& one = world.panel(1).report;
+    REQUIRE((zero.reason == Report::Reason::mismatch || one.reason == Report::Reason::mismatch));
+    if (zero.reason == Report::Reason::mismatch) CHECK(zero.theirs == 0x4321);
+    if (one.reason == Report::Reason::mismatch) CHECK(one.theirs == 0x1234);
+
+    World sizes(2, {protocol, 1, 256});
+    Call uneven{"different counts", {ring(2, 10).parts[0], ring(2, 12).parts[1]}};
+    uneven.parts[0].after = uneven.parts[1].after = {};
+    sizes.timeout = 2s;
+    sizes.run({uneven}, 1);
+    CHECK((sizes.panel(0).report.reason == Report::Reason::mismatch ||
+           sizes.panel(1).report.reason == Report::Reason::mismatch));
+  }
+}
+
+} // namespace rondo::test

@@ -1,0 +1,183 @@
+// The plan kernel's correctness grid: every algorithm and collective, rank count, count, type,
+// operator, protocol, depth. Each call is launched again on the same channels with the same
+// argument, as a replayed graph does.
+#include "engine/device_program.h"
+#include "plan/registry.h"
+#include "plan_kernel/collective_call.h"
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+using kernels::cuda::Protocol;
+
+constexpr Protocol kProtocols[] = {Protocol::simple, Protocol::low_latency};
+/// Slots of 256 bytes, 64 elements of 4 bytes: 1021 make many tiles.
+constexpr std::size_t kSlotBytes = 256;
+const std::vector<std::size_t> kCounts = kWholeGrid
+                                             ? std::vector<std::size_t>{0, 1, 2, 63, 65, 1021, 4099}
+                                             : std::vector<std::size_t>{0, 1, 517};
+const std::vector<int> kRanks = {1, 2, 3, 4, 5, 7, 8};
+const std::vector<std::uint64_t> kDepths =
+    kWholeGrid ? std::vector<std::uint64_t>{1, 2, 8} : std::vector<std::uint64_t>{1, 8};
+
+std::vector<int> roots(Collective collective, int ranks) {
+  if (!hasRoot(collective) || ranks == 1) return {0};
+  return {0, ranks - 1};
+}
+
+bool runs(const plan::Algorithm& algorithm, const plan::Spec& spec, Protocol protocol) {
+  return spec.collective != Collective::sendrecv && algorithm.supports(spec) &&
+         (protocol == Protocol::simple || engine::servesLowLatency(algorithm, spec));
+}
+
+/// One algorithm, all that it can do.
+std::vector<Call> callsOf(const plan::Algorithm& algorithm, int ranks, Protocol protocol) {
+  std::vector<Call> calls;
+  for (Collective collective : kCollectives)
+    for (int root : roots(collective, ranks)) {
+      if (!runs(algorithm, {collective, ranks, root, 0}, protocol)) continue;
+      for (std::size_t count : kCounts)
+        for (bool in_place : {false, true}) {
+          if (in_place && collective == Collective::alltoall) continue;
+          if (collective == Collective::barrier && (count > 0 || in_place)) continue;
+          calls.push_back(callOf(algorithm,
+                                 {.collective = collective,
+                                  .count = count,
+                                  .type = DataType::int32,
+                                  .root = root,
+                                  .in_place = in_place},
+                                 ranks));
+        }
+    }
+  return calls;
+}
+
+std::string nameOf(Protocol protocol) {
+  return protocol == Protocol::simple ? "simple" : "low latency";
+}
+
+} // namespace
+
+// Proves: steps, tiles, lanes, flags and credits do what the plan says, for every plan there is.
+TEST_CASE("the plan kernel runs every algorithm, on any number of ranks, in slots of any depth") {
+  for (Protocol protocol : kProtocols)
+    for (std::uint64_t depth : kDepths)
+      for (int ranks : kRanks)
+        for (const plan::Algorithm* algorithm : plan::algorithms()) {
+          World world(ranks, {protocol, depth, kSlotBytes});
+          INFO(nameOf(protocol) << ", depth " << depth);
+          REQUIRE(world.run(callsOf(*algorithm, ranks, protocol)) == "");
+        }
+}
+
+// Proves: the block's barriers order what its threads do to each other's ends, addresses and
+// elements; the thread sanitizer sees every access that they do not.
+TEST_CASE("the plan kernel runs every algorithm with several threads in a block") {
+  for (Protocol protocol : kProtocols)
+    for (int ranks : {2, 3})
+      for (const plan::Algorithm* algorithm : plan::algorithms()) {
+        World world(ranks, {protocol, 2, kSlotBytes}, {.threads = 3});
+        INFO(nameOf(protocol));
+        REQUIRE(world.run(callsOf(*algorithm, ranks, protocol), 1) == "");
+      }
+}
+
+// Proves: copies of a plan share out its tiles, and do not meet in channels, scratch or clocks.
+TEST_CASE("the plan kernel runs every algorithm in several copies at once") {
+  for (Protocol protocol : kProtocols)
+    for (int ranks : {2, 5})
+      for (const plan::Algorithm* algorithm : plan::algorithms()) {
+        World world(ranks, {protocol, 2, kSlotBytes}, {.copies = 3});
+        INFO(nameOf(protocol));
+        REQUIRE(world.run(callsOf(*algorithm, ranks, protocol)) == "");
+      }
+}
+
+// Proves: elements of every size and kind get into and out of vectors, packets and messages of
+// several segments, scaled and divided where the operator asks for it.
+TEST_CASE("the plan kernel reduces every type by every operator") {
+  for (Protocol protocol : kProtocols)
+    for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 4, 5} : std::vector<int>{1, 3}) {
+      World world(ranks, {protocol, 2, kSlotBytes}, {.copies = ranks == 2 ? 2u : 1u});
+      std::vector<Call> calls;
+      for (const char* name : {"ring", "direct", "oneshot", "tree", "double_tree", "linear"})
+        for (Collective collective :
+             {Collective::allreduce, Collective::reduce, Collective::reducescatter})
+          for (DataType type : kDataTypes)
+            for (ReduceOp op : kReduceOps) {
+              const plan::Algorithm& algorithm = *plan::findAlgorithm(name);
+              const int root = hasRoot(collective) ? ranks - 1 : 0;
+              if (!op.supports(type) || !runs(algorithm, {collective, ranks, root, 0}, protocol))
+                continue;
+              // A fraction that is not exact in binary: the order of the sum would show.
+              if (op == ReduceOp::avg && isFloat(type) && ranks % 2 == 1 && ranks > 1) continue;
+              for (std::size_t count : {std::size_t{5}, std::size_t{301}})
+                calls.push_back(callOf(algorithm,
+                                       {.collective = collective,
+                                        .count = count,
+                                        .type = type,
+                                        .op = op,
+                                        .root = root,
+                                        .in_place = count == 301},
+                                       ranks));
+            }
+      INFO(nameOf(protocol) << ", " << ranks << " ranks");
+      REQUIRE(world.run(calls, 1) == "");
+    }
+}
+
+// Proves: what is only moved arrives bit for bit, whatever the size of an element; also in messages
+// of several segments that begin anywhere (bruck and scatter_allgather, odd counts of bytes).
+TEST_CASE("the plan kernel moves elements of every size") {
+  for (Protocol protocol : kProtocols)
+    for (int ranks : {3, 4}) {
+      World world(ranks, {protocol, 2, kSlotBytes});
+      std::vector<Call> calls;
+      for (const plan::Algorithm* algorithm : plan::algorithms())
+        for (Collective collective : kCollectives) {
+          if (reduces(collective) || collective == Collective::barrier ||
+              !runs(*algorithm, {collective, ranks, 0, 0}, protocol))
+            continue;
+          for (DataType type : {DataType::uint8, DataType::float16, DataType::float64})
+            for (std::size_t count : {3, 7, 250})
+              calls.push_back(callOf(
+                  *algorithm, {.collective = collective, .count = count, .type = type}, ranks));
+        }
+      INFO(nameOf(protocol) << ", " << ranks << " ranks");
+      REQUIRE(world.run(calls, 1) == "");
+    }
+}
+
+// Proves: the smallest slots that the library offers are enough for every plan at depth 1.
+TEST_CASE("the plan kernel needs no more than the least slots at depth 1") {
+  for (Protocol protocol : kProtocols)
+    for (int ranks : kWholeGrid ? std::vector<int>{5, 16} : std::vector<int>{5})
+      for (const plan::Algorithm* algorithm : plan::algorithms()) {
+        World world(ranks, {protocol, 1, static_cast<std::size_t>(8 * ranks)});
+        std::vector<Call> calls;
+        for (Collective collective : kCollectives)
+          if (runs(*algorithm, {collective, ranks, ranks - 1, 0}, protocol))
+            calls.push_back(callOf(*algorithm,
+                                   {.collective = collective,
+                                    .count = collective == Collective::barrier ? 0u : 37u,
+                                    .type = DataType::int64,
+                                    .root = ranks - 1},
+                                   ranks));
+        INFO(nameOf(protocol));
+        REQUIRE(world.run(calls, 1) == "");
+      }
+}
+
+// Proves: plans that split the work otherwise than by default run too.
+TEST_CASE("the plan kernel runs parameter servers of any number") {
+  for (int servers = 1; servers <= 5; ++servers) {
+    World world(5, {Protocol::simple, 1, kSlotBytes});
+    const plan::Algorithm& algorithm = *plan::findAlgorithm("parameter_server");
+    REQUIRE(world.run({callOf(algorithm, {.count = 1021, .type = DataType::int32}, 5, servers)}) ==
+            "");
+  }
+}
+
+} // namespace rondo::test

@@ -1,0 +1,104 @@
+// The plan kernel's block on the host: one thread, or several that meet at a barrier as those of a
+// GPU do. Its accesses are what the GPU's are: plain ones are plain, so the thread sanitizer sees
+// each that no flag or barrier orders.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/plan_kernel.cuh"
+#include "kernels/cuda/plan_select.h"
+
+namespace rondo::test {
+
+/// What the threads of a block share.
+struct BlockMemory {
+  BlockMemory(std::uint32_t block_threads, std::uint32_t places)
+      : threads(block_threads), ends(places), barrier(block_threads) {}
+
+  const std::uint32_t threads;
+  std::vector<kernels::cuda::End> ends;
+  std::barrier<> barrier;
+  std::atomic<bool> no{false}; ///< somebody said no: the launch ends
+};
+
+class HostBlock {
+ public:
+  static constexpr std::uint32_t kLooks = 16;
+
+  HostBlock(BlockMemory& memory, std::uint32_t thread) : memory_(memory), thread_(thread) {}
+
+  std::uint32_t thread() const { return thread_; }
+  std::uint32_t threads() const { return memory_.threads; }
+  kernels::cuda::Workers<1> workers() const { return {0, thread_, threads()}; }
+  kernels::cuda::End* ends() { return memory_.ends.data(); }
+
+  bool all(bool yes) {
+    if (memory_.threads == 1) return yes;
+    if (!yes) memory_.no.store(true, std::memory_order_relaxed);
+    memory_.barrier.arrive_and_wait();
+    const bool result = !memory_.no.load(std::memory_order_relaxed);
+    memory_.barrier.arrive_and_wait(); // nobody says no to the next question yet
+    return result;
+  }
+
+  template <kernels::cuda::Scope, class T>
+  static T acquire(const T* word) {
+    return std::atomic_ref<T>(*const_cast<T*>(word)).load(std::memory_order_acquire);
+  }
+  template <kernels::cuda::Scope, class T>
+  static void release(T* word, T value) {
+    std::atomic_ref<T>(*word).store(value, std::memory_order_release);
+  }
+  static bool claim(std::uint32_t* word) {
+    std::uint32_t zero = 0;
+    return std::atomic_ref<std::uint32_t>(*word).compare_exchange_strong(zero, 1);
+  }
+
+  static kernels::cuda::Packets loadPackets(const kernels::cuda::Packets* from) {
+    auto& packets = *const_cast<kernels::cuda::Packets*>(from);
+    return {std::atomic_ref<std::uint64_t>(packets.first).load(std::memory_order_relaxed),
+            std::atomic_ref<std::uint64_t>(packets.second).load(std::memory_order_relaxed)};
+  }
+  static void storePackets(kernels::cuda::Packets* to, kernels::cuda::Packets packets) {
+    std::atomic_ref<std::uint64_t>(to->first).store(packets.first, std::memory_order_relaxed);
+    std::atomic_ref<std::uint64_t>(to->second).store(packets.second, std::memory_order_relaxed);
+  }
+
+  static std::uint64_t nanoseconds() {
+    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  static void pause(std::uint32_t) { sched_yield(); }
+
+ private:
+  BlockMemory& memory_;
+  const std::uint32_t thread_;
+};
+
+/// One thread of one lane: what the tests launch instead of a kernel.
+using LaneFunction = void (*)(const kernels::cuda::Launch& launch, std::uint32_t lane,
+                              BlockMemory& memory, std::uint32_t thread);
+LaneFunction laneFunction(DataType type, ReduceOp::Kind op);
+
+/// The instances of one family, or null; each in a file of its own, to be compiled side by side.
+LaneFunction integerLane(DataType type, ReduceOp::Kind op);
+LaneFunction floatLane(DataType type, ReduceOp::Kind op);
+
+template <DataType kType>
+LaneFunction laneOf(ReduceOp::Kind op) {
+  return kernels::cuda::selectOperator<kType>(op, [](auto constant) {
+    return +[](const kernels::cuda::Launch& launch, std::uint32_t lane, BlockMemory& memory,
+               std::uint32_t thread) {
+      HostBlock block(memory, thread);
+      kernels::cuda::PlanKernel<HostBlock, kType, decltype(constant)::value>(launch, lane, block)
+          .run();
+    };
+  });
+}
+
+} // namespace rondo::test

@@ -1,0 +1,61 @@
+// Message numbers that grow for ever in flags of 32 bits.
+#include "plan/registry.h"
+#include "plan_kernel/collective_call.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+namespace cuda = kernels::cuda;
+
+/// As if so many messages had gone through every channel.
+void jumpTo(World& world, std::uint64_t number) {
+  for (auto& [name, channel] : world.channels()) {
+    channel->sender.as<cuda::Position>()->number = number;
+    channel->receiver.as<cuda::Position>()->number = number;
+    *channel->credit.as<std::uint64_t>() = number;
+    *channel->inbox.as<std::uint64_t>() = number;
+  }
+}
+
+Call broadcastOf(std::size_t count) {
+  return callOf(*plan::findAlgorithm("chain"),
+                {.collective = Collective::broadcast, .count = count, .type = DataType::int32}, 2);
+}
+
+} // namespace
+
+// Proves: calls go on where the low 31 and 32 bits of the number begin again, in slots that were
+// never written; a flag of 0 would be taken for a message there.
+TEST_CASE("messages keep arriving when the flag's bits begin again") {
+  for (cuda::Protocol protocol : {cuda::Protocol::simple, cuda::Protocol::low_latency})
+    for (const std::uint64_t border : {std::uint64_t{1} << 31, std::uint64_t{1} << 32}) {
+      World world(2, {protocol, 8, 256});
+      REQUIRE(world.run({broadcastOf(1)}, 1) == "");
+      jumpTo(world, border - 4);
+      REQUIRE(world.run({broadcastOf(50), broadcastOf(1021)}) == "");
+    }
+}
+
+// Proves: a flag never becomes so old that its bits come round again. Whatever small messages
+// follow, each slot is rewritten to its end now and then.
+TEST_CASE("every slot is swept before a flag comes round again") {
+  constexpr std::uint64_t kDepth = 3, kSweep = cuda::kSweepMask + 1;
+  const cuda::RingSize size{cuda::Protocol::low_latency, kDepth, 256};
+  World world(2, size);
+  REQUIRE(world.run({broadcastOf(1021)}, 1) == ""); // old flags everywhere
+  jumpTo(world, kSweep - 2);
+  REQUIRE(world.run({broadcastOf(1)}, 6) == "");
+  const auto& channel = *world.channels().at({0, 1, 0});
+  const cuda::Ring ring = size.ring(channel.inbox.data(), channel.credit.data(), nullptr);
+  for (std::uint64_t slot = 0; slot < kDepth; ++slot) {
+    const auto* lines = reinterpret_cast<const cuda::Packets*>(ring.slots + slot * ring.stride);
+    for (std::uint64_t line = 0; line < ring.stride / sizeof(cuda::Packets); ++line) {
+      INFO("slot " << slot << ", line " << line);
+      CHECK((lines[line].first >> 32) >= cuda::flagOf(kSweep - 1));
+      CHECK((lines[line].second >> 32) >= cuda::flagOf(kSweep - 1));
+    }
+  }
+}
+
+} // namespace rondo::test

@@ -1,0 +1,115 @@
+// Ranks whose GPUs are threads: channels in ordinary memory, a thread per thread of a lane's block.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/bound_plan.h"
+#include "engine/fabric.h"
+#include "kernels/cuda/plan_arguments.h"
+#include "plan/plan.h"
+#include "plan_kernel/host_block.h"
+
+namespace rondo::test {
+
+/// Zeroed memory, aligned as a ring's parts are.
+class Zeroed {
+ public:
+  explicit Zeroed(std::size_t bytes);
+  std::byte* data() const { return memory_.get(); }
+  std::size_t bytes() const { return bytes_; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(memory_.get());
+  }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t bytes_;
+};
+
+/// What one rank brings to a call.
+struct Part {
+  plan::RankPlan plan;
+  engine::Shape shape;
+  double factor = 1.0;
+  std::int32_t divisor = 1;
+  std::uint64_t signature = 0;
+  std::function<void()> before;       ///< each launch
+  std::function<std::string()> after; ///< each launch; what is wrong, or nothing
+  const void* input = nullptr;
+  void* output = nullptr;
+};
+
+struct Call {
+  std::string text;
+  std::vector<Part> parts; ///< by rank
+};
+
+/// How the work of a launch is shared out.
+struct Blocks {
+  std::uint32_t threads = 1; ///< of a block
+  std::uint32_t copies = 1;  ///< of the plan
+};
+
+class World {
+ public:
+  World(int ranks, kernels::cuda::RingSize size, Blocks blocks = {});
+
+  /// Launches every call `launches` times on all ranks, one after the other on each rank, which is
+  /// all that ranks wait for beside the channels. The first complaint, or nothing.
+  std::string run(const std::vector<Call>& calls, int launches = 2);
+
+  /// What a wait may take.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(60);
+
+  kernels::cuda::Panel& panel(int rank) {
+    return *ranks_[index(rank)].panel.as<kernels::cuda::Panel>();
+  }
+  kernels::cuda::Halt& halt(int rank) {
+    return *ranks_[index(rank)].halt.as<kernels::cuda::Halt>();
+  }
+  /// "" or where the rank's last launch was when it ended early.
+  const std::string& reported(int rank) const { return ranks_[index(rank)].reported; }
+
+  /// All rings so far; both ends of each. For tests that look at what lies there.
+  struct Channel {
+    Zeroed inbox, credit, sender, receiver;
+  };
+  std::map<plan::Channel, std::unique_ptr<Channel>>& channels() { return channels_; }
+
+ private:
+  struct Rank {
+    std::unique_ptr<engine::Fabric> fabric;
+    Zeroed halt{sizeof(kernels::cuda::Halt)}, panel{sizeof(kernels::cuda::Panel)};
+    std::string reported;
+  };
+  /// A call as one rank launches it; the same bytes each time, as a captured graph would.
+  struct Launchable {
+    engine::BoundPlan bound;
+    kernels::cuda::Launch launch;
+    std::vector<kernels::cuda::Ring> rings;
+    std::unique_ptr<Zeroed> image, clocks, scratch;
+    std::vector<std::unique_ptr<BlockMemory>> blocks; ///< of the launch
+    LaneFunction block = nullptr;
+  };
+
+  static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+  Launchable prepare(const Part& part);
+  std::string report(int rank, const engine::BoundPlan& bound);
+  kernels::cuda::Ring ringOf(const plan::Channel& channel, bool sending);
+
+  const kernels::cuda::RingSize size_;
+  const Blocks blocks_;
+  std::vector<Rank> ranks_;
+  std::map<plan::Channel, std::unique_ptr<Channel>> channels_;
+};
+
+} // namespace rondo::test

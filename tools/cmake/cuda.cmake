@@ -1,0 +1,51 @@
+# Switches the CUDA language on where a toolkit of version 12 or later is found, and sets
+# RONDO_HAVE_CUDA; or says in RONDO_CUDA_MISSING why not. CMAKE_CUDA_ARCHITECTURES, or CUDAARCHS in the
+# environment, chooses the GPUs, as for any project: one makes a quick build.
+set(RONDO_HAVE_CUDA OFF)
+set(RONDO_CUDA_MISSING "")
+
+if(NOT RONDO_WITH_CUDA)
+  set(RONDO_CUDA_MISSING "switched off by RONDO_WITH_CUDA")
+elseif(RONDO_SANITIZE)
+  # The sanitizers see host code only; what the device shares with the host is compiled and tested.
+  set(RONDO_CUDA_MISSING "left out under sanitizers")
+else()
+  find_package(CUDAToolkit 12 QUIET)
+  if(NOT CUDAToolkit_FOUND)
+    set(RONDO_CUDA_MISSING "no toolkit, or one older than 12")
+  else()
+    # enable_language() stops at a compiler that does not work; check_language() tries one first. The
+    # toolkit's own nvcc need not be in PATH.
+    if(NOT DEFINED CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
+      set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})
+    endif()
+    include(CheckLanguage)
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+      set(RONDO_HAVE_CUDA ON)
+    else()
+      set(RONDO_CUDA_MISSING "no nvcc that works (see CMakeFiles/CMakeError.log)")
+    endif()
+  endif()
+endif()
+
+if(RONDO_HAVE_CUDA)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+    # PTX of the newest, for the cards after it.
+    set(architectures "80-real;90-real;100")
+    if(CUDAToolkit_VERSION VERSION_LESS 12.8)
+      set(architectures "80-real;90")
+    endif()
+    set(CMAKE_CUDA_ARCHITECTURES ${architectures}
+        CACHE STRING "GPUs to compile for; one of them makes a quick build")
+  endif()
+  enable_language(CUDA)
+  # CMake 3.25 does not know that nvcc takes C++20.
+  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+endif()
