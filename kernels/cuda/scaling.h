@@ -1,5 +1,5 @@
-// What average and pre-multiplied sum do beside adding, on the device and on the host. Bit for bit what
-// kernels::scaleFunction() and kernels::divideIntegers() do, NaN's payload aside.
+// What average and pre-multiplied sum do beside adding, on the device and on the host. Bit for bit
+// what kernels::scaleFunction() and kernels::divideIntegers() do, NaN's payload aside.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// Scaling<type>(factor)(value) is value * factor as an element of the type would hold it: computed in
-/// fp32 (fp64 for double and 32- and 64-bit integers); floats rounded to nearest even, integers
+/// Scaling<type>(factor)(value) is value * factor as an element of the type would hold it: computed
+/// in fp32 (fp64 for double and 32- and 64-bit integers); floats rounded to nearest even, integers
 /// truncated and saturated, where a NaN gives 0.
 template <DataType kType>
 class Scaling {

@@ -1,6 +1,7 @@
-// Proves, by running the source of the CUDA kernels on the host: packing and unpacking put every element
-// of every tensor at its place, scaled and rounded as the reference does, for all pairs of types, any
-// sizes, any alignment, any number of tensors and blocks; every access is aligned and within its operand.
+// Proves, by running the source of the CUDA kernels on the host: packing and unpacking put every
+// element of every tensor at its place, scaled and rounded as the reference does, for all pairs of
+// types, any sizes, any alignment, any number of tensors and blocks; every access is aligned and
+// within its operand.
 #include <numeric>
 
 #include "kernels/cuda/bucket_body.h"

@@ -1,7 +1,7 @@
 // Proves, by running the source of the CUDA kernels on the host: for every (type, operator) the
-// reduction gives the bits of the CPU's kernels for any number of inputs and outputs, any count, any
-// alignment of each operand, in place, for any number of blocks; every access is aligned, no byte
-// outside of the operands is read, and none outside of the outputs is written.
+// reduction gives the bits of the CPU's kernels for any number of inputs and outputs, any count,
+// any alignment of each operand, in place, for any number of blocks; every access is aligned, no
+// byte outside of the operands is read, and none outside of the outputs is written.
 #include "kernels/cuda/reduce_body.h"
 #include "tests/kernels_cuda/checked_access.h"
 #include "tests/kernels_cuda/cuda_test.h"
@@ -56,8 +56,8 @@ class Case {
     memory_.resize(inputs, std::vector<std::byte>(expected_.size() + 64));
   }
 
-  /// Runs `blocks` blocks of one thread on the first `count` elements, with operand k (inputs first)
-  /// offsets[k] bytes off an alignment to 16. Output alias[0] is input alias[1].
+  /// Runs `blocks` blocks of one thread on the first `count` elements, with operand k (inputs
+  /// first) offsets[k] bytes off an alignment to 16. Output alias[0] is input alias[1].
   void run(std::size_t count, const std::vector<unsigned>& offsets, std::size_t blocks,
            std::pair<std::size_t, std::size_t> alias = {kNone, kNone}) {
     const std::size_t bytes = count * kSize;
