@@ -21,8 +21,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// Who does the work: thread `thread` of kThreads in block `block` of `blocks`. On the host, one
-/// thread is a block.
+/// Who does the work: thread `thread` of kThreads in block `block` of `blocks`. Threads do not wait
+/// for each other, so the host can run one after the other.
 template <int kThreadCount>
 struct Workers {
   static constexpr std::size_t kThreads = kThreadCount;

@@ -48,7 +48,7 @@ class Scaling {
   static constexpr bool kSigned = std::is_signed_v<Value>;
   static constexpr int kValueBits = static_cast<int>(8 * sizeOf(kType)) - (kSigned ? 1 : 0);
   static constexpr std::uint64_t kLargest = ~std::uint64_t{0} >> (64 - kValueBits);
-  static constexpr auto kHalfEnd = static_cast<Factor>(kLargest / 2 + 1); ///< a power of two
+  static constexpr auto kHalfEnd = static_cast<Factor>((kLargest >> 1) + 1); ///< a power of two
 
   static RONDO_HOST_DEVICE Value saturate(Factor value) {
     constexpr Factor kEnd = kHalfEnd * 2; // exact; the largest number itself need not be

@@ -81,16 +81,18 @@ class Memory {
   std::vector<Tensor> list_;
 };
 
-/// All launches of a call, each of `blocks` blocks of one thread.
+constexpr int kThreads = 3; ///< of a block
+
+/// All launches of a call, each of `blocks` blocks, one thread after the other.
 template <DataType kFrom, DataType kTo>
 void run(const BucketCall& call, DataType tensor_type, DataType bucket_type, bool to_bucket,
          std::size_t blocks) {
   BucketParts parts(call, sizeOf(tensor_type), sizeOf(bucket_type), to_bucket);
   BucketArguments arguments;
   while (parts.next(arguments))
-    for (std::size_t block = 0; block < blocks; ++block)
+    for (std::size_t thread = 0; thread < blocks * kThreads; ++thread)
       BucketPass<kernels::cuda::Format<kFrom>, kernels::cuda::Format<kTo>, CheckedAccess,
-                 Workers<1>>(arguments, {0, block, blocks})
+                 Workers<kThreads>>(arguments, {thread % kThreads, thread / kThreads, blocks})
           .run();
 }
 
