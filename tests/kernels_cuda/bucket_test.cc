@@ -180,6 +180,7 @@ TEST_CASE("launches cover huge tensors without gap or overlap") {
   std::size_t elements = 0, launches = 0;
   while (parts.next(arguments)) {
     ++launches;
+    CHECK(arguments.elements <= std::uint32_t{1} << 31);
     CHECK(arguments.bucket == memory + 4 * elements);
     std::uint32_t chunks = 0;
     for (std::uint32_t i = 0; i < arguments.part_count; ++i) {

@@ -15,7 +15,10 @@ else()
     set(RONDO_CUDA_MISSING "no toolkit, or one older than 12")
   else()
     # enable_language() stops at a compiler that does not work; check_language() tries one first.
-    # The toolkit's own nvcc need not be in PATH.
+    # The toolkit's own nvcc need not be in PATH. What was not found may be there now.
+    if(NOT CMAKE_CUDA_COMPILER)
+      unset(CMAKE_CUDA_COMPILER CACHE)
+    endif()
     if(NOT DEFINED CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
       set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})
     endif()
