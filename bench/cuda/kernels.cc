@@ -1,5 +1,6 @@
-// Throughput of the CUDA kernels beside the card's own copy, measured in the same run: bytes read and
-// written per second, and that as a share of what a device-to-device copy moves. Results are checked.
+// Throughput of the CUDA kernels beside the card's own copy, measured in the same run: bytes read
+// and written per second, and that as a share of what a device-to-device copy moves. Results are
+// checked.
 //   bench_cuda_kernels            all rows
 //   bench_cuda_kernels bfloat16   the rows whose name holds the word
 #include <cuda_runtime_api.h>
@@ -43,8 +44,8 @@ struct Free {
 };
 using Memory = std::unique_ptr<std::byte, Free>;
 
-/// Device memory of bytes from 0x30 to 0x3f, which are small positive numbers to every float type; no
-/// two operands and no two places are alike for long.
+/// Device memory of bytes from 0x30 to 0x3f, which are small positive numbers to every float type;
+/// no two operands and no two places are alike for long.
 Memory allocate(std::size_t bytes) {
   static std::size_t seed = 0;
   constexpr std::size_t kPeriod = 1000003;

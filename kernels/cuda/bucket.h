@@ -1,5 +1,5 @@
-// Many tensors into one bucket and back, in one pass that also scales and casts: what a data-parallel
-// front end does around an AllReduce.
+// Many tensors into one bucket and back, in one pass that also scales and casts: what a
+// data-parallel front end does around an AllReduce.
 #pragma once
 
 #include <cstddef>
@@ -27,12 +27,12 @@ struct BucketCall {
 /// The kernels between one type of tensors and one type of buckets: each of fp32, fp16 and bf16.
 class BucketKernel {
  public:
-  /// Throws Error(unsupported) where there is no usable GPU, Error(invalid_argument) for other types.
+  /// Throws Error(unsupported) without a usable GPU, Error(invalid_argument) for other types.
   BucketKernel(DataType tensor_type, DataType bucket_type);
 
-  /// One launch per kMaxTensors tensors (tuning.h) on `stream`; nothing allocated, nothing waited for; may
-  /// be captured in a graph. The device of the construction must be current. Throws Error(system) if
-  /// a launch fails.
+  /// One launch per kMaxTensors tensors (tuning.h) on `stream`; nothing allocated, nothing waited
+  /// for; may be captured in a graph. The device of the construction must be current. Throws
+  /// Error(system) if a launch fails.
   void pack(const BucketCall& call, Stream stream) const;
   void unpack(const BucketCall& call, Stream stream) const;
 

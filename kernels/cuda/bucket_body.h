@@ -1,10 +1,10 @@
-// The pass that packs tensors into a bucket, or unpacks them, by any number of blocks. Also compiled for
-// the host, where the tests run it.
+// The pass that packs tensors into a bucket, or unpacks them, by any number of blocks. Also
+// compiled for the host, where the tests run it.
 //
-// The bucket is cut into chunks, none of which holds two tensors; a block finds the tensor of its chunk by
-// bisection, and moves the chunk in units of eight elements, which are one vector of 16-bit or two of
-// 32-bit elements. Units are aligned for the side that is written; a side that is read is taken from the
-// aligned vectors around the unit, within the chunk.
+// The bucket is cut into chunks, none of which holds two tensors; a block finds the tensor of its
+// chunk by bisection, and moves the chunk in units of eight elements, which are one vector of
+// 16-bit or two of 32-bit elements. Units are aligned for the side that is written; a side that is
+// read is taken from the aligned vectors around the unit, within the chunk.
 #pragma once
 
 #include <cstddef>
@@ -34,15 +34,15 @@ struct BucketArguments {
 };
 static_assert(sizeof(BucketArguments) <= 4096);
 
-template <class From, class To, class Access, class Workers>
+template <class From, class To, class Access, class Team>
 class BucketPass {
  public:
-  RONDO_HOST_DEVICE BucketPass(const BucketArguments& arguments, Workers workers)
-      : arguments_(arguments), workers_(workers) {}
+  RONDO_HOST_DEVICE BucketPass(const BucketArguments& arguments, Team team)
+      : arguments_(arguments), team_(team) {}
 
   RONDO_HOST_DEVICE void run() const {
     RONDO_NO_UNROLL
-    for (std::size_t chunk = workers_.block; chunk < arguments_.chunks; chunk += workers_.blocks)
+    for (std::size_t chunk = team_.block; chunk < arguments_.chunks; chunk += team_.blocks)
       moveChunk(static_cast<std::uint32_t>(chunk));
   }
 
@@ -93,12 +93,12 @@ class BucketPass {
       units = units > 2 ? units - 2 : 0;
     }
     RONDO_NO_UNROLL
-    for (std::size_t u = workers_.thread; u < units; u += Workers::kThreads)
+    for (std::size_t u = team_.thread; u < units; u += Team::kThreads)
       moveUnit(from + (begin + u * kUnit) * sizeof(typename From::Element),
                to + (begin + u * kUnit) * sizeof(typename To::Element));
     const std::size_t end = begin + units * kUnit;
     RONDO_NO_UNROLL
-    for (std::size_t e = workers_.thread; e < begin + (count - end); e += Workers::kThreads)
+    for (std::size_t e = team_.thread; e < begin + (count - end); e += Team::kThreads)
       moveElement(from, to, e < begin ? e : e - begin + end);
   }
 
@@ -130,7 +130,7 @@ class BucketPass {
   }
 
   const BucketArguments& arguments_;
-  Workers workers_;
+  Team team_;
 };
 
 } // namespace rondo::kernels::cuda

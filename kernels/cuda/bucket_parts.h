@@ -10,7 +10,7 @@
 
 namespace rondo::kernels::cuda {
 
-/// A launch takes kMaxTensors tensors, and less than 2^32 elements: a larger tensor is taken in parts.
+/// A launch takes kMaxTensors tensors and kMaxElements elements: larger tensors are taken in parts.
 class BucketParts {
  public:
   BucketParts(const BucketCall& call, std::size_t tensor_bytes, std::size_t bucket_bytes,
@@ -47,6 +47,7 @@ class BucketParts {
   }
 
  private:
+  /// Places in a launch are 32-bit numbers.
   static constexpr std::size_t kMaxElements = std::size_t{1} << 31;
 
   const BucketCall& call_;

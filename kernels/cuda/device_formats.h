@@ -1,9 +1,9 @@
-// The small floats by the GPU's own conversions, where these give the portable code's bits, and by the
-// portable code elsewhere: the host, and the 8-bit floats before sm_89. Pairs, because the GPU converts
-// two for the price of one. Included by formats.h only.
+// The small floats by the GPU's own conversions, where these give the portable code's bits, and by
+// the portable code elsewhere: the host, and the 8-bit floats before sm_89. Pairs, because the GPU
+// converts two for the price of one. Included by formats.h only.
 //
-// Only the bodies differ from one architecture to the other: a type that differed would give kernels
-// other names on the device than the host looks for.
+// Only the bodies differ from one architecture to the other: a type that differed would give
+// kernels other names on the device than the host looks for.
 #pragma once
 
 #include "kernels/cuda/formats.h"

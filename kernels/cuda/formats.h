@@ -1,5 +1,5 @@
-// How the elements of a type become values that are computed with, and back; on the device and on the
-// host. Bit for bit what the CPU's formats do (kernels/cpu/formats-inl.h), NaN's payload aside.
+// How the elements of a type become values that are computed with, and back; on the device and on
+// the host. Bit for bit what the CPU's formats do (kernels/cpu/formats-inl.h), NaN's payload aside.
 //
 //   Format<DataType::float16>::Element   the bits of one element, an unsigned integer
 //   ...::Value                           what is computed with: fp32 for the small floats
@@ -35,8 +35,9 @@ struct PlainFloat {
   static RONDO_HOST_DEVICE Element store(Value value) { return bitCast<Bits>(value); }
 };
 
-/// A sign, `kExponent` exponent and `kMantissa` mantissa bits, in integer code. With infinities as in
-/// IEEE 754, or without: then only the code of all ones is NaN, and overflow gives the largest number.
+/// A sign, `kExponent` exponent and `kMantissa` mantissa bits, in integer code. With infinities as
+/// in IEEE 754, or without: then only the code of all ones is NaN, and overflow gives the largest
+/// number.
 template <typename T, int kExponent, int kMantissa, bool kHasInfinity>
 struct SmallFloat {
   using Element = T;

@@ -9,8 +9,8 @@
 #define RONDO_HOST_DEVICE inline
 #endif
 
-/// True while device code is compiled: where an instruction of the GPU gives the bits of the portable
-/// code.
+/// True while device code is compiled: where an instruction of the GPU gives the bits of the
+/// portable code.
 #ifdef __CUDA_ARCH__
 #define RONDO_DEVICE_PASS 1
 /// cvt to and from the 8-bit floats.
@@ -20,8 +20,8 @@
 #define RONDO_DEVICE_FLOAT8 0
 #endif
 
-/// Before a loop of known length over an array: unrolled, so that the array can stay in registers. The
-/// compiler does it by itself only where the body is short.
+/// Before a loop of known length over an array: unrolled, so that the array can stay in registers.
+/// The compiler does it by itself only where the body is short.
 #ifdef __CUDA_ARCH__
 #define RONDO_UNROLL _Pragma("unroll")
 /// Before a loop of unknown length whose body fills the registers: unrolled, it would spill.

@@ -1,5 +1,5 @@
-// The reduction operators on values, on the device and on the host: two operands in, one out. Bit for
-// bit what the CPU's operators do (kernels/cpu/operators-inl.h), NaN's payload aside.
+// The reduction operators on values, on the device and on the host: two operands in, one out. Bit
+// for bit what the CPU's operators do (kernels/cpu/operators-inl.h), NaN's payload aside.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,8 @@ struct Operator<ReduceOp::Kind::min> {
     } else if constexpr (std::is_floating_point_v<V>) {
       using Bits = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
       // Both are the minimum, unless the operands are unordered or equal: then they are the two
-      // operands. The bits of a NaN or'ed with any others are those of a NaN; -0 or'ed with +0 is -0.
+      // operands. The bits of a NaN or'ed with any others are those of a NaN; -0 or'ed with +0
+      // is -0.
       const V ab = a < b ? a : b;
       const V ba = b < a ? b : a;
       return bitCast<V>(bitCast<Bits>(ab) | bitCast<Bits>(ba));

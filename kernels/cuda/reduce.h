@@ -14,35 +14,34 @@ namespace rondo::kernels::cuda {
 /// A cudaStream_t; null is the default stream.
 using Stream = void*;
 
-/// The operands of one call. All memory is readable and writable by the device; any alignment. An
-/// output may be exactly one of the inputs or not overlap it at all; outputs do not overlap each other.
+/// The operands of one call, in memory that the device can read and write, at any alignment. An
+/// output may be exactly one of the inputs or not overlap it at all; outputs do not overlap.
 struct ReduceCall {
-  std::span<void* const> outputs; ///< 1 to kMaxOutputs
-  std::span<const void* const>
-      inputs;            ///< 1 to kMaxInputs; or as many as there are, see input_table
-  std::size_t count = 0; ///< elements of each operand
-  /// inputs' pointers in memory that the device can read, which stays unchanged until the kernel has
-  /// run. Needed for more than kMaxInputs; used in place of them if not null.
+  std::span<void* const> outputs;      ///< 1 to kMaxOutputs (tuning.h)
+  std::span<const void* const> inputs; ///< 1 to kMaxInputs, or any number with a table
+  std::size_t count = 0;               ///< elements of each operand
+  /// inputs' pointers in memory that the device can read, which stays unchanged until the kernel
+  /// has run; read instead of `inputs`, whose size still counts, if not null.
   const void* const* input_table = nullptr;
-  /// premul_sum, and avg of floats: every input is multiplied by it, and rounded to its type, first.
+  /// premul_sum, and avg of floats: every input is first multiplied by it, and rounded.
   double factor = 1;
   /// avg of integers: the sum is divided by it, toward zero. At least 1.
   std::int32_t divisor = 1;
 };
 
-/// The kernel of one (type, operator), for the device that is current when it is looked up: done once,
-/// when a call is bound.
+/// The kernel of one (type, operator), for the device that is current when it is looked up: done
+/// once, when a call is bound.
 class ReduceKernel {
  public:
   /// Throws Error(unsupported) where there is no usable GPU, or the library has no code for it;
   /// Error(invalid_argument) for an operator that the type does not support.
   ReduceKernel(DataType type, ReduceOp::Kind kind);
 
-  /// out[j][i] = in[0][i] op in[1][i] op ..., as kernels::ReduceFunction says; of premul_sum with one
-  /// input it is the scaling, of avg with one the division. One launch on `stream`, nothing allocated,
-  /// nothing waited for; may be captured in a graph. No elements, no launch. The device of the look-up
-  /// must be current. Throws Error(invalid_argument) for operands outside of what ReduceCall says,
-  /// Error(system) if the launch fails.
+  /// out[j][i] = in[0][i] op in[1][i] op ..., as kernels::ReduceFunction says; of premul_sum with
+  /// one input it is the scaling, of avg with one the division. One launch on `stream`, nothing
+  /// allocated, nothing waited for; may be captured in a graph. No elements, no launch. The device
+  /// of the look-up must be current. Throws Error(invalid_argument) for operands outside of what
+  /// ReduceCall says, Error(system) if the launch fails.
   void launch(const ReduceCall& call, Stream stream) const;
 
  private:

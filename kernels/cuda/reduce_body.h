@@ -1,10 +1,11 @@
-// The reduction that all CUDA kernels share: n inputs, m outputs, one pass, by any number of threads.
-// Also compiled for the host, where the tests run it.
+// The reduction that all CUDA kernels share: n inputs, m outputs, one pass, by any number of
+// threads. Also compiled for the host, where the tests run it.
 //
 // Vectors of 16 bytes, aligned for the first output; what is left before and after them is done
-// element by element. An input that is off by another number of bytes is read as two aligned vectors
-// that overlap it, within the operand; such an output is written in smaller pieces. Every thread reads
-// its own bytes of all inputs before it writes any, so an output may be one of the inputs.
+// element by element. An input that is off by another number of bytes is read as two aligned
+// vectors that overlap it, within the operand; such an output is written in smaller pieces. Every
+// thread reads its own bytes of all inputs before it writes any, so an output may be one of the
+// inputs.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// Who does the work: thread `thread` of kThreads in block `block` of `blocks`. On the host, one thread
-/// is a block.
+/// Who does the work: thread `thread` of kThreads in block `block` of `blocks`. Threads do not wait
+/// for each other, so the host can run one after the other.
 template <int kThreadCount>
 struct Workers {
   static constexpr std::size_t kThreads = kThreadCount;
@@ -31,7 +32,7 @@ struct Workers {
   RONDO_HOST_DEVICE std::size_t count() const { return blocks * kThreads; }
 };
 
-/// Operands has
+/// Team is a Workers. Operands has
 ///   unsigned inputs() const, outputs() const;        // at least one of each
 ///   const std::byte* input(unsigned k) const;
 ///   std::byte* output(unsigned j) const;
@@ -42,11 +43,11 @@ struct Workers {
 /// All threads must get the same answers, or they part ways.
 ///
 /// Access has load<T>() and store<T>() of aligned T, as PlainAccess.
-template <DataType kType, ReduceOp::Kind kKind, class Access, class Workers, class Operands>
+template <DataType kType, ReduceOp::Kind kKind, class Access, class Team, class Operands>
 class Reduction {
  public:
-  RONDO_HOST_DEVICE Reduction(const Operands& operands, std::size_t count, Workers workers)
-      : operands_(operands), count_(count), workers_(workers) {}
+  RONDO_HOST_DEVICE Reduction(const Operands& operands, std::size_t count, Team team)
+      : operands_(operands), count_(count), team_(team) {}
 
   RONDO_HOST_DEVICE void run() const {
     constexpr std::size_t kPerVector = sizeof(Vector) / sizeof(Element);
@@ -69,11 +70,11 @@ class Reduction {
       done = combineTiles<kTurn / 2, false>(begin, vectors);
     }
     RONDO_NO_UNROLL
-    for (std::size_t i = done + workers_.index(); i < vectors; i += workers_.count())
+    for (std::size_t i = done + team_.index(); i < vectors; i += team_.count())
       combineVectors<1, false>(begin * sizeof(Element) + i * sizeof(Vector));
     const std::size_t edges = begin + (count_ - end);
     RONDO_NO_UNROLL
-    for (std::size_t e = workers_.index(); e < edges; e += workers_.count())
+    for (std::size_t e = team_.index(); e < edges; e += team_.count())
       combineElement(e < begin ? e : e - begin + end);
   }
 
@@ -89,7 +90,7 @@ class Reduction {
   /// Bits need no taking apart.
   using VectorFormat = std::conditional_t<kBitwise, Format<DataType::uint32>, ElementFormat>;
   using Values = Lanes<VectorFormat>;
-  static constexpr std::size_t kStride = Workers::kThreads * sizeof(Vector);
+  static constexpr std::size_t kStride = Team::kThreads * sizeof(Vector);
 
   struct Alignment {
     bool inputs, outputs;
@@ -107,16 +108,16 @@ class Reduction {
     return {inputs == 0, outputs == 0};
   }
 
-  /// All whole tiles of kCount vectors per thread, each by one block. Returns how many vectors these
-  /// are, of `vectors` from element `begin` on.
+  /// Tiles of kCount vectors per thread, one for each block and round. Returns how many vectors
+  /// these are, of `vectors` from element `begin` on.
   template <int kCount, bool kAligned>
   RONDO_HOST_DEVICE std::size_t combineTiles(std::size_t begin, std::size_t vectors) const {
-    constexpr std::size_t kTile = kCount * Workers::kThreads;
-    const std::size_t tiles = vectors / kTile;
+    constexpr std::size_t kTile = kCount * Team::kThreads;
+    const std::size_t tiles = vectors / (kTile * team_.blocks) * team_.blocks;
     RONDO_NO_UNROLL
-    for (std::size_t tile = workers_.block; tile < tiles; tile += workers_.blocks)
+    for (std::size_t tile = team_.block; tile < tiles; tile += team_.blocks)
       combineVectors<kCount, kAligned>(begin * sizeof(Element) +
-                                       (tile * kTile + workers_.thread) * sizeof(Vector));
+                                       (tile * kTile + team_.thread) * sizeof(Vector));
     return tiles * kTile;
   }
 
@@ -204,7 +205,7 @@ class Reduction {
 
   const Operands& operands_;
   std::size_t count_;
-  Workers workers_;
+  Team team_;
 };
 
 } // namespace rondo::kernels::cuda

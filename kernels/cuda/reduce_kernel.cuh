@@ -1,5 +1,6 @@
-// The reduction kernel of one (type, operator), and the table from operator to kernel of a type. Each
-// family of types instantiates it in a translation unit of its own, so that the build stays parallel.
+// The reduction kernel of one (type, operator), and the table from operator to kernel of a type.
+// Each family of types instantiates it in a translation unit of its own, so that the build stays
+// parallel.
 #pragma once
 
 #include "kernels/cuda/arguments.h"

@@ -1,5 +1,5 @@
-// What average and pre-multiplied sum do beside adding, on the device and on the host. Bit for bit what
-// kernels::scaleFunction() and kernels::divideIntegers() do, NaN's payload aside.
+// What average and pre-multiplied sum do beside adding, on the device and on the host. Bit for bit
+// what kernels::scaleFunction() and kernels::divideIntegers() do, NaN's payload aside.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// Scaling<type>(factor)(value) is value * factor as an element of the type would hold it: computed in
-/// fp32 (fp64 for double and 32- and 64-bit integers); floats rounded to nearest even, integers
+/// Scaling<type>(factor)(value) is value * factor as an element of the type would hold it: computed
+/// in fp32 (fp64 for double and 32- and 64-bit integers); floats rounded to nearest even, integers
 /// truncated and saturated, where a NaN gives 0.
 template <DataType kType>
 class Scaling {
@@ -48,7 +48,7 @@ class Scaling {
   static constexpr bool kSigned = std::is_signed_v<Value>;
   static constexpr int kValueBits = static_cast<int>(8 * sizeOf(kType)) - (kSigned ? 1 : 0);
   static constexpr std::uint64_t kLargest = ~std::uint64_t{0} >> (64 - kValueBits);
-  static constexpr auto kHalfEnd = static_cast<Factor>(kLargest / 2 + 1); ///< a power of two
+  static constexpr auto kHalfEnd = static_cast<Factor>((kLargest >> 1) + 1); ///< a power of two
 
   static RONDO_HOST_DEVICE Value saturate(Factor value) {
     constexpr Factor kEnd = kHalfEnd * 2; // exact; the largest number itself need not be

@@ -1,4 +1,5 @@
-// Sixteen bytes at any address: the unit in which the kernels move data, on the device and on the host.
+// Sixteen bytes at any address: the unit in which the kernels move data, on the device and on the
+// host.
 #pragma once
 
 #include <cstddef>
@@ -74,9 +75,9 @@ RONDO_HOST_DEVICE Vector extract(const Vector& low, const Vector& high, unsigned
   return result;
 }
 
-/// kCount vectors, kStride bytes apart, a multiple of 16: as a constant it costs no registers. Off their
-/// alignment, the whole vectors around each are read: they must be readable. One branch for all, so
-/// that the loads follow each other; none where the caller knows that they are aligned.
+/// kCount vectors, kStride bytes apart, a multiple of 16: as a constant it costs no registers. Off
+/// their alignment, the whole vectors around each are read: they must be readable. One branch for
+/// all, so that the loads follow each other; none where the caller knows that they are aligned.
 template <class Access, std::size_t kStride, bool kAligned, int kCount>
 RONDO_HOST_DEVICE void loadVectors(const std::byte* from, Vector (&vectors)[kCount]) {
   const unsigned off = kAligned ? 0 : misalignment(from);
@@ -94,11 +95,11 @@ RONDO_HOST_DEVICE void loadVectors(const std::byte* from, Vector (&vectors)[kCou
 
 template <class Access, typename T>
 RONDO_HOST_DEVICE void storePieces(std::byte* to, const Vector& vector) {
+  constexpr int kPieces = 4 / sizeof(T);
   RONDO_UNROLL
-  for (int i = 0; i < 4; ++i) RONDO_UNROLL
-  for (int part = 0; part < static_cast<int>(4 / sizeof(T)); ++part)
-    Access::template store<T>(to + 4 * i + part * sizeof(T),
-                              static_cast<T>(vector.words[i] >> (8 * sizeof(T) * part)));
+  for (int i = 0; i < 4 * kPieces; ++i)
+    Access::template store<T>(to + i * sizeof(T), static_cast<T>(vector.words[i / kPieces] >>
+                                                                 (8 * sizeof(T) * (i % kPieces))));
 }
 
 /// Off their alignment, in the largest pieces that are aligned: nothing else is written.

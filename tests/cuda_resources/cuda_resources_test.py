@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Proves that tools/cuda_resources passes what ptxas says of a clean kernel, and fails for a spill, for
-local memory without one, for local memory of a function that is called, for a missing and for an old
-report, and where no kernel is found at all.
+"""Proves that tools/cuda_resources passes what ptxas says of a clean kernel, and fails for a spill,
+for local memory without one, for local memory of a function that is called, for a missing and for
+an old report, and where no kernel is found at all.
 
 usage: cuda_resources_test.py SOURCE_FOLDER
 """
@@ -41,8 +41,8 @@ def main(source):
     named = run(tool, ENTRY.format("_Z1kILN5rondo8DataTypeE9EEvv", 0, 0, 10))
     assert "k<bfloat16>" in named.stdout, named.stdout
     for what, report, age, words in [
-            ("a spill", CLEAN + ENTRY.format("bad", 8, 4, 64), 0, "bad for sm_90: 8 bytes of local"),
-            ("local memory", CLEAN + ENTRY.format("bad", 160, 0, 20), 0, "160 bytes of local memory"),
+            ("a spill", CLEAN + ENTRY.format("bad", 8, 4, 64), 0, "bad for sm_90: 8 bytes"),
+            ("local memory", CLEAN + ENTRY.format("bad", 160, 0, 20), 0, "160 bytes of local"),
             ("a called function", CLEAN + CALLED.format(16), 0, "helper for sm_90: 16 bytes"),
             ("no report", None, 0, "missing"),
             ("an old report", CLEAN, 60, "older than its object"),

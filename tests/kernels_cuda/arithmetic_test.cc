@@ -1,7 +1,7 @@
-// Proves that the arithmetic of the CUDA kernels, compiled for the host, gives the bits of the CPU's
-// kernels: every (type, operator) with any number of inputs, all codes of the narrow types, every
-// rounding decision, scaling and dividing. (The few instructions of the GPU that stand in for the
-// portable code are compared with it where there is a GPU.)
+// Proves that the arithmetic of the CUDA kernels, compiled for the host, gives the bits of the
+// CPU's kernels: every (type, operator) with any number of inputs, all codes of the narrow types,
+// every rounding decision, scaling and dividing. (The few instructions of the GPU that stand in for
+// the portable code are compared with it where there is a GPU.)
 #include <limits>
 
 #include "kernels/cuda/formats.h"

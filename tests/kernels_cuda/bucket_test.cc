@@ -1,6 +1,7 @@
-// Proves, by running the source of the CUDA kernels on the host: packing and unpacking put every element
-// of every tensor at its place, scaled and rounded as the reference does, for all pairs of types, any
-// sizes, any alignment, any number of tensors and blocks; every access is aligned and within its operand.
+// Proves, by running the source of the CUDA kernels on the host: packing and unpacking put every
+// element of every tensor at its place, scaled and rounded as the reference does, for all pairs of
+// types, any sizes, any alignment, any number of tensors and blocks; every access is aligned and
+// within its operand.
 #include <numeric>
 
 #include "kernels/cuda/bucket_body.h"
@@ -80,16 +81,18 @@ class Memory {
   std::vector<Tensor> list_;
 };
 
-/// All launches of a call, each of `blocks` blocks of one thread.
+constexpr int kThreads = 3; ///< of a block
+
+/// All launches of a call, each of `blocks` blocks, one thread after the other.
 template <DataType kFrom, DataType kTo>
 void run(const BucketCall& call, DataType tensor_type, DataType bucket_type, bool to_bucket,
          std::size_t blocks) {
   BucketParts parts(call, sizeOf(tensor_type), sizeOf(bucket_type), to_bucket);
   BucketArguments arguments;
   while (parts.next(arguments))
-    for (std::size_t block = 0; block < blocks; ++block)
+    for (std::size_t thread = 0; thread < blocks * kThreads; ++thread)
       BucketPass<kernels::cuda::Format<kFrom>, kernels::cuda::Format<kTo>, CheckedAccess,
-                 Workers<1>>(arguments, {0, block, blocks})
+                 Workers<kThreads>>(arguments, {thread % kThreads, thread / kThreads, blocks})
           .run();
 }
 
@@ -177,6 +180,7 @@ TEST_CASE("launches cover huge tensors without gap or overlap") {
   std::size_t elements = 0, launches = 0;
   while (parts.next(arguments)) {
     ++launches;
+    CHECK(arguments.elements <= std::uint32_t{1} << 31);
     CHECK(arguments.bucket == memory + 4 * elements);
     std::uint32_t chunks = 0;
     for (std::uint32_t i = 0; i < arguments.part_count; ++i) {

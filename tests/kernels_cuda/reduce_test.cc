@@ -1,7 +1,7 @@
 // Proves, by running the source of the CUDA kernels on the host: for every (type, operator) the
-// reduction gives the bits of the CPU's kernels for any number of inputs and outputs, any count, any
-// alignment of each operand, in place, for any number of blocks; every access is aligned, no byte
-// outside of the operands is read, and none outside of the outputs is written.
+// reduction gives the bits of the CPU's kernels for any number of inputs and outputs, any count,
+// any alignment of each operand, in place, for any number of blocks; every access is aligned, no
+// byte outside of the operands is read, and none outside of the outputs is written.
 #include "kernels/cuda/reduce_body.h"
 #include "tests/kernels_cuda/checked_access.h"
 #include "tests/kernels_cuda/cuda_test.h"
@@ -13,6 +13,7 @@ using kernels::cuda::Workers;
 
 constexpr double kFactor = 1 / 3.0;
 constexpr std::int32_t kDivisor = 3;
+constexpr int kThreads = 3; ///< of a block: few, so that small counts fill tiles
 constexpr std::size_t kNone = ~std::size_t{0};
 
 struct Pointers {
@@ -56,8 +57,8 @@ class Case {
     memory_.resize(inputs, std::vector<std::byte>(expected_.size() + 64));
   }
 
-  /// Runs `blocks` blocks of one thread on the first `count` elements, with operand k (inputs first)
-  /// offsets[k] bytes off an alignment to 16. Output alias[0] is input alias[1].
+  /// Runs `blocks` blocks on the first `count` elements, with operand k (inputs
+  /// first) offsets[k] bytes off an alignment to 16. Output alias[0] is input alias[1].
   void run(std::size_t count, const std::vector<unsigned>& offsets, std::size_t blocks,
            std::pair<std::size_t, std::size_t> alias = {kNone, kNone}) {
     const std::size_t bytes = count * kSize;
@@ -78,10 +79,10 @@ class Case {
     INFO(describe(kType, kKind) << ", " << memory_.size() << " inputs, " << outputs_ << " outputs, "
                                 << count << " elements, " << blocks << " blocks, in place "
                                 << (alias.first != kNone));
-    // The blocks one after the other: what one of them writes, none that runs later may read.
-    for (std::size_t block = 0; block < blocks; ++block)
-      kernels::cuda::Reduction<kType, kKind, CheckedAccess, Workers<1>, Pointers>(
-          pointers, count, {0, block, blocks})
+    // One thread after the other: what one of them writes, none that runs later may read.
+    for (std::size_t thread = 0; thread < blocks * kThreads; ++thread)
+      kernels::cuda::Reduction<kType, kKind, CheckedAccess, Workers<kThreads>, Pointers>(
+          pointers, count, {thread % kThreads, thread / kThreads, blocks})
           .run();
     for (std::byte* out : pointers.out) {
       const std::size_t i = firstDifference(kType, out, expected_.data(), count);
@@ -101,8 +102,9 @@ class Case {
   std::vector<std::vector<std::byte>> result_;
 };
 
-/// Elements of a turn of one thread, twice over: every path and remainder is met.
-std::size_t most(DataType type) { return 2 * 4 * 16 / sizeOf(type) + 2 * 16 / sizeOf(type); }
+/// Two tiles of a block, a vector for each thread, two at the ends and some: every path and remainder
+/// is met.
+std::size_t most(DataType type) { return ((2 * 4 + 1) * kThreads + 2) * 16 / sizeOf(type) + 3; }
 
 } // namespace
 

@@ -1,5 +1,6 @@
-// Proves on a GPU that packing and unpacking give the bits of the same source run on the host, whose own
-// test compares it with the reference; and that all roundings of fp32 to the 16-bit floats are the same.
+// Proves on a GPU that packing and unpacking give the bits of the same source run on the host,
+// whose own test compares it with the reference; and that all roundings of fp32 to the 16-bit
+// floats are the same.
 #include "kernels/cuda/bucket_body.h"
 #include "kernels/cuda/bucket_parts.h"
 #include "rondo/error.h"

@@ -1,5 +1,5 @@
-// What the tests that need a GPU share: whether there is one, memory on it, and cases that say why they
-// did not run.
+// What the tests that need a GPU share: whether there is one, memory on it, and cases that say why
+// they did not run.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,7 +1,8 @@
 // Proves on a GPU that the reduction kernels give the bits of the CPU's kernels, and so that the
 // instructions that stand in for the shared portable code do: every (type, operator), any number of
-// inputs and outputs, any alignment, in place, over grids of one and of many blocks; nothing is written
-// outside of the outputs; wrong calls are refused. Without a GPU: that the look-up says what is missing.
+// inputs and outputs, any alignment, in place, over grids of one and of many blocks; nothing is
+// written outside of the outputs; wrong calls are refused. Without a GPU: that the look-up says
+// what is missing.
 #include <deque>
 #include <limits>
 

@@ -1,6 +1,6 @@
 # Switches the CUDA language on where a toolkit of version 12 or later is found, and sets
-# RONDO_HAVE_CUDA; or says in RONDO_CUDA_MISSING why not. CMAKE_CUDA_ARCHITECTURES, or CUDAARCHS in the
-# environment, chooses the GPUs, as for any project: one makes a quick build.
+# RONDO_HAVE_CUDA; or says in RONDO_CUDA_MISSING why not. CMAKE_CUDA_ARCHITECTURES, or CUDAARCHS in
+# the environment, chooses the GPUs, as for any project: one makes a quick build.
 set(RONDO_HAVE_CUDA OFF)
 set(RONDO_CUDA_MISSING "")
 
@@ -14,8 +14,11 @@ else()
   if(NOT CUDAToolkit_FOUND)
     set(RONDO_CUDA_MISSING "no toolkit, or one older than 12")
   else()
-    # enable_language() stops at a compiler that does not work; check_language() tries one first. The
-    # toolkit's own nvcc need not be in PATH.
+    # enable_language() stops at a compiler that does not work; check_language() tries one first.
+    # The toolkit's own nvcc need not be in PATH. What was not found may be there now.
+    if(NOT CMAKE_CUDA_COMPILER)
+      unset(CMAKE_CUDA_COMPILER CACHE)
+    endif()
     if(NOT DEFINED CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
       set(ENV{CUDACXX} ${CUDAToolkit_NVCC_EXECUTABLE})
     endif()
