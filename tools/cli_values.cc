@@ -60,9 +60,9 @@ bool needsThreads(const std::string& name) {
 CLI::Validator device() {
   return validator("DEVICE", [](const std::string& text) {
     if (text == "cpu") return;
-    throw Error(ErrorCode::invalid_argument, text == "cuda"
-                                                 ? "this build has no CUDA; valid: cpu"
-                                                 : "unknown device '" + text + "'; valid: cpu");
+    throw Error(ErrorCode::invalid_argument,
+                text == "cuda" ? "cuda: this version has no transport between GPUs; valid: cpu"
+                               : "unknown device '" + text + "'; valid: cpu");
   });
 }
 

@@ -34,8 +34,7 @@ double cost(const Spec& spec, const Link& link, double bytes) {
   if (spec.ranks == 1) return 0;
   const double part = spec.collective == Collective::allreduce ? bytes / p : bytes;
   double time = 0;
-  if (reduces(spec.collective))
-    time += (p - 1) * (link.alpha + part * (link.beta + link.gamma));
+  if (reduces(spec.collective)) time += (p - 1) * (link.alpha + part * (link.beta + link.gamma));
   if (spec.collective != Collective::reducescatter) time += link.alpha + (p - 1) * part * link.beta;
   return time;
 }

@@ -51,8 +51,8 @@ World::World(int ranks, cuda::RingSize size, Blocks blocks)
     std::vector<engine::Fabric::Peer> peers(index(ranks));
     for (int peer = 0; peer < ranks; ++peer)
       if (peer != r) peers[index(peer)].transport = transports[0].get();
-    ranks_[index(r)].fabric = std::make_unique<engine::Fabric>(r, 1, std::move(transports),
-                                                               std::move(peers), size.slot_bytes, true);
+    ranks_[index(r)].fabric = std::make_unique<engine::Fabric>(
+        r, 1, std::move(transports), std::move(peers), size.slot_bytes, true);
   }
 }
 

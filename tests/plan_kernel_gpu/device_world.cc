@@ -105,8 +105,8 @@ DeviceWorld::DeviceWorld(int ranks, cuda::RingSize size, std::uint32_t copies)
     for (int peer = 0; peer < ranks; ++peer)
       if (peer != r) peers[static_cast<std::size_t>(peer)].transport = transports[0].get();
     ranks_.push_back(std::make_unique<Rank>());
-    ranks_.back()->fabric = std::make_unique<engine::Fabric>(r, 1, std::move(transports),
-                                                             std::move(peers), size.slot_bytes, true);
+    ranks_.back()->fabric = std::make_unique<engine::Fabric>(
+        r, 1, std::move(transports), std::move(peers), size.slot_bytes, true);
   }
 }
 DeviceWorld::~DeviceWorld() { cudaDeviceSynchronize(); }
