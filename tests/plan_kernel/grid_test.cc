@@ -18,7 +18,8 @@ constexpr std::size_t kSlotBytes = 256;
 const std::vector<std::size_t> kCounts = kWholeGrid
                                              ? std::vector<std::size_t>{0, 1, 2, 63, 65, 1021, 4099}
                                              : std::vector<std::size_t>{0, 1, 517};
-const std::vector<int> kRanks = {1, 2, 3, 4, 5, 7, 8};
+const std::vector<int> kRanks =
+    kWholeGrid ? std::vector<int>{1, 2, 3, 4, 5, 7, 8} : std::vector<int>{1, 2, 3, 5, 8};
 const std::vector<std::uint64_t> kDepths =
     kWholeGrid ? std::vector<std::uint64_t>{1, 2, 8} : std::vector<std::uint64_t>{1, 8};
 
