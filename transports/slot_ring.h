@@ -101,12 +101,12 @@ class SlotRing {
     if (freed_ < number) reclaim();
     return freed_ >= number;
   }
-  /// Copies the body of a lent message that is not returned() into its slot. False: too late, the
+  /// Copies the body, of `bytes`, of a lent message that is not returned() into its slot. False: too late, the
   /// consumer reads it, and will release it without waiting for anything.
-  bool revoke(std::uint64_t number, const void* data) {
+  bool revoke(std::uint64_t number, const void* data, std::size_t bytes) {
     Line& line = lineOf((number - 1) % lines_);
     if (line.state().load(std::memory_order_relaxed) != kLent) return false;
-    std::memcpy(bodyAt(line.place()), data, line.header.bytes);
+    std::memcpy(bodyAt(line.place()), data, bytes);
     return change(line, kLent, kInSlot);
   }
   /// As revoke(), but the message is gone: the consumer never gets it. Only when all has failed.

@@ -31,8 +31,9 @@ struct Blocks {
   std::span<const std::size_t> counts, offsets;
 };
 
-/// What a rank of a communicator holds of its own memory, in bytes. Channels open with the first call that
-/// uses them, and stay.
+/// What a rank of a communicator has reserved for messages, in bytes; between threads, slots that were
+/// never used take no memory. Channels open with the first call that uses them, and stay. Not counted:
+/// plans (some KiB for each shape of call), and what allocate() gave.
 struct MemoryUse {
   std::size_t channels = 0; ///< that this rank sends on; a number, not bytes
   std::size_t slots = 0;    ///< of those channels, where peers share memory
@@ -198,7 +199,7 @@ class RONDO_API Communicator {
 
   /// Name of the algorithm that a call of this shape uses, e.g. "ring".
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
-  /// Grows with the calls made; never with their number.
+  /// Grows by calls that need channels or scratch that none before needed, not by repeating calls.
   MemoryUse memory() const;
   /// Name of the transport to a peer ("inproc", "shm", "tcp"; "self" for this rank).
   std::string transportTo(int peer) const;

@@ -48,7 +48,8 @@ struct RONDO_API Options {
   int channel_depth = 0;
 
   /// RONDO_THREADS. Threads that reduce and copy large pieces of a rank together, 1 to 64: for machines
-  /// with many more processors than ranks. They stay on the rank's NUMA node. Results are the same.
+  /// with many more processors than ranks. Each communicator has its own; they stay on the NUMA node of
+  /// the thread that made it. Results are the same.
   int threads = 1;
 
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of interface name prefixes; a leading '^'

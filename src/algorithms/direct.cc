@@ -52,10 +52,12 @@ ClosedForm closedForm(const Spec& spec) {
 RankPlan allToAll(const Spec& spec, int rank) {
   const int p = spec.ranks;
   Builder plan(spec, rank);
-  auto lane = plan.lane();
-  for (int i = 1; i < p; ++i) lane.send(in((rank + i) % p), (rank + i) % p);
-  lane.copy(in(rank), out(rank));
-  for (int i = 1; i < p; ++i) lane.recv(wrap(rank - i, p), out(wrap(rank - i, p)));
+  auto sending = plan.lane(), receiving = plan.lane();
+  receiving.copy(in(rank), out(rank));
+  for (int i = 1; i < p; ++i) {
+    sending.send(in((rank + i) % p), (rank + i) % p);
+    receiving.recv(wrap(rank - i, p), out(wrap(rank - i, p)));
+  }
   return plan.take();
 }
 

@@ -6,6 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
+#include "base/log.h"
+
 namespace rondo::comm {
 
 namespace {
@@ -28,7 +32,11 @@ BiasedMutex::Way BiasedMutex::takeBias() {
   mutex_.lock();
   if (owner_.exchange(kEverybody) != kEverybody) {
     // From here on the owner sees that, or we see it inside.
-    membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+    if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
+      // It was there when the process began: nobody can tell any more who is inside.
+      base::log(LogLevel::error, "membarrier is refused all of a sudden");
+      std::abort();
+    }
     while (inside_.load(std::memory_order_acquire)) sched_yield();
   }
   return Way::plain;

@@ -18,7 +18,8 @@ class BiasedMutex {
 
   BiasedMutex();
 
-  /// Way::not_locked: another thread has it.
+  /// Way::not_locked: another thread has it. Only where the bias must be taken away it waits, once,
+  /// until its owner has left.
   Way tryLock() {
     const void* const self = token();
     const void* owner = owner_.load(std::memory_order_relaxed);

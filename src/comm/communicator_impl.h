@@ -141,7 +141,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   // The helper thread: makes progress while asynchronous work is in flight and nobody waits.
   std::thread helper_;
   std::atomic<bool> async_active_{false};
-  std::atomic<int> waiting_{0};               ///< threads inside pump()
+  std::atomic<int> waiting_{0}; ///< threads inside pump() that came when async_active_ was set
   std::atomic<std::uint32_t> helper_word_{0}; ///< changes to wake it; it sleeps on the word
   std::atomic<bool> helper_asleep_{false};
   std::atomic<bool> stopping_{false};

@@ -1,8 +1,8 @@
 // The helper thread of a communicator, and what every waiting thread does when nothing moves.
 //
 // It exists from the first asynchronous call on, makes progress only while such calls are in flight
-// and no thread waits, lingers for some milliseconds after the last one, then sleeps on a futex: a
-// program that starts the next call soon pays no wake-up.
+// and no thread waits that came after them, lingers for some milliseconds after the last one, then
+// sleeps on a futex: a program that starts the next call soon pays no wake-up.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

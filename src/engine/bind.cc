@@ -1,6 +1,7 @@
 // Binding: from symbolic chunks to bytes, from channel numbers to ends.
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <string>
 
 #include "engine/bound_plan.h"
@@ -27,8 +28,12 @@ constexpr std::size_t kPastCaches = 8 << 20;
 
 bool pastCaches(const plan::RankPlan& plan, const Shape& shape) {
   const Collective collective = plan.spec.collective;
-  return !hasRoot(collective) && !reduces(collective) &&
-         plan::outputBlocks(plan.spec, plan.rank) * shape.count * sizeOf(shape.type) >= kPastCaches;
+  if (collective != Collective::allgather && collective != Collective::alltoall) return false;
+  const auto& counts = shape.output.counts;
+  const std::size_t elements = shape.uneven()
+                                   ? std::accumulate(counts.begin(), counts.end(), std::size_t{0})
+                                   : plan::outputBlocks(plan.spec, plan.rank) * shape.count;
+  return elements * sizeOf(shape.type) >= kPastCaches;
 }
 
 /// Elements that a message may hold.

@@ -36,10 +36,10 @@ cpu_set_t parseList(std::istream&& list) {
 /// The processors of the NUMA node on which this thread runs; none when that cannot be found out.
 cpu_set_t processorsOfNode() {
   const int here = ::sched_getcpu();
-  std::error_code ignored;
-  for (const auto& entry :
-       std::filesystem::directory_iterator("/sys/devices/system/node", ignored)) {
-    const cpu_set_t set = parseList(std::ifstream(entry.path() / "cpulist"));
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/sys/devices/system/node", error), end;
+       !error && at != end; at.increment(error)) {
+    const cpu_set_t set = parseList(std::ifstream(at->path() / "cpulist"));
     if (here >= 0 && CPU_ISSET(here, &set)) return set;
   }
   cpu_set_t none;
@@ -47,26 +47,28 @@ cpu_set_t processorsOfNode() {
   return none;
 }
 
-/// A rank pinned to fewer processors than it has threads lets them use its whole node.
-void settle(std::size_t threads) {
-  cpu_set_t own;
-  if (::sched_getaffinity(0, sizeof own, &own) != 0) return;
-  if (static_cast<std::size_t>(CPU_COUNT(&own)) >= threads) return;
+/// Where a crew of `size` made by this thread runs: on those of the thread's processors that belong to
+/// its node; on the whole node where they are too few (the rank is pinned). None: anywhere.
+cpu_set_t processorsFor(int size) {
   const cpu_set_t node = processorsOfNode();
-  if (CPU_COUNT(&node) > 0) ::sched_setaffinity(0, sizeof node, &node);
+  cpu_set_t own, both;
+  if (::sched_getaffinity(0, sizeof own, &own) != 0) return node;
+  CPU_AND(&both, &own, &node);
+  return CPU_COUNT(&both) >= size ? both : node;
 }
 
 } // namespace
 
 Crew::Crew(int size) : process_(::getpid()) {
+  const cpu_set_t processors = processorsFor(size);
   // The program's signals are for the program's threads.
   sigset_t all{}, before{};
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     for (int part = 1; part < size; ++part)
-      others_.emplace_back([this, part, size] {
-        settle(static_cast<std::size_t>(size));
+      others_.emplace_back([this, part, processors] {
+        if (CPU_COUNT(&processors) > 0) ::sched_setaffinity(0, sizeof processors, &processors);
         work(static_cast<std::size_t>(part));
       });
   } catch (const std::system_error& error) {

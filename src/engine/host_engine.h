@@ -160,6 +160,11 @@ class HostEngine {
   base::AlignedBuffer scratch_;
   std::vector<const void*> ins_;
   std::vector<void*> outs_;
+  struct Part {
+    std::vector<const void*> ins;
+    std::vector<void*> outs;
+  };
+  std::vector<Part> parts_; ///< of the crew's threads
   std::vector<transport::ConstBytes> pieces_;
   std::vector<transport::MutableBytes> arriving_;
   bool moved_ = false; ///< a step in progress moved bytes without being done

@@ -60,7 +60,8 @@ bool HostEngine::reclaim(Run& run, const BoundStep& step, std::size_t tile) {
         ++i;
         continue;
       }
-      if (!returned(loan) && !loan.end->ring->revoke(loan.number, loan.data)) return false;
+      if (!returned(loan) && !loan.end->ring->revoke(loan.number, loan.data, loan.bytes))
+        return false;
       loan = loans.back();
       loans.pop_back();
     }
@@ -81,7 +82,7 @@ bool HostEngine::settleLoans(Run& run) {
   if (loans.empty()) return true;
   const bool late = ++run.loan_looks_ >= kPatientLooks;
   std::erase_if(loans, [late](const BoundPlan::OpenLoan& loan) {
-    return returned(loan) || (late && loan.end->ring->revoke(loan.number, loan.data));
+    return returned(loan) || (late && loan.end->ring->revoke(loan.number, loan.data, loan.bytes));
   });
   return loans.empty();
 }

@@ -199,16 +199,17 @@ void HostEngine::combine(const Run& run, const BoundStep& step, std::size_t coun
   const auto beginOf = [&](std::size_t part) {
     return part == parts ? count : count / grain * part / parts * grain;
   };
+  // All that may throw is done before the others begin.
+  parts_.resize(std::max(parts_.size(), parts));
+  for (std::size_t part = 0; part < parts; ++part) {
+    parts_[part] = {ins_, outs_};
+    const std::size_t offset = beginOf(part) * element;
+    for (const void*& in : parts_[part].ins) in = static_cast<const std::byte*>(in) + offset;
+    for (void*& out : parts_[part].outs) out = static_cast<std::byte*>(out) + offset;
+  }
   auto job = [&](std::size_t part) {
-    if (part >= parts) return;
-    static thread_local std::vector<const void*> ins;
-    static thread_local std::vector<void*> outs;
-    ins = ins_;
-    outs = outs_;
-    const std::size_t begin = beginOf(part);
-    for (const void*& in : ins) in = static_cast<const std::byte*>(in) + begin * element;
-    for (void*& out : outs) out = static_cast<std::byte*>(out) + begin * element;
-    combine(run, step, ins, outs, beginOf(part + 1) - begin);
+    if (part < parts)
+      combine(run, step, parts_[part].ins, parts_[part].outs, beginOf(part + 1) - beginOf(part));
   };
   crew_->run(job);
 }

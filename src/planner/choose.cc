@@ -60,7 +60,8 @@ std::vector<Rule> rules(Collective collective, int ranks, const Policy& policy) 
   switch (collective) {
     case Collective::allreduce:
       if (ranks <= 2) return {{kPairSmall, "oneshot"}, {kAlways, "direct"}};
-      if (policy.crowded) return crowdedAllReduce(ranks, policy.streams);
+      if (policy.crowded && (few || !policy.streams))
+        return crowdedAllReduce(ranks, policy.streams);
       if (few) return {{kSmall, "oneshot"}, {kAlways, "direct"}};
       return {{kSmall, "butterfly"}, {kLarge, "halving_doubling"}, {kAlways, "ring"}};
     case Collective::reducescatter:

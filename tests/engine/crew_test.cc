@@ -35,13 +35,18 @@ TEST_CASE("every part of every round is done once, before run() returns", "[crew
 
 TEST_CASE("a crew that fell asleep comes when there is work", "[crew]") {
   Crew crew(3);
+  std::chrono::nanoseconds all{};
   for (int round = 0; round < 4; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(30)); // longer than it stays awake
+    const auto begin = std::chrono::steady_clock::now();
     std::atomic<int> done{0};
     auto job = [&](std::size_t) { ++done; };
     crew.run(job);
     REQUIRE(done == 3);
+    all += std::chrono::steady_clock::now() - begin;
   }
+  // Who is not woken looks once a second.
+  CHECK(all < std::chrono::seconds(2));
 }
 
 TEST_CASE("a forked child drops a crew without waiting for threads that it does not have",
@@ -55,6 +60,14 @@ TEST_CASE("a forked child drops a crew without waiting for threads that it does 
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 7));
+}
+
+TEST_CASE("a number of threads that makes no sense is refused", "[crew]") {
+  for (const int threads : {-1, 0, 65}) {
+    Options options = test::plainOptions();
+    options.threads = threads;
+    REQUIRE_THROWS_AS(Communicator::createAll(1, options), Error);
+  }
 }
 
 TEST_CASE("collectives of large blocks are right with any number of threads", "[crew]") {

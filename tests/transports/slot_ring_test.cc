@@ -57,7 +57,7 @@ TEST_CASE("a lent body is read where it stands, and returned by the release", "[
       REQUIRE(ends.consumer.readable()->bytes == kSlot);
       CHECK(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
       CHECK_FALSE(ends.producer.returned(number));
-      CHECK_FALSE(ends.producer.revoke(number, data.data())); // being read
+      CHECK_FALSE(ends.producer.revoke(number, data.data(), kSlot)); // being read
       CHECK_FALSE(ends.producer.withdraw(number));
       ends.consumer.release();
       CHECK(ends.producer.returned(number));
@@ -70,7 +70,7 @@ TEST_CASE("a revoked body is read from the slot, also after the memory was used 
   for (int i = 0; i < 5; ++i) {
     auto data = filled(i);
     const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
-    REQUIRE(ends.producer.revoke(number, data.data()));
+    REQUIRE(ends.producer.revoke(number, data.data(), kSlot));
     data.fill(std::byte{0xff});
     const std::byte* body = ends.consumer.readBody(kSlot, &ends.loans);
     const auto due = filled(i);
@@ -118,7 +118,7 @@ TEST_CASE("revoking while the consumer takes: every body arrives whole", "[loans
     data.fill(static_cast<std::byte>(i));
     const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
     // The memory is filled anew next: either the consumer has read it, or it gets the copy.
-    while (!ends.producer.returned(number) && !ends.producer.revoke(number, data.data()))
+    while (!ends.producer.returned(number) && !ends.producer.revoke(number, data.data(), kSlot))
       std::this_thread::yield();
   }
   consumer.join();

@@ -20,7 +20,7 @@ rondo_report("oneDNN" "${Dnnl_FOUND}"
 if(RONDO_HAVE_CUDA)
   message(NOTICE "  CUDA ${CMAKE_CUDA_COMPILER_VERSION}: found, for ${CMAKE_CUDA_ARCHITECTURES}")
 else()
-  rondo_report("CUDA" OFF "ranks run on the CPU only (${RONDO_CUDA_MISSING})")
+  rondo_report("CUDA" OFF "the GPU kernels are not built (${RONDO_CUDA_MISSING})")
 endif()
 rondo_report("MPI" "${MPI_CXX_FOUND}"
              "under mpirun ranks meet by environment variables only (Debian: libopenmpi-dev)")
