@@ -7,6 +7,7 @@
 #include "rondo/error.h"
 #include "support/test.h"
 #include "transports/tcp/stream.h"
+#include "transports/tuning.h"
 
 namespace rondo::transport::test {
 namespace {
@@ -138,6 +139,37 @@ TEST_CASE("a small message is one send call and one receive call") {
       CHECK(signature == i);
     }
     CHECK(in.peek() == nullptr);
+  }
+}
+
+TEST_CASE("the memory of a small body is free at once, that of a larger one when it was sent") {
+  for (const std::size_t size : {kGatherBytes, kGatherBytes + 1}) {
+    auto pairs = makePairs(1, 1);
+    auto port = sendingPort(std::move(pairs.left));
+    StreamSender& sender = *port->sender;
+    In in(receivingPort(std::move(pairs.right)));
+    const Bytes blocking = patternOf(1, 200'000); // fills the socket
+    const ConstBytes before{blocking.data(), blocking.size()};
+    REQUIRE(sender.start({1, blocking.size()}, std::span(&before, 1)));
+    Bytes memory = patternOf(2, size);
+    const ConstBytes pieces[] = {{memory.data(), 7}, {memory.data() + 7, size - 7}};
+    REQUIRE(sender.start({2, size}, pieces));
+    REQUIRE(sender.pending() == 2);
+    const bool small = size <= kGatherBytes;
+    CHECK(sender.reads(memory.data(), size) == !small);
+    if (small) std::memset(memory.data(), 0, size);
+    for (const std::uint64_t number : {1, 2}) {
+      const Watch watch("for the messages");
+      while (!in.peek()) sender.progress();
+      Bytes got(static_cast<std::size_t>(in.peek()->bytes));
+      const MutableBytes one{got.data(), got.size()};
+      while (!in.receive(std::span(&one, 1))) {
+        sender.progress();
+        watch.check();
+      }
+      CHECK(got == (number == 1 ? blocking : patternOf(2, size)));
+    }
+    CHECK(sender.pending() == 0);
   }
 }
 
