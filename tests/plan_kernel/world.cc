@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "engine/device_program.h"
+#include "support/nowhere.h"
 
 namespace rondo::test {
 
@@ -19,20 +20,6 @@ namespace {
 /// Channels of the same two ranks that a plan has at most.
 constexpr int kPerCopy = 16;
 constexpr std::align_val_t kAlign{cuda::kRingLine};
-
-/// Leads to everybody, and opens nothing: of a channel's end only its name is used.
-class Nowhere : public transport::Transport {
- public:
-  std::string_view name() const override { return "nowhere"; }
-  transport::Address address() const override { return {}; }
-  std::size_t slotBytes() const override { return 0; }
-  bool mapped() const override { return true; }
-  bool reaches(const transport::Address&) const override { return true; }
-  std::unique_ptr<transport::PendingPort> open(const transport::ChannelId&,
-                                               const transport::Address&) override {
-    return nullptr;
-  }
-};
 
 } // namespace
 

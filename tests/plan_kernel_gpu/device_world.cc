@@ -8,6 +8,7 @@
 #include "engine/device_program.h"
 #include "kernels/cuda/plan_residency.h"
 #include "rondo/error.h"
+#include "support/nowhere.h"
 
 namespace rondo::test {
 
@@ -21,20 +22,6 @@ constexpr int kPerCopy = 16;
 void must(cudaError_t status) {
   if (status != cudaSuccess) throw Error(ErrorCode::system, cudaGetErrorString(status));
 }
-
-/// Leads to everybody, and opens nothing: of a channel's end only its name is used.
-class Nowhere : public transport::Transport {
- public:
-  std::string_view name() const override { return "nowhere"; }
-  transport::Address address() const override { return {}; }
-  std::size_t slotBytes() const override { return 0; }
-  bool mapped() const override { return true; }
-  bool reaches(const transport::Address&) const override { return true; }
-  std::unique_ptr<transport::PendingPort> open(const transport::ChannelId&,
-                                               const transport::Address&) override {
-    return nullptr;
-  }
-};
 
 } // namespace
 

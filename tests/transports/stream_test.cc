@@ -142,6 +142,16 @@ TEST_CASE("a small message is one send call and one receive call") {
   }
 }
 
+/// The next message, which the sender is still sending.
+static Bytes taken(StreamSender& sender, In& in) {
+  const Watch watch("for a message");
+  for (; !in.peek(); watch.check()) sender.progress();
+  Bytes got(static_cast<std::size_t>(in.peek()->bytes));
+  const MutableBytes one{got.data(), got.size()};
+  for (; !in.receive(std::span(&one, 1)); watch.check()) sender.progress();
+  return got;
+}
+
 TEST_CASE("the memory of a small body is free at once, that of a larger one when it was sent") {
   for (const std::size_t size : {kGatherBytes, kGatherBytes + 1}) {
     auto pairs = makePairs(1, 1);
@@ -159,15 +169,7 @@ TEST_CASE("the memory of a small body is free at once, that of a larger one when
     CHECK(sender.reads(memory.data(), size) == !small);
     if (small) std::memset(memory.data(), 0, size);
     for (const std::uint64_t number : {1, 2}) {
-      const Watch watch("for the messages");
-      while (!in.peek()) sender.progress();
-      Bytes got(static_cast<std::size_t>(in.peek()->bytes));
-      const MutableBytes one{got.data(), got.size()};
-      while (!in.receive(std::span(&one, 1))) {
-        sender.progress();
-        watch.check();
-      }
-      CHECK(got == (number == 1 ? blocking : patternOf(2, size)));
+      CHECK(taken(sender, in) == (number == 1 ? blocking : patternOf(2, size)));
     }
     CHECK(sender.pending() == 0);
   }
@@ -196,14 +198,7 @@ TEST_CASE("the sender knows which memory it still reads") {
   CHECK_FALSE(sender.reads(memory.data() + 200'010, 99'990));
   CHECK_FALSE(sender.reads(memory.data() + 350'000, 50'000));
   for (int message = 0; message < 2; ++message) {
-    const Watch watch("for the messages");
-    while (!in.peek()) sender.progress();
-    Bytes got(static_cast<std::size_t>(in.peek()->bytes));
-    const MutableBytes one{got.data(), got.size()};
-    while (!in.receive(std::span(&one, 1))) {
-      sender.progress();
-      watch.check();
-    }
+    taken(sender, in);
   }
   sender.progress();
   CHECK(sender.pending() == 0);
