@@ -28,8 +28,10 @@ inline constexpr std::size_t kLendBytes = std::size_t{64} << 10;
 /// 32 KiB: 26 us with 128 KiB, 15.5 us with 256 KiB.
 inline constexpr std::size_t kReuseBytes = std::size_t{256} << 10;
 
-/// Lines of a ring per slot. A line is 64 bytes; slots are large.
-inline constexpr std::size_t kLinesPerSlot = 8;
+/// Lines of a ring per slot. A line is 64 bytes; slots are large. Ranks that share a core take turns, and the
+/// more messages wait, the fewer turns: 4 processes on 2 cores, broadcast of 8 bytes: 0.32 us with 8
+/// lines a slot, 0.11 us with 32. Between 2 processes no difference.
+inline constexpr std::size_t kLinesPerSlot = 32;
 
 /// Streams need no slots: slot_bytes only bounds a message. 256 KiB is well past the size at which
 /// one send call costs more than its copy, and four pending ones keep the socket fed.

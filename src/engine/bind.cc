@@ -222,6 +222,8 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
   for (const auto* lanes : {&bound.full, &bound.last})
     for (const BoundLane& lane : *lanes)
       for (const BoundStep& step : lane) {
+        bound.most_inputs = std::max(bound.most_inputs, step.inputs.size());
+        bound.most_outputs = std::max(bound.most_outputs, step.sends.size() + 1);
         if (step.inputs.size() > 1) bound.reduce = kernels::reduceFunction(shape.type, shape.op);
         const bool wired = !step.sends.empty() ||
                            std::any_of(step.inputs.begin(), step.inputs.end(),

@@ -79,7 +79,6 @@ void HostEngine::note(BoundPlan& plan, const BoundPlan::OpenLoan& loan) {
 /// nobody waits for it.
 bool HostEngine::settleLoans(Run& run) {
   auto& loans = run.plan->loans;
-  if (loans.empty()) return true;
   const bool late = ++run.loan_looks_ >= kPatientLooks;
   std::erase_if(loans, [late](const BoundPlan::OpenLoan& loan) {
     return returned(loan) || (late && loan.end->ring->revoke(loan.number, loan.data, loan.bytes));
