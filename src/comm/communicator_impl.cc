@@ -63,7 +63,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       progress_board_(session_->progress()),
       process_(::getpid()),
       fabric_(std::move(fabric)),
-      engine_(*fabric_, options.threads) {}
+      engine_(*fabric_, options.threads, crowded) {}
 
 CommunicatorImpl::~CommunicatorImpl() {
   if (!helper_.joinable()) return;

@@ -36,6 +36,16 @@ bool pastCaches(const plan::RankPlan& plan, const Shape& shape) {
   return elements * sizeOf(shape.type) >= kPastCaches;
 }
 
+bool exchanges(const plan::RankPlan& plan) {
+  if (plan.spec.collective != Collective::allreduce || plan.spec.ranks != 2) return false;
+  for (const plan::Lane& lane : plan.lanes)
+    for (const plan::Step& step : lane.steps)
+      for (const plan::Operand& input : step.inputs)
+        if (!step.sends.empty() && !(input.local() && input.piece.space == plan::Space::input))
+          return false;
+  return true;
+}
+
 /// Elements that a message may hold.
 std::size_t messageElements(const plan::RankPlan& plan, const Shape& shape, const Fabric& fabric) {
   const std::size_t element = sizeOf(shape.type), bytes = fabric.messageBytes();
@@ -215,6 +225,7 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
 
   const std::size_t k = plan.chunks_per_block;
   bound.scratch_bytes = (plan.scratch_chunks + k - 1) / k * tile * element;
+  bound.exchanges = exchanges(plan);
   bound.past_caches = pastCaches(plan, shape);
   bound.lanes_in_step = plan.scratch_chunks > 0 && plan.lanes.size() > 1;
   bound.cursors.resize(plan.lanes.size());

@@ -73,6 +73,7 @@ struct BoundPlan {
   std::size_t reuse_bytes = 0;   ///< of each of them, see SlotRing::shareReuse()
   std::size_t scratch_bytes = 0;
   std::size_t most_inputs = 0, most_outputs = 0; ///< of a step
+  bool exchanges = false;                        ///< two ranks swap their inputs, and reduce
   bool past_caches = false;                      ///< what is received is written past the caches
   bool lanes_in_step =
       false; ///< lanes share scratch: none may enter a tile before all left the last

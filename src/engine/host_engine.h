@@ -78,9 +78,11 @@ struct Standing {
 /// communicator serialises calls. Nothing here blocks.
 class HostEngine {
  public:
-  /// `threads`: see Options::threads.
-  explicit HostEngine(Fabric& fabric, int threads = 1)
-      : fabric_(fabric), crew_(threads > 1 ? std::make_unique<Crew>(threads) : nullptr) {}
+  /// `threads`: see Options::threads. `crowded`: ranks share processors.
+  explicit HostEngine(Fabric& fabric, int threads = 1, bool crowded = false)
+      : fabric_(fabric),
+        crowded_(crowded),
+        crew_(threads > 1 ? std::make_unique<Crew>(threads) : nullptr) {}
 
   /// Puts the run at the end of its queue. `queue`: kCollectives, or sendQueue/recvQueue(peer).
   static constexpr int kCollectives = 0;
@@ -163,6 +165,7 @@ class HostEngine {
   void finish(Run& run);
 
   Fabric& fabric_;
+  const bool crowded_;
   const std::unique_ptr<Crew> crew_; ///< null: this rank has one thread
   Queue collectives_;
   std::map<int, Queue> point_to_point_;
