@@ -22,6 +22,7 @@ mkdir -p "$2/tests" "$2/bin"
 printf '#!/bin/sh\\necho wrong bits; exit 3\\n' > "$2/tests/test_bad_gpu"
 printf '#!/bin/sh\\nsleep 600 & wait\\n' > "$2/tests/test_hanging_gpu"
 printf '#!/bin/sh\\n' > "$2/tests/test_good_gpu"
+printf '#!/bin/sh\\necho warning: skipped: no GPU: old driver' > "$2/tests/test_blind_gpu"
 cp "$STUBS/bench" "$2/bin/bench_cuda_kernels"
 cp "$STUBS/rondo" "$2/bin/rondo"
 chmod +x "$2"/tests/* "$2"/bin/*
@@ -49,7 +50,7 @@ def program(path, text):
 def checkout(source, place):
     """As much of a source tree as the tool looks at, with stubs in front of PATH."""
     for name in ("tools", "bench/cuda", "stubs", "packages/usr/include",
-                 *(f"tests/{kind}_gpu" for kind in ("bad", "hanging", "good"))):
+                 *(f"tests/{kind}_gpu" for kind in ("bad", "blind", "good", "hanging"))):
         (place / name).mkdir(parents=True)
     shutil.copy(pathlib.Path(source, "tools/gpu_check"), place / "tools")
     (place / "bench/cuda/kernels.cc").touch()
@@ -81,6 +82,7 @@ def check_run(source):
         results = {row["step"]: row["result"] for row in report["steps"]}
         assert results["test_bad_gpu"] == "exit 3", results
         assert results["test_hanging_gpu"] == "limit of 2 s", results
+        assert results["test_blind_gpu"] == "skipped: no GPU", results
         assert results["test_good_gpu"] == results["bench_cuda_kernels"] == "ok", results
         assert results["racecheck test_good_gpu"] == "ok", results
         assert "wrong bits" in done.stdout, done.stdout
