@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "comm/devices.h"
 #include "comm/group.h"
 #include "comm/pump.h"
 #include "comm/region.h"
@@ -54,9 +55,20 @@ std::size_t CommunicatorImpl::KeyHash::operator()(const Key& key) const {
   return (key.count * 0x9e3779b97f4a7c15u) ^ mix;
 }
 
+std::unique_ptr<engine::DeviceEngine> deviceEngine(const Devices& devices, engine::Fabric& fabric,
+                                                   const bootstrap::Session& session,
+                                                   const Options& options) {
+  if (!devices.own) return nullptr;
+  return std::make_unique<engine::DeviceEngine>(
+      devices.own, fabric,
+      engine::DeviceEngine::Settings{session.rank(), devices.channel, devices.residency,
+                                     options.timeout, &session.failedWord(), devices.neighbour});
+}
+
 CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
                                    const Options& options, planner::Policy policy,
-                                   std::unique_ptr<engine::Fabric> fabric, bool crowded)
+                                   std::unique_ptr<engine::Fabric> fabric, bool crowded,
+                                   const Devices& devices)
     : session_(std::move(session)),
       options_(options),
       policy_(std::move(policy)),
@@ -67,7 +79,9 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       progress_board_(session_->progress()),
       process_(::getpid()),
       fabric_(std::move(fabric)),
-      engine_(*fabric_, options.threads) {}
+      device_(deviceEngine(devices, *fabric_, *session_, options)),
+      host_(device_ ? nullptr : std::make_unique<engine::HostEngine>(*fabric_, options.threads)),
+      engine_(device_ ? static_cast<engine::Engine&>(*device_) : *host_) {}
 
 CommunicatorImpl::~CommunicatorImpl() {
   if (!helper_.joinable()) return;
@@ -157,6 +171,8 @@ std::unique_ptr<engine::BoundPlan> CommunicatorImpl::bindNew(const Call& call) {
     shape.input = call.layout->input;
     shape.output = call.layout->output;
   }
+  if (call.collective == Collective::sendrecv && device_)
+    throw Error(ErrorCode::unsupported, title(call) + ": not between devices");
   if (call.collective == Collective::sendrecv)
     return std::make_unique<engine::BoundPlan>(
         engine::bind(pointToPoint(call, rank_, size_), shape, *fabric_));
@@ -166,6 +182,8 @@ std::unique_ptr<engine::BoundPlan> CommunicatorImpl::bindNew(const Call& call) {
   spec.parameter = choice.parameter;
   base::log(LogLevel::trace, title(call), " of ", call.count, " ", name(call.type), " uses ",
             choice.text());
+  if (device_)
+    return std::make_unique<engine::BoundPlan>(device_->bind(*choice.algorithm, spec, shape));
   return std::make_unique<engine::BoundPlan>(
       engine::bind(choice.algorithm->build(spec, rank_), shape, *fabric_));
 }
@@ -173,6 +191,7 @@ std::unique_ptr<engine::BoundPlan> CommunicatorImpl::bindNew(const Call& call) {
 /// Under the lock. A call that cannot be planned or bound throws and leaves everything as it was.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   throwIfFailed();
+  if (device_) device_->admit(call.input, call.output);
   engine::BoundPlan& plan = bound(call);
   const int queue = queueOf(call);
   const bool point_to_point = call.collective == Collective::sendrecv;
@@ -262,6 +281,21 @@ void CommunicatorImpl::poke() {
   if (const Lock lock(*this, std::try_to_lock); lock.held()) poll();
 }
 
+void CommunicatorImpl::setStream(Stream stream) {
+  if (!device_)
+    throw Error(ErrorCode::unsupported,
+                "setStream: the buffers of this communicator are in host memory (RONDO_DEVICE)");
+  const Lock lock(*this);
+  device_->setStream(stream.handle());
+}
+
+void CommunicatorImpl::refuseOnDevice(const char* function) const {
+  if (device_)
+    throw Error(ErrorCode::unsupported, std::string(function) +
+                                            ": the buffers of this communicator are in device "
+                                            "memory, which peers read where it lies in any case");
+}
+
 Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
   return Buffer(shared_from_this(), std::move(region));
 }
@@ -324,6 +358,11 @@ bool CommunicatorImpl::poll() {
                    describe(foreign.theirs, sequence) + " where rank " + std::to_string(rank_) +
                    " calls " + describe(foreign.ours, sequence),
                foreign.peer});
+  } catch (const engine::Late& late) {
+    const bootstrap::Stall stall{
+        late.run.sequence, late.run.signature, late.position.peer,
+        titleOf(late.run) + ": " + late.position.text};
+    endLate(stall, options_.timeout);
   } catch (const Error& error) {
     breakDown({error.code(), titleOf(*engine_.current()) + ": " + error.what(), error.culprit()});
   } catch (const std::exception& error) {
@@ -336,6 +375,14 @@ bool CommunicatorImpl::poll() {
 void CommunicatorImpl::breakDown(const bootstrap::Failure& failure,
                                  const std::optional<bootstrap::Stall>& stall) {
   adoptFailure(session_->fail(failure, stall));
+}
+
+void CommunicatorImpl::endLate(const bootstrap::Stall& stall, base::Clock::duration since) {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(since);
+  breakDown({ErrorCode::timeout,
+             stall.text + ": no progress for " + std::to_string(waited.count()) + " ms",
+             stall.waiting_for},
+            stall);
 }
 
 void CommunicatorImpl::adoptFailure(const bootstrap::Failure& failure) {

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "comm/communicator_impl.h"
+#include "comm/devices.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
 #include "transports/registry.h"
@@ -77,25 +78,35 @@ struct Card {
   }
 };
 
-/// Rank 0's settings where all must have the same.
-Options agree(bootstrap::Session& session, Options options) {
+struct Agreed {
+  Options options;          ///< rank 0's where all must have the same
+  std::vector<int> devices; ///< every rank's
+};
+
+Agreed agree(bootstrap::Session& session, Options options) {
   base::Writer out;
   out.text(options.algorithm);
   out.u8(options.deterministic);
   out.u64(options.channel_bytes);
   out.i32(options.channel_depth);
+  out.i32(options.device);
   const auto blobs = session.allGather(out.bytes(), options.init_timeout);
-  base::Reader in(blobs[0], "rank 0's settings");
-  options.algorithm = in.text(kMaxText);
-  options.deterministic = in.u8() != 0;
-  options.channel_bytes = in.u64();
-  options.channel_depth = in.i32();
-  in.finish();
-  return options;
-}
-
-std::vector<std::unique_ptr<transport::Transport>> makeTransports(const bootstrap::Session& session,
-                                                                  Options options) {
+  Agreed agreed;
+  for (std::size_t r = 0; r < blobs.size(); ++r) {
+    base::Reader in(blobs[r], "a rank's settings");
+    Options theirs;
+    theirs.algorithm = in.text(kMaxText);
+    theirs.deterministic = in.u8() != 0;
+    theirs.channel_bytes = in.u64();
+    theirs.channel_depth = in.i32();
+    agreed.devices.push_back(in.i32());
+    in.finish();
+    if (r > 0) continue;
+    options.algorithm = theirs.algorithm;
+    options.deterministic = theirs.deterministic;
+    options.channel_bytes = theirs.channel_bytes;
+    options.channel_depth = theirs.channel_depth;
+  }
   // A slot must hold one element of every rank, or the smallest tile would not fit a message.
   if (options.channel_bytes > 0) {
     const auto depth =
@@ -103,21 +114,29 @@ std::vector<std::unique_ptr<transport::Transport>> makeTransports(const bootstra
     options.channel_bytes = std::max(options.channel_bytes,
                                      depth * (8 * static_cast<std::size_t>(session.size()) + 64));
   }
+  agreed.options = std::move(options);
+  return agreed;
+}
+
+std::vector<std::unique_ptr<transport::Transport>> makeTransports(const bootstrap::Session& session,
+                                                                  Options options,
+                                                                  const Devices& devices) {
   // A peer may enter its call late; the call's own deadline says so better than a connection's.
   options.init_timeout += options.timeout;
   const transport::Context context{session.communicator(), session.job(),    session.rank(),
                                    session.size(),         session.secret(), session.bindAddress(),
-                                   session.board(),        options};
+                                   session.board(),        options,          devices.context()};
   const auto filter = base::NameFilter::parse(options.transports, "RONDO_TRANSPORT");
   std::vector<std::string> valid;
-  for (const transport::Kind& kind : transport::kinds()) valid.emplace_back(kind.name);
+  for (const auto& kinds : {transport::deviceKinds(), transport::kinds()})
+    for (const transport::Kind& kind : kinds) valid.emplace_back(kind.name);
   for (const std::string& word : filter.names)
     if (std::find(valid.begin(), valid.end(), word) == valid.end())
       throw Error(ErrorCode::invalid_argument, "RONDO_TRANSPORT: no transport is called " +
                                                    base::quoted(word) + " (there are " +
                                                    base::join(valid, ", ") + ")");
   std::vector<std::unique_ptr<transport::Transport>> made;
-  for (const transport::Kind& kind : transport::kinds())
+  for (const transport::Kind& kind : devices.own ? transport::deviceKinds() : transport::kinds())
     if (filter.allows(kind.name))
       if (auto transport = kind.make(context)) made.push_back(std::move(transport));
   return made;
@@ -166,11 +185,12 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   if (given.threads < 1 || given.threads > 64)
     throw Error(ErrorCode::invalid_argument,
                 "threads " + std::to_string(given.threads) + " is not in 1 to 64");
-  const Options options = agree(*session, given);
+  const auto [options, numbers] = agree(*session, given);
   for (Collective collective : kCollectives)
     if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);
 
-  auto transports = makeTransports(*session, options);
+  const Devices devices = meetDevices(*session, options, numbers);
+  auto transports = makeTransports(*session, options, devices);
   Card own;
   own.place = ownPlace();
   own.slot_bytes = transports.empty() ? kSelfSlotBytes : transports[0]->slotBytes();
@@ -201,9 +221,10 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   // The same answer on all ranks: any machine counts.
   const bool any_crowded = std::any_of(
       cards.begin(), cards.end(), [&](const Card& card) { return crowded(cards, card.place); });
-  const planner::Policy policy{options.algorithm, options.deterministic, any_crowded, streams};
+  const bool take_turns = any_crowded && !devices.own; // on devices nobody does
+  const planner::Policy policy{options.algorithm, options.deterministic, take_turns, streams};
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
-                               crowded(cards, own.place)),
+                               crowded(cards, own.place), devices),
           &CommunicatorImpl::release};
 }
 

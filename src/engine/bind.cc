@@ -37,8 +37,9 @@ bool pastCaches(const plan::RankPlan& plan, const Shape& shape) {
 }
 
 /// Elements that a message may hold.
-std::size_t messageElements(const plan::RankPlan& plan, const Shape& shape, const Fabric& fabric) {
-  const std::size_t element = sizeOf(shape.type), bytes = fabric.messageBytes();
+std::size_t messageElements(const plan::RankPlan& plan, const Shape& shape, const Fabric& fabric,
+                            std::size_t bytes) {
+  const std::size_t element = sizeOf(shape.type);
   const bool small = hasRoot(plan.spec.collective) && !shape.uneven() && !fabric.streams() &&
                      shape.count * element <= kRootedBlock;
   return (small ? std::min(bytes, kRootedMessage) : bytes) / element;
@@ -192,7 +193,9 @@ std::vector<BoundLane> cutLanes(const plan::RankPlan& plan, Cutter& cutter, Cutt
 
 } // namespace
 
-BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
+BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric,
+               std::size_t message_bytes) {
+  if (message_bytes == 0) message_bytes = fabric.messageBytes();
   BoundPlan bound;
   bound.shape = shape;
   std::vector<bool> sending(plan.channels.size());
@@ -205,7 +208,7 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
   }
 
   const std::size_t element = sizeOf(shape.type);
-  const std::size_t tile = tileElements(plan, shape, messageElements(plan, shape, fabric));
+  const std::size_t tile = tileElements(plan, shape, messageElements(plan, shape, fabric, message_bytes));
   bound.tile_bytes = tile * element;
   Cutter cutter(plan, shape, tile);
   bound.last = cutLanes(plan, cutter, Cutter::Tile::last, bound.ends);
@@ -226,10 +229,10 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
         const bool wired = !step.sends.empty() ||
                            std::any_of(step.inputs.begin(), step.inputs.end(),
                                        [](const BoundOperand& input) { return input.wire; });
-        if (wired && step.bytes > fabric.messageBytes())
+        if (wired && step.bytes > message_bytes)
           throw Error(ErrorCode::unsupported, "a message of " + std::to_string(step.bytes) +
                                                   " bytes does not fit a slot of " +
-                                                  std::to_string(fabric.messageBytes()) +
+                                                  std::to_string(message_bytes) +
                                                   " bytes: raise RONDO_BUFFSIZE");
       }
   return bound;
