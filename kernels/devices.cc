@@ -40,9 +40,8 @@ std::shared_ptr<Device> openDevice(int number) {
 #if defined(RONDO_HAVE_CUDA)
   return openCudaDevice(number);
 #else
-  throw Error(ErrorCode::unsupported,
-              "device " + std::to_string(number) + ": this build has no CUDA (" RONDO_CUDA_MISSING
-              ")");
+  throw Error(ErrorCode::unsupported, "device " + std::to_string(number) +
+                                          ": this build has no CUDA (" RONDO_CUDA_MISSING ")");
 #endif
 }
 

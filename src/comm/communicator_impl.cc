@@ -359,9 +359,8 @@ bool CommunicatorImpl::poll() {
                    " calls " + describe(foreign.ours, sequence),
                foreign.peer});
   } catch (const engine::Late& late) {
-    const bootstrap::Stall stall{
-        late.run.sequence, late.run.signature, late.position.peer,
-        titleOf(late.run) + ": " + late.position.text};
+    const bootstrap::Stall stall{late.run.sequence, late.run.signature, late.position.peer,
+                                 titleOf(late.run) + ": " + late.position.text};
     endLate(stall, options_.timeout);
   } catch (const Error& error) {
     breakDown({error.code(), titleOf(*engine_.current()) + ": " + error.what(), error.culprit()});

@@ -122,8 +122,7 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
       devices.neighbour = static_cast<int>(r);
     base::log(LogLevel::info, "rank ", r, " is on ", cards[r].identity.place);
   }
-  devices.size =
-      transport::channelSize(options, {engine::kDeviceSlot, engine::kDeviceDepth});
+  devices.size = transport::channelSize(options, {engine::kDeviceSlot, engine::kDeviceDepth});
   devices.channel = channelOf(devices.size, devices.residency);
   return devices;
 }

@@ -208,7 +208,8 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric,
   }
 
   const std::size_t element = sizeOf(shape.type);
-  const std::size_t tile = tileElements(plan, shape, messageElements(plan, shape, fabric, message_bytes));
+  const std::size_t tile =
+      tileElements(plan, shape, messageElements(plan, shape, fabric, message_bytes));
   bound.tile_bytes = tile * element;
   Cutter cutter(plan, shape, tile);
   bound.last = cutLanes(plan, cutter, Cutter::Tile::last, bound.ends);

@@ -79,7 +79,7 @@ struct BoundPlan {
   kernels::ReduceFunction reduce = nullptr; ///< null when the plan never reduces
   kernels::ScaleFunction scale = nullptr;
   bool connected = false;
-  std::size_t users = 0; ///< runs in flight, and captured graphs, that need it
+  std::size_t users = 0;              ///< runs in flight, and captured graphs, that need it
   std::shared_ptr<DevicePlan> device; ///< what the CUDA engine keeps for it
 
   struct Cursor {

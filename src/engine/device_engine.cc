@@ -89,9 +89,7 @@ DeviceEngine::~DeviceEngine() {
   }
 }
 
-cuda::Panel& DeviceEngine::panel() const {
-  return *reinterpret_cast<cuda::Panel*>(panel_.get());
-}
+cuda::Panel& DeviceEngine::panel() const { return *reinterpret_cast<cuda::Panel*>(panel_.get()); }
 
 void DeviceEngine::abortLaunches() {
   std::atomic_ref(panel().abort).store(1, std::memory_order_release);
@@ -123,14 +121,12 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
                              const Shape& shape) {
   const std::uint32_t lanes = mostLanes(algorithm, spec);
   const bool small = !shape.uneven() && shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
-  const auto protocol =
-      small && lanes <= 1 ? cuda::Protocol::low_latency : cuda::Protocol::simple;
+  const auto protocol = small && lanes <= 1 ? cuda::Protocol::low_latency : cuda::Protocol::simple;
   std::uint32_t copies = cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
 
   const plan::RankPlan plan = algorithm.build(spec, settings_.rank);
   const std::size_t slot = settings_.channel.of(protocol).slot_bytes;
-  BoundPlan bound =
-      engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, copies));
+  BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, copies));
   if (!shape.uneven()) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
 
   const cuda::ProgramTables tables = flatten(bound, protocol, copies);
@@ -144,14 +140,14 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
   device->memory = zeroed(*device_, parts.size());
   device->function = device_->function(tables.header);
   std::byte* const at = device->memory.get();
-  device->launch = {.program = tables.at(at + image),
-                    .rings = reinterpret_cast<const cuda::Ring*>(at + rings),
-                    .clocks = reinterpret_cast<cuda::LaneClock*>(at + clocks),
-                    .scratch = at + scratch,
-                    .timeout_ns = static_cast<std::uint64_t>(
-                        std::chrono::nanoseconds(settings_.timeout).count()),
-                    .halt = reinterpret_cast<cuda::Halt*>(halt_.get()),
-                    .panel = &panel()};
+  device->launch = {
+      .program = tables.at(at + image),
+      .rings = reinterpret_cast<const cuda::Ring*>(at + rings),
+      .clocks = reinterpret_cast<cuda::LaneClock*>(at + clocks),
+      .scratch = at + scratch,
+      .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),
+      .halt = reinterpret_cast<cuda::Halt*>(halt_.get()),
+      .panel = &panel()};
   std::vector<std::byte> written(tables.bytes());
   tables.write(written.data());
   device_->write(at + image, written.data(), written.size());
@@ -170,7 +166,8 @@ bool DeviceEngine::connect(BoundPlan& plan) {
   std::vector<cuda::Ring> rings;
   for (std::uint32_t copy = 0; copy < launch.program.copies; ++copy)
     for (const End* end : plan.ends)
-      rings.push_back(settings_.channel.ring(launch.program.protocol, copy, end->port->device->inbox.get(),
+      rings.push_back(settings_.channel.ring(launch.program.protocol, copy,
+                                             end->port->device->inbox.get(),
                                              end->port->device->credit.get(), positionsOf(*end)));
   if (!rings.empty())
     device_->write(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(launch.rings)),

@@ -31,8 +31,8 @@ std::vector<CollectiveCase> casesOf(const plan::Algorithm* algorithm, int ranks)
         if (in_place && collective == Collective::alltoall) continue;
         if (collective == Collective::barrier && (count > 0 || in_place)) continue;
         const int root = hasRoot(collective) ? ranks - 1 : 0;
-        cases.push_back({collective, count, DataType::int32, ReduceOp::sum, root, in_place,
-                         count % 2 == 1});
+        cases.push_back(
+            {collective, count, DataType::int32, ReduceOp::sum, root, in_place, count % 2 == 1});
       }
   }
   return cases;

@@ -125,7 +125,8 @@ class HostFunction final : public cuda::LaunchFunction {
     if (state_->fail_next.exchange(false))
       throw Error(ErrorCode::system, "a plan was not launched: the test says so");
     (stream ? *static_cast<HostStream*>(stream) : default_)
-        .push([launch, blocks, lane = lane_, state = state_] { run(launch, blocks, lane, *state); });
+        .push(
+            [launch, blocks, lane = lane_, state = state_] { run(launch, blocks, lane, *state); });
   }
 
  private:
@@ -138,8 +139,7 @@ class HostFunction final : public cuda::LaunchFunction {
       memory.push_back(std::make_unique<BlockMemory>(threads, launch.program.max_places));
     std::vector<std::jthread> others;
     for (std::uint32_t i = 1; i < blocks * threads; ++i)
-      others.emplace_back(
-          [&, i] { lane(launch, i / threads, *memory[i / threads], i % threads); });
+      others.emplace_back([&, i] { lane(launch, i / threads, *memory[i / threads], i % threads); });
     if (blocks > 0) lane(launch, 0, *memory[0], 0);
   }
 
@@ -203,8 +203,7 @@ class HostDevice final : public cuda::Device {
     const auto place = static_cast<const HostMark&>(mark).place();
     (stream ? *static_cast<HostStream*>(stream) : default_).push([place] {
       const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-      while (!place->load(std::memory_order_acquire) &&
-             std::chrono::steady_clock::now() < deadline)
+      while (!place->load(std::memory_order_acquire) && std::chrono::steady_clock::now() < deadline)
         std::this_thread::yield();
     });
   }
@@ -236,8 +235,8 @@ HostDevices::HostDevices(const Settings& settings) : state_(std::make_shared<Sta
     all.push_back(std::make_shared<HostDevice>(number, state_));
   cuda::replaceDevices([all](int number) {
     if (number >= static_cast<int>(all.size()))
-      throw Error(ErrorCode::unsupported, "device " + std::to_string(number) + ": there are " +
-                                              std::to_string(all.size()));
+      throw Error(ErrorCode::unsupported,
+                  "device " + std::to_string(number) + ": there are " + std::to_string(all.size()));
     return all[static_cast<std::size_t>(number)];
   });
 }

@@ -55,10 +55,10 @@ class HostDevices {
  public:
   struct Settings {
     int devices = 1;
-    int blocks = 64;             ///< that each holds at once
-    std::uint32_t threads = 1;   ///< of a block
-    bool see_each_other = true;  ///< else each reaches only itself
-    bool shared_memory = true;   ///< other processes can map it
+    int blocks = 64;            ///< that each holds at once
+    std::uint32_t threads = 1;  ///< of a block
+    bool see_each_other = true; ///< else each reaches only itself
+    bool shared_memory = true;  ///< other processes can map it
   };
   explicit HostDevices(const Settings& settings);
   HostDevices() : HostDevices(Settings{}) {}

@@ -71,8 +71,7 @@ struct Card {
 
 std::unique_ptr<Port> portOn(Memory inbox, Memory credit, const Context& context) {
   auto port = std::make_unique<Port>();
-  port->device =
-      DeviceMemory{std::move(inbox), std::move(credit), context.on.inbox_bytes};
+  port->device = DeviceMemory{std::move(inbox), std::move(credit), context.on.inbox_bytes};
   port->slot_bytes = context.on.size.slot_bytes;
   port->depth = context.on.size.depth;
   return port;
@@ -86,23 +85,22 @@ struct Channel {
 
 class PendingHere final : public PendingWithDeadline {
  public:
-  PendingHere(const ChannelId& id, const Context& context,
-              const std::shared_ptr<Device>& peer)
+  PendingHere(const ChannelId& id, const Context& context, const std::shared_ptr<Device>& peer)
       : PendingWithDeadline("nvlink", id, context), context_(context) {
     context.on.device->use(*peer);
     const bool sends = id.src == context.rank;
     Device& sender = sends ? *context.on.device : *peer;
     Device& receiver = sends ? *peer : *context.on.device;
-    channel_ = context.board->findOrMake<Channel>(
-        channel_name(id), [&]() -> std::shared_ptr<Channel> {
+    channel_ =
+        context.board->findOrMake<Channel>(channel_name(id), [&]() -> std::shared_ptr<Channel> {
           auto made = std::make_shared<Channel>();
           made->inbox = receiver.allocate(context.on.inbox_bytes);
           made->credit = sender.allocate(context.on.credit_bytes);
           return made;
         });
     if (channel_->claimed[sends ? 0 : 1].exchange(true))
-      throw Error(ErrorCode::invalid_argument, PendingWithDeadline::channel_ +
-                                                   ": this end is open already");
+      throw Error(ErrorCode::invalid_argument,
+                  PendingWithDeadline::channel_ + ": this end is open already");
   }
 
  private:
@@ -119,8 +117,7 @@ class PendingHere final : public PendingWithDeadline {
 
 class PendingSender final : public PendingWithDeadline {
  public:
-  PendingSender(const ChannelId& id, const Context& context,
-                const Location& receiver)
+  PendingSender(const ChannelId& id, const Context& context, const Location& receiver)
       : PendingWithDeadline("nvlink", id, context), context_(context) {
     Device::Shared credit = context.on.device->allocateShared(context.on.credit_bytes);
     credit_ = std::move(credit.memory);
@@ -150,8 +147,7 @@ class PendingSender final : public PendingWithDeadline {
 
 class PendingReceiver final : public PendingWithDeadline {
  public:
-  PendingReceiver(const ChannelId& id, const Context& context,
-                  std::shared_ptr<Mailbox> mailbox)
+  PendingReceiver(const ChannelId& id, const Context& context, std::shared_ptr<Mailbox> mailbox)
       : PendingWithDeadline("nvlink", id, context),
         id_(id),
         context_(context),
@@ -166,8 +162,7 @@ class PendingReceiver final : public PendingWithDeadline {
                                             std::to_string(arrived->passed.size()) +
                                             " descriptors instead of one");
     Device& device = *context_.on.device;
-    Memory credit =
-        device.mapShared(arrived->passed.front().get(), context_.on.credit_bytes);
+    Memory credit = device.mapShared(arrived->passed.front().get(), context_.on.credit_bytes);
     Device::Shared inbox = device.allocateShared(context_.on.inbox_bytes);
     sendHandle(arrived->fd.get(), inbox.handle.get());
     return portOn(std::move(inbox.memory), std::move(credit), context_);
@@ -180,8 +175,7 @@ class PendingReceiver final : public PendingWithDeadline {
 
 class Nvlink final : public Transport {
  public:
-  explicit Nvlink(const Context& context, const std::optional<Place>& place)
-      : context_(context) {
+  explicit Nvlink(const Context& context, const std::optional<Place>& place) : context_(context) {
     for (const DeviceIdentity& identity : context.on.device->reach())
       if (card_.reached.size() < kMostReached) card_.reached.push_back(shortOf(identity));
     if (place) {

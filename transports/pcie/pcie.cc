@@ -31,9 +31,8 @@ std::size_t bytesOf(const Context& context) {
 
 std::unique_ptr<Port> portOn(const Memory& memory, const Context& context) {
   auto port = std::make_unique<Port>();
-  port->device = DeviceMemory{memory,
-                              {memory, memory.get() + context.on.inbox_bytes},
-                              context.on.inbox_bytes};
+  port->device =
+      DeviceMemory{memory, {memory, memory.get() + context.on.inbox_bytes}, context.on.inbox_bytes};
   port->slot_bytes = context.on.size.slot_bytes;
   port->depth = context.on.size.depth;
   return port;
@@ -75,8 +74,7 @@ Memory mapFile(int file, const Context& context) {
 
 class PendingSender final : public PendingWithDeadline {
  public:
-  PendingSender(const ChannelId& id, const Context& context,
-                const Location& receiver)
+  PendingSender(const ChannelId& id, const Context& context, const Location& receiver)
       : PendingWithDeadline("pcie", id, context), context_(context) {
     const base::UniqueFd file = base::makeMemoryFile(bytesOf(context));
     memory_ = mapFile(file.get(), context);
@@ -97,8 +95,7 @@ class PendingSender final : public PendingWithDeadline {
 
 class PendingReceiver final : public PendingWithDeadline {
  public:
-  PendingReceiver(const ChannelId& id, const Context& context,
-                  std::shared_ptr<Mailbox> mailbox)
+  PendingReceiver(const ChannelId& id, const Context& context, std::shared_ptr<Mailbox> mailbox)
       : PendingWithDeadline("pcie", id, context),
         id_(id),
         context_(context),
@@ -150,8 +147,7 @@ class Pcie final : public Transport {
       throw Error(ErrorCode::transport, describe("pcie", id) + ": the peer is on another machine");
     if (!place_) return std::make_unique<PendingHere>(id, context_);
     if (id.src == context_.rank)
-      return std::make_unique<PendingSender>(id, context_,
-                                             Location::decode(address, kWhat));
+      return std::make_unique<PendingSender>(id, context_, Location::decode(address, kWhat));
     return std::make_unique<PendingReceiver>(id, context_, mailbox_);
   }
 

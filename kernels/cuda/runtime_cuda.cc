@@ -1,0 +1,240 @@
+// Devices of the CUDA runtime.
+#include "kernels/cuda/runtime_cuda.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "kernels/cuda/current.cuh"
+#include "kernels/cuda/plan_launch.h"
+#include "kernels/cuda/shared_memory.h"
+
+namespace rondo::kernels::cuda {
+
+namespace {
+
+class CudaMark final : public Mark {
+ public:
+  explicit CudaMark(int device) : device_(device) {
+    const Current current(device);
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "no event");
+  }
+  ~CudaMark() override { cudaEventDestroy(event_); }
+  CudaMark(const CudaMark&) = delete;
+  CudaMark& operator=(const CudaMark&) = delete;
+
+  void record(Stream stream) override {
+    const Current current(device_);
+    check(cudaEventRecord(event_, static_cast<cudaStream_t>(stream)), "no mark in the stream");
+  }
+  bool passed() override {
+    const Current current(device_);
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError(); // it is no error
+      return false;
+    }
+    check(status, "work on the stream failed");
+    return true;
+  }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  const int device_;
+  cudaEvent_t event_ = nullptr;
+};
+
+class CudaFunction final : public LaunchFunction {
+ public:
+  CudaFunction(int device, const ProgramHeader& program) : device_(device), function_(program) {}
+  void launch(const Launch& launch, Stream stream) const override {
+    const Current current(device_);
+    function_.launch(launch, stream);
+  }
+
+ private:
+  const int device_;
+  const PlanFunction function_;
+};
+
+/// What the device's own work is put on, so that none waits for the program's.
+class OwnStream {
+ public:
+  OwnStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream"); }
+  ~OwnStream() { cudaStreamDestroy(stream_); }
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  void wait() const { check(cudaStreamSynchronize(stream_), "the device failed"); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int number, const DeviceIdentity& identity, int multiprocessors)
+      : number_(number), identity_(identity), multiprocessors_(multiprocessors) {}
+
+  const DeviceIdentity& identity() const override { return identity_; }
+  /// The plan kernels are bounded to one block per multiprocessor, see plan_instances.cuh.
+  int residentBlocks() const override { return multiprocessors_; }
+
+  std::vector<DeviceIdentity> reach() const override;
+  bool sees(const void* memory) const override {
+    const Current current(number_);
+    cudaPointerAttributes about{};
+    if (cudaPointerGetAttributes(&about, memory) != cudaSuccess) {
+      cudaGetLastError();
+      return false;
+    }
+    if (about.type == cudaMemoryTypeDevice && about.device != number_) return false;
+    return about.type != cudaMemoryTypeUnregistered && about.devicePointer != nullptr;
+  }
+
+  Memory allocate(std::size_t bytes) override {
+    const Current current(number_);
+    void* memory = nullptr;
+    check(cudaMalloc(&memory, bytes), "no memory on the device");
+    const Memory owned(static_cast<std::byte*>(memory), [device = number_](std::byte* at) {
+      const Current freeing(device);
+      cudaFree(at);
+    });
+    clear(owned.get(), bytes);
+    return owned;
+  }
+  void use(const Device& peer) override {
+    const auto& other = static_cast<const CudaDevice&>(peer);
+    if (other.number_ == number_) return;
+    const Current current(number_);
+    const cudaError_t status = cudaDeviceEnablePeerAccess(other.number_, 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled) cudaGetLastError();
+    else check(status, "no access to a peer's memory");
+  }
+  Memory allocateHost(std::size_t bytes) override {
+    const Current current(number_);
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
+          "no host memory for the device");
+    std::memset(memory, 0, bytes);
+    return {static_cast<std::byte*>(memory), [](std::byte* at) { cudaFreeHost(at); }};
+  }
+  Memory mapHost(std::shared_ptr<void> memory, std::size_t bytes) override {
+    const Current current(number_);
+    void* const at = memory.get();
+    check(cudaHostRegister(at, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
+          "shared memory cannot be mapped by the device");
+    const std::shared_ptr<void> registered(
+        at, [keep = std::move(memory)](void* host) { cudaHostUnregister(host); });
+    void* address = nullptr;
+    check(cudaHostGetDevicePointer(&address, at, 0), "shared memory has no device address");
+    return {registered, static_cast<std::byte*>(address)};
+  }
+
+  bool shares() const override { return sharesMemory(number_); }
+  Shared allocateShared(std::size_t bytes) override {
+    Shared made = makeShared(number_, bytes);
+    clear(made.memory.get(), bytes);
+    return made;
+  }
+  Memory mapShared(int handle, std::size_t bytes) override {
+    return mapSharedOn(number_, handle, bytes);
+  }
+
+  void write(std::byte* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
+  void read(void* to, const std::byte* from, std::size_t bytes) override { copy(to, from, bytes); }
+
+  std::unique_ptr<Mark> mark() override { return std::make_unique<CudaMark>(number_); }
+  void follow(Stream stream, const Mark& mark) override {
+    const Current current(number_);
+    check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream),
+                              static_cast<const CudaMark&>(mark).event(), 0),
+          "a stream cannot follow another");
+  }
+  bool capturing(Stream stream) const override {
+    const Current current(number_);
+    cudaStreamCaptureStatus status{};
+    check(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status),
+          "the stream cannot be used");
+    return status != cudaStreamCaptureStatusNone;
+  }
+  std::unique_ptr<LaunchFunction> function(const ProgramHeader& program) override {
+    const Current current(number_);
+    return std::make_unique<CudaFunction>(number_, program);
+  }
+
+ private:
+  void clear(std::byte* memory, std::size_t bytes) const {
+    const Current current(number_);
+    const OwnStream own;
+    check(cudaMemsetAsync(memory, 0, bytes, own.get()), "memory cannot be cleared");
+    own.wait();
+  }
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    const Current current(number_);
+    const OwnStream own;
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, own.get()), "nothing was copied");
+    own.wait();
+  }
+
+  const int number_;
+  const DeviceIdentity identity_;
+  const int multiprocessors_;
+};
+
+DeviceIdentity identify(int number, const cudaDeviceProp& properties) {
+  DeviceIdentity identity;
+  static_assert(sizeof properties.uuid.bytes == sizeof identity.uuid);
+  std::memcpy(identity.uuid.data(), properties.uuid.bytes, identity.uuid.size());
+  char bus[32] = "?";
+  if (cudaDeviceGetPCIBusId(bus, sizeof bus, number) != cudaSuccess) cudaGetLastError();
+  identity.place = std::string(properties.name) + " at " + bus;
+  return identity;
+}
+
+cudaDeviceProp propertiesOf(int number) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, number), "the device does not tell what it is");
+  return properties;
+}
+
+std::vector<DeviceIdentity> CudaDevice::reach() const {
+  std::vector<DeviceIdentity> all{identity_};
+  int devices = 0;
+  check(cudaGetDeviceCount(&devices), "no devices");
+  for (int other = 0; other < devices; ++other) {
+    int possible = 0;
+    if (other == number_ || cudaDeviceCanAccessPeer(&possible, number_, other) != cudaSuccess ||
+        !possible)
+      continue;
+    all.push_back(identify(other, propertiesOf(other)));
+  }
+  return all;
+}
+
+} // namespace
+
+std::shared_ptr<Device> openCudaDevice(int number) {
+  const std::string what = "device " + std::to_string(number) + ": ";
+  int devices = 0;
+  if (const cudaError_t status = cudaGetDeviceCount(&devices); status != cudaSuccess) {
+    cudaGetLastError();
+    throw Error(ErrorCode::unsupported,
+                what + "no GPU can be used (" + cudaGetErrorString(status) + ")");
+  }
+  if (number >= devices)
+    throw Error(ErrorCode::unsupported,
+                what + "this process has " + std::to_string(devices) + " GPU(s), numbered from 0");
+  const cudaDeviceProp properties = propertiesOf(number);
+  if (!properties.unifiedAddressing || !properties.canMapHostMemory)
+    throw Error(ErrorCode::unsupported,
+                what + properties.name + " does not share its addresses with the host");
+  return std::make_shared<CudaDevice>(number, identify(number, properties),
+                                      properties.multiProcessorCount);
+}
+
+} // namespace rondo::kernels::cuda
