@@ -9,12 +9,11 @@
 
 #include "base/codec.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "comm/communicator_impl.h"
 #include "comm/devices.h"
+#include "comm/links.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
-#include "transports/registry.h"
 
 namespace rondo::comm {
 
@@ -46,7 +45,7 @@ Place ownPlace() {
 struct Card {
   Place place;
   std::size_t slot_bytes = 0;
-  std::vector<std::pair<std::string, transport::Address>> addresses;
+  Addresses addresses;
 
   std::vector<std::byte> encode() const {
     base::Writer out;
@@ -118,42 +117,6 @@ Agreed agree(bootstrap::Session& session, Options options) {
   return agreed;
 }
 
-std::vector<std::unique_ptr<transport::Transport>> makeTransports(const bootstrap::Session& session,
-                                                                  Options options,
-                                                                  const Devices& devices) {
-  // A peer may enter its call late; the call's own deadline says so better than a connection's.
-  options.init_timeout += options.timeout;
-  const transport::Context context{session.communicator(), session.job(),    session.rank(),
-                                   session.size(),         session.secret(), session.bindAddress(),
-                                   session.board(),        options,          devices.context()};
-  const auto filter = base::NameFilter::parse(options.transports, "RONDO_TRANSPORT");
-  std::vector<std::string> valid;
-  for (const auto& kinds : {transport::deviceKinds(), transport::kinds()})
-    for (const transport::Kind& kind : kinds) valid.emplace_back(kind.name);
-  for (const std::string& word : filter.names)
-    if (std::find(valid.begin(), valid.end(), word) == valid.end())
-      throw Error(ErrorCode::invalid_argument, "RONDO_TRANSPORT: no transport is called " +
-                                                   base::quoted(word) + " (there are " +
-                                                   base::join(valid, ", ") + ")");
-  std::vector<std::unique_ptr<transport::Transport>> made;
-  for (const transport::Kind& kind : devices.own ? transport::deviceKinds() : transport::kinds())
-    if (filter.allows(kind.name))
-      if (auto transport = kind.make(context)) made.push_back(std::move(transport));
-  return made;
-}
-
-/// The first transport that both ranks have and that reaches the peer.
-engine::Fabric::Peer connectPeer(
-    const std::vector<std::unique_ptr<transport::Transport>>& transports, const Card& card,
-    int peer) {
-  for (const auto& transport : transports)
-    for (const auto& [kind, address] : card.addresses)
-      if (kind == transport->name() && transport->reaches(address))
-        return {transport.get(), address};
-  throw Error(ErrorCode::init_failed,
-              "no transport that both ranks may use reaches rank " + std::to_string(peer), peer);
-}
-
 /// Whether the ranks of this machine outnumber the processors that they may use.
 bool crowded(const std::vector<Card>& cards, const Place& own) {
   std::array<std::byte, sizeof(cpu_set_t)> all{};
@@ -190,14 +153,15 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);
 
   const Devices devices = meetDevices(*session, options, numbers);
-  auto transports = makeTransports(*session, options, devices);
+  const Broken broken = devices.own ? proveLinks(*session, options, devices.context())
+                                    : Broken(static_cast<std::size_t>(session->size()));
+  Transports transports = makeTransports(*session, options, devices.context());
   Card own;
   own.place = ownPlace();
   own.slot_bytes = transports.empty() ? kSelfSlotBytes : transports[0]->slotBytes();
-  for (const auto& transport : transports) {
+  for (const auto& transport : transports)
     own.slot_bytes = std::min(own.slot_bytes, transport->slotBytes());
-    own.addresses.emplace_back(transport->name(), transport->address());
-  }
+  own.addresses = addressesOf(transports);
   std::vector<Card> cards;
   for (const auto& blob : session->allGather(own.encode(), options.init_timeout))
     cards.push_back(Card::decode(blob));
@@ -207,7 +171,8 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   for (std::size_t r = 0; r < cards.size(); ++r) {
     message_bytes = std::min(message_bytes, cards[r].slot_bytes);
     const int rank = static_cast<int>(r);
-    if (rank != session->rank()) peers[r] = connectPeer(transports, cards[r], rank);
+    if (rank != session->rank())
+      peers[r] = connectPeer(transports, cards[r].addresses, rank, broken);
   }
   bool streams_here = false;
   for (const auto& peer : peers) streams_here |= peer.transport && !peer.transport->mapped();

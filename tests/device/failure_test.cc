@@ -240,6 +240,18 @@ TEST_CASE("device buffers: all ranks hear that some have no device") {
   CHECK(missing.text.find('\n') == std::string::npos);
 }
 
+// Proves: a link that does not carry what is written to it is given up for the next one, by both ranks.
+TEST_CASE("device buffers: a link that loses what is written is not used") {
+  const HostDevices host({.devices = 2, .lose_writes = true});
+  // Ranks 0 and 2 share a device; where memory is each rank's own device's, writes arrive.
+  DeviceRanks world(3, onDevice("nvlink,pcie"), 3 - 1);
+  CHECK(world.all[0].transportTo(2) == "nvlink");
+  CHECK(world.all[2].transportTo(0) == "nvlink");
+  CHECK(world.all[0].transportTo(1) == "pcie");
+  CHECK(world.all[1].transportTo(0) == "pcie");
+  CHECK(world.run({kCall}) == "");
+}
+
 // Proves: devices that nothing connects are an error that says so, not a hang.
 TEST_CASE("device buffers: ranks that no transport connects are told") {
   const HostDevices host({.devices = 2, .see_each_other = false});

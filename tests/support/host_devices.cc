@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <new>
 
 #include "base/memory_file.h"
@@ -87,6 +89,21 @@ struct HostDevices::State {
   std::atomic<const void*> hidden{nullptr};
   std::atomic<std::uint64_t> launches{0};
   std::atomic<std::int64_t> allocations{0};
+
+  /// Who has the memory at an address: a device's number, or -1.
+  int ownerOf(const std::byte* at) {
+    const std::lock_guard lock(mutex);
+    const auto after = owners.upper_bound(at);
+    if (after == owners.begin()) return -1;
+    const auto& [begin, owner] = *std::prev(after);
+    return at < begin + owner.bytes ? owner.device : -1;
+  }
+  struct Owner {
+    std::size_t bytes = 0;
+    int device = -1;
+  };
+  std::mutex mutex;
+  std::map<const std::byte*, Owner> owners;
 };
 
 namespace {
@@ -150,7 +167,8 @@ class HostFunction final : public cuda::LaunchFunction {
 
 class HostDevice final : public cuda::Device {
  public:
-  HostDevice(int number, State state) : state_(std::move(state)), identity_(nameOf(number)) {}
+  HostDevice(int number, State state)
+      : state_(std::move(state)), number_(number), identity_(nameOf(number)) {}
 
   const cuda::DeviceIdentity& identity() const override { return identity_; }
   int residentBlocks() const override { return state_->settings.blocks; }
@@ -163,18 +181,9 @@ class HostDevice final : public cuda::Device {
   }
   bool sees(const void* memory) const override { return memory != state_->hidden.load(); }
 
-  cuda::Memory allocate(std::size_t bytes) override {
-    constexpr std::align_val_t kAlign{cuda::kRingLine};
-    auto* memory = static_cast<std::byte*>(::operator new(bytes, kAlign));
-    std::memset(memory, 0, bytes);
-    ++state_->allocations;
-    return {memory, [state = state_](std::byte* at) {
-              ::operator delete(at, kAlign);
-              --state->allocations;
-            }};
-  }
+  cuda::Memory allocate(std::size_t bytes) override { return zeroed(bytes, number_); }
   void use(const cuda::Device&) override {}
-  cuda::Memory allocateHost(std::size_t bytes) override { return allocate(bytes); }
+  cuda::Memory allocateHost(std::size_t bytes) override { return zeroed(bytes, -1); }
   cuda::Memory mapHost(std::shared_ptr<void> memory, std::size_t) override {
     auto* at = static_cast<std::byte*>(memory.get());
     return {std::move(memory), at};
@@ -192,6 +201,8 @@ class HostDevice final : public cuda::Device {
   }
 
   void write(std::byte* to, const void* from, std::size_t bytes) override {
+    const int owner = state_->ownerOf(to);
+    if (state_->settings.lose_writes && owner >= 0 && owner != number_) return;
     std::memcpy(to, from, bytes);
   }
   void read(void* to, const std::byte* from, std::size_t bytes) override {
@@ -215,6 +226,22 @@ class HostDevice final : public cuda::Device {
   }
 
  private:
+  cuda::Memory zeroed(std::size_t bytes, int owner) {
+    constexpr std::align_val_t kAlign{cuda::kRingLine};
+    auto* memory = static_cast<std::byte*>(::operator new(bytes, kAlign));
+    std::memset(memory, 0, bytes);
+    ++state_->allocations;
+    const std::lock_guard lock(state_->mutex);
+    state_->owners[memory] = {bytes, owner};
+    return {memory, [state = state_](std::byte* at) {
+              {
+                const std::lock_guard freeing(state->mutex);
+                state->owners.erase(at);
+              }
+              ::operator delete(at, kAlign);
+              --state->allocations;
+            }};
+  }
   static cuda::DeviceIdentity nameOf(int number) {
     cuda::DeviceIdentity identity;
     identity.uuid[0] = static_cast<std::byte>(number + 1);
@@ -223,6 +250,7 @@ class HostDevice final : public cuda::Device {
   }
 
   const State state_;
+  const int number_;
   const cuda::DeviceIdentity identity_;
   HostStream default_;
 };

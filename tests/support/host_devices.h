@@ -58,6 +58,7 @@ class HostDevices {
     int blocks = 64;            ///< that each holds at once
     std::uint32_t threads = 1;  ///< of a block
     bool see_each_other = true; ///< else each reaches only itself
+    bool lose_writes = false;   ///< write() to another device's memory does nothing
     bool shared_memory = true;  ///< other processes can map it
   };
   explicit HostDevices(const Settings& settings);
