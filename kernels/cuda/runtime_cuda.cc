@@ -4,7 +4,9 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -15,6 +17,10 @@
 namespace rondo::kernels::cuda {
 
 namespace {
+
+/// One multiprocessor in so many stays free of plan kernels: a rank that clears memory for its first
+/// call of a shape needs a place to do it while all others wait for it.
+constexpr int kSparePart = 16;
 
 class CudaMark final : public Mark {
  public:
@@ -60,19 +66,90 @@ class CudaFunction final : public LaunchFunction {
   const PlanFunction function_;
 };
 
-/// What the device's own work is put on, so that none waits for the program's.
-class OwnStream {
+/// Memory of the device, from a pool of its own and on a stream of its own. Neither waits for anybody
+/// else's work: cudaFree() would wait for the kernels of ranks that wait for this one.
+class Pool {
  public:
-  OwnStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream"); }
-  ~OwnStream() { cudaStreamDestroy(stream_); }
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
+  explicit Pool(int device) : device_(device) {
+    const Current current(device);
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location = {cudaMemLocationTypeDevice, device};
+    check(cudaMemPoolCreate(&pool_, &properties), "no pool of device memory");
+    std::uint64_t keep = ~std::uint64_t{0};
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
+          "no pool of device memory");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream");
+  }
+  ~Pool() {
+    if (stream_) cudaStreamDestroy(stream_);
+    cudaMemPoolDestroy(pool_);
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
 
-  cudaStream_t get() const { return stream_; }
-  void wait() const { check(cudaStreamSynchronize(stream_), "the device failed"); }
+  void* allocate(std::size_t bytes) const {
+    void* memory = nullptr;
+    check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream_), "no memory on the device");
+    return memory;
+  }
+  void free(void* memory) const {
+    const Current current(device_);
+    cudaFreeAsync(memory, stream_);
+  }
+  void clear(void* memory, std::size_t bytes) const {
+    check(cudaMemsetAsync(memory, 0, bytes, stream_), "memory cannot be cleared");
+    wait();
+  }
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "nothing was copied");
+    wait();
+  }
+  void letUse(int other) const {
+    cudaMemAccessDesc access{};
+    access.location = {cudaMemLocationTypeDevice, other};
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    check(cudaMemPoolSetAccess(pool_, &access, 1), "no access to a peer's memory");
+  }
 
  private:
+  void wait() const { check(cudaStreamSynchronize(stream_), "the device failed"); }
+
+  const int device_;
+  cudaMemPool_t pool_ = nullptr;
   cudaStream_t stream_ = nullptr;
+};
+
+/// Host memory that was given back, by size: cudaFreeHost() may wait for kernels, too.
+class HostBlocks {
+ public:
+  static HostBlocks& ofProcess() {
+    static HostBlocks* const all = new HostBlocks; // outlives every communicator
+    return *all;
+  }
+  void* take(std::size_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::vector<void*>& of_size = free_[bytes];
+      if (!of_size.empty()) {
+        void* const memory = of_size.back();
+        of_size.pop_back();
+        return memory;
+      }
+    }
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
+          "no host memory for the device");
+    return memory;
+  }
+  void give(void* memory, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    free_[bytes].push_back(memory);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> free_;
 };
 
 class CudaDevice final : public Device {
@@ -82,7 +159,9 @@ class CudaDevice final : public Device {
 
   const DeviceIdentity& identity() const override { return identity_; }
   /// The plan kernels are bounded to one block per multiprocessor, see plan_instances.cuh.
-  int residentBlocks() const override { return multiprocessors_; }
+  int residentBlocks() const override {
+    return std::max(multiprocessors_ - multiprocessors_ / kSparePart, 1);
+  }
 
   std::vector<DeviceIdentity> reach() const override;
   bool sees(const void* memory) const override {
@@ -98,30 +177,23 @@ class CudaDevice final : public Device {
 
   Memory allocate(std::size_t bytes) override {
     const Current current(number_);
-    void* memory = nullptr;
-    check(cudaMalloc(&memory, bytes), "no memory on the device");
-    const Memory owned(static_cast<std::byte*>(memory), [device = number_](std::byte* at) {
-      const Current freeing(device);
-      cudaFree(at);
-    });
-    clear(owned.get(), bytes);
-    return owned;
+    const Memory memory(static_cast<std::byte*>(pool_->allocate(bytes)),
+                        [pool = pool_](std::byte* at) { pool->free(at); });
+    pool_->clear(memory.get(), bytes);
+    return memory;
   }
   void use(const Device& peer) override {
     const auto& other = static_cast<const CudaDevice&>(peer);
     if (other.number_ == number_) return;
-    const Current current(number_);
-    const cudaError_t status = cudaDeviceEnablePeerAccess(other.number_, 0);
-    if (status == cudaErrorPeerAccessAlreadyEnabled) cudaGetLastError();
-    else check(status, "no access to a peer's memory");
+    const Current current(other.number_);
+    other.pool_->letUse(number_);
   }
   Memory allocateHost(std::size_t bytes) override {
     const Current current(number_);
-    void* memory = nullptr;
-    check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
-          "no host memory for the device");
+    void* const memory = HostBlocks::ofProcess().take(bytes);
     std::memset(memory, 0, bytes);
-    return {static_cast<std::byte*>(memory), [](std::byte* at) { cudaFreeHost(at); }};
+    return {static_cast<std::byte*>(memory),
+            [bytes](std::byte* at) { HostBlocks::ofProcess().give(at, bytes); }};
   }
   Memory mapHost(std::shared_ptr<void> memory, std::size_t bytes) override {
     const Current current(number_);
@@ -138,15 +210,22 @@ class CudaDevice final : public Device {
   bool shares() const override { return sharesMemory(number_); }
   Shared allocateShared(std::size_t bytes) override {
     Shared made = makeShared(number_, bytes);
-    clear(made.memory.get(), bytes);
+    const Current current(number_);
+    pool_->clear(made.memory.get(), bytes);
     return made;
   }
   Memory mapShared(int handle, std::size_t bytes) override {
     return mapSharedOn(number_, handle, bytes);
   }
 
-  void write(std::byte* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
-  void read(void* to, const std::byte* from, std::size_t bytes) override { copy(to, from, bytes); }
+  void write(std::byte* to, const void* from, std::size_t bytes) override {
+    const Current current(number_);
+    pool_->copy(to, from, bytes);
+  }
+  void read(void* to, const std::byte* from, std::size_t bytes) override {
+    const Current current(number_);
+    pool_->copy(to, from, bytes);
+  }
 
   std::unique_ptr<Mark> mark() override { return std::make_unique<CudaMark>(number_); }
   void follow(Stream stream, const Mark& mark) override {
@@ -168,22 +247,10 @@ class CudaDevice final : public Device {
   }
 
  private:
-  void clear(std::byte* memory, std::size_t bytes) const {
-    const Current current(number_);
-    const OwnStream own;
-    check(cudaMemsetAsync(memory, 0, bytes, own.get()), "memory cannot be cleared");
-    own.wait();
-  }
-  void copy(void* to, const void* from, std::size_t bytes) const {
-    const Current current(number_);
-    const OwnStream own;
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, own.get()), "nothing was copied");
-    own.wait();
-  }
-
   const int number_;
   const DeviceIdentity identity_;
   const int multiprocessors_;
+  const std::shared_ptr<const Pool> pool_ = std::make_shared<Pool>(number_);
 };
 
 DeviceIdentity identify(int number, const cudaDeviceProp& properties) {
@@ -233,6 +300,10 @@ std::shared_ptr<Device> openCudaDevice(int number) {
   if (!properties.unifiedAddressing || !properties.canMapHostMemory)
     throw Error(ErrorCode::unsupported,
                 what + properties.name + " does not share its addresses with the host");
+  int pools = 0;
+  check(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, number),
+        "the device does not tell what it can do");
+  if (!pools) throw Error(ErrorCode::unsupported, what + properties.name + " has no memory pools");
   return std::make_shared<CudaDevice>(number, identify(number, properties),
                                       properties.multiProcessorCount);
 }
