@@ -138,13 +138,14 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   BiasedMutex mutex_;              ///< guards everything down to the next blank line
   std::atomic<int> contenders_{0}; ///< threads that want the mutex
   std::unique_ptr<engine::Fabric> fabric_;
-  const std::unique_ptr<engine::DeviceEngine> device_; ///< null: buffers are in host memory
-  const std::unique_ptr<engine::HostEngine> host_;     ///< null: they are on a device
-  engine::Engine& engine_;                             ///< the one that there is
   std::unordered_map<Key, std::unique_ptr<engine::BoundPlan>, KeyHash> bound_;
   std::map<UnevenKey, std::unique_ptr<engine::BoundPlan>> bound_uneven_;
   std::optional<Key> last_key_;
   engine::BoundPlan* last_bound_ = nullptr;
+  // After the plans and channels, so that launches have ended before these go.
+  const std::unique_ptr<engine::DeviceEngine> device_;  ///< null: buffers are in host memory
+  const std::unique_ptr<engine::HostEngine> host_;      ///< null: they are on a device
+  engine::Engine& engine_;                              ///< the one that there is
   std::uint64_t sequence_ = 0;                          ///< collectives entered
   std::unordered_map<int, std::uint64_t> p2p_sequence_; ///< by engine queue
   std::exception_ptr failure_;
