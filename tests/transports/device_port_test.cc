@@ -116,8 +116,10 @@ TEST_CASE("device ports: within a process an end is open at once") {
   const rondo::test::HostDevices host({.devices = 2});
   for (const Kind& kind : deviceKinds()) {
     DeviceWorld world(kind, 2, true, 2);
-    CHECK(world.open(1, {7, 0, 1, 0})->poll());
-    CHECK(world.open(0, {7, 0, 1, 0})->poll());
+    const auto in = world.open(1, {7, 0, 1, 0})->poll();
+    const auto out = world.open(0, {7, 0, 1, 0})->poll();
+    CHECK(in);
+    CHECK(out);
     CHECK_THROWS_AS(world.open(0, {7, 0, 1, 0}), Error);
   }
 }
