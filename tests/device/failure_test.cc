@@ -54,7 +54,6 @@ TEST_CASE("device buffers: an abort ends waiting launches") {
   const HostDevices host;
   Buffers data(5000);
   DeviceRanks other(2, onDevice()), world(2, onDevice());
-  const auto begin = std::chrono::steady_clock::now();
   std::jthread late([&] {
     std::this_thread::sleep_for(50ms);
     world.all[1].abort("enough");
@@ -63,7 +62,6 @@ TEST_CASE("device buffers: an abort ends waiting launches") {
   CHECK(waiting.says(ErrorCode::aborted, {"enough"}));
   late.join();
   CHECK(caught([&] { add(world.all[1], data.of[1]); }).says(ErrorCode::aborted, {"enough"}));
-  CHECK(std::chrono::steady_clock::now() - begin < 20s);
   world.stream(world.all[0]).synchronize(); // the launch has ended
   CHECK(other.run({kCall}) == "");
 }
@@ -127,7 +125,6 @@ TEST_CASE("device buffers: different calls are a mismatch on every rank") {
   const HostDevices host;
   Buffers data(5000);
   Options options = onDevice();
-  options.timeout = 5s;
   DeviceRanks world(2, options);
   std::vector<Caught> errors(2);
   {

@@ -33,7 +33,6 @@ TEST_CASE("device buffers: a process that dies is named by the others") {
   INFO(outcome.out << outcome.err);
   for (int rank : {0, 2})
     CHECK(outcome.out.find("error " + std::to_string(rank) + " peer_dead 1") != std::string::npos);
-  CHECK(outcome.seconds < 20);
 }
 
 } // namespace rondo::test
