@@ -22,18 +22,19 @@ namespace rondo::transport {
 /// once readable() returned the header; all reads before release() happen before the producer's
 /// next writable() that returns true for this line or slot.
 ///
-/// A message's flag, header and a body of up to kInlineBytes share one cache line, so a small message
-/// costs one line transfer. Flags hold message numbers and only grow: nothing is ever reset. Larger
-/// bodies go to one of `depth` slots; where the consumer keeps up, only as many are used in turn as
-/// fit the channel's share of kReuseBytes, so that they stay in the caches. There are kLinesPerSlot times as many lines as
-/// slots: ranks that only send may run ahead of the others.
+/// A message's flag, header and a body of up to kInlineBytes share one cache line, so it costs one line
+/// transfer. Two messages of up to kSmallBytes share a line: whoever is behind gets both by one transfer.
+/// Positions count halves of lines and only grow, and a message's flag is its position plus one: nothing
+/// is ever reset. Larger bodies go to one of `depth` slots; where the consumer keeps up, only as many
+/// are used in turn as fit the channel's share of kReuseBytes, so that they stay in the caches. There
+/// are kLinesPerSlot times as many lines as slots: ranks that only send may run ahead of the others.
 ///
 /// A larger body may be lent instead of copied: it stays where the sender has it, and the consumer
 /// reads it there. Until the consumer has begun to, the producer can still revoke the loan by copying
 /// the body into the slot after all: so nobody ever waits for a peer in order to reuse memory.
 class SlotRing {
  public:
-  static constexpr std::size_t kInlineBytes = 40;
+  static constexpr std::size_t kInlineBytes = 40, kSmallBytes = 8;
 
   /// Free for the transport's own use, in the same memory.
   static constexpr std::size_t kNotesBytes = 48;
@@ -61,8 +62,8 @@ class SlotRing {
 
   // Producer.
 
-  /// So many channels, this one among them, share kReuseBytes.
-  void shareReuse(std::size_t channels) { reuse_bytes_ = kReuseBytes / channels; }
+  /// The channel's share of kReuseBytes.
+  void shareReuse(std::size_t bytes) { reuse_bytes_ = bytes; }
   /// Whether there is room for a next message with a body of `bytes`.
   bool writable(std::size_t bytes) {
     if (roomFor(bytes)) return true;
@@ -72,29 +73,38 @@ class SlotRing {
   /// Where the next message's body of `bytes` goes; the same place until it is published. Only after
   /// writable() was true.
   std::byte* writeBody(std::size_t bytes) {
-    if (bytes <= kInlineBytes) return lineOf(writeLine_).inline_body;
+    if (bytes <= kSmallBytes) return halfOf(write_line_, written_).body;
+    if (bytes <= kInlineBytes)
+      return lineOf(written_ % 2 == 0 ? write_line_ : after(write_line_)).inline_body;
     if (!chosen_) choose(bytes);
     return bodyAt(static_cast<std::uint64_t>(std::countr_zero(chosen_)));
   }
   void publish(const MessageHeader& header) {
-    Line& line = lineOf(writeLine_);
-    line.header = header;
+    if (header.bytes <= kSmallBytes) {
+      Half& half = halfOf(write_line_, written_);
+      half.header = header;
+      // What a larger message left there is no flag.
+      if (written_ % 2 == 0) halfOf(write_line_, 1).number.store(0, std::memory_order_relaxed);
+      half.number.store(++written_, std::memory_order_release);
+      if (written_ % 2 == 0) write_line_ = after(write_line_);
+      return;
+    }
+    Line& line = beginLine(header);
     if (header.bytes > kInlineBytes) {
       line.state().store(kInSlot, std::memory_order_relaxed);
       place(line, header.bytes);
     }
-    publishLine(line);
+    endLine(line);
   }
   /// Publishes a message of more than kInlineBytes whose body stays at `loan`, unchanged until
   /// returned(). Its number.
   std::uint64_t lend(const MessageHeader& header, const Loan& loan) {
-    Line& line = lineOf(writeLine_);
-    line.header = header;
+    Line& line = beginLine(header);
     line.loan() = loan;
     line.state().store(kLent, std::memory_order_relaxed);
     place(line, header.bytes);
-    publishLine(line);
-    return written_;
+    endLine(line);
+    return written_ - 1;
   }
   /// Whether the consumer has released the message; its reads happened before.
   bool returned(std::uint64_t number) {
@@ -104,27 +114,33 @@ class SlotRing {
   /// Copies the body, of `bytes`, of a lent message that is not returned() into its slot. False: too late, the
   /// consumer reads it, and will release it without waiting for anything.
   bool revoke(std::uint64_t number, const void* data, std::size_t bytes) {
-    Line& line = lineOf((number - 1) % lines_);
+    Line& line = lineOf(lineAt(number));
     if (line.state().load(std::memory_order_relaxed) != kLent) return false;
     std::memcpy(bodyAt(line.place()), data, bytes);
     return change(line, kLent, kInSlot);
   }
   /// As revoke(), but the message is gone: the consumer never gets it. Only when all has failed.
-  bool withdraw(std::uint64_t number) {
-    return change(lineOf((number - 1) % lines_), kLent, kWithdrawn);
-  }
+  bool withdraw(std::uint64_t number) { return change(lineOf(lineAt(number)), kLent, kWithdrawn); }
 
   // Consumer.
 
   /// The next message's header, or null.
   const MessageHeader* readable() {
-    Line& line = lineOf(readLine_);
-    return line.number.load(std::memory_order_acquire) == read_ + 1 ? &line.header : nullptr;
+    Half* half = &halfOf(read_line_, read_);
+    std::uint64_t number = half->number.load(std::memory_order_acquire);
+    if (number == (kSkipped | (read_ + 1))) { // the next message begins a line
+      ++read_;
+      read_line_ = after(read_line_);
+      half = &halfOf(read_line_, read_);
+      number = half->number.load(std::memory_order_acquire);
+    }
+    return number == read_ + 1 ? &half->header : nullptr;
   }
   /// Its body. Only after readable(). A lent one is found by `loans` (null: nothing is ever lent here),
   /// and the lender then waits for release(), or for giveBack(). Null: it was withdrawn.
   const std::byte* readBody(std::size_t bytes, Loans* loans = nullptr) {
-    Line& line = lineOf(readLine_);
+    if (bytes <= kSmallBytes) return halfOf(read_line_, read_).body;
+    Line& line = lineOf(read_line_);
     if (bytes <= kInlineBytes) return line.inline_body;
     const std::uint32_t state = line.state().load(std::memory_order_acquire);
     if (loans && state == kLent && change(line, kLent, kTaken))
@@ -134,18 +150,33 @@ class SlotRing {
   }
   /// As if readBody() had not been called.
   void giveBack() {
-    Line& line = lineOf(readLine_);
-    if (line.header.bytes > kInlineBytes) change(line, kTaken, kLent);
+    if (halfOf(read_line_, read_).header.bytes > kInlineBytes)
+      change(lineOf(read_line_), kTaken, kLent);
   }
   void release() {
-    consumed().store(++read_, std::memory_order_release);
-    if (++readLine_ == lines_) readLine_ = 0;
+    const bool whole = halfOf(read_line_, read_).header.bytes > kSmallBytes;
+    if (read_ % 2 == 1 || whole) {
+      read_ = (read_ | 1) + 1;
+      read_line_ = after(read_line_);
+    } else {
+      ++read_;
+    }
+    consumed().store(read_, std::memory_order_release);
   }
 
  private:
   // Where the body of a large message is.
   static constexpr std::uint32_t kInSlot = 0, kLent = 1, kTaken = 2, kWithdrawn = 3;
 
+  /// In the flag of a second half: nothing comes here.
+  static constexpr std::uint64_t kSkipped = std::uint64_t{1} << 63;
+
+  struct Half {
+    std::atomic<std::uint64_t> number;
+    MessageHeader header;
+    std::byte body[kSmallBytes];
+  };
+  /// As one message has it.
   struct alignas(64) Line {
     std::atomic<std::uint64_t> number;
     MessageHeader header;
@@ -160,17 +191,24 @@ class SlotRing {
     }
     Loan& loan() { return *std::launder(reinterpret_cast<Loan*>(inline_body + 8)); }
   };
-  static_assert(sizeof(Line) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
+  static_assert(sizeof(Line) == 64 && sizeof(Half) == 32);
+  static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
   static_assert(8 + sizeof(Loan) <= kInlineBytes);
 
   bool roomFor(std::size_t bytes) const {
-    return written_ - freed_ < lines_ &&
+    const std::uint64_t odd = written_ % 2;
+    if (bytes <= kSmallBytes && odd) return true;
+    return written_ + odd + 2 <= freed_ + 2 * lines_ &&
            (bytes <= kInlineBytes || std::countr_one(busy_) < static_cast<int>(depth_));
   }
   /// Learns what the consumer has released meanwhile.
   void reclaim() {
     const std::uint64_t released = std::min(consumed().load(std::memory_order_acquire), written_);
-    for (; freed_ < released; ++freed_) busy_ &= ~std::exchange(taken_[freed_ % lines_], 0);
+    for (; freed_ < released; ++freed_)
+      if (freed_ % 2 == 0) {
+        busy_ &= ~std::exchange(taken_[freed_line_], 0);
+        freed_line_ = after(freed_line_);
+      }
   }
   void choose(std::size_t bytes) {
     const std::uint64_t in_turn =
@@ -185,12 +223,24 @@ class SlotRing {
   void place(Line& line, std::size_t bytes) {
     line.place() = static_cast<std::uint32_t>((writeBody(bytes) - bodies_) / stride_);
     busy_ |= chosen_;
-    taken_[writeLine_] = chosen_;
+    taken_[write_line_] = chosen_;
     chosen_ = 0;
   }
-  void publishLine(Line& line) {
-    line.number.store(++written_, std::memory_order_release);
-    if (++writeLine_ == lines_) writeLine_ = 0;
+  /// The line of a message that needs a whole one.
+  Line& beginLine(const MessageHeader& header) {
+    if (written_ % 2 == 1) {
+      halfOf(write_line_, 1).number.store(kSkipped | (written_ + 1), std::memory_order_release);
+      ++written_;
+      write_line_ = after(write_line_);
+    }
+    Line& line = lineOf(write_line_);
+    line.header = header;
+    return line;
+  }
+  void endLine(Line& line) {
+    line.number.store(written_ + 1, std::memory_order_release);
+    written_ += 2;
+    write_line_ = after(write_line_);
   }
   static bool change(Line& line, std::uint32_t from, std::uint32_t to) {
     return line.state().compare_exchange_strong(from, to, std::memory_order_acq_rel);
@@ -203,6 +253,12 @@ class SlotRing {
   std::atomic<std::uint64_t>& consumed() {
     return *std::launder(reinterpret_cast<std::atomic<std::uint64_t>*>(base_));
   }
+  std::uint64_t after(std::uint64_t line) const { return line + 1 == lines_ ? 0 : line + 1; }
+  std::uint64_t lineAt(std::uint64_t number) const { return (number - 1) / 2 % lines_; }
+  /// The half of the line at which `position` is.
+  Half& halfOf(std::uint64_t line, std::uint64_t position) {
+    return *std::launder(reinterpret_cast<Half*>(base_ + 64 * (1 + line) + 32 * (position % 2)));
+  }
   Line& lineOf(std::uint64_t index) {
     return *std::launder(reinterpret_cast<Line*>(base_ + 64 * (1 + index)));
   }
@@ -213,13 +269,13 @@ class SlotRing {
   const std::uint64_t depth_, lines_;
   const std::size_t stride_, slot_bytes_;
   std::shared_ptr<void> keep_;
-  alignas(64) std::uint64_t written_ = 0, freed_ = 0, writeLine_ = 0;
+  alignas(64) std::uint64_t written_ = 0, freed_ = 0, write_line_ = 0, freed_line_ = 0;
   // Sets of places, as bits: all that hold a body, the next message's, the one chosen last, and each
-  // pending message's.
+  // line's.
   std::uint64_t busy_ = 0, chosen_ = 0, last_ = 0;
   std::size_t reuse_bytes_ = kReuseBytes;
   std::array<std::uint64_t, kLinesPerSlot * kMaxDepth> taken_{};
-  alignas(64) std::uint64_t read_ = 0, readLine_ = 0;
+  alignas(64) std::uint64_t read_ = 0, read_line_ = 0;
 };
 
 } // namespace rondo::transport

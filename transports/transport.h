@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "rondo/options.h"
+#include "transports/tuning.h"
 
 namespace rondo::transport {
 
@@ -50,8 +51,13 @@ struct Loan {
 class Loans {
  public:
   virtual ~Loans() = default;
-  /// The sender's side: how the peer finds this memory; nothing when it cannot see it, or when a copy
-  /// is better. Only asked for what does not fit a slot's first line.
+  /// Bodies from here on are better lent than copied; smaller ones in an exchange, where both ranks need
+  /// the other's message before they go on.
+  virtual std::size_t worthFrom(bool exchange) const {
+    return exchange ? kLendExchangedBytes : kLendBytes;
+  }
+  /// The sender's side: how the peer finds this memory; nothing when it cannot see it. Only asked for
+  /// what does not fit a slot's first line.
   virtual std::optional<Loan> offer(const void* data, std::size_t size) = 0;
   /// The receiver's side: where it stands here. Throws Error(transport | system).
   virtual const std::byte* find(const Loan& loan, std::size_t size) = 0;

@@ -2,9 +2,11 @@
 //
 // Reduce: the root receives all inputs and combines them in one pass, in rank order: the
 // deterministic Reduce. Broadcast: one step sends to all. Scatter and Gather: one message for each
-// rank. The fewest waits and the fewest bytes in all, but all of them on the root's link.
+// rank; a Gather's root has a lane for each of up to four senders. The fewest waits and the fewest bytes in all, but all of them on the root's link.
 //
 // Time: (p-1) n beta and one alpha, or p-1 of them for Scatter; Reduce adds (p-1) n gamma.
+#include <algorithm>
+
 #include "plan/builder.h"
 #include "plan/patterns.h"
 
@@ -12,6 +14,10 @@ namespace rondo::algorithms {
 namespace {
 
 using namespace plan;
+
+/// Senders whose messages the root of a Gather takes as they come: waiting for each in turn, it would leave
+/// the others' messages where they are. 4 processes, 16 MiB: TCP 21.5 and 16.2 ms, shared memory 12.3 and 11.2 ms.
+constexpr int kAtOnce = 4;
 
 bool supports(const Spec& spec) { return plain(spec) && hasRoot(spec.collective); }
 
@@ -28,13 +34,14 @@ ClosedForm closedForm(const Spec& spec) {
   if (others == 0) return {};
   const bool root_sends =
       spec.collective == Collective::broadcast || spec.collective == Collective::scatter;
-  const bool one_by_one =
-      spec.collective == Collective::gather || spec.collective == Collective::scatter;
-  return {one_by_one ? others : 1, static_cast<double>(others),
-          root_sends ? static_cast<double>(others) : 1.0};
+  const int rounds = spec.collective == Collective::scatter  ? others
+                     : spec.collective == Collective::gather ? (others + kAtOnce - 1) / kAtOnce
+                                                             : 1;
+  return {rounds, static_cast<double>(others), root_sends ? static_cast<double>(others) : 1.0};
 }
 
-void buildRoot(const Spec& spec, LaneWriter lane) {
+void buildRoot(const Spec& spec, Builder& plan) {
+  auto lane = plan.lane();
   const int p = spec.ranks, root = spec.root;
   switch (spec.collective) {
     case Collective::reduce: {
@@ -56,8 +63,11 @@ void buildRoot(const Spec& spec, LaneWriter lane) {
       lane.copy(in(root), out(0));
       break;
     default: // gather
+      for (int first = 1; first <= std::min(p - 1, kAtOnce); ++first) {
+        if (first > 1) lane = plan.lane();
+        for (int i = first; i < p; i += kAtOnce) lane.recv((root + i) % p, out((root + i) % p));
+      }
       lane.copy(in(0), out(root));
-      for (int i = 1; i < p; ++i) lane.recv((root + i) % p, out((root + i) % p));
       break;
   }
 }
@@ -65,10 +75,12 @@ void buildRoot(const Spec& spec, LaneWriter lane) {
 RankPlan build(const Spec& spec, int rank) {
   if (spec.ranks == 1) return alone(spec);
   Builder plan(spec, rank);
-  auto lane = plan.lane();
   if (rank == spec.root) {
-    buildRoot(spec, lane);
-  } else if (spec.collective == Collective::reduce || spec.collective == Collective::gather) {
+    buildRoot(spec, plan);
+    return plan.take();
+  }
+  auto lane = plan.lane();
+  if (spec.collective == Collective::reduce || spec.collective == Collective::gather) {
     lane.send(in(0), spec.root);
   } else {
     lane.recv(spec.root, out(0));

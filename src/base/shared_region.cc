@@ -22,6 +22,7 @@ void SharedRegions::add(void* data, std::size_t bytes, UniqueFd fd) {
     throw Error(ErrorCode::system, std::string("fstat of shared memory: ") + std::strerror(errno));
   const std::unique_lock lock(mutex_);
   regions_[reinterpret_cast<std::uintptr_t>(data)] = {bytes, info.st_ino, std::move(fd)};
+  any_.store(true, std::memory_order_relaxed);
 }
 
 void SharedRegions::remove(const void* data) {
@@ -30,6 +31,8 @@ void SharedRegions::remove(const void* data) {
 }
 
 std::optional<SharedRegions::Place> SharedRegions::find(const void* data, std::size_t bytes) const {
+  // Whoever knows of a region knows of this.
+  if (!any_.load(std::memory_order_relaxed)) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   const std::shared_lock lock(mutex_);
   auto region = regions_.upper_bound(address);

@@ -1,6 +1,7 @@
 // Memory of this process that other processes can map: which it is, and how they find it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -38,6 +39,7 @@ class SharedRegions {
     UniqueFd fd;
   };
 
+  std::atomic<bool> any_{false}; ///< there was a region once: most processes never have one
   mutable std::shared_mutex mutex_;
   std::map<std::uintptr_t, Region> regions_; ///< by address
 };

@@ -147,6 +147,13 @@ std::string title(const Call& call) {
   return std::string(titleOf(call.collective)) + (call.layout ? "v" : "");
 }
 
+Buffers buffersOf(const Call& call, int rank, int size) {
+  const Extent extent = extentOf(call, rank, size);
+  const std::size_t block = call.count * sizeOf(call.type);
+  return {extent.input_blocks * block, extent.output_blocks * block,
+          call.collective != Collective::alltoall, (extent.input_at - extent.output_at) * block};
+}
+
 void validate(const Call& call, int rank, int size) {
   if (static_cast<std::size_t>(call.type) >= kDataTypeCount)
     refuse(call, "unknown data type " + std::to_string(static_cast<int>(call.type)));
@@ -164,38 +171,28 @@ void validate(const Call& call, int rank, int size) {
 
   if (call.layout) return validateBlocks(call, rank, size);
 
-  const Extent extent = extentOf(call, rank, size);
-  const std::size_t element = sizeOf(call.type);
-  const std::size_t most =
-      std::numeric_limits<std::ptrdiff_t>::max() / element / static_cast<std::size_t>(size);
+  const std::size_t most = std::numeric_limits<std::ptrdiff_t>::max() / sizeOf(call.type) /
+                           static_cast<std::size_t>(size);
   if (call.count > most)
     refuse(call, "count " + std::to_string(call.count) + " exceeds the address space");
-  const std::size_t block = call.count * element;
-  const std::size_t input_bytes = extent.input_blocks * block;
-  const std::size_t output_bytes = extent.output_blocks * block;
-  if (input_bytes > 0 && !call.input)
+  const Buffers buffers = buffersOf(call, rank, size);
+  if (buffers.fit(call.input, call.output)) return;
+  if (buffers.input_bytes > 0 && !call.input)
     refuse(call, "input is null, count is " + std::to_string(call.count));
-  if (output_bytes > 0 && !call.output)
+  if (buffers.output_bytes > 0 && !call.output)
     refuse(call, "output is null, count is " + std::to_string(call.count));
-  if (input_bytes == 0 || output_bytes == 0) return;
-
-  const auto in = reinterpret_cast<std::uintptr_t>(call.input);
-  const auto out = reinterpret_cast<std::uintptr_t>(call.output);
-  if (in >= out + output_bytes || out >= in + input_bytes) return;
-  if (call.collective == Collective::alltoall)
-    refuse(call, "input and output overlap; it cannot be done in place");
-  if (in + extent.input_at * block != out + extent.output_at * block)
-    refuse(call, "input and output overlap otherwise than in place");
+  refuse(call,
+         std::string("input and output overlap") +
+             (buffers.may_coincide ? " otherwise than in place" : "; it cannot be done in place"));
 }
 
-std::uint64_t sign(const Call& call, std::uint64_t sequence) {
+std::uint64_t sign(const Call& call) {
   const bool shared_root = hasRoot(call.collective);
   const std::uint64_t whole = signedCount(call);
   const std::uint64_t count = (whole ^ (whole >> 32)) & 0xffffffffu;
   return signatureCode(call) << 60 | static_cast<std::uint64_t>(call.type) << 56 |
          (reduces(call.collective) ? static_cast<std::uint64_t>(call.op.kind()) : 0) << 52 |
-         (shared_root ? static_cast<std::uint64_t>(call.root) & 0xfff : 0) << 40 |
-         (sequence & 0xff) << 32 | count;
+         (shared_root ? static_cast<std::uint64_t>(call.root) & 0xfff : 0) << 40 | count;
 }
 
 std::string describe(std::uint64_t signature, std::uint64_t near) {

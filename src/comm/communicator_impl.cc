@@ -15,10 +15,10 @@ namespace rondo::comm {
 
 namespace {
 
-/// Bound plans kept per communicator. Each is some kilobytes; programs repeat few shapes.
-constexpr std::size_t kMaxBound = 512;
+/// Shapes of calls kept per communicator. A bound plan is some kilobytes; programs repeat few shapes.
+constexpr std::size_t kMaxKnown = 512;
 /// Of v-forms fewer: programs may never repeat one.
-constexpr std::size_t kMaxBoundUneven = 64;
+constexpr std::size_t kMaxKnownUneven = 64;
 
 int queueOf(const Call& call) {
   if (call.collective != Collective::sendrecv) return engine::HostEngine::kCollectives;
@@ -45,16 +45,6 @@ plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
   return plan;
 }
 
-} // namespace
-
-std::size_t CommunicatorImpl::KeyHash::operator()(const Key& key) const {
-  const auto mix = static_cast<std::size_t>(key.collective) |
-                   static_cast<std::size_t>(key.type) << 4 | static_cast<std::size_t>(key.op) << 8 |
-                   static_cast<std::size_t>(key.sending) << 12 |
-                   static_cast<std::size_t>(static_cast<unsigned>(key.root)) << 13;
-  return (key.count * 0x9e3779b97f4a7c15u) ^ mix;
-}
-
 std::unique_ptr<engine::DeviceEngine> deviceEngine(const Devices& devices, engine::Fabric& fabric,
                                                    const bootstrap::Session& session,
                                                    const Options& options) {
@@ -63,6 +53,12 @@ std::unique_ptr<engine::DeviceEngine> deviceEngine(const Devices& devices, engin
       devices.own, fabric,
       engine::DeviceEngine::Settings{session.rank(), devices.channel, devices.residency,
                                      options.timeout, &session.failedWord(), devices.neighbour});
+}
+
+} // namespace
+
+std::size_t CommunicatorImpl::KeyHash::operator()(const Key& key) const {
+  return (key.count * 0x9e3779b97f4a7c15u) ^ key.what;
 }
 
 CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
@@ -80,7 +76,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       process_(::getpid()),
       fabric_(std::move(fabric)),
       device_(deviceEngine(devices, *fabric_, *session_, options)),
-      host_(device_ ? nullptr : std::make_unique<engine::HostEngine>(*fabric_, options.threads)),
+      host_(device_ ? nullptr : std::make_unique<engine::HostEngine>(*fabric_, options.threads, crowded)),
       engine_(device_ ? static_cast<engine::Engine&>(*device_) : *host_) {}
 
 CommunicatorImpl::~CommunicatorImpl() {
@@ -119,9 +115,11 @@ void CommunicatorImpl::close() noexcept {
 }
 
 CommunicatorImpl::Key CommunicatorImpl::keyOf(const Call& call) {
-  const bool reducing = reduces(call.collective);
-  return {call.collective, call.type, reducing ? call.op.kind() : ReduceOp::Kind::sum,
-          call.sending,    call.root, call.count};
+  const auto op = reduces(call.collective) ? static_cast<std::uint64_t>(call.op.kind()) : 0;
+  return {static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
+              op << 16 | static_cast<std::uint64_t>(call.sending) << 24 |
+              static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32,
+          call.count};
 }
 
 CommunicatorImpl::UnevenKey CommunicatorImpl::unevenKeyOf(const Call& call) {
@@ -137,35 +135,47 @@ CommunicatorImpl::UnevenKey CommunicatorImpl::unevenKeyOf(const Call& call) {
   return key;
 }
 
-engine::BoundPlan& CommunicatorImpl::boundUneven(const Call& call) {
+CommunicatorImpl::Known& CommunicatorImpl::knownUneven(const Call& call) {
   UnevenKey key = unevenKeyOf(call);
-  auto found = bound_uneven_.find(key);
-  if (found == bound_uneven_.end()) {
-    if (bound_uneven_.size() >= kMaxBoundUneven)
-      std::erase_if(bound_uneven_, [](const auto& entry) { return entry.second->users == 0; });
-    found = bound_uneven_.emplace(std::move(key), bindNew(call)).first;
+  auto found = known_uneven_.find(key);
+  if (found == known_uneven_.end()) {
+    if (known_uneven_.size() >= kMaxKnownUneven)
+      std::erase_if(known_uneven_, [](const auto& entry) { return entry.second->plan.users == 0; });
+    found = known_uneven_.emplace(std::move(key), learn(call)).first;
   }
   return *found->second;
 }
 
-engine::BoundPlan& CommunicatorImpl::bound(const Call& call) {
-  if (call.layout) return boundUneven(call);
-  const Key key = keyOf(call);
-  if (last_key_ == key) return *last_bound_;
-  auto found = bound_.find(key);
-  if (found == bound_.end()) {
-    if (bound_.size() >= kMaxBound) {
-      last_key_.reset();
-      std::erase_if(bound_, [](const auto& entry) { return entry.second->users == 0; });
-    }
-    found = bound_.emplace(key, bindNew(call)).first;
+/// Throws for a call that is wrong, cannot be planned or comes too late.
+CommunicatorImpl::Known& CommunicatorImpl::known(const Call& call) {
+  if (call.layout) {
+    validate(call, rank_, size_);
+    throwIfFailed();
+    return knownUneven(call);
   }
-  last_key_ = key;
-  last_bound_ = found->second.get();
-  return *last_bound_;
+  const Key key = keyOf(call);
+  if (!last_known_ || last_key_ != key) {
+    const auto found = known_.find(key);
+    last_known_ = found == known_.end() ? nullptr : found->second.get();
+    last_key_ = key;
+  }
+  if (!last_known_ || !last_known_->buffers.fit(call.input, call.output))
+    validate(call, rank_, size_);
+  throwIfFailed();
+  if (!last_known_) {
+    if (known_.size() >= kMaxKnown)
+      std::erase_if(known_, [](const auto& entry) { return entry.second->plan.users == 0; });
+    last_known_ = known_.emplace(key, learn(call)).first->second.get();
+  }
+  return *last_known_;
 }
 
-std::unique_ptr<engine::BoundPlan> CommunicatorImpl::bindNew(const Call& call) {
+std::unique_ptr<CommunicatorImpl::Known> CommunicatorImpl::learn(const Call& call) {
+  return std::make_unique<Known>(
+      Known{bind(call), call.layout ? Buffers{} : buffersOf(call, rank_, size_), sign(call)});
+}
+
+engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   engine::Shape shape{call.count, call.type, call.op.kind()};
   if (call.layout) {
     shape.input = call.layout->input;
@@ -174,32 +184,28 @@ std::unique_ptr<engine::BoundPlan> CommunicatorImpl::bindNew(const Call& call) {
   if (call.collective == Collective::sendrecv && device_)
     throw Error(ErrorCode::unsupported, title(call) + ": not between devices");
   if (call.collective == Collective::sendrecv)
-    return std::make_unique<engine::BoundPlan>(
-        engine::bind(pointToPoint(call, rank_, size_), shape, *fabric_));
+    return engine::bind(pointToPoint(call, rank_, size_), shape, *fabric_);
   plan::Spec spec{call.collective, size_, hasRoot(call.collective) ? call.root : 0, 0};
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
   const plan::Choice choice = planner::choose(spec, bytes, policy_);
   spec.parameter = choice.parameter;
   base::log(LogLevel::trace, title(call), " of ", call.count, " ", name(call.type), " uses ",
             choice.text());
-  if (device_)
-    return std::make_unique<engine::BoundPlan>(device_->bind(*choice.algorithm, spec, shape));
-  return std::make_unique<engine::BoundPlan>(
-      engine::bind(choice.algorithm->build(spec, rank_), shape, *fabric_));
+  if (device_) return device_->bind(*choice.algorithm, spec, shape);
+  return engine::bind(choice.algorithm->build(spec, rank_), shape, *fabric_);
 }
 
-/// Under the lock. A call that cannot be planned or bound throws and leaves everything as it was.
+/// Under the lock. A call that cannot be run throws and leaves everything as it was.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
-  throwIfFailed();
+  Known& known = this->known(call);
   if (device_) device_->admit(call.input, call.output);
-  engine::BoundPlan& plan = bound(call);
   const int queue = queueOf(call);
   const bool point_to_point = call.collective == Collective::sendrecv;
   const std::uint64_t sequence = point_to_point ? ++p2p_sequence_[queue] : ++sequence_;
-  run.plan = &plan;
+  run.plan = &known.plan;
   run.input = static_cast<const std::byte*>(call.input);
   run.output = static_cast<std::byte*>(call.output);
-  run.signature = sign(call, sequence);
+  run.signature = numbered(known.signature, sequence);
   run.sequence = point_to_point ? 0 : sequence;
   if (reduces(call.collective)) {
     if (call.op.kind() == ReduceOp::Kind::premul_sum) run.factor = call.op.factor();
@@ -220,8 +226,8 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
 }
 
 void CommunicatorImpl::call(const Call& call) {
-  validate(call, rank_, size_);
   if (Held::open()) {
+    validate(call, rank_, size_);
     Held::add(*this, call);
     return;
   }
@@ -240,8 +246,10 @@ void CommunicatorImpl::call(const Call& call) {
 }
 
 Work CommunicatorImpl::start(const Call& call) {
-  validate(call, rank_, size_);
-  if (Held::open()) return WorkState::handle(Held::add(*this, call));
+  if (Held::open()) {
+    validate(call, rank_, size_);
+    return WorkState::handle(Held::add(*this, call));
+  }
   auto state = std::make_shared<WorkState>();
   state->communicator = shared_from_this();
   state->call = call;

@@ -86,13 +86,10 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void poke();
 
  private:
+  /// Collective, type, operator, direction and root, in one word; and the count.
   struct Key {
-    Collective collective;
-    DataType type;
-    ReduceOp::Kind op;
-    bool sending;
-    int root;
-    std::size_t count;
+    std::uint64_t what = 0;
+    std::size_t count = 0;
     bool operator==(const Key&) const = default;
   };
   /// v-forms: collective, type, operator, root, then both tables, each with its length first.
@@ -100,13 +97,20 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   struct KeyHash {
     std::size_t operator()(const Key& key) const;
   };
+  /// A shape of call that was valid once, and what follows from it.
+  struct Known {
+    engine::BoundPlan plan;
+    Buffers buffers;
+    std::uint64_t signature = 0;
+  };
   class Lock;
 
   static Key keyOf(const Call& call);
   static UnevenKey unevenKeyOf(const Call& call);
-  engine::BoundPlan& bound(const Call& call);
-  engine::BoundPlan& boundUneven(const Call& call);
-  std::unique_ptr<engine::BoundPlan> bindNew(const Call& call);
+  Known& known(const Call& call);
+  Known& knownUneven(const Call& call);
+  std::unique_ptr<Known> learn(const Call& call);
+  engine::BoundPlan bind(const Call& call);
   void submit(const Call& call, engine::Run& run);
   bool poll();
   /// Now and then: tells the control plane what stands still, and ends it at the deadline.
@@ -138,10 +142,10 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   BiasedMutex mutex_;              ///< guards everything down to the next blank line
   std::atomic<int> contenders_{0}; ///< threads that want the mutex
   std::unique_ptr<engine::Fabric> fabric_;
-  std::unordered_map<Key, std::unique_ptr<engine::BoundPlan>, KeyHash> bound_;
-  std::map<UnevenKey, std::unique_ptr<engine::BoundPlan>> bound_uneven_;
-  std::optional<Key> last_key_;
-  engine::BoundPlan* last_bound_ = nullptr;
+  std::unordered_map<Key, std::unique_ptr<Known>, KeyHash> known_;
+  std::map<UnevenKey, std::unique_ptr<Known>> known_uneven_;
+  Key last_key_;
+  Known* last_known_ = nullptr;                         ///< of last_key_
   // After the plans and channels, so that launches have ended before these go.
   const std::unique_ptr<engine::DeviceEngine> device_;  ///< null: buffers are in host memory
   const std::unique_ptr<engine::HostEngine> host_;      ///< null: they are on a device

@@ -36,6 +36,16 @@ bool pastCaches(const plan::RankPlan& plan, const Shape& shape) {
   return elements * sizeOf(shape.type) >= kPastCaches;
 }
 
+bool exchanges(const plan::RankPlan& plan) {
+  if (plan.spec.collective != Collective::allreduce || plan.spec.ranks != 2) return false;
+  for (const plan::Lane& lane : plan.lanes)
+    for (const plan::Step& step : lane.steps)
+      for (const plan::Operand& input : step.inputs)
+        if (!step.sends.empty() && !(input.local() && input.piece.space == plan::Space::input))
+          return false;
+  return true;
+}
+
 /// Elements that a message may hold.
 std::size_t messageElements(const plan::RankPlan& plan, const Shape& shape, const Fabric& fabric,
                             std::size_t bytes) {
@@ -219,6 +229,7 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric,
 
   const std::size_t k = plan.chunks_per_block;
   bound.scratch_bytes = (plan.scratch_chunks + k - 1) / k * tile * element;
+  bound.exchanges = exchanges(plan);
   bound.past_caches = pastCaches(plan, shape);
   bound.lanes_in_step = plan.scratch_chunks > 0 && plan.lanes.size() > 1;
   bound.cursors.resize(plan.lanes.size());
@@ -226,6 +237,8 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric,
   for (const auto* lanes : {&bound.full, &bound.last})
     for (const BoundLane& lane : *lanes)
       for (const BoundStep& step : lane) {
+        bound.most_inputs = std::max(bound.most_inputs, step.inputs.size());
+        bound.most_outputs = std::max(bound.most_outputs, step.sends.size() + 1);
         if (step.inputs.size() > 1) bound.reduce = kernels::reduceFunction(shape.type, shape.op);
         const bool wired = !step.sends.empty() ||
                            std::any_of(step.inputs.begin(), step.inputs.end(),

@@ -54,6 +54,7 @@ struct BoundStep {
   std::vector<plan::Dependency> after;
   int raw_input = -1;     ///< operand that reads the call's input buffer, or -1
   bool streaming = false; ///< a stream is among its channels; known once connected
+  bool moves = false;     ///< a few bytes from one place to others; known once connected
 };
 
 using BoundLane = std::vector<BoundStep>;
@@ -72,8 +73,11 @@ struct BoundPlan {
   std::vector<End*> ends;        ///< all channels used
   std::vector<End*> streams_out; ///< those that send as streams; set once connected
   std::vector<End*> rings_out;   ///< those that send on rings; set once connected
+  std::size_t reuse_bytes = 0;   ///< of each of them, see SlotRing::shareReuse()
   std::size_t scratch_bytes = 0;
-  bool past_caches = false; ///< what is received is written past the caches
+  std::size_t most_inputs = 0, most_outputs = 0; ///< of a step
+  bool exchanges = false;                        ///< two ranks swap their inputs, and reduce
+  bool past_caches = false;                      ///< what is received is written past the caches
   bool lanes_in_step =
       false; ///< lanes share scratch: none may enter a tile before all left the last
   kernels::ReduceFunction reduce = nullptr; ///< null when the plan never reduces

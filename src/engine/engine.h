@@ -118,8 +118,11 @@ class Engine {
   /// What every run's end consists of: after this the run may be gone.
   void end(Run& run, const std::exception_ptr& error) {
     const std::shared_ptr<void> keep = std::move(run.keep);
-    run.error = error;
-    if (!error && run.sequence > 0) completed_ = run.sequence;
+    if (error) {
+      run.error = error;
+    } else if (run.sequence > 0) {
+      completed_ = run.sequence;
+    }
     in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     run.done.store(true, std::memory_order_release);
   }

@@ -4,7 +4,7 @@
 namespace rondo::engine {
 
 void HostEngine::submit(Run& run, int queue) {
-  Queue& into = queues_[queue];
+  Queue& into = queue == kCollectives ? collectives_ : point_to_point_[queue];
   if (into.tail) {
     into.tail->next_ = &run;
   } else {
@@ -39,7 +39,8 @@ bool HostEngine::progress() {
     if (queue.head) {
       ++i;
     } else {
-      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+      active_[i] = active_.back();
+      active_.pop_back();
     }
   }
   return moved;
@@ -92,37 +93,46 @@ bool HostEngine::advance(Run& run) {
     complete &= flush(run);
     moved |= moved_;
   }
-  if (!complete || !settleLoans(run)) return moved;
+  if (!complete || (!plan.loans.empty() && !settleLoans(run))) return moved;
   finish(run);
   --plan.users;
   run.plan = nullptr;
   return true;
 }
 
-/// Connects the plan's channels on its first run, then puts the cursors at the beginning.
+/// On the plan's first run: whether its channels are all open.
+bool HostEngine::connect(BoundPlan& plan) {
+  bool all = true;
+  for (End* end : plan.ends) all &= fabric_.ready(*end);
+  if (!all) return false;
+  for (End* end : plan.ends) {
+    if (end->sender) plan.streams_out.push_back(end);
+    if (end->ring && end->sends) plan.rings_out.push_back(end);
+  }
+  if (!plan.rings_out.empty()) plan.reuse_bytes = transport::kReuseBytes / plan.rings_out.size();
+  for (auto* lanes : {&plan.full, &plan.last})
+    for (BoundLane& lane : *lanes)
+      for (BoundStep& step : lane) {
+        // With streams about, every write must look at what is still being sent.
+        step.streaming = step.has_output && !plan.streams_out.empty();
+        for (const End* end : step.sends) step.streaming |= !end->mapped();
+        for (const BoundOperand& input : step.inputs)
+          step.streaming |= input.wire && !input.wire->mapped();
+        step.moves = !step.streaming && step.bytes <= transport::SlotRing::kInlineBytes &&
+                     step.bytes > 0 && step.segments.size() == 1 && step.inputs.size() == 1;
+      }
+  plan.connected = true;
+  return true;
+}
+
+/// Puts the cursors at the beginning.
 bool HostEngine::start(Run& run) {
   BoundPlan& plan = *run.plan;
-  if (!plan.connected) {
-    bool all = true;
-    for (End* end : plan.ends) all &= fabric_.ready(*end);
-    if (!all) return false;
-    for (End* end : plan.ends) {
-      if (end->sender) plan.streams_out.push_back(end);
-      if (end->ring && end->sends) plan.rings_out.push_back(end);
-    }
-    for (auto* lanes : {&plan.full, &plan.last})
-      for (BoundLane& lane : *lanes)
-        for (BoundStep& step : lane) {
-          // With streams about, every write must look at what is still being sent.
-          step.streaming = step.has_output && !plan.streams_out.empty();
-          for (const End* end : step.sends) step.streaming |= !end->mapped();
-          for (const BoundOperand& input : step.inputs)
-            step.streaming |= input.wire && !input.wire->mapped();
-        }
-    plan.connected = true;
-  }
-  for (End* end : plan.rings_out) end->ring->shareReuse(plan.rings_out.size());
+  if (!plan.connected && !connect(plan)) return false;
+  for (End* end : plan.rings_out) end->ring->shareReuse(plan.reuse_bytes);
   if (plan.scratch_bytes > 0) scratch_.reserve(plan.scratch_bytes);
+  if (ins_.size() < plan.most_inputs) ins_.resize(plan.most_inputs);
+  if (outs_.size() < plan.most_outputs) outs_.resize(plan.most_outputs);
   for (std::size_t lane = 0; lane < plan.cursors.size(); ++lane)
     plan.cursors[lane] = {plan.last[lane].empty() ? plan.tiles : 0, 0};
   run.started_ = true;
@@ -132,6 +142,7 @@ bool HostEngine::start(Run& run) {
 bool HostEngine::advanceLane(Run& run, std::size_t lane) {
   BoundPlan& plan = *run.plan;
   BoundPlan::Cursor& cursor = plan.cursors[lane];
+  const std::size_t steps = plan.last[lane].size();
   bool moved = false;
   while (cursor.tile < plan.tiles) {
     if (plan.lanes_in_step && cursor.step == 0)
@@ -147,7 +158,7 @@ bool HostEngine::advanceLane(Run& run, std::size_t lane) {
       if (!attempt(run, *step, cursor.tile)) return moved | moved_;
       moved = true;
     }
-    if (++cursor.step == plan.last[lane].size()) {
+    if (++cursor.step == steps) {
       cursor.step = 0;
       ++cursor.tile;
     }

@@ -18,9 +18,11 @@ namespace rondo::engine {
 /// Nothing here blocks.
 class HostEngine final : public Engine {
  public:
-  /// `threads`: see Options::threads.
-  explicit HostEngine(Fabric& fabric, int threads = 1)
-      : fabric_(fabric), crew_(threads > 1 ? std::make_unique<Crew>(threads) : nullptr) {}
+  /// `threads`: see Options::threads. `crowded`: ranks share processors.
+  explicit HostEngine(Fabric& fabric, int threads = 1, bool crowded = false)
+      : fabric_(fabric),
+        crowded_(crowded),
+        crew_(threads > 1 ? std::make_unique<Crew>(threads) : nullptr) {}
 
   void submit(Run& run, int queue) override;
   bool progress() override;
@@ -41,12 +43,22 @@ class HostEngine final : public Engine {
     Run* head = nullptr;
     Run* tail = nullptr;
   };
+  /// What a pass over a segment reads and writes.
+  struct Operands {
+    const void** ins;
+    std::size_t in_count;
+    void** outs;
+    std::size_t out_count;
+  };
 
   static bool attended(const Queue& queue);
   void complete(Queue& queue, const std::exception_ptr& error);
   bool advance(Run& run);
+  bool connect(BoundPlan& plan);
   bool start(Run& run);
   bool advanceLane(Run& run, std::size_t lane);
+  static void check(const Run& run, const BoundStep& step, const End& end,
+                    const transport::MessageHeader& header);
   bool attempt(Run& run, const BoundStep& step, std::size_t tile);
   bool arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile);
   bool arrive(Run& run, const BoundStep& step, End& end, std::size_t tile);
@@ -58,10 +70,12 @@ class HostEngine final : public Engine {
   static void note(BoundPlan& plan, const BoundPlan::OpenLoan& loan);
   static bool settleLoans(Run& run);
   static void endLoans(Run& run);
+  void move(const Run& run, const BoundStep& step, std::size_t tile);
   void compute(Run& run, const BoundStep& step, std::size_t tile);
-  void combine(const Run& run, const BoundStep& step, std::size_t count);
-  static void combine(const Run& run, const BoundStep& step, std::vector<const void*>& ins,
-                      std::vector<void*>& outs, std::size_t count);
+  void combineTogether(const Run& run, const BoundStep& step, const Operands& operands,
+                       std::size_t count, std::size_t parts);
+  static void combine(const Run& run, const BoundStep& step, const Operands& operands,
+                      std::size_t count);
   static const BoundPiece* sourceOf(const Run& run, const BoundStep& step);
   std::byte* stagingOf(End& end) const;
   void sendStreams(Run& run, const BoundStep& step, std::size_t tile);
@@ -71,11 +85,13 @@ class HostEngine final : public Engine {
   void finish(Run& run);
 
   Fabric& fabric_;
+  const bool crowded_;
   const std::unique_ptr<Crew> crew_; ///< null: this rank has one thread
-  std::map<int, Queue> queues_;
+  Queue collectives_;
+  std::map<int, Queue> point_to_point_;
   std::vector<Queue*> active_;
   base::AlignedBuffer scratch_;
-  std::vector<const void*> ins_;
+  std::vector<const void*> ins_; ///< as many as a step of any plan so far has
   std::vector<void*> outs_;
   struct Part {
     std::vector<const void*> ins;

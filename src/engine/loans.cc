@@ -22,8 +22,9 @@ bool returned(const BoundPlan::OpenLoan& loan) { return loan.end->ring->returned
 /// How the receiver reads the step's message in place; nothing when it is better copied.
 std::optional<transport::Loan> HostEngine::loanFor(const Run& run, const BoundStep& step, End& end,
                                                    std::size_t tile) const {
-  if (!end.loans || step.bytes <= transport::SlotRing::kInlineBytes || step.segments.size() != 1)
-    return {};
+  if (!end.loans || step.segments.size() != 1) return {};
+  const bool exchange = run.plan->exchanges && !crowded_ && run.input != run.output;
+  if (step.bytes < end.loans->worthFrom(exchange)) return {};
   const BoundPiece* source = sourceOf(run, step);
   if (!source) return {};
   return end.loans->offer(at(run, *source, 0, tile), step.bytes);
@@ -79,7 +80,6 @@ void HostEngine::note(BoundPlan& plan, const BoundPlan::OpenLoan& loan) {
 /// nobody waits for it.
 bool HostEngine::settleLoans(Run& run) {
   auto& loans = run.plan->loans;
-  if (loans.empty()) return true;
   const bool late = ++run.loan_looks_ >= kPatientLooks;
   std::erase_if(loans, [late](const BoundPlan::OpenLoan& loan) {
     return returned(loan) || (late && loan.end->ring->revoke(loan.number, loan.data, loan.bytes));

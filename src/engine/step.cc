@@ -12,16 +12,8 @@ namespace {
 /// Elements of the block in which a scaled input is combined: fits the first-level cache.
 constexpr std::size_t kScaleBlock = 512;
 
-void check(const Run& run, const BoundStep& step, const End& end,
-           const transport::MessageHeader& header) {
-  if (header.signature != run.signature) throw ForeignCall(end.peer, header.signature, run);
-  if (header.bytes != step.bytes)
-    throw Error(ErrorCode::mismatch,
-                "rank " + std::to_string(end.peer) + " sent a message of " +
-                    std::to_string(header.bytes) + " bytes where " + std::to_string(step.bytes) +
-                    " were due",
-                end.peer);
-}
+/// Bodies from here on may be lent, or withdrawn.
+constexpr std::size_t kLarge = transport::SlotRing::kInlineBytes + 1;
 
 void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
   for (void* out : outs)
@@ -43,6 +35,17 @@ std::byte* HostEngine::at(const Run& run, const BoundPiece& piece, std::size_t s
   return static_cast<std::byte*>(scratch_.data()) + offset;
 }
 
+void HostEngine::check(const Run& run, const BoundStep& step, const End& end,
+                       const transport::MessageHeader& header) {
+  if (header.signature == run.signature && header.bytes == step.bytes) return;
+  if (header.signature != run.signature) throw ForeignCall(end.peer, header.signature, run);
+  throw Error(ErrorCode::mismatch,
+              "rank " + std::to_string(end.peer) + " sent a message of " +
+                  std::to_string(header.bytes) + " bytes where " + std::to_string(step.bytes) +
+                  " were due",
+              end.peer);
+}
+
 /// Does the step if everything it needs is there; false, with nothing done, if not.
 bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   for (const BoundOperand& input : step.inputs) {
@@ -50,17 +53,23 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     const transport::MessageHeader* header = input.wire->ring->readable();
     if (!header) return false;
     check(run, step, *input.wire, *header);
+    if (step.bytes < kLarge) input.wire->body = input.wire->ring->readBody(step.bytes);
   }
   for (End* end : step.sends)
     if (end->mapped() && !end->ring->writable(step.bytes)) return false;
   if (step.streaming ? !arrivalsComplete(run, step, tile)
                      : !run.plan->loans.empty() && !reclaim(run, step, tile))
     return false;
-  if (!takeBodies(step)) return false;
+  if (step.bytes >= kLarge) {
+    if (!takeBodies(step)) return false;
+    for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
+  }
 
-  for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
-
-  compute(run, step, tile);
+  if (step.moves && !run.scaled()) {
+    move(run, step, tile);
+  } else {
+    compute(run, step, tile);
+  }
 
   for (End* end : step.sends) {
     if (!end->mapped()) continue;
@@ -68,6 +77,7 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     if (end->offer) {
       const std::byte* data = at(run, *sourceOf(run, step), 0, tile);
       note(*run.plan, {end, end->ring->lend(header, *end->offer), data, step.bytes});
+      end->offer.reset();
     } else {
       end->ring->publish(header);
     }
@@ -84,92 +94,53 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   return true;
 }
 
-/// The stream part of attempt(): messages received, senders with room, output free to be written.
-bool HostEngine::arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile) {
-  bool ready = true;
-  bool direct = false;
-  for (const BoundOperand& input : step.inputs) {
-    if (!input.wire || input.wire->mapped()) continue;
-    ready &= arrive(run, step, *input.wire, tile);
-    direct |= !input.wire->staged;
-  }
-  for (End* end : step.sends) {
-    if (end->mapped()) continue;
-    const auto depth = static_cast<std::size_t>(end->port->depth);
-    if (end->sender->pending() >= depth) moved_ |= end->sender->progress();
-    ready &= end->sender->pending() < depth;
-  }
-  return ready && (direct || mayOverwrite(run, step, tile));
-}
-
-/// Receives the next message of a stream; straight to its place when the step only moves it and no
-/// pending send still reads that place, else to the staging buffer. Staging keeps two ranks that
-/// swap buffers from waiting for each other.
-bool HostEngine::arrive(Run& run, const BoundStep& step, End& end, std::size_t tile) {
-  if (end.arrival == End::Arrival::complete) return true;
-  const transport::MessageHeader* header = end.receiver->peek();
-  if (!header) return false;
-  if (end.arrival == End::Arrival::none) {
-    check(run, step, end, *header);
-    end.staged = step.inputs.size() > 1 || !step.has_output || !mayOverwrite(run, step, tile);
-    if (end.staged) end.staging.reserve(step.bytes);
-    end.arrival = end.staged ? End::Arrival::staged : End::Arrival::direct;
-    moved_ = true;
-  }
-  arriving_.clear();
-  if (end.staged) {
-    arriving_.push_back({end.staging.data(), step.bytes});
-  } else {
-    for (std::size_t s = 0; s < step.segments.size(); ++s)
-      arriving_.push_back(
-          {at(run, step.output, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
-  }
-  if (!end.receiver->receive(arriving_)) return false;
-  end.arrival = End::Arrival::complete;
-  return true;
-}
-
-/// Whether no peer and no pending send of this run reads what the step writes. Pumps those that do.
-bool HostEngine::mayOverwrite(Run& run, const BoundStep& step, std::size_t tile) {
-  if (!step.has_output) return true;
-  if (!run.plan->loans.empty() && !reclaim(run, step, tile)) return false;
-  const std::size_t element = sizeOf(run.plan->shape.type);
-  for (End* end : run.plan->streams_out) {
-    if (end->sender->pending() == 0) continue;
-    end->sender->progress();
-    for (std::size_t s = 0; s < step.segments.size(); ++s)
-      if (end->sender->reads(at(run, step.output, s, tile), step.segments[s].count * element))
-        return false;
-  }
-  return true;
+/// compute() of a step that BoundStep::moves.
+void HostEngine::move(const Run& run, const BoundStep& step, std::size_t tile) {
+  const BoundOperand& input = step.inputs[0];
+  const std::byte* from = input.wire ? input.wire->body : at(run, input.piece, 0, tile);
+  if (step.has_output)
+    if (std::byte* to = at(run, step.output, 0, tile); to != from)
+      std::memcpy(to, from, step.bytes);
+  for (End* end : step.sends) std::memcpy(end->ring->writeBody(step.bytes), from, step.bytes);
 }
 
 void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
   for (std::size_t s = 0; s < step.segments.size(); ++s) {
     const Segment& segment = step.segments[s];
     if (segment.count == 0) continue;
-    ins_.clear();
-    outs_.clear();
+    const void** in = ins_.data();
     for (const BoundOperand& input : step.inputs) {
       if (!input.wire) {
-        ins_.push_back(at(run, input.piece, s, tile));
+        *in++ = at(run, input.piece, s, tile);
       } else if (input.wire->mapped()) {
-        ins_.push_back(input.wire->body + segment.packed);
+        *in++ = input.wire->body + segment.packed;
       } else if (input.wire->staged) {
-        ins_.push_back(static_cast<std::byte*>(input.wire->staging.data()) + segment.packed);
+        *in++ = static_cast<std::byte*>(input.wire->staging.data()) + segment.packed;
       } else {
-        ins_.push_back(at(run, step.output, s, tile));
+        *in++ = at(run, step.output, s, tile);
       }
     }
-    if (step.has_output) outs_.push_back(at(run, step.output, s, tile));
+    void** out = outs_.data();
+    if (step.has_output) *out++ = at(run, step.output, s, tile);
     for (End* end : step.sends) {
       if (end->mapped()) {
-        if (!end->offer) outs_.push_back(end->ring->writeBody(step.bytes) + segment.packed);
+        if (!end->offer) *out++ = end->ring->writeBody(step.bytes) + segment.packed;
       } else if (!sourceOf(run, step)) {
-        outs_.push_back(stagingOf(*end) + segment.packed);
+        *out++ = stagingOf(*end) + segment.packed;
       }
     }
-    combine(run, step, segment.count);
+    const Operands operands{ins_.data(), static_cast<std::size_t>(in - ins_.data()), outs_.data(),
+                            static_cast<std::size_t>(out - outs_.data())};
+    if (operands.out_count == 0) continue; // a stream sends from where the value already stands
+    const std::size_t parts =
+        crew_ ? std::min(crew_->size(),
+                         segment.count * sizeOf(run.plan->shape.type) / Crew::kLeastPart)
+              : 1;
+    if (parts > 1) {
+      combineTogether(run, step, operands, segment.count, parts);
+    } else {
+      combine(run, step, operands, segment.count);
+    }
   }
 }
 
@@ -182,19 +153,10 @@ const BoundPiece* HostEngine::sourceOf(const Run& run, const BoundStep& step) {
   return as_it_is ? &step.inputs[0].piece : nullptr;
 }
 
-std::byte* HostEngine::stagingOf(End& end) const {
-  const std::size_t slot = fabric_.messageBytes();
-  end.staging.reserve(slot * static_cast<std::size_t>(end.port->depth));
-  return static_cast<std::byte*>(end.staging.data()) + end.next_staging * slot;
-}
-
-/// outs_ = combination of ins_, by the whole crew where that pays.
-void HostEngine::combine(const Run& run, const BoundStep& step, std::size_t count) {
-  if (outs_.empty()) return; // a stream sends from where the value already stands
+/// As combine(), each part by a thread of the crew.
+void HostEngine::combineTogether(const Run& run, const BoundStep& step, const Operands& operands,
+                                 std::size_t count, std::size_t parts) {
   const std::size_t element = sizeOf(run.plan->shape.type);
-  const std::size_t parts =
-      crew_ ? std::min(crew_->size(), count * element / Crew::kLeastPart) : std::size_t{1};
-  if (parts <= 1) return combine(run, step, ins_, outs_, count);
   const std::size_t grain = 64 / element;
   const auto beginOf = [&](std::size_t part) {
     return part == parts ? count : count / grain * part / parts * grain;
@@ -202,34 +164,39 @@ void HostEngine::combine(const Run& run, const BoundStep& step, std::size_t coun
   // All that may throw is done before the others begin.
   parts_.resize(std::max(parts_.size(), parts));
   for (std::size_t part = 0; part < parts; ++part) {
-    parts_[part] = {ins_, outs_};
+    auto& [ins, outs] = parts_[part];
+    ins.assign(operands.ins, operands.ins + operands.in_count);
+    outs.assign(operands.outs, operands.outs + operands.out_count);
     const std::size_t offset = beginOf(part) * element;
-    for (const void*& in : parts_[part].ins) in = static_cast<const std::byte*>(in) + offset;
-    for (void*& out : parts_[part].outs) out = static_cast<std::byte*>(out) + offset;
+    for (const void*& in : ins) in = static_cast<const std::byte*>(in) + offset;
+    for (void*& out : outs) out = static_cast<std::byte*>(out) + offset;
   }
   auto job = [&](std::size_t part) {
-    if (part < parts)
-      combine(run, step, parts_[part].ins, parts_[part].outs, beginOf(part + 1) - beginOf(part));
+    if (part >= parts) return;
+    auto& [ins, outs] = parts_[part];
+    combine(run, step, {ins.data(), ins.size(), outs.data(), outs.size()},
+            beginOf(part + 1) - beginOf(part));
   };
   crew_->run(job);
 }
 
 /// outs = combination of ins; the raw input, if any, is scaled first. Changes the pointers.
-void HostEngine::combine(const Run& run, const BoundStep& step, std::vector<const void*>& ins,
-                         std::vector<void*>& outs, std::size_t count) {
+void HostEngine::combine(const Run& run, const BoundStep& step, const Operands& operands,
+                         std::size_t count) {
   const BoundPlan& plan = *run.plan;
+  const auto [ins, in_count, outs, out_count] = operands;
   const std::size_t element = sizeOf(plan.shape.type);
   const bool scaled = run.scaled() && step.raw_input >= 0;
-  if (ins.size() == 1) {
+  if (in_count == 1) {
     if (step.inputs[0].wire && step.has_output && plan.past_caches) {
       if (outs[0] != ins[0]) kernels::copyPastCaches(outs[0], ins[0], count * element);
-      return copyTo(std::span(outs).subspan(1), ins[0], count * element);
+      return copyTo({outs + 1, out_count - 1}, ins[0], count * element);
     }
-    if (!scaled) return copyTo(outs, ins[0], count * element);
+    if (!scaled) return copyTo({outs, out_count}, ins[0], count * element);
     plan.scale(outs[0], ins[0], count, run.factor);
-    return copyTo(outs, outs[0], count * element);
+    return copyTo({outs, out_count}, outs[0], count * element);
   }
-  if (!scaled) return plan.reduce(outs.data(), outs.size(), ins.data(), ins.size(), count);
+  if (!scaled) return plan.reduce(outs, out_count, ins, in_count, count);
 
   alignas(64) std::byte block[kScaleBlock * 8];
   const auto raw = static_cast<std::size_t>(step.raw_input);
@@ -238,28 +205,12 @@ void HostEngine::combine(const Run& run, const BoundStep& step, std::vector<cons
     const std::size_t part = std::min(kScaleBlock, count - done);
     plan.scale(block, unscaled + done * element, part, run.factor);
     ins[raw] = block;
-    plan.reduce(outs.data(), outs.size(), ins.data(), ins.size(), part);
+    plan.reduce(outs, out_count, ins, in_count, part);
     done += part;
-    for (const void*& in : ins) in = static_cast<const std::byte*>(in) + part * element;
-    for (void*& out : outs) out = static_cast<std::byte*>(out) + part * element;
-  }
-}
-
-void HostEngine::sendStreams(Run& run, const BoundStep& step, std::size_t tile) {
-  const BoundPiece* source = sourceOf(run, step);
-  for (End* end : step.sends) {
-    if (end->mapped()) continue;
-    pieces_.clear();
-    if (!source) {
-      pieces_.push_back({stagingOf(*end), step.bytes});
-      if (++end->next_staging == static_cast<std::size_t>(end->port->depth)) end->next_staging = 0;
-    } else {
-      for (std::size_t s = 0; s < step.segments.size(); ++s)
-        pieces_.push_back(
-            {at(run, *source, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
-    }
-    end->sender->start({run.signature, step.bytes}, pieces_);
-    end->sender->progress();
+    for (std::size_t i = 0; i < in_count; ++i)
+      ins[i] = static_cast<const std::byte*>(ins[i]) + part * element;
+    for (std::size_t i = 0; i < out_count; ++i)
+      outs[i] = static_cast<std::byte*>(outs[i]) + part * element;
   }
 }
 

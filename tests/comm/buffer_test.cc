@@ -16,8 +16,9 @@ namespace {
 
 using Words = std::vector<std::uint32_t>;
 constexpr auto kType = DataType::uint32;
-/// Elements of a message that is lent for sure, and of two slots.
+/// Elements of a message that is lent for sure, also between two ranks that swap inputs, and of a slot.
 constexpr std::size_t kLent = transport::kLendBytes / sizeof(std::uint32_t);
+constexpr std::size_t kExchanged = transport::kLendExchangedBytes / sizeof(std::uint32_t);
 constexpr std::size_t kSlot = transport::kMappedSize.slot_bytes / sizeof(std::uint32_t);
 
 std::uint32_t word(int rank, std::size_t i) {
@@ -69,7 +70,7 @@ TEST_CASE("every all-reduce algorithm gives the same with lent messages", "[buff
         const bool mapped = std::string(transport) == "shm";
         const auto wrong = firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
           for (const std::size_t count :
-               {kLent * static_cast<std::size_t>(size) + 1, 5 * kSlot + 3})
+               {kExchanged + 1, kLent * static_cast<std::size_t>(size) + 1, 5 * kSlot + 3})
             for (const bool in_place : {false, true})
               if (auto bad = allReduce(comm, count, mapped, in_place); !bad.empty()) return bad;
           return {};

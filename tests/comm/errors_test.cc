@@ -226,7 +226,7 @@ TEST_CASE("a signature can be read back") {
   call.op = ReduceOp::max;
   call.root = 11;
   for (std::uint64_t sequence : {1u, 255u, 256u, 70'000u}) {
-    const auto text = comm::describe(comm::sign(call, sequence), sequence + 3);
+    const auto text = comm::describe(comm::numbered(comm::sign(call), sequence), sequence + 3);
     REQUIRE(text == "Reduce #" + std::to_string(sequence) + " (max of 1000 bfloat16, root 11)");
   }
 }

@@ -209,7 +209,7 @@ TEST_CASE("channels are opened by the calls that need them, and their memory is 
   const MemoryUse once = ranks[0].memory();
   CHECK(once.channels == 2); // the ring's two to the next rank
   CHECK(once.slots > 0);
-  CHECK(once.slots <= (std::size_t{2} << 20) + (16 << 10)); // 1 MiB a channel, and its lines
+  CHECK(once.slots <= (std::size_t{2} << 20) + (64 << 10)); // 1 MiB a channel, and its lines
   CHECK(once.staging == 0);
   for (int i = 0; i < 10; ++i) REQUIRE(reduceAll() == "");
   CHECK(ranks[0].memory().bytes() == once.bytes());

@@ -52,10 +52,10 @@ class RegionLoans final : public Loans {
       : memory_(std::move(memory)), regions_(std::move(regions)) {}
 
   std::optional<Loan> offer(const void* data, std::size_t size) override {
-    if (size < kLendBytes) return {};
-    if (notesOf(memory_.get()).readable.load(std::memory_order_acquire) == 0) return {};
     const auto place = base::SharedRegions::ofProcess().find(data, size);
     if (!place) return {};
+    // Last, because the consumer writes to this line.
+    if (notesOf(memory_.get()).readable.load(std::memory_order_acquire) == 0) return {};
     return Loan{
         {static_cast<std::uint64_t>(place->pid) << 32 | static_cast<std::uint32_t>(place->fd),
          place->inode, place->offset}};

@@ -1,0 +1,90 @@
+// The stream part of a step: messages received, senders with room, output free to be written, sent.
+#include "engine/host_engine.h"
+
+namespace rondo::engine {
+
+/// What a step waits for where streams are about, see attempt().
+bool HostEngine::arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile) {
+  bool ready = true;
+  bool direct = false;
+  for (const BoundOperand& input : step.inputs) {
+    if (!input.wire || input.wire->mapped()) continue;
+    ready &= arrive(run, step, *input.wire, tile);
+    direct |= !input.wire->staged;
+  }
+  for (End* end : step.sends) {
+    if (end->mapped()) continue;
+    const auto depth = static_cast<std::size_t>(end->port->depth);
+    if (end->sender->pending() >= depth) moved_ |= end->sender->progress();
+    ready &= end->sender->pending() < depth;
+  }
+  return ready && (direct || mayOverwrite(run, step, tile));
+}
+
+/// Receives the next message of a stream; straight to its place when the step only moves it and no
+/// pending send still reads that place, else to the staging buffer. Staging keeps two ranks that
+/// swap buffers from waiting for each other.
+bool HostEngine::arrive(Run& run, const BoundStep& step, End& end, std::size_t tile) {
+  if (end.arrival == End::Arrival::complete) return true;
+  const transport::MessageHeader* header = end.receiver->peek();
+  if (!header) return false;
+  if (end.arrival == End::Arrival::none) {
+    check(run, step, end, *header);
+    end.staged = step.inputs.size() > 1 || !step.has_output || !mayOverwrite(run, step, tile);
+    if (end.staged) end.staging.reserve(step.bytes);
+    end.arrival = end.staged ? End::Arrival::staged : End::Arrival::direct;
+    moved_ = true;
+  }
+  arriving_.clear();
+  if (end.staged) {
+    arriving_.push_back({end.staging.data(), step.bytes});
+  } else {
+    for (std::size_t s = 0; s < step.segments.size(); ++s)
+      arriving_.push_back(
+          {at(run, step.output, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
+  }
+  if (!end.receiver->receive(arriving_)) return false;
+  end.arrival = End::Arrival::complete;
+  return true;
+}
+
+/// Whether no peer and no pending send of this run reads what the step writes. Pumps those that do.
+bool HostEngine::mayOverwrite(Run& run, const BoundStep& step, std::size_t tile) {
+  if (!step.has_output) return true;
+  if (!run.plan->loans.empty() && !reclaim(run, step, tile)) return false;
+  const std::size_t element = sizeOf(run.plan->shape.type);
+  for (End* end : run.plan->streams_out) {
+    if (end->sender->pending() == 0) continue;
+    end->sender->progress();
+    for (std::size_t s = 0; s < step.segments.size(); ++s)
+      if (end->sender->reads(at(run, step.output, s, tile), step.segments[s].count * element))
+        return false;
+  }
+  return true;
+}
+
+std::byte* HostEngine::stagingOf(End& end) const {
+  const std::size_t slot = fabric_.messageBytes();
+  end.staging.reserve(slot * static_cast<std::size_t>(end.port->depth));
+  return static_cast<std::byte*>(end.staging.data()) + end.next_staging * slot;
+}
+
+void HostEngine::sendStreams(Run& run, const BoundStep& step, std::size_t tile) {
+  const BoundPiece* source = sourceOf(run, step);
+  for (End* end : step.sends) {
+    if (end->mapped()) continue;
+    pieces_.clear();
+    if (!source) {
+      pieces_.push_back({stagingOf(*end), step.bytes});
+      if (++end->next_staging == static_cast<std::size_t>(end->port->depth)) end->next_staging = 0;
+    } else {
+      for (std::size_t s = 0; s < step.segments.size(); ++s)
+        pieces_.push_back(
+            {at(run, *source, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
+    }
+    end->sender->start({run.signature, step.bytes}, pieces_);
+    end->sender->progress();
+  }
+}
+
+} // namespace rondo::engine
