@@ -1,18 +1,34 @@
-// The table of transports.def.
+// The tables of transports.def.
 #include "transports/registry.h"
 
 namespace rondo::transport {
 
 #define TRANSPORT(x) extern const Kind k_##x;
+#define DEVICE_TRANSPORT(x) extern const Kind k_##x;
 #include "transports/transports.def"
 #undef TRANSPORT
+#undef DEVICE_TRANSPORT
+
+// Made at the first call: the entries are constant-initialized, so no order of start-up matters.
 
 std::span<const Kind> kinds() {
-  // Made at the first call: the entries are constant-initialized, so no order of start-up matters.
   static const Kind table[] = {
 #define TRANSPORT(x) k_##x,
+#define DEVICE_TRANSPORT(x)
 #include "transports/transports.def"
 #undef TRANSPORT
+#undef DEVICE_TRANSPORT
+  };
+  return table;
+}
+
+std::span<const Kind> deviceKinds() {
+  static const Kind table[] = {
+#define TRANSPORT(x)
+#define DEVICE_TRANSPORT(x) k_##x,
+#include "transports/transports.def"
+#undef TRANSPORT
+#undef DEVICE_TRANSPORT
   };
   return table;
 }

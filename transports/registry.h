@@ -8,10 +8,19 @@
 
 #include "base/board.h"
 #include "base/connection.h"
+#include "kernels/cuda/runtime.h"
 #include "rondo/options.h"
 #include "transports/transport.h"
+#include "transports/tuning.h"
 
 namespace rondo::transport {
+
+/// The device that a rank's buffers are on, and how large a channel is there: the same on all ranks.
+struct DeviceContext {
+  std::shared_ptr<kernels::cuda::Device> device;
+  ChannelSize size;
+  std::size_t inbox_bytes = 0, credit_bytes = 0;
+};
 
 /// What a transport gets from the communicator that uses it.
 struct Context {
@@ -22,6 +31,7 @@ struct Context {
   base::SocketAddress bind_address;   ///< where data listeners bind (port 0)
   std::shared_ptr<base::Board> board; ///< set when all ranks are threads of this process
   Options options;
+  DeviceContext on; ///< empty: buffers are in host memory
 };
 
 /// A kind of transport.
@@ -35,5 +45,7 @@ struct Kind {
 
 /// In order of preference: the first that reaches a peer is taken.
 std::span<const Kind> kinds();
+/// Those between devices: their ports are DeviceMemory. A communicator uses either these or the others.
+std::span<const Kind> deviceKinds();
 
 } // namespace rondo::transport

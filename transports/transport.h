@@ -102,13 +102,22 @@ class StreamReceiver {
   virtual bool receive(std::span<const MutableBytes> body) = 0;
 };
 
-/// One end of a channel, opened. Exactly one of the three is set. All functions throw
+/// The memory of a channel between devices, under the addresses that this end's device uses: zeroed
+/// when the channel is made, never touched by the transport. The receiver polls the inbox and the sender
+/// the credit, so each lies with whom that is cheapest for.
+struct DeviceMemory {
+  std::shared_ptr<std::byte> inbox, credit;
+  std::size_t inbox_bytes = 0;
+};
+
+/// One end of a channel, opened. Exactly one of ring, sender, receiver and device is set. All functions throw
 /// Error(peer_dead) or Error(transport), with the peer's rank as culprit, when the channel broke.
 struct Port {
   std::shared_ptr<SlotRing> ring; ///< mapped
   std::shared_ptr<Loans> loans;   ///< mapped; null: every body is copied
   std::unique_ptr<StreamSender> sender;
   std::unique_ptr<StreamReceiver> receiver;
+  std::optional<DeviceMemory> device;
   std::size_t slot_bytes = 0; ///< largest body
   int depth = 0;
 };

@@ -14,6 +14,7 @@
 #include "rondo/export.h"
 #include "rondo/options.h"
 #include "rondo/rendezvous.h"
+#include "rondo/stream.h"
 #include "rondo/types.h"
 #include "rondo/work.h"
 
@@ -61,6 +62,23 @@ struct MemoryUse {
 ///
 /// Results. With Options::deterministic floating-point results do not depend on algorithm,
 /// transport, or size of the message; otherwise only on the algorithm chosen for the size.
+/// Devices. With Options::device the buffers of all calls are memory that the device can use, and each
+/// call is one kernel on the communicator's stream. Async forms return when it is enqueued: what the
+/// stream was given before runs before it, what it is given afterwards sees the result, and
+/// Work::wait() waits for it on the host, as the plain forms do. Four things are different:
+/// - Ranks of one process that share a device need a stream each (setStream), or one would wait behind
+///   the other: Error(invalid_argument). All ranks' kernels run at the same time, and must fit on the
+///   device together, else the call is Error(unsupported).
+/// - A stream that is being captured takes calls into the graph, and their Work is done at once. Every
+///   rank must replay the same graphs in the same order, mixed with other calls alike, before its
+///   communicator ends. The first call of a shape opens channels: where ranks are processes it waits
+///   for the peers, so make it before the capture.
+/// - Options::timeout runs from when a call is the first on the communicator that has not ended, so it
+///   holds what else the stream does until then.
+/// - After an error, memory is in use until the stream has been synchronized: kernels that wait for a
+///   peer end soon, but not before wait() throws. A replay that fails shows in the next call.
+/// Not on devices: send() and recv() (Error(unsupported); allToAllv() does what groups of them do),
+/// allocate() and registerBuffer() (Error(unsupported); any device memory is as good as any other).
 class RONDO_API Communicator {
  public:
   /// Meets the other ranks. Throws Error(init_failed) that lists missing ranks at the deadline.
@@ -87,6 +105,12 @@ class RONDO_API Communicator {
   /// From any thread, any time, any number of times: every pending and later call of every rank of
   /// this communicator ends with Error(aborted) that holds `reason`.
   void abort(const std::string& reason);
+
+  /// Calls from now on go to this stream of Options::device, in the manner of cublasSetStream(); until
+  /// then to the default stream. The calls on the stream before still run first. The stream must live
+  /// until they have. A communicator that split() returns begins with the default stream.
+  /// Throws Error(unsupported) where buffers are in host memory.
+  void setStream(Stream stream);
 
   /// Memory for `bytes` bytes, zeroed, aligned to pages, that peers on this machine read in place.
   /// Throws Error(system).
@@ -201,7 +225,8 @@ class RONDO_API Communicator {
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   /// Grows by calls that need channels or scratch that none before needed, not by repeating calls.
   MemoryUse memory() const;
-  /// Name of the transport to a peer ("inproc", "shm", "tcp"; "self" for this rank).
+  /// Name of the transport to a peer ("inproc", "shm", "tcp"; between devices "nvlink", "pcie"; "self"
+  /// for this rank).
   std::string transportTo(int peer) const;
 
  private:

@@ -15,7 +15,7 @@ enum class LogLevel { none, error, warn, info, trace };
 /// Settings of one communicator. fromEnvironment() reads the variable named beside each field; where
 /// an NCCL name is given too, it is an alias with the same meaning, and the RONDO name wins.
 /// An unknown value is Error(invalid_argument) that lists the valid ones.
-/// All ranks must pass equal values; rank 0's algorithm, deterministic, channel_bytes and
+/// All ranks must pass equal values, but for `device`; rank 0's algorithm, deterministic, channel_bytes and
 /// channel_depth are used by all, so that ranks can never disagree.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. NCCL's grammar: "ring,tree" for all collectives, or
@@ -51,6 +51,11 @@ struct RONDO_API Options {
   /// with many more processors than ranks. Each communicator has its own; they stay on the NUMA node of
   /// the thread that made it. Results are the same.
   int threads = 1;
+
+  /// RONDO_DEVICE. Where the buffers of all calls are: -1, in host memory; else in memory that the CUDA
+  /// device of this number can use. Ranks may name different devices, or the same one, but either all
+  /// name one or none. See Communicator's "Devices".
+  int device = -1;
 
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of interface name prefixes; a leading '^'
   /// excludes them, '=' asks for exact names. Empty: the interface that routes to the root.

@@ -6,6 +6,7 @@
 #include "rondo/error.h"
 #include "rondo/options.h"
 #include "rondo/rendezvous.h"
+#include "rondo/stream.h"
 #include "rondo/train.h"
 #include "rondo/types.h"
 #include "rondo/work.h"

@@ -17,8 +17,9 @@ struct Report {
   Awaited awaited = Awaited::message;
   std::uint32_t block = 0, step = 0; ///< see ProgramHeader::blocks()
   std::uint64_t tile = 0;
-  std::uint32_t whom = 0;   ///< channel (message, room) or block that it waited for
-  std::uint64_t theirs = 0; ///< mismatch: signature of the call that the message belongs to
+  std::uint32_t whom = 0;      ///< channel (message, room) or block that it waited for
+  std::uint64_t theirs = 0;    ///< mismatch: signature of the call that the message belongs to
+  std::uint64_t signature = 0; ///< of the launch
 };
 
 /// What host and kernels of one communicator say to each other: in host memory that both see.

@@ -66,6 +66,7 @@ class Watch {
   RONDO_HOST_DEVICE void end(const Report& report) const {
     if (!block_.claim(&launch_.halt->halted)) return;
     launch_.panel->report = report;
+    launch_.panel->report.signature = launch_.signature;
     block_.template release<Scope::system>(&launch_.panel->ended, std::uint32_t{1});
   }
 

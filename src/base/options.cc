@@ -107,6 +107,8 @@ constexpr Entry kEntries[] = {
      setInteger<&Options::channel_depth, 0, 64>, showInteger<&Options::channel_depth>},
     {"RONDO_THREADS", "", "threads that reduce and copy large pieces of a rank together, 1 to 64",
      setInteger<&Options::threads, 1, 64>, showInteger<&Options::threads>},
+    {"RONDO_DEVICE", "", "CUDA device whose memory the buffers are in; -1: host memory",
+     setInteger<&Options::device, -1, 1023>, showInteger<&Options::device>},
     {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
      "prefixes of interface names to use ('^' excludes them, '=' asks for exact names); empty: the "
      "one that routes to the root",

@@ -64,11 +64,15 @@ std::optional<Communicator> Communicator::split(int color, int key) {
 
 void Communicator::abort(const std::string& reason) { impl_->abort(reason); }
 
+void Communicator::setStream(Stream stream) { impl_->setStream(stream); }
+
 Buffer Communicator::allocate(std::size_t bytes) {
+  impl_->refuseOnDevice("allocate");
   return impl_->keep(comm::Region::allocate(bytes));
 }
 
 Buffer Communicator::registerBuffer(void* data, std::size_t bytes) {
+  impl_->refuseOnDevice("registerBuffer");
   return impl_->keep(comm::Region::adopt(data, bytes));
 }
 

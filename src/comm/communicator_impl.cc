@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "comm/devices.h"
 #include "comm/group.h"
 #include "comm/pump.h"
 #include "comm/region.h"
@@ -44,6 +45,16 @@ plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
   return plan;
 }
 
+std::unique_ptr<engine::DeviceEngine> deviceEngine(const Devices& devices, engine::Fabric& fabric,
+                                                   const bootstrap::Session& session,
+                                                   const Options& options) {
+  if (!devices.own) return nullptr;
+  return std::make_unique<engine::DeviceEngine>(
+      devices.own, fabric,
+      engine::DeviceEngine::Settings{session.rank(), devices.channel, devices.residency,
+                                     options.timeout, &session.failedWord(), devices.neighbour});
+}
+
 } // namespace
 
 std::size_t CommunicatorImpl::KeyHash::operator()(const Key& key) const {
@@ -52,7 +63,8 @@ std::size_t CommunicatorImpl::KeyHash::operator()(const Key& key) const {
 
 CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
                                    const Options& options, planner::Policy policy,
-                                   std::unique_ptr<engine::Fabric> fabric, bool crowded)
+                                   std::unique_ptr<engine::Fabric> fabric, bool crowded,
+                                   const Devices& devices)
     : session_(std::move(session)),
       options_(options),
       policy_(std::move(policy)),
@@ -63,7 +75,9 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       progress_board_(session_->progress()),
       process_(::getpid()),
       fabric_(std::move(fabric)),
-      engine_(*fabric_, options.threads, crowded) {}
+      device_(deviceEngine(devices, *fabric_, *session_, options)),
+      host_(device_ ? nullptr : std::make_unique<engine::HostEngine>(*fabric_, options.threads, crowded)),
+      engine_(device_ ? static_cast<engine::Engine&>(*device_) : *host_) {}
 
 CommunicatorImpl::~CommunicatorImpl() {
   if (!helper_.joinable()) return;
@@ -167,6 +181,8 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
     shape.input = call.layout->input;
     shape.output = call.layout->output;
   }
+  if (call.collective == Collective::sendrecv && device_)
+    throw Error(ErrorCode::unsupported, title(call) + ": not between devices");
   if (call.collective == Collective::sendrecv)
     return engine::bind(pointToPoint(call, rank_, size_), shape, *fabric_);
   plan::Spec spec{call.collective, size_, hasRoot(call.collective) ? call.root : 0, 0};
@@ -175,12 +191,14 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   spec.parameter = choice.parameter;
   base::log(LogLevel::trace, title(call), " of ", call.count, " ", name(call.type), " uses ",
             choice.text());
+  if (device_) return device_->bind(*choice.algorithm, spec, shape);
   return engine::bind(choice.algorithm->build(spec, rank_), shape, *fabric_);
 }
 
 /// Under the lock. A call that cannot be run throws and leaves everything as it was.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   Known& known = this->known(call);
+  if (device_) device_->admit(call.input, call.output);
   const int queue = queueOf(call);
   const bool point_to_point = call.collective == Collective::sendrecv;
   const std::uint64_t sequence = point_to_point ? ++p2p_sequence_[queue] : ++sequence_;
@@ -271,6 +289,21 @@ void CommunicatorImpl::poke() {
   if (const Lock lock(*this, std::try_to_lock); lock.held()) poll();
 }
 
+void CommunicatorImpl::setStream(Stream stream) {
+  if (!device_)
+    throw Error(ErrorCode::unsupported,
+                "setStream: the buffers of this communicator are in host memory (RONDO_DEVICE)");
+  const Lock lock(*this);
+  device_->setStream(stream.handle());
+}
+
+void CommunicatorImpl::refuseOnDevice(const char* function) const {
+  if (device_)
+    throw Error(ErrorCode::unsupported, std::string(function) +
+                                            ": the buffers of this communicator are in device "
+                                            "memory, which peers read where it lies in any case");
+}
+
 Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
   return Buffer(shared_from_this(), std::move(region));
 }
@@ -333,6 +366,10 @@ bool CommunicatorImpl::poll() {
                    describe(foreign.theirs, sequence) + " where rank " + std::to_string(rank_) +
                    " calls " + describe(foreign.ours, sequence),
                foreign.peer});
+  } catch (const engine::Late& late) {
+    const bootstrap::Stall stall{late.run.sequence, late.run.signature, late.position.peer,
+                                 titleOf(late.run) + ": " + late.position.text};
+    endLate(stall, options_.timeout);
   } catch (const Error& error) {
     breakDown({error.code(), titleOf(*engine_.current()) + ": " + error.what(), error.culprit()});
   } catch (const std::exception& error) {
@@ -345,6 +382,14 @@ bool CommunicatorImpl::poll() {
 void CommunicatorImpl::breakDown(const bootstrap::Failure& failure,
                                  const std::optional<bootstrap::Stall>& stall) {
   adoptFailure(session_->fail(failure, stall));
+}
+
+void CommunicatorImpl::endLate(const bootstrap::Stall& stall, base::Clock::duration since) {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(since);
+  breakDown({ErrorCode::timeout,
+             stall.text + ": no progress for " + std::to_string(waited.count()) + " ms",
+             stall.waiting_for},
+            stall);
 }
 
 void CommunicatorImpl::adoptFailure(const bootstrap::Failure& failure) {

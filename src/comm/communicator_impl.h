@@ -21,17 +21,21 @@
 #include "comm/biased_mutex.h"
 #include "comm/call.h"
 #include "comm/work_state.h"
+#include "engine/device_engine.h"
 #include "engine/fabric.h"
 #include "engine/host_engine.h"
 #include "planner/choose.h"
 #include "rondo/buffer.h"
 #include "rondo/options.h"
+#include "rondo/stream.h"
 
 namespace rondo {
 struct MemoryUse;
 }
 
 namespace rondo::comm {
+
+struct Devices;
 
 /// Any thread may call the public functions; the engine is guarded by one mutex, which a waiting
 /// thread gives away whenever somebody else wants it.
@@ -41,7 +45,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   static std::shared_ptr<CommunicatorImpl> open(std::unique_ptr<bootstrap::Session> session,
                                                 const Options& options);
   CommunicatorImpl(std::unique_ptr<bootstrap::Session> session, const Options& options,
-                   planner::Policy policy, std::unique_ptr<engine::Fabric> fabric, bool crowded);
+                   planner::Policy policy, std::unique_ptr<engine::Fabric> fabric, bool crowded,
+                   const Devices& devices);
   ~CommunicatorImpl();
   /// Deleter for shared_ptr: the last owner may be a call that the helper thread completes.
   static void release(CommunicatorImpl* impl);
@@ -59,6 +64,9 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   std::shared_ptr<CommunicatorImpl> split(int color, int key);
   void abort(const std::string& reason);
+  void setStream(Stream stream);
+  /// Throws Error(unsupported) when the buffers are on a device, where `function` has no meaning.
+  void refuseOnDevice(const char* function) const;
   Buffer keep(std::unique_ptr<Region> region);
   /// Throws Error(invalid_argument) when a call in flight uses the memory.
   void refuseInUse(const Region& region);
@@ -111,6 +119,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void giveWay() const;
   void breakDown(const bootstrap::Failure& failure,
                  const std::optional<bootstrap::Stall>& stall = {});
+  void endLate(const bootstrap::Stall& stall, base::Clock::duration since);
   void adoptFailure(const bootstrap::Failure& failure);
   void throwIfFailed() const;
   std::string titleOf(const engine::Run& run) const;
@@ -133,11 +142,14 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   BiasedMutex mutex_;              ///< guards everything down to the next blank line
   std::atomic<int> contenders_{0}; ///< threads that want the mutex
   std::unique_ptr<engine::Fabric> fabric_;
-  engine::HostEngine engine_;
   std::unordered_map<Key, std::unique_ptr<Known>, KeyHash> known_;
   std::map<UnevenKey, std::unique_ptr<Known>> known_uneven_;
   Key last_key_;
   Known* last_known_ = nullptr;                         ///< of last_key_
+  // After the plans and channels, so that launches have ended before these go.
+  const std::unique_ptr<engine::DeviceEngine> device_;  ///< null: buffers are in host memory
+  const std::unique_ptr<engine::HostEngine> host_;      ///< null: they are on a device
+  engine::Engine& engine_;                              ///< the one that there is
   std::uint64_t sequence_ = 0;                          ///< collectives entered
   std::unordered_map<int, std::uint64_t> p2p_sequence_; ///< by engine queue
   std::exception_ptr failure_;

@@ -105,11 +105,7 @@ void CommunicatorImpl::inspect(base::Clock::time_point now) {
     if (!run.told) session_->stalled(stall);
     run.told = true;
     if (!late) continue;
-    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(standing.since);
-    return breakDown({ErrorCode::timeout,
-                      stall.text + ": no progress for " + std::to_string(waited.count()) + " ms",
-                      stall.waiting_for},
-                     stall);
+    return endLate(stall, standing.since);
   }
 }
 

@@ -9,11 +9,11 @@
 
 #include "base/codec.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "comm/communicator_impl.h"
+#include "comm/devices.h"
+#include "comm/links.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
-#include "transports/registry.h"
 
 namespace rondo::comm {
 
@@ -45,7 +45,7 @@ Place ownPlace() {
 struct Card {
   Place place;
   std::size_t slot_bytes = 0;
-  std::vector<std::pair<std::string, transport::Address>> addresses;
+  Addresses addresses;
 
   std::vector<std::byte> encode() const {
     base::Writer out;
@@ -77,25 +77,35 @@ struct Card {
   }
 };
 
-/// Rank 0's settings where all must have the same.
-Options agree(bootstrap::Session& session, Options options) {
+struct Agreed {
+  Options options;          ///< rank 0's where all must have the same
+  std::vector<int> devices; ///< every rank's
+};
+
+Agreed agree(bootstrap::Session& session, Options options) {
   base::Writer out;
   out.text(options.algorithm);
   out.u8(options.deterministic);
   out.u64(options.channel_bytes);
   out.i32(options.channel_depth);
+  out.i32(options.device);
   const auto blobs = session.allGather(out.bytes(), options.init_timeout);
-  base::Reader in(blobs[0], "rank 0's settings");
-  options.algorithm = in.text(kMaxText);
-  options.deterministic = in.u8() != 0;
-  options.channel_bytes = in.u64();
-  options.channel_depth = in.i32();
-  in.finish();
-  return options;
-}
-
-std::vector<std::unique_ptr<transport::Transport>> makeTransports(const bootstrap::Session& session,
-                                                                  Options options) {
+  Agreed agreed;
+  for (std::size_t r = 0; r < blobs.size(); ++r) {
+    base::Reader in(blobs[r], "a rank's settings");
+    Options theirs;
+    theirs.algorithm = in.text(kMaxText);
+    theirs.deterministic = in.u8() != 0;
+    theirs.channel_bytes = in.u64();
+    theirs.channel_depth = in.i32();
+    agreed.devices.push_back(in.i32());
+    in.finish();
+    if (r > 0) continue;
+    options.algorithm = theirs.algorithm;
+    options.deterministic = theirs.deterministic;
+    options.channel_bytes = theirs.channel_bytes;
+    options.channel_depth = theirs.channel_depth;
+  }
   // A slot must hold one element of every rank, or the smallest tile would not fit a message.
   if (options.channel_bytes > 0) {
     const auto depth =
@@ -103,36 +113,8 @@ std::vector<std::unique_ptr<transport::Transport>> makeTransports(const bootstra
     options.channel_bytes = std::max(options.channel_bytes,
                                      depth * (8 * static_cast<std::size_t>(session.size()) + 64));
   }
-  // A peer may enter its call late; the call's own deadline says so better than a connection's.
-  options.init_timeout += options.timeout;
-  const transport::Context context{session.communicator(), session.job(),    session.rank(),
-                                   session.size(),         session.secret(), session.bindAddress(),
-                                   session.board(),        options};
-  const auto filter = base::NameFilter::parse(options.transports, "RONDO_TRANSPORT");
-  std::vector<std::string> valid;
-  for (const transport::Kind& kind : transport::kinds()) valid.emplace_back(kind.name);
-  for (const std::string& word : filter.names)
-    if (std::find(valid.begin(), valid.end(), word) == valid.end())
-      throw Error(ErrorCode::invalid_argument, "RONDO_TRANSPORT: no transport is called " +
-                                                   base::quoted(word) + " (there are " +
-                                                   base::join(valid, ", ") + ")");
-  std::vector<std::unique_ptr<transport::Transport>> made;
-  for (const transport::Kind& kind : transport::kinds())
-    if (filter.allows(kind.name))
-      if (auto transport = kind.make(context)) made.push_back(std::move(transport));
-  return made;
-}
-
-/// The first transport that both ranks have and that reaches the peer.
-engine::Fabric::Peer connectPeer(
-    const std::vector<std::unique_ptr<transport::Transport>>& transports, const Card& card,
-    int peer) {
-  for (const auto& transport : transports)
-    for (const auto& [kind, address] : card.addresses)
-      if (kind == transport->name() && transport->reaches(address))
-        return {transport.get(), address};
-  throw Error(ErrorCode::init_failed,
-              "no transport that both ranks may use reaches rank " + std::to_string(peer), peer);
+  agreed.options = std::move(options);
+  return agreed;
 }
 
 /// Whether the ranks of this machine outnumber the processors that they may use.
@@ -166,18 +148,20 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   if (given.threads < 1 || given.threads > 64)
     throw Error(ErrorCode::invalid_argument,
                 "threads " + std::to_string(given.threads) + " is not in 1 to 64");
-  const Options options = agree(*session, given);
+  const auto [options, numbers] = agree(*session, given);
   for (Collective collective : kCollectives)
     if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);
 
-  auto transports = makeTransports(*session, options);
+  const Devices devices = meetDevices(*session, options, numbers);
+  const Broken broken = devices.own ? proveLinks(*session, options, devices.context())
+                                    : Broken(static_cast<std::size_t>(session->size()));
+  Transports transports = makeTransports(*session, options, devices.context());
   Card own;
   own.place = ownPlace();
   own.slot_bytes = transports.empty() ? kSelfSlotBytes : transports[0]->slotBytes();
-  for (const auto& transport : transports) {
+  for (const auto& transport : transports)
     own.slot_bytes = std::min(own.slot_bytes, transport->slotBytes());
-    own.addresses.emplace_back(transport->name(), transport->address());
-  }
+  own.addresses = addressesOf(transports);
   std::vector<Card> cards;
   for (const auto& blob : session->allGather(own.encode(), options.init_timeout))
     cards.push_back(Card::decode(blob));
@@ -187,7 +171,8 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   for (std::size_t r = 0; r < cards.size(); ++r) {
     message_bytes = std::min(message_bytes, cards[r].slot_bytes);
     const int rank = static_cast<int>(r);
-    if (rank != session->rank()) peers[r] = connectPeer(transports, cards[r], rank);
+    if (rank != session->rank())
+      peers[r] = connectPeer(transports, cards[r].addresses, rank, broken);
   }
   bool streams_here = false;
   for (const auto& peer : peers) streams_here |= peer.transport && !peer.transport->mapped();
@@ -201,9 +186,10 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   // The same answer on all ranks: any machine counts.
   const bool any_crowded = std::any_of(
       cards.begin(), cards.end(), [&](const Card& card) { return crowded(cards, card.place); });
-  const planner::Policy policy{options.algorithm, options.deterministic, any_crowded, streams};
+  const bool take_turns = any_crowded && !devices.own; // on devices nobody does
+  const planner::Policy policy{options.algorithm, options.deterministic, take_turns, streams};
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
-                               crowded(cards, own.place)),
+                               crowded(cards, own.place), devices),
           &CommunicatorImpl::release};
 }
 

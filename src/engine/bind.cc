@@ -47,8 +47,9 @@ bool exchanges(const plan::RankPlan& plan) {
 }
 
 /// Elements that a message may hold.
-std::size_t messageElements(const plan::RankPlan& plan, const Shape& shape, const Fabric& fabric) {
-  const std::size_t element = sizeOf(shape.type), bytes = fabric.messageBytes();
+std::size_t messageElements(const plan::RankPlan& plan, const Shape& shape, const Fabric& fabric,
+                            std::size_t bytes) {
+  const std::size_t element = sizeOf(shape.type);
   const bool small = hasRoot(plan.spec.collective) && !shape.uneven() && !fabric.streams() &&
                      shape.count * element <= kRootedBlock;
   return (small ? std::min(bytes, kRootedMessage) : bytes) / element;
@@ -202,7 +203,9 @@ std::vector<BoundLane> cutLanes(const plan::RankPlan& plan, Cutter& cutter, Cutt
 
 } // namespace
 
-BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
+BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric,
+               std::size_t message_bytes) {
+  if (message_bytes == 0) message_bytes = fabric.messageBytes();
   BoundPlan bound;
   bound.shape = shape;
   std::vector<bool> sending(plan.channels.size());
@@ -215,7 +218,8 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
   }
 
   const std::size_t element = sizeOf(shape.type);
-  const std::size_t tile = tileElements(plan, shape, messageElements(plan, shape, fabric));
+  const std::size_t tile =
+      tileElements(plan, shape, messageElements(plan, shape, fabric, message_bytes));
   bound.tile_bytes = tile * element;
   Cutter cutter(plan, shape, tile);
   bound.last = cutLanes(plan, cutter, Cutter::Tile::last, bound.ends);
@@ -239,10 +243,10 @@ BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric) {
         const bool wired = !step.sends.empty() ||
                            std::any_of(step.inputs.begin(), step.inputs.end(),
                                        [](const BoundOperand& input) { return input.wire; });
-        if (wired && step.bytes > fabric.messageBytes())
+        if (wired && step.bytes > message_bytes)
           throw Error(ErrorCode::unsupported, "a message of " + std::to_string(step.bytes) +
                                                   " bytes does not fit a slot of " +
-                                                  std::to_string(fabric.messageBytes()) +
+                                                  std::to_string(message_bytes) +
                                                   " bytes: raise RONDO_BUFFSIZE");
       }
   return bound;

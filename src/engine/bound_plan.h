@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/block_table.h"
@@ -58,6 +59,8 @@ struct BoundStep {
 
 using BoundLane = std::vector<BoundStep>;
 
+struct DevicePlan;
+
 /// Every lane is repeated for `tiles` tiles. A step takes part in those that its block reaches into:
 /// in all, unless blocks differ in size. Built once per (plan, shape); read-only but for the lane cursors of the one run that
 /// uses it at a time.
@@ -80,7 +83,8 @@ struct BoundPlan {
   kernels::ReduceFunction reduce = nullptr; ///< null when the plan never reduces
   kernels::ScaleFunction scale = nullptr;
   bool connected = false;
-  std::size_t users = 0; ///< runs in flight that need it
+  std::size_t users = 0;              ///< runs in flight, and captured graphs, that need it
+  std::shared_ptr<DevicePlan> device; ///< what the CUDA engine keeps for it
 
   struct Cursor {
     std::size_t tile = 0;
@@ -105,7 +109,9 @@ struct BoundPlan {
   }
 };
 
-/// Throws Error(unsupported) when a message cannot fit a slot even with the smallest tile.
-BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric);
+/// `message_bytes`: of the largest message; 0: the fabric's. Throws Error(unsupported) when a message
+/// cannot fit even with the smallest tile.
+BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric,
+               std::size_t message_bytes = 0);
 
 } // namespace rondo::engine

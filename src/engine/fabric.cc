@@ -79,6 +79,7 @@ Fabric::Memory Fabric::memory() const {
     sum.staging += end->staging.size();
     if (!end->sends) continue;
     ++sum.channels;
+    if (end->port->device) sum.slots += end->port->device->inbox_bytes;
     if (end->ring)
       sum.slots += transport::SlotRing::bytesNeeded(end->ring->depth(), end->ring->slotBytes());
   }

@@ -26,7 +26,7 @@ struct End {
 
   transport::Loans* loans = nullptr; ///< of a ring, or null
 
-  // Exactly one of these is set once the port is there.
+  // Exactly one of these is set once the port is there, unless it is memory for devices.
   transport::SlotRing* ring = nullptr;
   transport::StreamSender* sender = nullptr;
   transport::StreamReceiver* receiver = nullptr;

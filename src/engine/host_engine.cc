@@ -13,7 +13,7 @@ void HostEngine::submit(Run& run, int queue) {
   }
   into.tail = &run;
   ++run.plan->users;
-  in_flight_.store(in_flight_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  begin();
 }
 
 /// Takes the head off its queue. The run may be gone when this returns.
@@ -21,14 +21,7 @@ void HostEngine::complete(Queue& queue, const std::exception_ptr& error) {
   Run& run = *queue.head;
   queue.head = run.next_;
   if (!queue.head) queue.tail = nullptr;
-  const std::shared_ptr<void> keep = std::move(run.keep);
-  if (error) {
-    run.error = error;
-  } else if (run.sequence > 0) {
-    completed_ = run.sequence;
-  }
-  in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
-  run.done.store(true, std::memory_order_release);
+  end(run, error);
 }
 
 bool HostEngine::progress() {

@@ -1,175 +1,12 @@
 // The v-forms: blocks of any size and place, on every transport, and what is refused.
 #include <atomic>
-#include <cstring>
-#include <numeric>
 #include <thread>
 
 #include "support/ranks.h"
 #include "support/test.h"
+#include "support/uneven_case.h"
 
 namespace rondo::test {
-namespace {
-
-constexpr std::uint32_t kGap = 0xa5a5a5a5;
-using Words = std::vector<std::uint32_t>;
-using Sizes = std::vector<std::size_t>;
-
-/// Word `i` of what rank `from` has for rank `to` (from or to -1: for all, of all).
-std::uint32_t word(int from, int to, std::size_t i) {
-  return static_cast<std::uint32_t>(from + 1) << 26 | static_cast<std::uint32_t>(to + 1) << 20 |
-         static_cast<std::uint32_t>(i & 0xfffff);
-}
-
-/// Block sizes: `seed` 0 all zero, 1 one block only, else mixed around the slot of 1024 words.
-std::size_t sizeOfBlock(int seed, int a, int b) {
-  static constexpr std::size_t kSizes[] = {0, 1, 17, 1023, 1024, 1025, 5000, 3};
-  if (seed == 0) return 0;
-  if (seed == 1) return a == 0 && b <= 0 ? 2500 : 0;
-  return kSizes[static_cast<std::size_t>(a * 3 + b * 5 + seed) % 8];
-}
-
-/// Blocks in reverse order with gaps between them.
-struct Buffer {
-  Sizes counts, offsets;
-  Words words;
-
-  explicit Buffer(Sizes sizes) : counts(std::move(sizes)), offsets(counts.size()) {
-    std::size_t at = 3;
-    for (std::size_t b = counts.size(); b-- > 0;) {
-      offsets[b] = at;
-      at += counts[b] + b % 3;
-    }
-    words.assign(at + 2, kGap);
-  }
-  Blocks blocks() const { return {counts, offsets}; }
-  std::uint32_t* block(std::size_t b) { return words.data() + offsets[b]; }
-  void fill(std::size_t b, int from, int to) {
-    for (std::size_t i = 0; i < counts[b]; ++i) block(b)[i] = word(from, to, i);
-  }
-  bool operator==(const Buffer&) const = default;
-};
-
-Words single(int from, int to, std::size_t count) {
-  Words words(count);
-  for (std::size_t i = 0; i < count; ++i) words[i] = word(from, to, i);
-  return words;
-}
-
-struct Case {
-  int seed = 0;
-  int root = 0;
-  bool in_place = false, async = false;
-};
-
-Sizes sizesFor(const Case& one, int ranks, int of = -1) {
-  Sizes sizes;
-  for (int r = 0; r < ranks; ++r) sizes.push_back(sizeOfBlock(one.seed, r, of));
-  return sizes;
-}
-
-std::string gatherv(const Case& one, Communicator& comm) {
-  const int rank = comm.rank();
-  const auto own = static_cast<std::size_t>(rank);
-  const Sizes sizes = sizesFor(one, comm.size());
-  const Words input = single(rank, -1, sizes[own]);
-  const bool root = rank == one.root;
-  Buffer output(root ? sizes : Sizes{}), due = output;
-  for (std::size_t r = 0; r < due.counts.size(); ++r) due.fill(r, static_cast<int>(r), -1);
-  const bool in_place = one.in_place && root;
-  if (in_place) output.fill(own, rank, -1);
-  const void* from = in_place ? output.block(own) : input.data();
-  if (one.async)
-    comm.gathervAsync(from, sizes[own], output.words.data(), output.blocks(), DataType::uint32,
-                      one.root)
-        .wait();
-  else
-    comm.gatherv(from, sizes[own], output.words.data(), output.blocks(), DataType::uint32,
-                 one.root);
-  return output == due ? "" : "gatherv: wrong output";
-}
-
-std::string scatterv(const Case& one, Communicator& comm) {
-  const int rank = comm.rank();
-  const auto own = static_cast<std::size_t>(rank);
-  const Sizes sizes = sizesFor(one, comm.size());
-  const bool root = rank == one.root;
-  Buffer input(root ? sizes : Sizes{});
-  for (std::size_t r = 0; r < input.counts.size(); ++r) input.fill(r, -1, static_cast<int>(r));
-  const Buffer before = input;
-  Words output(sizes[own] + 1, kGap), due = single(-1, rank, sizes[own]);
-  const bool in_place = one.in_place && root;
-  void* to = in_place ? input.block(own) : output.data();
-  if (one.async)
-    comm.scattervAsync(input.words.data(), input.blocks(), to, sizes[own], DataType::uint32,
-                       one.root)
-        .wait();
-  else
-    comm.scatterv(input.words.data(), input.blocks(), to, sizes[own], DataType::uint32, one.root);
-  if (input != before) return "scatterv: input changed";
-  due.push_back(kGap);
-  return in_place || output == due ? "" : "scatterv: wrong output";
-}
-
-std::string allGatherv(const Case& one, Communicator& comm) {
-  const auto own = static_cast<std::size_t>(comm.rank());
-  const Sizes sizes = sizesFor(one, comm.size());
-  const Words input = single(comm.rank(), -1, sizes[own]);
-  Buffer output(sizes), due = output;
-  for (std::size_t r = 0; r < sizes.size(); ++r) due.fill(r, static_cast<int>(r), -1);
-  if (one.in_place) output.fill(own, comm.rank(), -1);
-  const void* from = one.in_place ? output.block(own) : input.data();
-  if (one.async)
-    comm.allGathervAsync(from, sizes[own], output.words.data(), output.blocks(), DataType::uint32)
-        .wait();
-  else comm.allGatherv(from, sizes[own], output.words.data(), output.blocks(), DataType::uint32);
-  return output == due ? "" : "allGatherv: wrong output";
-}
-
-std::string allToAllv(const Case& one, Communicator& comm) {
-  const int rank = comm.rank(), ranks = comm.size();
-  Sizes to, from;
-  for (int r = 0; r < ranks; ++r) {
-    to.push_back(sizeOfBlock(one.seed, rank, r));
-    from.push_back(sizeOfBlock(one.seed, r, rank));
-  }
-  Buffer input(to), output(from), due(from);
-  for (std::size_t r = 0; r < to.size(); ++r) {
-    input.fill(r, rank, static_cast<int>(r));
-    due.fill(r, static_cast<int>(r), rank);
-  }
-  if (one.async)
-    comm.allToAllvAsync(input.words.data(), input.blocks(), output.words.data(), output.blocks(),
-                        DataType::uint32)
-        .wait();
-  else
-    comm.allToAllv(input.words.data(), input.blocks(), output.words.data(), output.blocks(),
-                   DataType::uint32);
-  return output == due ? "" : "allToAllv: wrong output";
-}
-
-std::string reduceScatterv(const Case& one, Communicator& comm) {
-  const int rank = comm.rank(), ranks = comm.size();
-  const auto own = static_cast<std::size_t>(rank);
-  const Sizes sizes = sizesFor(one, ranks);
-  Buffer input(sizes);
-  for (std::size_t r = 0; r < sizes.size(); ++r) input.fill(r, rank, static_cast<int>(r));
-  Words output(sizes[own], kGap);
-  void* to = one.in_place ? input.block(own) : output.data();
-  if (one.async)
-    comm.reduceScattervAsync(input.words.data(), input.blocks(), to, DataType::uint32,
-                             ReduceOp::sum)
-        .wait();
-  else comm.reduceScatterv(input.words.data(), input.blocks(), to, DataType::uint32, ReduceOp::sum);
-  for (std::size_t i = 0; i < sizes[own]; ++i) {
-    std::uint32_t due = 0;
-    for (int r = 0; r < ranks; ++r) due += word(r, rank, i);
-    if (static_cast<std::uint32_t*>(to)[i] != due) return "reduceScatterv: wrong output";
-  }
-  return {};
-}
-
-} // namespace
-
 TEST_CASE("every v-form moves blocks of any size, order and gap to their places", "[uneven]") {
   for (const char* transport : {"inproc", "shm", "tcp"})
     for (const char* algorithm : {"", "ring,direct"})
@@ -178,20 +15,8 @@ TEST_CASE("every v-form moves blocks of any size, order and gap to their places"
         options.channel_bytes = 16 << 10;
         options.channel_depth = 4;
         auto ranks = Communicator::createAll(size, options);
-        const auto wrong = firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
-          for (int seed = 0; seed < (kWholeGrid ? 10 : 4); ++seed)
-            for (bool in_place : {false, true})
-              for (bool async : {false, true})
-                for (int root : {0, size / 2, size - 1})
-                  for (const auto& form :
-                       {gatherv, scatterv, allGatherv, allToAllv, reduceScatterv}) {
-                    const std::string bad = form({seed, root, in_place, async}, comm);
-                    if (!bad.empty())
-                      return bad + ", seed " + std::to_string(seed) + ", root " +
-                             std::to_string(root) + (in_place ? ", in place" : "");
-                  }
-          return {};
-        }));
+        const auto wrong = firstComplaint(onRanks(
+            ranks, [](Communicator& comm) { return everyUneven(comm, kWholeGrid ? 10 : 4); }));
         INFO(transport << ", " << size << " ranks, " << algorithm);
         REQUIRE(wrong == "");
       }
@@ -205,7 +30,7 @@ TEST_CASE("v-forms keep no more than they need: a thousand different ones, mixed
               const Sizes sizes = {i % 7, i, 1};
               const auto own = static_cast<std::size_t>(comm.rank());
               const Words input = single(comm.rank(), -1, sizes[own]);
-              Buffer output(sizes), due = output;
+              UnevenBuffer output(sizes), due = output;
               for (std::size_t r = 0; r < 3; ++r) due.fill(r, static_cast<int>(r), -1);
               Work work;
               {

@@ -12,7 +12,7 @@
 #include "engine/fabric.h"
 #include "kernels/cuda/plan_arguments.h"
 #include "plan/plan.h"
-#include "plan_kernel/host_block.h"
+#include "support/host_block.h"
 
 namespace rondo::test {
 

@@ -139,28 +139,6 @@ std::vector<std::byte> expectedBlock(const CollectiveCase& call, int rank, int b
   return inputBlock(call, (rank + ranks - 1) % ranks, 0, ranks);
 }
 
-Work start(const CollectiveCase& call, Communicator& comm, const void* in, void* out) {
-  switch (call.collective) {
-    case Collective::allreduce: return comm.allReduceAsync(in, out, call.count, call.type, call.op);
-    case Collective::reduce:
-      return comm.reduceAsync(in, out, call.count, call.type, call.op, call.root);
-    case Collective::reducescatter:
-      return comm.reduceScatterAsync(in, out, call.count, call.type, call.op);
-    case Collective::broadcast:
-      return comm.broadcastAsync(in, out, call.count, call.type, call.root);
-    case Collective::scatter: return comm.scatterAsync(in, out, call.count, call.type, call.root);
-    case Collective::gather: return comm.gatherAsync(in, out, call.count, call.type, call.root);
-    case Collective::allgather: return comm.allGatherAsync(in, out, call.count, call.type);
-    case Collective::alltoall: return comm.allToAllAsync(in, out, call.count, call.type);
-    case Collective::barrier: return comm.barrierAsync();
-    case Collective::sendrecv: break;
-  }
-  Group group;
-  comm.sendAsync(in, call.count, call.type, (comm.rank() + 1) % comm.size());
-  comm.recvAsync(out, call.count, call.type, (comm.rank() + comm.size() - 1) % comm.size());
-  return group.start();
-}
-
 void callBlocking(const CollectiveCase& call, Communicator& comm, const void* in, void* out) {
   switch (call.collective) {
     case Collective::allreduce: return comm.allReduce(in, out, call.count, call.type, call.op);
@@ -173,7 +151,7 @@ void callBlocking(const CollectiveCase& call, Communicator& comm, const void* in
     case Collective::allgather: return comm.allGather(in, out, call.count, call.type);
     case Collective::alltoall: return comm.allToAll(in, out, call.count, call.type);
     case Collective::barrier: return comm.barrier();
-    case Collective::sendrecv: return start(call, comm, in, out).wait();
+    case Collective::sendrecv: return call.start(comm, in, out).wait();
   }
 }
 
@@ -185,6 +163,25 @@ std::vector<std::byte> inputBlock(const CollectiveCase& call, int rank, int bloc
   for (std::size_t i = 0; i < call.count; ++i)
     store(bytes.data() + i * element, call.type, valueOf(call, rank, block, i, ranks));
   return bytes;
+}
+
+Work CollectiveCase::start(Communicator& comm, const void* in, void* out) const {
+  switch (collective) {
+    case Collective::allreduce: return comm.allReduceAsync(in, out, count, type, op);
+    case Collective::reduce: return comm.reduceAsync(in, out, count, type, op, root);
+    case Collective::reducescatter: return comm.reduceScatterAsync(in, out, count, type, op);
+    case Collective::broadcast: return comm.broadcastAsync(in, out, count, type, root);
+    case Collective::scatter: return comm.scatterAsync(in, out, count, type, root);
+    case Collective::gather: return comm.gatherAsync(in, out, count, type, root);
+    case Collective::allgather: return comm.allGatherAsync(in, out, count, type);
+    case Collective::alltoall: return comm.allToAllAsync(in, out, count, type);
+    case Collective::barrier: return comm.barrierAsync();
+    case Collective::sendrecv: break;
+  }
+  Group group;
+  comm.sendAsync(in, count, type, (comm.rank() + 1) % comm.size());
+  comm.recvAsync(out, count, type, (comm.rank() + comm.size() - 1) % comm.size());
+  return group.start();
 }
 
 std::string CollectiveCase::text() const {
@@ -277,7 +274,7 @@ std::string CollectiveBuffers::wrong() const {
 std::string CollectiveCase::run(Communicator& comm) const {
   const CollectiveBuffers buffers(*this, comm.rank(), comm.size());
   if (async) {
-    start(*this, comm, buffers.input(), buffers.output()).wait();
+    start(comm, buffers.input(), buffers.output()).wait();
   } else {
     callBlocking(*this, comm, buffers.input(), buffers.output());
   }

@@ -27,6 +27,9 @@ struct CollectiveCase {
   /// What is wrong, in a sentence; empty when nothing is.
   std::string run(Communicator& comm) const;
 
+  /// Starts the call with buffers laid out as those of CollectiveBuffers, in whatever memory.
+  Work start(Communicator& comm, const void* input, void* output) const;
+
   std::string text() const;
 };
 

@@ -3,16 +3,13 @@
 // taken.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <fstream>
 
-#include "base/codec.h"
 #include "base/memory_file.h"
 #include "rondo/error.h"
+#include "transports/location.h"
 #include "transports/mailbox.h"
 #include "transports/shm/loans.h"
 #include "transports/slot_ring.h"
@@ -21,59 +18,6 @@
 namespace rondo::transport {
 namespace shm {
 namespace {
-
-constexpr std::uint8_t kAddressVersion = 1;
-
-/// Processes for which all of this is equal can meet over an abstract Unix socket.
-struct Place {
-  std::array<std::byte, 36> boot{}; ///< the kernel's boot id: which machine, since when
-  std::uint64_t network = 0;        ///< inode of the network namespace: abstract names live in it
-  std::uint32_t user = 0;
-
-  bool operator==(const Place&) const = default;
-
-  /// nullopt where the system does not tell.
-  static std::optional<Place> here() {
-    Place place;
-    std::ifstream boot("/proc/sys/kernel/random/boot_id", std::ios::binary);
-    struct stat network {};
-    if (!boot.read(reinterpret_cast<char*>(place.boot.data()), place.boot.size()) ||
-        ::stat("/proc/self/ns/net", &network) != 0)
-      return std::nullopt;
-    place.network = network.st_ino;
-    place.user = ::geteuid();
-    return place;
-  }
-};
-
-struct Location {
-  Place place;
-  base::SocketAddress listener;
-
-  Address encode() const {
-    base::Writer out;
-    out.u8(kAddressVersion);
-    out.raw(place.boot);
-    out.u64(place.network);
-    out.u32(place.user);
-    out.raw(listener.encode());
-    return out.take();
-  }
-
-  static Location decode(const Address& address) {
-    base::Reader in(address, "shm address");
-    if (in.u8() != kAddressVersion) in.fail("has an unknown version");
-    Location out;
-    in.raw(std::span<std::byte>(out.place.boot));
-    out.place.network = in.u64();
-    out.place.user = in.u32();
-    out.listener = base::SocketAddress::decode(in.raw(in.left()));
-    if (out.listener.family != base::SocketAddress::Family::unix_abstract ||
-        out.listener.name.empty())
-      in.fail("names no Unix socket: " + out.listener.text());
-    return out;
-  }
-};
 
 std::unique_ptr<Port> portOn(std::shared_ptr<void> memory, ChannelSize size,
                              std::shared_ptr<PeerRegions> regions) {
@@ -159,11 +103,11 @@ class Shm final : public Transport {
   bool mapped() const override { return true; }
   Address address() const override { return Location{place_, mailbox_->address()}.encode(); }
   bool reaches(const Address& peer) const override {
-    return Location::decode(peer).place == place_;
+    return Location::decode(peer, "shm address").place == place_;
   }
 
   std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& address) override {
-    const Location peer = Location::decode(address);
+    const Location peer = Location::decode(address, "shm address");
     if (peer.place != place_)
       throw Error(ErrorCode::transport, describe("shm", id) + ": the peer is on another machine");
     if (id.src == context_.rank)

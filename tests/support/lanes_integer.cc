@@ -1,5 +1,5 @@
 // The plan kernel's host instances for integers.
-#include "plan_kernel/host_block.h"
+#include "support/host_block.h"
 
 namespace rondo::test {
 

@@ -1,0 +1,130 @@
+// What the ranks find out about their devices.
+#include "comm/devices.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/codec.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "engine/device_tuning.h"
+#include "rondo/error.h"
+#include "transports/support.h"
+
+namespace rondo::comm {
+
+namespace {
+
+constexpr std::size_t kMaxText = 1024;
+
+/// Different in every process.
+std::uint64_t processToken() {
+  static const std::uint64_t token = base::randomNumber();
+  return token;
+}
+
+/// What every rank tells the others.
+struct Card {
+  std::string error; ///< not empty: it has no device
+  std::uint64_t process = 0;
+  kernels::cuda::DeviceIdentity identity;
+  int blocks = 0;
+
+  std::vector<std::byte> encode() const {
+    base::Writer out;
+    out.text(error.substr(0, kMaxText));
+    out.u64(process);
+    out.raw(identity.uuid);
+    out.text(identity.place.substr(0, kMaxText));
+    out.i32(blocks);
+    return out.take();
+  }
+  static Card decode(std::span<const std::byte> bytes) {
+    base::Reader in(bytes, "a rank's device card");
+    Card card;
+    card.error = in.text(kMaxText);
+    card.process = in.u64();
+    in.raw(std::span<std::byte>(card.identity.uuid));
+    card.identity.place = in.text(kMaxText);
+    card.blocks = in.i32();
+    in.finish();
+    return card;
+  }
+};
+
+std::string listOf(const std::vector<int>& numbers, bool with_device) {
+  std::string text;
+  for (std::size_t r = 0; r < numbers.size(); ++r)
+    if ((numbers[r] >= 0) == with_device) text += (text.empty() ? "" : ", ") + std::to_string(r);
+  return text;
+}
+
+std::vector<Card> exchange(bootstrap::Session& session, const Options& options, const Card& own) {
+  std::vector<Card> cards;
+  for (const auto& blob : session.allGather(own.encode(), options.init_timeout))
+    cards.push_back(Card::decode(blob));
+  for (std::size_t r = 0; r < cards.size(); ++r)
+    if (!cards[r].error.empty() && static_cast<int>(r) != session.rank())
+      throw Error(ErrorCode::init_failed,
+                  "rank " + std::to_string(r) + " has no device: " + cards[r].error,
+                  static_cast<int>(r));
+  return cards;
+}
+
+engine::DeviceChannel channelOf(const transport::ChannelSize& size,
+                                const kernels::cuda::Residency& residency) {
+  using kernels::cuda::Protocol;
+  const auto depth = static_cast<std::uint64_t>(size.depth);
+  const auto share = static_cast<std::uint32_t>(residency.blocks / residency.ranks);
+  return {std::clamp(share, std::uint32_t{1}, engine::kMaxCopies),
+          {Protocol::simple, depth, size.slot_bytes},
+          {Protocol::low_latency, depth, std::min(size.slot_bytes, engine::kLowLatencySlot)}};
+}
+
+} // namespace
+
+Devices meetDevices(bootstrap::Session& session, const Options& options,
+                    const std::vector<int>& numbers) {
+  const auto with = std::count_if(numbers.begin(), numbers.end(), [](int n) { return n >= 0; });
+  if (with == 0) return {};
+  if (static_cast<std::size_t>(with) < numbers.size())
+    throw Error(ErrorCode::mismatch, "some ranks use a device (" + listOf(numbers, true) +
+                                         ") and some host memory (" + listOf(numbers, false) +
+                                         "): set RONDO_DEVICE on all or on none");
+  Devices devices;
+  Card own;
+  std::optional<Error> missing;
+  try {
+    devices.own = kernels::cuda::openDevice(options.device);
+    own.identity = devices.own->identity();
+    own.blocks = devices.own->residentBlocks();
+    own.process = processToken();
+  } catch (const Error& error) {
+    missing = error;
+    own.error = error.what();
+  }
+  std::vector<Card> cards;
+  try {
+    cards = exchange(session, options, own);
+  } catch (...) {
+    if (!missing) throw;
+  }
+  if (missing) throw *missing;
+
+  for (std::size_t r = 0; r < cards.size(); ++r) {
+    const auto shared = [&](const Card& card) { return card.identity == cards[r].identity; };
+    const kernels::cuda::Residency here{
+        cards[r].blocks, static_cast<int>(std::count_if(cards.begin(), cards.end(), shared))};
+    const auto shareOf = [](const kernels::cuda::Residency& of) { return of.blocks / of.ranks; };
+    if (r == 0 || shareOf(here) < shareOf(devices.residency)) devices.residency = here;
+    if (static_cast<int>(r) != session.rank() && cards[r].process == own.process &&
+        cards[r].identity == own.identity)
+      devices.neighbour = static_cast<int>(r);
+    base::log(LogLevel::info, "rank ", r, " is on ", cards[r].identity.place);
+  }
+  devices.size = transport::channelSize(options, {engine::kDeviceSlot, engine::kDeviceDepth});
+  devices.channel = channelOf(devices.size, devices.residency);
+  return devices;
+}
+
+} // namespace rondo::comm

@@ -1,0 +1,35 @@
+// What the ranks of a communicator find out about their devices before the first call.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bootstrap/session.h"
+#include "engine/device_channel.h"
+#include "kernels/cuda/plan_residency.h"
+#include "kernels/cuda/runtime.h"
+#include "rondo/options.h"
+#include "transports/registry.h"
+
+namespace rondo::comm {
+
+struct Devices {
+  std::shared_ptr<kernels::cuda::Device> own; ///< null: buffers are in host memory
+  kernels::cuda::Residency residency;         ///< where a rank's share is the least
+  int neighbour = -1;                         ///< another rank of this process on the same device
+  transport::ChannelSize size;                ///< of a copy's ring
+  engine::DeviceChannel channel;
+
+  transport::DeviceContext context() const {
+    return own ? transport::DeviceContext{own, size, channel.inboxBytes(), channel.creditBytes()}
+               : transport::DeviceContext{};
+  }
+};
+
+/// Collective where `numbers`, every rank's Options::device, name devices. Throws Error(mismatch) when
+/// some do and some do not; what openDevice() throws, and Error(init_failed) that holds it on the ranks
+/// whose own device is well.
+Devices meetDevices(bootstrap::Session& session, const Options& options,
+                    const std::vector<int>& numbers);
+
+} // namespace rondo::comm

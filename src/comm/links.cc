@@ -1,0 +1,238 @@
+// Choosing transports, and proving those between devices.
+#include "comm/links.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include "base/codec.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "rondo/error.h"
+
+namespace rondo::comm {
+
+namespace {
+
+constexpr std::size_t kMaxAddress = 256;
+constexpr std::size_t kMaxName = 64;
+constexpr std::size_t kMaxReason = 512;
+constexpr std::chrono::microseconds kLook{50};
+
+/// A channel index that no plan has.
+constexpr int kProbe = transport::ChannelId::kPointToPoint - 1;
+constexpr std::size_t kProbeBytes = 256;
+
+/// What stands in the inbox, or the credit, of a probe from rank `src` to `dst`.
+std::array<std::byte, 64> pattern(int src, int dst, bool inbox) {
+  std::array<std::byte, 64> bytes{};
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>(static_cast<std::size_t>(src * 31 + dst * 7) + i * 5 +
+                                      (inbox ? 1 : 128));
+  return bytes;
+}
+
+/// One end of a channel that only proves that it works.
+class Probe {
+ public:
+  Probe(kernels::cuda::Device& device, const transport::ChannelId& id, bool sends,
+        const engine::Fabric::Peer& peer)
+      : device_(device), id_(id), sends_(sends), transport_(peer.transport->name()) {
+    attempt([&] { pending_ = peer.transport->open(id, peer.address); });
+  }
+
+  int peer() const { return sends_ ? id_.dst : id_.src; }
+  const std::string& transport() const { return transport_; }
+  const std::string& wrong() const { return wrong_; }
+
+  /// Whether it waits for the peer no more.
+  bool settled() {
+    if (pending_ && !port_) attempt([this] { port_ = pending_->poll(); });
+    return port_ || !wrong_.empty();
+  }
+  void giveUp(const std::string& why) { wrong_ = why; }
+  void write() {
+    if (!wrong_.empty()) return;
+    attempt([this] {
+      const auto bytes = pattern(id_.src, id_.dst, sends_);
+      device_.write(part(sends_), bytes.data(), bytes.size());
+    });
+  }
+  void read() {
+    if (!wrong_.empty()) return;
+    attempt([this] {
+      const auto due = pattern(id_.src, id_.dst, !sends_);
+      std::array<std::byte, 64> seen{};
+      device_.read(seen.data(), part(!sends_), seen.size());
+      if (seen != due) wrong_ = "what the peer wrote is not there";
+    });
+  }
+
+ private:
+  std::byte* part(bool inbox) const {
+    return inbox ? port_->device->inbox.get() : port_->device->credit.get();
+  }
+  template <class Body>
+  void attempt(const Body& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      wrong_ = error.what();
+    }
+  }
+
+  kernels::cuda::Device& device_;
+  const transport::ChannelId id_;
+  const bool sends_;
+  const std::string transport_;
+  std::unique_ptr<transport::PendingPort> pending_;
+  std::unique_ptr<transport::Port> port_;
+  std::string wrong_;
+};
+
+void await(std::vector<std::unique_ptr<Probe>>& probes, const bootstrap::Session& session,
+           std::chrono::milliseconds limit) {
+  const base::Deadline deadline(limit);
+  const auto allSettled = [&probes] {
+    bool all = true;
+    for (auto& probe : probes) all &= probe->settled(); // each must be polled: peers wait for it
+    return all;
+  };
+  while (!allSettled()) {
+    if (session.failedWord().load(std::memory_order_acquire) != 0) return;
+    if (deadline.passed())
+      for (auto& probe : probes)
+        if (!probe->settled()) probe->giveUp("the peer did not open its end in time");
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+std::vector<Addresses> exchange(bootstrap::Session& session, const Transports& transports,
+                                std::chrono::milliseconds limit) {
+  base::Writer out;
+  const Addresses own = addressesOf(transports);
+  out.u32(static_cast<std::uint32_t>(own.size()));
+  for (const auto& [name, address] : own) {
+    out.text(name);
+    out.blob(address);
+  }
+  std::vector<Addresses> all;
+  for (const auto& blob : session.allGather(out.bytes(), limit)) {
+    base::Reader in(blob, "a rank's probe addresses");
+    Addresses& theirs = all.emplace_back();
+    for (std::uint32_t left = in.u32(); left > 0; --left) {
+      std::string name = in.text(kMaxName);
+      const auto address = in.blob(kMaxAddress);
+      theirs.emplace_back(std::move(name), transport::Address(address.begin(), address.end()));
+    }
+  }
+  return all;
+}
+
+/// Tells the others what failed here, hears what failed there; whether anything failed anywhere.
+bool tell(bootstrap::Session& session, const std::vector<std::unique_ptr<Probe>>& probes,
+          std::chrono::milliseconds limit, Broken& broken) {
+  base::Writer out;
+  for (const auto& probe : probes) {
+    if (probe->wrong().empty()) continue;
+    out.i32(probe->peer());
+    out.text(probe->transport());
+    out.text(probe->wrong().substr(0, kMaxReason));
+    if (out.bytes().size() > (8 << 10)) break; // the rest shows in the next round
+  }
+  bool any = false;
+  const auto blobs = session.allGather(out.bytes(), limit);
+  for (std::size_t r = 0; r < blobs.size(); ++r) {
+    const int rank = static_cast<int>(r);
+    base::Reader in(blobs[r], "a rank's broken links");
+    while (in.left() > 0) {
+      any = true;
+      const int peer = in.i32();
+      const std::string name = in.text(kMaxName), why = in.text(kMaxReason);
+      if (rank != session.rank() && peer != session.rank()) continue;
+      const int other = rank == session.rank() ? peer : rank;
+      if (other >= 0 && other < session.size() &&
+          broken[static_cast<std::size_t>(other)].insert(name).second)
+        base::log(LogLevel::warn, name, " to rank ", other, " is not used: ", why);
+    }
+  }
+  return any;
+}
+
+} // namespace
+
+Transports makeTransports(const bootstrap::Session& session, Options options,
+                          const transport::DeviceContext& on) {
+  // A peer may enter its call late; the call's own deadline says so better than a connection's.
+  options.init_timeout += options.timeout;
+  const transport::Context context{session.communicator(), session.job(),    session.rank(),
+                                   session.size(),         session.secret(), session.bindAddress(),
+                                   session.board(),        options,          on};
+  const auto filter = base::NameFilter::parse(options.transports, "RONDO_TRANSPORT");
+  std::vector<std::string> valid;
+  for (const auto& kinds : {transport::deviceKinds(), transport::kinds()})
+    for (const transport::Kind& kind : kinds) valid.emplace_back(kind.name);
+  for (const std::string& word : filter.names)
+    if (std::find(valid.begin(), valid.end(), word) == valid.end())
+      throw Error(ErrorCode::invalid_argument, "RONDO_TRANSPORT: no transport is called " +
+                                                   base::quoted(word) + " (there are " +
+                                                   base::join(valid, ", ") + ")");
+  Transports made;
+  for (const transport::Kind& kind : on.device ? transport::deviceKinds() : transport::kinds())
+    if (filter.allows(kind.name))
+      if (auto transport = kind.make(context)) made.push_back(std::move(transport));
+  return made;
+}
+
+Addresses addressesOf(const Transports& transports) {
+  Addresses addresses;
+  for (const auto& transport : transports)
+    addresses.emplace_back(transport->name(), transport->address());
+  return addresses;
+}
+
+engine::Fabric::Peer connectPeer(const Transports& transports, const Addresses& addresses, int peer,
+                                 const Broken& broken) {
+  const auto& not_these = broken[static_cast<std::size_t>(peer)];
+  for (const auto& transport : transports)
+    for (const auto& [name, address] : addresses)
+      if (name == transport->name() && !not_these.contains(name) && transport->reaches(address))
+        return {transport.get(), address};
+  throw Error(ErrorCode::init_failed,
+              "no transport that both ranks may use reaches rank " + std::to_string(peer), peer);
+}
+
+Broken proveLinks(bootstrap::Session& session, const Options& options,
+                  const transport::DeviceContext& on) {
+  transport::DeviceContext small = on;
+  small.inbox_bytes = small.credit_bytes = kProbeBytes;
+  const Transports transports = makeTransports(session, options, small);
+  const auto addresses = exchange(session, transports, options.init_timeout);
+  Broken broken(addresses.size());
+  const int own = session.rank();
+  for (std::size_t round = 0; round <= transports.size(); ++round) {
+    std::vector<std::unique_ptr<Probe>> probes;
+    for (int peer = 0; peer < session.size(); ++peer) {
+      if (peer == own) continue;
+      const auto to =
+          connectPeer(transports, addresses[static_cast<std::size_t>(peer)], peer, broken);
+      const int index = kProbe - static_cast<int>(round); // a channel is opened once
+      for (const bool sends : {true, false})
+        probes.push_back(
+            std::make_unique<Probe>(*on.device,
+                                    transport::ChannelId{session.communicator(), sends ? own : peer,
+                                                         sends ? peer : own, index},
+                                    sends, to));
+    }
+    await(probes, session, options.init_timeout);
+    for (auto& probe : probes) probe->write();
+    session.allGather({}, options.init_timeout); // all have written
+    for (auto& probe : probes) probe->read();
+    if (!tell(session, probes, options.init_timeout, broken)) return broken;
+  }
+  throw Error(ErrorCode::init_failed, "the links between the devices fail one after the other");
+}
+
+} // namespace rondo::comm

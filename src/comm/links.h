@@ -1,0 +1,41 @@
+// Which transport leads to which rank.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bootstrap/session.h"
+#include "engine/fabric.h"
+#include "rondo/options.h"
+#include "transports/registry.h"
+
+namespace rondo::comm {
+
+using Transports = std::vector<std::unique_ptr<transport::Transport>>;
+/// Of one rank: by the transports' names.
+using Addresses = std::vector<std::pair<std::string, transport::Address>>;
+/// By rank: transports that do not work to it, whatever they say.
+using Broken = std::vector<std::set<std::string>>;
+
+/// Those that Options::transports allows, between devices or between host memories.
+/// Throws Error(invalid_argument) for a name that no transport has.
+Transports makeTransports(const bootstrap::Session& session, Options options,
+                          const transport::DeviceContext& on);
+
+Addresses addressesOf(const Transports& transports);
+
+/// The first transport that both ranks have, that reaches the peer and is not broken.
+/// Throws Error(init_failed).
+engine::Fabric::Peer connectPeer(const Transports& transports, const Addresses& addresses, int peer,
+                                 const Broken& broken);
+
+/// Collective, between devices: opens a small channel each way to every peer, writes from either end
+/// and reads at the other. Where that fails the transport is broken for both ranks, the reason is
+/// logged, and the next one is tried.
+Broken proveLinks(bootstrap::Session& session, const Options& options,
+                  const transport::DeviceContext& on);
+
+} // namespace rondo::comm

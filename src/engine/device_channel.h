@@ -1,0 +1,39 @@
+// How the memory of one channel between devices is shared out: every copy of a plan has a ring of
+// either protocol in it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/ring.h"
+
+namespace rondo::engine {
+
+/// The same on all ranks. Inbox and credit are what a transport is asked for; positions are each
+/// end's own.
+struct DeviceChannel {
+  std::uint32_t copies = 1;
+  kernels::cuda::RingSize simple{kernels::cuda::Protocol::simple, 1, 0};
+  kernels::cuda::RingSize low_latency{kernels::cuda::Protocol::low_latency, 1, 0};
+
+  const kernels::cuda::RingSize& of(kernels::cuda::Protocol protocol) const {
+    return protocol == kernels::cuda::Protocol::simple ? simple : low_latency;
+  }
+  std::size_t inboxBytes() const {
+    return copies * (simple.inboxBytes() + low_latency.inboxBytes());
+  }
+  std::size_t creditBytes() const { return 2 * copies * kernels::cuda::RingSize::creditBytes(); }
+  std::size_t positionBytes() const { return 2 * copies * sizeof(kernels::cuda::Position); }
+
+  /// The ring of one copy, its parts as its rank sees them.
+  kernels::cuda::Ring ring(kernels::cuda::Protocol protocol, std::uint32_t copy, std::byte* inbox,
+                           std::byte* credit, std::byte* positions) const {
+    const bool low = protocol == kernels::cuda::Protocol::low_latency;
+    const std::size_t number = copy + (low ? copies : 0);
+    inbox += copy * of(protocol).inboxBytes() + (low ? copies * simple.inboxBytes() : 0);
+    return of(protocol).ring(inbox, credit + number * kernels::cuda::RingSize::creditBytes(),
+                             reinterpret_cast<kernels::cuda::Position*>(positions) + number);
+  }
+};
+
+} // namespace rondo::engine

@@ -1,0 +1,309 @@
+// Binding plans to a device, launching them, and what their ends mean.
+#include "engine/device_engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "base/log.h"
+#include "engine/device_program.h"
+#include "engine/device_tuning.h"
+#include "rondo/error.h"
+
+namespace rondo::engine {
+
+namespace {
+
+namespace cuda = kernels::cuda;
+
+/// Between two looks at connections, and at launches that are to end.
+constexpr std::chrono::microseconds kLook{50};
+/// What a kernel takes at most to see that it is to end, and a stream to get that far.
+constexpr std::chrono::seconds kEnding{5};
+/// A kernel's own deadline comes first: it can say where it was.
+constexpr std::chrono::milliseconds kGrace{1000};
+
+/// Bits of a signature that hold the sequence number; launches have none, see Launch::signature.
+constexpr std::uint64_t kSequenceBits = std::uint64_t{0xff} << 32;
+
+/// Parts of one allocation, each aligned as a ring's.
+class Parts {
+ public:
+  std::size_t add(std::size_t bytes) {
+    const std::size_t at = size_;
+    size_ += (bytes + cuda::kRingLine - 1) / cuda::kRingLine * cuda::kRingLine;
+    return at;
+  }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::size_t size_ = 0;
+};
+
+std::uint32_t mostLanes(const plan::Algorithm& algorithm, const plan::Spec& spec) {
+  std::size_t most = 0;
+  for (int rank = 0; rank < spec.ranks; ++rank)
+    most = std::max(most, algorithm.build(spec, rank).lanes.size());
+  return static_cast<std::uint32_t>(most);
+}
+
+/// The largest message, so that each copy has a tile to do: the same on all ranks, of what all know.
+std::size_t messageBytes(const plan::RankPlan& plan, const Shape& shape, std::size_t slot_bytes,
+                         std::uint32_t copies) {
+  if (shape.uneven()) return slot_bytes; // no rank need know all sizes
+  const std::size_t block = shape.count * sizeOf(shape.type);
+  const std::size_t share = block / plan.chunks_per_block * plan.message_chunks / copies;
+  const std::size_t element_of_each = 8 * static_cast<std::size_t>(plan.spec.ranks) + 64;
+  return std::min(slot_bytes, std::max({share, kLeastMessage, element_of_each}));
+}
+
+std::shared_ptr<std::byte> zeroed(cuda::Device& device, std::size_t bytes) {
+  return device.allocate(std::max<std::size_t>(bytes, 1));
+}
+
+} // namespace
+
+DeviceEngine::DeviceEngine(std::shared_ptr<cuda::Device> device, Fabric& fabric,
+                           const Settings& settings)
+    : device_(std::move(device)),
+      fabric_(fabric),
+      settings_(settings),
+      panel_(device_->allocateHost(sizeof(cuda::Panel))),
+      halt_(device_->allocate(sizeof(cuda::Halt))) {}
+
+DeviceEngine::~DeviceEngine() {
+  for (InFlight& flight : runs_)
+    if (flight.mark) given_up_.push_back(std::move(flight.mark));
+  if (given_up_.empty()) return;
+  abortLaunches();
+  const base::Deadline deadline(kEnding);
+  try {
+    for (const auto& mark : given_up_)
+      while (!mark->passed()) {
+        if (deadline.passed())
+          throw Error(ErrorCode::timeout, "a launch does not end: its stream is held up");
+        std::this_thread::sleep_for(kLook);
+      }
+  } catch (const Error& error) {
+    base::log(LogLevel::error, "dropped a communicator's device memory: ", error.what());
+  }
+}
+
+cuda::Panel& DeviceEngine::panel() const { return *reinterpret_cast<cuda::Panel*>(panel_.get()); }
+
+void DeviceEngine::abortLaunches() {
+  std::atomic_ref(panel().abort).store(1, std::memory_order_release);
+}
+
+void DeviceEngine::setStream(cuda::Stream stream) {
+  if (stream == stream_) return;
+  if (!runs_.empty() && runs_.back().mark && !device_->capturing(stream))
+    device_->follow(stream, *runs_.back().mark);
+  stream_ = stream;
+}
+
+void DeviceEngine::admit(const void* input, const void* output) const {
+  if (stream_ == nullptr && settings_.neighbour >= 0)
+    throw Error(ErrorCode::invalid_argument,
+                "rank " + std::to_string(settings_.neighbour) +
+                    " of this process uses the same device, and would share its default stream: "
+                    "give each a stream of its own (setStream)");
+  for (const void* buffer : {input, output})
+    if (buffer && !device_->sees(buffer))
+      throw Error(ErrorCode::invalid_argument,
+                  std::string(buffer == input ? "input" : "output") +
+                      " is not memory that the device of this communicator can use");
+}
+
+// Binding -----------------------------------------------------------------------------------------
+
+BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
+                             const Shape& shape) {
+  const std::uint32_t lanes = mostLanes(algorithm, spec);
+  const bool small = !shape.uneven() && shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
+  const auto protocol = small && lanes <= 1 ? cuda::Protocol::low_latency : cuda::Protocol::simple;
+  std::uint32_t copies = cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
+
+  const plan::RankPlan plan = algorithm.build(spec, settings_.rank);
+  const std::size_t slot = settings_.channel.of(protocol).slot_bytes;
+  BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, copies));
+  if (!shape.uneven()) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
+
+  const cuda::ProgramTables tables = flatten(bound, protocol, copies);
+  Parts parts;
+  const std::size_t clocks = parts.add(tables.header.blocks() * sizeof(cuda::LaneClock));
+  const std::size_t rings = parts.add(bound.ends.size() * copies * sizeof(cuda::Ring));
+  const std::size_t image = parts.add(tables.bytes());
+  const std::size_t scratch = parts.add(tables.header.scratch_bytes * copies);
+
+  auto device = std::make_shared<DevicePlan>();
+  device->memory = zeroed(*device_, parts.size());
+  device->function = device_->function(tables.header);
+  std::byte* const at = device->memory.get();
+  device->launch = {
+      .program = tables.at(at + image),
+      .rings = reinterpret_cast<const cuda::Ring*>(at + rings),
+      .clocks = reinterpret_cast<cuda::LaneClock*>(at + clocks),
+      .scratch = at + scratch,
+      .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),
+      .halt = reinterpret_cast<cuda::Halt*>(halt_.get()),
+      .panel = &panel()};
+  std::vector<std::byte> written(tables.bytes());
+  tables.write(written.data());
+  device_->write(at + image, written.data(), written.size());
+  scratch_bytes_ += tables.header.scratch_bytes * copies;
+  bound.device = std::move(device);
+  return bound;
+}
+
+/// Whether all channels are there; makes progress on those that are not.
+bool DeviceEngine::connect(BoundPlan& plan) {
+  if (plan.connected) return true;
+  bool all = true;
+  for (End* end : plan.ends) all &= fabric_.ready(*end);
+  if (!all) return false;
+  const cuda::Launch& launch = plan.device->launch;
+  std::vector<cuda::Ring> rings;
+  for (std::uint32_t copy = 0; copy < launch.program.copies; ++copy)
+    for (const End* end : plan.ends)
+      rings.push_back(settings_.channel.ring(launch.program.protocol, copy,
+                                             end->port->device->inbox.get(),
+                                             end->port->device->credit.get(), positionsOf(*end)));
+  if (!rings.empty())
+    device_->write(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(launch.rings)),
+                   rings.data(), rings.size() * sizeof rings[0]);
+  plan.connected = true;
+  return true;
+}
+
+std::byte* DeviceEngine::positionsOf(const End& end) {
+  cuda::Memory& memory = positions_[&end];
+  if (!memory) memory = device_->allocate(settings_.channel.positionBytes());
+  return memory.get();
+}
+
+// Running -----------------------------------------------------------------------------------------
+
+/// All calls are collectives: there is one queue.
+void DeviceEngine::submit(Run& run, int) {
+  InFlight& flight = runs_.emplace_back();
+  flight.run = &run;
+  ++run.plan->users;
+  begin();
+  if (runs_.size() == 1) flight.first_since = base::Clock::now();
+  try {
+    while (!connect(*run.plan)) {
+      if (settings_.failed->load(std::memory_order_acquire) != 0) return; // failAll() follows
+      std::this_thread::sleep_for(kLook);
+    }
+    launch(flight);
+  } catch (...) {
+    broken_ = std::current_exception(); // for progress(): the communicator breaks, as by any run
+  }
+}
+
+void DeviceEngine::launch(InFlight& flight) {
+  Run& run = *flight.run;
+  DevicePlan& plan = *run.plan->device;
+  plan.launch.input = run.input;
+  plan.launch.output = run.output;
+  plan.launch.factor = run.factor;
+  plan.launch.divisor = static_cast<std::int32_t>(run.divisor);
+  plan.launch.signature = run.signature & ~kSequenceBits;
+  if (device_->capturing(stream_)) {
+    plan.function->launch(plan.launch, stream_);
+    ++run.plan->users; // for good: the graph refers to it
+    flight.captured = true;
+    return;
+  }
+  std::unique_ptr<cuda::Mark> mark;
+  if (spare_marks_.empty()) {
+    mark = device_->mark();
+  } else {
+    mark = std::move(spare_marks_.back());
+    spare_marks_.pop_back();
+  }
+  plan.function->launch(plan.launch, stream_);
+  mark->record(stream_);
+  flight.mark = std::move(mark);
+}
+
+void DeviceEngine::finishFirst() {
+  Run& run = *runs_.front().run;
+  if (runs_.front().mark) spare_marks_.push_back(std::move(runs_.front().mark));
+  runs_.pop_front();
+  if (!runs_.empty()) runs_.front().first_since = base::Clock::now();
+  --run.plan->users;
+  run.plan = nullptr;
+  end(run, nullptr);
+}
+
+bool DeviceEngine::progress() {
+  if (broken_) {
+    current_ = runs_.back().run;
+    std::rethrow_exception(broken_);
+  }
+  bool moved = false;
+  while (!runs_.empty()) {
+    const InFlight& first = runs_.front();
+    current_ = first.run;
+    const bool passed = first.captured || (first.mark && first.mark->passed());
+    // A launch that ends early says so before its mark is passed.
+    if (std::atomic_ref(panel().ended).load(std::memory_order_acquire) != 0) throwReport();
+    if (!passed) break;
+    finishFirst();
+    moved = true;
+  }
+  return moved;
+}
+
+void DeviceEngine::throwReport() {
+  const cuda::Report report = panel().report;
+  for (const InFlight& flight : runs_)
+    if ((flight.run->signature & ~kSequenceBits) == report.signature) {
+      current_ = flight.run;
+      break;
+    }
+  const Position at = engine::position(*current_->plan, report);
+  switch (report.reason) {
+    case cuda::Report::Reason::timeout: throw Late(*current_, at);
+    case cuda::Report::Reason::mismatch:
+      throw ForeignCall(at.peer, report.theirs | (current_->signature & kSequenceBits), *current_);
+    case cuda::Report::Reason::aborted:
+    case cuda::Report::Reason::none: break;
+  }
+  throw Error(ErrorCode::aborted, at.text + ", when it was told to end", at.peer);
+}
+
+std::vector<Standing> DeviceEngine::standing(base::Clock::time_point now,
+                                             base::Clock::duration at_least) {
+  if (runs_.empty()) return {};
+  const auto since = now - runs_.front().first_since;
+  if (since < at_least) return {};
+  return {{runs_.front().run, std::max(since - kGrace, base::Clock::duration::zero())}};
+}
+
+const Run* DeviceEngine::findRun(const std::function<bool(const Run&)>& wanted) const {
+  for (const InFlight& flight : runs_)
+    if (wanted(*flight.run)) return flight.run;
+  return nullptr;
+}
+
+Position DeviceEngine::position(const Run& run) {
+  if (!run.plan) return {};
+  for (const End* end : run.plan->ends)
+    if (!end->open()) return {end->peer, "connecting to rank " + std::to_string(end->peer)};
+  return {-1, "on its stream"};
+}
+
+/// The launches end by themselves, soon; user memory is in use until then, as the stream's other work.
+void DeviceEngine::failAll(const std::exception_ptr& error) {
+  abortLaunches();
+  for (InFlight& flight : runs_) {
+    if (flight.mark) given_up_.push_back(std::move(flight.mark));
+    end(*flight.run, error);
+  }
+  runs_.clear();
+}
+
+} // namespace rondo::engine

@@ -1,0 +1,101 @@
+// The CUDA engine: runs bound plans as launches of the plan kernel, one per call, on the program's
+// stream.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/device_channel.h"
+#include "engine/engine.h"
+#include "kernels/cuda/plan_arguments.h"
+#include "kernels/cuda/plan_residency.h"
+#include "kernels/cuda/runtime.h"
+#include "plan/plan.h"
+
+namespace rondo::engine {
+
+/// What stands on the device for a bound plan. A captured graph refers to it.
+struct DevicePlan {
+  kernels::cuda::Memory memory; ///< rings, clocks, scratch, tables
+  std::unique_ptr<kernels::cuda::LaunchFunction> function;
+  kernels::cuda::Launch launch; ///< all but what differs from call to call
+};
+
+/// Launches run in the order of the calls; each uses the channels where the last one left them, so
+/// when the stream changes the new one first waits for the old one. submit() launches before it
+/// returns, and to that end waits until the plan's channels are connected, with their deadline;
+/// nothing else here blocks, but for the destructor.
+class DeviceEngine final : public Engine {
+ public:
+  struct Settings {
+    int rank = 0;
+    DeviceChannel channel;
+    kernels::cuda::Residency residency; ///< of the device where a rank has the smallest share
+    std::chrono::milliseconds timeout{};
+    const std::atomic<std::uint32_t>* failed = nullptr; ///< ends the wait for a connection
+    /// Another rank of this process on the same device, or -1: the default stream would make the one
+    /// wait behind the other.
+    int neighbour = -1;
+  };
+  DeviceEngine(std::shared_ptr<kernels::cuda::Device> device, Fabric& fabric,
+               const Settings& settings);
+  /// Ends what is still running, and waits for it.
+  ~DeviceEngine() override;
+
+  void setStream(kernels::cuda::Stream stream);
+
+  /// This rank's part of the algorithm, with protocol and number of copies as all ranks choose them.
+  /// Throws Error(unsupported) where the ranks on a device are too many for the plan.
+  BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec, const Shape& shape);
+
+  /// Throws Error(invalid_argument) for buffers that the device does not see, and for a stream that
+  /// two ranks would share.
+  void admit(const void* input, const void* output) const;
+
+  void submit(Run& run, int queue) override;
+  bool progress() override;
+  std::size_t scratchBytes() const override { return scratch_bytes_; }
+  std::vector<Standing> standing(base::Clock::time_point now,
+                                 base::Clock::duration at_least) override;
+  const Run* findRun(const std::function<bool(const Run&)>& wanted) const override;
+  Position position(const Run& run) override;
+  void failAll(const std::exception_ptr& error) override;
+
+ private:
+  struct InFlight {
+    Run* run = nullptr;
+    std::unique_ptr<kernels::cuda::Mark> mark; ///< behind its launch
+    bool captured = false;                     ///< there is nothing to wait for
+    base::Clock::time_point first_since{};     ///< it is the first in flight since then
+  };
+
+  void launch(InFlight& flight);
+  bool connect(BoundPlan& plan);
+  void upload(BoundPlan& plan);
+  std::byte* positionsOf(const End& end);
+  void finishFirst();
+  kernels::cuda::Panel& panel() const;
+  [[noreturn]] void throwReport();
+  void abortLaunches();
+
+  const std::shared_ptr<kernels::cuda::Device> device_;
+  Fabric& fabric_;
+  const Settings settings_;
+  const kernels::cuda::Memory panel_, halt_;
+  kernels::cuda::Stream stream_ = nullptr;
+  std::map<const End*, kernels::cuda::Memory> positions_;
+  std::deque<InFlight> runs_;
+  std::vector<std::unique_ptr<kernels::cuda::Mark>> spare_marks_;
+  std::vector<std::unique_ptr<kernels::cuda::Mark>> given_up_; ///< behind launches of failed runs
+  std::exception_ptr broken_; ///< why the last launch did not happen
+  std::size_t scratch_bytes_ = 0;
+};
+
+} // namespace rondo::engine

@@ -1,0 +1,26 @@
+// The CUDA engine's numbers, each with what it rests on. None has been measured.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rondo::engine {
+
+/// Copies of a plan that a channel has rings for. A block of 512 threads draws some 30 GB/s of a card
+/// with 132 multiprocessors and 4 TB/s; sixteen fill a link of 450 GB/s. Not measured.
+inline constexpr std::uint32_t kMaxCopies = 16;
+
+/// Slots of each copy's ring. A block fills one in 2 us, which is longer than flag and credit take; eight
+/// let both sides work while one is late. Not measured.
+inline constexpr std::size_t kDeviceSlot = 64 << 10;
+inline constexpr int kDeviceDepth = 8;
+
+/// Largest message of a low-latency ring, and blocks that are sent by it: twice the bytes travel, which
+/// pays while a message costs its latency. Not measured.
+inline constexpr std::size_t kLowLatencySlot = 8 << 10;
+inline constexpr std::size_t kLowLatencyBlock = 32 << 10;
+
+/// Tiles smaller than this are not made to give more copies something to do. Not measured.
+inline constexpr std::size_t kLeastMessage = 8 << 10;
+
+} // namespace rondo::engine

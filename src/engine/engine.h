@@ -1,0 +1,140 @@
+// What the communicator asks of an engine, whichever runs its plans.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/bound_plan.h"
+
+namespace rondo::engine {
+
+/// One call in flight. Owned by the caller of Engine::submit().
+struct Run {
+  BoundPlan* plan = nullptr;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::uint64_t signature = 0;
+  std::uint64_t sequence = 0; ///< 0: Send or Recv
+  double factor = 1.0;        ///< every read of the input buffer is multiplied by it
+  long long divisor = 1;      ///< integer average: divides the output at the end
+
+  /// Set last, with release: everything the run wrote is visible to who reads true with acquire.
+  std::atomic<bool> done{false};
+  std::exception_ptr error;   ///< set before done when the run failed
+  std::shared_ptr<void> keep; ///< holds an asynchronous run alive until it is done
+  /// Somebody has waited for it: from then on a Send or Recv has a deadline, as a collective always.
+  std::atomic<bool> attended{false};
+  bool told = false; ///< the control plane knows that it stands still; cleared by a move
+
+  bool scaled() const { return factor != 1.0; }
+
+ private:
+  friend class HostEngine;
+  Run* next_ = nullptr;
+  bool started_ = false;
+  std::uint32_t loan_looks_ = 0; ///< looks at the end of the run for what is not returned
+  std::uint32_t moves_ = 0;      ///< counts what moved; compared by standing()
+  std::uint32_t seen_moves_ = 0;
+  base::Clock::time_point seen_at_{};
+};
+
+/// A peer's message belongs to another call than ours.
+class ForeignCall : public std::exception {
+ public:
+  ForeignCall(int from, std::uint64_t signature, const Run& run)
+      : peer(from), theirs(signature), ours(run.signature), sequence(run.sequence) {}
+  const char* what() const noexcept override { return "call signatures differ"; }
+
+  int peer;
+  std::uint64_t theirs, ours, sequence;
+};
+
+/// Where a run waits.
+struct Position {
+  int peer = -1;    ///< whom it waits for; -1: nobody in particular
+  std::string text; ///< "lane 0 step 3, tile 2 of 8, waiting to receive from rank 1"
+};
+
+/// A run at the head of its queue that did not move between two looks.
+struct Standing {
+  Run* run = nullptr;
+  base::Clock::duration since{};
+};
+
+/// A device gave a run up at its deadline.
+class Late : public std::exception {
+ public:
+  Late(const Run& late, Position at) : run(late), position(std::move(at)) {}
+  const char* what() const noexcept override { return "no progress"; }
+
+  const Run& run;
+  const Position position;
+};
+
+/// Runs of one communicator. Collectives run one after the other; so do the sends to one peer, and
+/// the receives from one peer; these queues are independent of each other. Not thread-safe: the
+/// communicator serialises calls.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  /// Puts the run at the end of its queue. `queue`: kCollectives, or sendQueue/recvQueue(peer).
+  static constexpr int kCollectives = 0;
+  static constexpr int sendQueue(int peer) { return 1 + peer; }
+  static constexpr int recvQueue(int peer) { return -1 - peer; }
+  virtual void submit(Run& run, int queue) = 0;
+
+  /// Moves what can be moved; true if anything did. Never blocks. Throws ForeignCall, Late, or an
+  /// Error from below: the communicator is then broken, and failAll() must follow.
+  virtual bool progress() = 0;
+
+  /// Whether nothing is in flight. Any thread.
+  bool idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
+  /// Memory for partial results, bytes.
+  virtual std::size_t scratchBytes() const = 0;
+  /// The runs that have not moved for `at_least`, as far as looks like this one can tell; without
+  /// Sends and Recvs that nobody has waited for (the peer's program may not be so far).
+  virtual std::vector<Standing> standing(base::Clock::time_point now,
+                                         base::Clock::duration at_least) = 0;
+  /// The first run in flight that `wanted` is true for, or null.
+  virtual const Run* findRun(const std::function<bool(const Run&)>& wanted) const = 0;
+  /// The run that progress() was at when it threw.
+  const Run* current() const { return current_; }
+  /// Sequence number of the last collective that was completed.
+  std::uint64_t completed() const { return completed_; }
+  virtual Position position(const Run& run) = 0;
+
+  /// Ends every run with the error.
+  virtual void failAll(const std::exception_ptr& error) = 0;
+
+ protected:
+  /// What every run's end consists of: after this the run may be gone.
+  void end(Run& run, const std::exception_ptr& error) {
+    const std::shared_ptr<void> keep = std::move(run.keep);
+    if (error) {
+      run.error = error;
+    } else if (run.sequence > 0) {
+      completed_ = run.sequence;
+    }
+    in_flight_.store(in_flight_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+    run.done.store(true, std::memory_order_release);
+  }
+  void begin() {
+    in_flight_.store(in_flight_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  const Run* current_ = nullptr;
+
+ private:
+  std::uint64_t completed_ = 0;
+  std::atomic<std::size_t> in_flight_{0};
+};
+
+} // namespace rondo::engine

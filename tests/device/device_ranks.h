@@ -1,0 +1,71 @@
+// Ranks of one process on devices without a GPU, each with a stream of its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/collective_case.h"
+#include "support/host_devices.h"
+#include "support/ranks.h"
+
+namespace rondo::test {
+
+/// Streams outlive the communicators that use them.
+class DeviceRanks {
+ public:
+  /// Rank r is on device r modulo the number of devices.
+  DeviceRanks(int ranks, Options options, int devices = 1) {
+    const Rendezvous meet = Rendezvous::inProcess(ranks);
+    std::vector<std::optional<Communicator>> made(static_cast<std::size_t>(ranks));
+    std::vector<std::exception_ptr> errors(made.size());
+    {
+      std::vector<std::jthread> threads;
+      for (int rank = 0; rank < ranks; ++rank) {
+        options.device = rank % devices;
+        threads.emplace_back([&, rank, options, at = static_cast<std::size_t>(rank)] {
+          try {
+            made[at].emplace(Communicator::create(meet.as(rank), options));
+          } catch (...) {
+            errors[at] = std::current_exception();
+          }
+        });
+      }
+    }
+    for (const std::exception_ptr& error : errors)
+      if (error) std::rethrow_exception(error);
+    for (auto& one : made) {
+      streams_.push_back(std::make_unique<HostStream>());
+      all.push_back(std::move(*one));
+      all.back().setStream(streams_.back()->handle());
+    }
+  }
+  HostStream& stream(const Communicator& comm) {
+    return *streams_[static_cast<std::size_t>(comm.rank())];
+  }
+
+  /// Every case on every rank; the first complaint, or nothing.
+  std::string run(const std::vector<CollectiveCase>& cases) {
+    return firstComplaint(onRanks(all, [&](Communicator& comm) -> std::string {
+      for (const CollectiveCase& one : cases)
+        if (std::string wrong = one.run(comm); !wrong.empty()) return wrong;
+      return {};
+    }));
+  }
+
+ private:
+  std::vector<std::unique_ptr<HostStream>> streams_;
+
+ public:
+  std::vector<Communicator> all;
+};
+
+inline Options onDevice(const std::string& transports = "", const std::string& algorithm = "") {
+  Options options = plainOptions(transports, algorithm);
+  options.device = 0;
+  return options;
+}
+
+} // namespace rondo::test

@@ -1,0 +1,262 @@
+// How calls on devices end that cannot end well, and what is refused before it is tried.
+#include <chrono>
+
+#include "device/device_ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Caught {
+  bool threw = false;
+  ErrorCode code{};
+  std::string text;
+  int culprit = -2;
+
+  bool says(ErrorCode expected, std::initializer_list<const char*> words) const {
+    UNSCOPED_INFO(text);
+    if (!threw || code != expected) return false;
+    return std::all_of(words.begin(), words.end(),
+                       [this](const char* word) { return text.find(word) != std::string::npos; });
+  }
+};
+
+Caught caught(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return {true, error.code(), error.what(), error.culprit()};
+  }
+  return {};
+}
+
+const CollectiveCase kCall{.count = 5000, .type = DataType::int32};
+
+void add(Communicator& comm, std::vector<std::int32_t>& data) {
+  comm.allReduce(data.data(), data.data(), data.size(), DataType::int32, ReduceOp::sum);
+}
+
+/// Lives until the streams are idle: a launch that was given up may still use it.
+struct Buffers {
+  std::vector<std::int32_t> of[4];
+  explicit Buffers(std::size_t count) {
+    for (auto& one : of) one.resize(count);
+  }
+};
+
+} // namespace
+
+// Proves: an abort ends a kernel that waits, in no time, on the ranks that wait and on those that come
+// later; another communicator on the same device goes on.
+TEST_CASE("device buffers: an abort ends waiting launches") {
+  const HostDevices host;
+  Buffers data(5000);
+  DeviceRanks other(2, onDevice()), world(2, onDevice());
+  std::jthread late([&] {
+    std::this_thread::sleep_for(50ms);
+    world.all[1].abort("enough");
+  });
+  const Caught waiting = caught([&] { add(world.all[0], data.of[0]); });
+  CHECK(waiting.says(ErrorCode::aborted, {"enough"}));
+  late.join();
+  CHECK(caught([&] { add(world.all[1], data.of[1]); }).says(ErrorCode::aborted, {"enough"}));
+  world.stream(world.all[0]).synchronize(); // the launch has ended
+  CHECK(other.run({kCall}) == "");
+}
+
+// Proves: a rank that never comes is named, with the place where the kernel waited, on every rank.
+TEST_CASE("device buffers: a rank that never comes is a timeout that names it") {
+  for (std::size_t count : {std::size_t{100}, std::size_t{100'000}}) { // either protocol
+    const HostDevices host;
+    Buffers data(count);
+    Options options = onDevice();
+    options.timeout = 300ms;
+    DeviceRanks world(3, options);
+    std::vector<Caught> errors(3);
+    {
+      std::jthread one([&] { errors[0] = caught([&] { add(world.all[0], data.of[0]); }); });
+      std::jthread two([&] { errors[1] = caught([&] { add(world.all[1], data.of[1]); }); });
+    }
+    for (int r : {0, 1})
+      CHECK(errors[static_cast<std::size_t>(r)].says(ErrorCode::timeout,
+                                                     {"AllReduce #1", "lane 0 step", "rank 2"}));
+    CHECK(caught([&] { add(world.all[2], data.of[2]); }).says(ErrorCode::timeout, {"rank 2"}));
+  }
+}
+
+// Proves: what precedes a call on its stream, and never ends, ends the call at the deadline too.
+TEST_CASE("device buffers: a stream that is held up is a timeout") {
+  const HostDevices host;
+  Buffers data(100);
+  Options options = onDevice();
+  options.timeout = 200ms;
+  DeviceRanks world(1, options);
+  std::atomic<bool> hold{true};
+  world.stream(world.all[0]).push([&] {
+    while (hold) std::this_thread::sleep_for(1ms);
+  });
+  CHECK(caught([&] { add(world.all[0], data.of[0]); }).says(ErrorCode::timeout, {"AllReduce #1"}));
+  hold = false;
+  world.stream(world.all[0]).synchronize();
+}
+
+// Proves: a launch that the device refuses is an error on its rank and on those that wait for it, and
+// the communicator stays failed; others go on.
+TEST_CASE("device buffers: a refused launch is an error on every rank") {
+  HostDevices host;
+  Buffers data(5000);
+  DeviceRanks world(2, onDevice()), other(2, onDevice());
+  REQUIRE(world.run({kCall}) == "");
+  Work first = world.all[0].allReduceAsync(data.of[0].data(), data.of[0].data(), 5000,
+                                           DataType::int32, ReduceOp::sum);
+  host.failNextLaunch();
+  const Caught refused = caught([&] { add(world.all[1], data.of[1]); });
+  CHECK(refused.says(ErrorCode::system, {"AllReduce #2", "was not launched"}));
+  CHECK(caught([&] { first.wait(); }).says(ErrorCode::system, {"was not launched"}));
+  CHECK(caught([&] { add(world.all[1], data.of[1]); }).says(ErrorCode::system, {}));
+  world.stream(world.all[0]).synchronize();
+  CHECK(other.run({kCall}) == "");
+}
+
+// Proves: ranks in different calls are told so, on every rank.
+TEST_CASE("device buffers: different calls are a mismatch on every rank") {
+  const HostDevices host;
+  Buffers data(5000);
+  Options options = onDevice();
+  DeviceRanks world(2, options);
+  std::vector<Caught> errors(2);
+  {
+    std::jthread one([&] { errors[0] = caught([&] { add(world.all[0], data.of[0]); }); });
+    errors[1] = caught([&] {
+      world.all[1].allReduce(data.of[1].data(), data.of[1].data(), 5000, DataType::int32,
+                             ReduceOp::max);
+    });
+  }
+  for (const Caught& error : errors)
+    CHECK(error.says(ErrorCode::mismatch, {"sum of 5000 int32", "max of 5000 int32"}));
+}
+
+// Proves: a replay that fails shows in the next call.
+TEST_CASE("device buffers: a failed replay is an error of the next call") {
+  const HostDevices host;
+  Buffers data(5000);
+  Options options = onDevice();
+  options.timeout = 200ms;
+  DeviceRanks world(2, options);
+  HostStream& stream = world.stream(world.all[0]);
+  stream.beginCapture();
+  add(world.all[0], data.of[0]);
+  const auto graph = stream.endCapture();
+  stream.replay(graph); // rank 1 replays nothing
+  stream.synchronize();
+  CHECK(caught([&] { add(world.all[0], data.of[0]); }).says(ErrorCode::timeout, {"rank 1"}));
+}
+
+// Proves: more lanes than a rank's share of the device holds are refused before anything is launched,
+// and the communicator goes on with plans that fit.
+TEST_CASE("device buffers: ranks that do not fit on their device are refused") {
+  HostDevices host({.blocks = 3});
+  Buffers data(200'000);
+  DeviceRanks world(3, onDevice("", "double_tree;broadcast:chain"));
+  const auto launches = host.launches();
+  for (std::size_t r = 0; r < 3; ++r)
+    CHECK(caught([&] {
+            add(world.all[r], data.of[r]);
+          }).says(ErrorCode::unsupported, {"holds 3 for 3 ranks", "fewer ranks per GPU"}));
+  CHECK(host.launches() == launches);
+  CHECK(world.run({{Collective::broadcast, 100, DataType::int32}}) == "");
+}
+
+// Proves: bad arguments are refused by name and change nothing.
+TEST_CASE("device buffers: what cannot be is refused, and the communicator goes on") {
+  HostDevices host;
+  Buffers data(100);
+  DeviceRanks world(2, onDevice());
+  Communicator& comm = world.all[0];
+  std::int32_t* at = data.of[0].data();
+  host.hide(at);
+  CHECK(caught([&] {
+          add(comm, data.of[0]);
+        }).says(ErrorCode::invalid_argument, {"input is not memory that the device"}));
+  comm.setStream(Stream());
+  CHECK(caught([&] {
+          add(comm, data.of[1]);
+        }).says(ErrorCode::invalid_argument, {"rank 1 of this process", "setStream"}));
+  comm.setStream(world.stream(comm).handle());
+  std::int32_t* other = data.of[1].data();
+  CHECK(caught([&] {
+          comm.send(other, 1, DataType::int32, 1);
+        }).says(ErrorCode::unsupported, {"Send", "between devices"}));
+  CHECK(caught([&] { comm.allocate(100); }).says(ErrorCode::unsupported, {"allocate"}));
+  CHECK(caught([&] {
+          comm.registerBuffer(at, 4096);
+        }).says(ErrorCode::unsupported, {"registerBuffer"}));
+  CHECK(world.run({kCall}) == "");
+
+  auto plain = Communicator::createAll(1, plainOptions());
+  CHECK(caught([&] {
+          plain[0].setStream(Stream());
+        }).says(ErrorCode::unsupported, {"setStream", "host memory"}));
+}
+
+namespace {
+
+/// What each rank's create() throws when rank r names device numbers[r].
+std::vector<Caught> created(const std::vector<int>& numbers) {
+  const Rendezvous meet = Rendezvous::inProcess(static_cast<int>(numbers.size()));
+  std::vector<Caught> errors(numbers.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t r = 0; r < numbers.size(); ++r)
+    threads.emplace_back([&, r] {
+      Options options = plainOptions();
+      options.device = numbers[r];
+      errors[r] = caught([&] { Communicator::create(meet.as(static_cast<int>(r)), options); });
+    });
+  threads.clear();
+  return errors;
+}
+
+} // namespace
+
+// Proves: ranks with and without a device, and ranks without theirs, are told on every rank.
+TEST_CASE("device buffers: all ranks hear that some have no device") {
+  {
+    const HostDevices host({.devices = 2});
+    for (const Caught& error : created({0, -1, 1, -1}))
+      CHECK(error.says(ErrorCode::mismatch, {"(0, 2)", "(1, 3)", "RONDO_DEVICE"}));
+    const auto errors = created({0, 7});
+    CHECK(errors[0].says(ErrorCode::init_failed, {"rank 1", "device 7"}));
+    CHECK(errors[0].culprit == 1);
+    CHECK(errors[1].says(ErrorCode::unsupported, {"device 7"}));
+  }
+  // Without the stand-ins there is no device 1023, GPU or not; the text is one line.
+  const Caught missing = created({1023})[0];
+  CHECK(missing.says(ErrorCode::unsupported, {"device 1023: "}));
+  CHECK(missing.text.find('\n') == std::string::npos);
+}
+
+// Proves: a link that does not carry what is written to it is given up for the next one, by both ranks.
+TEST_CASE("device buffers: a link that loses what is written is not used") {
+  const HostDevices host({.devices = 2, .lose_writes = true});
+  // Ranks 0 and 2 share a device; where memory is each rank's own device's, writes arrive.
+  DeviceRanks world(3, onDevice("nvlink,pcie"), 3 - 1);
+  CHECK(world.all[0].transportTo(2) == "nvlink");
+  CHECK(world.all[2].transportTo(0) == "nvlink");
+  CHECK(world.all[0].transportTo(1) == "pcie");
+  CHECK(world.all[1].transportTo(0) == "pcie");
+  CHECK(world.run({kCall}) == "");
+}
+
+// Proves: devices that nothing connects are an error that says so, not a hang.
+TEST_CASE("device buffers: ranks that no transport connects are told") {
+  const HostDevices host({.devices = 2, .see_each_other = false});
+  CHECK(caught([&] {
+          DeviceRanks(2, onDevice("nvlink"), 2);
+        }).says(ErrorCode::init_failed, {"no transport"}));
+  DeviceRanks world(2, onDevice(), 2);
+  CHECK(world.all[0].transportTo(1) == "pcie");
+}
+
+} // namespace rondo::test

@@ -1,0 +1,116 @@
+// The correctness grid of device buffers, from the public call down to the plan kernel, on devices
+// that are threads.
+#include "device/device_ranks.h"
+#include "plan/registry.h"
+#include "support/test.h"
+#include "transports/registry.h"
+
+namespace rondo::test {
+namespace {
+
+/// Slots of 1 KiB, 256 elements of 4 bytes: 20011 make many tiles, and need the simple protocol; the
+/// others travel in packets where the algorithm has one lane.
+const std::vector<std::size_t> kCounts = kWholeGrid
+                                             ? std::vector<std::size_t>{0, 1, 7, 257, 1021, 20'011}
+                                             : std::vector<std::size_t>{0, 1, 1021, 12'001};
+
+Options smallSlots(const std::string& transport, const std::string& algorithm = "") {
+  Options options = onDevice(transport, algorithm);
+  options.channel_bytes = 4 << 10;
+  options.channel_depth = 4;
+  return options;
+}
+
+std::vector<CollectiveCase> casesOf(const plan::Algorithm* algorithm, int ranks) {
+  std::vector<CollectiveCase> cases;
+  for (Collective collective : kCollectives) {
+    if (collective == Collective::sendrecv) continue;
+    if (algorithm && !algorithm->supports({collective, ranks, 0, 0})) continue;
+    for (std::size_t count : kCounts)
+      for (bool in_place : {false, true}) {
+        if (in_place && collective == Collective::alltoall) continue;
+        if (collective == Collective::barrier && (count > 0 || in_place)) continue;
+        const int root = hasRoot(collective) ? ranks - 1 : 0;
+        cases.push_back(
+            {collective, count, DataType::int32, ReduceOp::sum, root, in_place, count % 2 == 1});
+      }
+  }
+  return cases;
+}
+
+} // namespace
+
+// Proves: what the planner picks is right for every collective, on every transport between devices,
+// on one device and on one device per rank.
+TEST_CASE("device buffers: every collective gives the right result") {
+  for (const transport::Kind& transport : transport::deviceKinds())
+    for (int ranks : kRankCounts)
+      for (int devices : {1, ranks}) {
+        const HostDevices host({.devices = devices});
+        DeviceRanks world(ranks, smallSlots(std::string(transport.name)), devices);
+        INFO(transport.name << ", " << ranks << " ranks on " << devices << " devices");
+        REQUIRE(world.run(casesOf(nullptr, ranks)) == "");
+      }
+}
+
+// Proves: every algorithm's plan survives the whole way, copies and protocols included.
+TEST_CASE("device buffers: every algorithm gives the right result") {
+  const HostDevices host;
+  for (int ranks : kWholeGrid ? std::vector<int>{2, 3, 5, 8} : std::vector<int>{3})
+    for (const plan::Algorithm* algorithm : plan::algorithms()) {
+      const auto cases = casesOf(algorithm, ranks);
+      if (cases.empty()) continue;
+      DeviceRanks world(ranks, smallSlots("", std::string(algorithm->name)));
+      INFO(algorithm->name << ", " << ranks << " ranks");
+      REQUIRE(world.run(cases) == "");
+    }
+}
+
+// Proves: types and operators reach the kernel that serves them, by either protocol.
+TEST_CASE("device buffers: every type and operator gives the right result") {
+  const HostDevices host;
+  for (int ranks : {1, 2, 4}) {
+    std::vector<CollectiveCase> cases;
+    for (Collective collective :
+         {Collective::allreduce, Collective::reduce, Collective::reducescatter})
+      for (DataType type : kDataTypes)
+        for (ReduceOp op : kReduceOps) {
+          if (!op.supports(type)) continue;
+          for (std::size_t count : {std::size_t{5}, std::size_t{40'003}})
+            if (count == 5 || collective == Collective::allreduce)
+              cases.push_back({collective, count, type, op, ranks - 1, count == 5});
+        }
+    DeviceRanks world(ranks, onDevice());
+    INFO(ranks << " ranks");
+    REQUIRE(world.run(cases) == "");
+  }
+}
+
+// Proves: blocks of several threads meet where the plan kernel says, under the engine's own launches.
+TEST_CASE("device buffers: blocks of several threads give the right result") {
+  const HostDevices host({.threads = 3});
+  DeviceRanks world(2, smallSlots(""));
+  std::vector<CollectiveCase> cases;
+  for (const CollectiveCase& one : casesOf(nullptr, 2))
+    if (one.count < 2000) cases.push_back(one);
+  REQUIRE(world.run(cases) == "");
+}
+
+// Proves: repeating calls allocates nothing, and what a communicator had on the device is given back.
+TEST_CASE("device buffers: memory is taken once and given back") {
+  const HostDevices host;
+  {
+    DeviceRanks world(3, onDevice());
+    const CollectiveCase call{.count = 10'000, .type = DataType::float32};
+    REQUIRE(world.run({call}) == "");
+    const auto before = host.allocations();
+    const MemoryUse use = world.all[0].memory();
+    REQUIRE(world.run({call, call, call}) == "");
+    CHECK(host.allocations() == before);
+    CHECK(world.all[0].memory().bytes() == use.bytes());
+    CHECK(use.slots > 0);
+  }
+  CHECK(host.allocations() == 0);
+}
+
+} // namespace rondo::test

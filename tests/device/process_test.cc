@@ -1,0 +1,38 @@
+// Ranks as processes that share their devices' memory.
+#include "support/test.h"
+#include "tools/shell.h"
+
+namespace rondo::test {
+namespace {
+
+tools::Outcome members(int ranks, const std::string& transport, const std::string& how) {
+  return tools::shell("RONDO_TRANSPORT=" + transport + " RONDO_TIMEOUT=30 $RONDO run -p " +
+                      std::to_string(ranks) + " -- " RONDO_TEST_PROGRAMS "/program_device_member " +
+                      how);
+}
+
+} // namespace
+
+// Proves: channels between processes are the same memory at both ends, by handles over the peers'
+// sockets (nvlink) and by a memory file (pcie).
+TEST_CASE("device buffers: ranks that are processes give the right results") {
+  for (const std::string transport : {"nvlink", "pcie"})
+    for (int ranks : {2, 3}) {
+      const auto outcome = members(ranks, transport, "stay");
+      INFO(outcome.out << outcome.err);
+      REQUIRE(outcome.status == 0);
+      for (int rank = 0; rank < ranks; ++rank)
+        CHECK(outcome.out.find("ok " + std::to_string(rank) + " " + transport) !=
+              std::string::npos);
+    }
+}
+
+// Proves: the death of a process ends the launches that wait for it, with its rank as the culprit.
+TEST_CASE("device buffers: a process that dies is named by the others") {
+  const auto outcome = members(3, "nvlink", "leave");
+  INFO(outcome.out << outcome.err);
+  for (int rank : {0, 2})
+    CHECK(outcome.out.find("error " + std::to_string(rank) + " peer_dead 1") != std::string::npos);
+}
+
+} // namespace rondo::test

@@ -1,0 +1,41 @@
+// A rank as a process, on a device without a GPU: runs a few calls and says what was wrong.
+//
+// Argument "stay": prints "ok RANK TRANSPORT". Argument "leave": rank 1 ends without a word after its
+// first calls; the others print "error RANK CODE CULPRIT".
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "rondo/rondo.h"
+#include "support/collective_case.h"
+#include "support/host_devices.h"
+
+int main(int argc, char** argv) {
+  const bool leaves = argc > 1 && std::strcmp(argv[1], "leave") == 0;
+  const rondo::test::HostDevices host;
+  rondo::Options options = rondo::Options::fromEnvironment();
+  options.device = 0;
+  auto comm = rondo::Communicator::create(rondo::Rendezvous::environment(), options);
+  const int rank = comm.rank();
+  try {
+    for (int round = 0; round < (leaves ? 1'000'000 : 3); ++round) {
+      for (rondo::Collective collective : rondo::kCollectives)
+        for (std::size_t count : {std::size_t{0}, std::size_t{77}, std::size_t{50'001}}) {
+          if (collective == rondo::Collective::sendrecv) continue;
+          const rondo::test::CollectiveCase one{collective, count, rondo::DataType::int32};
+          if (const std::string wrong = one.run(comm); !wrong.empty()) {
+            std::printf("rank %d: %s\n", rank, wrong.c_str());
+            return 1;
+          }
+        }
+      if (leaves && rank == 1 && round == 2) ::_exit(0);
+    }
+    std::printf("ok %d %s\n", rank, comm.transportTo((rank + 1) % comm.size()).c_str());
+  } catch (const rondo::Error& error) {
+    std::printf("error %d %s %d\n", rank, std::string(rondo::name(error.code())).c_str(),
+                error.culprit());
+    std::fflush(stdout);
+    ::_exit(0);
+  }
+}

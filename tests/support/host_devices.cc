@@ -1,0 +1,278 @@
+// Devices without a GPU.
+#include "support/host_devices.h"
+
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include "base/memory_file.h"
+#include "kernels/cuda/plan_arguments.h"
+#include "rondo/error.h"
+#include "support/host_block.h"
+
+namespace rondo::test {
+
+namespace cuda = kernels::cuda;
+
+// Streams -----------------------------------------------------------------------------------------
+
+HostStream::HostStream() : thread_([this] { main(); }) {}
+
+HostStream::~HostStream() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void HostStream::push(Work work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (captured_) return captured_->push_back(std::move(work));
+    work_.push_back(std::move(work));
+  }
+  changed_.notify_all();
+}
+
+void HostStream::synchronize() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return work_.empty() && !busy_; });
+}
+
+void HostStream::beginCapture() {
+  const std::lock_guard lock(mutex_);
+  captured_.emplace();
+}
+HostStream::Graph HostStream::endCapture() {
+  const std::lock_guard lock(mutex_);
+  Graph graph = std::move(*captured_);
+  captured_.reset();
+  return graph;
+}
+bool HostStream::capturing() {
+  const std::lock_guard lock(mutex_);
+  return captured_.has_value();
+}
+void HostStream::replay(const Graph& graph) {
+  for (const Work& work : graph) push(work);
+}
+
+void HostStream::main() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !work_.empty(); });
+    if (work_.empty()) return;
+    const Work work = std::move(work_.front());
+    work_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    work();
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+// Devices -----------------------------------------------------------------------------------------
+
+struct HostDevices::State {
+  explicit State(const Settings& of) : settings(of) {}
+
+  const Settings settings;
+  std::atomic<bool> fail_next{false};
+  std::atomic<const void*> hidden{nullptr};
+  std::atomic<std::uint64_t> launches{0};
+  std::atomic<std::int64_t> allocations{0};
+
+  /// Who has the memory at an address: a device's number, or -1.
+  int ownerOf(const std::byte* at) {
+    const std::lock_guard lock(mutex);
+    const auto after = owners.upper_bound(at);
+    if (after == owners.begin()) return -1;
+    const auto& [begin, owner] = *std::prev(after);
+    return at < begin + owner.bytes ? owner.device : -1;
+  }
+  struct Owner {
+    std::size_t bytes = 0;
+    int device = -1;
+  };
+  std::mutex mutex;
+  std::map<const std::byte*, Owner> owners;
+};
+
+namespace {
+
+using State = std::shared_ptr<HostDevices::State>;
+
+class HostMark final : public cuda::Mark {
+ public:
+  explicit HostMark(HostStream& default_stream) : default_(default_stream) {}
+  void record(cuda::Stream stream) override {
+    place_ = std::make_shared<std::atomic<bool>>(false);
+    (stream ? *static_cast<HostStream*>(stream) : default_).push([place = place_] {
+      place->store(true, std::memory_order_release);
+    });
+  }
+  bool passed() override { return place_->load(std::memory_order_acquire); }
+
+  std::shared_ptr<std::atomic<bool>> place() const { return place_; }
+
+ private:
+  HostStream& default_;
+  std::shared_ptr<std::atomic<bool>> place_;
+};
+
+class HostFunction final : public cuda::LaunchFunction {
+ public:
+  HostFunction(const cuda::ProgramHeader& program, State state, HostStream& default_stream)
+      : lane_(laneFunction(program.type, program.op)),
+        state_(std::move(state)),
+        default_(default_stream) {}
+
+  void launch(const cuda::Launch& launch, cuda::Stream stream) const override {
+    const std::uint32_t blocks = launch.program.blocks();
+    if (blocks > static_cast<std::uint32_t>(state_->settings.blocks))
+      throw Error(ErrorCode::unsupported, "more blocks than the device holds");
+    if (state_->fail_next.exchange(false))
+      throw Error(ErrorCode::system, "a plan was not launched: the test says so");
+    (stream ? *static_cast<HostStream*>(stream) : default_)
+        .push(
+            [launch, blocks, lane = lane_, state = state_] { run(launch, blocks, lane, *state); });
+  }
+
+ private:
+  static void run(const cuda::Launch& launch, std::uint32_t blocks, LaneFunction lane,
+                  HostDevices::State& state) {
+    ++state.launches;
+    const std::uint32_t threads = state.settings.threads;
+    std::vector<std::unique_ptr<BlockMemory>> memory;
+    for (std::uint32_t b = 0; b < blocks; ++b)
+      memory.push_back(std::make_unique<BlockMemory>(threads, launch.program.max_places));
+    std::vector<std::jthread> others;
+    for (std::uint32_t i = 1; i < blocks * threads; ++i)
+      others.emplace_back([&, i] { lane(launch, i / threads, *memory[i / threads], i % threads); });
+    if (blocks > 0) lane(launch, 0, *memory[0], 0);
+  }
+
+  const LaneFunction lane_;
+  const State state_;
+  HostStream& default_;
+};
+
+class HostDevice final : public cuda::Device {
+ public:
+  HostDevice(int number, State state)
+      : state_(std::move(state)), number_(number), identity_(nameOf(number)) {}
+
+  const cuda::DeviceIdentity& identity() const override { return identity_; }
+  int residentBlocks() const override { return state_->settings.blocks; }
+  std::vector<cuda::DeviceIdentity> reach() const override {
+    std::vector<cuda::DeviceIdentity> all{identity_};
+    for (int other = 0; state_->settings.see_each_other && other < state_->settings.devices;
+         ++other)
+      if (!(nameOf(other) == identity_)) all.push_back(nameOf(other));
+    return all;
+  }
+  bool sees(const void* memory) const override { return memory != state_->hidden.load(); }
+
+  cuda::Memory allocate(std::size_t bytes) override { return zeroed(bytes, number_); }
+  void use(const cuda::Device&) override {}
+  cuda::Memory allocateHost(std::size_t bytes) override { return zeroed(bytes, -1); }
+  cuda::Memory mapHost(std::shared_ptr<void> memory, std::size_t) override {
+    auto* at = static_cast<std::byte*>(memory.get());
+    return {std::move(memory), at};
+  }
+
+  bool shares() const override { return state_->settings.shared_memory; }
+  Shared allocateShared(std::size_t bytes) override {
+    base::UniqueFd file = base::makeMemoryFile(bytes);
+    return {mapHost(base::mapMemoryFile(file.get(), bytes, PROT_READ | PROT_WRITE), bytes),
+            std::move(file)};
+  }
+  cuda::Memory mapShared(int handle, std::size_t bytes) override {
+    base::checkMemoryFile(handle, bytes);
+    return mapHost(base::mapMemoryFile(handle, bytes, PROT_READ | PROT_WRITE), bytes);
+  }
+
+  void write(std::byte* to, const void* from, std::size_t bytes) override {
+    const int owner = state_->ownerOf(to);
+    if (state_->settings.lose_writes && owner >= 0 && owner != number_) return;
+    std::memcpy(to, from, bytes);
+  }
+  void read(void* to, const std::byte* from, std::size_t bytes) override {
+    std::memcpy(to, from, bytes);
+  }
+
+  std::unique_ptr<cuda::Mark> mark() override { return std::make_unique<HostMark>(default_); }
+  void follow(cuda::Stream stream, const cuda::Mark& mark) override {
+    const auto place = static_cast<const HostMark&>(mark).place();
+    (stream ? *static_cast<HostStream*>(stream) : default_).push([place] {
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (!place->load(std::memory_order_acquire) && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::yield();
+    });
+  }
+  bool capturing(cuda::Stream stream) const override {
+    return stream && static_cast<HostStream*>(stream)->capturing();
+  }
+  std::unique_ptr<cuda::LaunchFunction> function(const cuda::ProgramHeader& program) override {
+    return std::make_unique<HostFunction>(program, state_, default_);
+  }
+
+ private:
+  cuda::Memory zeroed(std::size_t bytes, int owner) {
+    constexpr std::align_val_t kAlign{cuda::kRingLine};
+    auto* memory = static_cast<std::byte*>(::operator new(bytes, kAlign));
+    std::memset(memory, 0, bytes);
+    ++state_->allocations;
+    const std::lock_guard lock(state_->mutex);
+    state_->owners[memory] = {bytes, owner};
+    return {memory, [state = state_](std::byte* at) {
+              {
+                const std::lock_guard freeing(state->mutex);
+                state->owners.erase(at);
+              }
+              ::operator delete(at, kAlign);
+              --state->allocations;
+            }};
+  }
+  static cuda::DeviceIdentity nameOf(int number) {
+    cuda::DeviceIdentity identity;
+    identity.uuid[0] = static_cast<std::byte>(number + 1);
+    identity.place = "host device " + std::to_string(number);
+    return identity;
+  }
+
+  const State state_;
+  const int number_;
+  const cuda::DeviceIdentity identity_;
+  HostStream default_;
+};
+
+} // namespace
+
+HostDevices::HostDevices(const Settings& settings) : state_(std::make_shared<State>(settings)) {
+  std::vector<std::shared_ptr<cuda::Device>> all;
+  for (int number = 0; number < settings.devices; ++number)
+    all.push_back(std::make_shared<HostDevice>(number, state_));
+  cuda::replaceDevices([all](int number) {
+    if (number >= static_cast<int>(all.size()))
+      throw Error(ErrorCode::unsupported,
+                  "device " + std::to_string(number) + ": there are " + std::to_string(all.size()));
+    return all[static_cast<std::size_t>(number)];
+  });
+}
+HostDevices::~HostDevices() { cuda::replaceDevices({}); }
+
+void HostDevices::failNextLaunch() { state_->fail_next = true; }
+void HostDevices::hide(const void* memory) { state_->hidden = memory; }
+std::uint64_t HostDevices::launches() const { return state_->launches; }
+std::int64_t HostDevices::allocations() const { return state_->allocations; }
+
+} // namespace rondo::test

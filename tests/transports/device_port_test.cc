@@ -1,0 +1,190 @@
+// What the engine relies on, for every transport between devices: the same memory at both ends.
+#include <cstring>
+
+#include "harness.h"
+#include "rondo/error.h"
+#include "support/host_devices.h"
+#include "support/test.h"
+
+namespace rondo::transport::test {
+namespace {
+
+constexpr std::size_t kInbox = 8192, kCredit = 256;
+
+/// Ranks of this process, each on a device of its own. With a board they know that they are in one
+/// process; without one they use what processes use.
+struct DeviceWorld {
+  DeviceWorld(const Kind& kind, int ranks, bool board_too, int devices,
+              std::uint64_t communicator = 7) {
+    const auto board = board_too ? std::make_shared<base::Board>() : nullptr;
+    const base::Secret secret = base::Secret::random();
+    for (int rank = 0; rank < ranks; ++rank) {
+      Context context = makeContext(rank, ranks, communicator, {}, secret, board);
+      context.options.init_timeout = std::chrono::milliseconds(20'000);
+      context.on = {kernels::cuda::openDevice(rank % devices), {1024, 4}, kInbox, kCredit};
+      all.push_back(kind.make(context));
+    }
+  }
+  std::unique_ptr<PendingPort> open(int rank, const ChannelId& id) {
+    const int peer = rank == id.src ? id.dst : id.src;
+    return at(rank).open(id, at(peer).address());
+  }
+  Transport& at(int rank) { return *all[static_cast<std::size_t>(rank)]; }
+
+  std::vector<std::unique_ptr<Transport>> all;
+};
+
+struct Ends {
+  std::unique_ptr<Port> out, in;
+};
+
+Ends connect(DeviceWorld& world, const ChannelId& id) {
+  const auto from = world.open(id.src, id), to = world.open(id.dst, id);
+  Ends ends;
+  for (const Watch watch("for both ends"); !ends.out || !ends.in; watch.check()) {
+    if (!ends.out) ends.out = from->poll();
+    if (!ends.in) ends.in = to->poll();
+  }
+  return ends;
+}
+
+bool zero(const std::shared_ptr<std::byte>& memory, std::size_t bytes) {
+  return std::all_of(memory.get(), memory.get() + bytes,
+                     [](std::byte b) { return b == std::byte{}; });
+}
+
+void forEachKind(const std::function<void(const Kind&, bool board)>& body) {
+  for (const Kind& kind : deviceKinds())
+    for (bool board : {true, false}) {
+      INFO(kind.name << (board ? " within a process" : " between processes"));
+      body(kind, board);
+    }
+}
+
+} // namespace
+
+// Proves: inbox and credit are zeroed, aligned for flags, and the same memory at both ends; channels
+// have nothing in common.
+TEST_CASE("device ports: both ends see the same memory") {
+  const rondo::test::HostDevices host({.devices = 3});
+  forEachKind([](const Kind& kind, bool board) {
+    DeviceWorld world(kind, 3, board, 3);
+    const Ends one = connect(world, {7, 0, 1, 0}), other = connect(world, {7, 0, 1, 5}),
+               back = connect(world, {7, 1, 0, 0}), third = connect(world, {7, 2, 1, 0});
+    for (const Ends* ends : {&one, &other, &back, &third})
+      for (const Port* port : {ends->out.get(), ends->in.get()}) {
+        REQUIRE(port->device);
+        CHECK(!port->ring);
+        CHECK(!port->sender);
+        CHECK(port->slot_bytes == 1024);
+        CHECK(port->depth == 4);
+        CHECK(port->device->inbox_bytes == kInbox);
+        CHECK(reinterpret_cast<std::uintptr_t>(port->device->inbox.get()) % 128 == 0);
+        CHECK(reinterpret_cast<std::uintptr_t>(port->device->credit.get()) % 128 == 0);
+        CHECK(zero(port->device->inbox, kInbox));
+        CHECK(zero(port->device->credit, kCredit));
+      }
+    std::memset(one.out->device->inbox.get(), 1, kInbox);
+    std::memset(one.in->device->credit.get(), 2, kCredit);
+    CHECK(one.in->device->inbox.get()[kInbox - 1] == std::byte{1});
+    CHECK(one.out->device->credit.get()[kCredit - 1] == std::byte{2});
+    for (const Ends* ends : {&other, &back, &third}) {
+      CHECK(zero(ends->in->device->inbox, kInbox));
+      CHECK(zero(ends->out->device->credit, kCredit));
+    }
+  });
+}
+
+// Proves: memory lives as long as one end does, whichever goes first, and the transports may go too.
+TEST_CASE("device ports: memory outlives the other end") {
+  const rondo::test::HostDevices host({.devices = 2});
+  forEachKind([](const Kind& kind, bool board) {
+    Ends ends;
+    {
+      DeviceWorld world(kind, 2, board, 2);
+      ends = connect(world, {7, 0, 1, 0});
+    }
+    ends.out.reset();
+    std::memset(ends.in->device->inbox.get(), 1, kInbox);
+    std::memset(ends.in->device->credit.get(), 1, kCredit);
+  });
+  CHECK(host.allocations() == 0);
+}
+
+// Proves: within a process nobody waits: one thread may open all ends of all ranks in any order.
+TEST_CASE("device ports: within a process an end is open at once") {
+  const rondo::test::HostDevices host({.devices = 2});
+  for (const Kind& kind : deviceKinds()) {
+    DeviceWorld world(kind, 2, true, 2);
+    const auto in = world.open(1, {7, 0, 1, 0})->poll();
+    const auto out = world.open(0, {7, 0, 1, 0})->poll();
+    CHECK(in);
+    CHECK(out);
+    CHECK_THROWS_AS(world.open(0, {7, 0, 1, 0}), Error);
+  }
+}
+
+// Proves: reaches() has the same answer on both sides, and says no where devices do not see each
+// other (nvlink), where the ways of opening differ, and on another machine.
+TEST_CASE("device ports: who is reached") {
+  for (bool see : {true, false}) {
+    const rondo::test::HostDevices host({.devices = 2, .see_each_other = see});
+    forEachKind([see](const Kind& kind, bool board) {
+      DeviceWorld world(kind, 4, board, 2), other(kind, 2, !board, 2);
+      const bool apart = see || kind.name == "pcie";
+      for (int a : {0, 1})
+        for (int b : {2, 3}) {
+          const bool same = a + 2 == b;
+          CHECK(world.at(a).reaches(world.at(b).address()) == (same || apart));
+          CHECK(world.at(b).reaches(world.at(a).address()) == (same || apart));
+        }
+      CHECK(!world.at(0).reaches(other.at(0).address()));
+      CHECK(!other.at(0).reaches(world.at(0).address()));
+      CHECK(world.at(0).address().size() <= 256);
+    });
+  }
+}
+
+// Proves: addresses that no rank made are errors, whatever is cut off or changed.
+TEST_CASE("device ports: damaged addresses are refused") {
+  const rondo::test::HostDevices host({.devices = 2});
+  forEachKind([](const Kind& kind, bool board) {
+    DeviceWorld world(kind, 2, board, 2);
+    const Address good = world.at(1).address();
+    for (std::size_t length = 1; length < good.size(); ++length) {
+      const Address cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(length));
+      try {
+        world.at(0).reaches(cut); // may be true where only the socket's name is shorter
+      } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::transport);
+      }
+    }
+    Address none = good;
+    if (!none.empty()) {
+      none[0] = std::byte{0xff};
+      CHECK_THROWS_AS(world.at(0).reaches(none), Error);
+    }
+  });
+}
+
+// Proves: a peer that never opens its end is a timeout that names channel and rank.
+TEST_CASE("device ports: a peer that does not come is named") {
+  const rondo::test::HostDevices host;
+  for (const Kind& kind : deviceKinds()) {
+    Context context = makeContext(0, 2, 7, {}, base::Secret::random(), nullptr);
+    context.options.init_timeout = std::chrono::milliseconds(100);
+    context.on = {kernels::cuda::openDevice(0), {1024, 4}, kInbox, kCredit};
+    const auto alone = kind.make(context);
+    const auto pending = alone->open({7, 1, 0, 0}, alone->address());
+    try {
+      for (const Watch watch("for the deadline");; watch.check())
+        if (pending->poll()) FAIL("there is nobody");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::timeout);
+      CHECK(error.culprit() == 1);
+      CHECK(std::string(error.what()).find("1 -> 0") != std::string::npos);
+    }
+  }
+}
+
+} // namespace rondo::transport::test

@@ -1,0 +1,66 @@
+// Descriptors over a connected Unix socket.
+#include "transports/nvlink/handles.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "rondo/error.h"
+#include "transports/support.h"
+
+namespace rondo::transport::nvlink {
+
+namespace {
+
+/// One byte, and room for one descriptor beside it.
+struct Message {
+  char byte = 'M';
+  iovec part{&byte, 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{};
+
+  Message() {
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+  }
+};
+
+[[noreturn]] void fail(const std::string& why) {
+  throw Error(ErrorCode::transport, "the handle of device memory " + why);
+}
+
+} // namespace
+
+void sendHandle(int socket, int handle) {
+  Message message;
+  cmsghdr* const rights = CMSG_FIRSTHDR(&message.header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(sizeof handle);
+  std::memcpy(CMSG_DATA(rights), &handle, sizeof handle);
+  // A fresh socket has room for one byte.
+  if (::sendmsg(socket, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
+    fail("was not sent: " + errnoText(errno));
+}
+
+std::optional<base::UniqueFd> receiveHandle(int socket) {
+  Message message;
+  const ssize_t got = ::recvmsg(socket, &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return std::nullopt;
+  if (got < 0) fail("did not come: " + errnoText(errno));
+  if (got == 0) fail("did not come: the peer closed the connection");
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&message.header);
+  if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
+      rights->cmsg_len != CMSG_LEN(sizeof(int)))
+    fail("is missing from the peer's message");
+  int handle = -1;
+  std::memcpy(&handle, CMSG_DATA(rights), sizeof handle);
+  return base::UniqueFd(handle);
+}
+
+} // namespace rondo::transport::nvlink

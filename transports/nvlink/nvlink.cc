@@ -1,0 +1,240 @@
+// nvlink: devices that read and write each other's memory, or ranks on one device. The inbox lies in
+// the receiver's memory and the credit in the sender's. Ranks of one process find both on the
+// communicator's board; between processes the sender passes the credit's handle when it dials, and
+// gets the inbox's over the same connection.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+
+#include "base/codec.h"
+#include "rondo/error.h"
+#include "transports/location.h"
+#include "transports/mailbox.h"
+#include "transports/nvlink/handles.h"
+#include "transports/registry.h"
+#include "transports/support.h"
+
+namespace rondo::transport {
+namespace nvlink {
+namespace {
+
+using kernels::cuda::Device;
+using kernels::cuda::DeviceIdentity;
+using kernels::cuda::Memory;
+
+constexpr const char* kWhat = "nvlink address";
+/// A rank names so many devices; what it reaches beyond them it reaches otherwise.
+constexpr std::size_t kMostReached = 16;
+
+/// An identity in 8 bytes, so that an address holds many.
+std::uint64_t shortOf(const DeviceIdentity& identity) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (std::byte byte : identity.uuid)
+    hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3u;
+  return hash;
+}
+
+/// What a rank tells the others.
+struct Card {
+  std::vector<std::uint64_t> reached; ///< its own device first
+  std::optional<Location> location;   ///< between processes
+
+  Address encode() const {
+    base::Writer out;
+    out.u8(static_cast<std::uint8_t>(reached.size()));
+    for (std::uint64_t device : reached) out.u64(device);
+    if (location) location->write(out);
+    return out.take();
+  }
+  static Card decode(const Address& address) {
+    base::Reader in(address, kWhat);
+    Card card;
+    const std::size_t devices = in.u8();
+    if (devices == 0 || devices > kMostReached)
+      in.fail("names " + std::to_string(devices) + " devices");
+    for (std::size_t i = 0; i < devices; ++i) card.reached.push_back(in.u64());
+    if (in.left() > 0) card.location = Location::read(in);
+    return card;
+  }
+
+  bool reaches(const Card& other) const {
+    const auto sees = [](const Card& from, const Card& to) {
+      return std::find(from.reached.begin(), from.reached.end(), to.reached[0]) !=
+             from.reached.end();
+    };
+    if (location.has_value() != other.location.has_value()) return false;
+    if (location && location->place != other.location->place) return false;
+    return sees(*this, other) && sees(other, *this);
+  }
+};
+
+std::unique_ptr<Port> portOn(Memory inbox, Memory credit, const Context& context) {
+  auto port = std::make_unique<Port>();
+  port->device = DeviceMemory{std::move(inbox), std::move(credit), context.on.inbox_bytes};
+  port->slot_bytes = context.on.size.slot_bytes;
+  port->depth = context.on.size.depth;
+  return port;
+}
+
+/// Both parts of a channel between ranks of one process; whoever opens it first makes them.
+struct Channel {
+  Memory inbox, credit;
+  std::array<std::atomic<bool>, 2> claimed{};
+};
+
+class PendingHere final : public PendingWithDeadline {
+ public:
+  PendingHere(const ChannelId& id, const Context& context, const std::shared_ptr<Device>& peer)
+      : PendingWithDeadline("nvlink", id, context), context_(context) {
+    context.on.device->use(*peer);
+    const bool sends = id.src == context.rank;
+    Device& sender = sends ? *context.on.device : *peer;
+    Device& receiver = sends ? *peer : *context.on.device;
+    channel_ =
+        context.board->findOrMake<Channel>(channel_name(id), [&]() -> std::shared_ptr<Channel> {
+          auto made = std::make_shared<Channel>();
+          made->inbox = receiver.allocate(context.on.inbox_bytes);
+          made->credit = sender.allocate(context.on.credit_bytes);
+          return made;
+        });
+    if (channel_->claimed[sends ? 0 : 1].exchange(true))
+      throw Error(ErrorCode::invalid_argument,
+                  PendingWithDeadline::channel_ + ": this end is open already");
+  }
+
+ private:
+  static std::string channel_name(const ChannelId& id) {
+    return describe("nvlink", id) + " of " + std::to_string(id.communicator);
+  }
+  std::unique_ptr<Port> attempt() override {
+    return portOn({channel_, channel_->inbox.get()}, {channel_, channel_->credit.get()}, context_);
+  }
+
+  const Context context_;
+  std::shared_ptr<Channel> channel_;
+};
+
+class PendingSender final : public PendingWithDeadline {
+ public:
+  PendingSender(const ChannelId& id, const Context& context, const Location& receiver)
+      : PendingWithDeadline("nvlink", id, context), context_(context) {
+    Device::Shared credit = context.on.device->allocateShared(context.on.credit_bytes);
+    credit_ = std::move(credit.memory);
+    auto settings = dialSettings(context, receiver.listener, id, 0);
+    settings.pass = {credit.handle.get()};
+    dial_ = std::make_unique<base::Dial>(settings);
+  }
+
+ private:
+  std::unique_ptr<Port> attempt() override {
+    if (!socket_) {
+      auto connected = dial_->poll();
+      if (!connected) return nullptr;
+      socket_ = std::move(*connected);
+    }
+    const auto handle = receiveHandle(socket_.get());
+    if (!handle) return nullptr;
+    Memory inbox = context_.on.device->mapShared(handle->get(), context_.on.inbox_bytes);
+    return portOn(std::move(inbox), std::move(credit_), context_);
+  }
+
+  const Context context_;
+  Memory credit_;
+  std::unique_ptr<base::Dial> dial_;
+  base::UniqueFd socket_;
+};
+
+class PendingReceiver final : public PendingWithDeadline {
+ public:
+  PendingReceiver(const ChannelId& id, const Context& context, std::shared_ptr<Mailbox> mailbox)
+      : PendingWithDeadline("nvlink", id, context),
+        id_(id),
+        context_(context),
+        mailbox_(std::move(mailbox)) {}
+
+ private:
+  std::unique_ptr<Port> attempt() override {
+    const auto arrived = mailbox_->take(id_, 0);
+    if (!arrived) return nullptr;
+    if (arrived->passed.size() != 1)
+      throw Error(ErrorCode::transport, "the peer passed " +
+                                            std::to_string(arrived->passed.size()) +
+                                            " descriptors instead of one");
+    Device& device = *context_.on.device;
+    Memory credit = device.mapShared(arrived->passed.front().get(), context_.on.credit_bytes);
+    Device::Shared inbox = device.allocateShared(context_.on.inbox_bytes);
+    sendHandle(arrived->fd.get(), inbox.handle.get());
+    return portOn(std::move(inbox.memory), std::move(credit), context_);
+  }
+
+  const ChannelId id_;
+  const Context context_;
+  const std::shared_ptr<Mailbox> mailbox_;
+};
+
+class Nvlink final : public Transport {
+ public:
+  explicit Nvlink(const Context& context, const std::optional<Place>& place) : context_(context) {
+    for (const DeviceIdentity& identity : context.on.device->reach())
+      if (card_.reached.size() < kMostReached) card_.reached.push_back(shortOf(identity));
+    if (place) {
+      base::SocketAddress any;
+      any.family = base::SocketAddress::Family::unix_abstract;
+      mailbox_ = std::make_shared<Mailbox>(context, any, 1);
+      card_.location = Location{*place, mailbox_->address()};
+    } else {
+      deviceOf(context.rank, context.on.device);
+    }
+  }
+
+  std::string_view name() const override { return "nvlink"; }
+  std::size_t slotBytes() const override { return context_.on.size.slot_bytes; }
+  bool mapped() const override { return true; }
+  Address address() const override { return card_.encode(); }
+  bool reaches(const Address& peer) const override { return card_.reaches(Card::decode(peer)); }
+
+  std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& address) override {
+    const Card peer = Card::decode(address);
+    if (!card_.reaches(peer))
+      throw Error(ErrorCode::transport, describe("nvlink", id) + ": the peer is out of reach");
+    const int other = peerOf(id, context_);
+    if (!card_.location) {
+      const auto device = deviceOf(other, nullptr);
+      if (!device)
+        throw Error(ErrorCode::transport, describe("nvlink", id) + ": the peer has gone away",
+                    other);
+      return std::make_unique<PendingHere>(id, context_, device);
+    }
+    if (id.src == context_.rank)
+      return std::make_unique<PendingSender>(id, context_, *peer.location);
+    return std::make_unique<PendingReceiver>(id, context_, mailbox_);
+  }
+
+ private:
+  /// The device of a rank of this process; of this rank, to be found by the others.
+  std::shared_ptr<Device> deviceOf(int rank, const std::shared_ptr<Device>& own) const {
+    return context_.board->findOrMake<Device>(
+        "nvlink rank " + std::to_string(rank) + " of " + std::to_string(context_.communicator),
+        [&] { return own; });
+  }
+
+  const Context context_;
+  Card card_;
+  std::shared_ptr<Mailbox> mailbox_;
+};
+
+std::unique_ptr<Transport> make(const Context& context) {
+  if (context.board) return std::make_unique<Nvlink>(context, std::nullopt);
+  const auto place = Place::here();
+  if (!place || !context.on.device->shares()) return nullptr;
+  return std::make_unique<Nvlink>(context, place);
+}
+
+} // namespace
+} // namespace nvlink
+
+extern const Kind k_nvlink = {"nvlink", "devices that see each other's memory, or one device", true,
+                              nvlink::make};
+
+} // namespace rondo::transport
