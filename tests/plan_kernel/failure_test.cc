@@ -1,6 +1,7 @@
 // How launches end that cannot end well: deadline, abort, a peer in another call.
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "plan/builder.h"
 #include "plan/registry.h"
@@ -166,6 +167,29 @@ TEST_CASE("ranks in different calls end with a mismatch") {
     CHECK((sizes.panel(0).report.reason == Report::Reason::mismatch ||
            sizes.panel(1).report.reason == Report::Reason::mismatch));
   }
+}
+
+// Proves: a block that gives up ends those of its launch that wait for something else, at once.
+TEST_CASE("a mismatch in one copy ends the copy that waits for a message") {
+  World world(2, {Protocol::simple, 1, 256}, {.copies = 2});
+  Call call{"one tile against many", {ring(2, 1000).parts[0], ring(2, 10).parts[1]}};
+  call.parts[0].after = call.parts[1].after = {};
+  const auto begin = std::chrono::steady_clock::now();
+  world.run({call}, 1);
+  CHECK(std::chrono::steady_clock::now() - begin < 30s);
+  CHECK(world.panel(0).report.reason == Report::Reason::mismatch);
+}
+
+// Proves: once halted, a launch that waits for nobody does nothing either.
+TEST_CASE("a launch on a halted device touches no memory") {
+  World world(1, {Protocol::simple, 1, 256});
+  world.halt(0).halted = 1;
+  Call call = ring(1);
+  std::vector<std::int32_t> out(1000, 7);
+  call.parts[0].output = out.data();
+  call.parts[0].before = call.parts[0].after = {};
+  world.run({call}, 1);
+  CHECK(out == std::vector<std::int32_t>(1000, 7));
 }
 
 } // namespace rondo::test
