@@ -76,7 +76,8 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       process_(::getpid()),
       fabric_(std::move(fabric)),
       device_(deviceEngine(devices, *fabric_, *session_, options)),
-      host_(device_ ? nullptr : std::make_unique<engine::HostEngine>(*fabric_, options.threads, crowded)),
+      host_(device_ ? nullptr
+                    : std::make_unique<engine::HostEngine>(*fabric_, options.threads, crowded)),
       engine_(device_ ? static_cast<engine::Engine&>(*device_) : *host_) {}
 
 CommunicatorImpl::~CommunicatorImpl() {

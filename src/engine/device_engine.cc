@@ -150,7 +150,7 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
       .panel = &panel()};
   std::vector<std::byte> written(tables.bytes());
   tables.write(written.data());
-  device_->write(at + image, written.data(), written.size());
+  if (!written.empty()) device_->write(at + image, written.data(), written.size());
   scratch_bytes_ += tables.header.scratch_bytes * copies;
   bound.device = std::move(device);
   return bound;
