@@ -1,15 +1,17 @@
 // Throughput of the CUDA kernels beside the card's own copy, measured in the same run: bytes read
 // and written per second, and that as a share of what a device-to-device copy moves. Results are
 // checked.
-//   bench_cuda_kernels            all rows
-//   bench_cuda_kernels bfloat16   the rows whose name holds the word
+//   bench_cuda_kernels [--json FILE] [WORD]   all rows, or those whose name holds the word; also as
+//                                             JSON with Google Benchmark's fields and of_copy
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -91,6 +93,7 @@ class Bench {
   explicit Bench(std::string filter) : filter_(std::move(filter)) {
     cudaDeviceProp card;
     check(cudaGetDeviceProperties(&card, 0));
+    card_ = card.name;
     const Memory from = allocate(256 * kMiB), to = allocate(256 * kMiB);
     const double time = seconds([&] {
       check(cudaMemcpyAsync(to.get(), from.get(), 256 * kMiB, cudaMemcpyDeviceToDevice, nullptr));
@@ -106,13 +109,24 @@ class Bench {
   void row(const std::string& name, std::size_t bytes, const std::function<void()>& launch) {
     const double time = seconds(launch);
     const double rate = static_cast<double>(bytes) / time;
+    rows_.push_back({{"name", name},
+                     {"real_time", time * 1e6},
+                     {"time_unit", "us"},
+                     {"bytes_per_second", rate},
+                     {"of_copy", rate / copy_}});
     std::printf("%-44s %10.2f %10.2f %8.1f %5.1f%%\n", name.c_str(),
                 static_cast<double>(bytes) / kMiB, time * 1e6, rate / 1e9, 100 * rate / copy_);
     std::fflush(stdout);
   }
 
+  nlohmann::json json() const {
+    return {{"context", {{"device", card_}, {"copy_bytes_per_second", copy_}}},
+            {"benchmarks", rows_}};
+  }
+
  private:
-  std::string filter_;
+  std::string filter_, card_;
+  nlohmann::json rows_ = nlohmann::json::array();
   double copy_ = 1;
 };
 
@@ -145,12 +159,17 @@ void verify(const Shape& shape, const std::vector<const void*>& inputs, const vo
   }
 }
 
+std::string sizeText(std::size_t bytes) {
+  if (bytes >= kMiB) return std::to_string(bytes / kMiB) + " MiB";
+  return bytes >= 1024 ? std::to_string(bytes / 1024) + " KiB" : std::to_string(bytes) + " B";
+}
+
 void reduce(Bench& bench, const std::string& label, const Shape& shape) {
   const std::string name = "reduce " + std::string(kTypeNames[static_cast<int>(shape.type)]) + " " +
                            label + " " + std::to_string(shape.inputs) + " to " +
                            std::to_string(shape.outputs) +
                            (shape.offset ? " off " + std::to_string(shape.offset) : "") +
-                           (shape.in_place ? " in place" : "");
+                           (shape.in_place ? " in place" : "") + ", " + sizeText(shape.bytes);
   if (!bench.wants(name)) return;
   std::vector<Memory> memory;
   std::vector<const void*> inputs;
@@ -243,9 +262,26 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "bench_cuda_kernels: no GPU: %s\n", cudaGetErrorString(status));
     return 1;
   }
+  std::string report, filter;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--json" && i + 1 < argc) report = argv[++i];
+    else filter = word;
+  }
   try {
-    rondo::Bench bench(argc > 1 ? argv[1] : "");
-    rondo::all(bench);
+    rondo::Bench bench(filter);
+    // What was measured before something went wrong is worth having too.
+    const auto write = [&] {
+      if (!report.empty() && !(std::ofstream(report) << bench.json().dump(1) << '\n'))
+        throw std::runtime_error(report + " cannot be written");
+    };
+    try {
+      rondo::all(bench);
+    } catch (...) {
+      write();
+      throw;
+    }
+    write();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_cuda_kernels: %s\n", error.what());
     return 1;

@@ -82,7 +82,7 @@ TEST_CASE("other types than fp32, fp16 and bf16 are refused") {
   }
 }
 
-TEST_CASE("200 tensors of all sizes are packed and unpacked as on the host") {
+TEST_CASE("200 tensors of all sizes are packed and unpacked as on the host", "[sanitize]") {
   NEEDS_GPU();
   std::vector<std::size_t> sizes;
   for (std::size_t i = 0; i < 300; ++i) sizes.push_back(i % 50 == 0 ? 100000 + i : i * i % 977);

@@ -190,7 +190,7 @@ TEST_CASE("a large reduction over the whole GPU") {
   }
 }
 
-TEST_CASE("copies to one and several outputs") {
+TEST_CASE("copies to one and several outputs", "[sanitize]") {
   NEEDS_GPU();
   const CopyKernel copy;
   for (std::size_t bytes : {0, 1, 15, 16, 100003, 1 << 22}) {

@@ -57,6 +57,32 @@ TEST_CASE("a launch whose peer never comes ends at its deadline, and says whom i
   }
 }
 
+// Proves: the report is whole when the host, which polls, sees that a launch has ended; several
+// threads give up at the same time, and one of them writes. The thread sanitizer sees the rest.
+TEST_CASE("a host that polls reads one whole report") {
+  World world(2, {Protocol::simple, 1, 256}, {.threads = 3, .copies = 2});
+  world.timeout = 50ms;
+  Call call = ring(2);
+  stayAway(call.parts[1]);
+  Report seen;
+  {
+    const std::jthread host([&] {
+      auto& panel = world.panel(0);
+      const auto until = std::chrono::steady_clock::now() + 30s;
+      while (HostBlock::acquire<kernels::cuda::Scope::system>(&panel.ended) == 0 &&
+             std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(1ms);
+      seen = panel.report;
+    });
+    world.run({call}, 1);
+  }
+  CHECK(seen.reason == Report::Reason::timeout);
+  const Report& last = world.panel(0).report;
+  CHECK(last.block == seen.block);
+  CHECK(last.step == seen.step);
+  CHECK(last.tile == seen.tile);
+}
+
 // Proves: a full channel ends the launch at the deadline as well.
 TEST_CASE("a launch whose peer does not receive ends at its deadline") {
   for (Protocol protocol : kProtocols) {

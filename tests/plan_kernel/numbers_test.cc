@@ -37,6 +37,21 @@ TEST_CASE("messages keep arriving when the flag's bits begin again") {
     }
 }
 
+// Proves: a line is taken only when both of its packets are there. They are stored one after the
+// other, so whoever looks in between sees a new one beside an old one; threads rarely do.
+TEST_CASE("half a line is no line") {
+  const std::uint32_t due = cuda::flagOf(7), old = cuda::flagOf(6);
+  const auto line = [](std::uint64_t data, std::uint32_t first, std::uint32_t second) {
+    return cuda::Packets{cuda::Packets::of(data, first).first,
+                         cuda::Packets::of(data, second).second};
+  };
+  constexpr std::uint64_t kData = 0x0123456789abcdef;
+  CHECK(line(kData, due, due).carry(due));
+  CHECK(line(kData, due, due).data() == kData);
+  CHECK_FALSE(line(kData, due, old).carry(due));
+  CHECK_FALSE(line(kData, old, due).carry(due));
+}
+
 // Proves: a flag never becomes so old that its bits come round again. Whatever small messages
 // follow, each slot is rewritten to its end now and then.
 TEST_CASE("every slot is swept before a flag comes round again") {

@@ -66,6 +66,31 @@ TEST_CASE("every type and operator is reduced on a GPU") {
   }
 }
 
+// Proves, under tools/gpu_check's sanitizers: no access outside of what was allocated, no race in a
+// block's shared memory, no barrier that only some threads reach. Few messages: these are slow.
+void runShort(int ranks) {
+  for (Protocol protocol : kProtocols) {
+    DeviceWorld world(ranks, {protocol, 2, 4096}, 2);
+    world.timeout = std::chrono::seconds(5);
+    for (const char* algorithm : {"ring", "direct", "tree"}) {
+      if (!runs(*plan::findAlgorithm(algorithm), {Collective::allreduce, ranks, 0, 0}, protocol))
+        continue;
+      INFO(algorithm << ", " << ranks << " ranks");
+      REQUIRE(world.run(*plan::findAlgorithm(algorithm),
+                        {.count = 3001, .type = DataType::bfloat16}, 1, false) == "");
+    }
+  }
+}
+TEST_CASE("a few messages of one rank", "[sanitize]") {
+  NEEDS_GPU();
+  runShort(1);
+}
+// Apart: it needs kernels that run at the same time.
+TEST_CASE("a few messages between two ranks", "[sanitize]") {
+  NEEDS_GPU();
+  runShort(2);
+}
+
 // Proves: a kernel that waits in vain ends by its deadline, or at once by the host's word, and the
 // device goes on.
 TEST_CASE("a launch that waits in vain ends by deadline and by abort") {

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Proves, with stub programs in place of the GPU's, the compiler's and the tests': tools/gpu_check
+reports each failure and goes on, ends what hangs at its limit, writes the figures with their goals,
+and says in one line what a machine lacks.
+
+usage: gpu_check_test.py SOURCE_FOLDER
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+GPU = "#!/bin/sh\necho 'NVIDIA Test, 580.1, 9.0'\n"
+# "Builds" stubs: a test that fails, one that hangs with a child, and a benchmark.
+CMAKE = """#!/bin/sh
+[ "$1" = --build ] || exit 0
+mkdir -p "$2/tests" "$2/bin"
+printf '#!/bin/sh\\necho wrong bits; exit 3\\n' > "$2/tests/test_bad_gpu"
+printf '#!/bin/sh\\nsleep 600 & wait\\n' > "$2/tests/test_hanging_gpu"
+printf '#!/bin/sh\\n' > "$2/tests/test_good_gpu"
+printf '#!/bin/sh\\necho warning: skipped: no GPU: old driver' > "$2/tests/test_blind_gpu"
+cp "$STUBS/bench" "$2/bin/bench_cuda_kernels"
+cp "$STUBS/rondo" "$2/bin/rondo"
+chmod +x "$2"/tests/* "$2"/bin/*
+"""
+BENCH = """#!/bin/sh
+cat > "$2" <<'END'
+{"context": {"copy_bytes_per_second": 4.0e12}, "benchmarks": [
+  {"name": "reduce float32 sum 2 to 1, 256 MiB", "of_copy": 0.95},
+  {"name": "bucket of 200 tensors float32 as float16, pack", "of_copy": 0.5}]}
+END
+"""
+# 2 ranks of 256 MiB at 4 TB/s are bound by 268 us.
+RONDO = """#!/bin/sh
+case "$*" in *--help*) echo 'cpu or cuda'; exit ;; esac
+while [ "$1" != -J ]; do shift; done
+echo '{"results": [{"out_of_place": {"p50": 300.0}}]}' > "$2"
+"""
+
+
+def program(path, text):
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+
+
+def checkout(source, place):
+    """As much of a source tree as the tool looks at, with stubs in front of PATH."""
+    for name in ("tools", "bench/cuda", "stubs", "packages/usr/include",
+                 *(f"tests/{kind}_gpu" for kind in ("bad", "blind", "good", "hanging"))):
+        (place / name).mkdir(parents=True)
+    shutil.copy(pathlib.Path(source, "tools/gpu_check"), place / "tools")
+    (place / "bench/cuda/kernels.cc").touch()
+    stubs = place / "stubs"
+    for name, text in (("nvidia-smi", GPU), ("nvcc", "#!/bin/sh\n"), ("cmake", CMAKE),
+                       ("ninja", "#!/bin/sh\n"), ("bench", BENCH), ("rondo", RONDO),
+                       ("c++", "#!/bin/sh\n"), ("compute-sanitizer", "#!/bin/sh\n")):
+        program(stubs / name, text)
+    return stubs
+
+
+def run(place, stubs, *arguments):
+    environment = {**os.environ, "STUBS": str(stubs), "PATH": f"{stubs}:/usr/bin:/bin",
+                   "CXX": str(stubs / "c++")}
+    return subprocess.run([sys.executable, str(place / "tools/gpu_check"), "--results",
+                           str(place / "results"), "--build", str(place / "build"), *arguments],
+                          capture_output=True, text=True, env=environment, timeout=120)
+
+
+def check_run(source):
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder)
+        stubs = checkout(source, place)
+        began = time.monotonic()
+        done = run(place, stubs, "--commit", "abc1234", "--test-limit", "2")
+        assert time.monotonic() - began < 60, "the hanging test was not ended"
+        assert done.returncode == 1, done
+        report = json.loads(next((place / "results").glob("*-gpu.json")).read_text())
+        results = {row["step"]: row["result"] for row in report["steps"]}
+        assert results["test_bad_gpu"] == "exit 3", results
+        assert results["test_hanging_gpu"] == "limit of 2 s", results
+        assert results["test_blind_gpu"] == "skipped: no GPU", results
+        assert results["test_good_gpu"] == results["bench_cuda_kernels"] == "ok", results
+        assert results["racecheck test_good_gpu"] == "ok", results
+        assert "wrong bits" in done.stdout, done.stdout
+        print("ok: failures are reported, a hanging step ends, later steps run")
+
+        assert report["commit"] == "abc1234" and report["device"]["driver"] == "580.1", report
+        figures = {row["name"]: row for row in report["figures"]}
+        assert figures["copy"]["value"] == 4000, figures
+        assert figures["reduce float32 sum 2 to 1, 256 MiB"]["reached"] is True, figures
+        assert figures["bucket of 200 tensors float32 as float16, pack"]["reached"] is False
+        assert 89 < figures["allreduce 256 MiB, 2 ranks"]["value"] < 90, figures
+        assert figures["allreduce 8 B, 2 ranks"]["reached"] is False, figures
+        assert done.stdout.rstrip().splitlines()[-1].split()[0] == "allreduce", done.stdout
+        print("ok: figures stand beside their goals, in the table and in JSON")
+
+
+def check_missing(source):
+    for lacking, words in (("nvidia-smi", "no GPU"), ("nvcc", "no CUDA toolkit"),
+                           ("c++", "libhwy-dev")):
+        with tempfile.TemporaryDirectory() as folder:
+            place = pathlib.Path(folder)
+            stubs = checkout(source, place)
+            program(stubs / lacking, "#!/bin/sh\nexit 1\n")
+            if lacking == "nvcc":
+                if os.path.exists("/usr/local/cuda/bin/nvcc"):
+                    continue
+                (stubs / lacking).unlink()
+            done = run(place, stubs)
+            assert done.returncode == 2 and words in done.stderr, done
+            assert len(done.stderr.splitlines()) == 1 and not done.stdout, done
+            print(f"ok: without {lacking} it says: {done.stderr.strip()}")
+
+
+def main(source):
+    check_run(source)
+    check_missing(source)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
