@@ -199,7 +199,13 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
 /// Under the lock. A call that cannot be run throws and leaves everything as it was.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   Known& known = this->known(call);
-  if (device_) device_->admit(call.input, call.output);
+  if (device_) {
+    const bool reads =
+        call.layout ? !call.layout->input.counts.empty() : known.buffers.input_bytes > 0;
+    const bool writes =
+        call.layout ? !call.layout->output.counts.empty() : known.buffers.output_bytes > 0;
+    device_->admit(reads ? call.input : nullptr, writes ? call.output : nullptr);
+  }
   const int queue = queueOf(call);
   const bool point_to_point = call.collective == Collective::sendrecv;
   const std::uint64_t sequence = point_to_point ? ++p2p_sequence_[queue] : ++sequence_;

@@ -180,6 +180,13 @@ TEST_CASE("device buffers: what cannot be is refused, and the communicator goes 
   CHECK(caught([&] {
           add(comm, data.of[0]);
         }).says(ErrorCode::invalid_argument, {"input is not memory that the device"}));
+  // A buffer that the call does not use may be anywhere.
+  CHECK(firstComplaint(onRanks(world.all, [&](Communicator& rank) -> std::string {
+          const bool root = rank.rank() == 1;
+          rank.reduce(data.of[2 + rank.rank()].data(), root ? data.of[1].data() : at, 100,
+                      DataType::int32, ReduceOp::sum, 1);
+          return {};
+        })) == "");
   comm.setStream(Stream());
   CHECK(caught([&] {
           add(comm, data.of[1]);
