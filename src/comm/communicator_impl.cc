@@ -198,6 +198,8 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
 
 /// Under the lock. A call that cannot be run throws and leaves everything as it was.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
+  // What is launched cannot be taken back: not after a failure that nobody here has seen yet.
+  if (device_ && failed_word_.load(std::memory_order_acquire) != 0) poll();
   Known& known = this->known(call);
   if (device_) {
     const bool reads =

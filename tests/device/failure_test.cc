@@ -53,7 +53,9 @@ struct Buffers {
 TEST_CASE("device buffers: an abort ends waiting launches") {
   const HostDevices host;
   Buffers data(5000);
-  DeviceRanks other(2, onDevice()), world(2, onDevice());
+  Options patient = onDevice();
+  patient.timeout = std::chrono::hours(1); // no deadline ends the launch
+  DeviceRanks other(2, onDevice()), world(2, patient);
   std::jthread late([&] {
     std::this_thread::sleep_for(50ms);
     world.all[1].abort("enough");
