@@ -122,6 +122,26 @@ TEST_CASE("device buffers: a refused launch is an error on every rank") {
   CHECK(other.run({kCall}) == "");
 }
 
+// Proves: of a group nothing runs that comes after a call whose launch was refused.
+TEST_CASE("device buffers: a refused launch ends its group") {
+  HostDevices host;
+  Buffers data(100);
+  DeviceRanks world(1, onDevice());
+  REQUIRE(world.run({kCall}) == "");
+  const auto before = host.launches();
+  data.of[0][0] = 7;
+  host.failNextLaunch();
+  const Caught refused = caught([&] {
+    Group group;
+    add(world.all[0], data.of[1]);
+    world.all[0].broadcast(data.of[0].data(), data.of[2].data(), 1, DataType::int32, 0);
+    group.end();
+  });
+  CHECK(refused.says(ErrorCode::system, {"AllReduce #2", "was not launched"}));
+  CHECK(host.launches() == before);
+  CHECK(data.of[2][0] == 0);
+}
+
 // Proves: ranks in different calls are told so, on every rank.
 TEST_CASE("device buffers: different calls are a mismatch on every rank") {
   const HostDevices host;
