@@ -61,8 +61,9 @@ CLI::Validator device() {
   return validator("DEVICE", [](const std::string& text) {
     if (text == "cpu") return;
     throw Error(ErrorCode::invalid_argument,
-                text == "cuda" ? "cuda: this version has no transport between GPUs; valid: cpu"
-                               : "unknown device '" + text + "'; valid: cpu");
+                text == "cuda"
+                    ? "cuda: the benchmark measures host memory only in this version; valid: cpu"
+                    : "unknown device '" + text + "'; valid: cpu");
   });
 }
 

@@ -68,7 +68,8 @@ struct MemoryUse {
 /// Work::wait() waits for it on the host, as the plain forms do. Four things are different:
 /// - Ranks of one process that share a device need a stream each (setStream), or one would wait behind
 ///   the other: Error(invalid_argument). All ranks' kernels run at the same time, and must fit on the
-///   device together, else the call is Error(unsupported).
+///   device together, else the call is Error(unsupported). For more than seven such ranks start the
+///   program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for each other.
 /// - A stream that is being captured takes calls into the graph, and their Work is done at once. Every
 ///   rank must replay the same graphs in the same order, mixed with other calls alike, before its
 ///   communicator ends. The first call of a shape opens channels: where ranks are processes it waits

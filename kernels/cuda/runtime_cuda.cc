@@ -70,7 +70,17 @@ class CudaFunction final : public LaunchFunction {
 /// else's work: cudaFree() would wait for the kernels of ranks that wait for this one.
 class Pool {
  public:
-  explicit Pool(int device) : device_(device) {
+  /// One for all ranks of the process: streams are scarce, see README.md.
+  static std::shared_ptr<const Pool> of(int device) {
+    static std::mutex mutex;
+    static std::map<int, std::weak_ptr<const Pool>> pools;
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<const Pool> pool = pools[device].lock();
+    if (!pool) pools[device] = pool = std::make_shared<const Pool>(device);
+    return pool;
+  }
+
+  explicit Pool(int device) {
     const Current current(device);
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
@@ -93,8 +103,9 @@ class Pool {
     check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream_), "no memory on the device");
     return memory;
   }
+  /// Never throws: memory is freed by destructors, perhaps when the device has failed.
   void free(void* memory) const {
-    const Current current(device_);
+    const Relaxed relaxed;
     cudaFreeAsync(memory, stream_);
   }
   void clear(void* memory, std::size_t bytes) const {
@@ -115,7 +126,6 @@ class Pool {
  private:
   void wait() const { check(cudaStreamSynchronize(stream_), "the device failed"); }
 
-  const int device_;
   cudaMemPool_t pool_ = nullptr;
   cudaStream_t stream_ = nullptr;
 };
@@ -250,7 +260,7 @@ class CudaDevice final : public Device {
   const int number_;
   const DeviceIdentity identity_;
   const int multiprocessors_;
-  const std::shared_ptr<const Pool> pool_ = std::make_shared<Pool>(number_);
+  const std::shared_ptr<const Pool> pool_ = Pool::of(number_);
 };
 
 DeviceIdentity identify(int number, const cudaDeviceProp& properties) {

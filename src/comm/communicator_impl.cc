@@ -76,7 +76,8 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       process_(::getpid()),
       fabric_(std::move(fabric)),
       device_(deviceEngine(devices, *fabric_, *session_, options)),
-      host_(device_ ? nullptr : std::make_unique<engine::HostEngine>(*fabric_, options.threads, crowded)),
+      host_(device_ ? nullptr
+                    : std::make_unique<engine::HostEngine>(*fabric_, options.threads, crowded)),
       engine_(device_ ? static_cast<engine::Engine&>(*device_) : *host_) {}
 
 CommunicatorImpl::~CommunicatorImpl() {
@@ -197,8 +198,16 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
 
 /// Under the lock. A call that cannot be run throws and leaves everything as it was.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
+  // What is launched cannot be taken back: not after a failure that nobody here has seen yet.
+  if (device_ && failed_word_.load(std::memory_order_acquire) != 0) poll();
   Known& known = this->known(call);
-  if (device_) device_->admit(call.input, call.output);
+  if (device_) {
+    const bool reads =
+        call.layout ? !call.layout->input.counts.empty() : known.buffers.input_bytes > 0;
+    const bool writes =
+        call.layout ? !call.layout->output.counts.empty() : known.buffers.output_bytes > 0;
+    device_->admit(reads ? call.input : nullptr, writes ? call.output : nullptr);
+  }
   const int queue = queueOf(call);
   const bool point_to_point = call.collective == Collective::sendrecv;
   const std::uint64_t sequence = point_to_point ? ++p2p_sequence_[queue] : ++sequence_;

@@ -145,7 +145,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unordered_map<Key, std::unique_ptr<Known>, KeyHash> known_;
   std::map<UnevenKey, std::unique_ptr<Known>> known_uneven_;
   Key last_key_;
-  Known* last_known_ = nullptr;                         ///< of last_key_
+  Known* last_known_ = nullptr; ///< of last_key_
   // After the plans and channels, so that launches have ended before these go.
   const std::unique_ptr<engine::DeviceEngine> device_;  ///< null: buffers are in host memory
   const std::unique_ptr<engine::HostEngine> host_;      ///< null: they are on a device

@@ -150,7 +150,7 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
       .panel = &panel()};
   std::vector<std::byte> written(tables.bytes());
   tables.write(written.data());
-  device_->write(at + image, written.data(), written.size());
+  if (!written.empty()) device_->write(at + image, written.data(), written.size());
   scratch_bytes_ += tables.header.scratch_bytes * copies;
   bound.device = std::move(device);
   return bound;
@@ -191,6 +191,7 @@ void DeviceEngine::submit(Run& run, int) {
   ++run.plan->users;
   begin();
   if (runs_.size() == 1) flight.first_since = base::Clock::now();
+  if (broken_) return; // what follows in a group must not run
   try {
     while (!connect(*run.plan)) {
       if (settings_.failed->load(std::memory_order_acquire) != 0) return; // failAll() follows
@@ -240,7 +241,8 @@ void DeviceEngine::finishFirst() {
 
 bool DeviceEngine::progress() {
   if (broken_) {
-    current_ = runs_.back().run;
+    const auto stuck = [](const InFlight& one) { return !one.mark && !one.captured; };
+    current_ = std::find_if(runs_.begin(), runs_.end(), stuck)->run;
     std::rethrow_exception(broken_);
   }
   bool moved = false;

@@ -55,8 +55,8 @@ class DeviceEngine final : public Engine {
   /// Throws Error(unsupported) where the ranks on a device are too many for the plan.
   BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec, const Shape& shape);
 
-  /// Throws Error(invalid_argument) for buffers that the device does not see, and for a stream that
-  /// two ranks would share.
+  /// Throws Error(invalid_argument) for buffers that the device does not see (null: not used), and for
+  /// a stream that two ranks would share.
   void admit(const void* input, const void* output) const;
 
   void submit(Run& run, int queue) override;

@@ -53,7 +53,9 @@ struct Buffers {
 TEST_CASE("device buffers: an abort ends waiting launches") {
   const HostDevices host;
   Buffers data(5000);
-  DeviceRanks other(2, onDevice()), world(2, onDevice());
+  Options patient = onDevice();
+  patient.timeout = std::chrono::hours(1); // no deadline ends the launch
+  DeviceRanks other(2, onDevice()), world(2, patient);
   std::jthread late([&] {
     std::this_thread::sleep_for(50ms);
     world.all[1].abort("enough");
@@ -120,6 +122,26 @@ TEST_CASE("device buffers: a refused launch is an error on every rank") {
   CHECK(other.run({kCall}) == "");
 }
 
+// Proves: of a group nothing runs that comes after a call whose launch was refused.
+TEST_CASE("device buffers: a refused launch ends its group") {
+  HostDevices host;
+  Buffers data(100);
+  DeviceRanks world(1, onDevice());
+  REQUIRE(world.run({kCall}) == "");
+  const auto before = host.launches();
+  data.of[0][0] = 7;
+  host.failNextLaunch();
+  const Caught refused = caught([&] {
+    Group group;
+    add(world.all[0], data.of[1]);
+    world.all[0].broadcast(data.of[0].data(), data.of[2].data(), 1, DataType::int32, 0);
+    group.end();
+  });
+  CHECK(refused.says(ErrorCode::system, {"AllReduce #2", "was not launched"}));
+  CHECK(host.launches() == before);
+  CHECK(data.of[2][0] == 0);
+}
+
 // Proves: ranks in different calls are told so, on every rank.
 TEST_CASE("device buffers: different calls are a mismatch on every rank") {
   const HostDevices host;
@@ -180,6 +202,13 @@ TEST_CASE("device buffers: what cannot be is refused, and the communicator goes 
   CHECK(caught([&] {
           add(comm, data.of[0]);
         }).says(ErrorCode::invalid_argument, {"input is not memory that the device"}));
+  // A buffer that the call does not use may be anywhere.
+  CHECK(firstComplaint(onRanks(world.all, [&](Communicator& rank) -> std::string {
+          const bool root = rank.rank() == 1;
+          rank.reduce(data.of[2 + rank.rank()].data(), root ? data.of[1].data() : at, 100,
+                      DataType::int32, ReduceOp::sum, 1);
+          return {};
+        })) == "");
   comm.setStream(Stream());
   CHECK(caught([&] {
           add(comm, data.of[1]);

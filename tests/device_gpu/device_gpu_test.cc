@@ -3,6 +3,7 @@
 // other processes map), and that all ranks' kernels are resident at once.
 #include <cuda_runtime_api.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "rondo/error.h"
@@ -13,6 +14,9 @@
 
 namespace rondo::test {
 namespace {
+
+/// Before the first call of the runtime: eight ranks have a stream each, and the library has one.
+[[maybe_unused]] const int kQueues = ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 
 void must(cudaError_t status) {
   if (status != cudaSuccess) throw Error(ErrorCode::system, cudaGetErrorString(status));

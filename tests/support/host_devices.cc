@@ -110,6 +110,8 @@ namespace {
 
 using State = std::shared_ptr<HostDevices::State>;
 
+constexpr int kPoison = 0xdd;
+
 class HostMark final : public cuda::Mark {
  public:
   explicit HostMark(HostStream& default_stream) : default_(default_stream) {}
@@ -233,7 +235,8 @@ class HostDevice final : public cuda::Device {
     ++state_->allocations;
     const std::lock_guard lock(state_->mutex);
     state_->owners[memory] = {bytes, owner};
-    return {memory, [state = state_](std::byte* at) {
+    return {memory, [state = state_, bytes](std::byte* at) {
+              std::memset(at, kPoison, bytes); // who uses it after this shall notice
               {
                 const std::lock_guard freeing(state->mutex);
                 state->owners.erase(at);
