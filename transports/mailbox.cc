@@ -1,6 +1,8 @@
 // Connections that wait for their channel.
 #include "transports/mailbox.h"
 
+#include "rondo/error.h"
+
 namespace rondo::transport {
 
 Mailbox::Mailbox(const Context& context, const base::SocketAddress& address, int parts)
@@ -36,6 +38,14 @@ std::optional<base::Accepted> Mailbox::take(const ChannelId& id, int part) {
   const auto found = box_->waiting.extract({id, part});
   if (found.empty()) return std::nullopt;
   return std::move(found.mapped());
+}
+
+std::optional<base::Accepted> Mailbox::takeWithDescriptor(const ChannelId& id) {
+  auto arrived = take(id, 0);
+  if (arrived && arrived->passed.size() != 1)
+    throw Error(ErrorCode::transport, "the peer passed " + std::to_string(arrived->passed.size()) +
+                                          " descriptors instead of one");
+  return arrived;
 }
 
 base::Dial::Settings dialSettings(const Context& context, const base::SocketAddress& address,

@@ -3,35 +3,12 @@
 #include <thread>
 
 #include "comm/call.h"
+#include "support/caught.h"
 #include "support/ranks.h"
 #include "support/test.h"
 
 namespace rondo::test {
 namespace {
-
-/// Code and text of what `body` throws.
-struct Caught {
-  bool threw = false;
-  ErrorCode code{};
-  std::string text;
-  int culprit = -2;
-};
-
-Caught caught(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return {true, error.code(), error.what(), error.culprit()};
-  }
-  return {};
-}
-
-bool says(const Caught& error, ErrorCode code, std::initializer_list<const char*> words) {
-  if (!error.threw || error.code != code) return false;
-  for (const char* word : words)
-    if (error.text.find(word) == std::string::npos) return false;
-  return true;
-}
 
 /// Runs one call per rank and gives what each threw.
 std::vector<Caught> onAll(std::vector<Communicator>& ranks,

@@ -2,35 +2,13 @@
 #include <chrono>
 
 #include "device/device_ranks.h"
+#include "support/caught.h"
 #include "support/test.h"
 
 namespace rondo::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct Caught {
-  bool threw = false;
-  ErrorCode code{};
-  std::string text;
-  int culprit = -2;
-
-  bool says(ErrorCode expected, std::initializer_list<const char*> words) const {
-    UNSCOPED_INFO(text);
-    if (!threw || code != expected) return false;
-    return std::all_of(words.begin(), words.end(),
-                       [this](const char* word) { return text.find(word) != std::string::npos; });
-  }
-};
-
-Caught caught(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return {true, error.code(), error.what(), error.culprit()};
-  }
-  return {};
-}
 
 const CollectiveCase kCall{.count = 5000, .type = DataType::int32};
 
@@ -61,9 +39,9 @@ TEST_CASE("device buffers: an abort ends waiting launches") {
     world.all[1].abort("enough");
   });
   const Caught waiting = caught([&] { add(world.all[0], data.of[0]); });
-  CHECK(waiting.says(ErrorCode::aborted, {"enough"}));
+  CHECK(says(waiting, ErrorCode::aborted, {"enough"}));
   late.join();
-  CHECK(caught([&] { add(world.all[1], data.of[1]); }).says(ErrorCode::aborted, {"enough"}));
+  CHECK(says(caught([&] { add(world.all[1], data.of[1]); }), ErrorCode::aborted, {"enough"}));
   world.stream(world.all[0]).synchronize(); // the launch has ended
   CHECK(other.run({kCall}) == "");
 }
@@ -82,9 +60,9 @@ TEST_CASE("device buffers: a rank that never comes is a timeout that names it") 
       std::jthread two([&] { errors[1] = caught([&] { add(world.all[1], data.of[1]); }); });
     }
     for (int r : {0, 1})
-      CHECK(errors[static_cast<std::size_t>(r)].says(ErrorCode::timeout,
-                                                     {"AllReduce #1", "lane 0 step", "rank 2"}));
-    CHECK(caught([&] { add(world.all[2], data.of[2]); }).says(ErrorCode::timeout, {"rank 2"}));
+      CHECK(says(errors[static_cast<std::size_t>(r)], ErrorCode::timeout,
+                 {"AllReduce #1", "lane 0 step", "rank 2"}));
+    CHECK(says(caught([&] { add(world.all[2], data.of[2]); }), ErrorCode::timeout, {"rank 2"}));
   }
 }
 
@@ -99,7 +77,7 @@ TEST_CASE("device buffers: a stream that is held up is a timeout") {
   world.stream(world.all[0]).push([&] {
     while (hold) std::this_thread::sleep_for(1ms);
   });
-  CHECK(caught([&] { add(world.all[0], data.of[0]); }).says(ErrorCode::timeout, {"AllReduce #1"}));
+  CHECK(says(caught([&] { add(world.all[0], data.of[0]); }), ErrorCode::timeout, {"AllReduce #1"}));
   hold = false;
   world.stream(world.all[0]).synchronize();
 }
@@ -115,9 +93,9 @@ TEST_CASE("device buffers: a refused launch is an error on every rank") {
                                            DataType::int32, ReduceOp::sum);
   host.failNextLaunch();
   const Caught refused = caught([&] { add(world.all[1], data.of[1]); });
-  CHECK(refused.says(ErrorCode::system, {"AllReduce #2", "was not launched"}));
-  CHECK(caught([&] { first.wait(); }).says(ErrorCode::system, {"was not launched"}));
-  CHECK(caught([&] { add(world.all[1], data.of[1]); }).says(ErrorCode::system, {}));
+  CHECK(says(refused, ErrorCode::system, {"AllReduce #2", "was not launched"}));
+  CHECK(says(caught([&] { first.wait(); }), ErrorCode::system, {"was not launched"}));
+  CHECK(says(caught([&] { add(world.all[1], data.of[1]); }), ErrorCode::system, {}));
   world.stream(world.all[0]).synchronize();
   CHECK(other.run({kCall}) == "");
 }
@@ -137,7 +115,7 @@ TEST_CASE("device buffers: a refused launch ends its group") {
     world.all[0].broadcast(data.of[0].data(), data.of[2].data(), 1, DataType::int32, 0);
     group.end();
   });
-  CHECK(refused.says(ErrorCode::system, {"AllReduce #2", "was not launched"}));
+  CHECK(says(refused, ErrorCode::system, {"AllReduce #2", "was not launched"}));
   CHECK(host.launches() == before);
   CHECK(data.of[2][0] == 0);
 }
@@ -157,7 +135,7 @@ TEST_CASE("device buffers: different calls are a mismatch on every rank") {
     });
   }
   for (const Caught& error : errors)
-    CHECK(error.says(ErrorCode::mismatch, {"sum of 5000 int32", "max of 5000 int32"}));
+    CHECK(says(error, ErrorCode::mismatch, {"sum of 5000 int32", "max of 5000 int32"}));
 }
 
 // Proves: a replay that fails shows in the next call.
@@ -173,7 +151,7 @@ TEST_CASE("device buffers: a failed replay is an error of the next call") {
   const auto graph = stream.endCapture();
   stream.replay(graph); // rank 1 replays nothing
   stream.synchronize();
-  CHECK(caught([&] { add(world.all[0], data.of[0]); }).says(ErrorCode::timeout, {"rank 1"}));
+  CHECK(says(caught([&] { add(world.all[0], data.of[0]); }), ErrorCode::timeout, {"rank 1"}));
 }
 
 // Proves: more lanes than a rank's share of the device holds are refused before anything is launched,
@@ -184,9 +162,8 @@ TEST_CASE("device buffers: ranks that do not fit on their device are refused") {
   DeviceRanks world(3, onDevice("", "double_tree;broadcast:chain"));
   const auto launches = host.launches();
   for (std::size_t r = 0; r < 3; ++r)
-    CHECK(caught([&] {
-            add(world.all[r], data.of[r]);
-          }).says(ErrorCode::unsupported, {"holds 3 for 3 ranks", "fewer ranks per GPU"}));
+    CHECK(says(caught([&] { add(world.all[r], data.of[r]); }), ErrorCode::unsupported,
+               {"holds 3 for 3 ranks", "fewer ranks per GPU"}));
   CHECK(host.launches() == launches);
   CHECK(world.run({{Collective::broadcast, 100, DataType::int32}}) == "");
 }
@@ -199,9 +176,8 @@ TEST_CASE("device buffers: what cannot be is refused, and the communicator goes 
   Communicator& comm = world.all[0];
   std::int32_t* at = data.of[0].data();
   host.hide(at);
-  CHECK(caught([&] {
-          add(comm, data.of[0]);
-        }).says(ErrorCode::invalid_argument, {"input is not memory that the device"}));
+  CHECK(says(caught([&] { add(comm, data.of[0]); }), ErrorCode::invalid_argument,
+             {"input is not memory that the device"}));
   // A buffer that the call does not use may be anywhere.
   CHECK(firstComplaint(onRanks(world.all, [&](Communicator& rank) -> std::string {
           const bool root = rank.rank() == 1;
@@ -210,24 +186,20 @@ TEST_CASE("device buffers: what cannot be is refused, and the communicator goes 
           return {};
         })) == "");
   comm.setStream(Stream());
-  CHECK(caught([&] {
-          add(comm, data.of[1]);
-        }).says(ErrorCode::invalid_argument, {"rank 1 of this process", "setStream"}));
+  CHECK(says(caught([&] { add(comm, data.of[1]); }), ErrorCode::invalid_argument,
+             {"rank 1 of this process", "setStream"}));
   comm.setStream(world.stream(comm).handle());
   std::int32_t* other = data.of[1].data();
-  CHECK(caught([&] {
-          comm.send(other, 1, DataType::int32, 1);
-        }).says(ErrorCode::unsupported, {"Send", "between devices"}));
-  CHECK(caught([&] { comm.allocate(100); }).says(ErrorCode::unsupported, {"allocate"}));
-  CHECK(caught([&] {
-          comm.registerBuffer(at, 4096);
-        }).says(ErrorCode::unsupported, {"registerBuffer"}));
+  CHECK(says(caught([&] { comm.send(other, 1, DataType::int32, 1); }), ErrorCode::unsupported,
+             {"Send", "between devices"}));
+  CHECK(says(caught([&] { comm.allocate(100); }), ErrorCode::unsupported, {"allocate"}));
+  CHECK(says(caught([&] { comm.registerBuffer(at, 4096); }), ErrorCode::unsupported,
+             {"registerBuffer"}));
   CHECK(world.run({kCall}) == "");
 
   auto plain = Communicator::createAll(1, plainOptions());
-  CHECK(caught([&] {
-          plain[0].setStream(Stream());
-        }).says(ErrorCode::unsupported, {"setStream", "host memory"}));
+  CHECK(says(caught([&] { plain[0].setStream(Stream()); }), ErrorCode::unsupported,
+             {"setStream", "host memory"}));
 }
 
 namespace {
@@ -254,15 +226,15 @@ TEST_CASE("device buffers: all ranks hear that some have no device") {
   {
     const HostDevices host({.devices = 2});
     for (const Caught& error : created({0, -1, 1, -1}))
-      CHECK(error.says(ErrorCode::mismatch, {"(0, 2)", "(1, 3)", "RONDO_DEVICE"}));
+      CHECK(says(error, ErrorCode::mismatch, {"(0, 2)", "(1, 3)", "RONDO_DEVICE"}));
     const auto errors = created({0, 7});
-    CHECK(errors[0].says(ErrorCode::init_failed, {"rank 1", "device 7"}));
+    CHECK(says(errors[0], ErrorCode::init_failed, {"rank 1", "device 7"}));
     CHECK(errors[0].culprit == 1);
-    CHECK(errors[1].says(ErrorCode::unsupported, {"device 7"}));
+    CHECK(says(errors[1], ErrorCode::unsupported, {"device 7"}));
   }
   // Without the stand-ins there is no device 1023, GPU or not; the text is one line.
   const Caught missing = created({1023})[0];
-  CHECK(missing.says(ErrorCode::unsupported, {"device 1023: "}));
+  CHECK(says(missing, ErrorCode::unsupported, {"device 1023: "}));
   CHECK(missing.text.find('\n') == std::string::npos);
 }
 
@@ -281,9 +253,8 @@ TEST_CASE("device buffers: a link that loses what is written is not used") {
 // Proves: devices that nothing connects are an error that says so, not a hang.
 TEST_CASE("device buffers: ranks that no transport connects are told") {
   const HostDevices host({.devices = 2, .see_each_other = false});
-  CHECK(caught([&] {
-          DeviceRanks(2, onDevice("nvlink"), 2);
-        }).says(ErrorCode::init_failed, {"no transport"}));
+  CHECK(says(caught([&] { DeviceRanks(2, onDevice("nvlink"), 2); }), ErrorCode::init_failed,
+             {"no transport"}));
   DeviceRanks world(2, onDevice(), 2);
   CHECK(world.all[0].transportTo(1) == "pcie");
 }

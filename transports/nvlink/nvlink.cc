@@ -155,12 +155,8 @@ class PendingReceiver final : public PendingWithDeadline {
 
  private:
   std::unique_ptr<Port> attempt() override {
-    const auto arrived = mailbox_->take(id_, 0);
+    const auto arrived = mailbox_->takeWithDescriptor(id_);
     if (!arrived) return nullptr;
-    if (arrived->passed.size() != 1)
-      throw Error(ErrorCode::transport, "the peer passed " +
-                                            std::to_string(arrived->passed.size()) +
-                                            " descriptors instead of one");
     Device& device = *context_.on.device;
     Memory credit = device.mapShared(arrived->passed.front().get(), context_.on.credit_bytes);
     Device::Shared inbox = device.allocateShared(context_.on.inbox_bytes);

@@ -103,12 +103,8 @@ class PendingReceiver final : public PendingWithDeadline {
 
  private:
   std::unique_ptr<Port> attempt() override {
-    const auto arrived = mailbox_->take(id_, 0);
+    const auto arrived = mailbox_->takeWithDescriptor(id_);
     if (!arrived) return nullptr;
-    if (arrived->passed.size() != 1)
-      throw Error(ErrorCode::transport, "the peer passed " +
-                                            std::to_string(arrived->passed.size()) +
-                                            " descriptors instead of one");
     const int file = arrived->passed.front().get();
     base::checkMemoryFile(file, bytesOf(context_));
     return portOn(mapFile(file, context_), context_);
