@@ -62,10 +62,11 @@ struct MemoryUse {
 ///
 /// Results. With Options::deterministic floating-point results do not depend on algorithm,
 /// transport, or size of the message; otherwise only on the algorithm chosen for the size.
+///
 /// Devices. With Options::device the buffers of all calls are memory that the device can use, and each
 /// call is one kernel on the communicator's stream. Async forms return when it is enqueued: what the
 /// stream was given before runs before it, what it is given afterwards sees the result, and
-/// Work::wait() waits for it on the host, as the plain forms do. Four things are different:
+/// Work::wait() waits for it on the host, as the plain forms do. Five things are different:
 /// - Ranks of one process that share a device need a stream each (setStream), or one would wait behind
 ///   the other: Error(invalid_argument). All ranks' kernels run at the same time, and must fit on the
 ///   device together, else the call is Error(unsupported). For more than seven such ranks start the
@@ -78,6 +79,7 @@ struct MemoryUse {
 ///   holds what else the stream does until then.
 /// - After an error, memory is in use until the stream has been synchronized: kernels that wait for a
 ///   peer end soon, but not before wait() throws. A replay that fails shows in the next call.
+/// - v-forms whose blocks have different sizes at sender and receiver may end as Error(timeout).
 /// Not on devices: send() and recv() (Error(unsupported); allToAllv() does what groups of them do),
 /// allocate() and registerBuffer() (Error(unsupported); any device memory is as good as any other).
 class RONDO_API Communicator {
