@@ -24,8 +24,8 @@ namespace rondo::transport {
 ///
 /// A message's flag, header and a body of up to kInlineBytes share one cache line, so it costs one line
 /// transfer. Two messages of up to kSmallBytes share a line: whoever is behind gets both by one transfer.
-/// Positions count halves of lines and only grow, and a message's flag is its position plus one: nothing
-/// is ever reset. Larger bodies go to one of `depth` slots; where the consumer keeps up, only as many
+/// Positions count halves of lines and only grow, and a message's flag is its position plus one. Only a
+/// second half's flag is ever cleared, when the first half is written: a body may have lain there. Larger bodies go to one of `depth` slots; where the consumer keeps up, only as many
 /// are used in turn as fit the channel's share of kReuseBytes, so that they stay in the caches. There
 /// are kLinesPerSlot times as many lines as slots: ranks that only send may run ahead of the others.
 ///
@@ -206,7 +206,8 @@ class SlotRing {
     const std::uint64_t released = std::min(consumed().load(std::memory_order_acquire), written_);
     for (; freed_ < released; ++freed_)
       if (freed_ % 2 == 0) {
-        busy_ &= ~std::exchange(taken_[freed_line_], 0);
+        if (const std::uint8_t taken = std::exchange(taken_[freed_line_], std::uint8_t{0}))
+          busy_ &= ~(std::uint64_t{1} << (taken - 1));
         freed_line_ = after(freed_line_);
       }
   }
@@ -223,7 +224,7 @@ class SlotRing {
   void place(Line& line, std::size_t bytes) {
     line.place() = static_cast<std::uint32_t>((writeBody(bytes) - bodies_) / stride_);
     busy_ |= chosen_;
-    taken_[write_line_] = chosen_;
+    taken_[write_line_] = static_cast<std::uint8_t>(std::countr_zero(chosen_) + 1);
     chosen_ = 0;
   }
   /// The line of a message that needs a whole one.
@@ -270,11 +271,10 @@ class SlotRing {
   const std::size_t stride_, slot_bytes_;
   std::shared_ptr<void> keep_;
   alignas(64) std::uint64_t written_ = 0, freed_ = 0, write_line_ = 0, freed_line_ = 0;
-  // Sets of places, as bits: all that hold a body, the next message's, the one chosen last, and each
-  // line's.
+  // Sets of places, as bits: all that hold a body, the next message's, and the one chosen last.
   std::uint64_t busy_ = 0, chosen_ = 0, last_ = 0;
   std::size_t reuse_bytes_ = kReuseBytes;
-  std::array<std::uint64_t, kLinesPerSlot * kMaxDepth> taken_{};
+  std::array<std::uint8_t, kLinesPerSlot * kMaxDepth> taken_{}; ///< of each line: place + 1, or 0
   alignas(64) std::uint64_t read_ = 0, read_line_ = 0;
 };
 

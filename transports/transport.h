@@ -38,7 +38,7 @@ struct ChannelId {
 
 /// What travels in front of every message.
 struct MessageHeader {
-  std::uint64_t signature = 0; ///< of the call; see comm/signature.h
+  std::uint64_t signature = 0; ///< of the call; see comm/call.h
   std::uint64_t bytes = 0;     ///< of the body
 };
 
@@ -57,7 +57,7 @@ class Loans {
     return exchange ? kLendExchangedBytes : kLendBytes;
   }
   /// The sender's side: how the peer finds this memory; nothing when it cannot see it. Only asked for
-  /// what does not fit a slot's first line.
+  /// what does not fit a line.
   virtual std::optional<Loan> offer(const void* data, std::size_t size) = 0;
   /// The receiver's side: where it stands here. Throws Error(transport | system).
   virtual const std::byte* find(const Loan& loan, std::size_t size) = 0;

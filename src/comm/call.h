@@ -26,8 +26,9 @@ struct Call {
 /// The buffers of a call on one rank; not for v-forms.
 struct Buffers {
   std::size_t input_bytes = 0, output_bytes = 0; ///< 0: not used
-  bool may_coincide = false;                     ///< the call may be done in place, which is where
-  std::size_t in_place = 0;                      ///< the output begins so far behind the input
+  bool may_coincide = false;                     ///< the call may be done in place
+  std::size_t output_behind =
+      0; ///< in place: from the input's address to the output's, modulo 2^64
 
   /// Whether they are there, and apart or in place.
   bool fit(const void* input, const void* output) const {
@@ -35,7 +36,7 @@ struct Buffers {
     const auto out = reinterpret_cast<std::uintptr_t>(output);
     if ((input_bytes > 0 && in == 0) || (output_bytes > 0 && out == 0)) return false;
     return input_bytes == 0 || output_bytes == 0 || in + input_bytes <= out ||
-           out + output_bytes <= in || (may_coincide && out - in == in_place);
+           out + output_bytes <= in || (may_coincide && out - in == output_behind);
   }
 };
 

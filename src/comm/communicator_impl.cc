@@ -200,21 +200,21 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   // What is launched cannot be taken back: not after a failure that nobody here has seen yet.
   if (device_ && failed_word_.load(std::memory_order_acquire) != 0) poll();
-  Known& known = this->known(call);
+  Known& shape = known(call);
   if (device_) {
     const bool reads =
-        call.layout ? !call.layout->input.counts.empty() : known.buffers.input_bytes > 0;
+        call.layout ? !call.layout->input.counts.empty() : shape.buffers.input_bytes > 0;
     const bool writes =
-        call.layout ? !call.layout->output.counts.empty() : known.buffers.output_bytes > 0;
+        call.layout ? !call.layout->output.counts.empty() : shape.buffers.output_bytes > 0;
     device_->admit(reads ? call.input : nullptr, writes ? call.output : nullptr);
   }
   const int queue = queueOf(call);
   const bool point_to_point = call.collective == Collective::sendrecv;
   const std::uint64_t sequence = point_to_point ? ++p2p_sequence_[queue] : ++sequence_;
-  run.plan = &known.plan;
+  run.plan = &shape.plan;
   run.input = static_cast<const std::byte*>(call.input);
   run.output = static_cast<std::byte*>(call.output);
-  run.signature = numbered(known.signature, sequence);
+  run.signature = numbered(shape.signature, sequence);
   run.sequence = point_to_point ? 0 : sequence;
   if (reduces(call.collective)) {
     if (call.op.kind() == ReduceOp::Kind::premul_sum) run.factor = call.op.factor();

@@ -187,7 +187,8 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   const bool any_crowded = std::any_of(
       cards.begin(), cards.end(), [&](const Card& card) { return crowded(cards, card.place); });
   const bool take_turns = any_crowded && !devices.own; // on devices nobody does
-  const planner::Policy policy{options.algorithm, options.deterministic, take_turns, streams};
+  const planner::Policy policy{options.algorithm, options.deterministic, take_turns, streams,
+                               devices.own != nullptr};
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
                                crowded(cards, own.place), devices),
           &CommunicatorImpl::release};

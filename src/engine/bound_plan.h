@@ -52,9 +52,9 @@ struct BoundStep {
   BoundPiece output;
   std::vector<End*> sends;
   std::vector<plan::Dependency> after;
-  int raw_input = -1;     ///< operand that reads the call's input buffer, or -1
-  bool streaming = false; ///< a stream is among its channels; known once connected
-  bool moves = false;     ///< a few bytes from one place to others; known once connected
+  int raw_input = -1;      ///< operand that reads the call's input buffer, or -1
+  bool streaming = false;  ///< a stream is among its channels; known once connected
+  bool small_copy = false; ///< a few bytes from one place to others; known once connected
 };
 
 using BoundLane = std::vector<BoundStep>;
@@ -62,8 +62,8 @@ using BoundLane = std::vector<BoundStep>;
 struct DevicePlan;
 
 /// Every lane is repeated for `tiles` tiles. A step takes part in those that its block reaches into:
-/// in all, unless blocks differ in size. Built once per (plan, shape); read-only but for the lane cursors of the one run that
-/// uses it at a time.
+/// in all, unless blocks differ in size. Built once per (plan, shape); read-only but for the lane
+/// cursors of the one run that uses it at a time.
 struct BoundPlan {
   Shape shape;
   std::size_t tiles = 1;

@@ -121,7 +121,8 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
                              const Shape& shape) {
   const std::uint32_t lanes = mostLanes(algorithm, spec);
   const bool small = !shape.uneven() && shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
-  const auto protocol = small && lanes <= 1 ? cuda::Protocol::low_latency : cuda::Protocol::simple;
+  const auto protocol = small && servesLowLatency(algorithm, spec) ? cuda::Protocol::low_latency
+                                                                   : cuda::Protocol::simple;
   std::uint32_t copies = cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
 
   const plan::RankPlan plan = algorithm.build(spec, settings_.rank);

@@ -118,8 +118,8 @@ bool HostEngine::connect(BoundPlan& plan) {
         for (const End* end : step.sends) step.streaming |= !end->mapped();
         for (const BoundOperand& input : step.inputs)
           step.streaming |= input.wire && !input.wire->mapped();
-        step.moves = !step.streaming && step.bytes <= transport::SlotRing::kInlineBytes &&
-                     step.bytes > 0 && step.segments.size() == 1 && step.inputs.size() == 1;
+        step.small_copy = !step.streaming && step.bytes <= transport::SlotRing::kInlineBytes &&
+                          step.bytes > 0 && step.segments.size() == 1 && step.inputs.size() == 1;
       }
   plan.connected = true;
   return true;

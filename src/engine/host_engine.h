@@ -70,7 +70,7 @@ class HostEngine final : public Engine {
   static void note(BoundPlan& plan, const BoundPlan::OpenLoan& loan);
   static bool settleLoans(Run& run);
   static void endLoans(Run& run);
-  void move(const Run& run, const BoundStep& step, std::size_t tile);
+  void copySmall(const Run& run, const BoundStep& step, std::size_t tile);
   void compute(Run& run, const BoundStep& step, std::size_t tile);
   void combineTogether(const Run& run, const BoundStep& step, const Operands& operands,
                        std::size_t count, std::size_t parts);

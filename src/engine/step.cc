@@ -65,8 +65,8 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
   }
 
-  if (step.moves && !run.scaled()) {
-    move(run, step, tile);
+  if (step.small_copy && !run.scaled()) {
+    copySmall(run, step, tile);
   } else {
     compute(run, step, tile);
   }
@@ -94,8 +94,8 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   return true;
 }
 
-/// compute() of a step that BoundStep::moves.
-void HostEngine::move(const Run& run, const BoundStep& step, std::size_t tile) {
+/// compute() of a BoundStep::small_copy.
+void HostEngine::copySmall(const Run& run, const BoundStep& step, std::size_t tile) {
   const BoundOperand& input = step.inputs[0];
   const std::byte* from = input.wire ? input.wire->body : at(run, input.piece, 0, tile);
   if (step.has_output)

@@ -14,6 +14,7 @@ struct Policy {
   bool deterministic = false;
   bool crowded = false; ///< on some machine ranks outnumber processors
   bool streams = false; ///< some ranks talk over a stream, where every message costs system calls
+  bool devices = false; ///< buffers are on devices, where each lane takes a multiprocessor
 };
 
 /// The algorithm for blocks of `bytes`; for blocks of different sizes (v-forms), kUneven bytes: then

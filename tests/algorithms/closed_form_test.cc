@@ -56,7 +56,8 @@ TEST_CASE("closed forms equal the literature's for powers of two") {
     require("chain", reduce, p, p - 1, n - 1, 1);
     require("linear", reduce, p, 1, n - 1, 1);
     require("linear", scatter, p, p - 1, n - 1, n - 1);
-    require("linear", gather, p, (p + 2) / 4, n - 1, 1); // four lanes, where the literature has one
+    require("linear", gather, p, p - 1, n - 1, 1);
+    require("linear", gather, p, 1, n - 1, 1, p - 1);
     require("tree", scatter, p, k, n * k / 2, n - 1);
     require("tree", gather, p, k, n * k / 2, n / 2);
     require("pairwise", alltoall, p, p - 1, n * (n - 1), n - 1);

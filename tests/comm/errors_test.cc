@@ -60,6 +60,42 @@ TEST_CASE("wrong arguments are refused by name, and the communicator goes on") {
           })) == "");
 }
 
+// Proves: what is known of a shape of call spares no look at the buffers.
+TEST_CASE("a call like one that went well is refused when its buffers are wrong") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  constexpr std::size_t kCount = 8;
+  constexpr auto kType = DataType::float32;
+  const auto good = [](Communicator& comm, bool in_place) -> std::string {
+    std::vector<float> in(kCount, 1.0f), out(kCount), all(2 * kCount, 1.0f);
+    float* const own = all.data() + static_cast<std::size_t>(comm.rank()) * kCount;
+    comm.allReduce(in.data(), in_place ? in.data() : out.data(), kCount, kType, ReduceOp::sum);
+    comm.allGather(in_place ? own : in.data(), all.data(), kCount, kType);
+    return (in_place ? in : out)[kCount - 1] == 2.0f ? "" : "wrong sum";
+  };
+  for (const bool in_place : {false, true})
+    REQUIRE(firstComplaint(
+                onRanks(ranks, [&](Communicator& comm) { return good(comm, in_place); })) == "");
+
+  Communicator& comm = ranks[0];
+  std::vector<float> a(64), b(64);
+  const auto bad = ErrorCode::invalid_argument;
+  const auto reduce = [&](const float* in, float* out) {
+    return caught([&] { comm.allReduce(in, out, kCount, kType, ReduceOp::sum); });
+  };
+  CHECK(says(reduce(nullptr, b.data()), bad, {"AllReduce", "input is null"}));
+  CHECK(says(reduce(a.data(), nullptr), bad, {"output is null"}));
+  CHECK(says(reduce(a.data(), a.data() + 1), bad, {"overlap"}));
+  CHECK(says(reduce(a.data() + 1, a.data()), bad, {"overlap"}));
+  CHECK(says(caught([&] { comm.allGather(a.data() + kCount, a.data(), kCount, kType); }), bad,
+             {"AllGather", "overlap otherwise than in place"}));
+
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& one) { return good(one, false); })) ==
+          "");
+  ranks[1].abort("enough");
+  CHECK(says(reduce(a.data(), a.data() + 1), bad, {"overlap"}));
+  CHECK(says(reduce(a.data(), b.data()), ErrorCode::aborted, {"enough"}));
+}
+
 TEST_CASE("a null buffer is right where there is nothing to read or write") {
   auto ranks = Communicator::createAll(3, plainOptions());
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
