@@ -52,7 +52,7 @@ TEST_CASE("device buffers: a rank that never comes is a timeout that names it") 
     const HostDevices host;
     Buffers data(count);
     Options options = onDevice();
-    options.timeout = 300ms;
+    options.timeout = 3s;
     DeviceRanks world(3, options);
     std::vector<Caught> errors(3);
     {
