@@ -172,6 +172,7 @@ TEST_CASE("ranks in different calls end with a mismatch") {
 // Proves: a block that gives up ends those of its launch that wait for something else, at once.
 TEST_CASE("a mismatch in one copy ends the copy that waits for a message") {
   World world(2, {Protocol::simple, 1, 256}, {.copies = 2});
+  world.timeout = 60s;
   Call call{"one tile against many", {ring(2, 1000).parts[0], ring(2, 10).parts[1]}};
   call.parts[0].after = call.parts[1].after = {};
   const auto begin = std::chrono::steady_clock::now();
