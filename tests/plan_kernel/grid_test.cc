@@ -129,6 +129,31 @@ TEST_CASE("the plan kernel reduces every type by every operator") {
     }
 }
 
+// Proves: an average of negative integers is that of signed ones, and rounds toward zero.
+TEMPLATE_TEST_CASE("the plan kernel averages negative integers", "", std::int8_t, std::int16_t,
+                   std::int32_t, std::int64_t) {
+  constexpr DataType kType = sizeof(TestType) == 1   ? DataType::int8
+                             : sizeof(TestType) == 2 ? DataType::int16
+                             : sizeof(TestType) == 4 ? DataType::int32
+                                                     : DataType::int64;
+  constexpr std::size_t kCount = 37;
+  World world(2, {Protocol::simple, 2, 256});
+  Call call = callOf(*plan::findAlgorithm("ring"),
+                     {.count = kCount, .type = kType, .op = ReduceOp::avg}, 2);
+  std::vector<TestType> in[2], out[2];
+  for (std::size_t r = 0; r < 2; ++r) {
+    for (std::size_t i = 0; i < kCount; ++i)
+      in[r].push_back(static_cast<TestType>(-3 - static_cast<int>(i + r)));
+    out[r].resize(kCount);
+    call.parts[r].input = in[r].data();
+    call.parts[r].output = out[r].data();
+    call.parts[r].before = call.parts[r].after = {};
+  }
+  REQUIRE(world.run({call}, 1) == "");
+  for (std::size_t i = 0; i < kCount; ++i) // (-3-i + -4-i) / 2
+    for (const auto& result : out) CHECK(static_cast<int>(result[i]) == -3 - static_cast<int>(i));
+}
+
 // Proves: what is only moved arrives bit for bit, whatever the size of an element; also in messages
 // of several segments that begin anywhere (bruck and scatter_allgather, odd counts of bytes).
 TEST_CASE("the plan kernel moves elements of every size") {
