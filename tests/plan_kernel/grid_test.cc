@@ -154,6 +154,33 @@ TEMPLATE_TEST_CASE("the plan kernel averages negative integers", "", std::int8_t
     for (const auto& result : out) CHECK(static_cast<int>(result[i]) == -3 - static_cast<int>(i));
 }
 
+// Proves: floats that are only moved keep their bits, whatever these mean: each pattern of two bytes,
+// signalling NaNs among them.
+TEST_CASE("the plan kernel moves any bits of floats") {
+  constexpr std::size_t kPatterns = std::size_t{1} << 16;
+  std::vector<std::uint16_t> sent(kPatterns), got(kPatterns), own(kPatterns);
+  for (std::size_t i = 0; i < kPatterns; ++i) sent[i] = static_cast<std::uint16_t>(i);
+  for (Protocol protocol : kProtocols)
+    for (DataType type : {DataType::float16, DataType::bfloat16, DataType::float8e4m3,
+                          DataType::float8e5m2, DataType::float32, DataType::float64}) {
+      World world(2, {protocol, 2, 4096});
+      Call call = callOf(*plan::findAlgorithm("chain"),
+                         {.collective = Collective::broadcast,
+                          .count = kPatterns * sizeof(std::uint16_t) / sizeOf(type),
+                          .type = type},
+                         2);
+      call.parts[0].input = sent.data();
+      call.parts[0].output = own.data();
+      call.parts[1].input = nullptr;
+      call.parts[1].output = got.data();
+      for (Part& part : call.parts) part.before = part.after = {};
+      std::fill(got.begin(), got.end(), std::uint16_t{0});
+      INFO(nameOf(protocol) << ", " << name(type));
+      REQUIRE(world.run({call}, 1) == "");
+      CHECK(got == sent);
+    }
+}
+
 // Proves: what is only moved arrives bit for bit, whatever the size of an element; also in messages
 // of several segments that begin anywhere (bruck and scatter_allgather, odd counts of bytes).
 TEST_CASE("the plan kernel moves elements of every size") {
