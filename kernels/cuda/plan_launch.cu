@@ -37,6 +37,14 @@ const void* lookUp(DataType type, ReduceOp::Kind op) {
 
 } // namespace
 
+void checkResident(std::uint32_t blocks, int resident) {
+  if (blocks > static_cast<std::uint32_t>(resident))
+    throw Error(ErrorCode::unsupported,
+                "a launch of " + std::to_string(blocks) +
+                    " blocks that wait for each other on a GPU that holds " +
+                    std::to_string(resident));
+}
+
 PlanFunction::PlanFunction(const ProgramHeader& program)
     : kernel_(lookUp(program.type, program.op)), shared_bytes_(program.max_places * sizeof(End)) {
   if (!kernel_)
@@ -53,11 +61,7 @@ PlanFunction::PlanFunction(const ProgramHeader& program)
 void PlanFunction::launch(const Launch& launch, Stream stream) const {
   const std::uint32_t blocks = launch.program.blocks();
   if (blocks == 0) return;
-  if (blocks > static_cast<std::uint32_t>(resident_))
-    throw Error(ErrorCode::unsupported,
-                "a launch of " + std::to_string(blocks) +
-                    " blocks that wait for each other on a GPU that holds " +
-                    std::to_string(resident_));
+  checkResident(blocks, resident_);
   Launch argument = launch;
   void* parameters[] = {&argument};
   check(cudaLaunchKernel(kernel_, dim3(blocks), dim3(kPlanThreads), parameters, shared_bytes_,
