@@ -56,6 +56,8 @@ struct Launch {
   std::uint64_t plan = 0;       ///< by which the host knows the plan again
   /// Of the call, without a sequence number, so that it stays true in replays of a graph.
   std::uint64_t signature = 0;
+  /// What labels hold of the sizes of messages; 0 where the signature says all about them.
+  std::uint32_t label_sizes = 0xffffffff;
   std::uint64_t timeout_ns = 0; ///< a wait that takes longer ends the launch
   Halt* halt = nullptr;
   Panel* panel = nullptr;
@@ -89,7 +91,7 @@ static_assert(sizeof(Batch) <= 4096);
 
 /// The label of a step's messages: the signature, with the size put where it holds a count.
 RONDO_HOST_DEVICE std::uint64_t labelFor(const Launch& launch, const Step& step) {
-  return launch.signature ^ ((step.bytes ^ step.bytes >> 32) & 0xffffffffu);
+  return launch.signature ^ ((step.bytes ^ step.bytes >> 32) & launch.label_sizes);
 }
 
 } // namespace rondo::kernels::cuda

@@ -288,7 +288,10 @@ void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> gro
       state->run.done.store(true, std::memory_order_release);
     }
   }
-  if (device_) device_->flush();
+  if (device_) {
+    device_->flush();
+    poll(); // captured calls are done
+  }
   if (!attended) needHelper();
 }
 

@@ -175,6 +175,7 @@ BoundPlan DeviceEngine::putOnDevice(const plan::RankPlan& plan, const Shape& sha
       .clocks = reinterpret_cast<cuda::LaneClock*>(at + clocks),
       .scratch = at + scratch,
       .plan = ++plans_,
+      .label_sizes = shape.uneven() ? ~0u : 0u,
       .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),
       .halt = reinterpret_cast<cuda::Halt*>(halt_.get()),
       .panel = &panel()};
