@@ -7,8 +7,8 @@
 #include "kernels/cuda/plan_launch.h"
 
 namespace rondo::kernels::cuda {
-namespace {
 
+/// Grid: Batch::blocks().
 __global__ void __launch_bounds__(kPlanThreads, 1)
     planBatchKernel(const __grid_constant__ Batch batch) {
   __shared__ alignas(Launch) std::byte launch[sizeof(Launch)];
@@ -16,8 +16,6 @@ __global__ void __launch_bounds__(kPlanThreads, 1)
   DeviceBlock block(reinterpret_cast<End*>(ends));
   runBatch(batch, blockIdx.x, *reinterpret_cast<Launch*>(launch), block);
 }
-
-} // namespace
 
 PlanBatchFunction::PlanBatchFunction()
     : resident_(residentBlocks(reinterpret_cast<const void*>(&planBatchKernel), kPlanThreads, 0)) {}
