@@ -1,5 +1,6 @@
 // Send and Recv on devices: alone, in groups, among collectives, captured.
 #include <algorithm>
+#include <iterator>
 #include <random>
 
 #include "device/device_ranks.h"
@@ -154,6 +155,24 @@ TEST_CASE("device messages: more peers than blocks take turns") {
                   return exchange(comm, allToAll(comm.rank(), ranks, 9000), seed);
                 })) == "");
     }
+}
+
+// Proves: the threads of a block change from job to job together, whatever protocols and sizes follow
+// each other there.
+TEST_CASE("device messages: blocks of several threads take turns") {
+  const HostDevices host({.blocks = 3 * 5, .threads = 3});
+  DeviceRanks world(3, smallSlots());
+  REQUIRE(firstComplaint(onRanks(world.all, [&](Communicator& comm) {
+            const int rank = comm.rank();
+            Messages all;
+            for (int number = 0; number < 6; ++number) {
+              const std::size_t bytes = number % 2 == 0 ? 3000 : 40'000; // either protocol
+              Messages more = allToAll(rank, 3, number == 3 ? 0 : bytes, number);
+              std::move(more.out.begin(), more.out.end(), std::back_inserter(all.out));
+              std::move(more.in.begin(), more.in.end(), std::back_inserter(all.in));
+            }
+            return exchange(comm, std::move(all), 5);
+          })) == "");
 }
 
 // Proves: where the device has no block for a send beside one for a receive it is an error that says
