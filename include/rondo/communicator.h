@@ -251,9 +251,10 @@ struct TransportInfo {
   std::string name;
   std::string summary;    ///< one line
   bool between_processes; ///< false: only between ranks that are threads of one process
+  bool between_devices; ///< for communicators with Options::device; the others are for host memory
 };
 
-/// Those of this build, the fastest first: the words of Options::transports.
+/// Those of this build: the words of Options::transports. Of either kind the fastest first.
 RONDO_API std::vector<TransportInfo> transports();
 
 /// Calls made by this thread while a Group exists only take note of the call: blocking calls return

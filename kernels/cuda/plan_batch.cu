@@ -1,10 +1,8 @@
-// The kernel that runs batches, and its launch.
+// The kernel that runs batches.
 #include "kernels/cuda/plan_batch.cuh"
 
 #include "kernels/cuda/device_block.cuh"
-#include "kernels/cuda/errors.cuh"
-#include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/plan_launch.h"
+#include "kernels/cuda/plan_families.h"
 
 namespace rondo::kernels::cuda {
 
@@ -17,15 +15,6 @@ __global__ void __launch_bounds__(kPlanThreads, 1)
   runBatch(batch, blockIdx.x, *reinterpret_cast<Launch*>(launch), block);
 }
 
-PlanBatchFunction::PlanBatchFunction()
-    : resident_(residentBlocks(reinterpret_cast<const void*>(&planBatchKernel), kPlanThreads, 0)) {}
-
-void PlanBatchFunction::launch(const Batch& batch, Stream stream) const {
-  checkResident(batch.blocks(), resident_);
-  void* parameters[] = {const_cast<Batch*>(&batch)};
-  check(cudaLaunchKernel(reinterpret_cast<const void*>(&planBatchKernel), dim3(batch.blocks()),
-                         dim3(kPlanThreads), parameters, 0, static_cast<cudaStream_t>(stream)),
-        "sends and receives were not launched");
-}
+const void* batchPlan() { return reinterpret_cast<const void*>(&planBatchKernel); }
 
 } // namespace rondo::kernels::cuda

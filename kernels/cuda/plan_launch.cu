@@ -35,7 +35,10 @@ const void* lookUp(DataType type, ReduceOp::Kind op) {
   return nullptr;
 }
 
-} // namespace
+void load(const void* kernel) {
+  cudaFuncAttributes about{};
+  check(cudaFuncGetAttributes(&about, kernel), "no kernel for this GPU");
+}
 
 void checkResident(std::uint32_t blocks, int resident) {
   if (blocks > static_cast<std::uint32_t>(resident))
@@ -43,6 +46,15 @@ void checkResident(std::uint32_t blocks, int resident) {
                 "a launch of " + std::to_string(blocks) +
                     " blocks that wait for each other on a GPU that holds " +
                     std::to_string(resident));
+}
+
+} // namespace
+
+void loadPlanKernels() {
+  for (const DataType type : kDataTypes)
+    for (const ReduceOp op : kReduceOps)
+      if (const void* kernel = lookUp(type, op.kind())) load(kernel);
+  load(batchPlan());
 }
 
 PlanFunction::PlanFunction(const ProgramHeader& program)
@@ -67,6 +79,16 @@ void PlanFunction::launch(const Launch& launch, Stream stream) const {
   check(cudaLaunchKernel(kernel_, dim3(blocks), dim3(kPlanThreads), parameters, shared_bytes_,
                          static_cast<cudaStream_t>(stream)),
         "a plan was not launched");
+}
+
+PlanBatchFunction::PlanBatchFunction() : resident_(residentBlocks(batchPlan(), kPlanThreads)) {}
+
+void PlanBatchFunction::launch(const Batch& batch, Stream stream) const {
+  checkResident(batch.blocks(), resident_);
+  void* parameters[] = {const_cast<Batch*>(&batch)};
+  check(cudaLaunchKernel(batchPlan(), dim3(batch.blocks()), dim3(kPlanThreads), parameters, 0,
+                         static_cast<cudaStream_t>(stream)),
+        "sends and receives were not launched");
 }
 
 } // namespace rondo::kernels::cuda
