@@ -77,8 +77,8 @@ struct MemoryUse {
 ///   for the peers, so make it before the capture.
 /// - Options::timeout runs from when a call is the first on the communicator that has not ended, so it
 ///   holds what else the stream does until then.
-/// - After an error, memory is in use until the stream has been synchronized: kernels that wait for a
-///   peer end soon, but not before wait() throws. A replay that fails shows in the next call.
+/// - After an error, memory is in use until the streams of all ranks of this process have been
+///   synchronized: kernels that wait for a peer end soon, but not before wait() throws. A replay that fails shows in the next call.
 /// - v-forms whose blocks have different sizes at sender and receiver may end as Error(timeout).
 /// Not on devices: send() and recv() (Error(unsupported); allToAllv() does what groups of them do),
 /// allocate() and registerBuffer() (Error(unsupported); any device memory is as good as any other).
