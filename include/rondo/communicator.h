@@ -84,8 +84,8 @@ struct MemoryUse {
 ///   The first send or receive between two ranks that are processes waits for the peer's.
 /// - Options::timeout runs from when a call is the first on the communicator that has not ended, so it
 ///   holds what else the stream does until then.
-/// - After an error, memory is in use until the stream has been synchronized: kernels that wait for a
-///   peer end soon, but not before wait() throws. A replay that fails shows in the next call.
+/// - After an error, memory is in use until the streams of all ranks of this process have been
+///   synchronized: kernels that wait for a peer end soon, but not before wait() throws. A replay that fails shows in the next call.
 /// - v-forms whose blocks, and messages whose counts, differ at sender and receiver may end as
 ///   Error(timeout).
 /// Not on devices: allocate() and registerBuffer() (Error(unsupported); any device memory is as good as

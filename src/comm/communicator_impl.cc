@@ -53,7 +53,7 @@ std::unique_ptr<engine::DeviceEngine> deviceEngine(const Devices& devices, engin
       devices.own, fabric,
       engine::DeviceEngine::Settings{session.rank(), session.size(), devices.channel,
                                      devices.residency, options.timeout, &session.failedWord(),
-                                     devices.neighbour});
+                                     devices.neighbour, devices.lends});
 }
 
 } // namespace

@@ -18,6 +18,7 @@ struct Devices {
   kernels::cuda::Residency residency;         ///< where a rank's share is the least
   int neighbour = -1;                         ///< another rank of this process on the same device
   transport::ChannelSize size;                ///< of a copy's ring
+  bool lends = false; ///< all ranks are of one process and on one device, whose memory they see
   engine::DeviceChannel channel;
 
   transport::DeviceContext context() const {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/log.h"
 #include "engine/device_program.h"
@@ -42,21 +43,40 @@ class Parts {
   std::size_t size_ = 0;
 };
 
-std::uint32_t mostLanes(const plan::Algorithm& algorithm, const plan::Spec& spec) {
+/// What lends is worked out of all ranks' plans, step by step: of more ranks it would take long.
+constexpr int kMostLending = 16;
+
+std::vector<plan::RankPlan> buildAll(const plan::Algorithm& algorithm, const plan::Spec& spec) {
+  std::vector<plan::RankPlan> plans;
+  for (int rank = 0; rank < spec.ranks; ++rank) plans.push_back(algorithm.build(spec, rank));
+  return plans;
+}
+
+std::uint32_t mostLanes(const std::vector<plan::RankPlan>& plans) {
   std::size_t most = 0;
-  for (int rank = 0; rank < spec.ranks; ++rank)
-    most = std::max(most, algorithm.build(spec, rank).lanes.size());
+  for (const plan::RankPlan& plan : plans) most = std::max(most, plan.lanes.size());
   return static_cast<std::uint32_t>(most);
 }
 
-/// The largest message, so that each copy has a tile to do: the same on all ranks, of what all know.
-std::size_t messageBytes(const plan::RankPlan& plan, const Shape& shape, std::size_t slot_bytes,
+/// Whether what is read from the input is multiplied before it is sent.
+bool scales(const Shape& shape) {
+  return shape.op == ReduceOp::Kind::premul_sum ||
+         (shape.op == ReduceOp::Kind::avg && isFloat(shape.type));
+}
+
+/// The largest message, of at most `limit` bytes, so that all copies have as many tiles to do: the same
+/// on all ranks, of what all know.
+std::size_t messageBytes(const plan::RankPlan& plan, const Shape& shape, std::size_t limit,
                          std::uint32_t copies) {
-  if (shape.uneven()) return slot_bytes; // no rank need know all sizes
+  if (shape.uneven()) return limit; // no rank need know all sizes
+  // What bind() may round up.
+  const std::size_t slack = kTileAlignBytes * plan.message_chunks + 2 * sizeOf(shape.type);
+  if (limit < 2 * slack) return limit;
   const std::size_t block = shape.count * sizeOf(shape.type);
   const std::size_t share = block / plan.chunks_per_block * plan.message_chunks / copies;
+  const std::size_t rounds = share / (limit - slack) + 1;
   const std::size_t element_of_each = 8 * static_cast<std::size_t>(plan.spec.ranks) + 64;
-  return std::min(slot_bytes, std::max({share, kLeastMessage, element_of_each}));
+  return std::min(limit, std::max({share / rounds + slack, kLeastMessage, element_of_each}));
 }
 
 std::shared_ptr<std::byte> zeroed(cuda::Device& device, std::size_t bytes) {
@@ -127,13 +147,24 @@ void DeviceEngine::admit(const void* input, const void* output) const {
 
 BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
                              const Shape& shape) {
-  const std::uint32_t lanes = mostLanes(algorithm, spec);
+  const std::vector<plan::RankPlan> plans = buildAll(algorithm, spec);
+  const plan::RankPlan& plan = plans[static_cast<std::size_t>(settings_.rank)];
+  const std::uint32_t lanes = mostLanes(plans);
   const bool small = !shape.uneven() && shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
   const auto protocol = small && servesLowLatency(algorithm, spec) ? cuda::Protocol::low_latency
                                                                    : cuda::Protocol::simple;
-  const Mode mode{protocol,
-                  cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies)};
-  BoundPlan bound = putOnDevice(algorithm.build(spec, settings_.rank), shape, mode);
+  const std::uint32_t copies =
+      cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
+
+  std::size_t limit = settings_.channel.of(protocol).slot_bytes;
+  std::optional<plan::Lending> lending;
+  if (settings_.lends && protocol == cuda::Protocol::simple && spec.ranks <= kMostLending) {
+    lending.emplace(plans, scales(shape), shape.uneven());
+    if (lending->always()) limit = std::max(limit, kLentMessage);
+  }
+  BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, limit, copies));
+  if (lending) lend(bound, *lending, settings_.rank);
+  putOnDevice(bound, protocol, copies);
   bound.device->function = device_->function(bound.device->launch.program);
   return bound;
 }
@@ -144,7 +175,10 @@ BoundPlan DeviceEngine::bindJob(const plan::RankPlan& plan, const Shape& shape,
   if (!batches_) batches_ = device_->batchFunction();
   const bool small = shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
   const auto protocol = small ? cuda::Protocol::low_latency : cuda::Protocol::simple;
-  BoundPlan bound = putOnDevice(plan, shape, {protocol, layout_.copies()});
+  const std::size_t slot = settings_.channel.of(protocol).slot_bytes;
+  BoundPlan bound =
+      engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, layout_.copies()));
+  putOnDevice(bound, protocol, layout_.copies());
   DevicePlan& device = *bound.device;
   assert(device.launch.program.max_places <= cuda::kJobPlaces);
   device.launch.signature = signature;
@@ -153,13 +187,10 @@ BoundPlan DeviceEngine::bindJob(const plan::RankPlan& plan, const Shape& shape,
   return bound;
 }
 
-BoundPlan DeviceEngine::putOnDevice(const plan::RankPlan& plan, const Shape& shape, Mode mode) {
-  const std::size_t slot = settings_.channel.of(mode.protocol).slot_bytes;
-  std::uint32_t copies = mode.copies;
-  BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, copies));
-  if (!shape.uneven()) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
-
-  const cuda::ProgramTables tables = flatten(bound, mode.protocol, copies);
+void DeviceEngine::putOnDevice(BoundPlan& bound, cuda::Protocol protocol, std::uint32_t copies) {
+  const bool uneven = bound.shape.uneven();
+  if (!uneven) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
+  const cuda::ProgramTables tables = flatten(bound, protocol, copies);
   Parts parts;
   const std::size_t clocks = parts.add(tables.header.blocks() * sizeof(cuda::LaneClock));
   const std::size_t rings = parts.add(bound.ends.size() * copies * sizeof(cuda::Ring));
@@ -175,7 +206,7 @@ BoundPlan DeviceEngine::putOnDevice(const plan::RankPlan& plan, const Shape& sha
       .clocks = reinterpret_cast<cuda::LaneClock*>(at + clocks),
       .scratch = at + scratch,
       .plan = ++plans_,
-      .label_sizes = shape.uneven() ? ~0u : 0u,
+      .label_sizes = uneven ? ~0u : 0u,
       .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),
       .halt = reinterpret_cast<cuda::Halt*>(halt_.get()),
       .panel = &panel()};
@@ -184,7 +215,6 @@ BoundPlan DeviceEngine::putOnDevice(const plan::RankPlan& plan, const Shape& sha
   if (!written.empty()) device_->write(at + image, written.data(), written.size());
   scratch_bytes_ += tables.header.scratch_bytes * copies;
   bound.device = std::move(device);
-  return bound;
 }
 
 /// Whether all channels are there; makes progress on those that are not.

@@ -46,6 +46,7 @@ class DeviceEngine final : public Engine {
     /// Another rank of this process on the same device, or -1: the default stream would make the one
     /// wait behind the other.
     int neighbour = -1;
+    bool lends = false; ///< each rank's device sees all memory of all ranks; the same on all ranks
   };
   DeviceEngine(std::shared_ptr<kernels::cuda::Device> device, Fabric& fabric,
                const Settings& settings);
@@ -90,13 +91,9 @@ class DeviceEngine final : public Engine {
     Seat seat;
     Run* run = nullptr;
   };
-  /// How a plan is launched; the same on all ranks.
-  struct Mode {
-    kernels::cuda::Protocol protocol;
-    std::uint32_t copies; ///< at most
-  };
 
-  BoundPlan putOnDevice(const plan::RankPlan& plan, const Shape& shape, Mode mode);
+  /// `copies`: at most; the same on all ranks.
+  void putOnDevice(BoundPlan& bound, kernels::cuda::Protocol protocol, std::uint32_t copies);
   void putInFlight(Run& run);
   void launch(const Run& run);
   std::vector<Noted>::const_iterator launchBatch(std::vector<Noted>::const_iterator at);
