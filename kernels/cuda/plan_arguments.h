@@ -78,7 +78,7 @@ inline constexpr std::uint32_t kBatchJobs = 224;
 
 /// The argument of a launch that runs many jobs. Lane l does jobs first[l] to first[l + 1] one after
 /// the other, and is `copies` blocks: block b runs copy b % copies of each job of lane b / copies that
-/// has so many. Blocks wait for no other block of the launch.
+/// has so many. Blocks wait for others of the launch only where a rank sends to itself.
 struct Batch {
   std::uint32_t lanes = 0;
   std::uint32_t copies = 1;
