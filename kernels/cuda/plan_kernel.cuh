@@ -156,7 +156,8 @@ class PlanKernel {
             [&] { return block_.template acquire<Scope::system>(ring.published) >= end.number; },
             Report::Awaited::message, whom))
       return false;
-    const std::uint64_t label = ring.labels[ring.position->slot], due = labelFor(launch_, step);
+    const std::uint64_t label = ring.labels[ring.position->slot].call,
+                        due = labelFor(launch_, step);
     return label == due || watch_.refuse(whom, label ^ due);
   }
 
@@ -193,7 +194,7 @@ class PlanKernel {
     const Ring& ring = ringOf(place(step, i));
     const std::uint64_t slot = ring.position->slot;
     if (i >= step.inputs && program_.protocol == Protocol::simple)
-      ring.labels[slot] = labelFor(launch_, step);
+      ring.labels[slot] = {labelFor(launch_, step), step.bytes};
     *ring.position = {ends_[i].number, slot + 1 == ring.depth ? 0 : slot + 1};
   }
 

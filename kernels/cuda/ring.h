@@ -24,6 +24,12 @@ struct Position {
   std::uint64_t slot = 0;
 };
 
+/// What stands beside a slot (simple).
+struct Label {
+  std::uint64_t call = 0;  ///< see labelFor()
+  std::uint64_t bytes = 0; ///< of the message, for a host that moves it on
+};
+
 /// One end of a ring, with the addresses that its rank uses.
 ///
 /// Messages are numbered from 1. Numbers only grow, and nothing is ever reset, so a launch needs to
@@ -35,7 +41,7 @@ struct Position {
 /// lies with the sender, who polls that. Each part is written by the other end only.
 struct Ring {
   std::uint64_t* published = nullptr; ///< inbox: number of the last message that is there (simple)
-  std::uint64_t* labels = nullptr;    ///< inbox: one per slot (simple)
+  Label* labels = nullptr;            ///< inbox: one per slot (simple)
   std::byte* slots = nullptr;         ///< inbox
   std::uint64_t* consumed = nullptr;  ///< credit: number of the last message that was taken
   Position* position = nullptr;       ///< this end's
@@ -90,7 +96,7 @@ struct RingSize {
   /// ends, each under its own addresses. `position` is zeroed memory of the end's own.
   Ring ring(std::byte* inbox, std::byte* credit, Position* position) const {
     return {reinterpret_cast<std::uint64_t*>(inbox),
-            reinterpret_cast<std::uint64_t*>(inbox + kRingLine),
+            reinterpret_cast<Label*>(inbox + kRingLine),
             inbox + slotsAt(),
             reinterpret_cast<std::uint64_t*>(credit),
             position,
@@ -102,9 +108,7 @@ struct RingSize {
   static constexpr std::size_t padded(std::size_t bytes) {
     return (bytes + kRingLine - 1) / kRingLine * kRingLine;
   }
-  constexpr std::size_t slotsAt() const {
-    return kRingLine + padded(depth * sizeof(std::uint64_t));
-  }
+  constexpr std::size_t slotsAt() const { return kRingLine + padded(depth * sizeof(Label)); }
 };
 
 } // namespace rondo::kernels::cuda

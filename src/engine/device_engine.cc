@@ -69,9 +69,17 @@ DeviceEngine::DeviceEngine(std::shared_ptr<cuda::Device> device, Fabric& fabric,
       fabric_(fabric),
       settings_(settings),
       panel_(device_->allocateHost(sizeof(cuda::Panel))),
-      halt_(device_->allocate(sizeof(cuda::Halt))) {}
+      halt_(device_->allocate(sizeof(cuda::Halt))),
+      proxy_(device_, settings.channel.simple) {}
 
 DeviceEngine::~DeviceEngine() {
+  endLaunches();
+  const bool well = panel().abort == 0 && std::atomic_ref(panel().ended).load() == 0;
+  if (well && !proxy_.drain(base::Deadline(settings_.timeout), *settings_.failed))
+    base::log(LogLevel::error, "dropped a communicator before its last messages had left");
+}
+
+void DeviceEngine::endLaunches() {
   for (InFlight& flight : runs_)
     if (flight.mark) given_up_.push_back(std::move(flight.mark));
   if (given_up_.empty()) return;
@@ -120,13 +128,15 @@ void DeviceEngine::admit(const void* input, const void* output) const {
 BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
                              const Shape& shape) {
   const std::uint32_t lanes = mostLanes(algorithm, spec);
-  const bool small = !shape.uneven() && shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
+  const bool small = settings_.channel.hasLowLatency() && !shape.uneven() &&
+                     shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
   const auto protocol = small && servesLowLatency(algorithm, spec) ? cuda::Protocol::low_latency
                                                                    : cuda::Protocol::simple;
   std::uint32_t copies = cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
 
   const plan::RankPlan plan = algorithm.build(spec, settings_.rank);
-  const std::size_t slot = settings_.channel.of(protocol).slot_bytes;
+  const std::size_t slot =
+      std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
   BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, copies));
   if (!shape.uneven()) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
 
@@ -157,19 +167,23 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
   return bound;
 }
 
-/// Whether all channels are there; makes progress on those that are not.
+/// Whether all channels are there; makes progress on those that are not. A proxy's need not be.
 bool DeviceEngine::connect(BoundPlan& plan) {
   if (plan.connected) return true;
   bool all = true;
-  for (End* end : plan.ends) all &= fabric_.ready(*end);
+  for (End* end : plan.ends) {
+    if (end->stream) proxy_.serve(*end);
+    else all &= fabric_.ready(*end);
+  }
   if (!all) return false;
   const cuda::Launch& launch = plan.device->launch;
   std::vector<cuda::Ring> rings;
   for (std::uint32_t copy = 0; copy < launch.program.copies; ++copy)
-    for (const End* end : plan.ends)
-      rings.push_back(settings_.channel.ring(launch.program.protocol, copy,
-                                             end->port->device->inbox.get(),
-                                             end->port->device->credit.get(), positionsOf(*end)));
+    for (const End* end : plan.ends) {
+      const transport::DeviceMemory& memory = end->relayed ? *end->relayed : *end->port->device;
+      rings.push_back(settings_.channel.ring(launch.program.protocol, copy, memory.inbox.get(),
+                                             memory.credit.get(), positionsOf(*end)));
+    }
   if (!rings.empty())
     device_->write(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(launch.rings)),
                    rings.data(), rings.size() * sizeof rings[0]);
@@ -250,6 +264,7 @@ bool DeviceEngine::progress() {
   while (!runs_.empty()) {
     const InFlight& first = runs_.front();
     current_ = first.run;
+    if (const auto error = proxy_.stranded()) std::rethrow_exception(error);
     const bool passed = first.captured || (first.mark && first.mark->passed());
     // A launch that ends early says so before its mark is passed.
     if (std::atomic_ref(panel().ended).load(std::memory_order_acquire) != 0) throwReport();
@@ -268,9 +283,12 @@ void DeviceEngine::throwReport() {
       break;
     }
   const Position at = engine::position(*current_->plan, report);
+  const std::vector<End*>& ends = current_->plan->ends;
   switch (report.reason) {
     case cuda::Report::Reason::timeout: throw Late(*current_, at);
     case cuda::Report::Reason::mismatch:
+      if (DeviceRelay::marksEnd(report.theirs))
+        proxy_.throwEnded(report.whom < ends.size() ? ends[report.whom] : nullptr);
       throw ForeignCall(at.peer, report.theirs | (current_->signature & kSequenceBits), *current_);
     case cuda::Report::Reason::aborted:
     case cuda::Report::Reason::none: break;
@@ -302,6 +320,7 @@ Position DeviceEngine::position(const Run& run) {
 /// The launches end by themselves, soon; user memory is in use until then, as the stream's other work.
 void DeviceEngine::failAll(const std::exception_ptr& error) {
   abortLaunches();
+  proxy_.stop();
   for (InFlight& flight : runs_) {
     if (flight.mark) given_up_.push_back(std::move(flight.mark));
     end(*flight.run, error);

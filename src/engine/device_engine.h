@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/device_channel.h"
+#include "engine/device_proxy.h"
 #include "engine/engine.h"
 #include "kernels/cuda/plan_arguments.h"
 #include "kernels/cuda/plan_residency.h"
@@ -46,7 +47,7 @@ class DeviceEngine final : public Engine {
   };
   DeviceEngine(std::shared_ptr<kernels::cuda::Device> device, Fabric& fabric,
                const Settings& settings);
-  /// Ends what is still running, and waits for it.
+  /// Ends what is still running, and waits for it; then until the streams have what was sent.
   ~DeviceEngine() override;
 
   void setStream(kernels::cuda::Stream stream);
@@ -78,6 +79,7 @@ class DeviceEngine final : public Engine {
 
   void launch(InFlight& flight);
   bool connect(BoundPlan& plan);
+  void endLaunches();
   void upload(BoundPlan& plan);
   std::byte* positionsOf(const End& end);
   void finishFirst();
@@ -91,6 +93,7 @@ class DeviceEngine final : public Engine {
   const kernels::cuda::Memory panel_, halt_;
   kernels::cuda::Stream stream_ = nullptr;
   std::map<const End*, kernels::cuda::Memory> positions_;
+  DeviceProxy proxy_; ///< of the channels that are streams
   std::deque<InFlight> runs_;
   std::vector<std::unique_ptr<kernels::cuda::Mark>> spare_marks_;
   std::vector<std::unique_ptr<kernels::cuda::Mark>> given_up_; ///< behind launches of failed runs

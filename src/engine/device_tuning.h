@@ -1,6 +1,7 @@
 // The CUDA engine's numbers, each with what it rests on. None has been measured.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,5 +23,13 @@ inline constexpr std::size_t kLowLatencyBlock = 32 << 10;
 
 /// Tiles smaller than this are not made to give more copies something to do. Not measured.
 inline constexpr std::size_t kLeastMessage = 8 << 10;
+
+/// How long the proxy looks after the last message that it moved: a network's round trip and a kernel's
+/// step, several times over, so that it does not nap in the middle of a call. Not measured.
+inline constexpr std::chrono::microseconds kProxySpin{200};
+/// Its naps. A sleep takes 50 us more than it says, which is what the shortest one costs. The longest
+/// bounds what the first message after a pause waits, and leaves the processor to others but for a look
+/// of a microsecond per channel.
+inline constexpr std::chrono::microseconds kProxyLeastNap{5}, kProxyNap{100};
 
 } // namespace rondo::engine
