@@ -37,7 +37,8 @@ struct Blocks {
 /// plans (some KiB for each shape of call), and what allocate() gave.
 struct MemoryUse {
   std::size_t channels = 0; ///< that this rank sends on; a number, not bytes
-  std::size_t slots = 0;    ///< of those channels, where peers share memory
+  /// Of those channels, where peers share memory; between devices over a network, of all channels.
+  std::size_t slots = 0;
   std::size_t staging = 0;  ///< beside streams (TCP), for messages that cannot go to user memory
   std::size_t scratch = 0;  ///< partial results
 
@@ -73,13 +74,16 @@ struct MemoryUse {
 ///   program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for each other.
 /// - A stream that is being captured takes calls into the graph, and their Work is done at once. Every
 ///   rank must replay the same graphs in the same order, mixed with other calls alike, before its
-///   communicator ends. The first call of a shape opens channels: where ranks are processes it waits
-///   for the peers, so make it before the capture.
+///   communicator ends. The first call of a shape opens channels: where ranks are processes on one machine
+///   it waits for the peers, so make it before the capture.
 /// - Options::timeout runs from when a call is the first on the communicator that has not ended, so it
 ///   holds what else the stream does until then.
 /// - After an error, memory is in use until the stream has been synchronized: kernels that wait for a
 ///   peer end soon, but not before wait() throws. A replay that fails shows in the next call.
 /// - v-forms whose blocks have different sizes at sender and receiver may end as Error(timeout).
+/// Devices that do not reach each other, as those of several machines, talk over TCP: a thread of the
+/// communicator's own moves messages between the network and host memory that the kernels use. It exists
+/// from the first such channel on, and looks for messages all the time, busily for 0.2 ms after each.
 /// Not on devices: send() and recv() (Error(unsupported); allToAllv() does what groups of them do),
 /// allocate() and registerBuffer() (Error(unsupported); any device memory is as good as any other).
 class RONDO_API Communicator {
@@ -94,7 +98,8 @@ class RONDO_API Communicator {
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  /// Waits (within the timeout) for outstanding work of this rank; does not wait for other ranks.
+  /// Waits (within the timeout) for outstanding work of this rank; does not wait for other ranks, but
+  /// until the network has taken what is for them.
   ~Communicator();
 
   int rank() const;

@@ -74,6 +74,22 @@ TEST_CASE("device buffers over tcp: some links are memory and some are streams")
   REQUIRE(world.run(casesOf(nullptr, 4)) == "");
 }
 
+// Proves: communicators that split() makes have proxies and channels of their own.
+TEST_CASE("device buffers over tcp: several communicators share the devices") {
+  const HostDevices host({.devices = 2});
+  HostStream streams[4]; // outlive the communicators
+  DeviceRanks world(4, smallSlots("tcp"), 2);
+  const CollectiveCase call{.count = 3001, .type = DataType::int32};
+  REQUIRE(firstComplaint(onRanks(world.all, [&](Communicator& comm) -> std::string {
+            auto half = comm.split(comm.rank() % 2, 0);
+            half->setStream(streams[comm.rank()].handle());
+            for (int round = 0; round < 3; ++round)
+              for (Communicator* on : {&comm, &*half})
+                if (std::string wrong = call.run(*on); !wrong.empty()) return wrong;
+            return {};
+          })) == "");
+}
+
 // Proves: replays of graphs travel, though no host thread knows of them, right after others and after
 // pauses in which the proxy naps.
 TEST_CASE("device buffers over tcp: captured calls run when they are replayed") {
