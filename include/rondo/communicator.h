@@ -39,8 +39,8 @@ struct MemoryUse {
   std::size_t channels = 0; ///< that this rank sends on; a number, not bytes
   /// Of those channels, where peers share memory; between devices over a network, of all channels.
   std::size_t slots = 0;
-  std::size_t staging = 0;  ///< beside streams (TCP), for messages that cannot go to user memory
-  std::size_t scratch = 0;  ///< partial results
+  std::size_t staging = 0; ///< beside streams (TCP), for messages that cannot go to user memory
+  std::size_t scratch = 0; ///< partial results
 
   std::size_t bytes() const { return slots + staging + scratch; }
 };
@@ -83,7 +83,8 @@ struct MemoryUse {
 /// - v-forms whose blocks have different sizes at sender and receiver may end as Error(timeout).
 /// Devices that do not reach each other, as those of several machines, talk over TCP: a thread of the
 /// communicator's own moves messages between the network and host memory that the kernels use. It exists
-/// from the first such channel on, and looks for messages all the time, busily for 0.2 ms after each.
+/// from the first such channel on, and looks for messages all the time, busily for 0.2 ms after each. The
+/// first messages of a replayed graph may each wait for a hundredth of the pause before it, up to 1 ms.
 /// Not on devices: send() and recv() (Error(unsupported); allToAllv() does what groups of them do),
 /// allocate() and registerBuffer() (Error(unsupported); any device memory is as good as any other).
 class RONDO_API Communicator {

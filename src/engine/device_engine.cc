@@ -213,6 +213,7 @@ void DeviceEngine::submit(Run& run, int) {
       std::this_thread::sleep_for(kLook);
     }
     launch(flight);
+    proxy_.wake();
   } catch (...) {
     broken_ = std::current_exception(); // for progress(): the communicator breaks, as by any run
   }

@@ -8,10 +8,16 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/futex.h"
 #include "engine/device_tuning.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
+
+namespace {
+/// Between two looks at what has not left yet.
+constexpr std::chrono::microseconds kDrainLook{50};
+} // namespace
 
 DeviceProxy::DeviceProxy(std::shared_ptr<kernels::cuda::Device> device,
                          const kernels::cuda::RingSize& size)
@@ -51,6 +57,12 @@ void DeviceProxy::start() {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
+void DeviceProxy::wake() {
+  if (!thread_.joinable()) return;
+  news_.fetch_add(1, std::memory_order_release);
+  base::futexWake(news_);
+}
+
 void DeviceProxy::throwEnded(const End* end) const {
   if (const auto found = relays_.find(end); found != relays_.end())
     if (const auto error = found->second->error()) std::rethrow_exception(error);
@@ -71,7 +83,7 @@ bool DeviceProxy::drain(const base::Deadline& deadline,
   while (!std::all_of(relays_.begin(), relays_.end(), drained)) {
     if (failed.load(std::memory_order_acquire) != 0) return true;
     if (stranded() || deadline.passed()) return false;
-    std::this_thread::sleep_for(kProxyNap);
+    std::this_thread::sleep_for(kDrainLook);
   }
   return true;
 }
@@ -80,6 +92,7 @@ void DeviceProxy::stop() {
   if (!thread_.joinable()) return;
   if (::getpid() != process_) return thread_.detach();
   stopping_.store(true, std::memory_order_release);
+  wake();
   thread_.join();
 }
 
@@ -99,16 +112,17 @@ bool DeviceProxy::stepAll() {
 
 void DeviceProxy::main() {
   base::Clock::time_point moved_at{};
-  auto nap = kProxyLeastNap;
-  while (!stopping_.load(std::memory_order_acquire)) {
-    if (stepAll()) {
-      moved_at = base::Clock::now();
-      nap = kProxyLeastNap;
-    } else if (base::Clock::now() - moved_at < kProxySpin) {
-      ::sched_yield();
+  for (std::uint32_t seen = 0; !stopping_.load(std::memory_order_acquire);) {
+    const std::uint32_t news = news_.load(std::memory_order_acquire);
+    const bool moved = stepAll();
+    const auto now = base::Clock::now();
+    if (moved || news != seen) moved_at = now;
+    seen = news;
+    if (now - moved_at < kProxySpin) {
+      if (!moved) ::sched_yield();
     } else {
-      std::this_thread::sleep_for(nap);
-      nap = std::min(2 * nap, kProxyNap);
+      const base::Clock::duration nap = (now - moved_at) / kProxyNapPart;
+      base::futexWait(news_, news, std::min<base::Clock::duration>(nap, kProxyLongestNap));
     }
   }
 }

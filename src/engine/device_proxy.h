@@ -4,6 +4,8 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,7 +20,7 @@
 namespace rondo::engine {
 
 /// It looks all the time, as replays of captured graphs move messages without a word to the host; after
-/// a while without any, from nap to nap. The ports are its own: nobody else touches them. The other
+/// a while without any, between naps, which grow. The ports are its own: nobody else touches them. The other
 /// functions are for one thread at a time.
 class DeviceProxy {
  public:
@@ -32,6 +34,9 @@ class DeviceProxy {
   /// starts the thread. Throws Error(system).
   void serve(End& end);
 
+  /// A launch is on its way.
+  void wake();
+
   /// Throws what this end's port threw, after a kernel found the mark of it; where it threw nothing (the
   /// kernel was a replay's, of another plan) what another's threw.
   [[noreturn]] void throwEnded(const End* end) const;
@@ -42,7 +47,7 @@ class DeviceProxy {
   /// False: one is stranded, or the deadline has passed.
   bool drain(const base::Deadline& deadline, const std::atomic<std::uint32_t>& failed) const;
 
-  /// Returns when the thread has ended, which takes it a nap at most. Nothing moves any more.
+  /// Returns when the thread has ended, which takes it a look at each port. Nothing moves any more.
   void stop();
 
  private:
@@ -60,6 +65,7 @@ class DeviceProxy {
   std::vector<DeviceRelay*> served_; ///< the thread's
   std::atomic<const DeviceRelay*> stranded_{nullptr};
   std::atomic<bool> stopping_{false};
+  std::atomic<std::uint32_t> news_{0}; ///< counts what it naps no longer for; it sleeps on it
   std::thread thread_;
 };
 

@@ -27,9 +27,9 @@ inline constexpr std::size_t kLeastMessage = 8 << 10;
 /// How long the proxy looks after the last message that it moved: a network's round trip and a kernel's
 /// step, several times over, so that it does not nap in the middle of a call. Not measured.
 inline constexpr std::chrono::microseconds kProxySpin{200};
-/// Its naps. A sleep takes 50 us more than it says, which is what the shortest one costs. The longest
-/// bounds what the first message after a pause waits, and leaves the processor to others but for a look
-/// of a microsecond per channel.
-inline constexpr std::chrono::microseconds kProxyLeastNap{5}, kProxyNap{100};
+/// After that it naps for this part of the time since that message, so that no message comes later by more, in
+/// proportion to the pause before it; but no longer than this. Launches wake it, replays of graphs cannot.
+inline constexpr int kProxyNapPart = 100;
+inline constexpr std::chrono::microseconds kProxyLongestNap{1000};
 
 } // namespace rondo::engine
