@@ -71,6 +71,7 @@ int main(int argc, char** argv) {
   if (argc == 4 && argv[1] == std::string_view("--calls"))
     return count(std::atoi(argv[2]), argv[3]);
   for (const auto& transport : rondo::transports()) {
+    if (transport.between_devices) continue;
     benchmark::RegisterBenchmark(("send+recv/" + transport.name).c_str(), sendReceive,
                                  transport.name)
         ->Arg(8)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 #include <set>
@@ -22,7 +23,7 @@ namespace {
 
 /// How one rank meets the others, once per communicator.
 struct Meeting {
-  int rank = 0, size = 1;
+  int rank = 0, size = 1, local_rank = 0;
   std::string kind; ///< for the header
   std::function<Rendezvous()> control;
   /// Collective over the control communicator.
@@ -33,6 +34,16 @@ Options optionsFor(const BenchConfig& config) {
   Options options = Options::fromEnvironment();
   if (!config.transport.empty()) options.transports = config.transport;
   if (config.deterministic) options.deterministic = true;
+  options.device = -1;
+  return options;
+}
+
+/// What the measurement itself has to say goes through host memory, and does not depend on what is
+/// measured.
+Options controlOptions(const BenchConfig& config) {
+  Options options = optionsFor(config);
+  options.algorithm.clear();
+  if (config.onGpu()) options.transports.clear();
   return options;
 }
 
@@ -61,12 +72,12 @@ void print(const std::string& text) {
 
 /// One table. Only rank 0 prints it.
 TableResult measureTable(const BenchConfig& config, Communicator& control, Communicator& comm,
-                         const std::string& algorithm) {
+                         const std::shared_ptr<Gpu>& gpu, const std::string& algorithm) {
   const bool printer = comm.rank() == 0;
   TableResult table;
   table.algorithm = algorithm;
   if (printer) print(titleText(config, algorithm));
-  Measurement measurement(config, control, comm);
+  Measurement measurement(config, control, comm, gpu);
   std::string used = algorithm;
   const bool selects = algorithm.empty() && config.collective != Collective::sendrecv;
   // Without a reduction the operator means nothing: one pass.
@@ -97,19 +108,27 @@ TableResult measureTable(const BenchConfig& config, Communicator& control, Commu
   return table;
 }
 
+/// What a rank has, in the order in which it must go.
+struct Rank {
+  std::shared_ptr<Gpu> gpu; ///< null: buffers are in host memory
+  std::optional<Communicator> control, comm;
+};
+
 /// All tables, as one rank.
-bool measureAll(const BenchConfig& config, const Meeting& meeting,
-                std::optional<Communicator>& control, std::optional<Communicator>& comm) {
+bool measureAll(const BenchConfig& config, const Meeting& meeting, Rank& self) {
+  auto& [gpu, control, comm] = self;
   Options options = optionsFor(config);
   const std::string from_environment = options.algorithm;
-  options.algorithm.clear(); // what the measurement itself says must not depend on what it measures
-  control = Communicator::create(meeting.control(), options);
+  if (config.onGpu()) {
+    options.device = meeting.local_rank / config.ranks_per_gpu;
+    gpu = config.open_gpu(options.device);
+  }
+  control = Communicator::create(meeting.control(), controlOptions(config));
   Environment environment = describeMachine();
   environment.ranks = control->size();
   environment.kind = meeting.kind;
-  environment.transport = transportNames(*control);
+  if (gpu) environment.gpu = gpu->name();
   const bool printer = control->rank() == 0;
-  if (printer) print(headerText(config, environment));
   std::vector<TableResult> tables;
   for (std::size_t i = 0; i < config.algorithms.size(); ++i) {
     const std::string& algorithm = config.algorithms[i];
@@ -117,7 +136,10 @@ bool measureAll(const BenchConfig& config, const Meeting& meeting,
                                           : std::string(name(config.collective)) + ":" + algorithm;
     comm.reset();
     comm = Communicator::create(meeting.table(i, *control), options);
-    tables.push_back(measureTable(config, *control, *comm, algorithm));
+    if (gpu) comm->setStream(gpu->stream());
+    environment.transport = transportNames(*comm);
+    if (printer && i == 0) print(headerText(config, environment));
+    tables.push_back(measureTable(config, *control, *comm, gpu, algorithm));
   }
   if (printer && !config.json.empty()) {
     writeFile(config.json, jsonText(config, environment, tables));
@@ -127,16 +149,16 @@ bool measureAll(const BenchConfig& config, const Meeting& meeting,
 }
 
 int benchRank(const BenchConfig& config, const Meeting& meeting) {
-  std::optional<Communicator> control, comm;
+  Rank self;
   try {
-    return measureAll(config, meeting, control, comm) ? kSuccess : kFailure;
+    return measureAll(config, meeting, self) ? kSuccess : kFailure;
   } catch (const Error& error) {
     return reportError(error, meeting.rank);
   } catch (const std::exception& error) {
     // The library does not know of it: tell the others, who would wait.
     const std::string reason = "rank " + std::to_string(meeting.rank) + ": " + error.what();
-    if (comm) comm->abort(reason);
-    if (control) control->abort(reason);
+    for (auto* communicator : {&self.comm, &self.control})
+      if (*communicator) (*communicator)->abort(reason);
     return reportError(error, meeting.rank);
   }
 }
@@ -155,7 +177,11 @@ int benchThreads(const BenchConfig& config) {
     threads.emplace_back([&, rank] {
       const auto self = static_cast<std::size_t>(rank);
       if (config.pin && !cores.empty()) pinToCore(cores[self % cores.size()]);
-      Meeting meeting{rank, config.ranks, "threads", [&] { return control.as(rank); },
+      Meeting meeting{rank,
+                      config.ranks,
+                      rank,
+                      "threads",
+                      [&] { return control.as(rank); },
                       [&](std::size_t table, Communicator&) { return recipes[table].as(rank); }};
       status[self] = benchRank(config, meeting);
     });
@@ -168,20 +194,25 @@ int benchProcess(const BenchConfig& config, const LaunchInfo& launch) {
   const std::string kind = launch.launcher.empty() || launch.launcher == "rondo"
                                ? "processes"
                                : "processes (" + launch.launcher + ")";
-  const Options options = optionsFor(config);
+  const Options options = controlOptions(config);
   const auto byId = [&](std::size_t, Communicator& control) {
     UniqueId id;
     if (launch.rank == 0) id = UniqueId::create(options);
     control.broadcast(id.bytes.data(), id.bytes.data(), id.bytes.size(), DataType::uint8, 0);
     return Rendezvous::uniqueId(id, launch.rank, launch.size);
   };
-  return benchRank(
-      config, {launch.rank, launch.size, kind, [] { return Rendezvous::environment(); }, byId});
+  return benchRank(config, {launch.rank, launch.size, launch.local_rank, kind,
+                            [] { return Rendezvous::environment(); }, byId});
 }
 
 } // namespace
 
 int runBench(const BenchConfig& config) {
+  if (config.onGpu()) {
+    // More streams than the driver's default has queues for wait for each other.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    if (!config.launched) config.open_gpu((config.ranks - 1) / config.ranks_per_gpu); // or one line
+  }
   if (config.threads) return benchThreads(config);
   if (config.launched) return benchProcess(config, Rendezvous::detectLauncher());
   SpawnOptions spawn;

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "rondo/communicator.h"
+#include "tools/gpu.h"
 
 namespace rondo::tools {
 
@@ -33,9 +34,24 @@ class GuardedBuffer {
         bytes_(bytes) {
     guard(bytes);
   }
+  /// The same on a GPU, where it is at address(); data() is a copy that upload() and download() carry
+  /// there and back.
+  GuardedBuffer(std::size_t bytes, std::shared_ptr<Gpu> gpu) : GuardedBuffer(bytes) {
+    gpu_ = std::move(gpu);
+    on_gpu_ = gpu_->allocate(kAlignment + bytes + kGuardBytes);
+  }
 
   std::byte* data() const { return memory_ + kAlignment; }
+  std::byte* address() const { return on_gpu_ ? on_gpu_.get() + kAlignment : data(); }
   std::size_t bytes() const { return bytes_; }
+
+  /// The first `used` bytes with their guards. Nothing to do where data() is the buffer itself.
+  void upload(std::size_t used) const {
+    if (gpu_) gpu_->copy(address() - kGuardBytes, data() - kGuardBytes, used + 2 * kGuardBytes);
+  }
+  void download(std::size_t used) const {
+    if (gpu_) gpu_->copy(data() - kGuardBytes, address() - kGuardBytes, used + 2 * kGuardBytes);
+  }
 
   /// Writes the guards around the first `used` bytes. Bytes behind them stay as they are.
   void guard(std::size_t used) const {
@@ -62,6 +78,8 @@ class GuardedBuffer {
   Buffer mapped_;
   std::byte* memory_ = nullptr; ///< of one of them
   std::size_t bytes_ = 0;
+  std::shared_ptr<Gpu> gpu_;
+  std::shared_ptr<std::byte> on_gpu_;
 };
 
 } // namespace rondo::tools

@@ -1,6 +1,7 @@
 // `rondo bench`: its options, by nccl-tests' letters.
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
 #include "rondo/error.h"
 #include "rondo/rendezvous.h"
@@ -23,7 +24,9 @@ struct Words {
   std::string types = "float", ops = "sum";
   std::string algorithm, device = "cpu";
   int average = 1, check = 1;
-  bool blocking = true, threads = false, no_pin = false;
+  std::optional<bool> blocking;
+  std::optional<int> ranks_per_gpu;
+  bool threads = false, no_pin = false;
 };
 
 void addSizes(CLI::App& app, BenchConfig& config, Words& words) {
@@ -60,6 +63,10 @@ void addSizes(CLI::App& app, BenchConfig& config, Words& words) {
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str()
       ->group(group);
+  app.add_option("-G,--cudagraph", config.replays,
+                 "On GPUs: replays of a graph of -n calls (default 20); a sample is one replay")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group(group);
 }
 
 void addCalls(CLI::App& app, BenchConfig& config, Words& words) {
@@ -77,8 +84,8 @@ void addCalls(CLI::App& app, BenchConfig& config, Words& words) {
       ->capture_default_str()
       ->group(group);
   app.add_option("-z,--blocking", words.blocking,
-                 "1: blocking calls; 0: non-blocking calls, many in flight")
-      ->capture_default_str()
+                 "1: blocking calls, the default; 0: non-blocking calls, many in flight, the "
+                 "default on GPUs")
       ->group(group);
   app.add_option("--algorithm", words.algorithm,
                  "A table each for a comma list of NAME[/N], or 'all' that can do it: " +
@@ -103,9 +110,13 @@ void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
   app.add_flag("--threads", words.threads, "Ranks are threads of one process")->group(group);
   app.add_flag("--no-pin", words.no_pin, "Do not keep rank r on core r (modulo their number)")
       ->group(group);
-  app.add_option("--device", words.device, "Where the buffers are: cpu")
-      ->check(device())
+  app.add_option("--device", words.device, "Where the buffers are: cpu, or cuda (GPUs)")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str()
+      ->group(group);
+  app.add_option("--ranks-per-gpu", words.ranks_per_gpu,
+                 "Ranks that share a GPU; default 1. Rank r of a machine has GPU r / this")
+      ->check(CLI::Range(1, kMostRanks))
       ->group(group);
 }
 
@@ -137,12 +148,17 @@ void understand(BenchConfig& config, const Words& words, bool ranks_given) {
   config.types = parseDataTypes(words.types);
   config.ops = parseReduceOps(words.ops);
   config.combine = static_cast<Combine>(words.average);
-  config.blocking = words.blocking;
   config.pin = !words.no_pin;
-  config.threads = words.threads || needsThreads(config.transport);
+  const bool on_gpu = words.device == "cuda";
   const auto refuse = [](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, what);
   };
+  if (!on_gpu && words.ranks_per_gpu) refuse("--ranks-per-gpu: only with --device cuda");
+  if (!on_gpu && config.replays > 0) refuse("-G: only with --device cuda");
+  if (on_gpu && config.mapped) refuse("--mapped: of no use to GPUs, whose memory is mapped anyway");
+  if (on_gpu) config.ranks_per_gpu = words.ranks_per_gpu.value_or(1);
+  config.blocking = words.blocking.value_or(!on_gpu);
+  config.threads = words.threads || needsThreads(config.transport);
   if (config.min_bytes > config.max_bytes) {
     refuse("the smallest size (-b " + words.min + ") is above the largest (-e " + words.max + ")");
   }
@@ -153,6 +169,8 @@ void understand(BenchConfig& config, const Words& words, bool ranks_given) {
       launch.launcher != "rondo") {
     config.launched = false;
   }
+  // Kernels of several processes take turns on a GPU, those of one process run side by side.
+  if (on_gpu && !config.launched) config.threads = true;
   if (config.launched) {
     if (ranks_given && config.ranks != launch.size) {
       refuse("-p " + std::to_string(config.ranks) + ", but " + launch.launcher + " started " +
@@ -197,12 +215,14 @@ Action addBench(CLI::App& parent, const std::vector<std::string>& arguments) {
       "Sizes count the whole array: all ranks' blocks for reducescatter, allgather, alltoall,\n"
       "scatter and gather. Results are checked bit by bit unless -c 0. Below 64 KiB the clock is\n"
       "read around several calls on inputs written before the first; from 64 KiB on around each\n"
-      "call, on inputs written anew.\n"
+      "call, on inputs written anew. On GPUs calls follow one another on a stream, and times are\n"
+      "the GPU's; ranks are threads unless a launcher (also `rondo run`) started them.\n"
       "Exit status: 1 when a result is wrong, 2 for wrong arguments, 3 for errors.\n\n"
       "Examples:\n"
       "  rondo bench allreduce -p 4 -b 8 -e 64M\n"
       "  rondo bench allreduce --algorithm all --transport shm -b 0 -e 4M\n"
       "  rondo bench reduce -p 8 -d all -o all -b 64K -e 64K -r 3 --transport tcp\n"
+      "  rondo bench allreduce --device cuda -p 4 --ranks-per-gpu 4 -e 256M\n"
       "  mpirun -np 4 rondo bench allgather -J result.json\n");
   CLI::Option* ranks = app->get_option("--ranks");
   return [config, words, ranks] {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rondo/types.h"
+#include "tools/gpu.h"
 
 namespace rondo::tools {
 
@@ -37,12 +38,18 @@ struct BenchConfig {
   bool threads = false;  ///< ranks are threads of this process
   bool pin = true;       ///< rank r runs on core r (modulo the cores there are)
   bool deterministic = false;
-  bool mapped = false;   ///< buffers are Communicator::allocate()'s
+  bool mapped = false; ///< buffers are Communicator::allocate()'s
+  int ranks_per_gpu =
+      0; ///< buffers are on GPUs, that of rank r of a machine is r / this; 0: in host memory
+  int replays = 0; ///< of a graph of calls; 0: calls are made one by one
+  GpuOpener open_gpu = openGpu;
   std::string transport; ///< empty: the communicator's choice
   /// One table each; an empty text: the communicator's choice.
   std::vector<std::string> algorithms = {""};
   std::string json;                   ///< file to write; empty: none
   std::vector<std::string> arguments; ///< as given, for the JSON file
+
+  bool onGpu() const { return ranks_per_gpu > 0; }
 };
 
 } // namespace rondo::tools

@@ -62,7 +62,9 @@ Json configJson(const BenchConfig& config) {
   json["blocking"] = config.blocking;
   json["deterministic"] = config.deterministic;
   json["mapped"] = config.mapped;
-  json["device"] = "cpu";
+  json["device"] = config.onGpu() ? "cuda" : "cpu";
+  json["ranks_per_gpu"] = config.onGpu() ? Json(config.ranks_per_gpu) : Json(nullptr);
+  json["graph_replays"] = config.replays;
   return json;
 }
 
@@ -76,7 +78,8 @@ std::string jsonText(const BenchConfig& config, const Environment& environment,
   json["args"] = config.arguments;
   json["machine"] = {{"host", environment.host},
                      {"processor", environment.processor},
-                     {"cores", environment.cores}};
+                     {"cores", environment.cores},
+                     {"gpu", config.onGpu() ? Json(environment.gpu) : Json(nullptr)}};
   json["config"] = configJson(config);
   json["config"]["ranks"] = environment.ranks;
   json["config"]["kind"] = environment.kind;

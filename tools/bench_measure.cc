@@ -27,6 +27,7 @@ constexpr int kMostTogether = 5000, kMostAlone = 20, kFewestTogether = 20, kFewe
 constexpr int kSamples = 100; ///< wanted of calls clocked together
 constexpr int kFewestCallsPerSample = 10;
 constexpr std::size_t kInFlight = 64; ///< calls with -z 0
+constexpr int kPerGraph = 20;         ///< calls with -G
 constexpr int kUnwritten = 0xee;      ///< outputs before a checked call
 
 double microseconds(Clock::time_point from, Clock::time_point to) {
@@ -41,31 +42,48 @@ double machineNumber() {
   return static_cast<double>(std::hash<std::string>()(id) >> 12);
 }
 
-/// `calls` in a row, as -m and -z say; returns when all are done.
+/// Calls in a row, as -m and -z say.
+class Series {
+ public:
+  Series(const BenchConfig& config, const Call& call) : config_(config), call_(call) {}
+
+  /// With -z 0 some may not be done on return.
+  void add(int calls) {
+    for (int i = 0; i < calls; ++i) config_.blocking ? run() : start();
+  }
+  /// Returns when all are done.
+  void finish() {
+    for (Work& work : flying_) work.wait();
+    flying_.clear();
+  }
+
+ private:
+  void run() const { config_.aggregate > 1 ? call_.runGroup(config_.aggregate) : call_.run(); }
+  void start() {
+    if (flying_.size() == kInFlight) {
+      flying_.front().wait();
+      flying_.pop_front();
+    }
+    flying_.push_back(config_.aggregate > 1 ? call_.startGroup(config_.aggregate) : call_.start());
+  }
+
+  const BenchConfig& config_;
+  const Call& call_;
+  std::deque<Work> flying_;
+};
+
+/// `calls` in a row; returns when all are done.
 void repeat(const BenchConfig& config, const Call& call, int calls) {
-  if (config.blocking) {
-    if (config.aggregate > 1) {
-      for (int i = 0; i < calls; ++i) call.runGroup(config.aggregate);
-    } else {
-      for (int i = 0; i < calls; ++i) call.run();
-    }
-    return;
-  }
-  std::deque<Work> flying;
-  for (int i = 0; i < calls; ++i) {
-    if (flying.size() == kInFlight) {
-      flying.front().wait();
-      flying.pop_front();
-    }
-    flying.push_back(config.aggregate > 1 ? call.startGroup(config.aggregate) : call.start());
-  }
-  for (Work& work : flying) work.wait();
+  Series series(config, call);
+  series.add(calls);
+  series.finish();
 }
 
 } // namespace
 
-Measurement::Measurement(const BenchConfig& config, Communicator& control, Communicator& comm)
-    : config_(config), control_(control), comm_(comm) {
+Measurement::Measurement(const BenchConfig& config, Communicator& control, Communicator& comm,
+                         std::shared_ptr<Gpu> gpu)
+    : config_(config), control_(control), comm_(comm), gpu_(std::move(gpu)) {
   std::size_t most = 0;
   for (const DataType type : config.types) {
     const std::size_t blocks = blocksOfSize(config.collective, comm.size());
@@ -73,7 +91,9 @@ Measurement::Measurement(const BenchConfig& config, Communicator& control, Commu
     most = std::max(most, counts.back() * blocks * sizeOf(type));
   }
   for (GuardedBuffer* buffer : {&first_, &second_})
-    *buffer = config.mapped ? GuardedBuffer(most, comm) : GuardedBuffer(most);
+    *buffer = gpu_            ? GuardedBuffer(most, gpu_)
+              : config.mapped ? GuardedBuffer(most, comm)
+                              : GuardedBuffer(most);
 }
 
 Row Measurement::measure(const Pattern& pattern, DataType type, ReduceOp op, int root,
@@ -98,21 +118,30 @@ std::size_t Measurement::outOfBounds() {
 
 Measurement::Placement Measurement::place(const Call& shape, bool in_place) {
   const int ranks = comm_.size(), rank = comm_.rank();
-  Placement at{shape, nullptr, 0, 0, in_place};
+  Placement at;
+  at.call = at.host = shape;
+  at.in_place = in_place;
   at.input_elements = inputBlocks(shape.collective, ranks, rank, shape.root) * shape.count;
   at.output_elements = outputBlocks(shape.collective, ranks, rank, shape.root) * shape.count;
-  std::byte* input = first_.data();
-  std::byte* output = in_place ? first_.data() : second_.data();
-  if (in_place && at.input_elements != 0 && at.output_elements != 0) {
-    // The smaller one is this rank's own block of the larger one.
-    const std::size_t own = static_cast<std::size_t>(rank) * shape.count * sizeOf(shape.type);
-    if (at.input_elements > at.output_elements) output += own;
-    if (at.input_elements < at.output_elements) input += own;
-  }
+  const std::size_t input_bytes = at.input_elements * sizeOf(shape.type);
+  const std::size_t output_bytes = at.output_elements * sizeOf(shape.type);
+  at.first_used = in_place ? std::max(input_bytes, output_bytes) : input_bytes;
+  at.second_used = in_place ? 0 : output_bytes;
+  // In place the smaller one is this rank's own block of the larger one.
+  const std::size_t own = static_cast<std::size_t>(rank) * shape.count * sizeOf(shape.type);
+  const bool both = in_place && input_bytes != 0 && output_bytes != 0;
+  const std::size_t input_at = both && input_bytes < output_bytes ? own : 0;
+  const std::size_t output_at = both && input_bytes > output_bytes ? own : 0;
+  const GuardedBuffer& output = in_place ? first_ : second_;
   // What a rank does not have is null, as the interface allows.
-  at.input = at.input_elements != 0 ? input : nullptr;
-  at.call.input = at.input;
-  at.call.output = at.output_elements != 0 ? output : nullptr;
+  if (input_bytes != 0) {
+    at.call.input = first_.address() + input_at;
+    at.host.input = at.input = first_.data() + input_at;
+  }
+  if (output_bytes != 0) {
+    at.call.output = output.address() + output_at;
+    at.host.output = output.data() + output_at;
+  }
   return at;
 }
 
@@ -120,18 +149,22 @@ Timing Measurement::timePlacement(const Placement& placement, const Pattern& pat
   const Call& call = placement.call;
   const std::size_t bytes =
       call.count * sizeOf(call.type) * blocksOfSize(call.collective, comm_.size());
-  const bool alone = config_.blocking && bytes >= kClockEachFrom;
+  const bool large = bytes >= kClockEachFrom;
+  const bool alone = config_.blocking && large && !gpu_;
 
   warmUp(placement, pattern);
   Timing timing;
   const int iterations = chooseIterations(placement, bytes);
   timing.calls_per_sample =
-      alone ? 1 : std::min(iterations, std::max(kFewestCallsPerSample, iterations / kSamples));
-  if (!config_.blocking) timing.calls_per_sample = iterations; // else the pipeline would drain
+      large ? 1 : std::min(iterations, std::max(kFewestCallsPerSample, iterations / kSamples));
+  if (config_.replays > 0) timing.calls_per_sample = iterations;
+  // Else the pipeline would drain.
+  if (!config_.blocking && !gpu_) timing.calls_per_sample = iterations;
   const std::vector<double> samples =
-      alone ? timedAlone(placement, pattern, iterations)
-            : timedTogether(placement, pattern, iterations, timing.calls_per_sample);
-  timing.calls = iterations * config_.aggregate;
+      gpu_    ? timedOnGpu(placement, pattern, iterations, timing.calls_per_sample)
+      : alone ? timedAlone(placement, pattern, iterations)
+              : timedTogether(placement, pattern, iterations, timing.calls_per_sample);
+  timing.calls = iterations * config_.aggregate * std::max(config_.replays, 1);
   timing.calls_per_sample *= config_.aggregate;
 
   const Times own = summarize(samples);
@@ -152,18 +185,27 @@ Timing Measurement::timePlacement(const Placement& placement, const Pattern& pat
 }
 
 void Measurement::writeInput(const Placement& placement, const Pattern& pattern) const {
-  if (placement.input_elements == 0) return;
-  pattern.fill(placement.input, comm_.rank(), 0, placement.input_elements);
+  if (placement.input_elements != 0)
+    pattern.fill(placement.input, comm_.rank(), 0, placement.input_elements);
+}
+
+void Measurement::upload(const Placement& placement) const {
+  first_.upload(placement.first_used);
+  second_.upload(placement.second_used);
 }
 
 void Measurement::warmUp(const Placement& placement, const Pattern& pattern) const {
   writeInput(placement, pattern);
+  upload(placement);
   control_.barrier();
-  repeat(config_, placement.call, config_.warmup < 0 ? 1 : config_.warmup);
+  int calls = config_.warmup < 0 ? 1 : config_.warmup;
+  if (config_.replays > 0) calls = std::max(calls, 1); // nothing may be opened while it is captured
+  repeat(config_, placement.call, calls);
 }
 
 int Measurement::chooseIterations(const Placement& placement, std::size_t bytes) const {
   if (config_.iterations > 0) return config_.iterations;
+  if (config_.replays > 0) return kPerGraph;
   constexpr int kProbes = 3;
   control_.barrier();
   const auto start = Clock::now();
@@ -206,25 +248,52 @@ std::vector<double> Measurement::timedAlone(const Placement& placement, const Pa
   return samples;
 }
 
-std::size_t Measurement::check(const Placement& placement, const Pattern& pattern) {
-  const Call& call = placement.call;
-  if (call.collective == Collective::barrier) return checkBarrier();
-  const std::size_t size = sizeOf(call.type);
-  const std::size_t input_bytes = placement.input_elements * size;
-  const std::size_t output_bytes = placement.output_elements * size;
-  const std::size_t first_used =
-      placement.in_place ? std::max(input_bytes, output_bytes) : input_bytes;
-  const std::size_t second_used = placement.in_place ? 0 : output_bytes;
-  first_.guard(first_used);
-  second_.guard(second_used);
-  if (call.output != nullptr) std::memset(call.output, kUnwritten, output_bytes);
+std::vector<double> Measurement::timedOnGpu(const Placement& placement, const Pattern& pattern,
+                                            int iterations, int calls_per_sample) const {
   writeInput(placement, pattern);
-  call.run();
-  countDamage(first_used, second_used);
-  std::size_t wrong = call.wrongElements(pattern);
+  upload(placement);
+  Series series(config_, placement.call);
+  int count = std::max(iterations / calls_per_sample, 1);
+  if (config_.replays > 0) {
+    count = config_.replays;
+    control_
+        .barrier(); // what makes a graph may wait for the GPU, where nobody may wait for us then
+    gpu_->beginGraph();
+    series.add(calls_per_sample);
+    gpu_->endGraph();
+  }
+  control_.barrier();
+  gpu_->mark();
+  for (int i = 0; i < count; ++i) {
+    config_.replays > 0 ? gpu_->replay() : series.add(calls_per_sample);
+    gpu_->mark();
+  }
+  series.finish();
+  std::vector<double> samples = gpu_->times();
+  for (double& sample : samples)
+    sample /= static_cast<double>(calls_per_sample) * config_.aggregate;
+  // A replay that failed shows in the next call.
+  if (config_.replays > 0) repeat(config_, placement.call, 1);
+  return samples;
+}
+
+std::size_t Measurement::check(const Placement& placement, const Pattern& pattern) {
+  const Call& host = placement.host;
+  if (host.collective == Collective::barrier) return checkBarrier();
+  first_.guard(placement.first_used);
+  second_.guard(placement.second_used);
+  if (host.output != nullptr)
+    std::memset(host.output, kUnwritten, placement.output_elements * sizeOf(host.type));
+  writeInput(placement, pattern);
+  upload(placement);
+  placement.call.run();
+  first_.download(placement.first_used);
+  second_.download(placement.second_used);
+  damaged_ += first_.damaged(placement.first_used) + second_.damaged(placement.second_used);
+  std::size_t wrong = host.wrongElements(pattern);
   if (!placement.in_place && placement.input_elements != 0) {
     // Nobody may write to an input that is not an output.
-    wrong += pattern.differsFromInput(call.input, comm_.rank(), 0, placement.input_elements);
+    wrong += pattern.differsFromInput(host.input, comm_.rank(), 0, placement.input_elements);
   }
   return wrong;
 }
@@ -248,10 +317,6 @@ std::size_t Measurement::checkBarrier() const {
     if (left < *std::max_element(all.begin(), all.end())) ++wrong;
   }
   return wrong;
-}
-
-void Measurement::countDamage(std::size_t first_used, std::size_t second_used) {
-  damaged_ += first_.damaged(first_used) + second_.damaged(second_used);
 }
 
 std::size_t Measurement::memory() const {

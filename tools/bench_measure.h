@@ -6,11 +6,16 @@
 // every call is clocked alone, its input is written (so the caches hold what a program's would) and
 // the ranks meet anew before each. Checked calls come after the timed ones and are not timed.
 //
+// On GPUs calls follow one another on a stream, on inputs written before the first. A sample is what
+// the GPU's clock says between marks around one call (several below 64 KiB), or around the replay of
+// a graph of them.
+//
 // Without -n, as many calls as fit in about 20 ms, 20 to 5000 of them; from 64 KiB on 20, fewer
 // when they take longer than a second, but at least 3.
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 
 #include "rondo/communicator.h"
@@ -27,7 +32,9 @@ class Measurement {
   static constexpr std::size_t kClockEachFrom = 64 << 10; ///< bytes
 
   /// `control` carries what the measurement itself has to say, `comm` is measured. Same ranks.
-  Measurement(const BenchConfig& config, Communicator& control, Communicator& comm);
+  /// `gpu` has the buffers and the stream of `comm`; null: they are in host memory.
+  Measurement(const BenchConfig& config, Communicator& control, Communicator& comm,
+              std::shared_ptr<Gpu> gpu);
 
   /// Collective: all ranks measure the same row. `root` is used where the collective has one.
   /// The result is the same on all ranks.
@@ -42,8 +49,10 @@ class Measurement {
   /// Where a placement has input and output.
   struct Placement {
     Call call;
-    std::byte* input = nullptr; ///< call.input, writable
+    Call host;                  ///< the same with the buffers that the host sees
+    std::byte* input = nullptr; ///< host.input, writable
     std::size_t input_elements = 0, output_elements = 0;
+    std::size_t first_used = 0, second_used = 0; ///< bytes of the buffers
     bool in_place = false;
   };
   Placement place(const Call& shape, bool in_place);
@@ -56,9 +65,11 @@ class Measurement {
                                     int iterations, int calls_per_sample) const;
   std::vector<double> timedAlone(const Placement& placement, const Pattern& pattern,
                                  int iterations) const;
+  std::vector<double> timedOnGpu(const Placement& placement, const Pattern& pattern, int iterations,
+                                 int calls_per_sample) const;
+  void upload(const Placement& placement) const;
   std::size_t check(const Placement& placement, const Pattern& pattern);
   std::size_t checkBarrier() const;
-  void countDamage(std::size_t first_used, std::size_t second_used);
   /// Element r is rank r's.
   std::vector<double> fromAllRanks(double value) const;
   double combine(double value) const;
@@ -66,6 +77,7 @@ class Measurement {
   const BenchConfig& config_;
   Communicator& control_;
   Communicator& comm_;
+  const std::shared_ptr<Gpu> gpu_;
   GuardedBuffer first_, second_; ///< input and output out of place
   std::size_t damaged_ = 0;
 };

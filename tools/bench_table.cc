@@ -67,19 +67,20 @@ std::string headerText(const BenchConfig& config, const Environment& environment
   std::string text =
       "# rondo " + environment.version + " bench " + std::string(name(config.collective)) + ": " +
       std::to_string(environment.ranks) + (environment.ranks == 1 ? " rank" : " ranks") + " as " +
-      environment.kind + ", transport " + environment.transport + ", device cpu" +
+      environment.kind + ", transport " + environment.transport + ", device " +
+      (config.onGpu() ? "cuda, " + std::to_string(config.ranks_per_gpu) + " per GPU" : "cpu") +
       (config.deterministic ? ", deterministic" : "") + (config.mapped ? ", mapped buffers" : "") +
       "\n";
   text += "# machine: " + environment.host + ", " + std::to_string(environment.cores) + " x " +
-          environment.processor + "\n";
+          environment.processor + (config.onGpu() ? ", " + environment.gpu : "") + "\n";
   const std::string step = config.step_bytes != 0 ? bytesText(config.step_bytes) + "(bytes)"
                                                   : std::to_string(config.factor) + "(factor)";
   text += format(
       "# minBytes %zu maxBytes %zu step: %s warmup iters: %d iters: %s agg iters: %d "
-      "validation: %d blocking: %d\n",
+      "validation: %d blocking: %d graph replays: %d\n",
       config.min_bytes, config.max_bytes, step.c_str(), config.warmup < 0 ? 1 : config.warmup,
       config.iterations > 0 ? std::to_string(config.iterations).c_str() : "by time",
-      config.aggregate, config.check, config.blocking ? 1 : 0);
+      config.aggregate, config.check, config.blocking ? 1 : 0, config.replays);
   const char* const combine[] = {"rank 0's", "the ranks' average", "the fastest rank's",
                                  "the slowest rank's"};
   text += format("# time: %s %s\n", combine[static_cast<std::size_t>(config.combine)],

@@ -17,6 +17,7 @@ struct Environment {
   int ranks = 1;
   std::string kind;      ///< "processes", "threads", or the launcher's name
   std::string transport; ///< from rank 0 to the others, e.g. "shm" or "shm, tcp"
+  std::string gpu;       ///< of rank 0; empty: buffers are in host memory
 };
 
 /// Looks at this machine.

@@ -47,24 +47,20 @@ CLI::Validator transportNames() {
 }
 std::string transportHelp() {
   std::string text = "default: the fastest of ";
-  for (const TransportInfo& transport : transports())
+  bool devices = false;
+  for (const TransportInfo& transport : transports()) {
+    if (transport.between_devices && !devices) {
+      devices = true;
+      text += "; between GPUs of ";
+    }
     text += (text.back() == ' ' ? "" : "; ") + transport.name + " (" + transport.summary + ")";
+  }
   return text;
 }
 bool needsThreads(const std::string& name) {
   for (const TransportInfo& transport : transports())
     if (transport.name == name) return !transport.between_processes;
   return false;
-}
-
-CLI::Validator device() {
-  return validator("DEVICE", [](const std::string& text) {
-    if (text == "cpu") return;
-    throw Error(ErrorCode::invalid_argument,
-                text == "cuda"
-                    ? "cuda: the benchmark measures host memory only in this version; valid: cpu"
-                    : "unknown device '" + text + "'; valid: cpu");
-  });
 }
 
 std::vector<DataType> parseDataTypes(const std::string& text) {

@@ -19,7 +19,6 @@ CLI::Validator transportNames();
 std::string transportHelp();
 /// Whether ranks must be threads to use it.
 bool needsThreads(const std::string& transport);
-CLI::Validator device();
 
 /// Throw Error(invalid_argument).
 std::vector<DataType> parseDataTypes(const std::string& text);

@@ -144,6 +144,8 @@ class Transport {
   virtual std::size_t slotBytes() const = 0;
   /// Whether its ports are mapped; else they are streams.
   virtual bool mapped() const = 0;
+  /// Whether the peers' devices see each other's memory.
+  virtual bool seesDevices() const { return false; }
   /// Whether a peer with this address (made by the same kind of transport) can be reached. Must be
   /// symmetric: both sides come to the same answer.
   virtual bool reaches(const Address& peer) const = 0;

@@ -78,8 +78,8 @@ struct MemoryUse {
 ///   it waits for the peers, so make it before the capture.
 /// - Options::timeout runs from when a call is the first on the communicator that has not ended, so it
 ///   holds what else the stream does until then.
-/// - After an error, memory is in use until the stream has been synchronized: kernels that wait for a
-///   peer end soon, but not before wait() throws. A replay that fails shows in the next call.
+/// - After an error, memory is in use until the streams of all ranks of this process have been
+///   synchronized: kernels that wait for a peer end soon, but not before wait() throws. A replay that fails shows in the next call.
 /// - v-forms whose blocks have different sizes at sender and receiver may end as Error(timeout).
 /// Devices that do not reach each other, as those of several machines, talk over TCP: a thread of the
 /// communicator's own moves messages between the network and host memory that the kernels use. It exists
@@ -249,9 +249,10 @@ struct TransportInfo {
   std::string name;
   std::string summary;    ///< one line
   bool between_processes; ///< false: only between ranks that are threads of one process
+  bool between_devices; ///< for communicators with Options::device; the others are for host memory
 };
 
-/// Those of this build, the fastest first: the words of Options::transports.
+/// Those of this build: the words of Options::transports. Of either kind the fastest first.
 RONDO_API std::vector<TransportInfo> transports();
 
 /// Calls made by this thread while a Group exists only take note of the call: blocking calls return

@@ -53,6 +53,7 @@ class PlanKernel {
         tick(turn * lane.count + s + 1);
       }
     }
+    if (program_.lends && !awaitReturns(lane)) return;
     tick(program_.ticks - 1);
     if (kDivides && program_.divides && launch_.divisor > 1 && launch_.output && !divideOutput())
       return;
@@ -156,9 +157,10 @@ class PlanKernel {
             [&] { return block_.template acquire<Scope::system>(ring.published) >= end.number; },
             Report::Awaited::message, whom))
       return false;
-    const std::uint64_t label = ring.labels[ring.position->slot].call,
-                        due = labelFor(launch_, step);
-    return label == due || watch_.refuse(whom, label ^ due);
+    const Label label = ring.labels[ring.position->slot];
+    if (label.lent) end.base = end.at = const_cast<std::byte*>(label.lent); // only ever read
+    const std::uint64_t due = labelFor(launch_, step);
+    return label.call == due || watch_.refuse(whom, label.call ^ due);
   }
 
   RONDO_HOST_DEVICE std::byte* spaceAt(plan::Space space, std::uint64_t tile) const {
@@ -194,8 +196,36 @@ class PlanKernel {
     const Ring& ring = ringOf(place(step, i));
     const std::uint64_t slot = ring.position->slot;
     if (i >= step.inputs && program_.protocol == Protocol::simple)
-      ring.labels[slot] = {labelFor(launch_, step), step.bytes};
+      ring.labels[slot] = {labelFor(launch_, step), step.bytes,
+                           step.lends ? lentBy(step) : nullptr};
     *ring.position = {ends_[i].number, slot + 1 == ring.depth ? 0 : slot + 1};
+  }
+
+  RONDO_HOST_DEVICE const std::byte* lentBy(const Step& step) const {
+    return ends_[place(step, step.inputs).local() ? step.inputs : 0].at;
+  }
+
+  /// Until all that the lane's steps lent has been read.
+  RONDO_HOST_DEVICE bool awaitReturns(const Lane& lane) {
+    bool good = true;
+    for (std::uint32_t s = 0; s < lane.count; ++s) {
+      const Step& step = program_.steps[program_.last_steps + lane.first + s];
+      if (!step.lends) continue;
+      watch_.at(step.tiles - 1, s);
+      for (std::uint32_t i = step.inputs + block_.thread(); i < step.inputs + step.outputs;
+           i += block_.threads()) {
+        const Place& where = place(step, i);
+        if (where.local()) continue;
+        const Ring& ring = ringOf(where);
+        good = good && watch_.until(
+                           [&] {
+                             return block_.template acquire<Scope::system>(ring.consumed) >=
+                                    ring.position->number;
+                           },
+                           Report::Awaited::room, static_cast<std::uint32_t>(where.channel));
+      }
+    }
+    return block_.all(good);
   }
 
   RONDO_HOST_DEVICE void tell(const Step& step, std::uint32_t i) {

@@ -37,6 +37,15 @@ const void* lookUp(DataType type, ReduceOp::Kind op) {
 
 } // namespace
 
+void loadPlanKernels() {
+  for (const DataType type : kDataTypes)
+    for (const ReduceOp op : kReduceOps)
+      if (const void* kernel = lookUp(type, op.kind())) {
+        cudaFuncAttributes about{};
+        check(cudaFuncGetAttributes(&about, kernel), "no kernel for this GPU");
+      }
+}
+
 PlanFunction::PlanFunction(const ProgramHeader& program)
     : kernel_(lookUp(program.type, program.op)), shared_bytes_(program.max_places * sizeof(End)) {
   if (!kernel_)

@@ -9,6 +9,11 @@
 
 namespace rondo::kernels::cuda {
 
+/// Brings every kernel onto the current device. CUDA does so when one is first used (unless
+/// CUDA_MODULE_LOADING says EAGER), and may then wait for what runs there: for kernels of ranks that
+/// wait for this one. Throws as PlanFunction().
+void loadPlanKernels();
+
 /// The kernel that serves a program, for the device that is current when it is looked up: done
 /// once, when a call is bound.
 class PlanFunction {

@@ -21,15 +21,16 @@ struct End {
   std::uint64_t number = 0;  ///< of the message; 0: local
 };
 
-/// What Reduction is told of a step: its ends, with or without the first output.
+/// What Reduction is told of a step: its ends, without outputs that need no writing.
 struct StepOperands {
   const End* ends;
   const Step& step;
-  std::uint32_t skipped; ///< outputs
+  std::uint32_t skipped; ///< first outputs
+  std::uint32_t written; ///< outputs after these
   double scale;
 
   RONDO_HOST_DEVICE unsigned inputs() const { return step.inputs; }
-  RONDO_HOST_DEVICE unsigned outputs() const { return step.outputs - skipped; }
+  RONDO_HOST_DEVICE unsigned outputs() const { return written; }
   RONDO_HOST_DEVICE const std::byte* input(unsigned k) const { return ends[k].at; }
   RONDO_HOST_DEVICE std::byte* output(unsigned j) const {
     return ends[step.inputs + skipped + j].at;
@@ -57,7 +58,9 @@ class Mover {
   RONDO_HOST_DEVICE void segment(std::uint64_t count) {
     // Another lane may be reading what would be written onto itself.
     const bool itself = moves_ && ends_[step_.inputs].at == ends_[0].at;
-    const StepOperands operands{ends_, step_, itself ? 1u : 0u, launch_.factor};
+    const std::uint32_t outputs = step_.lends ? (local(step_.inputs) ? 1 : 0) : step_.outputs;
+    const std::uint32_t skipped = itself ? 1 : 0;
+    const StepOperands operands{ends_, step_, skipped, outputs - skipped, launch_.factor};
     if (operands.outputs() == 0) return;
     if (isFloat(kType) && moves_) { // a NaN does not stay as it is when it becomes a value
       reduce<DataType::uint8, ReduceOp::Kind::bor>(operands, count * kElement);

@@ -43,6 +43,9 @@ struct Step {
   std::uint32_t places = 0; ///< first of its places: the inputs, in order, then the outputs
   std::uint32_t inputs = 0, outputs = 0;
   std::int32_t raw_input = -1; ///< of the inputs, the one that reads the call's input, or -1
+  /// What it would send stays where it is, in its local output or only input, and the receivers read it
+  /// there. It has one segment.
+  bool lends = false;
 };
 
 /// Steps first..first+count; those of full tiles stand Program::last_steps before those of last
@@ -70,6 +73,7 @@ struct ProgramHeader {
   bool divides = false;        ///< integer average: the output is divided at the end
   bool divides_signed = false; ///< as signed integers
   bool watched = false;        ///< lanes wait for lanes
+  bool lends = false;          ///< some step does
 
   /// Thread blocks of a launch: block b runs lane b % lanes of copy b / lanes.
   RONDO_HOST_DEVICE std::uint32_t blocks() const { return lanes * copies; }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "kernels/cuda/current.cuh"
@@ -293,6 +294,16 @@ std::vector<DeviceIdentity> CudaDevice::reach() const {
   return all;
 }
 
+void loadKernelsOnce(int device) {
+  static std::mutex mutex;
+  static std::set<int> loaded;
+  const std::lock_guard lock(mutex);
+  if (loaded.contains(device)) return;
+  const Current current(device);
+  loadPlanKernels();
+  loaded.insert(device);
+}
+
 } // namespace
 
 std::shared_ptr<Device> openCudaDevice(int number) {
@@ -314,6 +325,7 @@ std::shared_ptr<Device> openCudaDevice(int number) {
   check(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, number),
         "the device does not tell what it can do");
   if (!pools) throw Error(ErrorCode::unsupported, what + properties.name + " has no memory pools");
+  loadKernelsOnce(number);
   return std::make_shared<CudaDevice>(number, identify(number, properties),
                                       properties.multiProcessorCount);
 }

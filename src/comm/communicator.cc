@@ -89,8 +89,10 @@ std::string Communicator::transportTo(int peer) const { return impl_->transportT
 
 std::vector<TransportInfo> transports() {
   std::vector<TransportInfo> all;
-  for (const transport::Kind& kind : transport::kinds())
-    all.push_back({std::string(kind.name), std::string(kind.summary), kind.between_processes});
+  for (const bool devices : {false, true})
+    for (const transport::Kind& kind : devices ? transport::deviceKinds() : transport::kinds())
+      all.push_back(
+          {std::string(kind.name), std::string(kind.summary), kind.between_processes, devices});
   return all;
 }
 

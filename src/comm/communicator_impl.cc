@@ -52,7 +52,8 @@ std::unique_ptr<engine::DeviceEngine> deviceEngine(const Devices& devices, engin
   return std::make_unique<engine::DeviceEngine>(
       devices.own, fabric,
       engine::DeviceEngine::Settings{session.rank(), devices.channel, devices.residency,
-                                     options.timeout, &session.failedWord(), devices.neighbour});
+                                     options.timeout, &session.failedWord(), devices.neighbour,
+                                     devices.lends});
 }
 
 } // namespace

@@ -76,7 +76,8 @@ engine::DeviceChannel channelOf(const transport::ChannelSize& size,
   using kernels::cuda::Protocol;
   const auto depth = static_cast<std::uint64_t>(size.depth);
   const auto share = static_cast<std::uint32_t>(residency.blocks / residency.ranks);
-  return {std::clamp(share, std::uint32_t{1}, engine::kMaxCopies),
+  const std::uint32_t most = residency.ranks > 1 ? engine::kMaxCopiesSharing : engine::kMaxCopies;
+  return {std::clamp(share, std::uint32_t{1}, most),
           {Protocol::simple, depth, size.slot_bytes},
           {Protocol::low_latency, depth, std::min(size.slot_bytes, engine::kLowLatencySlot)}};
 }
@@ -122,6 +123,9 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
       devices.neighbour = static_cast<int>(r);
     base::log(LogLevel::info, "rank ", r, " is on ", cards[r].identity.place);
   }
+  devices.lends = std::all_of(cards.begin(), cards.end(), [&](const Card& card) {
+    return card.process == cards[0].process && card.identity == cards[0].identity;
+  });
   devices.size = transport::channelSize(options, {engine::kDeviceSlot, engine::kDeviceDepth});
   devices.channel = channelOf(devices.size, devices.residency);
   return devices;

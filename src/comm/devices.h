@@ -18,7 +18,8 @@ struct Devices {
   kernels::cuda::Residency residency;         ///< where a rank's share is the least
   int neighbour = -1;                         ///< another rank of this process on the same device
   transport::ChannelSize size;                ///< of a copy's ring
-  engine::DeviceChannel channel;              ///< of the largest that fit; see limitToStreams()
+  bool lends = false; ///< all ranks are of one process and on one device, whose memory they see
+  engine::DeviceChannel channel; ///< of the largest that fit; see limitToStreams()
 
   transport::DeviceContext context() const {
     return own ? transport::DeviceContext{own, size, channel.inboxBytes(), channel.creditBytes()}

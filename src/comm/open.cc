@@ -169,6 +169,10 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   bool streams_here = false;
   for (const auto& peer : peers) streams_here |= peer.transport && !peer.transport->mapped();
   const bool streams = anybody(*session, streams_here, options.init_timeout);
+  const bool apart = std::any_of(peers.begin(), peers.end(), [](const auto& peer) {
+    return peer.transport && !peer.transport->seesDevices();
+  });
+  if (devices.own && anybody(*session, apart, options.init_timeout)) devices.lends = false;
   for (std::size_t r = 0; r < peers.size(); ++r)
     if (peers[r].transport)
       base::log(LogLevel::info, "rank ", r, " is reached by ", peers[r].transport->name());

@@ -11,9 +11,6 @@ namespace rondo::engine {
 
 namespace {
 
-/// Elements below this many bytes per chunk are not worth another tile boundary on odd addresses.
-constexpr std::size_t kTileAlignBytes = 64;
-
 /// With a root, data flow one way, and a receiver begins when the first tile is there: smaller ones
 /// pay until the whole no longer stays in the caches. Not over sockets, which do that by themselves.
 /// Broadcast between 2 processes, us, messages of up to 128 and 32 KiB: 64 KiB 6.8 and 5.3, 256 KiB 20

@@ -55,6 +55,7 @@ struct BoundStep {
   int raw_input = -1;      ///< operand that reads the call's input buffer, or -1
   bool streaming = false;  ///< a stream is among its channels; known once connected
   bool small_copy = false; ///< a few bytes from one place to others; known once connected
+  bool lends = false;      ///< on a device: see plan::Lending
 };
 
 using BoundLane = std::vector<BoundStep>;
@@ -108,6 +109,10 @@ struct BoundPlan {
     return cursor.tile < step->tiles ? &full[lane][cursor.step] : nullptr;
   }
 };
+
+/// A chunk of a tile has a multiple of so many bytes, where there is more than one tile: fewer are not
+/// worth another boundary on odd addresses.
+inline constexpr std::size_t kTileAlignBytes = 64;
 
 /// `message_bytes`: of the largest message; 0: the fabric's. Throws Error(unsupported) when a message
 /// cannot fit even with the smallest tile.

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "base/log.h"
 #include "engine/device_program.h"
@@ -40,21 +42,40 @@ class Parts {
   std::size_t size_ = 0;
 };
 
-std::uint32_t mostLanes(const plan::Algorithm& algorithm, const plan::Spec& spec) {
+/// What lends is worked out of all ranks' plans, step by step: of more ranks it would take long.
+constexpr int kMostLending = 16;
+
+std::vector<plan::RankPlan> buildAll(const plan::Algorithm& algorithm, const plan::Spec& spec) {
+  std::vector<plan::RankPlan> plans;
+  for (int rank = 0; rank < spec.ranks; ++rank) plans.push_back(algorithm.build(spec, rank));
+  return plans;
+}
+
+std::uint32_t mostLanes(const std::vector<plan::RankPlan>& plans) {
   std::size_t most = 0;
-  for (int rank = 0; rank < spec.ranks; ++rank)
-    most = std::max(most, algorithm.build(spec, rank).lanes.size());
+  for (const plan::RankPlan& plan : plans) most = std::max(most, plan.lanes.size());
   return static_cast<std::uint32_t>(most);
 }
 
-/// The largest message, so that each copy has a tile to do: the same on all ranks, of what all know.
-std::size_t messageBytes(const plan::RankPlan& plan, const Shape& shape, std::size_t slot_bytes,
+/// Whether what is read from the input is multiplied before it is sent.
+bool scales(const Shape& shape) {
+  return shape.op == ReduceOp::Kind::premul_sum ||
+         (shape.op == ReduceOp::Kind::avg && isFloat(shape.type));
+}
+
+/// The largest message, of at most `limit` bytes, so that all copies have as many tiles to do: the same
+/// on all ranks, of what all know.
+std::size_t messageBytes(const plan::RankPlan& plan, const Shape& shape, std::size_t limit,
                          std::uint32_t copies) {
-  if (shape.uneven()) return slot_bytes; // no rank need know all sizes
+  if (shape.uneven()) return limit; // no rank need know all sizes
+  // What bind() may round up.
+  const std::size_t slack = kTileAlignBytes * plan.message_chunks + 2 * sizeOf(shape.type);
+  if (limit < 2 * slack) return limit;
   const std::size_t block = shape.count * sizeOf(shape.type);
   const std::size_t share = block / plan.chunks_per_block * plan.message_chunks / copies;
+  const std::size_t rounds = share / (limit - slack) + 1;
   const std::size_t element_of_each = 8 * static_cast<std::size_t>(plan.spec.ranks) + 64;
-  return std::min(slot_bytes, std::max({share, kLeastMessage, element_of_each}));
+  return std::min(limit, std::max({share / rounds + slack, kLeastMessage, element_of_each}));
 }
 
 std::shared_ptr<std::byte> zeroed(cuda::Device& device, std::size_t bytes) {
@@ -127,17 +148,23 @@ void DeviceEngine::admit(const void* input, const void* output) const {
 
 BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
                              const Shape& shape) {
-  const std::uint32_t lanes = mostLanes(algorithm, spec);
+  const std::vector<plan::RankPlan> plans = buildAll(algorithm, spec);
+  const plan::RankPlan& plan = plans[static_cast<std::size_t>(settings_.rank)];
+  const std::uint32_t lanes = mostLanes(plans);
   const bool small = settings_.channel.hasLowLatency() && !shape.uneven() &&
                      shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
   const auto protocol = small && servesLowLatency(algorithm, spec) ? cuda::Protocol::low_latency
                                                                    : cuda::Protocol::simple;
   std::uint32_t copies = cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
 
-  const plan::RankPlan plan = algorithm.build(spec, settings_.rank);
-  const std::size_t slot =
-      std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
-  BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, copies));
+  std::size_t limit = std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
+  std::optional<plan::Lending> lending;
+  if (settings_.lends && protocol == cuda::Protocol::simple && spec.ranks <= kMostLending) {
+    lending.emplace(plans, scales(shape), shape.uneven());
+    if (lending->always()) limit = std::max(limit, kLentMessage);
+  }
+  BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, limit, copies));
+  if (lending) lend(bound, *lending, settings_.rank);
   if (!shape.uneven()) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
 
   const cuda::ProgramTables tables = flatten(bound, protocol, copies);

@@ -44,6 +44,7 @@ class DeviceEngine final : public Engine {
     /// Another rank of this process on the same device, or -1: the default stream would make the one
     /// wait behind the other.
     int neighbour = -1;
+    bool lends = false; ///< each rank's device sees all memory of all ranks; the same on all ranks
   };
   DeviceEngine(std::shared_ptr<kernels::cuda::Device> device, Fabric& fabric,
                const Settings& settings);

@@ -38,6 +38,8 @@ class Flattener {
     flat.bytes = step.bytes;
     flat.tiles = step.tiles;
     flat.raw_input = step.raw_input;
+    flat.lends = step.lends;
+    tables_.header.lends |= step.lends;
     flat.segments = {next(tables_.segments), static_cast<std::uint32_t>(step.segments.size())};
     for (const Segment& segment : step.segments)
       tables_.segments.push_back({segment.count * per_element_, segment.packed});
@@ -85,6 +87,13 @@ bool servesLowLatency(const plan::Algorithm& algorithm, const plan::Spec& spec) 
   for (int rank = 0; rank < spec.ranks; ++rank)
     if (algorithm.build(spec, rank).lanes.size() > 1) return false;
   return true;
+}
+
+void lend(BoundPlan& plan, const plan::Lending& lending, int rank) {
+  for (auto* lanes : {&plan.full, &plan.last})
+    for (std::uint32_t lane = 0; lane < lanes->size(); ++lane)
+      for (std::uint32_t s = 0; s < (*lanes)[lane].size(); ++s)
+        (*lanes)[lane][s].lends = lending.may(rank, lane, s);
 }
 
 cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol, std::uint32_t copies) {

@@ -5,6 +5,7 @@
 #include "engine/host_engine.h"
 #include "kernels/cuda/plan_arguments.h"
 #include "kernels/cuda/program.h"
+#include "plan/lend.h"
 
 namespace rondo::engine {
 
@@ -12,6 +13,9 @@ namespace rondo::engine {
 /// packets order nothing but themselves, and lanes may count on messages to order what they do to
 /// the same memory (see kernels/cuda/README.md). Builds all ranks' plans: all get the same answer.
 bool servesLowLatency(const plan::Algorithm& algorithm, const plan::Spec& spec);
+
+/// Lets the plan's steps lend their messages where they may.
+void lend(BoundPlan& plan, const plan::Lending& lending, int rank);
 
 /// The plan, which was bound with the rings' slot size, as tables. Channels are numbered as in
 /// BoundPlan::ends; each of the `copies` has its own. Header type and operator name the kernel that serves it.

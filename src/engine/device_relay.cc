@@ -29,7 +29,7 @@ DeviceRelay::DeviceRelay(Settings settings, std::unique_ptr<transport::PendingPo
 bool DeviceRelay::step() {
   if (error_) {
     if (settings_.sends || marked_ || !room()) return false;
-    label() = {kEndLabel, 0};
+    label() = {kEndLabel, 0, nullptr};
     publish();
     return marked_ = true;
   }
@@ -76,7 +76,7 @@ bool DeviceRelay::receive() {
     const transport::MessageHeader* header = port.peek();
     if (!header) break;
     check(*header);
-    const kernels::cuda::Label what{header->signature, header->bytes};
+    const kernels::cuda::Label what{header->signature, header->bytes, nullptr};
     const transport::MutableBytes body{slot(), what.bytes};
     if (!port.receive({&body, 1})) break;
     label() = what;

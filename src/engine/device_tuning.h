@@ -11,6 +11,15 @@ namespace rondo::engine {
 /// with 132 multiprocessors and 4 TB/s; sixteen fill a link of 450 GB/s. Not measured.
 inline constexpr std::uint32_t kMaxCopies = 16;
 
+/// The same where ranks share a device: there is no link to fill but the card's memory, which takes all
+/// multiprocessors. Not measured.
+inline constexpr std::uint32_t kMaxCopiesSharing = 64;
+
+/// Largest message that is lent. The larger, the less flags cost (2 us a message, of 8 to move 256 KiB);
+/// the smaller, the more of what the ranks lend each other is still in the card's cache (50 MiB) when
+/// they read it. Not measured.
+inline constexpr std::size_t kLentMessage = 256 << 10;
+
 /// Slots of each copy's ring. A block fills one in 2 us, which is longer than flag and credit take; eight
 /// let both sides work while one is late. Not measured.
 inline constexpr std::size_t kDeviceSlot = 64 << 10;

@@ -1,4 +1,4 @@
-// The parts of the checker, one per obligation. Only for check*.cc and count.cc.
+// The parts of the checker, one per obligation. Only for check*.cc, count.cc and lend.cc.
 #pragma once
 
 #include <array>

@@ -66,6 +66,24 @@ TEST_CASE("device buffers: a rank that never comes is a timeout that names it") 
   }
 }
 
+// Proves: where ranks share a device in one process, messages stay where they are and so may be larger
+// than a slot; else they may not. 32 copies of the plan have as many tiles each, within one.
+TEST_CASE("device buffers: ranks that see each other's memory cut a call into fewer tiles") {
+  constexpr std::size_t kCount = std::size_t{16} << 20; // 1 MiB of either half for a copy
+  for (const int devices : {1, 2}) {
+    const HostDevices host({.devices = devices});
+    const auto data = std::make_unique_for_overwrite<std::int32_t[]>(kCount);
+    Options options = onDevice();
+    options.timeout = 300ms;
+    DeviceRanks world(2, options, devices);
+    const Caught late = caught([&] {
+      world.all[0].allReduce(data.get(), data.get(), kCount, DataType::int32, ReduceOp::sum);
+    });
+    CHECK(says(late, ErrorCode::timeout, {devices == 1 ? "of 160" : "of 528"}));
+    world.stream(world.all[0]).synchronize();
+  }
+}
+
 // Proves: what precedes a call on its stream, and never ends, ends the call at the deadline too.
 TEST_CASE("device buffers: a stream that is held up is a timeout") {
   const HostDevices host;

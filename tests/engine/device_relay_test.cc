@@ -132,7 +132,7 @@ struct Bench {
   /// As a sending kernel: message `number`, full of its number.
   void publish(std::uint64_t number, std::size_t bytes) {
     std::memset(body(number), static_cast<int>(number), bytes);
-    ring.labels[slotOf(number)] = {100 + number, bytes};
+    ring.labels[slotOf(number)] = {100 + number, bytes, nullptr};
     *ring.published = number;
   }
 

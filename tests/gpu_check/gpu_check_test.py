@@ -36,7 +36,7 @@ END
 """
 # 2 ranks of 256 MiB at 4 TB/s are bound by 268 us.
 RONDO = """#!/bin/sh
-case "$*" in *--help*) echo 'cpu or cuda'; exit ;; esac
+case "$*" in *'reduce --device cuda -p 5 '*) echo wrong; exit 1 ;; *-J*) ;; *) exit ;; esac
 while [ "$1" != -J ]; do shift; done
 echo '{"results": [{"out_of_place": {"p50": 300.0}}]}' > "$2"
 """
@@ -84,6 +84,7 @@ def check_run(source):
         assert results["test_hanging_gpu"] == "limit of 2 s", results
         assert results["test_blind_gpu"] == "skipped: no GPU", results
         assert results["test_good_gpu"] == results["bench_cuda_kernels"] == "ok", results
+        assert results["all correct"] == "exit 1", results
         assert results["racecheck test_good_gpu"] == "ok", results
         assert "wrong bits" in done.stdout, done.stdout
         print("ok: failures are reported, a hanging step ends, later steps run")

@@ -29,30 +29,44 @@ struct Pointers {
   std::int32_t divisor() const { return kDivisor; }
 };
 
-/// One case: source data and what must come out, by the CPU's kernels, computed once.
+using Body = void (*)(const Pointers&, std::size_t count, Workers<kThreads>);
+
 template <DataType kType, ReduceOp::Kind kKind>
+void body(const Pointers& pointers, std::size_t count, Workers<kThreads> workers) {
+  kernels::cuda::Reduction<kType, kKind, CheckedAccess, Workers<kThreads>, Pointers>(pointers,
+                                                                                     count, workers)
+      .run();
+}
+
+/// One case: source data and what must come out, by the CPU's kernels, computed once.
 class Case {
  public:
-  static constexpr std::size_t kSize = sizeOf(kType);
-
-  Case(std::size_t inputs, std::size_t outputs, std::size_t count)
-      : outputs_(outputs), expected_(count * kSize), result_(outputs) {
-    constexpr bool kScales =
-        kKind == ReduceOp::Kind::premul_sum || (kKind == ReduceOp::Kind::avg && isFloat(kType));
-    Inputs source(kType, static_cast<unsigned>(inputs * 100 + outputs));
+  /// Of body<type, kind>.
+  Case(DataType type, ReduceOp::Kind kind, Body body, std::size_t inputs, std::size_t outputs,
+       std::size_t count)
+      : type_(type),
+        kind_(kind),
+        body_(body),
+        size_(sizeOf(type)),
+        outputs_(outputs),
+        expected_(count * size_),
+        result_(outputs) {
+    const bool scales =
+        kind == ReduceOp::Kind::premul_sum || (kind == ReduceOp::Kind::avg && isFloat(type));
+    Inputs source(type, static_cast<unsigned>(inputs * 100 + outputs));
     std::vector<std::vector<std::byte>> prepared;
     for (std::size_t k = 0; k < inputs; ++k) {
       source_.push_back(source.bytes(count));
       prepared.push_back(source_[k]);
-      if (kScales && k % 2 == 0)
-        kernels::scaleFunction(kType)(prepared[k].data(), source_[k].data(), count, kFactor);
+      if (scales && k % 2 == 0)
+        kernels::scaleFunction(type)(prepared[k].data(), source_[k].data(), count, kFactor);
     }
     std::vector<const void*> in;
     for (auto& p : prepared) in.push_back(p.data());
     void* out[] = {expected_.data()};
-    kernels::reduceFunction(kType, kKind)(out, 1, in.data(), inputs, count);
-    if (kKind == ReduceOp::Kind::avg && !isFloat(kType))
-      kernels::divideIntegers(expected_.data(), count, kType, kDivisor);
+    kernels::reduceFunction(type, kind)(out, 1, in.data(), inputs, count);
+    if (kind == ReduceOp::Kind::avg && !isFloat(type))
+      kernels::divideIntegers(expected_.data(), count, type, kDivisor);
     for (auto& memory : result_) memory.resize(expected_.size() + 64);
     memory_.resize(inputs, std::vector<std::byte>(expected_.size() + 64));
   }
@@ -61,7 +75,7 @@ class Case {
   /// first) offsets[k] bytes off an alignment to 16. Output alias[0] is input alias[1].
   void run(std::size_t count, const std::vector<unsigned>& offsets, std::size_t blocks,
            std::pair<std::size_t, std::size_t> alias = {kNone, kNone}) {
-    const std::size_t bytes = count * kSize;
+    const std::size_t bytes = count * size_;
     Pointers pointers;
     CheckedAccess::ranges.clear();
     for (std::size_t k = 0; k < memory_.size(); ++k) {
@@ -76,16 +90,14 @@ class Case {
       pointers.out.push_back(at);
       CheckedAccess::ranges.push_back({at, at + bytes, true});
     }
-    INFO(describe(kType, kKind) << ", " << memory_.size() << " inputs, " << outputs_ << " outputs, "
+    INFO(describe(type_, kind_) << ", " << memory_.size() << " inputs, " << outputs_ << " outputs, "
                                 << count << " elements, " << blocks << " blocks, in place "
                                 << (alias.first != kNone));
     // One thread after the other: what one of them writes, none that runs later may read.
     for (std::size_t thread = 0; thread < blocks * kThreads; ++thread)
-      kernels::cuda::Reduction<kType, kKind, CheckedAccess, Workers<kThreads>, Pointers>(
-          pointers, count, {thread % kThreads, thread / kThreads, blocks})
-          .run();
+      body_(pointers, count, {thread % kThreads, thread / kThreads, blocks});
     for (std::byte* out : pointers.out) {
-      const std::size_t i = firstDifference(kType, out, expected_.data(), count);
+      const std::size_t i = firstDifference(type_, out, expected_.data(), count);
       if (i != count) FAIL("differs at element " << i << " of output at " << offsets.back());
     }
   }
@@ -96,7 +108,10 @@ class Case {
     return memory.data() + (16 - address % 16) % 16 + offset;
   }
 
-  std::size_t outputs_;
+  DataType type_;
+  ReduceOp::Kind kind_;
+  Body body_;
+  std::size_t size_, outputs_;
   std::vector<std::vector<std::byte>> source_, memory_;
   std::vector<std::byte> expected_;
   std::vector<std::vector<std::byte>> result_;
@@ -106,40 +121,48 @@ class Case {
 /// is met.
 std::size_t most(DataType type) { return ((2 * 4 + 1) * kThreads + 2) * 16 / sizeOf(type) + 3; }
 
+void runAll(DataType type, ReduceOp::Kind kind, Body body) {
+  const std::size_t size = sizeOf(type);
+  for (std::size_t inputs : {1, 2, 3})
+    for (std::size_t outputs : {1, 2}) {
+      Case one(type, kind, body, inputs, outputs, most(type));
+      std::vector<unsigned> offsets(inputs + outputs, 0), odd(inputs + outputs);
+      for (std::size_t k = 0; k < odd.size(); ++k) odd[k] = (k * 7 + 1) % 16;
+      for (std::size_t count = 0; count <= most(type); count += count < 64 / size ? 1 : 3) {
+        one.run(count, offsets, 1);
+        one.run(count, odd, 1);
+        one.run(count, offsets, 3, {outputs - 1, inputs - 1});
+        one.run(count, odd, 3, {0, 0});
+      }
+      // All operands off by the same, and each alone.
+      for (unsigned offset = 1; offset < 16; ++offset) {
+        one.run(most(type), std::vector<unsigned>(offsets.size(), offset), 2);
+        for (std::size_t k = 0; k < offsets.size(); ++k) {
+          offsets[k] = offset;
+          one.run(most(type), offsets, 2);
+          one.run(most(type), offsets, 2, {outputs / 2, inputs / 2});
+          offsets[k] = 0;
+        }
+      }
+    }
+}
+
+template <DataType kType>
+Case sumOf(std::size_t inputs, std::size_t outputs, std::size_t count) {
+  constexpr auto kSum = ReduceOp::Kind::sum;
+  return {kType, kSum, body<kType, kSum>, inputs, outputs, count};
+}
+
 } // namespace
 
 TEST_CASE("all reductions, at every count and misalignment") {
-  forEachReduction([](auto type, auto kind) {
-    const std::size_t size = sizeOf(type());
-    for (std::size_t inputs : {1, 2, 3})
-      for (std::size_t outputs : {1, 2}) {
-        Case<type(), kind()> one(inputs, outputs, most(type));
-        std::vector<unsigned> offsets(inputs + outputs, 0), odd(inputs + outputs);
-        for (std::size_t k = 0; k < odd.size(); ++k) odd[k] = (k * 7 + 1) % 16;
-        for (std::size_t count = 0; count <= most(type); count += count < 64 / size ? 1 : 3) {
-          one.run(count, offsets, 1);
-          one.run(count, odd, 1);
-          one.run(count, offsets, 3, {outputs - 1, inputs - 1});
-          one.run(count, odd, 3, {0, 0});
-        }
-        // All operands off by the same, and each alone.
-        for (unsigned offset = 1; offset < 16; ++offset) {
-          one.run(most(type), std::vector<unsigned>(offsets.size(), offset), 2);
-          for (std::size_t k = 0; k < offsets.size(); ++k) {
-            offsets[k] = offset;
-            one.run(most(type), offsets, 2);
-            one.run(most(type), offsets, 2, {outputs / 2, inputs / 2});
-            offsets[k] = 0;
-          }
-        }
-      }
-  });
+  forEachReduction([](auto type, auto kind) { runAll(type(), kind(), body<type(), kind()>); });
 }
 
 TEST_CASE("many inputs and outputs") {
   forEachType([](auto type) {
     for (std::size_t inputs : {8, 9, 64}) {
-      Case<type(), ReduceOp::Kind::sum> one(inputs, 5, most(type));
+      Case one = sumOf<type()>(inputs, 5, most(type));
       std::vector<unsigned> odd(inputs + 5);
       for (std::size_t k = 0; k < odd.size(); ++k) odd[k] = (k * 5) % 16;
       one.run(most(type), std::vector<unsigned>(odd.size(), 0), 1);
@@ -150,7 +173,7 @@ TEST_CASE("many inputs and outputs") {
 
 TEST_CASE("the blocks of a large grid share out the work") {
   forEachType([](auto type) {
-    Case<type(), ReduceOp::Kind::sum> one(2, 1, 5000);
+    Case one = sumOf<type()>(2, 1, 5000);
     for (std::size_t blocks : {1, 2, 7, 64, 5000}) one.run(5000, {0, 4, 0}, blocks, {0, 0});
   });
 }

@@ -73,6 +73,19 @@ TEST_CASE("the plan kernel runs every algorithm, on any number of ranks, in slot
         }
 }
 
+// Proves: what steps lend is read where it lies before anything else is written there, in place too,
+// and before the launch ends: then each rank writes new inputs. The thread sanitizer sees who does not wait.
+TEST_CASE("the plan kernel lends messages in every algorithm") {
+  for (std::uint64_t depth : kDepths)
+    for (int ranks : kRanks)
+      for (const plan::Algorithm* algorithm : plan::algorithms()) {
+        World world(ranks, {Protocol::simple, depth, kSlotBytes},
+                    {.copies = depth == 1 ? 1u : 3u, .lends = true});
+        INFO("depth " << depth);
+        REQUIRE(world.run(callsOf(*algorithm, ranks, Protocol::simple)) == "");
+      }
+}
+
 // Proves: the block's barriers order what its threads do to each other's ends, addresses and
 // elements; the thread sanitizer sees every access that they do not.
 TEST_CASE("the plan kernel runs every algorithm with several threads in a block") {
@@ -101,7 +114,8 @@ TEST_CASE("the plan kernel runs every algorithm in several copies at once") {
 TEST_CASE("the plan kernel reduces every type by every operator") {
   for (Protocol protocol : kProtocols)
     for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 4, 5} : std::vector<int>{1, 3}) {
-      World world(ranks, {protocol, 2, kSlotBytes}, {.copies = ranks == 2 ? 2u : 1u});
+      World world(ranks, {protocol, 2, kSlotBytes},
+                  {.copies = ranks == 2 ? 2u : 1u, .lends = ranks == 3 || ranks == 5});
       std::vector<Call> calls;
       for (const char* name : {"ring", "direct", "oneshot", "tree", "double_tree", "linear"})
         for (Collective collective :

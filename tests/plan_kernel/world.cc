@@ -53,10 +53,18 @@ cuda::Ring World::ringOf(const plan::Channel& channel, bool sending) {
                     (sending ? entry->sender : entry->receiver).as<cuda::Position>());
 }
 
-World::Launchable World::prepare(const Part& part) {
-  Rank& rank = ranks_[index(part.plan.rank)];
+World::Launchable World::prepare(const Call& call, int number) {
+  const Part& part = call.parts[index(number)];
+  Rank& rank = ranks_[index(number)];
   Launchable made;
   made.bound = engine::bind(part.plan, part.shape, *rank.fabric);
+  if (blocks_.lends) {
+    std::vector<plan::RankPlan> plans;
+    for (const Part& one : call.parts) plans.push_back(one.plan);
+    const bool scaled = part.shape.op == ReduceOp::Kind::premul_sum ||
+                        (part.shape.op == ReduceOp::Kind::avg && isFloat(part.shape.type));
+    engine::lend(made.bound, plan::Lending(plans, scaled, part.shape.uneven()), number);
+  }
   const cuda::ProgramTables tables = engine::flatten(made.bound, size_.protocol, blocks_.copies);
   made.image = std::make_unique<Zeroed>(tables.bytes());
   tables.write(made.image->data());
@@ -108,7 +116,7 @@ std::string World::run(const std::vector<Call>& calls, int launches) {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     std::size_t most = 1;
     for (const Call& call : calls) {
-      prepared[r].push_back(prepare(call.parts[r]));
+      prepared[r].push_back(prepare(call, static_cast<int>(r)));
       most = std::max(most, prepared[r].back().blocks.size());
     }
     barriers.push_back(std::make_unique<std::barrier<>>(most * blocks_.threads));

@@ -57,6 +57,7 @@ struct Call {
 struct Blocks {
   std::uint32_t threads = 1; ///< of a block
   std::uint32_t copies = 1;  ///< of the plan
+  bool lends = false;        ///< steps lend what they may
 };
 
 class World {
@@ -102,7 +103,7 @@ class World {
   };
 
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-  Launchable prepare(const Part& part);
+  Launchable prepare(const Call& call, int rank);
   std::string report(int rank, const engine::BoundPlan& bound);
   kernels::cuda::Ring ringOf(const plan::Channel& channel, bool sending);
 

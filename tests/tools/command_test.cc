@@ -23,7 +23,9 @@ TEST_CASE("Refused arguments: status 2, and an error that names what is valid", 
       {"bench broadcast --algorithm ring", "tree"},
       {"bench sendrecv --algorithm ring", "sendrecv"},
       {"bench allreduce --transport ipc", "shm"},
-      {"bench allreduce --device cuda", "host memory only"},
+      {"bench allreduce --ranks-per-gpu 2", "--device cuda"},
+      {"bench allreduce -G 5", "--device cuda"},
+      {"bench allreduce --device cuda --mapped", "--mapped"},
       {"bench allreduce --device tpu", "cpu"},
       {"bench allreduce -b 1X", "bytes"},
       {"bench allreduce -b 2M -e 1M", "smallest"},
@@ -216,11 +218,14 @@ TEST_CASE("bench: a killed rank ends all, and every survivor names it", "[comman
     for (int victim = 0; victim < 4; ++victim) {
       INFO(transport << ", rank " << victim);
       const std::string rank = std::to_string(victim);
-      // The ranks' processes, by what the launcher told them.
+      TemporaryFolder folder;
+      // Rank 0 prints the titles when the ranks have met. Their processes, by what the launcher told
+      // them.
       const Outcome outcome =
           shell("$RONDO bench allreduce -p 4 -b 4K -e 4K -n 100000000 --transport " +
-                    std::string(transport) +
-                    " &\njob=$!\nsleep 1\n"
+                    std::string(transport) + " >" + folder.file("table") +
+                    " &\njob=$!\nuntil grep -q algbw " + folder.file("table") +
+                    "; do sleep 0.05; done\nsleep 0.5\n"
                     "for pid in $(cat /proc/$job/task/$job/children); do\n"
                     "  if tr '\\0' '\\n' </proc/$pid/environ | grep -q '^RONDO_RANK=" +
                     rank + "$'; then kill -9 $pid; fi\ndone\nwait $job",

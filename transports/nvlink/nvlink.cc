@@ -187,6 +187,7 @@ class Nvlink final : public Transport {
   std::string_view name() const override { return "nvlink"; }
   std::size_t slotBytes() const override { return context_.on.size.slot_bytes; }
   bool mapped() const override { return true; }
+  bool seesDevices() const override { return true; }
   Address address() const override { return card_.encode(); }
   bool reaches(const Address& peer) const override { return card_.reaches(Card::decode(peer)); }
 
