@@ -234,8 +234,8 @@ class RONDO_API Communicator {
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   /// Grows by calls that need channels or scratch that none before needed, not by repeating calls.
   MemoryUse memory() const;
-  /// Name of the transport to a peer ("inproc", "shm", "tcp"; between devices "nvlink", "pcie"; "self"
-  /// for this rank).
+  /// Name of the transport to a peer ("inproc", "shm", "tcp"; between devices "nvlink", "pcie", "tcp";
+  /// "self" for this rank).
   std::string transportTo(int peer) const;
 
  private:
@@ -249,7 +249,7 @@ struct TransportInfo {
   std::string name;
   std::string summary;    ///< one line
   bool between_processes; ///< false: only between ranks that are threads of one process
-  bool between_devices; ///< for communicators with Options::device; the others are for host memory
+  bool between_devices; ///< for communicators with Options::device; of the others these use streams
 };
 
 /// Those of this build: the words of Options::transports. Of either kind the fastest first.
