@@ -1,5 +1,5 @@
-// Throughput of the CUDA kernels beside the card's own copy, measured in the same run: bytes read
-// and written per second, and that as a share of what a device-to-device copy moves. Results are
+// Throughput of the CUDA kernels beside the card's own copy and CUB, measured in the same run: bytes
+// read and written per second, and that as a share of what a device-to-device copy moves. Results are
 // checked.
 //   bench_cuda_kernels [--json FILE] [WORD]   all rows, or those whose name holds the word; also as
 //                                             JSON with Google Benchmark's fields and of_copy
@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/cuda/peers.h"
 #include "kernels/cuda/bucket.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/reduce.h"
@@ -186,9 +187,15 @@ void reduce(Bench& bench, const std::string& label, const Shape& shape) {
   ReduceCall call{.outputs = outputs, .inputs = inputs, .count = shape.bytes / sizeOf(shape.type)};
   kernel.launch(call, nullptr);
   for (void* output : outputs) verify(shape, inputs, output);
+  const std::size_t moved = (shape.inputs + shape.outputs) * shape.bytes;
+  const auto peer = cubSum(shape.type, inputs, outputs[0], call.count);
+  if (peer && shape.kind == ReduceOp::Kind::sum && shape.outputs == 1 && !shape.in_place) {
+    peer();
+    verify(shape, inputs, outputs[0]);
+    bench.row("cub, " + name, moved, peer);
+  }
   if (shape.in_place) outputs[0] = const_cast<void*>(inputs[0]);
-  bench.row(name, (shape.inputs + shape.outputs) * shape.bytes,
-            [&] { kernel.launch(call, nullptr); });
+  bench.row(name, moved, [&] { kernel.launch(call, nullptr); });
 }
 
 /// 200 tensors as a transformer has them: many short ones, a few that hold most of the bytes.

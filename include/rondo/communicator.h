@@ -67,7 +67,7 @@ struct MemoryUse {
 /// Devices. With Options::device the buffers of all calls are memory that the device can use, and each
 /// call is one kernel on the communicator's stream. Async forms return when it is enqueued: what the
 /// stream was given before runs before it, what it is given afterwards sees the result, and
-/// Work::wait() waits for it on the host, as the plain forms do. Five things are different:
+/// Work::wait() waits for it on the host, as the plain forms do. Six things are different:
 /// - Ranks of one process that share a device need a stream each (setStream), or one would wait behind
 ///   the other: Error(invalid_argument). All ranks' kernels run at the same time, and must fit on the
 ///   device together, else the call is Error(unsupported). For more than seven such ranks start the
@@ -76,17 +76,25 @@ struct MemoryUse {
 ///   rank must replay the same graphs in the same order, mixed with other calls alike, before its
 ///   communicator ends. The first call of a shape opens channels: where ranks are processes on one machine
 ///   it waits for the peers, so make it before the capture.
+/// - A send that is alone runs until the message is in the channel, a receive until it is there, and
+///   what follows on the stream waits for it: two ranks that both send first and receive then would
+///   wait for each other until the deadline. All sends and receives of a Group on one communicator run
+///   side by side, in one kernel (those of one peer in order; of more than 112 / size() to or from one
+///   peer, in several), so messages that cross belong in a Group on both ranks, as do both ends of one
+///   to oneself. That kernel follows the group's collectives, on all ranks, wherever the calls stand.
+///   The first send or receive between two processes on one machine waits for the peer's.
 /// - Options::timeout runs from when a call is the first on the communicator that has not ended, so it
 ///   holds what else the stream does until then.
 /// - After an error, memory is in use until the streams of all ranks of this process have been
 ///   synchronized: kernels that wait for a peer end soon, but not before wait() throws. A replay that fails shows in the next call.
-/// - v-forms whose blocks have different sizes at sender and receiver may end as Error(timeout).
+/// - v-forms whose blocks, and messages whose counts, differ at sender and receiver may end as
+///   Error(timeout).
 /// Devices that do not reach each other, as those of several machines, talk over TCP: a thread of the
 /// communicator's own moves messages between the network and host memory that the kernels use. It exists
 /// from the first such channel on, and looks for messages all the time, busily for 0.2 ms after each. The
 /// first messages of a replayed graph may each wait for a hundredth of the pause before it, up to 1 ms.
-/// Not on devices: send() and recv() (Error(unsupported); allToAllv() does what groups of them do),
-/// allocate() and registerBuffer() (Error(unsupported); any device memory is as good as any other).
+/// Not on devices: allocate() and registerBuffer() (Error(unsupported); any device memory is as good as
+/// any other).
 class RONDO_API Communicator {
  public:
   /// Meets the other ranks. Throws Error(init_failed) that lists missing ranks at the deadline.
@@ -257,7 +265,8 @@ RONDO_API std::vector<TransportInfo> transports();
 
 /// Calls made by this thread while a Group exists only take note of the call: blocking calls return
 /// at once (their outputs are not ready), Async calls return a Work that is done when the group is.
-/// end() starts all of them, on all communicators, and waits. Groups nest; the outermost counts.
+/// end() starts all of them, one communicator's after the other's, and waits. Groups nest; the outermost
+/// counts.
 class RONDO_API Group {
  public:
   Group();

@@ -13,5 +13,6 @@ const void* integer64Plan(DataType type, ReduceOp::Kind op);
 const void* floatPlan(DataType type, ReduceOp::Kind op); ///< 32 and 64 bits
 const void* halfPlan(DataType type, ReduceOp::Kind op);  ///< 16 bits
 const void* float8Plan(DataType type, ReduceOp::Kind op);
+const void* batchPlan(); ///< sends and receives, see plan_batch.cuh
 
 } // namespace rondo::kernels::cuda

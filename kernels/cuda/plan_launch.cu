@@ -35,15 +35,26 @@ const void* lookUp(DataType type, ReduceOp::Kind op) {
   return nullptr;
 }
 
+void load(const void* kernel) {
+  cudaFuncAttributes about{};
+  check(cudaFuncGetAttributes(&about, kernel), "no kernel for this GPU");
+}
+
+void checkResident(std::uint32_t blocks, int resident) {
+  if (blocks > static_cast<std::uint32_t>(resident))
+    throw Error(ErrorCode::unsupported,
+                "a launch of " + std::to_string(blocks) +
+                    " blocks that wait for each other on a GPU that holds " +
+                    std::to_string(resident));
+}
+
 } // namespace
 
 void loadPlanKernels() {
   for (const DataType type : kDataTypes)
     for (const ReduceOp op : kReduceOps)
-      if (const void* kernel = lookUp(type, op.kind())) {
-        cudaFuncAttributes about{};
-        check(cudaFuncGetAttributes(&about, kernel), "no kernel for this GPU");
-      }
+      if (const void* kernel = lookUp(type, op.kind())) load(kernel);
+  load(batchPlan());
 }
 
 PlanFunction::PlanFunction(const ProgramHeader& program)
@@ -62,16 +73,22 @@ PlanFunction::PlanFunction(const ProgramHeader& program)
 void PlanFunction::launch(const Launch& launch, Stream stream) const {
   const std::uint32_t blocks = launch.program.blocks();
   if (blocks == 0) return;
-  if (blocks > static_cast<std::uint32_t>(resident_))
-    throw Error(ErrorCode::unsupported,
-                "a launch of " + std::to_string(blocks) +
-                    " blocks that wait for each other on a GPU that holds " +
-                    std::to_string(resident_));
+  checkResident(blocks, resident_);
   Launch argument = launch;
   void* parameters[] = {&argument};
   check(cudaLaunchKernel(kernel_, dim3(blocks), dim3(kPlanThreads), parameters, shared_bytes_,
                          static_cast<cudaStream_t>(stream)),
         "a plan was not launched");
+}
+
+PlanBatchFunction::PlanBatchFunction() : resident_(residentBlocks(batchPlan(), kPlanThreads)) {}
+
+void PlanBatchFunction::launch(const Batch& batch, Stream stream) const {
+  checkResident(batch.blocks(), resident_);
+  void* parameters[] = {const_cast<Batch*>(&batch)};
+  check(cudaLaunchKernel(batchPlan(), dim3(batch.blocks()), dim3(kPlanThreads), parameters, 0,
+                         static_cast<cudaStream_t>(stream)),
+        "sends and receives were not launched");
 }
 
 } // namespace rondo::kernels::cuda

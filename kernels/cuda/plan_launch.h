@@ -37,4 +37,18 @@ class PlanFunction {
   int resident_ = 0;
 };
 
+/// The kernel of batches, for the device that is current when this is made.
+class PlanBatchFunction {
+ public:
+  /// Throws Error(unsupported) where there is no usable GPU, or the library has no code for it.
+  PlanBatchFunction();
+
+  /// One launch of Batch::blocks() blocks, as PlanFunction::launch(). What the jobs point to must stay
+  /// valid, the batch need not.
+  void launch(const Batch& batch, Stream stream) const;
+
+ private:
+  int resident_;
+};
+
 } // namespace rondo::kernels::cuda

@@ -66,7 +66,8 @@ class Watch {
   RONDO_HOST_DEVICE void end(const Report& report) const {
     if (!block_.claim(&launch_.halt->halted)) return;
     launch_.panel->report = report;
-    launch_.panel->report.signature = launch_.signature;
+    launch_.panel->report.plan = launch_.plan;
+    launch_.panel->report.job = launch_.job;
     block_.template release<Scope::system>(&launch_.panel->ended, std::uint32_t{1});
   }
 

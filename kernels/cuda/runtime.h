@@ -15,6 +15,7 @@ namespace rondo::kernels::cuda {
 
 struct ProgramHeader;
 struct Launch;
+struct Batch;
 
 /// A cudaStream_t; null is the default stream.
 using Stream = void*;
@@ -46,6 +47,14 @@ class LaunchFunction {
   virtual ~LaunchFunction() = default;
   /// As PlanFunction::launch().
   virtual void launch(const Launch& launch, Stream stream) const = 0;
+};
+
+/// The kernel of batches. Any thread.
+class BatchFunction {
+ public:
+  virtual ~BatchFunction() = default;
+  /// As PlanBatchFunction::launch().
+  virtual void launch(const Batch& batch, Stream stream) const = 0;
 };
 
 /// One device of this process. Any thread may call its functions; none waits for other ranks, and
@@ -94,6 +103,8 @@ class Device {
   virtual bool capturing(Stream stream) const = 0;
   /// Throws Error(unsupported) where no kernel serves the program.
   virtual std::unique_ptr<LaunchFunction> function(const ProgramHeader& program) = 0;
+  /// Throws Error(unsupported) where there is no such kernel for the device.
+  virtual std::unique_ptr<BatchFunction> batchFunction() = 0;
 };
 
 /// Device `number` of this process. Throws one line of Error(unsupported) that says what is missing:

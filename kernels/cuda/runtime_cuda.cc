@@ -67,6 +67,19 @@ class CudaFunction final : public LaunchFunction {
   const PlanFunction function_;
 };
 
+class CudaBatchFunction final : public BatchFunction {
+ public:
+  explicit CudaBatchFunction(int device) : device_(device) {}
+  void launch(const Batch& batch, Stream stream) const override {
+    const Current current(device_);
+    function_.launch(batch, stream);
+  }
+
+ private:
+  const int device_;
+  const PlanBatchFunction function_;
+};
+
 /// Memory of the device, from a pool of its own and on a stream of its own. Neither waits for anybody
 /// else's work: cudaFree() would wait for the kernels of ranks that wait for this one.
 class Pool {
@@ -255,6 +268,10 @@ class CudaDevice final : public Device {
   std::unique_ptr<LaunchFunction> function(const ProgramHeader& program) override {
     const Current current(number_);
     return std::make_unique<CudaFunction>(number_, program);
+  }
+  std::unique_ptr<BatchFunction> batchFunction() override {
+    const Current current(number_);
+    return std::make_unique<CudaBatchFunction>(number_);
   }
 
  private:

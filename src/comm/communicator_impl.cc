@@ -51,9 +51,9 @@ std::unique_ptr<engine::DeviceEngine> deviceEngine(const Devices& devices, engin
   if (!devices.own) return nullptr;
   return std::make_unique<engine::DeviceEngine>(
       devices.own, fabric,
-      engine::DeviceEngine::Settings{session.rank(), devices.channel, devices.residency,
-                                     options.timeout, &session.failedWord(), devices.neighbour,
-                                     devices.lends});
+      engine::DeviceEngine::Settings{session.rank(), session.size(), devices.channel,
+                                     devices.residency, options.timeout, &session.failedWord(),
+                                     devices.neighbour, devices.lends});
 }
 
 } // namespace
@@ -183,10 +183,11 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
     shape.input = call.layout->input;
     shape.output = call.layout->output;
   }
-  if (call.collective == Collective::sendrecv && device_)
-    throw Error(ErrorCode::unsupported, title(call) + ": not between devices");
-  if (call.collective == Collective::sendrecv)
-    return engine::bind(pointToPoint(call, rank_, size_), shape, *fabric_);
+  if (call.collective == Collective::sendrecv) {
+    const plan::RankPlan plan = pointToPoint(call, rank_, size_);
+    return device_ ? device_->bindJob(plan, shape, sign(call))
+                   : engine::bind(plan, shape, *fabric_);
+  }
   plan::Spec spec{call.collective, size_, hasRoot(call.collective) ? call.root : 0, 0};
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
   const plan::Choice choice = planner::choose(spec, bytes, policy_);
@@ -246,6 +247,7 @@ void CommunicatorImpl::call(const Call& call) {
   {
     const Lock lock(*this);
     submit(call, run);
+    if (device_) device_->flush();
     poll();
   }
   if (!run.done.load(std::memory_order_acquire)) {
@@ -267,23 +269,30 @@ Work CommunicatorImpl::start(const Call& call) {
     const Lock lock(*this);
     submit(call, state->run);
     state->run.keep = state;
+    if (device_) device_->flush();
     poll();
     if (!state->done()) needHelper();
   }
   return WorkState::handle(std::move(state));
 }
 
-void CommunicatorImpl::startHeld(WorkState& state, bool attended) {
-  state.held.store(false, std::memory_order_release);
-  try {
-    const Lock lock(*this);
-    submit(state.call, state.run);
-    state.run.keep = state.shared_from_this();
-    if (!attended) needHelper();
-  } catch (...) {
-    state.run.error = std::current_exception();
-    state.run.done.store(true, std::memory_order_release);
+void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended) {
+  const Lock lock(*this);
+  for (const std::shared_ptr<WorkState>& state : group) {
+    state->held.store(false, std::memory_order_release);
+    try {
+      submit(state->call, state->run);
+      state->run.keep = state;
+    } catch (...) {
+      state->run.error = std::current_exception();
+      state->run.done.store(true, std::memory_order_release);
+    }
   }
+  if (device_) {
+    device_->flush();
+    poll(); // captured calls are done
+  }
+  if (!attended) needHelper();
 }
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key) {

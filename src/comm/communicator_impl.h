@@ -58,9 +58,9 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void call(const Call& call);
   /// Starts the call; inside a Group, takes note of it.
   Work start(const Call& call);
-  /// Starts a call that was taken note of. Errors go to the state. `attended`: the caller goes on to
-  /// wait for it.
-  void startHeld(WorkState& state, bool attended);
+  /// Starts the calls of a group on this communicator. Errors go to the states. `attended`: the caller
+  /// goes on to wait for them.
+  void startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended);
 
   std::shared_ptr<CommunicatorImpl> split(int color, int key);
   void abort(const std::string& reason);

@@ -1,6 +1,8 @@
 // Groups: calls are noted first, and started together.
 #include "comm/group.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "comm/communicator_impl.h"
 #include "rondo/communicator.h"
@@ -34,7 +36,15 @@ std::shared_ptr<WorkState> Held::leave(bool attended) {
   if (--held.depth > 0) return nullptr;
   auto all = std::make_shared<WorkState>();
   all->parts.swap(held.calls);
-  for (const auto& part : all->parts) part->communicator->startHeld(*part, attended);
+  std::vector<std::shared_ptr<WorkState>> calls = all->parts;
+  for (auto first = calls.begin(); first != calls.end();) {
+    CommunicatorImpl* const communicator = (*first)->communicator.get();
+    const auto others = std::stable_partition(first, calls.end(), [&](const auto& call) {
+      return call->communicator.get() == communicator;
+    });
+    communicator->startHeld({first, others}, attended);
+    first = others;
+  }
   return all;
 }
 

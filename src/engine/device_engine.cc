@@ -2,6 +2,7 @@
 #include "engine/device_engine.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -91,7 +92,13 @@ DeviceEngine::DeviceEngine(std::shared_ptr<cuda::Device> device, Fabric& fabric,
       settings_(settings),
       panel_(device_->allocateHost(sizeof(cuda::Panel))),
       halt_(device_->allocate(sizeof(cuda::Halt))),
-      proxy_(device_, settings.channel.simple) {}
+      layout_(settings.rank, settings.ranks, settings.residency, settings.channel.copies),
+      proxy_(device_, settings.channel.simple) {
+  fabric.putSelfOnDevice([on = device_, inbox = settings.channel.inboxBytes(),
+                          credit = settings.channel.creditBytes()] {
+    return transport::DeviceMemory{on->allocate(inbox), on->allocate(credit), inbox};
+  });
+}
 
 DeviceEngine::~DeviceEngine() {
   endLaunches();
@@ -155,7 +162,8 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
                      shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
   const auto protocol = small && servesLowLatency(algorithm, spec) ? cuda::Protocol::low_latency
                                                                    : cuda::Protocol::simple;
-  std::uint32_t copies = cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
+  const std::uint32_t copies =
+      cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
 
   std::size_t limit = std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
   std::optional<plan::Lending> lending;
@@ -165,8 +173,34 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
   }
   BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, limit, copies));
   if (lending) lend(bound, *lending, settings_.rank);
-  if (!shape.uneven()) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
+  putOnDevice(bound, protocol, copies);
+  bound.device->function = device_->function(bound.device->launch.program);
+  return bound;
+}
 
+BoundPlan DeviceEngine::bindJob(const plan::RankPlan& plan, const Shape& shape,
+                                std::uint64_t signature) {
+  layout_.check();
+  if (!batches_) batches_ = device_->batchFunction();
+  const bool small =
+      settings_.channel.hasLowLatency() && shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
+  const auto protocol = small ? cuda::Protocol::low_latency : cuda::Protocol::simple;
+  const std::size_t slot =
+      std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
+  BoundPlan bound =
+      engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, layout_.copies()));
+  putOnDevice(bound, protocol, layout_.copies());
+  DevicePlan& device = *bound.device;
+  assert(device.launch.program.max_places <= cuda::kJobPlaces);
+  device.launch.signature = signature;
+  device.job = device_->allocate(sizeof(cuda::Launch));
+  device_->write(device.job.get(), &device.launch, sizeof(cuda::Launch));
+  return bound;
+}
+
+void DeviceEngine::putOnDevice(BoundPlan& bound, cuda::Protocol protocol, std::uint32_t copies) {
+  const bool uneven = bound.shape.uneven();
+  if (!uneven) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
   const cuda::ProgramTables tables = flatten(bound, protocol, copies);
   Parts parts;
   const std::size_t clocks = parts.add(tables.header.blocks() * sizeof(cuda::LaneClock));
@@ -176,13 +210,14 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
 
   auto device = std::make_shared<DevicePlan>();
   device->memory = zeroed(*device_, parts.size());
-  device->function = device_->function(tables.header);
   std::byte* const at = device->memory.get();
   device->launch = {
       .program = tables.at(at + image),
       .rings = reinterpret_cast<const cuda::Ring*>(at + rings),
       .clocks = reinterpret_cast<cuda::LaneClock*>(at + clocks),
       .scratch = at + scratch,
+      .plan = ++plans_,
+      .label_sizes = uneven ? ~0u : 0u,
       .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),
       .halt = reinterpret_cast<cuda::Halt*>(halt_.get()),
       .panel = &panel()};
@@ -191,7 +226,6 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
   if (!written.empty()) device_->write(at + image, written.data(), written.size());
   scratch_bytes_ += tables.header.scratch_bytes * copies;
   bound.device = std::move(device);
-  return bound;
 }
 
 /// Whether all channels are there; makes progress on those that are not. A proxy's need not be.
@@ -226,55 +260,110 @@ std::byte* DeviceEngine::positionsOf(const End& end) {
 
 // Running -----------------------------------------------------------------------------------------
 
-/// All calls are collectives: there is one queue.
-void DeviceEngine::submit(Run& run, int) {
-  InFlight& flight = runs_.emplace_back();
-  flight.run = &run;
+void DeviceEngine::submit(Run& run, int queue) {
   ++run.plan->users;
   begin();
+  if (queue != kCollectives) {
+    noted_.push_back({layout_.next(queue), &run});
+    return;
+  }
+  putInFlight(run);
+  enqueue(runs_.size() - 1, [&] { launch(run); });
+}
+
+void DeviceEngine::flush() {
+  if (noted_.empty()) return;
+  std::sort(noted_.begin(), noted_.end(),
+            [](const Noted& a, const Noted& b) { return a.seat < b.seat; });
+  for (auto next = noted_.cbegin(); next != noted_.cend();) next = launchBatch(next);
+  noted_.clear();
+  layout_.clear();
+}
+
+/// The noted runs of one launch, from `at` on; returns where the next one begins.
+std::vector<DeviceEngine::Noted>::const_iterator DeviceEngine::launchBatch(
+    std::vector<Noted>::const_iterator at) {
+  const std::size_t first = runs_.size();
+  const std::uint32_t launch = at->seat.launch;
+  cuda::Batch batch;
+  std::uint16_t jobs = 0;
+  for (std::optional<std::uint32_t> lane; at != noted_.cend() && at->seat.launch == launch; ++at) {
+    if (lane != at->seat.lane) batch.first[batch.lanes++] = jobs;
+    lane = at->seat.lane;
+    Run& run = *at->run;
+    const DevicePlan& plan = *run.plan->device;
+    batch.jobs[jobs] = {reinterpret_cast<const cuda::Launch*>(plan.job.get()),
+                        run.output ? run.output : const_cast<std::byte*>(run.input)};
+    batch.copies = std::max(batch.copies, plan.launch.program.copies);
+    putInFlight(run);
+    runs_.back().job = jobs++;
+  }
+  batch.first[batch.lanes] = jobs;
+  enqueue(first, [&] { batches_->launch(batch, stream_); });
+  return at;
+}
+
+void DeviceEngine::putInFlight(Run& run) {
+  InFlight& flight = runs_.emplace_back();
+  flight.run = &run;
   if (runs_.size() == 1) flight.first_since = base::Clock::now();
+}
+
+/// Launches the runs in flight from `first` on, which is what `put` does.
+template <class Put>
+void DeviceEngine::enqueue(std::size_t first, const Put& put) {
   if (broken_) return; // what follows in a group must not run
   try {
-    while (!connect(*run.plan)) {
-      if (settings_.failed->load(std::memory_order_acquire) != 0) return; // failAll() follows
-      std::this_thread::sleep_for(kLook);
+    if (!awaitChannels(first)) return; // failAll() follows
+    if (device_->capturing(stream_)) {
+      put();
+      for (std::size_t i = first; i < runs_.size(); ++i) {
+        ++runs_[i].run->plan->users; // for good: the graph refers to it
+        runs_[i].captured = true;
+      }
+      return;
     }
-    launch(flight);
+    std::shared_ptr<cuda::Mark> mark;
+    if (spare_marks_.empty()) {
+      mark = device_->mark();
+    } else {
+      mark = std::move(spare_marks_.back());
+      spare_marks_.pop_back();
+    }
+    put();
     proxy_.wake();
+    mark->record(stream_);
+    for (std::size_t i = first; i < runs_.size(); ++i) runs_[i].mark = mark;
   } catch (...) {
     broken_ = std::current_exception(); // for progress(): the communicator breaks, as by any run
   }
 }
 
-void DeviceEngine::launch(InFlight& flight) {
-  Run& run = *flight.run;
+/// Of the runs in flight from `first` on. False: somebody failed.
+bool DeviceEngine::awaitChannels(std::size_t first) {
+  for (;;) {
+    bool all = true;
+    for (std::size_t i = first; i < runs_.size(); ++i) all &= connect(*runs_[i].run->plan);
+    if (all) return true;
+    if (settings_.failed->load(std::memory_order_acquire) != 0) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+void DeviceEngine::launch(const Run& run) {
   DevicePlan& plan = *run.plan->device;
   plan.launch.input = run.input;
   plan.launch.output = run.output;
   plan.launch.factor = run.factor;
   plan.launch.divisor = static_cast<std::int32_t>(run.divisor);
   plan.launch.signature = run.signature & ~kSequenceBits;
-  if (device_->capturing(stream_)) {
-    plan.function->launch(plan.launch, stream_);
-    ++run.plan->users; // for good: the graph refers to it
-    flight.captured = true;
-    return;
-  }
-  std::unique_ptr<cuda::Mark> mark;
-  if (spare_marks_.empty()) {
-    mark = device_->mark();
-  } else {
-    mark = std::move(spare_marks_.back());
-    spare_marks_.pop_back();
-  }
   plan.function->launch(plan.launch, stream_);
-  mark->record(stream_);
-  flight.mark = std::move(mark);
 }
 
 void DeviceEngine::finishFirst() {
   Run& run = *runs_.front().run;
-  if (runs_.front().mark) spare_marks_.push_back(std::move(runs_.front().mark));
+  std::shared_ptr<cuda::Mark> mark = std::move(runs_.front().mark);
+  if (mark.use_count() == 1) spare_marks_.push_back(std::move(mark)); // the last of its launch
   runs_.pop_front();
   if (!runs_.empty()) runs_.front().first_since = base::Clock::now();
   --run.plan->users;
@@ -306,7 +395,7 @@ bool DeviceEngine::progress() {
 void DeviceEngine::throwReport() {
   const cuda::Report report = panel().report;
   for (const InFlight& flight : runs_)
-    if ((flight.run->signature & ~kSequenceBits) == report.signature) {
+    if (flight.run->plan->device->launch.plan == report.plan && flight.job == report.job) {
       current_ = flight.run;
       break;
     }
@@ -354,6 +443,9 @@ void DeviceEngine::failAll(const std::exception_ptr& error) {
     end(*flight.run, error);
   }
   runs_.clear();
+  for (const Noted& noted : noted_) end(*noted.run, error);
+  noted_.clear();
+  layout_.clear();
 }
 
 } // namespace rondo::engine

@@ -1,5 +1,5 @@
-// The CUDA engine: runs bound plans as launches of the plan kernel, one per call, on the program's
-// stream.
+// The CUDA engine: runs bound plans as launches of the plan kernel on the program's stream, one per
+// collective, one for the sends and receives of a group.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/batch_layout.h"
 #include "engine/device_channel.h"
 #include "engine/device_proxy.h"
 #include "engine/engine.h"
@@ -27,16 +28,18 @@ struct DevicePlan {
   kernels::cuda::Memory memory; ///< rings, clocks, scratch, tables
   std::unique_ptr<kernels::cuda::LaunchFunction> function;
   kernels::cuda::Launch launch; ///< all but what differs from call to call
+  kernels::cuda::Memory job;    ///< of a send or receive: `launch`, for a batch to refer to
 };
 
 /// Launches run in the order of the calls; each uses the channels where the last one left them, so
-/// when the stream changes the new one first waits for the old one. submit() launches before it
-/// returns, and to that end waits until the plan's channels are connected, with their deadline;
-/// nothing else here blocks, but for the destructor.
+/// when the stream changes the new one first waits for the old one. submit() launches a collective
+/// before it returns, flush() the sends and receives since the last one, and to that end both wait
+/// until the channels are connected, with their deadline; nothing else here blocks, but for the
+/// destructor.
 class DeviceEngine final : public Engine {
  public:
   struct Settings {
-    int rank = 0;
+    int rank = 0, ranks = 1;
     DeviceChannel channel;
     kernels::cuda::Residency residency; ///< of the device where a rank has the smallest share
     std::chrono::milliseconds timeout{};
@@ -57,11 +60,17 @@ class DeviceEngine final : public Engine {
   /// Throws Error(unsupported) where the ranks on a device are too many for the plan.
   BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec, const Shape& shape);
 
+  /// A send or receive: a plan of one step, the same on both ends but for its direction. `signature`:
+  /// Run::signature without the sequence number. Throws as bind().
+  BoundPlan bindJob(const plan::RankPlan& plan, const Shape& shape, std::uint64_t signature);
+
   /// Throws Error(invalid_argument) for buffers that the device does not see (null: not used), and for
   /// a stream that two ranks would share.
   void admit(const void* input, const void* output) const;
 
   void submit(Run& run, int queue) override;
+  /// Launches the sends and receives that were submitted since: a group is complete.
+  void flush();
   bool progress() override;
   std::size_t scratchBytes() const override { return scratch_bytes_; }
   std::vector<Standing> standing(base::Clock::time_point now,
@@ -73,15 +82,27 @@ class DeviceEngine final : public Engine {
  private:
   struct InFlight {
     Run* run = nullptr;
-    std::unique_ptr<kernels::cuda::Mark> mark; ///< behind its launch
+    std::uint32_t job = 0;                     ///< its place in the batch
+    std::shared_ptr<kernels::cuda::Mark> mark; ///< behind its launch
     bool captured = false;                     ///< there is nothing to wait for
     base::Clock::time_point first_since{};     ///< it is the first in flight since then
   };
+  /// A send or receive that waits for flush().
+  struct Noted {
+    Seat seat;
+    Run* run = nullptr;
+  };
 
-  void launch(InFlight& flight);
+  /// `copies`: at most; the same on all ranks.
+  void putOnDevice(BoundPlan& bound, kernels::cuda::Protocol protocol, std::uint32_t copies);
+  void putInFlight(Run& run);
+  void launch(const Run& run);
+  std::vector<Noted>::const_iterator launchBatch(std::vector<Noted>::const_iterator at);
+  template <class Put>
+  void enqueue(std::size_t first, const Put& put);
+  bool awaitChannels(std::size_t first);
   bool connect(BoundPlan& plan);
   void endLaunches();
-  void upload(BoundPlan& plan);
   std::byte* positionsOf(const End& end);
   void finishFirst();
   kernels::cuda::Panel& panel() const;
@@ -94,10 +115,14 @@ class DeviceEngine final : public Engine {
   const kernels::cuda::Memory panel_, halt_;
   kernels::cuda::Stream stream_ = nullptr;
   std::map<const End*, kernels::cuda::Memory> positions_;
-  DeviceProxy proxy_; ///< of the channels that are streams
   std::deque<InFlight> runs_;
-  std::vector<std::unique_ptr<kernels::cuda::Mark>> spare_marks_;
-  std::vector<std::unique_ptr<kernels::cuda::Mark>> given_up_; ///< behind launches of failed runs
+  BatchLayout layout_;
+  DeviceProxy proxy_; ///< of the channels that are streams
+  std::vector<Noted> noted_;
+  std::unique_ptr<kernels::cuda::BatchFunction> batches_; ///< from the first send or receive on
+  std::uint64_t plans_ = 0;                               ///< bound so far
+  std::vector<std::shared_ptr<kernels::cuda::Mark>> spare_marks_;
+  std::vector<std::shared_ptr<kernels::cuda::Mark>> given_up_; ///< behind launches of failed runs
   std::exception_ptr broken_; ///< why the last launch did not happen
   std::size_t scratch_bytes_ = 0;
 };

@@ -58,6 +58,13 @@ void Fabric::adopt(End& end, std::unique_ptr<transport::Port> port) {
 }
 
 std::unique_ptr<transport::Port> Fabric::selfPort(int index) {
+  if (self_device_) {
+    auto& both_ends = self_device_memory_[index];
+    if (!both_ends.inbox) both_ends = self_device_();
+    auto on_device = std::make_unique<transport::Port>();
+    on_device->device = both_ends;
+    return on_device;
+  }
   std::shared_ptr<void>& memory = self_memory_[index];
   if (!memory) {
     const std::size_t bytes = transport::SlotRing::bytesNeeded(kSelfDepth, message_bytes_);

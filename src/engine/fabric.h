@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -66,6 +67,9 @@ class Fabric {
   /// Starts to open it when it is new. The reference stays valid.
   End& end(int src, int dst, int index, bool sending);
 
+  /// From now on a rank's channels to itself are such memory.
+  void putSelfOnDevice(std::function<transport::DeviceMemory()> make) { self_device_ = make; }
+
   /// Whether the end is connected; makes progress, never blocks.
   bool ready(End& end);
 
@@ -96,6 +100,8 @@ class Fabric {
   const bool streams_;
   std::map<std::pair<transport::ChannelId, bool>, std::unique_ptr<End>> ends_;
   std::map<int, std::shared_ptr<void>> self_memory_; ///< by channel index
+  std::function<transport::DeviceMemory()> self_device_;
+  std::map<int, transport::DeviceMemory> self_device_memory_; ///< by channel index
 };
 
 } // namespace rondo::engine

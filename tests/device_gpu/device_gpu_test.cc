@@ -1,14 +1,11 @@
 // Device buffers through the public calls on a real GPU, all ranks on one. What tests/device cannot
 // show: that the CUDA runtime does what its stand-in does (streams, marks, captures, memory that
 // other processes map), and that all ranks' kernels are resident at once.
-#include <cuda_runtime_api.h>
-
 #include <cstdlib>
 #include <thread>
 
-#include "rondo/error.h"
+#include "device_gpu/on_gpu.h"
 #include "support/collective_case.h"
-#include "support/ranks.h"
 #include "support/test.h"
 #include "tests/kernels_gpu/gpu.h"
 
@@ -17,16 +14,6 @@ namespace {
 
 /// Before the first call of the runtime: eight ranks have a stream each, and the library has one.
 [[maybe_unused]] const int kQueues = ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-
-void must(cudaError_t status) {
-  if (status != cudaSuccess) throw Error(ErrorCode::system, cudaGetErrorString(status));
-}
-
-Options onGpu(const std::string& transports = "", const std::string& algorithm = "") {
-  Options options = plainOptions(transports, algorithm);
-  options.device = 0;
-  return options;
-}
 
 /// One rank: a stream, and memory that its calls' buffers are copied to and from.
 class Rank {

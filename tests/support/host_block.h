@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/plan_batch.cuh"
 #include "kernels/cuda/plan_kernel.cuh"
 #include "kernels/cuda/plan_select.h"
 
@@ -23,6 +24,7 @@ struct BlockMemory {
 
   const std::uint32_t threads;
   std::vector<kernels::cuda::End> ends;
+  kernels::cuda::Launch launch; ///< of the job in progress, in a batch
   std::barrier<> barrier;
   std::atomic<bool> no{false}; ///< somebody said no: the launch ends
 };
@@ -84,6 +86,13 @@ class HostBlock {
 using LaneFunction = void (*)(const kernels::cuda::Launch& launch, std::uint32_t lane,
                               BlockMemory& memory, std::uint32_t thread);
 LaneFunction laneFunction(DataType type, ReduceOp::Kind op);
+
+/// The same for a batch.
+inline void runBatch(const kernels::cuda::Batch& batch, std::uint32_t block, BlockMemory& memory,
+                     std::uint32_t thread) {
+  HostBlock on(memory, thread);
+  kernels::cuda::runBatch(batch, block, memory.launch, on);
+}
 
 /// The instances of one family, or null; each in a file of its own, to be compiled side by side.
 LaneFunction integerLane(DataType type, ReduceOp::Kind op);

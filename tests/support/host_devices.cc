@@ -130,6 +130,29 @@ class HostMark final : public cuda::Mark {
   std::shared_ptr<std::atomic<bool>> place_;
 };
 
+/// Throws what launches of so many blocks throw.
+void refuse(std::uint32_t blocks, HostDevices::State& state) {
+  if (blocks > static_cast<std::uint32_t>(state.settings.blocks))
+    throw Error(ErrorCode::unsupported, "more blocks than the device holds");
+  if (state.fail_next.exchange(false))
+    throw Error(ErrorCode::system, "a plan was not launched: the test says so");
+}
+
+/// Runs run(block, its memory, thread) on a thread for each thread of each block.
+template <class Run>
+void runBlocks(std::uint32_t blocks, std::uint32_t places, HostDevices::State& state,
+               const Run& run) {
+  ++state.launches;
+  const std::uint32_t threads = state.settings.threads;
+  std::vector<std::unique_ptr<BlockMemory>> memory;
+  for (std::uint32_t b = 0; b < blocks; ++b)
+    memory.push_back(std::make_unique<BlockMemory>(threads, places));
+  std::vector<std::jthread> others;
+  for (std::uint32_t i = 1; i < blocks * threads; ++i)
+    others.emplace_back([&, i] { run(i / threads, *memory[i / threads], i % threads); });
+  if (blocks > 0) run(0, *memory[0], 0);
+}
+
 class HostFunction final : public cuda::LaunchFunction {
  public:
   HostFunction(const cuda::ProgramHeader& program, State state, HostStream& default_stream)
@@ -139,30 +162,34 @@ class HostFunction final : public cuda::LaunchFunction {
 
   void launch(const cuda::Launch& launch, cuda::Stream stream) const override {
     const std::uint32_t blocks = launch.program.blocks();
-    if (blocks > static_cast<std::uint32_t>(state_->settings.blocks))
-      throw Error(ErrorCode::unsupported, "more blocks than the device holds");
-    if (state_->fail_next.exchange(false))
-      throw Error(ErrorCode::system, "a plan was not launched: the test says so");
+    refuse(blocks, *state_);
     (stream ? *static_cast<HostStream*>(stream) : default_)
-        .push(
-            [launch, blocks, lane = lane_, state = state_] { run(launch, blocks, lane, *state); });
+        .push([launch, blocks, lane = lane_, state = state_] {
+          runBlocks(blocks, launch.program.max_places, *state,
+                    [&](auto&&... where) { lane(launch, where...); });
+        });
   }
 
  private:
-  static void run(const cuda::Launch& launch, std::uint32_t blocks, LaneFunction lane,
-                  HostDevices::State& state) {
-    ++state.launches;
-    const std::uint32_t threads = state.settings.threads;
-    std::vector<std::unique_ptr<BlockMemory>> memory;
-    for (std::uint32_t b = 0; b < blocks; ++b)
-      memory.push_back(std::make_unique<BlockMemory>(threads, launch.program.max_places));
-    std::vector<std::jthread> others;
-    for (std::uint32_t i = 1; i < blocks * threads; ++i)
-      others.emplace_back([&, i] { lane(launch, i / threads, *memory[i / threads], i % threads); });
-    if (blocks > 0) lane(launch, 0, *memory[0], 0);
+  const LaneFunction lane_;
+  const State state_;
+  HostStream& default_;
+};
+
+class HostBatchFunction final : public cuda::BatchFunction {
+ public:
+  HostBatchFunction(State state, HostStream& default_stream)
+      : state_(std::move(state)), default_(default_stream) {}
+
+  void launch(const cuda::Batch& batch, cuda::Stream stream) const override {
+    refuse(batch.blocks(), *state_);
+    (stream ? *static_cast<HostStream*>(stream) : default_).push([batch, state = state_] {
+      runBlocks(batch.blocks(), cuda::kJobPlaces, *state,
+                [&](auto&&... where) { runBatch(batch, where...); });
+    });
   }
 
-  const LaneFunction lane_;
+ private:
   const State state_;
   HostStream& default_;
 };
@@ -225,6 +252,9 @@ class HostDevice final : public cuda::Device {
   }
   std::unique_ptr<cuda::LaunchFunction> function(const cuda::ProgramHeader& program) override {
     return std::make_unique<HostFunction>(program, state_, default_);
+  }
+  std::unique_ptr<cuda::BatchFunction> batchFunction() override {
+    return std::make_unique<HostBatchFunction>(state_, default_);
   }
 
  private:

@@ -84,7 +84,6 @@ TEST_CASE("bench on GPUs: every collective is right, in place too, call by call 
           "[bench][gpu]") {
   const HostDevices devices;
   for (const Collective collective : kCollectives) {
-    if (collective == Collective::sendrecv) continue;
     for (const int replays : {0, 3}) {
       INFO(name(collective) << ", " << replays << " replays");
       Bench bench(3, 3);

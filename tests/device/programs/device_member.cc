@@ -6,10 +6,29 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include "rondo/rondo.h"
 #include "support/collective_case.h"
 #include "support/host_devices.h"
+
+namespace {
+
+/// To the right, from the left, and to itself.
+std::string passMessages(rondo::Communicator& comm, std::size_t count) {
+  const int ranks = comm.size(), rank = comm.rank(), left = (rank + ranks - 1) % ranks;
+  std::vector<std::int32_t> out(count, rank), in(count, -1), own(count, -1);
+  rondo::Group group;
+  for (const int to : {(rank + 1) % ranks, rank})
+    comm.send(out.data(), count, rondo::DataType::int32, to);
+  comm.recv(in.data(), count, rondo::DataType::int32, left);
+  comm.recv(own.data(), count, rondo::DataType::int32, rank);
+  group.end();
+  return in == std::vector<std::int32_t>(count, left) && own == out ? "" : "wrong messages";
+}
+
+} // namespace
 
 int main(int argc, char** argv) {
   const bool leaves = argc > 1 && std::strcmp(argv[1], "leave") == 0;
@@ -24,7 +43,9 @@ int main(int argc, char** argv) {
         for (std::size_t count : {std::size_t{0}, std::size_t{77}, std::size_t{50'001}}) {
           if (collective == rondo::Collective::sendrecv) continue;
           const rondo::test::CollectiveCase one{collective, count, rondo::DataType::int32};
-          if (const std::string wrong = one.run(comm); !wrong.empty()) {
+          std::string wrong = one.run(comm);
+          if (wrong.empty()) wrong = passMessages(comm, count);
+          if (!wrong.empty()) {
             std::printf("rank %d: %s\n", rank, wrong.c_str());
             return 1;
           }
