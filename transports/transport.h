@@ -122,7 +122,7 @@ struct Port {
   int depth = 0;
 };
 
-/// An opening in progress. Polled by the rank's own thread.
+/// An opening in progress. Polled by one thread at a time.
 class PendingPort {
  public:
   virtual ~PendingPort() = default;

@@ -37,9 +37,10 @@ struct Blocks {
 /// plans (some KiB for each shape of call), and what allocate() gave.
 struct MemoryUse {
   std::size_t channels = 0; ///< that this rank sends on; a number, not bytes
-  std::size_t slots = 0;    ///< of those channels, where peers share memory
-  std::size_t staging = 0;  ///< beside streams (TCP), for messages that cannot go to user memory
-  std::size_t scratch = 0;  ///< partial results
+  /// Of those channels, where peers share memory; between devices over a network, of all channels.
+  std::size_t slots = 0;
+  std::size_t staging = 0; ///< beside streams (TCP), for messages that cannot go to user memory
+  std::size_t scratch = 0; ///< partial results
 
   std::size_t bytes() const { return slots + staging + scratch; }
 };
@@ -73,21 +74,25 @@ struct MemoryUse {
 ///   program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for each other.
 /// - A stream that is being captured takes calls into the graph, and their Work is done at once. Every
 ///   rank must replay the same graphs in the same order, mixed with other calls alike, before its
-///   communicator ends. The first call of a shape opens channels: where ranks are processes it waits
-///   for the peers, so make it before the capture.
+///   communicator ends. The first call of a shape opens channels: where ranks are processes on one machine
+///   it waits for the peers, so make it before the capture.
 /// - A send that is alone runs until the message is in the channel, a receive until it is there, and
 ///   what follows on the stream waits for it: two ranks that both send first and receive then would
 ///   wait for each other until the deadline. All sends and receives of a Group on one communicator run
 ///   side by side, in one kernel (those of one peer in order; of more than 112 / size() to or from one
 ///   peer, in several), so messages that cross belong in a Group on both ranks, as do both ends of one
 ///   to oneself. That kernel follows the group's collectives, on all ranks, wherever the calls stand.
-///   The first send or receive between two ranks that are processes waits for the peer's.
+///   The first send or receive between two processes on one machine waits for the peer's.
 /// - Options::timeout runs from when a call is the first on the communicator that has not ended, so it
 ///   holds what else the stream does until then.
 /// - After an error, memory is in use until the streams of all ranks of this process have been
 ///   synchronized: kernels that wait for a peer end soon, but not before wait() throws. A replay that fails shows in the next call.
 /// - v-forms whose blocks, and messages whose counts, differ at sender and receiver may end as
 ///   Error(timeout).
+/// Devices that do not reach each other, as those of several machines, talk over TCP: a thread of the
+/// communicator's own moves messages between the network and host memory that the kernels use. It exists
+/// from the first such channel on, and looks for messages all the time, busily for 0.2 ms after each. The
+/// first messages of a replayed graph may each wait for a hundredth of the pause before it, up to 1 ms.
 /// Not on devices: allocate() and registerBuffer() (Error(unsupported); any device memory is as good as
 /// any other).
 class RONDO_API Communicator {
@@ -102,7 +107,8 @@ class RONDO_API Communicator {
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  /// Waits (within the timeout) for outstanding work of this rank; does not wait for other ranks.
+  /// Waits (within the timeout) for outstanding work of this rank; does not wait for other ranks, but
+  /// until the network has taken what is for them.
   ~Communicator();
 
   int rank() const;
@@ -236,8 +242,8 @@ class RONDO_API Communicator {
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   /// Grows by calls that need channels or scratch that none before needed, not by repeating calls.
   MemoryUse memory() const;
-  /// Name of the transport to a peer ("inproc", "shm", "tcp"; between devices "nvlink", "pcie"; "self"
-  /// for this rank).
+  /// Name of the transport to a peer ("inproc", "shm", "tcp"; between devices "nvlink", "pcie", "tcp";
+  /// "self" for this rank).
   std::string transportTo(int peer) const;
 
  private:
@@ -251,7 +257,7 @@ struct TransportInfo {
   std::string name;
   std::string summary;    ///< one line
   bool between_processes; ///< false: only between ranks that are threads of one process
-  bool between_devices; ///< for communicators with Options::device; the others are for host memory
+  bool between_devices; ///< for communicators with Options::device; of the others these use streams
 };
 
 /// Those of this build: the words of Options::transports. Of either kind the fastest first.

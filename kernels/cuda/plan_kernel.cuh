@@ -196,7 +196,8 @@ class PlanKernel {
     const Ring& ring = ringOf(place(step, i));
     const std::uint64_t slot = ring.position->slot;
     if (i >= step.inputs && program_.protocol == Protocol::simple)
-      ring.labels[slot] = {labelFor(launch_, step), step.lends ? lentBy(step) : nullptr};
+      ring.labels[slot] = {labelFor(launch_, step), step.bytes,
+                           step.lends ? lentBy(step) : nullptr};
     *ring.position = {ends_[i].number, slot + 1 == ring.depth ? 0 : slot + 1};
   }
 

@@ -27,6 +27,7 @@ struct Position {
 /// What stands beside a slot (simple).
 struct Label {
   std::uint64_t call = 0;          ///< see labelFor()
+  std::uint64_t bytes = 0;         ///< of the message, for a host that moves it on
   const std::byte* lent = nullptr; ///< not null: the message is not in the slot, but here
 };
 

@@ -19,7 +19,7 @@ struct Devices {
   int neighbour = -1;                         ///< another rank of this process on the same device
   transport::ChannelSize size;                ///< of a copy's ring
   bool lends = false; ///< all ranks are of one process and on one device, whose memory they see
-  engine::DeviceChannel channel;
+  engine::DeviceChannel channel; ///< of the largest that fit; see limitToStreams()
 
   transport::DeviceContext context() const {
     return own ? transport::DeviceContext{own, size, channel.inboxBytes(), channel.creditBytes()}

@@ -180,10 +180,24 @@ Transports makeTransports(const bootstrap::Session& session, Options options,
                                                    base::quoted(word) + " (there are " +
                                                    base::join(valid, ", ") + ")");
   Transports made;
-  for (const transport::Kind& kind : on.device ? transport::deviceKinds() : transport::kinds())
-    if (filter.allows(kind.name))
-      if (auto transport = kind.make(context)) made.push_back(std::move(transport));
+  const auto add = [&](std::span<const transport::Kind> kinds, bool only_streams) {
+    for (const transport::Kind& kind : kinds)
+      if (filter.allows(kind.name))
+        if (auto one = kind.make(context); one && !(only_streams && one->mapped()))
+          made.push_back(std::move(one));
+  };
+  if (on.device) add(transport::deviceKinds(), false);
+  add(transport::kinds(), on.device != nullptr);
   return made;
+}
+
+bool anybody(bootstrap::Session& session, bool here, std::chrono::milliseconds limit) {
+  base::Writer out;
+  out.u8(here);
+  bool any = false;
+  for (const auto& blob : session.allGather(out.bytes(), limit))
+    any |= base::Reader(blob, "a rank's links").u8() != 0;
+  return any;
 }
 
 Addresses addressesOf(const Transports& transports) {
@@ -204,20 +218,25 @@ engine::Fabric::Peer connectPeer(const Transports& transports, const Addresses& 
               "no transport that both ranks may use reaches rank " + std::to_string(peer), peer);
 }
 
-Broken proveLinks(bootstrap::Session& session, const Options& options,
-                  const transport::DeviceContext& on) {
+Links proveLinks(bootstrap::Session& session, const Options& options,
+                 const transport::DeviceContext& on) {
   transport::DeviceContext small = on;
   small.inbox_bytes = small.credit_bytes = kProbeBytes;
   const Transports transports = makeTransports(session, options, small);
   const auto addresses = exchange(session, transports, options.init_timeout);
-  Broken broken(addresses.size());
+  Links links{Broken(addresses.size())};
   const int own = session.rank();
   for (std::size_t round = 0; round <= transports.size(); ++round) {
     std::vector<std::unique_ptr<Probe>> probes;
+    bool streams = false;
     for (int peer = 0; peer < session.size(); ++peer) {
       if (peer == own) continue;
       const auto to =
-          connectPeer(transports, addresses[static_cast<std::size_t>(peer)], peer, broken);
+          connectPeer(transports, addresses[static_cast<std::size_t>(peer)], peer, links.broken);
+      if (!to.transport->mapped()) {
+        streams = true;
+        continue;
+      }
       const int index = kProbe - static_cast<int>(round); // a channel is opened once
       for (const bool sends : {true, false})
         probes.push_back(
@@ -228,9 +247,9 @@ Broken proveLinks(bootstrap::Session& session, const Options& options,
     }
     await(probes, session, options.init_timeout);
     for (auto& probe : probes) probe->write();
-    session.allGather({}, options.init_timeout); // all have written
+    links.streams = anybody(session, streams, options.init_timeout); // and all have written
     for (auto& probe : probes) probe->read();
-    if (!tell(session, probes, options.init_timeout, broken)) return broken;
+    if (!tell(session, probes, options.init_timeout, links.broken)) return links;
   }
   throw Error(ErrorCode::init_failed, "the links between the devices fail one after the other");
 }

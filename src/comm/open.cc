@@ -131,15 +131,6 @@ bool crowded(const std::vector<Card>& cards, const Place& own) {
   return ranks > std::max<std::size_t>(processors, 1);
 }
 
-/// Whether `here` is true on any rank.
-bool anybody(bootstrap::Session& session, bool here, std::chrono::milliseconds timeout) {
-  base::Writer out;
-  out.u8(here);
-  for (const auto& blob : session.allGather(out.bytes(), timeout))
-    if (base::Reader(blob, "a rank's links").u8() != 0) return true;
-  return false;
-}
-
 } // namespace
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
@@ -153,8 +144,9 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);
 
   Devices devices = meetDevices(*session, options, numbers);
-  const Broken broken = devices.own ? proveLinks(*session, options, devices.context())
-                                    : Broken(static_cast<std::size_t>(session->size()));
+  Links links{Broken(static_cast<std::size_t>(session->size()))};
+  if (devices.own) links = proveLinks(*session, options, devices.context());
+  if (links.streams) devices.channel.limitToStreams();
   Transports transports = makeTransports(*session, options, devices.context());
   Card own;
   own.place = ownPlace();
@@ -172,7 +164,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     message_bytes = std::min(message_bytes, cards[r].slot_bytes);
     const int rank = static_cast<int>(r);
     if (rank != session->rank())
-      peers[r] = connectPeer(transports, cards[r].addresses, rank, broken);
+      peers[r] = connectPeer(transports, cards[r].addresses, rank, links.broken);
   }
   bool streams_here = false;
   for (const auto& peer : peers) streams_here |= peer.transport && !peer.transport->mapped();

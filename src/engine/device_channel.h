@@ -19,6 +19,13 @@ struct DeviceChannel {
   const kernels::cuda::RingSize& of(kernels::cuda::Protocol protocol) const {
     return protocol == kernels::cuda::Protocol::simple ? simple : low_latency;
   }
+  /// Leaves what a stream can carry: copies that shared one would wait for each other's messages, and
+  /// packets tell of themselves where they lie.
+  void limitToStreams() {
+    copies = 1;
+    low_latency.depth = 0;
+  }
+  bool hasLowLatency() const { return low_latency.depth > 0; }
   std::size_t inboxBytes() const {
     return copies * (simple.inboxBytes() + low_latency.inboxBytes());
   }

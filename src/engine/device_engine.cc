@@ -92,7 +92,8 @@ DeviceEngine::DeviceEngine(std::shared_ptr<cuda::Device> device, Fabric& fabric,
       settings_(settings),
       panel_(device_->allocateHost(sizeof(cuda::Panel))),
       halt_(device_->allocate(sizeof(cuda::Halt))),
-      layout_(settings.rank, settings.ranks, settings.residency, settings.channel.copies) {
+      layout_(settings.rank, settings.ranks, settings.residency, settings.channel.copies),
+      proxy_(device_, settings.channel.simple) {
   fabric.putSelfOnDevice([on = device_, inbox = settings.channel.inboxBytes(),
                           credit = settings.channel.creditBytes()] {
     return transport::DeviceMemory{on->allocate(inbox), on->allocate(credit), inbox};
@@ -100,6 +101,13 @@ DeviceEngine::DeviceEngine(std::shared_ptr<cuda::Device> device, Fabric& fabric,
 }
 
 DeviceEngine::~DeviceEngine() {
+  endLaunches();
+  const bool well = panel().abort == 0 && std::atomic_ref(panel().ended).load() == 0;
+  if (well && !proxy_.drain(base::Deadline(settings_.timeout), *settings_.failed))
+    base::log(LogLevel::error, "dropped a communicator before its last messages had left");
+}
+
+void DeviceEngine::endLaunches() {
   for (InFlight& flight : runs_)
     if (flight.mark) given_up_.push_back(std::move(flight.mark));
   if (given_up_.empty()) return;
@@ -150,13 +158,14 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
   const std::vector<plan::RankPlan> plans = buildAll(algorithm, spec);
   const plan::RankPlan& plan = plans[static_cast<std::size_t>(settings_.rank)];
   const std::uint32_t lanes = mostLanes(plans);
-  const bool small = !shape.uneven() && shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
+  const bool small = settings_.channel.hasLowLatency() && !shape.uneven() &&
+                     shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
   const auto protocol = small && servesLowLatency(algorithm, spec) ? cuda::Protocol::low_latency
                                                                    : cuda::Protocol::simple;
   const std::uint32_t copies =
       cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
 
-  std::size_t limit = settings_.channel.of(protocol).slot_bytes;
+  std::size_t limit = std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
   std::optional<plan::Lending> lending;
   if (settings_.lends && protocol == cuda::Protocol::simple && spec.ranks <= kMostLending) {
     lending.emplace(plans, scales(shape), shape.uneven());
@@ -173,9 +182,11 @@ BoundPlan DeviceEngine::bindJob(const plan::RankPlan& plan, const Shape& shape,
                                 std::uint64_t signature) {
   layout_.check();
   if (!batches_) batches_ = device_->batchFunction();
-  const bool small = shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
+  const bool small =
+      settings_.channel.hasLowLatency() && shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
   const auto protocol = small ? cuda::Protocol::low_latency : cuda::Protocol::simple;
-  const std::size_t slot = settings_.channel.of(protocol).slot_bytes;
+  const std::size_t slot =
+      std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
   BoundPlan bound =
       engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, layout_.copies()));
   putOnDevice(bound, protocol, layout_.copies());
@@ -217,19 +228,23 @@ void DeviceEngine::putOnDevice(BoundPlan& bound, cuda::Protocol protocol, std::u
   bound.device = std::move(device);
 }
 
-/// Whether all channels are there; makes progress on those that are not.
+/// Whether all channels are there; makes progress on those that are not. A proxy's need not be.
 bool DeviceEngine::connect(BoundPlan& plan) {
   if (plan.connected) return true;
   bool all = true;
-  for (End* end : plan.ends) all &= fabric_.ready(*end);
+  for (End* end : plan.ends) {
+    if (end->stream) proxy_.serve(*end);
+    else all &= fabric_.ready(*end);
+  }
   if (!all) return false;
   const cuda::Launch& launch = plan.device->launch;
   std::vector<cuda::Ring> rings;
   for (std::uint32_t copy = 0; copy < launch.program.copies; ++copy)
-    for (const End* end : plan.ends)
-      rings.push_back(settings_.channel.ring(launch.program.protocol, copy,
-                                             end->port->device->inbox.get(),
-                                             end->port->device->credit.get(), positionsOf(*end)));
+    for (const End* end : plan.ends) {
+      const transport::DeviceMemory& memory = end->relayed ? *end->relayed : *end->port->device;
+      rings.push_back(settings_.channel.ring(launch.program.protocol, copy, memory.inbox.get(),
+                                             memory.credit.get(), positionsOf(*end)));
+    }
   if (!rings.empty())
     device_->write(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(launch.rings)),
                    rings.data(), rings.size() * sizeof rings[0]);
@@ -316,6 +331,7 @@ void DeviceEngine::enqueue(std::size_t first, const Put& put) {
       spare_marks_.pop_back();
     }
     put();
+    proxy_.wake();
     mark->record(stream_);
     for (std::size_t i = first; i < runs_.size(); ++i) runs_[i].mark = mark;
   } catch (...) {
@@ -365,6 +381,7 @@ bool DeviceEngine::progress() {
   while (!runs_.empty()) {
     const InFlight& first = runs_.front();
     current_ = first.run;
+    if (const auto error = proxy_.stranded()) std::rethrow_exception(error);
     const bool passed = first.captured || (first.mark && first.mark->passed());
     // A launch that ends early says so before its mark is passed.
     if (std::atomic_ref(panel().ended).load(std::memory_order_acquire) != 0) throwReport();
@@ -383,9 +400,12 @@ void DeviceEngine::throwReport() {
       break;
     }
   const Position at = engine::position(*current_->plan, report);
+  const std::vector<End*>& ends = current_->plan->ends;
   switch (report.reason) {
     case cuda::Report::Reason::timeout: throw Late(*current_, at);
     case cuda::Report::Reason::mismatch:
+      if (DeviceRelay::marksEnd(report.theirs))
+        proxy_.throwEnded(report.whom < ends.size() ? ends[report.whom] : nullptr);
       throw ForeignCall(at.peer, report.theirs | (current_->signature & kSequenceBits), *current_);
     case cuda::Report::Reason::aborted:
     case cuda::Report::Reason::none: break;
@@ -417,6 +437,7 @@ Position DeviceEngine::position(const Run& run) {
 /// The launches end by themselves, soon; user memory is in use until then, as the stream's other work.
 void DeviceEngine::failAll(const std::exception_ptr& error) {
   abortLaunches();
+  proxy_.stop();
   for (InFlight& flight : runs_) {
     if (flight.mark) given_up_.push_back(std::move(flight.mark));
     end(*flight.run, error);

@@ -14,6 +14,7 @@
 
 #include "engine/batch_layout.h"
 #include "engine/device_channel.h"
+#include "engine/device_proxy.h"
 #include "engine/engine.h"
 #include "kernels/cuda/plan_arguments.h"
 #include "kernels/cuda/plan_residency.h"
@@ -50,7 +51,7 @@ class DeviceEngine final : public Engine {
   };
   DeviceEngine(std::shared_ptr<kernels::cuda::Device> device, Fabric& fabric,
                const Settings& settings);
-  /// Ends what is still running, and waits for it.
+  /// Ends what is still running, and waits for it; then until the streams have what was sent.
   ~DeviceEngine() override;
 
   void setStream(kernels::cuda::Stream stream);
@@ -101,6 +102,7 @@ class DeviceEngine final : public Engine {
   void enqueue(std::size_t first, const Put& put);
   bool awaitChannels(std::size_t first);
   bool connect(BoundPlan& plan);
+  void endLaunches();
   std::byte* positionsOf(const End& end);
   void finishFirst();
   kernels::cuda::Panel& panel() const;
@@ -115,6 +117,7 @@ class DeviceEngine final : public Engine {
   std::map<const End*, kernels::cuda::Memory> positions_;
   std::deque<InFlight> runs_;
   BatchLayout layout_;
+  DeviceProxy proxy_; ///< of the channels that are streams
   std::vector<Noted> noted_;
   std::unique_ptr<kernels::cuda::BatchFunction> batches_; ///< from the first send or receive on
   std::uint64_t plans_ = 0;                               ///< bound so far

@@ -1,6 +1,7 @@
 // The CUDA engine's numbers, each with what it rests on. None has been measured.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -31,5 +32,13 @@ inline constexpr std::size_t kLowLatencyBlock = 32 << 10;
 
 /// Tiles smaller than this are not made to give more copies something to do. Not measured.
 inline constexpr std::size_t kLeastMessage = 8 << 10;
+
+/// How long the proxy looks after the last message that it moved: a network's round trip and a kernel's
+/// step, several times over, so that it does not nap in the middle of a call. Not measured.
+inline constexpr std::chrono::microseconds kProxySpin{200};
+/// After that it naps for this part of the time since that message, so that no message comes later by more, in
+/// proportion to the pause before it; but no longer than this. Launches wake it, replays of graphs cannot.
+inline constexpr int kProxyNapPart = 100;
+inline constexpr std::chrono::microseconds kProxyLongestNap{1000};
 
 } // namespace rondo::engine

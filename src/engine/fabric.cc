@@ -32,6 +32,7 @@ End& Fabric::end(int src, int dst, int index, bool sending) {
     adopt(*made, selfPort(index));
   } else {
     const Peer& peer = peers_[static_cast<std::size_t>(made->peer)];
+    made->stream = !peer.transport->mapped();
     made->pending = peer.transport->open(id, peer.address);
   }
   entry = std::move(made);
@@ -84,9 +85,10 @@ Fabric::Memory Fabric::memory() const {
   for (const auto& [key, end] : ends_) {
     if (!end->open()) continue;
     sum.staging += end->staging.size();
+    if (end->relayed) sum.slots += end->relayed->inbox_bytes;
     if (!end->sends) continue;
     ++sum.channels;
-    if (end->port->device) sum.slots += end->port->device->inbox_bytes;
+    if (end->port && end->port->device) sum.slots += end->port->device->inbox_bytes;
     if (end->ring)
       sum.slots += transport::SlotRing::bytesNeeded(end->ring->depth(), end->ring->slotBytes());
   }

@@ -24,6 +24,9 @@ struct End {
   bool sends = false;
   std::unique_ptr<transport::PendingPort> pending;
   std::unique_ptr<transport::Port> port; ///< null while opening
+  bool stream = false;                   ///< its transport's ports are streams
+  /// Between devices, a stream: the ring of this end. A proxy has the port, or opens it.
+  std::optional<transport::DeviceMemory> relayed;
 
   transport::Loans* loans = nullptr; ///< of a ring, or null
 
@@ -43,7 +46,7 @@ struct End {
   std::optional<transport::Loan> offer; ///< sending: the body is lent, not copied
   const std::byte* body = nullptr;      ///< receiving
 
-  bool open() const { return port != nullptr; }
+  bool open() const { return port || relayed; }
   bool mapped() const { return ring != nullptr; }
 };
 
@@ -70,7 +73,8 @@ class Fabric {
   /// Whether the end is connected; makes progress, never blocks.
   bool ready(End& end);
 
-  /// What the open channels hold; a slot belongs to the rank that sends. In bytes, but for `channels`.
+  /// What the open channels hold; a slot belongs to the rank that sends, where a proxy stands between them
+  /// to either. In bytes, but for `channels`.
   struct Memory {
     std::size_t channels = 0, slots = 0, staging = 0;
   };

@@ -142,6 +142,21 @@ TEST_CASE("device messages: all ranks exchange large messages in a group") {
       }
 }
 
+// Proves: the same over streams, alone and beside memory, in one copy and without packets.
+TEST_CASE("device messages over tcp: all ranks exchange large messages in a group") {
+  for (const std::string transport : {"tcp", "nvlink,tcp"})
+    for (int ranks : kWholeGrid ? std::vector<int>{2, 3, 5} : std::vector<int>{3}) {
+      const HostDevices host({.devices = 2, .see_each_other = false});
+      DeviceRanks world(ranks, smallSlots(transport), 2);
+      INFO(transport << ", " << ranks << " ranks");
+      CHECK(world.all[0].transportTo(1) == "tcp");
+      for (std::size_t bytes : {0, 5, 1001, 50'000})
+        REQUIRE(firstComplaint(onRanks(world.all, [&](Communicator& comm) {
+                  return exchange(comm, allToAll(comm.rank(), ranks, bytes), 7);
+                })) == "");
+    }
+}
+
 // Proves: where a rank's share of the device holds fewer blocks than it has peers, their messages
 // follow each other and nobody waits for ever.
 TEST_CASE("device messages: more peers than blocks take turns") {

@@ -14,9 +14,9 @@ tools::Outcome members(int ranks, const std::string& transport, const std::strin
 } // namespace
 
 // Proves: channels between processes are the same memory at both ends, by handles over the peers'
-// sockets (nvlink) and by a memory file (pcie).
+// sockets (nvlink) and by a memory file (pcie); or they are streams (tcp).
 TEST_CASE("device buffers: ranks that are processes give the right results") {
-  for (const std::string transport : {"nvlink", "pcie"})
+  for (const std::string transport : {"nvlink", "pcie", "tcp"})
     for (int ranks : {2, 3}) {
       const auto outcome = members(ranks, transport, "stay");
       INFO(outcome.out << outcome.err);
@@ -29,10 +29,13 @@ TEST_CASE("device buffers: ranks that are processes give the right results") {
 
 // Proves: the death of a process ends the launches that wait for it, with its rank as the culprit.
 TEST_CASE("device buffers: a process that dies is named by the others") {
-  const auto outcome = members(3, "nvlink", "leave");
-  INFO(outcome.out << outcome.err);
-  for (int rank : {0, 2})
-    CHECK(outcome.out.find("error " + std::to_string(rank) + " peer_dead 1") != std::string::npos);
+  for (const std::string transport : {"nvlink", "tcp"}) {
+    const auto outcome = members(3, transport, "leave");
+    INFO(transport << ": " << outcome.out << outcome.err);
+    for (int rank : {0, 2})
+      CHECK(outcome.out.find("error " + std::to_string(rank) + " peer_dead 1") !=
+            std::string::npos);
+  }
 }
 
 } // namespace rondo::test

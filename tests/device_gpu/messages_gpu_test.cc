@@ -98,7 +98,7 @@ class Rank {
 // more peers than blocks (8 ranks) and fewer; and so are lone calls.
 TEST_CASE("device messages on a GPU: groups, graphs and lone calls, 1 to 8 ranks") {
   NEEDS_GPU();
-  for (const char* transport : {"nvlink", "pcie"})
+  for (const char* transport : {"nvlink", "pcie", "tcp"})
     for (int ranks : {1, 2, 3, 5, 8})
       for (std::size_t bytes : {std::size_t{0}, std::size_t{1001}, std::size_t{3'000'001}}) {
         INFO(transport << ", " << ranks << " ranks, " << bytes << " bytes");

@@ -1,0 +1,130 @@
+// Looking, napping, ending.
+#include "engine/device_proxy.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/futex.h"
+#include "engine/device_tuning.h"
+#include "rondo/error.h"
+
+namespace rondo::engine {
+
+namespace {
+/// Between two looks at what has not left yet.
+constexpr std::chrono::microseconds kDrainLook{50};
+} // namespace
+
+DeviceProxy::DeviceProxy(std::shared_ptr<kernels::cuda::Device> device,
+                         const kernels::cuda::RingSize& size)
+    : device_(std::move(device)), size_(size), process_(::getpid()) {}
+
+DeviceProxy::~DeviceProxy() { stop(); }
+
+void DeviceProxy::serve(End& end) {
+  if (end.relayed) return;
+  if (!thread_.joinable()) start();
+  const std::size_t inbox_bytes = size_.inboxBytes();
+  const kernels::cuda::Memory memory =
+      device_->allocateHost(inbox_bytes + kernels::cuda::RingSize::creditBytes());
+  const transport::DeviceMemory ring{
+      memory, kernels::cuda::Memory(memory, memory.get() + inbox_bytes), inbox_bytes};
+  auto relay = std::make_unique<DeviceRelay>(DeviceRelay::Settings{end.id, end.sends, size_, ring},
+                                             std::move(end.pending));
+  {
+    const std::lock_guard lock(mutex_);
+    added_.push_back(relay.get());
+  }
+  relays_[&end] = std::move(relay);
+  end.relayed = ring;
+}
+
+void DeviceProxy::start() {
+  // The program's signals are for the program's threads.
+  sigset_t all{}, before{};
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { main(); });
+  } catch (const std::system_error& error) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw Error(ErrorCode::system, std::string("cannot make a proxy thread: ") + error.what());
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void DeviceProxy::wake() {
+  if (!thread_.joinable()) return;
+  news_.fetch_add(1, std::memory_order_release);
+  base::futexWake(news_);
+}
+
+void DeviceProxy::throwEnded(const End* end) const {
+  if (const auto found = relays_.find(end); found != relays_.end())
+    if (const auto error = found->second->error()) std::rethrow_exception(error);
+  for (const auto& [other, relay] : relays_)
+    if (const auto error = relay->error()) std::rethrow_exception(error);
+  throw Error(ErrorCode::system, "a stream ended without a reason");
+}
+
+std::exception_ptr DeviceProxy::stranded() const {
+  const DeviceRelay* relay = stranded_.load(std::memory_order_acquire);
+  return relay ? relay->error() : nullptr;
+}
+
+bool DeviceProxy::drain(const base::Deadline& deadline,
+                        const std::atomic<std::uint32_t>& failed) const {
+  if (::getpid() != process_) return true;
+  const auto drained = [](const auto& entry) { return entry.second->drained(); };
+  while (!std::all_of(relays_.begin(), relays_.end(), drained)) {
+    if (failed.load(std::memory_order_acquire) != 0) return true;
+    if (stranded() || deadline.passed()) return false;
+    std::this_thread::sleep_for(kDrainLook);
+  }
+  return true;
+}
+
+void DeviceProxy::stop() {
+  if (!thread_.joinable()) return;
+  if (::getpid() != process_) return thread_.detach();
+  stopping_.store(true, std::memory_order_release);
+  wake();
+  thread_.join();
+}
+
+bool DeviceProxy::stepAll() {
+  {
+    const std::lock_guard lock(mutex_);
+    served_.insert(served_.end(), added_.begin(), added_.end());
+    added_.clear();
+  }
+  bool moved = false;
+  for (DeviceRelay* relay : served_) {
+    moved |= relay->step();
+    if (relay->stranded()) stranded_.store(relay, std::memory_order_release);
+  }
+  return moved;
+}
+
+void DeviceProxy::main() {
+  base::Clock::time_point moved_at{};
+  for (std::uint32_t seen = 0; !stopping_.load(std::memory_order_acquire);) {
+    const std::uint32_t news = news_.load(std::memory_order_acquire);
+    const bool moved = stepAll();
+    const auto now = base::Clock::now();
+    if (moved || news != seen) moved_at = now;
+    seen = news;
+    if (now - moved_at < kProxySpin) {
+      if (!moved) ::sched_yield();
+    } else {
+      const base::Clock::duration nap = (now - moved_at) / kProxyNapPart;
+      base::futexWait(news_, news, std::min<base::Clock::duration>(nap, kProxyLongestNap));
+    }
+  }
+}
+
+} // namespace rondo::engine
