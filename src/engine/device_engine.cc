@@ -1,16 +1,13 @@
-// Binding plans to a device, launching them, and what their ends mean.
+// Launching plans, and what their ends mean.
 #include "engine/device_engine.h"
 
 #include <algorithm>
-#include <cassert>
-#include <cstring>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "base/log.h"
 #include "engine/device_program.h"
-#include "engine/device_tuning.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
@@ -28,60 +25,6 @@ constexpr std::chrono::milliseconds kGrace{1000};
 
 /// Bits of a signature that hold the sequence number; launches have none, see Launch::signature.
 constexpr std::uint64_t kSequenceBits = std::uint64_t{0xff} << 32;
-
-/// Parts of one allocation, each aligned as a ring's.
-class Parts {
- public:
-  std::size_t add(std::size_t bytes) {
-    const std::size_t at = size_;
-    size_ += (bytes + cuda::kRingLine - 1) / cuda::kRingLine * cuda::kRingLine;
-    return at;
-  }
-  std::size_t size() const { return size_; }
-
- private:
-  std::size_t size_ = 0;
-};
-
-/// What lends is worked out of all ranks' plans, step by step: of more ranks it would take long.
-constexpr int kMostLending = 16;
-
-std::vector<plan::RankPlan> buildAll(const plan::Algorithm& algorithm, const plan::Spec& spec) {
-  std::vector<plan::RankPlan> plans;
-  for (int rank = 0; rank < spec.ranks; ++rank) plans.push_back(algorithm.build(spec, rank));
-  return plans;
-}
-
-std::uint32_t mostLanes(const std::vector<plan::RankPlan>& plans) {
-  std::size_t most = 0;
-  for (const plan::RankPlan& plan : plans) most = std::max(most, plan.lanes.size());
-  return static_cast<std::uint32_t>(most);
-}
-
-/// Whether what is read from the input is multiplied before it is sent.
-bool scales(const Shape& shape) {
-  return shape.op == ReduceOp::Kind::premul_sum ||
-         (shape.op == ReduceOp::Kind::avg && isFloat(shape.type));
-}
-
-/// The largest message, of at most `limit` bytes, so that all copies have as many tiles to do: the same
-/// on all ranks, of what all know.
-std::size_t messageBytes(const plan::RankPlan& plan, const Shape& shape, std::size_t limit,
-                         std::uint32_t copies) {
-  if (shape.uneven()) return limit; // no rank need know all sizes
-  // What bind() may round up.
-  const std::size_t slack = kTileAlignBytes * plan.message_chunks + 2 * sizeOf(shape.type);
-  if (limit < 2 * slack) return limit;
-  const std::size_t block = shape.count * sizeOf(shape.type);
-  const std::size_t share = block / plan.chunks_per_block * plan.message_chunks / copies;
-  const std::size_t rounds = share / (limit - slack) + 1;
-  const std::size_t element_of_each = 8 * static_cast<std::size_t>(plan.spec.ranks) + 64;
-  return std::min(limit, std::max({share / rounds + slack, kLeastMessage, element_of_each}));
-}
-
-std::shared_ptr<std::byte> zeroed(cuda::Device& device, std::size_t bytes) {
-  return device.allocate(std::max<std::size_t>(bytes, 1));
-}
 
 } // namespace
 
@@ -149,113 +92,6 @@ void DeviceEngine::admit(const void* input, const void* output) const {
       throw Error(ErrorCode::invalid_argument,
                   std::string(buffer == input ? "input" : "output") +
                       " is not memory that the device of this communicator can use");
-}
-
-// Binding -----------------------------------------------------------------------------------------
-
-BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
-                             const Shape& shape) {
-  const std::vector<plan::RankPlan> plans = buildAll(algorithm, spec);
-  const plan::RankPlan& plan = plans[static_cast<std::size_t>(settings_.rank)];
-  const std::uint32_t lanes = mostLanes(plans);
-  const bool small = settings_.channel.hasLowLatency() && !shape.uneven() &&
-                     shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
-  const auto protocol = small && servesLowLatency(algorithm, spec) ? cuda::Protocol::low_latency
-                                                                   : cuda::Protocol::simple;
-  const std::uint32_t copies =
-      cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
-
-  std::size_t limit = std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
-  std::optional<plan::Lending> lending;
-  if (settings_.lends && protocol == cuda::Protocol::simple && spec.ranks <= kMostLending) {
-    lending.emplace(plans, scales(shape), shape.uneven());
-    if (lending->always()) limit = std::max(limit, kLentMessage);
-  }
-  BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, limit, copies));
-  if (lending) lend(bound, *lending, settings_.rank);
-  putOnDevice(bound, protocol, copies);
-  bound.device->function = device_->function(bound.device->launch.program);
-  return bound;
-}
-
-BoundPlan DeviceEngine::bindJob(const plan::RankPlan& plan, const Shape& shape,
-                                std::uint64_t signature) {
-  layout_.check();
-  if (!batches_) batches_ = device_->batchFunction();
-  const bool small =
-      settings_.channel.hasLowLatency() && shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
-  const auto protocol = small ? cuda::Protocol::low_latency : cuda::Protocol::simple;
-  const std::size_t slot =
-      std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
-  BoundPlan bound =
-      engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, layout_.copies()));
-  putOnDevice(bound, protocol, layout_.copies());
-  DevicePlan& device = *bound.device;
-  assert(device.launch.program.max_places <= cuda::kJobPlaces);
-  device.launch.signature = signature;
-  device.job = device_->allocate(sizeof(cuda::Launch));
-  device_->write(device.job.get(), &device.launch, sizeof(cuda::Launch));
-  return bound;
-}
-
-void DeviceEngine::putOnDevice(BoundPlan& bound, cuda::Protocol protocol, std::uint32_t copies) {
-  const bool uneven = bound.shape.uneven();
-  if (!uneven) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
-  const cuda::ProgramTables tables = flatten(bound, protocol, copies);
-  Parts parts;
-  const std::size_t clocks = parts.add(tables.header.blocks() * sizeof(cuda::LaneClock));
-  const std::size_t rings = parts.add(bound.ends.size() * copies * sizeof(cuda::Ring));
-  const std::size_t image = parts.add(tables.bytes());
-  const std::size_t scratch = parts.add(tables.header.scratch_bytes * copies);
-
-  auto device = std::make_shared<DevicePlan>();
-  device->memory = zeroed(*device_, parts.size());
-  std::byte* const at = device->memory.get();
-  device->launch = {
-      .program = tables.at(at + image),
-      .rings = reinterpret_cast<const cuda::Ring*>(at + rings),
-      .clocks = reinterpret_cast<cuda::LaneClock*>(at + clocks),
-      .scratch = at + scratch,
-      .plan = ++plans_,
-      .label_sizes = uneven ? ~0u : 0u,
-      .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),
-      .halt = reinterpret_cast<cuda::Halt*>(halt_.get()),
-      .panel = &panel()};
-  std::vector<std::byte> written(tables.bytes());
-  tables.write(written.data());
-  if (!written.empty()) device_->write(at + image, written.data(), written.size());
-  scratch_bytes_ += tables.header.scratch_bytes * copies;
-  bound.device = std::move(device);
-}
-
-/// Whether all channels are there; makes progress on those that are not. A proxy's need not be.
-bool DeviceEngine::connect(BoundPlan& plan) {
-  if (plan.connected) return true;
-  bool all = true;
-  for (End* end : plan.ends) {
-    if (end->stream) proxy_.serve(*end);
-    else all &= fabric_.ready(*end);
-  }
-  if (!all) return false;
-  const cuda::Launch& launch = plan.device->launch;
-  std::vector<cuda::Ring> rings;
-  for (std::uint32_t copy = 0; copy < launch.program.copies; ++copy)
-    for (const End* end : plan.ends) {
-      const transport::DeviceMemory& memory = end->relayed ? *end->relayed : *end->port->device;
-      rings.push_back(settings_.channel.ring(launch.program.protocol, copy, memory.inbox.get(),
-                                             memory.credit.get(), positionsOf(*end)));
-    }
-  if (!rings.empty())
-    device_->write(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(launch.rings)),
-                   rings.data(), rings.size() * sizeof rings[0]);
-  plan.connected = true;
-  return true;
-}
-
-std::byte* DeviceEngine::positionsOf(const End& end) {
-  cuda::Memory& memory = positions_[&end];
-  if (!memory) memory = device_->allocate(settings_.channel.positionBytes());
-  return memory.get();
 }
 
 // Running -----------------------------------------------------------------------------------------

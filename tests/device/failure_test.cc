@@ -49,7 +49,8 @@ TEST_CASE("device buffers: an abort ends waiting launches") {
 // Proves: a rank that never comes is named, with the place where the kernel waited, on every rank.
 TEST_CASE("device buffers: a rank that never comes is a timeout that names it") {
   for (std::size_t count : {std::size_t{100}, std::size_t{100'000}}) { // either protocol
-    const HostDevices host;
+    // Few blocks: as threads they must all have begun before the host's deadline, a second later.
+    const HostDevices host({.blocks = 9});
     Buffers data(count);
     Options options = onDevice();
     options.timeout = 3s;
