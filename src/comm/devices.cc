@@ -77,9 +77,14 @@ engine::DeviceChannel channelOf(const transport::ChannelSize& size,
   const auto depth = static_cast<std::uint64_t>(size.depth);
   const auto share = static_cast<std::uint32_t>(residency.blocks / residency.ranks);
   const std::uint32_t most = residency.ranks > 1 ? engine::kMaxCopiesSharing : engine::kMaxCopies;
-  return {std::clamp(share, std::uint32_t{1}, most),
-          {Protocol::simple, depth, size.slot_bytes},
-          {Protocol::low_latency, depth, std::min(size.slot_bytes, engine::kLowLatencySlot)}};
+  const std::uint32_t copies = std::clamp(share, std::uint32_t{1}, most);
+  std::size_t slot = size.slot_bytes;
+  if (copies > engine::kMaxCopies)
+    slot = std::min(slot, engine::kDeviceSlot * engine::kMaxCopies / copies);
+  return {copies,
+          std::min(copies, engine::kLowLatencyCopies),
+          {Protocol::simple, depth, slot},
+          {Protocol::low_latency, depth, std::min(slot, engine::kLowLatencySlot)}};
 }
 
 } // namespace

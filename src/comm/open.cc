@@ -146,7 +146,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   Devices devices = meetDevices(*session, options, numbers);
   Links links{Broken(static_cast<std::size_t>(session->size()))};
   if (devices.own) links = proveLinks(*session, options, devices.context());
-  if (links.streams) devices.channel.limitToStreams();
+  if (links.streams) devices.channel.limitToStreams(devices.size.slot_bytes);
   Transports transports = makeTransports(*session, options, devices.context());
   Card own;
   own.place = ownPlace();

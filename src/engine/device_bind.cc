@@ -81,7 +81,7 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
   const auto protocol = small && servesLowLatency(algorithm, spec) ? cuda::Protocol::low_latency
                                                                    : cuda::Protocol::simple;
   const std::uint32_t copies =
-      cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copies);
+      cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copiesOf(protocol));
 
   std::size_t limit = std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
   std::optional<plan::Lending> lending;
@@ -105,9 +105,9 @@ BoundPlan DeviceEngine::bindJob(const plan::RankPlan& plan, const Shape& shape,
   const auto protocol = small ? cuda::Protocol::low_latency : cuda::Protocol::simple;
   const std::size_t slot =
       std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
-  BoundPlan bound =
-      engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, layout_.copies()));
-  putOnDevice(bound, protocol, layout_.copies());
+  const std::uint32_t copies = std::min(layout_.copies(), settings_.channel.copiesOf(protocol));
+  BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, copies));
+  putOnDevice(bound, protocol, copies);
   DevicePlan& device = *bound.device;
   assert(device.launch.program.max_places <= cuda::kJobPlaces);
   device.launch.signature = signature;

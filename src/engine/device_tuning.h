@@ -20,7 +20,8 @@ inline constexpr std::uint32_t kMaxCopiesSharing = 64;
 /// they read it. Not measured.
 inline constexpr std::size_t kLentMessage = 256 << 10;
 
-/// Slots of each copy's ring. A block fills one in 2 us, which is longer than flag and credit take; eight
+/// Slots of each copy's ring; with more copies than kMaxCopies smaller ones, so that a channel takes no more
+/// memory. A block fills one in 2 us, which is longer than flag and credit take; eight
 /// let both sides work while one is late. Not measured.
 inline constexpr std::size_t kDeviceSlot = 64 << 10;
 inline constexpr int kDeviceDepth = 8;
@@ -29,6 +30,8 @@ inline constexpr int kDeviceDepth = 8;
 /// pays while a message costs its latency. Not measured.
 inline constexpr std::size_t kLowLatencySlot = 8 << 10;
 inline constexpr std::size_t kLowLatencyBlock = 32 << 10;
+/// Copies that have such rings: as many tiles as such a block has.
+inline constexpr std::uint32_t kLowLatencyCopies = 4;
 
 /// Tiles smaller than this are not made to give more copies something to do. Not measured.
 inline constexpr std::size_t kLeastMessage = 8 << 10;
