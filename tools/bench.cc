@@ -211,6 +211,7 @@ int runBench(const BenchConfig& config) {
   if (config.onGpu()) {
     // More streams than the driver's default has queues for wait for each other.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0); // loading may wait for kernels that wait for a rank
     if (!config.launched) config.open_gpu((config.ranks - 1) / config.ranks_per_gpu); // or one line
   }
   if (config.threads) return benchThreads(config);

@@ -60,7 +60,8 @@ class Series {
  private:
   void run() const { config_.aggregate > 1 ? call_.runGroup(config_.aggregate) : call_.run(); }
   void start() {
-    if (flying_.size() == kInFlight) {
+    const auto aggregate = static_cast<std::size_t>(config_.aggregate);
+    if (flying_.size() == std::max<std::size_t>(kInFlight / aggregate, 1)) {
       flying_.front().wait();
       flying_.pop_front();
     }

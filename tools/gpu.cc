@@ -15,6 +15,9 @@ namespace rondo::tools {
 
 namespace {
 
+/// More than Options::timeout by default: the library says more of a call that does not end.
+constexpr std::chrono::seconds kLongest{150};
+
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();
@@ -64,6 +67,8 @@ class CudaGpu final : public Gpu {
     check(cudaEventRecord(spare_.back(), stream_), "the time cannot be noted");
     marks_.push_back(spare_.back());
     spare_.pop_back();
+    // Launches that found the queue full would wait, perhaps for ranks that then cannot launch.
+    if (marks_.size() > kAhead) await(marks_[marks_.size() - 1 - kAhead]);
   }
   std::vector<double> times() override {
     use();
@@ -93,6 +98,8 @@ class CudaGpu final : public Gpu {
     const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
     cudaGraphDestroy(graph);
     check(status, "the graph cannot be run");
+    check(cudaGraphUpload(graph_, stream_), "the graph cannot be uploaded");
+    check(cudaStreamSynchronize(stream_), "the GPU failed");
   }
   void replay() override {
     use();
@@ -102,14 +109,16 @@ class CudaGpu final : public Gpu {
  private:
   void use() const { check(cudaSetDevice(number_), "the GPU cannot be used"); }
 
+  static constexpr std::size_t kAhead = 8; ///< marks that the stream may not have passed
+
   static void await(cudaEvent_t event) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    const auto until = std::chrono::steady_clock::now() + kLongest;
     for (;;) {
       const cudaError_t status = cudaEventQuery(event);
       if (status != cudaErrorNotReady) return check(status, "work on the GPU failed");
       cudaGetLastError(); // it is no error
       if (std::chrono::steady_clock::now() > until)
-        throw std::runtime_error("the GPU's stream has not moved for a minute");
+        throw std::runtime_error("the GPU's stream does not move");
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }

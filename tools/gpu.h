@@ -24,10 +24,10 @@ class Gpu {
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual Stream stream() const = 0;
-  /// Notes the time when the stream gets here.
+  /// Notes the time when the stream gets here. May wait, so that the stream is not far behind.
   virtual void mark() = 0;
   /// Waits until the stream has passed all marks, and forgets them: microseconds from each to the
-  /// next. Throws after a minute in which it passes none.
+  /// next. Throws when the stream does not move.
   virtual std::vector<double> times() = 0;
 
   /// Between the two, what is put on the stream is not run but becomes the graph that replay() runs.

@@ -190,6 +190,7 @@ void reduce(Bench& bench, const std::string& label, const Shape& shape) {
   const std::size_t moved = (shape.inputs + shape.outputs) * shape.bytes;
   const auto peer = cubSum(shape.type, inputs, outputs[0], call.count);
   if (peer && shape.kind == ReduceOp::Kind::sum && shape.outputs == 1 && !shape.in_place) {
+    check(cudaMemset(outputs[0], 0xee, shape.bytes));
     peer();
     verify(shape, inputs, outputs[0]);
     bench.row("cub, " + name, moved, peer);

@@ -71,9 +71,11 @@ struct MemoryUse {
 /// - Ranks of one process that share a device need a stream each (setStream), or one would wait behind
 ///   the other: Error(invalid_argument). All ranks' kernels run at the same time, and must fit on the
 ///   device together, else the call is Error(unsupported). For more than seven such ranks start the
-///   program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for each other.
-/// - A stream that is being captured takes calls into the graph, and their Work is done at once. Every
-///   rank must replay the same graphs in the same order, mixed with other calls alike, before its
+///   program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for each other. A
+///   thread that copies from the device to memory that is not pinned, behind a call that has not ended,
+///   may keep the other ranks' threads from launching theirs: wait() first.
+/// - A stream that is being captured takes calls into the graph, and their Work is done when the calls
+///   before them are. Every rank must replay the same graphs in the same order, mixed with other calls alike, before its
 ///   communicator ends. The first call of a shape opens channels: where ranks are processes on one machine
 ///   it waits for the peers, so make it before the capture.
 /// - A send that is alone runs until the message is in the channel, a receive until it is there, and

@@ -16,7 +16,7 @@ namespace rondo::kernels::cuda {
 
 /// One input or output of the step in progress, for all threads of a block to see.
 struct End {
-  std::byte* base = nullptr; ///< local: of the space, at this tile. Else: the slot
+  std::byte* base = nullptr; ///< local: of the space, at this tile. Else: the slot, or what is lent
   std::byte* at = nullptr;   ///< of the segment in progress (simple)
   std::uint64_t number = 0;  ///< of the message; 0: local
 };

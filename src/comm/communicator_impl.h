@@ -53,6 +53,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  /// Equal on all ranks, unique within the job.
+  std::uint64_t id() const { return session_->communicator(); }
 
   /// Runs the call to its end; inside a Group, takes note of it.
   void call(const Call& call);

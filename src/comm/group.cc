@@ -37,6 +37,10 @@ std::shared_ptr<WorkState> Held::leave(bool attended) {
   auto all = std::make_shared<WorkState>();
   all->parts.swap(held.calls);
   std::vector<std::shared_ptr<WorkState>> calls = all->parts;
+  // On all ranks in the same order, wherever the calls stand: what is started may wait for its peers.
+  std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
+    return a->communicator->id() < b->communicator->id();
+  });
   for (auto first = calls.begin(); first != calls.end();) {
     CommunicatorImpl* const communicator = (*first)->communicator.get();
     const auto others = std::stable_partition(first, calls.end(), [&](const auto& call) {

@@ -76,8 +76,9 @@ void DeviceEngine::abortLaunches() {
 
 void DeviceEngine::setStream(cuda::Stream stream) {
   if (stream == stream_) return;
-  if (!runs_.empty() && runs_.back().mark && !device_->capturing(stream))
-    device_->follow(stream, *runs_.back().mark);
+  const auto last = std::find_if(runs_.rbegin(), runs_.rend(),
+                                 [](const InFlight& flight) { return flight.mark != nullptr; });
+  if (last != runs_.rend() && !device_->capturing(stream)) device_->follow(stream, *last->mark);
   stream_ = stream;
 }
 

@@ -53,6 +53,18 @@ TEST_CASE("device buffers: every type and operator gives the right result") {
   }
 }
 
+// Proves: copies that lend messages larger than a slot do so tile after tile, in place too.
+TEST_CASE("device buffers: lent messages of many tiles give the right result") {
+  const HostDevices host({.blocks = 4});
+  DeviceRanks world(2, onDevice("", "direct"));
+  std::vector<CollectiveCase> cases;
+  for (Collective collective :
+       {Collective::allreduce, Collective::reducescatter, Collective::allgather})
+    for (bool in_place : {false, true})
+      cases.push_back({collective, 1'500'001, DataType::int32, ReduceOp::sum, 0, in_place});
+  REQUIRE(world.run(cases) == "");
+}
+
 // Proves: blocks of several threads meet where the plan kernel says, under the engine's own launches.
 TEST_CASE("device buffers: blocks of several threads give the right result") {
   const HostDevices host({.threads = 3});

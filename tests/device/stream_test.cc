@@ -107,7 +107,7 @@ TEST_CASE("device buffers: captured calls run when they are replayed") {
   replay(3);
 }
 
-// Proves: after setStream() the calls on the old stream still run first.
+// Proves: after setStream() the calls on the old stream still run first, those before a captured one too.
 TEST_CASE("device buffers: calls on a new stream follow those on the old one") {
   const HostDevices host;
   HostStream other[2]; // outlive the communicators
@@ -119,6 +119,9 @@ TEST_CASE("device buffers: calls on a new stream follow those on the old one") {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     });
     works.push_back(first[r].start(world.all[r]));
+    world.stream(world.all[r]).beginCapture();
+    works.push_back(first[r].start(world.all[r]));
+    world.stream(world.all[r]).endCapture();
     world.all[r].setStream(other[r].handle());
     second[r].input.swap(first[r].output); // what the first call writes
     first[r].output.resize(kCount);

@@ -51,6 +51,7 @@ class Rank {
       capture(one, input, output);
       for (int i = 0; i < replays; ++i) must(cudaGraphLaunch(graph_, stream_));
     }
+    await(stream_);
     for (std::size_t i = 0; i < parts.size(); ++i)
       must(cudaMemcpyAsync(parts[i].data(), memory_[i], parts[i].size(), cudaMemcpyDeviceToHost,
                            stream_));
@@ -67,6 +68,8 @@ class Rank {
     if (graph_) cudaGraphExecDestroy(graph_);
     must(cudaGraphInstantiate(&graph_, recorded, 0));
     cudaGraphDestroy(recorded);
+    must(cudaGraphUpload(graph_, stream_)); // not later, when others' kernels run
+    await(stream_);
   }
   void* onDevice(const void* host, const std::vector<std::span<std::byte>>& parts) const {
     const auto* at = static_cast<const std::byte*>(host);

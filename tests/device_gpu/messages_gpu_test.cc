@@ -53,6 +53,8 @@ class Rank {
     must(cudaStreamEndCapture(stream_, &recorded));
     must(cudaGraphInstantiate(&graph_, recorded, 0));
     cudaGraphDestroy(recorded);
+    must(cudaGraphUpload(graph_, stream_)); // not later, when others' kernels run
+    await(stream_);
   }
   void replay() { must(cudaGraphLaunch(graph_, stream_)); }
   void passOn() { // lone calls: rank 0 begins
@@ -63,6 +65,7 @@ class Rank {
   }
   /// What is wrong with the blocks from ranks [first, stop).
   std::string wrong(int first, int stop, int round) {
+    await(stream_);
     must(cudaMemcpyAsync(received_.data(), in(0), received_.size(), cudaMemcpyDeviceToHost,
                          stream_));
     must(cudaStreamSynchronize(stream_));
