@@ -2,6 +2,7 @@
 // I-form that is always passed on, completed in every way that MPI has.
 //
 //   compat_mpi_in_flight [ROUNDS]
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
@@ -34,10 +35,22 @@ std::string byWait(Requests& requests) {
   return "";
 }
 
+std::string textOf(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
+  int length = 0;
+  return MPI_Error_string(code, text.data(), &length) == MPI_SUCCESS ? text.data() : "no text";
+}
+
 std::string byWaitall(Requests& requests) {
   std::vector<MPI_Status> statuses(requests.size());
   const int code = MPI_Waitall(size(requests), requests.data(), statuses.data());
-  return code == MPI_SUCCESS ? "" : "Waitall failed";
+  if (code == MPI_SUCCESS) return "";
+  std::string text = "Waitall failed";
+  if (code != MPI_ERR_IN_STATUS) return text + ": " + textOf(code);
+  for (const MPI_Status& status : statuses)
+    if (status.MPI_ERROR != MPI_SUCCESS && status.MPI_ERROR != MPI_ERR_PENDING)
+      return text + ": " + textOf(status.MPI_ERROR);
+  return text;
 }
 
 std::string byWaitany(Requests& requests) {
@@ -184,9 +197,9 @@ void round(const Datatypes& types, const Communicators& communicators, std::uint
       Case& one = cases.emplace_back(
           types, drawShape(types, on, seed * 1000 + static_cast<std::uint64_t>(i)), on);
       progress.begin("start of " + one.describe());
-      if (call(called(), one.actual(), &requests.emplace_back()) != MPI_SUCCESS) {
-        progress.end(way.name, "an error at its start");
-      }
+      if (const int code = call(called(), one.actual(), &requests.emplace_back());
+          code != MPI_SUCCESS)
+        progress.end(way.name, "an error at its start: " + textOf(code));
     }
     if (i == 3) requests.insert(requests.end(), own.requests.begin(), own.requests.end());
   }
