@@ -49,21 +49,26 @@ TEST_CASE("device buffers: an abort ends waiting launches") {
 // Proves: a rank that never comes is named, with the place where the kernel waited, on every rank.
 TEST_CASE("device buffers: a rank that never comes is a timeout that names it") {
   for (std::size_t count : {std::size_t{100}, std::size_t{100'000}}) { // either protocol
-    // Few blocks: as threads they must all have begun before the host's deadline, a second later.
     const HostDevices host({.blocks = 9});
     Buffers data(count);
     Options options = onDevice();
     options.timeout = 3s;
-    DeviceRanks world(3, options);
-    std::vector<Caught> errors(3);
-    {
-      std::jthread one([&] { errors[0] = caught([&] { add(world.all[0], data.of[0]); }); });
-      std::jthread two([&] { errors[1] = caught([&] { add(world.all[1], data.of[1]); }); });
+    // The host's deadline is a second later: where the machine stands still for that long it comes
+    // first, and knows no place.
+    for (int attempts = 3; attempts > 0; --attempts) {
+      DeviceRanks world(3, options);
+      std::vector<Caught> errors(3);
+      {
+        std::jthread one([&] { errors[0] = caught([&] { add(world.all[0], data.of[0]); }); });
+        std::jthread two([&] { errors[1] = caught([&] { add(world.all[1], data.of[1]); }); });
+      }
+      if (attempts > 1 && says(errors[0], ErrorCode::timeout, {"on its stream"})) continue;
+      for (int r : {0, 1})
+        CHECK(says(errors[static_cast<std::size_t>(r)], ErrorCode::timeout,
+                   {"AllReduce #1", "lane 0 step", "rank 2"}));
+      CHECK(says(caught([&] { add(world.all[2], data.of[2]); }), ErrorCode::timeout, {"rank 2"}));
+      break;
     }
-    for (int r : {0, 1})
-      CHECK(says(errors[static_cast<std::size_t>(r)], ErrorCode::timeout,
-                 {"AllReduce #1", "lane 0 step", "rank 2"}));
-    CHECK(says(caught([&] { add(world.all[2], data.of[2]); }), ErrorCode::timeout, {"rank 2"}));
   }
 }
 
