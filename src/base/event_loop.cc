@@ -2,7 +2,6 @@
 #include "base/event_loop.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -25,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/no_signals.h"
 #include "base/unique_fd.h"
 #include "rondo/error.h"
 
@@ -61,17 +61,12 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
   }
 
   void start() {
-    // The program's signals are for the program's threads.
-    sigset_t all{}, before{};
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    const NoSignals quiet;
     try {
       thread_ = std::make_unique<std::thread>([self = shared_from_this()] { self->run(); });
     } catch (const std::system_error& error) {
-      ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
       throw Error(ErrorCode::system, std::string("event loop: no thread: ") + error.what());
     }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::pthread_setname_np(thread_->native_handle(), "rondo-control");
     loop_thread_ = thread_->get_id();
   }

@@ -3,14 +3,13 @@
 // It exists from the first asynchronous call on, makes progress only while such calls are in flight
 // and no thread waits that came after them, lingers for some milliseconds after the last one, then
 // sleeps on a futex: a program that starts the next call soon pays no wake-up.
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <system_error>
 
 #include "base/futex.h"
 #include "base/log.h"
+#include "base/no_signals.h"
 #include "comm/pump.h"
 
 namespace rondo::comm {
@@ -25,17 +24,13 @@ constexpr std::chrono::seconds kSleep{1};
 void CommunicatorImpl::needHelper() {
   async_active_.store(true);
   if (helper_.joinable()) return wakeHelper();
-  // The program's signals are for the program's threads.
-  sigset_t all{}, before{};
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const base::NoSignals quiet;
   try {
     helper_ = std::thread([this] { helperMain(); });
   } catch (const std::system_error& error) {
     base::log(LogLevel::warn, "no helper thread (", error.what(),
               "): asynchronous calls move only while somebody waits");
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void CommunicatorImpl::wakeHelper() {

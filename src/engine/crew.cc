@@ -1,9 +1,7 @@
 // The crew's threads: where they run, and how they wait.
 #include "engine/crew.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include <system_error>
 
 #include "base/futex.h"
+#include "base/no_signals.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
@@ -61,10 +60,7 @@ cpu_set_t processorsFor(int size) {
 
 Crew::Crew(int size) : process_(::getpid()) {
   const cpu_set_t processors = processorsFor(size);
-  // The program's signals are for the program's threads.
-  sigset_t all{}, before{};
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const base::NoSignals quiet;
   try {
     for (int part = 1; part < size; ++part)
       others_.emplace_back([this, part, processors] {
@@ -73,11 +69,9 @@ Crew::Crew(int size) : process_(::getpid()) {
       });
   } catch (const std::system_error& error) {
     stop();
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw Error(ErrorCode::system,
                 "cannot make " + std::to_string(size - 1) + " threads: " + error.what());
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Crew::~Crew() { stop(); }

@@ -2,13 +2,13 @@
 #include "engine/device_proxy.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <system_error>
 
 #include "base/futex.h"
+#include "base/no_signals.h"
 #include "engine/device_tuning.h"
 #include "rondo/error.h"
 
@@ -44,17 +44,12 @@ void DeviceProxy::serve(End& end) {
 }
 
 void DeviceProxy::start() {
-  // The program's signals are for the program's threads.
-  sigset_t all{}, before{};
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const base::NoSignals quiet;
   try {
     thread_ = std::thread([this] { main(); });
   } catch (const std::system_error& error) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw Error(ErrorCode::system, std::string("cannot make a proxy thread: ") + error.what());
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void DeviceProxy::wake() {
