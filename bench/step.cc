@@ -1,5 +1,5 @@
-// One message of each transport, and one small call of the library: both ranks in one thread, so that
-// nothing but the path itself is timed, and counted by `bench/instructions`.
+// One message of each transport, and one small call of the library: both ranks in one thread, so
+// that nothing but the path itself is timed, and counted by `bench/instructions`.
 //
 // bench_step [Google Benchmark's options]
 // bench_step --calls N TRANSPORT  N 8-byte broadcasts between two ranks, for counting instructions

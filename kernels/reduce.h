@@ -29,8 +29,9 @@ using ScaleFunction = void (*)(void* output, const void* input, std::size_t coun
 ReduceFunction reduceFunction(DataType type, ReduceOp::Kind op);
 ScaleFunction scaleFunction(DataType type);
 
-/// memcpy whose target does not stay in the caches. Faster where it could not stay there anyway; slower
-/// where it could, and for small pieces. What it wrote is visible to others as what memcpy writes.
+/// memcpy whose target does not stay in the caches. Faster where it could not stay there anyway;
+/// slower where it could, and for small pieces. What it wrote is visible to others as what memcpy
+/// writes.
 void copyPastCaches(void* output, const void* input, std::size_t bytes);
 
 /// data[i] /= divisor for integers, toward zero (the second half of an integer average).

@@ -34,8 +34,8 @@ class GuardedBuffer {
         bytes_(bytes) {
     guard(bytes);
   }
-  /// The same on a GPU, where it is at address(); data() is a copy that upload() and download() carry
-  /// there and back.
+  /// The same on a GPU, where it is at address(); data() is a copy that upload() and download()
+  /// carry there and back.
   GuardedBuffer(std::size_t bytes, std::shared_ptr<Gpu> gpu) : GuardedBuffer(bytes) {
     gpu_ = std::move(gpu);
     on_gpu_ = gpu_->allocate(kAlignment + bytes + kGuardBytes);

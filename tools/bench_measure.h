@@ -6,9 +6,9 @@
 // every call is clocked alone, its input is written (so the caches hold what a program's would) and
 // the ranks meet anew before each. Checked calls come after the timed ones and are not timed.
 //
-// On GPUs calls follow one another on a stream, on inputs written before the first. A sample is what
-// the GPU's clock says between marks around one call (several below 64 KiB), or around the replay of
-// a graph of them.
+// On GPUs calls follow one another on a stream, on inputs written before the first. A sample is
+// what the GPU's clock says between marks around one call (several below 64 KiB), or around the
+// replay of a graph of them.
 //
 // Without -n, as many calls as fit in about 20 ms, 20 to 5000 of them; from 64 KiB on 20, fewer
 // when they take longer than a second, but at least 3.

@@ -30,7 +30,8 @@ class Gpu {
   /// next. Throws when the stream does not move.
   virtual std::vector<double> times() = 0;
 
-  /// Between the two, what is put on the stream is not run but becomes the graph that replay() runs.
+  /// Between the two, what is put on the stream is not run but becomes the graph that replay()
+  /// runs.
   virtual void beginGraph() = 0;
   virtual void endGraph() = 0;
   virtual void replay() = 0;

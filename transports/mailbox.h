@@ -24,7 +24,8 @@ class Mailbox {
   const base::SocketAddress& address() const { return acceptor_->address(); }
   /// Connection `part` of the channel, once; nullopt while it has not arrived.
   std::optional<base::Accepted> take(const ChannelId& id, int part);
-  /// As take() of part 0, from a peer that passes one descriptor. Throws Error(transport) otherwise.
+  /// As take() of part 0, from a peer that passes one descriptor. Throws Error(transport)
+  /// otherwise.
   std::optional<base::Accepted> takeWithDescriptor(const ChannelId& id);
 
  private:

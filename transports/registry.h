@@ -15,7 +15,8 @@
 
 namespace rondo::transport {
 
-/// The device that a rank's buffers are on, and how large a channel is there: the same on all ranks.
+/// The device that a rank's buffers are on, and how large a channel is there: the same on all
+/// ranks.
 struct DeviceContext {
   std::shared_ptr<kernels::cuda::Device> device;
   ChannelSize size;
@@ -45,8 +46,8 @@ struct Kind {
 
 /// In order of preference: the first that reaches a peer is taken.
 std::span<const Kind> kinds();
-/// Those between devices: their ports are DeviceMemory. A communicator uses these, and behind them the streams
-/// of the others; or the others.
+/// Those between devices: their ports are DeviceMemory. A communicator uses these, and behind them
+/// the streams of the others; or the others.
 std::span<const Kind> deviceKinds();
 
 } // namespace rondo::transport

@@ -17,21 +17,24 @@
 
 namespace rondo::transport {
 
-/// Single producer, single consumer. The producer's functions may be called by one thread at a time,
-/// the consumer's by another. All that the producer wrote before publish() is visible to the consumer
-/// once readable() returned the header; all reads before release() happen before the producer's
-/// next writable() that returns true for this line or slot.
+/// Single producer, single consumer. The producer's functions may be called by one thread at a
+/// time, the consumer's by another. All that the producer wrote before publish() is visible to the
+/// consumer once readable() returned the header; all reads before release() happen before the
+/// producer's next writable() that returns true for this line or slot.
 ///
-/// A message's flag, header and a body of up to kInlineBytes share one cache line, so it costs one line
-/// transfer. Two messages of up to kSmallBytes share a line: whoever is behind gets both by one transfer.
-/// Positions count halves of lines and only grow, and a message's flag is its position plus one. Only a
-/// second half's flag is ever cleared, when the first half is written: a body may have lain there. Larger bodies go to one of `depth` slots; where the consumer keeps up, only as many
-/// are used in turn as fit the channel's share of kReuseBytes, so that they stay in the caches. There
-/// are kLinesPerSlot times as many lines as slots: ranks that only send may run ahead of the others.
+/// A message's flag, header and a body of up to kInlineBytes share one cache line, so it costs one
+/// line transfer. Two messages of up to kSmallBytes share a line: whoever is behind gets both by
+/// one transfer. Positions count halves of lines and only grow, and a message's flag is its
+/// position plus one. Only a second half's flag is ever cleared, when the first half is written: a
+/// body may have lain there. Larger bodies go to one of `depth` slots; where the consumer keeps up,
+/// only as many are used in turn as fit the channel's share of kReuseBytes, so that they stay in
+/// the caches. There are kLinesPerSlot times as many lines as slots: ranks that only send may run
+/// ahead of the others.
 ///
 /// A larger body may be lent instead of copied: it stays where the sender has it, and the consumer
-/// reads it there. Until the consumer has begun to, the producer can still revoke the loan by copying
-/// the body into the slot after all: so nobody ever waits for a peer in order to reuse memory.
+/// reads it there. Until the consumer has begun to, the producer can still revoke the loan by
+/// copying the body into the slot after all: so nobody ever waits for a peer in order to reuse
+/// memory.
 class SlotRing {
  public:
   static constexpr std::size_t kInlineBytes = 40, kSmallBytes = 8;
@@ -70,8 +73,8 @@ class SlotRing {
     reclaim();
     return roomFor(bytes);
   }
-  /// Where the next message's body of `bytes` goes; the same place until it is published. Only after
-  /// writable() was true.
+  /// Where the next message's body of `bytes` goes; the same place until it is published. Only
+  /// after writable() was true.
   std::byte* writeBody(std::size_t bytes) {
     if (bytes <= kSmallBytes) return halfOf(write_line_, written_).body;
     if (bytes <= kInlineBytes)
@@ -111,8 +114,8 @@ class SlotRing {
     if (freed_ < number) reclaim();
     return freed_ >= number;
   }
-  /// Copies the body, of `bytes`, of a lent message that is not returned() into its slot. False: too late, the
-  /// consumer reads it, and will release it without waiting for anything.
+  /// Copies the body, of `bytes`, of a lent message that is not returned() into its slot. False:
+  /// too late, the consumer reads it, and will release it without waiting for anything.
   bool revoke(std::uint64_t number, const void* data, std::size_t bytes) {
     Line& line = lineOf(lineAt(number));
     if (line.state().load(std::memory_order_relaxed) != kLent) return false;
@@ -136,8 +139,8 @@ class SlotRing {
     }
     return number == read_ + 1 ? &half->header : nullptr;
   }
-  /// Its body. Only after readable(). A lent one is found by `loans` (null: nothing is ever lent here),
-  /// and the lender then waits for release(), or for giveBack(). Null: it was withdrawn.
+  /// Its body. Only after readable(). A lent one is found by `loans` (null: nothing is ever lent
+  /// here), and the lender then waits for release(), or for giveBack(). Null: it was withdrawn.
   const std::byte* readBody(std::size_t bytes, Loans* loans = nullptr) {
     if (bytes <= kSmallBytes) return halfOf(read_line_, read_).body;
     Line& line = lineOf(read_line_);

@@ -51,13 +51,13 @@ struct Loan {
 class Loans {
  public:
   virtual ~Loans() = default;
-  /// Bodies from here on are better lent than copied; smaller ones in an exchange, where both ranks need
-  /// the other's message before they go on.
+  /// Bodies from here on are better lent than copied; smaller ones in an exchange, where both ranks
+  /// need the other's message before they go on.
   virtual std::size_t worthFrom(bool exchange) const {
     return exchange ? kLendExchangedBytes : kLendBytes;
   }
-  /// The sender's side: how the peer finds this memory; nothing when it cannot see it. Only asked for
-  /// what does not fit a line.
+  /// The sender's side: how the peer finds this memory; nothing when it cannot see it. Only asked
+  /// for what does not fit a line.
   virtual std::optional<Loan> offer(const void* data, std::size_t size) = 0;
   /// The receiver's side: where it stands here. Throws Error(transport | system).
   virtual const std::byte* find(const Loan& loan, std::size_t size) = 0;
@@ -94,8 +94,8 @@ class StreamSender {
 class StreamReceiver {
  public:
   virtual ~StreamReceiver() = default;
-  /// The header of the next message, or null while it has not arrived. Never blocks. Valid until the
-  /// message was received.
+  /// The header of the next message, or null while it has not arrived. Never blocks. Valid until
+  /// the message was received.
   virtual const MessageHeader* peek() = 0;
   /// Receives the body of the message that peek() showed, straight into `body`, whose sizes add up
   /// to the header's bytes; true when complete. Call again, with the same body, until it is.
@@ -103,15 +103,16 @@ class StreamReceiver {
 };
 
 /// The memory of a channel between devices, under the addresses that this end's device uses: zeroed
-/// when the channel is made, never touched by the transport. The receiver polls the inbox and the sender
-/// the credit, so each lies with whom that is cheapest for.
+/// when the channel is made, never touched by the transport. The receiver polls the inbox and the
+/// sender the credit, so each lies with whom that is cheapest for.
 struct DeviceMemory {
   std::shared_ptr<std::byte> inbox, credit;
   std::size_t inbox_bytes = 0;
 };
 
-/// One end of a channel, opened. Exactly one of ring, sender, receiver and device is set. All functions throw
-/// Error(peer_dead) or Error(transport), with the peer's rank as culprit, when the channel broke.
+/// One end of a channel, opened. Exactly one of ring, sender, receiver and device is set. All
+/// functions throw Error(peer_dead) or Error(transport), with the peer's rank as culprit, when the
+/// channel broke.
 struct Port {
   std::shared_ptr<SlotRing> ring; ///< mapped
   std::shared_ptr<Loans> loans;   ///< mapped; null: every body is copied

@@ -16,25 +16,26 @@ struct ChannelSize {
 /// core's second-level cache (1 to 2 MiB), and eight slots let both sides work while one is late.
 inline constexpr ChannelSize kMappedSize{128 << 10, 8};
 
-/// Bodies from here on are lent where the peer can read them. All-reduce of 2 threads on 2 cores, us,
-/// copied and lent: 32 KiB messages 7.1 and 8.5, 64 KiB 13.4 and 9.9, 512 KiB 136 and 80. Below, the
-/// copy is made while the peer is not there yet; a loan waits for it twice.
+/// Bodies from here on are lent where the peer can read them. All-reduce of 2 threads on 2 cores,
+/// us, copied and lent: 32 KiB messages 7.1 and 8.5, 64 KiB 13.4 and 9.9, 512 KiB 136 and 80.
+/// Below, the copy is made while the peer is not there yet; a loan waits for it twice.
 inline constexpr std::size_t kLendBytes = std::size_t{64} << 10;
-/// In an exchange of inputs nobody overwrites what is lent, and both are there. All-reduce of 2 processes on
-/// 2 cores, us, copied and lent, inputs written anew for each call: 1 KiB 0.56 and 0.81, 2 KiB 1.09 and
-/// 0.93, 16 KiB 2.79 and 2.63; not written, so that they stay in both caches: 16 KiB 2.79 and 0.87.
+/// In an exchange of inputs nobody overwrites what is lent, and both are there. All-reduce of 2
+/// processes on 2 cores, us, copied and lent, inputs written anew for each call: 1 KiB 0.56 and
+/// 0.81, 2 KiB 1.09 and 0.93, 16 KiB 2.79 and 2.63; not written, so that they stay in both caches:
+/// 16 KiB 2.79 and 0.87.
 inline constexpr std::size_t kLendExchangedBytes = std::size_t{2} << 10;
 
-/// A rank writes bodies to this much slot memory in turn, over all the channels of a call together; at
-/// least to two slots of each. More leaves the second-level caches (of 2 MiB, shared by the ranks of a
-/// core): 8 processes on 2 cores, direct, 256 KiB: 343 us with 256 KiB a channel, 230 us with 64 KiB.
-/// Less makes it wait for its reader's core: broadcast between 2 processes, 256 KiB in messages of
-/// 32 KiB: 26 us with 128 KiB, 15.5 us with 256 KiB.
+/// A rank writes bodies to this much slot memory in turn, over all the channels of a call together;
+/// at least to two slots of each. More leaves the second-level caches (of 2 MiB, shared by the
+/// ranks of a core): 8 processes on 2 cores, direct, 256 KiB: 343 us with 256 KiB a channel, 230 us
+/// with 64 KiB. Less makes it wait for its reader's core: broadcast between 2 processes, 256 KiB in
+/// messages of 32 KiB: 26 us with 128 KiB, 15.5 us with 256 KiB.
 inline constexpr std::size_t kReuseBytes = std::size_t{256} << 10;
 
-/// Lines of a ring per slot. A line is 64 bytes; slots are large. Ranks that share a core take turns, and the
-/// more messages wait, the fewer turns: 4 processes on 2 cores, broadcast of 8 bytes: 0.32 us with 8
-/// lines a slot, 0.11 us with 32. Between 2 processes no difference.
+/// Lines of a ring per slot. A line is 64 bytes; slots are large. Ranks that share a core take
+/// turns, and the more messages wait, the fewer turns: 4 processes on 2 cores, broadcast of 8
+/// bytes: 0.32 us with 8 lines a slot, 0.11 us with 32. Between 2 processes no difference.
 inline constexpr std::size_t kLinesPerSlot = 32;
 
 /// Streams need no slots: slot_bytes only bounds a message. 256 KiB is well past the size at which
@@ -55,8 +56,8 @@ inline constexpr std::size_t kStripeBytes = 64 << 10;
 /// Stripes start at multiples of a cache line, so that no line is copied by two calls.
 inline constexpr std::size_t kStripeGrain = 64;
 
-/// Bodies up to here are copied behind their header: one piece of memory costs the kernel less than two
-/// (8 bytes between 2 ranks: 3.8 and 3.6 us), and user memory is free at once.
+/// Bodies up to here are copied behind their header: one piece of memory costs the kernel less than
+/// two (8 bytes between 2 ranks: 3.8 and 3.6 us), and user memory is free at once.
 inline constexpr std::size_t kGatherBytes = 240;
 
 /// What a receiver reads ahead of a message, header included: copying this much once more takes

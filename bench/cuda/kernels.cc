@@ -1,6 +1,6 @@
-// Throughput of the CUDA kernels beside the card's own copy and CUB, measured in the same run: bytes
-// read and written per second, and that as a share of what a device-to-device copy moves. Results are
-// checked.
+// Throughput of the CUDA kernels beside the card's own copy and CUB, measured in the same run:
+// bytes read and written per second, and that as a share of what a device-to-device copy moves.
+// Results are checked.
 //   bench_cuda_kernels [--json FILE] [WORD]   all rows, or those whose name holds the word; also as
 //                                             JSON with Google Benchmark's fields and of_copy
 #include <cuda_runtime_api.h>

@@ -1,12 +1,13 @@
-// The least time that an all-reduce of fp32 vectors can take on this machine, by doing only what none
-// can avoid.
+// The least time that an all-reduce of fp32 vectors can take on this machine, by doing only what
+// none can avoid.
 //
 // usage: limit shm RANKS BYTES...
 //        limit tcp 2 BYTES... [--congestion NAME]
 //   shm: threads that see each other's vectors; each sums its share of all vectors, they meet once,
 //        each copies the other shares. tcp: two threads, each sends and receives the vector, half
 //        after half, as the two phases of an all-reduce do; nothing is added up.
-// Prints for each size: bytes, microseconds (median; vectors are written anew before each, from 64 KiB).
+// Prints for each size: bytes, microseconds (median; vectors are written anew before each, from 64
+// KiB).
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

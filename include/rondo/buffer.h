@@ -14,8 +14,8 @@ class Region;
 } // namespace comm
 
 /// A range of memory that collectives need not copy for peers on the same machine: they read it in
-/// place, as threads of one process always do with each other's memory. Any call may use any part of
-/// it, on any communicator, and mix it with other memory; results are the same.
+/// place, as threads of one process always do with each other's memory. Any call may use any part
+/// of it, on any communicator, and mix it with other memory; results are the same.
 ///
 /// Made by Communicator::allocate() or registerBuffer(). Only what is read by peers gains: inputs,
 /// and outputs that algorithms pass on.
@@ -29,9 +29,10 @@ class RONDO_API Buffer {
   void* data() const;
   std::size_t size() const; ///< bytes
 
-  /// allocate(): frees the memory. registerBuffer(): makes it private memory again, with its contents.
-  /// Throws Error(invalid_argument) that names the call when one of the communicator that made it is
-  /// using it; then nothing has happened. Calls of other communicators are not looked for.
+  /// allocate(): frees the memory. registerBuffer(): makes it private memory again, with its
+  /// contents. Throws Error(invalid_argument) that names the call when one of the communicator that
+  /// made it is using it; then nothing has happened. Calls of other communicators are not looked
+  /// for.
   void release();
 
  private:

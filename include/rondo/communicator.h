@@ -32,9 +32,9 @@ struct Blocks {
   std::span<const std::size_t> counts, offsets;
 };
 
-/// What a rank of a communicator has reserved for messages, in bytes; between threads, slots that were
-/// never used take no memory. Channels open with the first call that uses them, and stay. Not counted:
-/// plans (some KiB for each shape of call), and what allocate() gave.
+/// What a rank of a communicator has reserved for messages, in bytes; between threads, slots that
+/// were never used take no memory. Channels open with the first call that uses them, and stay. Not
+/// counted: plans (some KiB for each shape of call), and what allocate() gave.
 struct MemoryUse {
   std::size_t channels = 0; ///< that this rank sends on; a number, not bytes
   /// Of those channels, where peers share memory; between devices over a network, of all channels.
@@ -59,58 +59,65 @@ struct MemoryUse {
 ///
 /// Ranks. A rank is a Communicator object. One process may hold any number, of the same or of
 /// different groups. One object may be used from several threads; the order of the calls is then
-/// the caller's to arrange. A failed communicator (any code but invalid_argument and unsupported) stays failed.
+/// the caller's to arrange. A failed communicator (any code but invalid_argument and unsupported)
+/// stays failed.
 ///
 /// Results. With Options::deterministic floating-point results do not depend on algorithm,
 /// transport, or size of the message; otherwise only on the algorithm chosen for the size.
 ///
-/// Devices. With Options::device the buffers of all calls are memory that the device can use, and each
-/// call is one kernel on the communicator's stream. Async forms return when it is enqueued: what the
-/// stream was given before runs before it, what it is given afterwards sees the result, and
-/// Work::wait() waits for it on the host, as the plain forms do. Six things are different:
-/// - Ranks of one process that share a device need a stream each (setStream), or one would wait behind
-///   the other: Error(invalid_argument). All ranks' kernels run at the same time, and must fit on the
-///   device together, else the call is Error(unsupported). For more than seven such ranks start the
-///   program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for each other. A
-///   thread that copies from the device to memory that is not pinned, behind a call that has not ended,
-///   may keep the other ranks' threads from launching theirs: wait() first.
-/// - A stream that is being captured takes calls into the graph, and their Work is done when the calls
-///   before them are. Every rank must replay the same graphs in the same order, mixed with other calls alike, before its
-///   communicator ends. The first call of a shape opens channels: where ranks are processes on one machine
-///   it waits for the peers, so make it before the capture.
-/// - A send that is alone runs until the message is in the channel, a receive until it is there, and
+/// Devices. With Options::device the buffers of all calls are memory that the device can use, and
+/// each call is one kernel on the communicator's stream. Async forms return when it is enqueued:
+/// what the stream was given before runs before it, what it is given afterwards sees the result,
+/// and Work::wait() waits for it on the host, as the plain forms do. Six things are different:
+/// - Ranks of one process that share a device need a stream each (setStream), or one would wait
+/// behind
+///   the other: Error(invalid_argument). All ranks' kernels run at the same time, and must fit on
+///   the device together, else the call is Error(unsupported). For more than seven such ranks start
+///   the program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for each
+///   other. A thread that copies from the device to memory that is not pinned, behind a call that
+///   has not ended, may keep the other ranks' threads from launching theirs: wait() first.
+/// - A stream that is being captured takes calls into the graph, and their Work is done when the
+/// calls
+///   before them are. Every rank must replay the same graphs in the same order, mixed with other
+///   calls alike, before its communicator ends. The first call of a shape opens channels: where
+///   ranks are processes on one machine it waits for the peers, so make it before the capture.
+/// - A send that is alone runs until the message is in the channel, a receive until it is there,
+/// and
 ///   what follows on the stream waits for it: two ranks that both send first and receive then would
-///   wait for each other until the deadline. All sends and receives of a Group on one communicator run
-///   side by side, in one kernel (those of one peer in order; of more than 112 / size() to or from one
-///   peer, in several), so messages that cross belong in a Group on both ranks, as do both ends of one
-///   to oneself. That kernel follows the group's collectives, on all ranks, wherever the calls stand.
-///   The first send or receive between two processes on one machine waits for the peer's.
-/// - Options::timeout runs from when a call is the first on the communicator that has not ended, so it
+///   wait for each other until the deadline. All sends and receives of a Group on one communicator
+///   run side by side, in one kernel (those of one peer in order; of more than 112 / size() to or
+///   from one peer, in several), so messages that cross belong in a Group on both ranks, as do both
+///   ends of one to oneself. That kernel follows the group's collectives, on all ranks, wherever
+///   the calls stand. The first send or receive between two processes on one machine waits for the
+///   peer's.
+/// - Options::timeout runs from when a call is the first on the communicator that has not ended, so
+/// it
 ///   holds what else the stream does until then.
 /// - After an error, memory is in use until the streams of all ranks of this process have been
-///   synchronized: kernels that wait for a peer end soon, but not before wait() throws. A replay that fails shows in the next call.
+///   synchronized: kernels that wait for a peer end soon, but not before wait() throws. A replay
+///   that fails shows in the next call.
 /// - v-forms whose blocks, and messages whose counts, differ at sender and receiver may end as
 ///   Error(timeout).
-/// Devices that do not reach each other, as those of several machines, talk over TCP: a thread of the
-/// communicator's own moves messages between the network and host memory that the kernels use. It exists
-/// from the first such channel on, and looks for messages all the time, busily for 0.2 ms after each. The
-/// first messages of a replayed graph may each wait for a hundredth of the pause before it, up to 1 ms.
-/// Not on devices: allocate() and registerBuffer() (Error(unsupported); any device memory is as good as
-/// any other).
+/// Devices that do not reach each other, as those of several machines, talk over TCP: a thread of
+/// the communicator's own moves messages between the network and host memory that the kernels use.
+/// It exists from the first such channel on, and looks for messages all the time, busily for 0.2 ms
+/// after each. The first messages of a replayed graph may each wait for a hundredth of the pause
+/// before it, up to 1 ms. Not on devices: allocate() and registerBuffer() (Error(unsupported); any
+/// device memory is as good as any other).
 class RONDO_API Communicator {
  public:
   /// Meets the other ranks. Throws Error(init_failed) that lists missing ranks at the deadline.
   static Communicator create(const Rendezvous& meet,
                              const Options& options = Options::fromEnvironment());
-  /// `size` in-process ranks, made by one thread; element r is rank r. Blocking calls on them need a
-  /// thread each, or a Group.
+  /// `size` in-process ranks, made by one thread; element r is rank r. Blocking calls on them need
+  /// a thread each, or a Group.
   static std::vector<Communicator> createAll(int size,
                                              const Options& options = Options::fromEnvironment());
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  /// Waits (within the timeout) for outstanding work of this rank; does not wait for other ranks, but
-  /// until the network has taken what is for them.
+  /// Waits (within the timeout) for outstanding work of this rank; does not wait for other ranks,
+  /// but until the network has taken what is for them.
   ~Communicator();
 
   int rank() const;
@@ -125,9 +132,9 @@ class RONDO_API Communicator {
   /// this communicator ends with Error(aborted) that holds `reason`.
   void abort(const std::string& reason);
 
-  /// Calls from now on go to this stream of Options::device, in the manner of cublasSetStream(); until
-  /// then to the default stream. The calls on the stream before still run first. The stream must live
-  /// until they have. A communicator that split() returns begins with the default stream.
+  /// Calls from now on go to this stream of Options::device, in the manner of cublasSetStream();
+  /// until then to the default stream. The calls on the stream before still run first. The stream
+  /// must live until they have. A communicator that split() returns begins with the default stream.
   /// Throws Error(unsupported) where buffers are in host memory.
   void setStream(Stream stream);
 
@@ -135,9 +142,9 @@ class RONDO_API Communicator {
   /// Throws Error(system).
   Buffer allocate(std::size_t bytes);
   /// Makes memory that the program already has such a buffer, where it stands, with its contents:
-  /// whole pages of private anonymous memory (malloc's large blocks are mostly that, rounded inwards).
-  /// No other thread may touch it during the call. Throws Error(invalid_argument) for parts of pages,
-  /// Error(unsupported) for other memory, Error(system).
+  /// whole pages of private anonymous memory (malloc's large blocks are mostly that, rounded
+  /// inwards). No other thread may touch it during the call. Throws Error(invalid_argument) for
+  /// parts of pages, Error(unsupported) for other memory, Error(system).
   Buffer registerBuffer(void* data, std::size_t bytes);
 
   // Collectives ---------------------------------------------------------------------------------
@@ -195,15 +202,15 @@ class RONDO_API Communicator {
   Work reduceScattervAsync(const void* input, Blocks blocks, void* output, DataType type,
                            ReduceOp op);
 
-  /// Rank r's output (`count`) gets block r of root's input. input and blocks are used on root only.
-  /// In place, on root: output == input + blocks.offsets[root] elements.
+  /// Rank r's output (`count`) gets block r of root's input. input and blocks are used on root
+  /// only. In place, on root: output == input + blocks.offsets[root] elements.
   void scatterv(const void* input, Blocks blocks, void* output, std::size_t count, DataType type,
                 int root);
   Work scattervAsync(const void* input, Blocks blocks, void* output, std::size_t count,
                      DataType type, int root);
 
-  /// Block r of root's output gets rank r's input (`count`). output and blocks are used on root only.
-  /// In place, on root: input == output + blocks.offsets[root] elements.
+  /// Block r of root's output gets rank r's input (`count`). output and blocks are used on root
+  /// only. In place, on root: input == output + blocks.offsets[root] elements.
   void gatherv(const void* input, std::size_t count, void* output, Blocks blocks, DataType type,
                int root);
   Work gathervAsync(const void* input, std::size_t count, void* output, Blocks blocks,
@@ -235,17 +242,17 @@ class RONDO_API Communicator {
   Work recvAsync(void* output, std::size_t count, DataType type, int peer);
 
   /// For programs with a progress engine of their own: threads that wait in a call of this
-  /// communicator call `poll`, from when the wait is no longer short (some 50 us) on all the time, in
-  /// place of sleeping (Rondo's own threads never do). It must return soon, not throw, and not use
-  /// this communicator. Not to be set while a call is in flight.
+  /// communicator call `poll`, from when the wait is no longer short (some 50 us) on all the time,
+  /// in place of sleeping (Rondo's own threads never do). It must return soon, not throw, and not
+  /// use this communicator. Not to be set while a call is in flight.
   void whileWaiting(std::function<void()> poll);
 
   /// Name of the algorithm that a call of this shape uses, e.g. "ring".
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   /// Grows by calls that need channels or scratch that none before needed, not by repeating calls.
   MemoryUse memory() const;
-  /// Name of the transport to a peer ("inproc", "shm", "tcp"; between devices "nvlink", "pcie", "tcp";
-  /// "self" for this rank).
+  /// Name of the transport to a peer ("inproc", "shm", "tcp"; between devices "nvlink", "pcie",
+  /// "tcp"; "self" for this rank).
   std::string transportTo(int peer) const;
 
  private:
@@ -267,8 +274,8 @@ RONDO_API std::vector<TransportInfo> transports();
 
 /// Calls made by this thread while a Group exists only take note of the call: blocking calls return
 /// at once (their outputs are not ready), Async calls return a Work that is done when the group is.
-/// end() starts all of them, one communicator's after the other's, and waits. Groups nest; the outermost
-/// counts.
+/// end() starts all of them, one communicator's after the other's, and waits. Groups nest; the
+/// outermost counts.
 class RONDO_API Group {
  public:
   Group();

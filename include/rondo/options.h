@@ -12,19 +12,19 @@ namespace rondo {
 
 enum class LogLevel { none, error, warn, info, trace };
 
-/// Settings of one communicator. fromEnvironment() reads the variable named beside each field; where
-/// an NCCL name is given too, it is an alias with the same meaning, and the RONDO name wins.
+/// Settings of one communicator. fromEnvironment() reads the variable named beside each field;
+/// where an NCCL name is given too, it is an alias with the same meaning, and the RONDO name wins.
 /// An unknown value is Error(invalid_argument) that lists the valid ones.
-/// All ranks must pass equal values, but for `device`; rank 0's algorithm, deterministic, channel_bytes and
-/// channel_depth are used by all, so that ranks can never disagree.
+/// All ranks must pass equal values, but for `device`; rank 0's algorithm, deterministic,
+/// channel_bytes and channel_depth are used by all, so that ranks can never disagree.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. NCCL's grammar: "ring,tree" for all collectives, or
   /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.
   /// A name may carry a parameter after '/': "parameter_server/4" uses 4 servers.
   std::string algorithm;
 
-  /// RONDO_TRANSPORT. Comma list of transports that may be used, e.g. "shm,tcp"; with a leading '^',
-  /// of those that may not ("^shm"). Empty: all; the fastest that reaches a peer is taken.
+  /// RONDO_TRANSPORT. Comma list of transports that may be used, e.g. "shm,tcp"; with a leading
+  /// '^', of those that may not ("^shm"). Empty: all; the fastest that reaches a peer is taken.
   /// RONDO_SHM_DISABLE=1 (NCCL_SHM_DISABLE) leaves out shm.
   std::string transports;
 
@@ -47,14 +47,14 @@ struct RONDO_API Options {
   /// RONDO_DEPTH. Slots of one channel, 1 to 64. 0: the transport's default.
   int channel_depth = 0;
 
-  /// RONDO_THREADS. Threads that reduce and copy large pieces of a rank together, 1 to 64: for machines
-  /// with many more processors than ranks. Each communicator has its own; they stay on the NUMA node of
-  /// the thread that made it. Results are the same.
+  /// RONDO_THREADS. Threads that reduce and copy large pieces of a rank together, 1 to 64: for
+  /// machines with many more processors than ranks. Each communicator has its own; they stay on the
+  /// NUMA node of the thread that made it. Results are the same.
   int threads = 1;
 
-  /// RONDO_DEVICE. Where the buffers of all calls are: -1, in host memory; else in memory that the CUDA
-  /// device of this number can use. Ranks may name different devices, or the same one, but either all
-  /// name one or none. See Communicator's "Devices".
+  /// RONDO_DEVICE. Where the buffers of all calls are: -1, in host memory; else in memory that the
+  /// CUDA device of this number can use. Ranks may name different devices, or the same one, but
+  /// either all name one or none. See Communicator's "Devices".
   int device = -1;
 
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of interface name prefixes; a leading '^'

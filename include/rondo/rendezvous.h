@@ -67,12 +67,13 @@ class RONDO_API Rendezvous {
   std::shared_ptr<bootstrap::LocalGroup> group_;
 };
 
-/// For programs that start the ranks of a job on this machine, as `rondo run` does: a meeting point,
-/// and what each rank must be given so that Rendezvous::environment() finds it.
+/// For programs that start the ranks of a job on this machine, as `rondo run` does: a meeting
+/// point, and what each rank must be given so that Rendezvous::environment() finds it.
 class RONDO_API Launch {
  public:
   /// Opens a meeting point of `size` ranks on the loopback interface, which lives as long as this
-  /// object and watches over the ranks. It starts a thread. Throws Error(system | invalid_argument).
+  /// object and watches over the ranks. It starts a thread. Throws Error(system |
+  /// invalid_argument).
   explicit Launch(int size);
   ~Launch();
   Launch(const Launch&) = delete;

@@ -43,19 +43,19 @@ struct TrainReport {
 };
 
 /// Collective. Trains on every rank's share of the data with one all-reduce of all gradients per
-/// step (BSP), and evaluates on the test set, shared out too, after each epoch. Every rank returns the
-/// same report but for `seconds`.
+/// step (BSP), and evaluates on the test set, shared out too, after each epoch. Every rank returns
+/// the same report but for `seconds`.
 ///
-/// Data: train-images-idx3, train-labels-idx1, t10k-images-idx3, t10k-labels-idx1 (-ubyte.gz), 28 x 28
-/// grey images of 10 classes. Every rank reads its own copy. An epoch's last, incomplete step is left
-/// out.
+/// Data: train-images-idx3, train-labels-idx1, t10k-images-idx3, t10k-labels-idx1 (-ubyte.gz), 28 x
+/// 28 grey images of 10 classes. Every rank reads its own copy. An epoch's last, incomplete step is
+/// left out.
 ///
 /// Order. A step's samples depend on (seed, epoch) only. They are split into size() * accumulate
 /// micro-batches, of which rank r takes r * accumulate to (r+1) * accumulate - 1: N ranks with A
 /// micro-batches see the same ones as 1 rank with N*A. Gradients are summed over micro-batches from
-/// left to right, then over ranks, and scaled by 1/batch behind that. So with Options::deterministic N
-/// ranks with accumulate 1 train bit for bit as 1 rank with accumulate N does, for every N; other
-/// splits (2 ranks with 2 against 1 rank with 4) differ by rounding.
+/// left to right, then over ranks, and scaled by 1/batch behind that. So with
+/// Options::deterministic N ranks with accumulate 1 train bit for bit as 1 rank with accumulate N
+/// does, for every N; other splits (2 ranks with 2 against 1 rank with 4) differ by rounding.
 ///
 /// Threads: matrix products run on one thread per rank, or on OMP_NUM_THREADS.
 ///

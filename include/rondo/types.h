@@ -45,7 +45,8 @@ constexpr std::size_t sizeOf(DataType type) {
 
 constexpr bool isFloat(DataType type) { return type >= DataType::float16; }
 
-/// "int8", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float", "double", ... (nccl-tests' words).
+/// "int8", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float", "double", ... (nccl-tests'
+/// words).
 RONDO_API std::string_view name(DataType type);
 /// Inverse of name(); also takes "half", "float32", "fp16", "bf16" and the like.
 /// Throws Error(invalid_argument) that lists the valid names.

@@ -24,7 +24,8 @@ class RONDO_API Work {
   void wait();
   /// As wait(), for at most `limit`. False: not done yet (the operation goes on).
   bool waitFor(std::chrono::nanoseconds limit);
-  /// Whether it is done, well or badly; makes some progress, never waits for other ranks, never throws.
+  /// Whether it is done, well or badly; makes some progress, never waits for other ranks, never
+  /// throws.
   bool test();
 
  private:

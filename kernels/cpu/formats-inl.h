@@ -91,7 +91,8 @@ struct BFloat16 : Codes<std::uint16_t> {
     // Carries into the upper half above the tie, and at the tie if that makes it even; from the
     // largest finite number the carry makes infinity.
     const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd));
-    // A NaN must stay one; with the low bits set, as a scale factor may bring, it would carry to -0.
+    // A NaN must stay one; with the low bits set, as a scale factor may bring, it would carry to
+    // -0.
     const auto quiet = hn::Or(upper, hn::Set(du, 0x40));
     const auto is_number = hn::RebindMask(du, hn::Eq(v, v));
     Codes::store(hn::BitCast(DI(), hn::IfThenElse(is_number, rounded, quiet)), to);

@@ -55,7 +55,8 @@ struct Minimum {
   HWY_INLINE V operator()(V a, V b) const {
     if constexpr (hwy::IsFloat<hn::LaneType<V>>()) {
       // Both are the minimum, unless the operands are unordered or equal: then they are the two
-      // operands. The bits of a NaN or'ed with any others are those of a NaN; -0 or'ed with +0 is -0.
+      // operands. The bits of a NaN or'ed with any others are those of a NaN; -0 or'ed with +0 is
+      // -0.
       const V ab = hn::IfThenElse(hn::Lt(a, b), a, b);
       const V ba = hn::IfThenElse(hn::Lt(b, a), b, a);
       return hn::Or(ab, ba);

@@ -1,4 +1,5 @@
-// The loop of every kernel: one pass over n inputs and m outputs. Compiled once per instruction set.
+// The loop of every kernel: one pass over n inputs and m outputs. Compiled once per instruction
+// set.
 #if defined(RONDO_KERNELS_CPU_STREAM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_CPU_STREAM_INL_H_
 #undef RONDO_KERNELS_CPU_STREAM_INL_H_
@@ -32,7 +33,8 @@ class Combine {
     return v;
   }
 
-  /// Four vectors of N elements from i on, so that the work per input pays for the loop over inputs.
+  /// Four vectors of N elements from i on, so that the work per input pays for the loop over
+  /// inputs.
   HWY_INLINE void four(std::size_t i, std::size_t N, V& v0, V& v1, V& v2, V& v3) const {
     const Lane* in = input(0) + i;
     v0 = Format::load(in);

@@ -7,8 +7,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// Meanwhile the thread may allocate, free and look at marks even if some stream of the process is being
-/// captured: what is done under it never touches such a stream.
+/// Meanwhile the thread may allocate, free and look at marks even if some stream of the process is
+/// being captured: what is done under it never touches such a stream.
 class Relaxed {
  public:
   Relaxed() { cudaThreadExchangeStreamCaptureMode(&mode_); }

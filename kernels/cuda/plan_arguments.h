@@ -42,7 +42,8 @@ struct alignas(kRingLine) LaneClock {
   std::uint64_t ticks = 0;
 };
 
-/// The kernel's only argument; of a batch, what a job needs. All of it stays as it is in replays of a graph.
+/// The kernel's only argument; of a batch, what a job needs. All of it stays as it is in replays of
+/// a graph.
 struct Launch {
   Program program;
   const Ring* rings = nullptr; ///< one per channel of the program, copy after copy
@@ -63,8 +64,8 @@ struct Launch {
   Panel* panel = nullptr;
 };
 
-/// A send or a receive of a batch: a program of one lane and one step, whose type is uint8 and whose
-/// operator is bor, as of all programs that only move.
+/// A send or a receive of a batch: a program of one lane and one step, whose type is uint8 and
+/// whose operator is bor, as of all programs that only move.
 struct Job {
   const Launch* launch = nullptr; ///< in the device's memory; all but the buffer
   std::byte* buffer = nullptr;    ///< what is sent, or where it goes
@@ -76,9 +77,9 @@ inline constexpr std::uint32_t kJobPlaces = 2;
 /// As many as leave a batch within the 4 KiB of arguments that every toolkit allows.
 inline constexpr std::uint32_t kBatchJobs = 224;
 
-/// The argument of a launch that runs many jobs. Lane l does jobs first[l] to first[l + 1] one after
-/// the other, and is `copies` blocks: block b runs copy b % copies of each job of lane b / copies that
-/// has so many. Blocks wait for others of the launch only where a rank sends to itself.
+/// The argument of a launch that runs many jobs. Lane l does jobs first[l] to first[l + 1] one
+/// after the other, and is `copies` blocks: block b runs copy b % copies of each job of lane b /
+/// copies that has so many. Blocks wait for others of the launch only where a rank sends to itself.
 struct Batch {
   std::uint32_t lanes = 0;
   std::uint32_t copies = 1;

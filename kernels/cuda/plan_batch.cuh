@@ -1,5 +1,5 @@
-// A batch: the sends and receives of a group in one launch. For the GPU and for the tests on the host,
-// as plan_kernel.cuh.
+// A batch: the sends and receives of a group in one launch. For the GPU and for the tests on the
+// host, as plan_kernel.cuh.
 #pragma once
 
 #include <cstddef>

@@ -10,8 +10,8 @@
 namespace rondo::kernels::cuda {
 
 /// Brings every kernel onto the current device. CUDA does so when one is first used (unless
-/// CUDA_MODULE_LOADING says EAGER), and may then wait for what runs there: for kernels of ranks that
-/// wait for this one. Throws as PlanFunction().
+/// CUDA_MODULE_LOADING says EAGER), and may then wait for what runs there: for kernels of ranks
+/// that wait for this one. Throws as PlanFunction().
 void loadPlanKernels();
 
 /// The kernel that serves a program, for the device that is current when it is looked up: done
@@ -26,9 +26,9 @@ class PlanFunction {
   int residentBlocks() const { return resident_; }
 
   /// One launch of ProgramHeader::blocks() blocks on `stream`: nothing allocated, nothing waited
-  /// for; may be captured in a graph. All of `launch` must stay valid until it, and the graph's last
-  /// replay, has run. The device of the look-up must be current. Throws Error(unsupported) when the
-  /// blocks are not resident at once, Error(system) if the launch fails.
+  /// for; may be captured in a graph. All of `launch` must stay valid until it, and the graph's
+  /// last replay, has run. The device of the look-up must be current. Throws Error(unsupported)
+  /// when the blocks are not resident at once, Error(system) if the launch fails.
   void launch(const Launch& launch, Stream stream) const;
 
  private:
@@ -43,8 +43,8 @@ class PlanBatchFunction {
   /// Throws Error(unsupported) where there is no usable GPU, or the library has no code for it.
   PlanBatchFunction();
 
-  /// One launch of Batch::blocks() blocks, as PlanFunction::launch(). What the jobs point to must stay
-  /// valid, the batch need not.
+  /// One launch of Batch::blocks() blocks, as PlanFunction::launch(). What the jobs point to must
+  /// stay valid, the batch need not.
   void launch(const Batch& batch, Stream stream) const;
 
  private:

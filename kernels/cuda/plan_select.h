@@ -1,6 +1,6 @@
 // Which kernel serves a program, and from type and operator to that instance. Few kernels do for
-// all: bits that are only moved, or combined bit by bit, are bytes; signed and unsigned are the same
-// where only low bits matter; an average is a scaled sum, or one that the program divides.
+// all: bits that are only moved, or combined bit by bit, are bytes; signed and unsigned are the
+// same where only low bits matter; an average is a scaled sum, or one that the program divides.
 #pragma once
 
 #include <cstddef>

@@ -43,8 +43,8 @@ struct Step {
   std::uint32_t places = 0; ///< first of its places: the inputs, in order, then the outputs
   std::uint32_t inputs = 0, outputs = 0;
   std::int32_t raw_input = -1; ///< of the inputs, the one that reads the call's input, or -1
-  /// What it would send stays where it is, in its local output or only input, and the receivers read it
-  /// there. It has one segment.
+  /// What it would send stays where it is, in its local output or only input, and the receivers
+  /// read it there. It has one segment.
   bool lends = false;
 };
 

@@ -55,7 +55,8 @@ struct Ring {
 inline constexpr std::size_t kRingLine = 128;
 
 /// Low-latency slots are swept (written to their end, whatever the message's size) when the
-/// number's low bits are below the depth: each packet is rewritten long before its flag comes round.
+/// number's low bits are below the depth: each packet is rewritten long before its flag comes
+/// round.
 inline constexpr std::uint64_t kSweepMask = (std::uint64_t{1} << 24) - 1;
 
 /// The flag of message `number`: never what fresh memory holds, the same again after 2^31 messages.

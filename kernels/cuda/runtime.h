@@ -58,8 +58,8 @@ class BatchFunction {
 };
 
 /// One device of this process. Any thread may call its functions; none waits for other ranks, and
-/// none touches the program's streams but where it says so. They throw Error(system) when the device
-/// refuses.
+/// none touches the program's streams but where it says so. They throw Error(system) when the
+/// device refuses.
 class Device {
  public:
   virtual ~Device() = default;
@@ -107,8 +107,8 @@ class Device {
   virtual std::unique_ptr<BatchFunction> batchFunction() = 0;
 };
 
-/// Device `number` of this process. Throws one line of Error(unsupported) that says what is missing:
-/// the toolkit at build time, the driver, the device.
+/// Device `number` of this process. Throws one line of Error(unsupported) that says what is
+/// missing: the toolkit at build time, the driver, the device.
 std::shared_ptr<Device> openDevice(int number);
 
 /// For tests: from now on openDevice() asks `opener`; an empty one gives the GPUs back.

@@ -19,8 +19,8 @@ namespace rondo::kernels::cuda {
 
 namespace {
 
-/// One multiprocessor in so many stays free of plan kernels: a rank that clears memory for its first
-/// call of a shape needs a place to do it while all others wait for it.
+/// One multiprocessor in so many stays free of plan kernels: a rank that clears memory for its
+/// first call of a shape needs a place to do it while all others wait for it.
 constexpr int kSparePart = 16;
 
 class CudaMark final : public Mark {
@@ -80,8 +80,8 @@ class CudaBatchFunction final : public BatchFunction {
   const PlanBatchFunction function_;
 };
 
-/// Memory of the device, from a pool of its own and on a stream of its own. Neither waits for anybody
-/// else's work: cudaFree() would wait for the kernels of ranks that wait for this one.
+/// Memory of the device, from a pool of its own and on a stream of its own. Neither waits for
+/// anybody else's work: cudaFree() would wait for the kernels of ranks that wait for this one.
 class Pool {
  public:
   /// One for all ranks of the process: streams are scarce, see README.md.

@@ -1,6 +1,6 @@
-// Device memory that other processes map, by the driver's virtual memory functions: a handle is a file
-// descriptor, and the memory lasts until every process has let go of it, in whatever order. No CUDA
-// type appears here.
+// Device memory that other processes map, by the driver's virtual memory functions: a handle is a
+// file descriptor, and the memory lasts until every process has let go of it, in whatever order. No
+// CUDA type appears here.
 #pragma once
 
 #include <cstddef>

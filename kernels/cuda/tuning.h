@@ -35,12 +35,12 @@ inline constexpr int kBucketBlocks = 6;
 /// smaller ones waste less of the grid on the short tensors of a model. Not measured.
 inline constexpr std::size_t kBucketChunk = 8192;
 
-/// Threads of a block of the plan kernel. One lane should draw what its multiprocessor can: 512 threads
-/// with vectorsPerTurn() loads each have 32 KiB in flight. Its loops need more than 64 registers a
-/// thread, so a multiprocessor holds one such block. Not measured.
+/// Threads of a block of the plan kernel. One lane should draw what its multiprocessor can: 512
+/// threads with vectorsPerTurn() loads each have 32 KiB in flight. Its loops need more than 64
+/// registers a thread, so a multiprocessor holds one such block. Not measured.
 inline constexpr int kPlanThreads = 512;
-/// Looks at a flag between two looks at the words that end a launch. One of these lies in the host's
-/// memory, a microsecond away; a look at a flag takes about half of that. Not measured.
+/// Looks at a flag between two looks at the words that end a launch. One of these lies in the
+/// host's memory, a microsecond away; a look at a flag takes about half of that. Not measured.
 inline constexpr std::uint32_t kPlanLooks = 256;
 
 } // namespace rondo::kernels::cuda

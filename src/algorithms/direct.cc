@@ -5,8 +5,8 @@
 // to everybody, in the same step as the reduction. All pairs of ranks talk, so it needs a network
 // (or memory) where pairs do not disturb each other. There it has the bytes and the messages of the
 // ring, but a rank waits for others only twice, not 2(p-1) times. ReduceScatter is the first half
-// alone, Allgather the second. AlltoAll is the first without reducing: all blocks leave at once, where
-// pairwise takes them in turn.
+// alone, Allgather the second. AlltoAll is the first without reducing: all blocks leave at once,
+// where pairwise takes them in turn.
 //
 // The halves use different channels: on one channel of depth 1 the step that reduces and shares
 // would hold the slot that its peer waits for.

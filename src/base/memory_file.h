@@ -12,8 +12,9 @@ namespace rondo::base {
 /// Throws Error(system): a lack of memory shows here, not later as a signal.
 UniqueFd makeMemoryFile(std::size_t bytes);
 
-/// Whether `fd`, which came from a peer, is what makeMemoryFile(bytes) makes. Throws Error(transport)
-/// that says what is wrong. Without the size's seals the peer could cut off mapped memory.
+/// Whether `fd`, which came from a peer, is what makeMemoryFile(bytes) makes. Throws
+/// Error(transport) that says what is wrong. Without the size's seals the peer could cut off mapped
+/// memory.
 void checkMemoryFile(int fd, std::size_t bytes);
 
 /// Mapped until the last copy is gone; `fd` may be closed. `protection` as mmap takes it.

@@ -6,8 +6,8 @@
 
 namespace rondo::base {
 
-/// While it lives this thread takes no signals, and the threads that it makes never do: the program's
-/// signals are for the program's threads.
+/// While it lives this thread takes no signals, and the threads that it makes never do: the
+/// program's signals are for the program's threads.
 class NoSignals {
  public:
   NoSignals() {

@@ -110,7 +110,8 @@ LaunchInfo detectLauncher(const Environment& environment) {
   for (const Spelling& spelling : spellings()) {
     const auto size = firstSet(spelling.sizes, environment);
     const bool has_rank = environment(spelling.rank).has_value();
-    // Sizes are shared between launchers (Slurm's), so a size alone decides only where it is theirs.
+    // Sizes are shared between launchers (Slurm's), so a size alone decides only where it is
+    // theirs.
     if (!has_rank) {
       const bool own = spelling.launcher != "pmix" && spelling.launcher != "slurm";
       if (size && own) refuse(*size + " is set, but " + spelling.rank + " is not");

@@ -76,7 +76,8 @@ class Ledger {
 
   /// Adds to a timeout which ranks did not come, judged by the last setProgress() of every rank.
   Failure completeTimeout(Failure failure, int reporter, const std::optional<Stall>& stall) const;
-  /// Adds to the timeout of an exchange which ranks did not come, and makes the first one the culprit.
+  /// Adds to the timeout of an exchange which ranks did not come, and makes the first one the
+  /// culprit.
   Failure completeRound(Failure failure, std::uint64_t index) const;
 
  private:
@@ -92,8 +93,8 @@ class Ledger {
   std::optional<Failure> failure_;
 };
 
-/// Who belongs together after a split: colors and keys by rank -> for each color, old ranks in their
-/// new order.
+/// Who belongs together after a split: colors and keys by rank -> for each color, old ranks in
+/// their new order.
 std::map<int, std::vector<int>> splitGroups(const std::vector<std::pair<int, int>>& color_key);
 /// Throws Error(transport) for a blob that encodeSplit() did not make.
 std::pair<int, int> decodeSplit(const std::vector<std::byte>& blob);

@@ -41,7 +41,8 @@ class Link : public std::enable_shared_from_this<Link> {
   }
   void send(frames::Type type) { sendBytes(type, {}); }
 
-  /// Ends the connection; what the socket's buffer has taken still arrives. Nothing is called again.
+  /// Ends the connection; what the socket's buffer has taken still arrives. Nothing is called
+  /// again.
   void close();
   bool open() const { return static_cast<bool>(fd_); }
   int descriptor() const { return fd_.get(); }

@@ -25,8 +25,9 @@ class LocalCommunicator {
  public:
   LocalCommunicator(std::shared_ptr<const LocalJob> job, std::uint64_t id, int size);
 
-  /// Throws the communicator's failure. A deadline that passes is `late`, completed with the missing
-  /// ranks, and fails the communicator: its ranks could not tell any more which exchange is next.
+  /// Throws the communicator's failure. A deadline that passes is `late`, completed with the
+  /// missing ranks, and fails the communicator: its ranks could not tell any more which exchange is
+  /// next.
   std::shared_ptr<const Round> gather(int rank, std::uint64_t index, bool is_split,
                                       std::vector<std::byte> blob, std::chrono::milliseconds limit,
                                       const Failure& late);

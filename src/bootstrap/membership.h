@@ -40,8 +40,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// Says good-bye; it is on its way when this returns.
   ~Membership();
 
-  /// Collective over the job: one more communicator of all ranks. Throws Error(init_failed) with the
-  /// missing ranks; the job is then over for everybody.
+  /// Collective over the job: one more communicator of all ranks. Throws Error(init_failed) with
+  /// the missing ranks; the job is then over for everybody.
   std::unique_ptr<Session> open(std::chrono::milliseconds limit);
 
   const Settings& settings() const { return settings_; }

@@ -53,7 +53,8 @@ bootstrap::IdContent openHub(const base::SocketAddress& address, int size) {
   throw Error(ErrorCode::system, std::string(what) + ": " + std::strerror(errno));
 }
 
-/// A descriptor that holds the id and cannot be changed any more; nothing of it is in a file system.
+/// A descriptor that holds the id and cannot be changed any more; nothing of it is in a file
+/// system.
 base::UniqueFd sealedDescriptor(const UniqueId& id) {
   base::UniqueFd fd(::memfd_create("rondo-id", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) systemError("cannot make a descriptor for the unique id");

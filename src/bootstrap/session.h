@@ -20,7 +20,8 @@
 
 namespace rondo::bootstrap {
 
-/// Why a communicator failed. Ranks are ranks of that communicator; culprit -1: nobody in particular.
+/// Why a communicator failed. Ranks are ranks of that communicator; culprit -1: nobody in
+/// particular.
 struct Failure {
   ErrorCode code = ErrorCode::aborted;
   std::string text;
@@ -73,8 +74,9 @@ class Session {
   /// Only after failedWord() is set.
   virtual Failure failure() const = 0;
   virtual ProgressBoard& progress() = 0;
-  /// The engine has waited for a while (about 50 ms). The ranks' stalls are compared: equal sequence
-  /// and different signature is a mismatch, which fails the communicator with both calls' texts.
+  /// The engine has waited for a while (about 50 ms). The ranks' stalls are compared: equal
+  /// sequence and different signature is a mismatch, which fails the communicator with both calls'
+  /// texts.
   virtual void stalled(const Stall& stall) = 0;
   /// Fails the communicator on all ranks and returns the failure that everyone sees: the first one
   /// that the ranks agree on, which may be another's. A timeout is completed with the ranks that

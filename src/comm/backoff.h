@@ -15,8 +15,8 @@ namespace rondo::comm {
 /// The numbers of waiting, in one place. Measured on 2 cores (KVM): a yield costs 0.2 us, a futex
 /// wake across cores 34 us, so nobody is woken for data: sleepers look by themselves.
 struct Patience {
-  /// Looks before the first yield. A look is 20 to 50 ns on mapped channels: about 50 us, longer than
-  /// any step between two running ranks.
+  /// Looks before the first yield. A look is 20 to 50 ns on mapped channels: about 50 us, longer
+  /// than any step between two running ranks.
   static constexpr std::uint32_t kSpins = 1500;
   /// With more ranks than processors the peer probably waits for this processor.
   static constexpr std::uint32_t kCrowdedSpins = 0;

@@ -6,11 +6,12 @@
 
 namespace rondo::comm {
 
-/// Most communicators are only ever used by one thread. The first thread that locks it owns the bias:
-/// it locks and unlocks by plain stores, where a mutex needs an atomic exchange, which waits until the
-/// message just published has reached the peer's core (0.1 us). The first other thread that comes
-/// takes the bias away for good, by a system call that makes all threads' stores seen (membarrier),
-/// and from then on it is a std::mutex. What happened before an unlock is visible after the next lock.
+/// Most communicators are only ever used by one thread. The first thread that locks it owns the
+/// bias: it locks and unlocks by plain stores, where a mutex needs an atomic exchange, which waits
+/// until the message just published has reached the peer's core (0.1 us). The first other thread
+/// that comes takes the bias away for good, by a system call that makes all threads' stores seen
+/// (membarrier), and from then on it is a std::mutex. What happened before an unlock is visible
+/// after the next lock.
 class BiasedMutex {
  public:
   /// How it was locked; unlock() must be told.

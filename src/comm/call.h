@@ -50,9 +50,9 @@ void validate(const Call& call, int rank, int size);
 std::string title(const Call& call);
 
 /// 64 bits that say what was called; equal on all ranks of a correct program. It travels with every
-/// message, and can be read back: collective 4 (v-forms have numbers of their own), type 4, operator
-/// 4, root 12, sequence 8 (here 0), count 32 bits (the count folded by exclusive or of its halves; of
-/// v-forms the sum of all counts where every rank knows them, else 0).
+/// message, and can be read back: collective 4 (v-forms have numbers of their own), type 4,
+/// operator 4, root 12, sequence 8 (here 0), count 32 bits (the count folded by exclusive or of its
+/// halves; of v-forms the sum of all counts where every rank knows them, else 0).
 std::uint64_t sign(const Call& call);
 constexpr std::uint64_t numbered(std::uint64_t signature, std::uint64_t sequence) {
   return signature | (sequence & 0xff) << 32;

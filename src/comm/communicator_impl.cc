@@ -15,7 +15,8 @@ namespace rondo::comm {
 
 namespace {
 
-/// Shapes of calls kept per communicator. A bound plan is some kilobytes; programs repeat few shapes.
+/// Shapes of calls kept per communicator. A bound plan is some kilobytes; programs repeat few
+/// shapes.
 constexpr std::size_t kMaxKnown = 512;
 /// Of v-forms fewer: programs may never repeat one.
 constexpr std::size_t kMaxKnownUneven = 64;

@@ -60,8 +60,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void call(const Call& call);
   /// Starts the call; inside a Group, takes note of it.
   Work start(const Call& call);
-  /// Starts the calls of a group on this communicator. Errors go to the states. `attended`: the caller
-  /// goes on to wait for them.
+  /// Starts the calls of a group on this communicator. Errors go to the states. `attended`: the
+  /// caller goes on to wait for them.
   void startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended);
 
   std::shared_ptr<CommunicatorImpl> split(int color, int key);
@@ -81,8 +81,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   template <class Done>
   static bool pump(std::span<CommunicatorImpl* const> communicators, const Done& done,
                    std::optional<base::Clock::time_point> until = {});
-  /// Waits, at most for the timeout, for what is in flight: a communicator may be dropped with sends
-  /// outstanding, and the peers count on them.
+  /// Waits, at most for the timeout, for what is in flight: a communicator may be dropped with
+  /// sends outstanding, and the peers count on them.
   void close() noexcept;
   /// One look, for Work::test(); none when another thread has the mutex, and so makes progress.
   void poke();

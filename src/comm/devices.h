@@ -27,9 +27,9 @@ struct Devices {
   }
 };
 
-/// Collective where `numbers`, every rank's Options::device, name devices. Throws Error(mismatch) when
-/// some do and some do not; what openDevice() throws, and Error(init_failed) that holds it on the ranks
-/// whose own device is well.
+/// Collective where `numbers`, every rank's Options::device, name devices. Throws Error(mismatch)
+/// when some do and some do not; what openDevice() throws, and Error(init_failed) that holds it on
+/// the ranks whose own device is well.
 Devices meetDevices(bootstrap::Session& session, const Options& options,
                     const std::vector<int>& numbers);
 

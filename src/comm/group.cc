@@ -37,7 +37,8 @@ std::shared_ptr<WorkState> Held::leave(bool attended) {
   auto all = std::make_shared<WorkState>();
   all->parts.swap(held.calls);
   std::vector<std::shared_ptr<WorkState>> calls = all->parts;
-  // On all ranks in the same order, wherever the calls stand: what is started may wait for its peers.
+  // On all ranks in the same order, wherever the calls stand: what is started may wait for its
+  // peers.
   std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
     return a->communicator->id() < b->communicator->id();
   });

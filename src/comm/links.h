@@ -20,8 +20,9 @@ using Addresses = std::vector<std::pair<std::string, transport::Address>>;
 /// By rank: transports that do not work to it, whatever they say.
 using Broken = std::vector<std::set<std::string>>;
 
-/// Those that Options::transports allows, between host memories; or those between devices, and behind them
-/// the streams between host memories. Throws Error(invalid_argument) for a name that no transport has.
+/// Those that Options::transports allows, between host memories; or those between devices, and
+/// behind them the streams between host memories. Throws Error(invalid_argument) for a name that no
+/// transport has.
 Transports makeTransports(const bootstrap::Session& session, Options options,
                           const transport::DeviceContext& on);
 
@@ -41,9 +42,9 @@ struct Links {
   bool streams = false; ///< some ranks have nothing else; the same on all ranks
 };
 
-/// Collective, between devices: opens a small channel each way to every peer, writes from either end
-/// and reads at the other. Where that fails the transport is broken for both ranks, the reason is
-/// logged, and the next one is tried. Streams are taken as they are.
+/// Collective, between devices: opens a small channel each way to every peer, writes from either
+/// end and reads at the other. Where that fails the transport is broken for both ranks, the reason
+/// is logged, and the next one is tried. Streams are taken as they are.
 Links proveLinks(bootstrap::Session& session, const Options& options,
                  const transport::DeviceContext& on);
 

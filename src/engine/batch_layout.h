@@ -1,4 +1,5 @@
-// Where the sends and receives of a group run: in which launch, on which blocks, after which others.
+// Where the sends and receives of a group run: in which launch, on which blocks, after which
+// others.
 #pragma once
 
 #include <compare>
@@ -16,8 +17,8 @@ struct Seat {
   auto operator<=>(const Seat&) const = default;
 };
 
-/// Gives out the seats of one group after the other. What it depends on is the same on all ranks, so
-/// that both ends of a message have the same launch, distance and number: kernels/cuda/README.md
+/// Gives out the seats of one group after the other. What it depends on is the same on all ranks,
+/// so that both ends of a message have the same launch, distance and number: kernels/cuda/README.md
 /// argues from this that no two ranks wait for each other.
 class BatchLayout {
  public:

@@ -12,16 +12,16 @@ namespace rondo::engine {
 namespace {
 
 /// With a root, data flow one way, and a receiver begins when the first tile is there: smaller ones
-/// pay until the whole no longer stays in the caches. Not over sockets, which do that by themselves.
-/// Broadcast between 2 processes, us, messages of up to 128 and 32 KiB: 64 KiB 6.8 and 5.3, 256 KiB 20
-/// and 15.5, 1 MiB 62 and 58; 16 MiB 1270 and 1350.
+/// pay until the whole no longer stays in the caches. Not over sockets, which do that by
+/// themselves. Broadcast between 2 processes, us, messages of up to 128 and 32 KiB: 64 KiB 6.8
+/// and 5.3, 256 KiB 20 and 15.5, 1 MiB 62 and 58; 16 MiB 1270 and 1350.
 constexpr std::size_t kRootedMessage = 32 << 10;
 constexpr std::size_t kRootedBlock = 1 << 20;
 
-/// Where all ranks receive this much at once, memory is what they wait for, and is spared by writing
-/// past the caches. 16 MiB blocks, 2 and 4 processes, ms: allgather 3.66 to 3.56 and 24.4 to 20.0,
-/// alltoall 4.96 to 4.35 and 32.3 to 28.7. Of no use where one rank writes (gather 2.39 to 2.67) or where
-/// reducing takes the time (allreduce 2.43 to 2.52).
+/// Where all ranks receive this much at once, memory is what they wait for, and is spared by
+/// writing past the caches. 16 MiB blocks, 2 and 4 processes, ms: allgather 3.66 to 3.56 and 24.4
+/// to 20.0, alltoall 4.96 to 4.35 and 32.3 to 28.7. Of no use where one rank writes (gather 2.39
+/// to 2.67) or where reducing takes the time (allreduce 2.43 to 2.52).
 constexpr std::size_t kPastCaches = 8 << 20;
 
 bool pastCaches(const plan::RankPlan& plan, const Shape& shape) {
@@ -53,8 +53,8 @@ std::size_t messageElements(const plan::RankPlan& plan, const Shape& shape, cons
   return (small ? std::min(bytes, kRootedMessage) : bytes) / element;
 }
 
-/// Largest tile whose messages fit `limit` elements; the same on all ranks. `chunks` of k to a block
-/// hold at most chunks*tile/k elements, plus one for each of the two blocks that may be cut.
+/// Largest tile whose messages fit `limit` elements; the same on all ranks. `chunks` of k to a
+/// block hold at most chunks*tile/k elements, plus one for each of the two blocks that may be cut.
 std::size_t tileElements(const plan::RankPlan& plan, const Shape& shape, std::size_t limit) {
   if (shape.uneven()) { // no rank need know all sizes: the tile depends on none
     const std::size_t grain = kTileAlignBytes / sizeOf(shape.type);

@@ -62,9 +62,9 @@ using BoundLane = std::vector<BoundStep>;
 
 struct DevicePlan;
 
-/// Every lane is repeated for `tiles` tiles. A step takes part in those that its block reaches into:
-/// in all, unless blocks differ in size. Built once per (plan, shape); read-only but for the lane
-/// cursors of the one run that uses it at a time.
+/// Every lane is repeated for `tiles` tiles. A step takes part in those that its block reaches
+/// into: in all, unless blocks differ in size. Built once per (plan, shape); read-only but for the
+/// lane cursors of the one run that uses it at a time.
 struct BoundPlan {
   Shape shape;
   std::size_t tiles = 1;
@@ -110,12 +110,12 @@ struct BoundPlan {
   }
 };
 
-/// A chunk of a tile has a multiple of so many bytes, where there is more than one tile: fewer are not
-/// worth another boundary on odd addresses.
+/// A chunk of a tile has a multiple of so many bytes, where there is more than one tile: fewer are
+/// not worth another boundary on odd addresses.
 inline constexpr std::size_t kTileAlignBytes = 64;
 
-/// `message_bytes`: of the largest message; 0: the fabric's. Throws Error(unsupported) when a message
-/// cannot fit even with the smallest tile.
+/// `message_bytes`: of the largest message; 0: the fabric's. Throws Error(unsupported) when a
+/// message cannot fit even with the smallest tile.
 BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric,
                std::size_t message_bytes = 0);
 

@@ -46,8 +46,8 @@ cpu_set_t processorsOfNode() {
   return none;
 }
 
-/// Where a crew of `size` made by this thread runs: on those of the thread's processors that belong to
-/// its node; on the whole node where they are too few (the rank is pinned). None: anywhere.
+/// Where a crew of `size` made by this thread runs: on those of the thread's processors that belong
+/// to its node; on the whole node where they are too few (the rank is pinned). None: anywhere.
 cpu_set_t processorsFor(int size) {
   const cpu_set_t node = processorsOfNode();
   cpu_set_t own, both;

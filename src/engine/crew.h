@@ -11,9 +11,9 @@
 
 namespace rondo::engine {
 
-/// The thread that calls run(), and `size - 1` others. They stay on the NUMA node on which the crew was
-/// made, where the rank's memory is, and sleep while nothing is to be done. run() may be called by one
-/// thread at a time.
+/// The thread that calls run(), and `size - 1` others. They stay on the NUMA node on which the crew
+/// was made, where the rank's memory is, and sleep while nothing is to be done. run() may be called
+/// by one thread at a time.
 class Crew {
  public:
   /// Bytes of one thread's part from which several pay: it takes about 1 us, and the others see in
@@ -28,7 +28,8 @@ class Crew {
 
   std::size_t size() const { return others_.size() + 1; }
 
-  /// Runs job(0) to job(size() - 1) at the same time and returns when all have. They must not throw.
+  /// Runs job(0) to job(size() - 1) at the same time and returns when all have. They must not
+  /// throw.
   template <class Job>
   void run(Job& job) {
     start([](void* of, std::size_t part) { (*static_cast<Job*>(of))(part); }, &job);

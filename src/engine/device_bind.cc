@@ -1,5 +1,5 @@
-// Binding plans to a device: how many copies, by which protocol, in tiles of which size; and putting them
-// there.
+// Binding plans to a device: how many copies, by which protocol, in tiles of which size; and
+// putting them there.
 #include <algorithm>
 #include <cassert>
 #include <optional>
@@ -50,8 +50,8 @@ bool scales(const Shape& shape) {
          (shape.op == ReduceOp::Kind::avg && isFloat(shape.type));
 }
 
-/// The largest message, of at most `limit` bytes, so that all copies have as many tiles to do: the same
-/// on all ranks, of what all know.
+/// The largest message, of at most `limit` bytes, so that all copies have as many tiles to do: the
+/// same on all ranks, of what all know.
 std::size_t messageBytes(const plan::RankPlan& plan, const Shape& shape, std::size_t limit,
                          std::uint32_t copies) {
   if (shape.uneven()) return limit; // no rank need know all sizes

@@ -22,8 +22,8 @@ struct DeviceChannel {
   std::uint32_t copiesOf(kernels::cuda::Protocol protocol) const {
     return protocol == kernels::cuda::Protocol::simple ? copies : low_latency_copies;
   }
-  /// Leaves what a stream can carry: copies that shared one would wait for each other's messages, and
-  /// packets tell of themselves where they lie.
+  /// Leaves what a stream can carry: copies that shared one would wait for each other's messages,
+  /// and packets tell of themselves where they lie.
   void limitToStreams(std::size_t slot_bytes) {
     copies = 1;
     low_latency_copies = 0;

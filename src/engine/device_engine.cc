@@ -271,7 +271,8 @@ Position DeviceEngine::position(const Run& run) {
   return {-1, "on its stream"};
 }
 
-/// The launches end by themselves, soon; user memory is in use until then, as the stream's other work.
+/// The launches end by themselves, soon; user memory is in use until then, as the stream's other
+/// work.
 void DeviceEngine::failAll(const std::exception_ptr& error) {
   abortLaunches();
   proxy_.stop();

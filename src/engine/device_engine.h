@@ -44,8 +44,8 @@ class DeviceEngine final : public Engine {
     kernels::cuda::Residency residency; ///< of the device where a rank has the smallest share
     std::chrono::milliseconds timeout{};
     const std::atomic<std::uint32_t>* failed = nullptr; ///< ends the wait for a connection
-    /// Another rank of this process on the same device, or -1: the default stream would make the one
-    /// wait behind the other.
+    /// Another rank of this process on the same device, or -1: the default stream would make the
+    /// one wait behind the other.
     int neighbour = -1;
     bool lends = false; ///< each rank's device sees all memory of all ranks; the same on all ranks
   };
@@ -56,16 +56,16 @@ class DeviceEngine final : public Engine {
 
   void setStream(kernels::cuda::Stream stream);
 
-  /// This rank's part of the algorithm, with protocol and number of copies as all ranks choose them.
-  /// Throws Error(unsupported) where the ranks on a device are too many for the plan.
+  /// This rank's part of the algorithm, with protocol and number of copies as all ranks choose
+  /// them. Throws Error(unsupported) where the ranks on a device are too many for the plan.
   BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec, const Shape& shape);
 
-  /// A send or receive: a plan of one step, the same on both ends but for its direction. `signature`:
-  /// Run::signature without the sequence number. Throws as bind().
+  /// A send or receive: a plan of one step, the same on both ends but for its direction.
+  /// `signature`: Run::signature without the sequence number. Throws as bind().
   BoundPlan bindJob(const plan::RankPlan& plan, const Shape& shape, std::uint64_t signature);
 
-  /// Throws Error(invalid_argument) for buffers that the device does not see (null: not used), and for
-  /// a stream that two ranks would share.
+  /// Throws Error(invalid_argument) for buffers that the device does not see (null: not used), and
+  /// for a stream that two ranks would share.
   void admit(const void* input, const void* output) const;
 
   void submit(Run& run, int queue) override;

@@ -18,9 +18,9 @@ bool servesLowLatency(const plan::Algorithm& algorithm, const plan::Spec& spec);
 void lend(BoundPlan& plan, const plan::Lending& lending, int rank);
 
 /// The plan, which was bound with the rings' slot size, as tables. Channels are numbered as in
-/// BoundPlan::ends; each of the `copies` has its own. Header type and operator name the kernel that serves it.
-/// Throws Error(unsupported) when it is too large for its indices, or has several lanes for
-/// low_latency.
+/// BoundPlan::ends; each of the `copies` has its own. Header type and operator name the kernel that
+/// serves it. Throws Error(unsupported) when it is too large for its indices, or has several lanes
+/// for low_latency.
 kernels::cuda::ProgramTables flatten(const BoundPlan& plan, kernels::cuda::Protocol protocol,
                                      std::uint32_t copies = 1);
 

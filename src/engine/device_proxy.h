@@ -19,9 +19,9 @@
 
 namespace rondo::engine {
 
-/// It looks all the time, as replays of captured graphs move messages without a word to the host; after
-/// a while without any, between naps, which grow. The ports are its own: nobody else touches them. The other
-/// functions are for one thread at a time.
+/// It looks all the time, as replays of captured graphs move messages without a word to the host;
+/// after a while without any, between naps, which grow. The ports are its own: nobody else touches
+/// them. The other functions are for one thread at a time.
 class DeviceProxy {
  public:
   /// `size`: of all rings.
@@ -30,15 +30,15 @@ class DeviceProxy {
   DeviceProxy(const DeviceProxy&) = delete;
   DeviceProxy& operator=(const DeviceProxy&) = delete;
 
-  /// Takes over the end's opening, so does not wait for the peer, and sets End::relayed. The first one
-  /// starts the thread. Throws Error(system).
+  /// Takes over the end's opening, so does not wait for the peer, and sets End::relayed. The first
+  /// one starts the thread. Throws Error(system).
   void serve(End& end);
 
   /// A launch is on its way.
   void wake();
 
-  /// Throws what this end's port threw, after a kernel found the mark of it; where it threw nothing (the
-  /// kernel was a replay's, of another plan) what another's threw.
+  /// Throws what this end's port threw, after a kernel found the mark of it; where it threw nothing
+  /// (the kernel was a replay's, of another plan) what another's threw.
   [[noreturn]] void throwEnded(const End* end) const;
   /// Of a relay that is stranded; else null.
   std::exception_ptr stranded() const;

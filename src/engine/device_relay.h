@@ -1,5 +1,5 @@
-// One end of a channel between devices that a host stream serves: moves messages between the ring of
-// this rank's kernels and a port.
+// One end of a channel between devices that a host stream serves: moves messages between the ring
+// of this rank's kernels and a port.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@
 
 namespace rondo::engine {
 
-/// A ring that both ends share between devices exists twice here, whole, in host memory that this rank's
-/// device sees: the kernels of the sender write theirs as if the receiver stood there, those of the
-/// receiver read theirs. The sender's relay returns a slot when the port has taken over its message; the
-/// receiver's takes a message from the port when it has a slot for it. So the stream itself holds a
-/// fast sender back, and each message crosses the memory of a rank once.
+/// A ring that both ends share between devices exists twice here, whole, in host memory that this
+/// rank's device sees: the kernels of the sender write theirs as if the receiver stood there, those
+/// of the receiver read theirs. The sender's relay returns a slot when the port has taken over its
+/// message; the receiver's takes a message from the port when it has a slot for it. So the stream
+/// itself holds a fast sender back, and each message crosses the memory of a rank once.
 ///
-/// One thread calls step(). error(), stranded() and drained() are any thread's: what the relay did before
-/// they say so is visible.
+/// One thread calls step(). error(), stranded() and drained() are any thread's: what the relay did
+/// before they say so is visible.
 class DeviceRelay {
  public:
   struct Settings {
@@ -35,9 +35,9 @@ class DeviceRelay {
   /// Moves what can be moved, connects first; true if anything moved. Never blocks or throws.
   bool step();
 
-  /// Why no message travels any more: null, or what the port threw. That is no failure by itself, as a
-  /// peer that has done its part may leave. It becomes one when more is wanted: a sender is stranded(),
-  /// and a receiver's kernel finds a message that tells it so, see marksEnd().
+  /// Why no message travels any more: null, or what the port threw. That is no failure by itself,
+  /// as a peer that has done its part may leave. It becomes one when more is wanted: a sender is
+  /// stranded(), and a receiver's kernel finds a message that tells it so, see marksEnd().
   std::exception_ptr error() const;
   /// Messages are published that will never leave.
   bool stranded() const { return settings_.sends && error() && !drained(); }

@@ -7,27 +7,27 @@
 
 namespace rondo::engine {
 
-/// Copies of a plan that a channel has rings for. A block of 512 threads draws some 30 GB/s of a card
-/// with 132 multiprocessors and 4 TB/s; sixteen fill a link of 450 GB/s. Not measured.
+/// Copies of a plan that a channel has rings for. A block of 512 threads draws some 30 GB/s of a
+/// card with 132 multiprocessors and 4 TB/s; sixteen fill a link of 450 GB/s. Not measured.
 inline constexpr std::uint32_t kMaxCopies = 16;
 
-/// The same where ranks share a device: there is no link to fill but the card's memory, which takes all
-/// multiprocessors. Not measured.
+/// The same where ranks share a device: there is no link to fill but the card's memory, which takes
+/// all multiprocessors. Not measured.
 inline constexpr std::uint32_t kMaxCopiesSharing = 64;
 
-/// Largest message that is lent. The larger, the less flags cost (2 us a message, of 8 to move 256 KiB);
-/// the smaller, the more of what the ranks lend each other is still in the card's cache (50 MiB) when
-/// they read it. Not measured.
+/// Largest message that is lent. The larger, the less flags cost (2 us a message, of 8 to move 256
+/// KiB); the smaller, the more of what the ranks lend each other is still in the card's cache (50
+/// MiB) when they read it. Not measured.
 inline constexpr std::size_t kLentMessage = 256 << 10;
 
-/// Slots of each copy's ring; with more copies than kMaxCopies smaller ones, so that a channel takes no more
-/// memory. A block fills one in 2 us, which is longer than flag and credit take; eight
-/// let both sides work while one is late. Not measured.
+/// Slots of each copy's ring; with more copies than kMaxCopies smaller ones, so that a channel
+/// takes no more memory. A block fills one in 2 us, which is longer than flag and credit take;
+/// eight let both sides work while one is late. Not measured.
 inline constexpr std::size_t kDeviceSlot = 64 << 10;
 inline constexpr int kDeviceDepth = 8;
 
-/// Largest message of a low-latency ring, and blocks that are sent by it: twice the bytes travel, which
-/// pays while a message costs its latency. Not measured.
+/// Largest message of a low-latency ring, and blocks that are sent by it: twice the bytes travel,
+/// which pays while a message costs its latency. Not measured.
 inline constexpr std::size_t kLowLatencySlot = 8 << 10;
 inline constexpr std::size_t kLowLatencyBlock = 32 << 10;
 /// Copies that have such rings: as many tiles as such a block has.
@@ -36,11 +36,13 @@ inline constexpr std::uint32_t kLowLatencyCopies = 4;
 /// Tiles smaller than this are not made to give more copies something to do. Not measured.
 inline constexpr std::size_t kLeastMessage = 8 << 10;
 
-/// How long the proxy looks after the last message that it moved: a network's round trip and a kernel's
-/// step, several times over, so that it does not nap in the middle of a call. Not measured.
+/// How long the proxy looks after the last message that it moved: a network's round trip and a
+/// kernel's step, several times over, so that it does not nap in the middle of a call. Not
+/// measured.
 inline constexpr std::chrono::microseconds kProxySpin{200};
-/// After that it naps for this part of the time since that message, so that no message comes later by more, in
-/// proportion to the pause before it; but no longer than this. Launches wake it, replays of graphs cannot.
+/// After that it naps for this part of the time since that message, so that no message comes later
+/// by more, in proportion to the pause before it; but no longer than this. Launches wake it,
+/// replays of graphs cannot.
 inline constexpr int kProxyNapPart = 100;
 inline constexpr std::chrono::microseconds kProxyLongestNap{1000};
 

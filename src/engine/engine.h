@@ -29,7 +29,8 @@ struct Run {
   std::atomic<bool> done{false};
   std::exception_ptr error;   ///< set before done when the run failed
   std::shared_ptr<void> keep; ///< holds an asynchronous run alive until it is done
-  /// Somebody has waited for it: from then on a Send or Recv has a deadline, as a collective always.
+  /// Somebody has waited for it: from then on a Send or Recv has a deadline, as a collective
+  /// always.
   std::atomic<bool> attended{false};
   bool told = false; ///< the control plane knows that it stands still; cleared by a move
 

@@ -63,8 +63,8 @@ class Fabric {
          std::vector<std::unique_ptr<transport::Transport>> transports, std::vector<Peer> peers,
          std::size_t message_bytes, bool streams);
 
-  /// The end of channel (src, dst, index) that is this rank's; `sending` tells which when src == dst.
-  /// Starts to open it when it is new. The reference stays valid.
+  /// The end of channel (src, dst, index) that is this rank's; `sending` tells which when src ==
+  /// dst. Starts to open it when it is new. The reference stays valid.
   End& end(int src, int dst, int index, bool sending);
 
   /// From now on a rank's channels to itself are such memory.
@@ -73,8 +73,8 @@ class Fabric {
   /// Whether the end is connected; makes progress, never blocks.
   bool ready(End& end);
 
-  /// What the open channels hold; a slot belongs to the rank that sends, where a proxy stands between them
-  /// to either. In bytes, but for `channels`.
+  /// What the open channels hold; a slot belongs to the rank that sends, where a proxy stands
+  /// between them to either. In bytes, but for `channels`.
   struct Memory {
     std::size_t channels = 0, slots = 0, staging = 0;
   };

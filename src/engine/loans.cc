@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kManyLoans = 32;
 
-/// About 20 us: much longer than a peer that is there takes to read a slot's worth, much shorter than
-/// what waiting for one that is not there may cost.
+/// About 20 us: much longer than a peer that is there takes to read a slot's worth, much shorter
+/// than what waiting for one that is not there may cost.
 constexpr std::uint32_t kPatientLooks = 500;
 
 bool returned(const BoundPlan::OpenLoan& loan) { return loan.end->ring->returned(loan.number); }
@@ -30,8 +30,8 @@ std::optional<transport::Loan> HostEngine::loanFor(const Run& run, const BoundSt
   return end.loans->offer(at(run, *source, 0, tile), step.bytes);
 }
 
-/// Finds the bodies of all messages that the step receives on rings; false, with nothing taken, when
-/// one was withdrawn: the communicator is failing.
+/// Finds the bodies of all messages that the step receives on rings; false, with nothing taken,
+/// when one was withdrawn: the communicator is failing.
 bool HostEngine::takeBodies(const BoundStep& step) {
   for (std::size_t i = 0; i < step.inputs.size(); ++i) {
     End* end = step.inputs[i].wire;

@@ -144,8 +144,8 @@ void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
   }
 }
 
-/// Where the value of a step stands in memory anyway; null: only in what is sent. Then a stream needs
-/// it in the channel's staging memory.
+/// Where the value of a step stands in memory anyway; null: only in what is sent. Then a stream
+/// needs it in the channel's staging memory.
 const BoundPiece* HostEngine::sourceOf(const Run& run, const BoundStep& step) {
   if (step.has_output) return &step.output;
   const bool as_it_is =

@@ -9,16 +9,17 @@
 
 namespace rondo::plan {
 
-/// A step whose value lies in one piece of the rank's input or output may lend that in place of sending
-/// it: the receivers read it there, and the sender's run does not end before all have.
+/// A step whose value lies in one piece of the rank's input or output may lend that in place of
+/// sending it: the receivers read it there, and the sender's run does not end before all have.
 ///
 /// Nothing may be written there meanwhile, in place neither: whatever writes to it comes before the
-/// step, or after all who receive it, by nothing but the order of lanes, `after` and messages. So lending adds no
-/// wait but that at the end, for which nobody waits: what the checker proved of deadlocks stays true.
+/// step, or after all who receive it, by nothing but the order of lanes, `after` and messages. So
+/// lending adds no wait but that at the end, for which nobody waits: what the checker proved of
+/// deadlocks stays true.
 class Lending {
  public:
-  /// `plans`: of all ranks, in order. `scaled`: what is read from the input is multiplied, so that it
-  /// does not hold what is sent. `uneven`: messages may be left out, and so order nothing.
+  /// `plans`: of all ranks, in order. `scaled`: what is read from the input is multiplied, so that
+  /// it does not hold what is sent. `uneven`: messages may be left out, and so order nothing.
   Lending(std::span<const RankPlan> plans, bool scaled, bool uneven);
 
   /// Whether the step may; false for one that sends nothing.

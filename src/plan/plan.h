@@ -23,8 +23,8 @@ struct Spec {
 
 /// Memory of the rank that runs the step.
 ///
-/// All spaces are cut by one rule. A *block* is the `count` elements of the public call. A plan cuts
-/// every block into k = RankPlan::chunks_per_block chunks: chunk i lies in block i/k, and with
+/// All spaces are cut by one rule. A *block* is the `count` elements of the public call. A plan
+/// cuts every block into k = RankPlan::chunks_per_block chunks: chunk i lies in block i/k, and with
 /// j = i%k covers elements floor(j*count/k) to floor((j+1)*count/k) of it. So no count must divide,
 /// and one plan serves all counts. Blocks per space:
 ///
@@ -42,9 +42,9 @@ struct Spec {
 ///   scratch: as many blocks as its chunks need; undefined at the start.
 ///
 /// In-place rule for plans: with the aliasing of communicator.h (output == input, or output is the
-/// rank's own block of input, or input the rank's own block of output) the plan must still be right:
-/// once an output chunk is written, the input chunk in the same place is gone. Input is never
-/// written otherwise.
+/// rank's own block of input, or input the rank's own block of output) the plan must still be
+/// right: once an output chunk is written, the input chunk in the same place is gone. Input is
+/// never written otherwise.
 enum class Space : std::uint8_t { input, output, scratch };
 
 /// `count` consecutive chunks, `chunk` first. They may cross block boundaries.
@@ -82,9 +82,9 @@ struct Dependency {
 };
 
 /// One fused operation. Waits for `after`, for a message on every wire operand, and for a free slot
-/// on every channel of `sends`; then value = inputs[0] op inputs[1] op ... in this order (one pass);
-/// value goes to `output`, if there is one, and to every channel of `sends`.
-/// Send, receive, copy, reduce and all their fused forms are special cases.
+/// on every channel of `sends`; then value = inputs[0] op inputs[1] op ... in this order (one
+/// pass); value goes to `output`, if there is one, and to every channel of `sends`. Send, receive,
+/// copy, reduce and all their fused forms are special cases.
 struct Step {
   Piece shape{};               ///< (chunk, count) that gives the element count; space unused. Every
                                ///< piece of the step, and the shape of the peer's step at the other
@@ -104,9 +104,9 @@ struct Lane {
   bool operator==(const Lane&) const = default;
 };
 
-/// What one rank does. The engine repeats every lane for each tile of the count (pipelining); a lane
-/// may be a tile ahead of another lane unless `after` or a channel holds it back. A message of a
-/// tile is one slot.
+/// What one rank does. The engine repeats every lane for each tile of the count (pipelining); a
+/// lane may be a tile ahead of another lane unless `after` or a channel holds it back. A message of
+/// a tile is one slot.
 struct RankPlan {
   Spec spec;
   int rank = 0;

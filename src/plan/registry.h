@@ -30,8 +30,9 @@ std::vector<const Algorithm*> supporting(const Spec& spec);
 /// One name with an optional "/N". Throws Error(invalid_argument) that lists the valid names.
 Choice parseChoice(std::string_view text);
 
-/// NCCL's grammar (Options::algorithm): the choices allowed for the collective, in preference order;
-/// empty when the text does not restrict it. Throws Error(invalid_argument) for unknown words.
+/// NCCL's grammar (Options::algorithm): the choices allowed for the collective, in preference
+/// order; empty when the text does not restrict it. Throws Error(invalid_argument) for unknown
+/// words.
 std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective);
 
 } // namespace rondo::plan

@@ -30,20 +30,21 @@ constexpr std::size_t kLarge = 256 << 10;
 /// Up to so many ranks, everybody may talk to everybody at once.
 constexpr int kFew = 8;
 
-/// Between two ranks one message each way beats two up to here: 16 KiB 2.8 and 3.2 us, 64 KiB 9.0 and
-/// 7.4 us.
+/// Between two ranks one message each way beats two up to here: 16 KiB 2.8 and 3.2 us, 64 KiB 9.0
+/// and 7.4 us.
 constexpr std::size_t kPairSmall = 32 << 10;
-/// Where ranks take turns on a processor, a message costs a turn, and the fewest win. Measured with 3 to
-/// 64 ranks on 2 processors, us: 4 ranks, 8 B over TCP: butterfly 13, oneshot 20; 8 ranks, 1 KiB in
-/// shared memory: parameter_server 11, butterfly 16, direct 15; 64 ranks, 8 B: 52, tree 204, butterfly 147.
+/// Where ranks take turns on a processor, a message costs a turn, and the fewest win. Measured with
+/// 3 to 64 ranks on 2 processors, us: 4 ranks, 8 B over TCP: butterfly 13, oneshot 20; 8 ranks, 1
+/// KiB in shared memory: parameter_server 11, butterfly 16, direct 15; 64 ranks, 8 B: 52, tree 204,
+/// butterfly 147.
 constexpr int kFewCrowded = 4;
 constexpr std::size_t kCrowdedSmall = 32 << 10;
-/// Up to here in shared memory a message to everybody is cheaper than a second round (4 ranks, 8 B 1.8
-/// and 2.2 us, 1 KiB 3.0 and 2.6 us).
+/// Up to here in shared memory a message to everybody is cheaper than a second round (4 ranks, 8
+/// B 1.8 and 2.2 us, 1 KiB 3.0 and 2.6 us).
 constexpr std::size_t kCrowdedTiny = 256;
 
-/// Senders that the root of a Gather takes messages from as they come. 4 processes, 16 MiB, with one and
-/// three lanes: TCP 21.5 and 16.2 ms, shared memory 12.3 and 11.2 ms.
+/// Senders that the root of a Gather takes messages from as they come. 4 processes, 16 MiB, with
+/// one and three lanes: TCP 21.5 and 16.2 ms, shared memory 12.3 and 11.2 ms.
 constexpr int kGatherLanes = 4;
 
 std::vector<Rule> crowdedAllReduce(int ranks, bool streams) {
@@ -77,7 +78,8 @@ std::vector<Rule> rules(Collective collective, int ranks, const Policy& policy) 
       if (few) return {{kAlways, "direct"}};
       return {{kLarge, "halving"}, {kAlways, "ring"}};
     case Collective::allgather:
-      // 4 ranks, 8 B over TCP: 15.3 and 21.6 us, 64 KiB: 130 and 80 us; 3 ranks, 8 B: 15.8 and 13.1 us.
+      // 4 ranks, 8 B over TCP: 15.3 and 21.6 us, 64 KiB: 130 and 80 us; 3 ranks, 8 B: 15.8 and 13.1
+      // us.
       if (policy.crowded && few && policy.streams && ranks >= kFewCrowded)
         return {{kSmall, "bruck"}, {kAlways, "direct"}};
       if (few) return {{kAlways, "direct"}};
@@ -103,8 +105,9 @@ std::vector<Rule> rules(Collective collective, int ranks, const Policy& policy) 
       return {{kSmall, "tree"}, {kAlways, "linear", lanes}};
     }
     case Collective::alltoall:
-      // In turn means to wait for everybody's turn: 4 ranks, 8 B in shared memory 5.9 and 2.7 us, 8 ranks,
-      // 64 KiB 936 and 612 us. Over TCP until the bytes decide: 4 ranks, 4 MiB 15.8 and 11.4 ms.
+      // In turn means to wait for everybody's turn: 4 ranks, 8 B in shared memory 5.9 and 2.7 us, 8
+      // ranks, 64 KiB 936 and 612 us. Over TCP until the bytes decide: 4 ranks, 4 MiB 15.8 and 11.4
+      // ms.
       if (policy.crowded && few && policy.streams)
         return {{kSmall / 8, "bruck"}, {8 * kLarge, "direct"}, {kAlways, "pairwise"}};
       if (policy.crowded && few) return {{kAlways, "direct"}};

@@ -17,10 +17,11 @@ struct Policy {
   bool devices = false; ///< buffers are on devices, where each lane takes a multiprocessor
 };
 
-/// The algorithm for blocks of `bytes`; for blocks of different sizes (v-forms), kUneven bytes: then
-/// only plans that serve these are considered (plan/uneven.h). A pure function: all ranks come to the same answer.
-/// Throws Error(unsupported) when the policy's choice cannot serve the call: it does not support the
-/// collective, rank count or uneven blocks, or does not reduce in rank order in deterministic mode. A general list
+/// The algorithm for blocks of `bytes`; for blocks of different sizes (v-forms), kUneven bytes:
+/// then only plans that serve these are considered (plan/uneven.h). A pure function: all ranks come
+/// to the same answer. Throws Error(unsupported) when the policy's choice cannot serve the call: it
+/// does not support the collective, rank count or uneven blocks, or does not reduce in rank order
+/// in deterministic mode. A general list
 /// ("ring") restricts only the collectives that one of its words supports.
 inline constexpr std::size_t kUneven = ~std::size_t{0};
 plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy);

@@ -9,10 +9,10 @@
 
 namespace rondo::training {
 
-/// Collective. Calls prepare(), which gives what must be equal on all ranks, one "name value" a line.
-/// If it throws on any rank, every rank throws that error (the lowest such rank's, and named unless
-/// all ranks say the same). If the texts differ, every rank throws Error(mismatch) that quotes the
-/// first differing line of two ranks.
+/// Collective. Calls prepare(), which gives what must be equal on all ranks, one "name value" a
+/// line. If it throws on any rank, every rank throws that error (the lowest such rank's, and named
+/// unless all ranks say the same). If the texts differ, every rank throws Error(mismatch) that
+/// quotes the first differing line of two ranks.
 void agree(Communicator& comm, const std::function<std::string()>& prepare);
 
 /// Collective. If the hashes differ, every rank throws Error(mismatch) that says which ranks hold

@@ -19,8 +19,8 @@ struct Dataset {
   std::size_t size() const { return labels.size(); }
 };
 
-/// Reads FOLDER/PART-images-idx3-ubyte.gz and FOLDER/PART-labels-idx1-ubyte.gz to their ends. `part`
-/// is "train" or "t10k". Throws Error(data) that names the file and what is wrong with it.
+/// Reads FOLDER/PART-images-idx3-ubyte.gz and FOLDER/PART-labels-idx1-ubyte.gz to their ends.
+/// `part` is "train" or "t10k". Throws Error(data) that names the file and what is wrong with it.
 Dataset loadDataset(const std::string& folder, const std::string& part);
 
 } // namespace rondo::training

@@ -13,8 +13,8 @@
 
 namespace rondo::training {
 
-/// Parameters and gradients are one flat array each: per layer weights [in x out], then biases [out].
-/// `Real` is float; tests check the arithmetic with double. One thread at a time.
+/// Parameters and gradients are one flat array each: per layer weights [in x out], then biases
+/// [out]. `Real` is float; tests check the arithmetic with double. One thread at a time.
 template <class Real>
 class Mlp {
  public:

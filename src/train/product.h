@@ -5,8 +5,8 @@
 
 namespace rondo::training {
 
-/// c [rows x columns] = a [rows x inner] * b [inner x columns], all dense and row-major; a transposed
-/// operand is stored as its transpose.
+/// c [rows x columns] = a [rows x inner] * b [inner x columns], all dense and row-major; a
+/// transposed operand is stored as its transpose.
 struct Product {
   std::size_t rows, columns, inner;
   bool a_transposed = false, b_transposed = false;

@@ -15,7 +15,8 @@ struct Range {
   std::size_t size() const { return end - begin; }
 };
 
-/// Part `part` of `parts` of 0 to total - 1: parts cover everything once, sizes differ by one at most.
+/// Part `part` of `parts` of 0 to total - 1: parts cover everything once, sizes differ by one at
+/// most.
 constexpr Range share(std::size_t total, std::size_t part, std::size_t parts) {
   return {total * part / parts, total * (part + 1) / parts};
 }

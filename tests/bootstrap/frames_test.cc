@@ -1,4 +1,5 @@
-// The control plane's wire form: round trips, truncation, tampering, replay; and the heartbeat's clock.
+// The control plane's wire form: round trips, truncation, tampering, replay; and the heartbeat's
+// clock.
 #include <sys/socket.h>
 
 #include <functional>

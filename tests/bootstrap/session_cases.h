@@ -1,4 +1,5 @@
-// What every kind of session must do, whatever carries it: run for threads in one process and for TCP.
+// What every kind of session must do, whatever carries it: run for threads in one process and for
+// TCP.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// The mutex that is cheap for one thread: no two threads are ever inside, whoever comes, and in any order.
+// The mutex that is cheap for one thread: no two threads are ever inside, whoever comes, and in any
+// order.
 #include "comm/biased_mutex.h"
 
 #include <linux/membarrier.h>

@@ -16,7 +16,8 @@ namespace {
 
 using Words = std::vector<std::uint32_t>;
 constexpr auto kType = DataType::uint32;
-/// Elements of a message that is lent for sure, also between two ranks that swap inputs, and of a slot.
+/// Elements of a message that is lent for sure, also between two ranks that swap inputs, and of a
+/// slot.
 constexpr std::size_t kLent = transport::kLendBytes / sizeof(std::uint32_t);
 constexpr std::size_t kExchanged = transport::kLendExchangedBytes / sizeof(std::uint32_t);
 constexpr std::size_t kSlot = transport::kMappedSize.slot_bytes / sizeof(std::uint32_t);

@@ -1,4 +1,5 @@
-// The correctness grid: every collective and algorithm, rank count, transport, count, type, operator.
+// The correctness grid: every collective and algorithm, rank count, transport, count, type,
+// operator.
 #include "plan/registry.h"
 #include "support/collective_case.h"
 #include "support/ranks.h"

@@ -25,8 +25,8 @@ struct Shape {
   std::size_t base = 0; ///< in Datatypes::bases()
   Operator op{};        ///< reductions only
   bool in_place = false;
-  /// The call under test gives other types on each rank and side, all of the same signature. The MPI
-  /// library's own call always gets the base type: libraries fail on some of these calls.
+  /// The call under test gives other types on each rank and side, all of the same signature. The
+  /// MPI library's own call always gets the base type: libraries fail on some of these calls.
   bool layouts = false;
   int count = 0; ///< in layouts' elements where there are layouts, else in base elements
   int root = 0;

@@ -1,14 +1,14 @@
-// Every collective, compared with the MPI library's own in one process: type x operator x in place x
-// root x count x spread x communicator, blocking and as I-form.
+// Every collective, compared with the MPI library's own in one process: type x operator x in place
+// x root x count x spread x communicator, blocking and as I-form.
 //
 //   compat_mpi_grid [--seed N] [--passes N] [--taken-over] [--part I/N]
 //
-// The product of all of it would be millions of cases. Collective x form x communicator x in place x
-// count, and collective x form x type x operator, are complete; what a list does not fix is drawn,
-// equally on all ranks.
+// The product of all of it would be millions of cases. Collective x form x communicator x in place
+// x count, and collective x form x type x operator, are complete; what a list does not fix is
+// drawn, equally on all ranks.
 //
-// --taken-over: with the legal calls too that Open MPI 4.1.4 or MPICH 4.0.2 get wrong by themselves,
-// above all types of the same signature that differ between ranks and sides.
+// --taken-over: with the legal calls too that Open MPI 4.1.4 or MPICH 4.0.2 get wrong by
+// themselves, above all types of the same signature that differ between ranks and sides.
 // --part I/N: every Nth case of the lists, from the Ith on.
 #include <algorithm>
 #include <chrono>
@@ -133,8 +133,8 @@ Form Grid::formThatWorks(const Shape& shape, Form form) const {
   return form;
 }
 
-/// MPICH never gives the processor away while it waits: with more ranks than processors one blocking
-/// call takes tens of milliseconds.
+/// MPICH never gives the processor away while it waits: with more ranks than processors one
+/// blocking call takes tens of milliseconds.
 Form Grid::originalForm(const Shape& shape, const Communicator& where) const {
 #ifdef MPICH
   if (where.size > 2) return formThatWorks(shape, Form::test);

@@ -1,5 +1,5 @@
-// Several I-forms in flight at once, on several communicators, among the program's own messages and an
-// I-form that is always passed on, completed in every way that MPI has.
+// Several I-forms in flight at once, on several communicators, among the program's own messages and
+// an I-form that is always passed on, completed in every way that MPI has.
 //
 //   compat_mpi_in_flight [ROUNDS]
 #include <array>

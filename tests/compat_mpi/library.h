@@ -1,4 +1,5 @@
-// The collectives of the MPI library twice: as the program's calls are bound, and the library's own.
+// The collectives of the MPI library twice: as the program's calls are bound, and the library's
+// own.
 #pragma once
 
 #include <mpi.h>

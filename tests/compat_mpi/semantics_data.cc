@@ -88,8 +88,8 @@ void checkBottom() {
   MPI_Type_free(&both);
 }
 
-/// The largest value is the largest: MPICH 4.0.2, and Open MPI 4.1.4 for unsigned long, compare as if
-/// there were a sign, so the grid cannot compare with them.
+/// The largest value is the largest: MPICH 4.0.2, and Open MPI 4.1.4 for unsigned long, compare as
+/// if there were a sign, so the grid cannot compare with them.
 void checkUnsigned() {
   checkLargestOf<unsigned char>(MPI_UNSIGNED_CHAR, "MPI_UNSIGNED_CHAR");
   checkLargestOf<unsigned short>(MPI_UNSIGNED_SHORT, "MPI_UNSIGNED_SHORT");

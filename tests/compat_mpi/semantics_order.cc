@@ -62,8 +62,8 @@ void useInThread(MPI_Comm comm, int thread) {
 
 } // namespace
 
-/// The sender of a large message is inside a collective before the receiver asks for the message: that
-/// ends only if waiting in the collective moves the sender's message.
+/// The sender of a large message is inside a collective before the receiver asks for the message:
+/// that ends only if waiting in the collective moves the sender's message.
 void checkOrdering() {
   const int rank = rankIn(MPI_COMM_WORLD);
   std::vector<char> data(kRendezvousBytes, static_cast<char>(rank));
@@ -87,8 +87,8 @@ void checkOrdering() {
   }
 }
 
-/// Programs that MPI's text forbids and its libraries bear: blocking and I-forms in another order on
-/// rank 0 than elsewhere.
+/// Programs that MPI's text forbids and its libraries bear: blocking and I-forms in another order
+/// on rank 0 than elsewhere.
 void checkApart() {
   const MPI_Comm comm = MPI_COMM_WORLD;
   MPI_Barrier(comm); // before the first blocking one, I-forms are the MPI library's

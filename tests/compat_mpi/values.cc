@@ -67,8 +67,8 @@ void putOne(const BaseType& base, const Operator& op, std::uint64_t random, unsi
       break;
     case Kind::real: putReal(exactValue(op, random, true), base.size, to); break;
     case Kind::complex: {
-      // Powers of 3 + i stay below 10^4 in products of eight, and no part of one is ever zero, whose
-      // sign would depend on the order.
+      // Powers of 3 + i stay below 10^4 in products of eight, and no part of one is ever zero,
+      // whose sign would depend on the order.
       const bool one = op.op == MPI_PROD && random % 2 == 0;
       const int re = op.op != MPI_PROD ? exactValue(op, random, true) : one ? 1 : 3;
       const int im = op.op != MPI_PROD ? exactValue(op, random >> 8, true) : one ? 0 : 1;

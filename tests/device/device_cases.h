@@ -9,8 +9,8 @@
 
 namespace rondo::test {
 
-/// Slots of 1 KiB, 256 elements of 4 bytes: 20011 make many tiles, unless messages are lent, and need the
-/// simple protocol; the others travel in packets where the algorithm has one lane.
+/// Slots of 1 KiB, 256 elements of 4 bytes: 20011 make many tiles, unless messages are lent, and
+/// need the simple protocol; the others travel in packets where the algorithm has one lane.
 inline const std::vector<std::size_t> kCounts =
     kWholeGrid ? std::vector<std::size_t>{0, 1, 7, 257, 1021, 20'011}
                : std::vector<std::size_t>{0, 1, 1021, 12'001};

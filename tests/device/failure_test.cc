@@ -26,8 +26,8 @@ struct Buffers {
 
 } // namespace
 
-// Proves: an abort ends a kernel that waits, in no time, on the ranks that wait and on those that come
-// later; another communicator on the same device goes on.
+// Proves: an abort ends a kernel that waits, in no time, on the ranks that wait and on those that
+// come later; another communicator on the same device goes on.
 TEST_CASE("device buffers: an abort ends waiting launches") {
   const HostDevices host;
   Buffers data(5000);
@@ -72,8 +72,8 @@ TEST_CASE("device buffers: a rank that never comes is a timeout that names it") 
   }
 }
 
-// Proves: where ranks share a device in one process, messages stay where they are and so may be larger
-// than a slot; else they may not. 32 copies of the plan have as many tiles each, within one.
+// Proves: where ranks share a device in one process, messages stay where they are and so may be
+// larger than a slot; else they may not. 32 copies of the plan have as many tiles each, within one.
 TEST_CASE("device buffers: ranks that see each other's memory cut a call into fewer tiles") {
   constexpr std::size_t kCount = std::size_t{16} << 20; // 1 MiB of either half for a copy
   for (const int devices : {1, 2}) {
@@ -106,8 +106,8 @@ TEST_CASE("device buffers: a stream that is held up is a timeout") {
   world.stream(world.all[0]).synchronize();
 }
 
-// Proves: a launch that the device refuses is an error on its rank and on those that wait for it, and
-// the communicator stays failed; others go on.
+// Proves: a launch that the device refuses is an error on its rank and on those that wait for it,
+// and the communicator stays failed; others go on.
 TEST_CASE("device buffers: a refused launch is an error on every rank") {
   HostDevices host;
   Buffers data(5000);
@@ -195,8 +195,8 @@ TEST_CASE("device buffers: a failed replay is an error of the next call") {
   CHECK(says(caught([&] { add(world.all[0], data.of[0]); }), ErrorCode::timeout, {"rank 1"}));
 }
 
-// Proves: more lanes than a rank's share of the device holds are refused before anything is launched,
-// and the communicator goes on with plans that fit.
+// Proves: more lanes than a rank's share of the device holds are refused before anything is
+// launched, and the communicator goes on with plans that fit.
 TEST_CASE("device buffers: ranks that do not fit on their device are refused") {
   HostDevices host({.blocks = 3});
   Buffers data(200'000);
@@ -276,7 +276,8 @@ TEST_CASE("device buffers: all ranks hear that some have no device") {
   CHECK(missing.text.find('\n') == std::string::npos);
 }
 
-// Proves: a link that does not carry what is written to it is given up for the next one, by both ranks.
+// Proves: a link that does not carry what is written to it is given up for the next one, by both
+// ranks.
 TEST_CASE("device buffers: a link that loses what is written is not used") {
   const HostDevices host({.devices = 2, .lose_writes = true});
   // Ranks 0 and 2 share a device; where memory is each rank's own device's, writes arrive.

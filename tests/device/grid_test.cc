@@ -65,7 +65,8 @@ TEST_CASE("device buffers: lent messages of many tiles give the right result") {
   REQUIRE(world.run(cases) == "");
 }
 
-// Proves: blocks of several threads meet where the plan kernel says, under the engine's own launches.
+// Proves: blocks of several threads meet where the plan kernel says, under the engine's own
+// launches.
 TEST_CASE("device buffers: blocks of several threads give the right result") {
   const HostDevices host({.threads = 3});
   DeviceRanks world(2, smallSlots(""));
@@ -75,7 +76,8 @@ TEST_CASE("device buffers: blocks of several threads give the right result") {
   REQUIRE(world.run(cases) == "");
 }
 
-// Proves: repeating calls allocates nothing, and what a communicator had on the device is given back.
+// Proves: repeating calls allocates nothing, and what a communicator had on the device is given
+// back.
 TEST_CASE("device buffers: memory is taken once and given back") {
   const HostDevices host;
   {

@@ -84,8 +84,8 @@ TEST_CASE("device messages: a peer that never comes is a timeout that names it")
   }
 }
 
-// Proves: a large message that nobody takes ends its sender at the deadline, with the receiver's rank;
-// it is told from others of its shape that were taken.
+// Proves: a large message that nobody takes ends its sender at the deadline, with the receiver's
+// rank; it is told from others of its shape that were taken.
 TEST_CASE("device messages: a receiver that never comes is a timeout that names it") {
   const HostDevices host;
   std::vector<std::uint8_t> data(kLarge), taken(kLarge);
@@ -124,8 +124,8 @@ TEST_CASE("device messages: an abort ends a waiting launch") {
   CHECK(std::chrono::steady_clock::now() - begin < 30s);
 }
 
-// Proves: a launch that the device refuses is an error of all its messages, and of the peers'; what a
-// wrong call of a group says is that call's, and the others run.
+// Proves: a launch that the device refuses is an error of all its messages, and of the peers'; what
+// a wrong call of a group says is that call's, and the others run.
 TEST_CASE("device messages: refused launches and refused calls") {
   HostDevices host;
   std::vector<std::int32_t> a(100), b(100), hidden(100);

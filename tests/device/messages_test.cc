@@ -172,8 +172,8 @@ TEST_CASE("device messages: more peers than blocks take turns") {
     }
 }
 
-// Proves: the threads of a block change from job to job together, whatever protocols and sizes follow
-// each other there.
+// Proves: the threads of a block change from job to job together, whatever protocols and sizes
+// follow each other there.
 TEST_CASE("device messages: blocks of several threads take turns") {
   const HostDevices host({.blocks = 3 * 5, .threads = 3});
   DeviceRanks world(3, smallSlots());
@@ -190,8 +190,8 @@ TEST_CASE("device messages: blocks of several threads take turns") {
           })) == "");
 }
 
-// Proves: where the device has no block for a send beside one for a receive it is an error that says
-// so, and the communicator goes on.
+// Proves: where the device has no block for a send beside one for a receive it is an error that
+// says so, and the communicator goes on.
 TEST_CASE("device messages: ranks that do not fit on their device are refused") {
   const HostDevices host({.blocks = 3});
   DeviceRanks world(3, onDevice("", "broadcast:chain"));
@@ -201,8 +201,8 @@ TEST_CASE("device messages: ranks that do not fit on their device are refused") 
   CHECK(world.run({{Collective::broadcast, 100, DataType::int32}}) == "");
 }
 
-// Proves: messages between two ranks arrive in the order of the calls, also when a group has more of
-// them than a launch holds.
+// Proves: messages between two ranks arrive in the order of the calls, also when a group has more
+// of them than a launch holds.
 TEST_CASE("device messages: many between two ranks keep their order") {
   const HostDevices host;
   DeviceRanks world(2, smallSlots());
@@ -268,8 +268,8 @@ TEST_CASE("device messages: a rank sends to itself") {
           })) == "");
 }
 
-// Proves: one thread may hold all ranks, of several communicators; and a group that nobody waits for
-// is on the streams when start() returns, between what stands before and behind it there.
+// Proves: one thread may hold all ranks, of several communicators; and a group that nobody waits
+// for is on the streams when start() returns, between what stands before and behind it there.
 TEST_CASE("device messages: one thread starts the groups of all ranks") {
   const HostDevices host;
   DeviceRanks one(3, smallSlots()), two(3, smallSlots());

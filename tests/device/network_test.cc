@@ -1,4 +1,5 @@
-// Devices that only a network joins: every message goes from ring to ring through the proxies and TCP.
+// Devices that only a network joins: every message goes from ring to ring through the proxies and
+// TCP.
 #include <chrono>
 
 #include "device/device_cases.h"
@@ -22,8 +23,8 @@ void add(Communicator& comm, std::vector<float>& data) {
 
 } // namespace
 
-// Proves: every collective is right where all messages travel over TCP, with rings that are full most of the
-// time; some shapes are called in turns, so that their plans meet in the same channels.
+// Proves: every collective is right where all messages travel over TCP, with rings that are full
+// most of the time; some shapes are called in turns, so that their plans meet in the same channels.
 TEST_CASE("device buffers over tcp: every collective gives the right result") {
   for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{2, 3}) {
     const HostDevices host({.devices = ranks, .see_each_other = false});
@@ -49,8 +50,8 @@ TEST_CASE("device buffers over tcp: every algorithm gives the right result") {
   }
 }
 
-// Proves: types of every size, and large messages, travel whole in slots of the default size, over several
-// sockets; blocks of several threads publish what the relay sends.
+// Proves: types of every size, and large messages, travel whole in slots of the default size, over
+// several sockets; blocks of several threads publish what the relay sends.
 TEST_CASE("device buffers over tcp: types and sizes") {
   const HostDevices host({.threads = 3});
   Options options = onDevice("tcp");
@@ -90,8 +91,8 @@ TEST_CASE("device buffers over tcp: several communicators share the devices") {
           })) == "");
 }
 
-// Proves: replays of graphs travel, though no host thread knows of them, right after others and after
-// pauses in which the proxy naps.
+// Proves: replays of graphs travel, though no host thread knows of them, right after others and
+// after pauses in which the proxy naps.
 TEST_CASE("device buffers over tcp: captured calls run when they are replayed") {
   const HostDevices host;
   DeviceRanks world(3, smallSlots("tcp"));
@@ -163,7 +164,8 @@ TEST_CASE("device buffers over tcp: different calls are a mismatch on every rank
     CHECK(says(error, ErrorCode::mismatch, {"sum of 5000 float", "max of 5000 float"}));
 }
 
-// Proves: a rank that never comes, so that not even the connection is there, is a timeout that names it.
+// Proves: a rank that never comes, so that not even the connection is there, is a timeout that
+// names it.
 TEST_CASE("device buffers over tcp: a rank that never comes is a timeout that names it") {
   const HostDevices host;
   auto data = filled(2, 5000);
@@ -175,8 +177,8 @@ TEST_CASE("device buffers over tcp: a rank that never comes is a timeout that na
   CHECK(says(caught([&] { add(world.all[1], data[1]); }), ErrorCode::timeout, {"rank 1"}));
 }
 
-// Proves: a rank that leaves while others still want its messages is named by them, at once and not by
-// the deadline, though it left in good order.
+// Proves: a rank that leaves while others still want its messages is named by them, at once and not
+// by the deadline, though it left in good order.
 TEST_CASE("device buffers over tcp: a rank that leaves is named") {
   const HostDevices host;
   auto data = filled(2, 5000);

@@ -107,7 +107,8 @@ TEST_CASE("device buffers: captured calls run when they are replayed") {
   replay(3);
 }
 
-// Proves: after setStream() the calls on the old stream still run first, those before a captured one too.
+// Proves: after setStream() the calls on the old stream still run first, those before a captured
+// one too.
 TEST_CASE("device buffers: calls on a new stream follow those on the old one") {
   const HostDevices host;
   HostStream other[2]; // outlive the communicators

@@ -5,7 +5,8 @@
 
 namespace rondo::test {
 
-// Proves: ranks that cannot know all sizes still launch the same number of copies over the same tiles.
+// Proves: ranks that cannot know all sizes still launch the same number of copies over the same
+// tiles.
 TEST_CASE("device buffers: every v-form moves blocks of any size to their places") {
   for (int size : kWholeGrid ? std::vector<int>{1, 2, 3, 5} : std::vector<int>{3}) {
     const HostDevices host;

@@ -120,8 +120,8 @@ TEST_CASE("device buffers on a GPU: every collective, 1 to 8 ranks") {
     }
 }
 
-// Proves: a captured call can be replayed, and what it left in the channels serves the next one; over tcp
-// the proxies, which hear of no replay, move its messages.
+// Proves: a captured call can be replayed, and what it left in the channels serves the next one;
+// over tcp the proxies, which hear of no replay, move its messages.
 TEST_CASE("device buffers on a GPU: replayed graphs") {
   NEEDS_GPU();
   for (const char* transport : {"", "tcp"})

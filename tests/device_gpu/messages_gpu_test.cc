@@ -1,5 +1,5 @@
-// Send and Recv through the public calls on a real GPU: that the kernel of batches runs there, and that
-// what all ranks launch is resident at once.
+// Send and Recv through the public calls on a real GPU: that the kernel of batches runs there, and
+// that what all ranks launch is resident at once.
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -97,8 +97,8 @@ class Rank {
 
 } // namespace
 
-// Proves: a group of messages is right by either protocol and transport, launched and replayed, with
-// more peers than blocks (8 ranks) and fewer; and so are lone calls.
+// Proves: a group of messages is right by either protocol and transport, launched and replayed,
+// with more peers than blocks (8 ranks) and fewer; and so are lone calls.
 TEST_CASE("device messages on a GPU: groups, graphs and lone calls, 1 to 8 ranks") {
   NEEDS_GPU();
   for (const char* transport : {"nvlink", "pcie", "tcp"})

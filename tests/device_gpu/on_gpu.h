@@ -16,8 +16,9 @@ inline void must(cudaError_t status) {
   if (status != cudaSuccess) throw Error(ErrorCode::system, cudaGetErrorString(status));
 }
 
-/// Returns when the stream is idle, which it must be within a minute. Copies to memory that is not pinned
-/// would wait, too, but may hold up launches of other threads meanwhile: of ranks that it waits for.
+/// Returns when the stream is idle, which it must be within a minute. Copies to memory that is not
+/// pinned would wait, too, but may hold up launches of other threads meanwhile: of ranks that it
+/// waits for.
 inline void await(cudaStream_t stream) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   for (;;) {

@@ -42,8 +42,8 @@ struct Rank {
 } // namespace
 
 // Proves: both ends of every message stand at the same launch, distance and number, which is what
-// README.md argues from; no lane has sends and receives; a launch holds no more jobs than it can, and
-// no more blocks than the rank's share.
+// README.md argues from; no lane has sends and receives; a launch holds no more jobs than it can,
+// and no more blocks than the rank's share.
 TEST_CASE("batch layout: both ends of a message have the same place, within the share") {
   for (int ranks : {1, 2, 3, 5, 8, 64, 112, 113, 130})
     for (int share : {2, 3, 15, 62, 124}) {
@@ -72,8 +72,8 @@ TEST_CASE("batch layout: both ends of a message have the same place, within the 
     }
 }
 
-// Proves: where the share allows it, nobody's messages wait for another peer's, and each has as many
-// blocks as leave room for all.
+// Proves: where the share allows it, nobody's messages wait for another peer's, and each has as
+// many blocks as leave room for all.
 TEST_CASE("batch layout: all peers side by side where there is room") {
   for (int ranks : {1, 2, 8})
     for (int share : {16, 124}) {

@@ -1,5 +1,5 @@
-// The relay between a kernel's ring and a stream, step by step, on one thread: the test is the kernels,
-// the wire and the clock.
+// The relay between a kernel's ring and a stream, step by step, on one thread: the test is the
+// kernels, the wire and the clock.
 #include "engine/device_relay.h"
 
 #include <cstring>
@@ -23,8 +23,8 @@ using kernels::cuda::RingSize;
 constexpr RingSize kSize{kernels::cuda::Protocol::simple, 3, 256};
 constexpr int kPortDepth = 2;
 
-/// A stream whose every byte the test sees. Sent messages stay pending, in the sender's memory, until
-/// the test takes them.
+/// A stream whose every byte the test sees. Sent messages stay pending, in the sender's memory,
+/// until the test takes them.
 struct Wire {
   struct Message {
     MessageHeader header;
@@ -157,8 +157,8 @@ Caught errorOf(const DeviceRelay& relay) {
 
 } // namespace
 
-// Proves: messages of any size, none included, leave in order with their labels, straight from their
-// slots; a slot is given back when the port has taken over its message, not before.
+// Proves: messages of any size, none included, leave in order with their labels, straight from
+// their slots; a slot is given back when the port has taken over its message, not before.
 TEST_CASE("a sending relay hands the port what the kernel publishes") {
   Bench bench(true);
   bench.wire.polls_needed = 2;
@@ -186,8 +186,8 @@ TEST_CASE("a sending relay hands the port what the kernel publishes") {
   CHECK_FALSE(bench.settle());
 }
 
-// Proves: messages come in order, whole, with label and size; while the ring is full nothing is taken
-// off the wire.
+// Proves: messages come in order, whole, with label and size; while the ring is full nothing is
+// taken off the wire.
 TEST_CASE("a receiving relay fills the ring, and waits while it is full") {
   Bench bench(false);
   bench.wire.slowly = true;
@@ -210,8 +210,8 @@ TEST_CASE("a receiving relay fills the ring, and waits while it is full") {
   CHECK(bench.relay.drained());
 }
 
-// Proves: a stream that ends is told to the kernel behind its last message, when there is room, and only
-// there: it is no failure as long as nobody wants more.
+// Proves: a stream that ends is told to the kernel behind its last message, when there is room, and
+// only there: it is no failure as long as nobody wants more.
 TEST_CASE("a receiving relay marks the end behind the last message") {
   Bench bench(false);
   for (std::uint64_t n = 1; n <= kSize.depth; ++n) bench.wire.arrived.push_back(message(n, 8));
@@ -251,8 +251,8 @@ TEST_CASE("a receiving relay refuses headers that cannot be") {
   }
 }
 
-// Proves: a sender's broken stream matters when there is something to send, whether it broke before or
-// after that was published, or was never there.
+// Proves: a sender's broken stream matters when there is something to send, whether it broke before
+// or after that was published, or was never there.
 TEST_CASE("a sending relay is stranded when a message cannot leave") {
   for (const bool connected : {true, false}) {
     Bench bench(true);

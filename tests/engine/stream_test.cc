@@ -1,7 +1,7 @@
-// The hardest stream there may be: nothing is buffered on the way, so a message stays in the sender's
-// memory until the receiver takes it, a few bytes at a time. Every algorithm must come to an end, and
-// to the right result, when all channels are such, and when only some are. One thread drives all
-// ranks in turns, so that a deadlock is seen at once and not by a deadline.
+// The hardest stream there may be: nothing is buffered on the way, so a message stays in the
+// sender's memory until the receiver takes it, a few bytes at a time. Every algorithm must come to
+// an end, and to the right result, when all channels are such, and when only some are. One thread
+// drives all ranks in turns, so that a deadlock is seen at once and not by a deadline.
 #include <algorithm>
 #include <cstring>
 #include <deque>

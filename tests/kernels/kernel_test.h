@@ -19,8 +19,8 @@
 
 namespace rondo::test {
 
-/// Calls body(name) once for each instruction set that was compiled and that this machine has, while
-/// the kernels are made to use it.
+/// Calls body(name) once for each instruction set that was compiled and that this machine has,
+/// while the kernels are made to use it.
 template <typename Body>
 void forEachInstructionSet(Body body) {
   struct Restore {

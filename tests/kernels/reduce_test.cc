@@ -84,7 +84,8 @@ class Grid {
       call(function, count, odd, 0, 0);
       call(function, count, offsets, c_.outputs - 1, c_.inputs - 1);
     }
-    // Each operand alone off its alignment, where the loop, single vectors and the last one all run.
+    // Each operand alone off its alignment, where the loop, single vectors and the last one all
+    // run.
     for (std::size_t k = 0; k < operands; ++k) {
       for (std::size_t offset : {sizeOf(c_.type), std::size_t{1}, std::size_t{63}}) {
         offsets[k] = offset;

@@ -1,5 +1,5 @@
-// What a reduction must give, one element at a time, by nothing but explicit arithmetic on doubles and
-// 64-bit integers. Shares no code with the kernels. Elements are passed as their bit patterns.
+// What a reduction must give, one element at a time, by nothing but explicit arithmetic on doubles
+// and 64-bit integers. Shares no code with the kernels. Elements are passed as their bit patterns.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// Proves that scaling and dividing equal the reference for every type, count, alignment, in place and
-// not, on every instruction set, and that integers saturate and truncate as documented.
+// Proves that scaling and dividing equal the reference for every type, count, alignment, in place
+// and not, on every instruction set, and that integers saturate and truncate as documented.
 #include "tests/kernels/kernel_test.h"
 
 namespace rondo::test {

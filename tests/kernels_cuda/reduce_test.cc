@@ -117,8 +117,8 @@ class Case {
   std::vector<std::vector<std::byte>> result_;
 };
 
-/// Two tiles of a block, a vector for each thread, two at the ends and some: every path and remainder
-/// is met.
+/// Two tiles of a block, a vector for each thread, two at the ends and some: every path and
+/// remainder is met.
 std::size_t most(DataType type) { return ((2 * 4 + 1) * kThreads + 2) * 16 / sizeOf(type) + 3; }
 
 void runAll(DataType type, ReduceOp::Kind kind, Body body) {

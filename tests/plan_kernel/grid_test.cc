@@ -73,8 +73,9 @@ TEST_CASE("the plan kernel runs every algorithm, on any number of ranks, in slot
         }
 }
 
-// Proves: what steps lend is read where it lies before anything else is written there, in place too,
-// and before the launch ends: then each rank writes new inputs. The thread sanitizer sees who does not wait.
+// Proves: what steps lend is read where it lies before anything else is written there, in place
+// too, and before the launch ends: then each rank writes new inputs. The thread sanitizer sees who
+// does not wait.
 TEST_CASE("the plan kernel lends messages in every algorithm") {
   for (std::uint64_t depth : kDepths)
     for (int ranks : kRanks)
@@ -168,8 +169,8 @@ TEMPLATE_TEST_CASE("the plan kernel averages negative integers", "", std::int8_t
     for (const auto& result : out) CHECK(static_cast<int>(result[i]) == -3 - static_cast<int>(i));
 }
 
-// Proves: floats that are only moved keep their bits, whatever these mean: each pattern of two bytes,
-// signalling NaNs among them.
+// Proves: floats that are only moved keep their bits, whatever these mean: each pattern of two
+// bytes, signalling NaNs among them.
 TEST_CASE("the plan kernel moves any bits of floats") {
   constexpr std::size_t kPatterns = std::size_t{1} << 16;
   std::vector<std::uint16_t> sent(kPatterns), got(kPatterns), own(kPatterns);

@@ -1,4 +1,5 @@
-// The planner's rule: always an algorithm that can serve the call, in rank order where that is asked.
+// The planner's rule: always an algorithm that can serve the call, in rank order where that is
+// asked.
 #include "planner/choose.h"
 
 #include "plan/check.h"

@@ -44,7 +44,8 @@ class CollectiveBuffers {
   /// As the call takes them: null where there is nothing.
   const void* input() const;
   void* output() const;
-  /// All memory that the pointers above point into, guards included, to be taken elsewhere and back.
+  /// All memory that the pointers above point into, guards included, to be taken elsewhere and
+  /// back.
   std::vector<std::span<std::byte>> memory() const;
   /// What is wrong with outputs, guards and inputs after the call; empty when nothing is.
   std::string wrong() const;

@@ -1,4 +1,5 @@
-// Devices without a GPU: ordinary memory, streams that are threads, launches whose blocks are threads.
+// Devices without a GPU: ordinary memory, streams that are threads, launches whose blocks are
+// threads.
 #pragma once
 
 #include <atomic>
@@ -49,8 +50,8 @@ class HostStream {
   std::thread thread_;
 };
 
-/// While it lives, Options::device means one of these. Threads of ranks may use them at the same time;
-/// the knobs are for before.
+/// While it lives, Options::device means one of these. Threads of ranks may use them at the same
+/// time; the knobs are for before.
 class HostDevices {
  public:
   struct Settings {

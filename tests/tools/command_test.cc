@@ -219,8 +219,8 @@ TEST_CASE("bench: a killed rank ends all, and every survivor names it", "[comman
       INFO(transport << ", rank " << victim);
       const std::string rank = std::to_string(victim);
       TemporaryFolder folder;
-      // Rank 0 prints the titles when the ranks have met. Their processes, by what the launcher told
-      // them.
+      // Rank 0 prints the titles when the ranks have met. Their processes, by what the launcher
+      // told them.
       const Outcome outcome =
           shell("$RONDO bench allreduce -p 4 -b 4K -e 4K -n 100000000 --transport " +
                     std::string(transport) + " >" + folder.file("table") +

@@ -15,8 +15,8 @@ namespace {
 using test::HostDevices;
 using test::HostStream;
 
-/// What the benchmark asks of a GPU, of a stream that is a thread. `spoil`: a bit of what comes back
-/// is wrong.
+/// What the benchmark asks of a GPU, of a stream that is a thread. `spoil`: a bit of what comes
+/// back is wrong.
 class HostGpu final : public Gpu {
  public:
   explicit HostGpu(bool spoil) : spoil_(spoil) {}

@@ -1,4 +1,5 @@
-// Data files: what is whole is read, and every kind of damage is an error that names file and fault.
+// Data files: what is whole is read, and every kind of damage is an error that names file and
+// fault.
 #include "train/dataset.h"
 
 #include <cstdlib>

@@ -123,7 +123,8 @@ TEST_CASE("oneDNN multiplies as plain loops do, for all shapes and transposition
       for (std::size_t inner : sizes)
         for (int transposed = 0; transposed < 4; ++transposed) {
           const Product product{rows, columns, inner, (transposed & 1) != 0, (transposed & 2) != 0};
-          // Whole numbers: every order of summing gives the same. Old content must not shine through.
+          // Whole numbers: every order of summing gives the same. Old content must not shine
+          // through.
           AlignedVector<float> a(rows * inner), b(inner * columns);
           AlignedVector<float> c(rows * columns, NAN), expected(rows * columns);
           Random random(rows * 10'000 + columns * 100 + inner);

@@ -79,8 +79,8 @@ TEST_CASE("messages arrive whole, in order, for every size and slot shape") {
 }
 
 TEST_CASE("10,000 messages each way at once, small and large, without a deadlock") {
-  // Each rank is one thread that sends and receives, as the engine does; bodies are larger than what
-  // any buffer between the two holds together.
+  // Each rank is one thread that sends and receives, as the engine does; bodies are larger than
+  // what any buffer between the two holds together.
   for (const Kind& kind : kinds()) {
     INFO(kind.name);
     World world(kind, 2);

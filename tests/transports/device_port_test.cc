@@ -63,8 +63,8 @@ void forEachKind(const std::function<void(const Kind&, bool board)>& body) {
 
 } // namespace
 
-// Proves: inbox and credit are zeroed, aligned for flags, and the same memory at both ends; channels
-// have nothing in common.
+// Proves: inbox and credit are zeroed, aligned for flags, and the same memory at both ends;
+// channels have nothing in common.
 TEST_CASE("device ports: both ends see the same memory") {
   const rondo::test::HostDevices host({.devices = 3});
   forEachKind([](const Kind& kind, bool board) {
@@ -95,7 +95,8 @@ TEST_CASE("device ports: both ends see the same memory") {
   });
 }
 
-// Proves: memory lives as long as one end does, whichever goes first, and the transports may go too.
+// Proves: memory lives as long as one end does, whichever goes first, and the transports may go
+// too.
 TEST_CASE("device ports: memory outlives the other end") {
   const rondo::test::HostDevices host({.devices = 2});
   forEachKind([](const Kind& kind, bool board) {

@@ -151,7 +151,8 @@ TEST_CASE("small messages run ahead of the slots, large ones do not", "[ring]") 
   }
 }
 
-// The second half of a line was the body of a larger message before: its bytes must not pass for a flag.
+// The second half of a line was the body of a larger message before: its bytes must not pass for a
+// flag.
 TEST_CASE("bytes of an earlier message are never taken for a message", "[ring]") {
   const int lines = static_cast<int>(kLinesPerSlot);
   // What the flag of the second half will be in the next turn of the ring, and what skips it.

@@ -83,7 +83,8 @@ TEST_CASE("stripes cover a body once, in order, for every count of sockets") {
           const tcp::Range range = tcp::stripe(bytes, sockets, i);
           REQUIRE(range.begin == at);
           REQUIRE(range.end >= range.begin);
-          // Small bodies stay on the first socket; large ones use all, evenly but for one grain each.
+          // Small bodies stay on the first socket; large ones use all, evenly but for one grain
+          // each.
           if (bytes < kStripeBytes) {
             REQUIRE((i == 0 || range.size() == 0));
           } else {

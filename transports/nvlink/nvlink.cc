@@ -1,5 +1,5 @@
-// nvlink: devices that read and write each other's memory, or ranks on one device. The inbox lies in
-// the receiver's memory and the credit in the sender's. Ranks of one process find both on the
+// nvlink: devices that read and write each other's memory, or ranks on one device. The inbox lies
+// in the receiver's memory and the credit in the sender's. Ranks of one process find both on the
 // communicator's board; between processes the sender passes the credit's handle when it dials, and
 // gets the inbox's over the same connection.
 #include <algorithm>

@@ -1,6 +1,7 @@
 // pcie: inbox and credit lie in host memory, which the devices of both ranks write and read over
 // PCIe: for devices on one machine that do not see each other. Ranks of one process find the memory
-// on the communicator's board; between processes the sender makes a sealed memory file and passes it.
+// on the communicator's board; between processes the sender makes a sealed memory file and passes
+// it.
 #include <sys/mman.h>
 
 #include <array>

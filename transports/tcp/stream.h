@@ -1,8 +1,8 @@
 // The two ends of a channel over connected stream sockets.
 //
 // On the wire a message is a header of 16 bytes (signature, body bytes; little-endian) and its
-// body, nothing between. With several sockets, headers and small bodies travel on the first; a large
-// body is cut into one stripe per socket, by a rule that both ends know.
+// body, nothing between. With several sockets, headers and small bodies travel on the first; a
+// large body is cut into one stripe per socket, by a rule that both ends know.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +42,8 @@ struct StreamSettings {
   ChannelSize size;
 };
 
-/// `sockets` are connected and non-blocking, in the same order at both ends, at least one. They need
-/// not be TCP. The header and the body of a small message leave in one system call.
+/// `sockets` are connected and non-blocking, in the same order at both ends, at least one. They
+/// need not be TCP. The header and the body of a small message leave in one system call.
 std::unique_ptr<StreamSender> makeSender(std::vector<base::UniqueFd> sockets,
                                          const StreamSettings& settings);
 /// A small message arrives by one system call; large bodies go straight into user memory.

@@ -29,8 +29,8 @@ void inParts(const Elements& elements, const Part& part) {
   }
 }
 
-/// Elements for MPI_Pack and MPI_Unpack. MPICH's refuse the null address, MPI_BOTTOM too: such a run is
-/// one element, at another address, of a type that leads back.
+/// Elements for MPI_Pack and MPI_Unpack. MPICH's refuse the null address, MPI_BOTTOM too: such a
+/// run is one element, at another address, of a type that leads back.
 class Run {
  public:
   Run(void* buffer, int count, MPI_Datatype type) : buffer_(buffer), count_(count), type_(type) {

@@ -54,8 +54,8 @@ struct ElementBlocks {
 
 /// The memory between the program's buffers and Rondo's calls, and what is left to do at the end of
 /// a call. Data that lie plainly in the program's buffer are used where they are. One thread at a
-/// time. The functions throw MpiFailure, and Error(unsupported) for single elements beyond 2 GiB that
-/// do not lie plainly.
+/// time. The functions throw MpiFailure, and Error(unsupported) for single elements beyond 2 GiB
+/// that do not lie plainly.
 class Staging {
  public:
   /// `comm`: whose error handler MPI's own errors go to.

@@ -22,8 +22,8 @@ namespace {
 
 std::atomic<bool> active{false};
 int attribute = MPI_KEYVAL_INVALID;
-/// Never done while MPI is active: to look at it moves the MPI library, in Open MPI and in MPICH. (A
-/// probe of MPI_COMM_SELF moves nothing but that in MPICH.)
+/// Never done while MPI is active: to look at it moves the MPI library, in Open MPI and in MPICH.
+/// (A probe of MPI_COMM_SELF moves nothing but that in MPICH.)
 MPI_Request open_end = MPI_REQUEST_NULL;
 
 std::mutex living_mutex;

@@ -12,14 +12,14 @@
 
 namespace rondo::compat {
 
-/// Made once per MPI communicator, by all of its ranks at the same call; kept as its attribute. Shared
-/// with the I-forms in flight: the program may free the communicator meanwhile.
+/// Made once per MPI communicator, by all of its ranks at the same call; kept as its attribute.
+/// Shared with the I-forms in flight: the program may free the communicator meanwhile.
 struct Counterpart : std::enable_shared_from_this<Counterpart> {
   std::atomic<MPI_Comm> handle; ///< MPI_COMM_SELF once the program has freed the communicator
   int rank = 0, size = 1;
   Reason refused = Reason::none; ///< else there is no Rondo communicator: all calls are passed on
-  /// I-forms have one of their own: like MPI libraries, and unlike MPI's text, programs take it that
-  /// they are not ordered with the blocking forms.
+  /// I-forms have one of their own: like MPI libraries, and unlike MPI's text, programs take it
+  /// that they are not ordered with the blocking forms.
   std::optional<Communicator> rondo, immediate;
 };
 
@@ -35,8 +35,8 @@ Counterpart* findCounterpart(MPI_Comm comm);
 /// has an error to report for this handle, or is not active.
 Counterpart* makeCounterpart(MPI_Comm comm);
 
-/// The last one that this thread used. Programs use few communicators, most of them one at a time: a
-/// look here instead of an attribute search is what makes a small call cheap.
+/// The last one that this thread used. Programs use few communicators, most of them one at a time:
+/// a look here instead of an attribute search is what makes a small call cheap.
 struct LastCounterpart {
   MPI_Comm comm;
   std::uint64_t generation; ///< valid while it equals the global one
@@ -44,8 +44,9 @@ struct LastCounterpart {
 };
 extern constinit thread_local LastCounterpart last_counterpart
     __attribute__((tls_model("initial-exec")));
-/// Grows when a communicator is freed, for its handle may be given to a new one. From 1 on. Who gets
-/// the new handle learned of it after the old one was freed, so a relaxed look sees the new number.
+/// Grows when a communicator is freed, for its handle may be given to a new one. From 1 on. Who
+/// gets the new handle learned of it after the old one was freed, so a relaxed look sees the new
+/// number.
 extern std::atomic<std::uint64_t> communicator_generation;
 
 inline Counterpart* counterpartFor(MPI_Comm comm, bool may_make) {

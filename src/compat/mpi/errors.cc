@@ -31,8 +31,8 @@ std::string stringOf(int code) {
   return PMPI_Error_string(code, text.data(), &length) == MPI_SUCCESS ? text.data() : "";
 }
 
-/// A code of the class that MPI_Error_string turns into the sentence. Or the class itself: MPICH takes
-/// codes of its own classes, and then has other words for them.
+/// A code of the class that MPI_Error_string turns into the sentence. Or the class itself: MPICH
+/// takes codes of its own classes, and then has other words for them.
 int codeFor(int error_class, std::string sentence) {
   static std::mutex mutex;
   static std::map<std::string, int> known;

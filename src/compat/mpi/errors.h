@@ -28,8 +28,9 @@ struct Failure {
   bool raised = false; ///< the error handler was called already
 };
 
-/// MPI's code for the exception that is being handled: of rondo::Error's class, with its sentence for
-/// MPI_Error_string where the MPI library keeps sentences; where not, the sentence goes to stderr.
+/// MPI's code for the exception that is being handled: of rondo::Error's class, with its sentence
+/// for MPI_Error_string where the MPI library keeps sentences; where not, the sentence goes to
+/// stderr.
 Failure currentFailure() noexcept;
 
 /// Calls the communicator's error handler, unless that was done; returns the code.

@@ -19,7 +19,8 @@ constexpr bool kForOpenMpi = true;
 constexpr bool kForOpenMpi = false;
 #endif
 
-/// Ends the process under another MPI: its handles cannot even be passed on, for their types differ.
+/// Ends the process under another MPI: its handles cannot even be passed on, for their types
+/// differ.
 void refuseOtherMpi() {
   std::array<char, 16384> text{}; // more than any MPI's limit
   int length = 0;

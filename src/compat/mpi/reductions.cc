@@ -31,7 +31,8 @@ struct Reducing {
   bool inPlace() const { return send == MPI_IN_PLACE; }
   const void* input() const { return inPlace() ? receive : send; }
 
-  /// Where a reduce-scatter's result goes: MPI's in place begins at the buffer's begin, on all ranks.
+  /// Where a reduce-scatter's result goes: MPI's in place begins at the buffer's begin, on all
+  /// ranks.
   void* output(int rank, std::size_t bytes, Staging& staging) const {
     return inPlace() && rank != 0 ? staging.copiedTo(receive, bytes) : receive;
   }

@@ -45,8 +45,8 @@ int release(void* state) {
 /// MPI does not let programs cancel collectives.
 int cancel(void*, int) { return MPI_SUCCESS; }
 
-/// One of the program's requests that is an I-form of ours, and its error: the MPI library drops the
-/// I-form itself while it reports its end.
+/// One of the program's requests that is an I-form of ours, and its error: the MPI library drops
+/// the I-form itself while it reports its end.
 struct Ours {
   int index;
   Pending* pending;
@@ -84,7 +84,8 @@ class OursAmong {
       if (!one.completeIfDone() && !waiting) waiting = &one;
     return waiting;
   }
-  /// Completes some, as long as nothing else has `over`: what the MPI library waits for moves there.
+  /// Completes some, as long as nothing else has `over`: what the MPI library waits for moves
+  /// there.
   template <class Over>
   int waitUntil(const Over& over) {
     // Long enough to be worth a look at the MPI library, short enough for its messages.

@@ -2,10 +2,10 @@
 //
 // A form is one MPI call's arguments and what they mean:
 //   kFunction             its row of the statistics
-//   refuse()              why no communicator can run it: depends only on what is the same on all ranks
-//   refuse(counterpart)   why MPI must report an error
-//   bytes(rank, size)     for the statistics
-//   make(mode, counterpart, staging)   the call of Rondo: mode.call<blocking, async>(arguments)
+//   refuse()              why no communicator can run it: depends only on what is the same on all
+//   ranks refuse(counterpart)   why MPI must report an error bytes(rank, size)     for the
+//   statistics make(mode, counterpart, staging)   the call of Rondo: mode.call<blocking,
+//   async>(arguments)
 #pragma once
 
 #include <memory>

@@ -42,7 +42,8 @@ void readStatsSetting();
 /// Whether anything is counted: bytes are computed only then.
 bool statsWanted();
 
-/// One call. `bytes`: what this rank put in, or, of a broadcast or scatter, what it got. Any thread.
+/// One call. `bytes`: what this rank put in, or, of a broadcast or scatter, what it got. Any
+/// thread.
 void countCall(Function function, bool immediate, Reason reason, std::size_t bytes);
 
 /// Collective over MPI_COMM_WORLD: rank 0 prints the sums over all ranks to stderr.

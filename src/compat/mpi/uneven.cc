@@ -1,4 +1,5 @@
-// MPI_Scatterv, Gatherv, Allgatherv, Alltoallv and their I-forms: blocks of different sizes, as bytes.
+// MPI_Scatterv, Gatherv, Allgatherv, Alltoallv and their I-forms: blocks of different sizes, as
+// bytes.
 #include <cstddef>
 
 #include "compat/mpi/run.h"

@@ -1,4 +1,5 @@
-// One rank as a process, for the tests: meets the others by the environment, and says what befalls it.
+// One rank as a process, for the tests: meets the others by the environment, and says what befalls
+// it.
 //
 //   program_bootstrap_member wait     "ready", then "failed CODE CULPRIT TEXT", or, after a line on
 //                                     stdin, one more exchange and "done"

@@ -1,7 +1,7 @@
 // A rank as a process, on a device without a GPU: runs a few calls and says what was wrong.
 //
-// Argument "stay": prints "ok RANK TRANSPORT". Argument "leave": rank 1 ends without a word after its
-// first calls; the others print "error RANK CODE CULPRIT".
+// Argument "stay": prints "ok RANK TRANSPORT". Argument "leave": rank 1 ends without a word after
+// its first calls; the others print "error RANK CODE CULPRIT".
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,8 +1,8 @@
 // A rank that reduces until something goes wrong, then says what and when.
 //
 // Arguments: COUNT [ODD_RANK ODD_COUNT]; the odd rank uses another count from its 1000th call on.
-// Prints "ready RANK PID" after some calls, and at the end "error RANK NANOSECONDS CODE CULPRIT TEXT"
-// with the monotonic clock's time.
+// Prints "ready RANK PID" after some calls, and at the end "error RANK NANOSECONDS CODE CULPRIT
+// TEXT" with the monotonic clock's time.
 #include <unistd.h>
 
 #include <cstdio>
