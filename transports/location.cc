@@ -39,9 +39,8 @@ Location Location::read(base::Reader& in) {
   in.raw(std::span<std::byte>(out.place.boot));
   out.place.network = in.u64();
   out.place.user = in.u32();
-  out.listener = base::SocketAddress::decode(in.raw(in.left()));
-  if (out.listener.family != base::SocketAddress::Family::unix_abstract ||
-      out.listener.name.empty())
+  out.listener = net::SocketAddress::decode(in.raw(in.left()));
+  if (out.listener.family != net::SocketAddress::Family::unix_abstract || out.listener.name.empty())
     in.fail("names no Unix socket: " + out.listener.text());
   return out;
 }

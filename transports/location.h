@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/codec.h"
-#include "base/connection.h"
+#include "net/connection.h"
 #include "transports/transport.h"
 
 namespace rondo::transport {
@@ -28,7 +28,7 @@ struct Place {
 /// An address that holds nothing else, or ends with it.
 struct Location {
   Place place;
-  base::SocketAddress listener;
+  net::SocketAddress listener;
 
   Address encode() const;
   /// Throws Error(transport) that begins with `what`, for anything that encode() does not make.

@@ -5,25 +5,25 @@
 
 namespace rondo::transport {
 
-Mailbox::Mailbox(const Context& context, const base::SocketAddress& address, int parts)
+Mailbox::Mailbox(const Context& context, const net::SocketAddress& address, int parts)
     : box_(std::make_shared<Box>()) {
   box_->communicator = context.communicator;
   box_->rank = context.rank;
   box_->size = context.size;
   box_->parts = parts;
-  base::Acceptor::Settings settings;
+  net::Acceptor::Settings settings;
   settings.address = address;
   settings.secret = context.secret;
   settings.job = context.job;
   // Every peer may dial a few channels, with all their sockets, at the same time.
   settings.half_open_limit = 64 + 8 * context.size * parts;
-  acceptor_ = std::make_unique<base::Acceptor>(
-      settings, [box = box_](base::Accepted accepted) { box->put(std::move(accepted)); });
+  acceptor_ = std::make_unique<net::Acceptor>(
+      settings, [box = box_](net::Accepted accepted) { box->put(std::move(accepted)); });
 }
 
-void Mailbox::Box::put(base::Accepted accepted) {
-  const base::Hello& hello = accepted.hello;
-  if (hello.purpose != base::Hello::Purpose::data || hello.communicator != communicator ||
+void Mailbox::Box::put(net::Accepted accepted) {
+  const net::Hello& hello = accepted.hello;
+  if (hello.purpose != net::Hello::Purpose::data || hello.communicator != communicator ||
       hello.dst != rank || hello.src < 0 || hello.src >= size || hello.src == rank ||
       hello.index < 0 || hello.index > ChannelId::kPointToPoint || hello.part < 0 ||
       hello.part >= parts)
@@ -33,14 +33,14 @@ void Mailbox::Box::put(base::Accepted accepted) {
   if (seen.insert(key).second) waiting.emplace(key, std::move(accepted));
 }
 
-std::optional<base::Accepted> Mailbox::take(const ChannelId& id, int part) {
+std::optional<net::Accepted> Mailbox::take(const ChannelId& id, int part) {
   std::lock_guard lock(box_->mutex);
   const auto found = box_->waiting.extract({id, part});
   if (found.empty()) return std::nullopt;
   return std::move(found.mapped());
 }
 
-std::optional<base::Accepted> Mailbox::takeWithDescriptor(const ChannelId& id) {
+std::optional<net::Accepted> Mailbox::takeWithDescriptor(const ChannelId& id) {
   auto arrived = take(id, 0);
   if (arrived && arrived->passed.size() != 1)
     throw Error(ErrorCode::transport, "the peer passed " + std::to_string(arrived->passed.size()) +
@@ -48,14 +48,14 @@ std::optional<base::Accepted> Mailbox::takeWithDescriptor(const ChannelId& id) {
   return arrived;
 }
 
-base::Dial::Settings dialSettings(const Context& context, const base::SocketAddress& address,
-                                  const ChannelId& id, int part) {
-  base::Dial::Settings settings;
+net::Dial::Settings dialSettings(const Context& context, const net::SocketAddress& address,
+                                 const ChannelId& id, int part) {
+  net::Dial::Settings settings;
   settings.address = address;
   settings.secret = context.secret;
   settings.deadline = base::Deadline(context.options.init_timeout).at();
-  base::Hello& hello = settings.hello;
-  hello.purpose = base::Hello::Purpose::data;
+  net::Hello& hello = settings.hello;
+  hello.purpose = net::Hello::Purpose::data;
   hello.job = context.job;
   hello.rank = context.rank;
   hello.size = context.size;

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "base/connection.h"
+#include "net/connection.h"
 #include "transports/registry.h"
 
 namespace rondo::transport {
@@ -19,34 +19,34 @@ namespace rondo::transport {
 /// that has come before are closed. take() may be called from any thread.
 class Mailbox {
  public:
-  Mailbox(const Context& context, const base::SocketAddress& address, int parts);
+  Mailbox(const Context& context, const net::SocketAddress& address, int parts);
 
-  const base::SocketAddress& address() const { return acceptor_->address(); }
+  const net::SocketAddress& address() const { return acceptor_->address(); }
   /// Connection `part` of the channel, once; nullopt while it has not arrived.
-  std::optional<base::Accepted> take(const ChannelId& id, int part);
+  std::optional<net::Accepted> take(const ChannelId& id, int part);
   /// As take() of part 0, from a peer that passes one descriptor. Throws Error(transport)
   /// otherwise.
-  std::optional<base::Accepted> takeWithDescriptor(const ChannelId& id);
+  std::optional<net::Accepted> takeWithDescriptor(const ChannelId& id);
 
  private:
   using Key = std::pair<ChannelId, int>;
   /// Outlives the acceptor's last call.
   struct Box {
-    void put(base::Accepted accepted);
+    void put(net::Accepted accepted);
 
     std::uint64_t communicator = 0;
     int rank = 0, size = 0, parts = 0;
     std::mutex mutex;
-    std::map<Key, base::Accepted> waiting;
+    std::map<Key, net::Accepted> waiting;
     std::set<Key> seen; ///< arrived at any time
   };
 
   std::shared_ptr<Box> box_;
-  std::unique_ptr<base::Acceptor> acceptor_;
+  std::unique_ptr<net::Acceptor> acceptor_;
 };
 
 /// The dialing side's settings for one connection of a channel.
-base::Dial::Settings dialSettings(const Context& context, const base::SocketAddress& address,
-                                  const ChannelId& id, int part);
+net::Dial::Settings dialSettings(const Context& context, const net::SocketAddress& address,
+                                 const ChannelId& id, int part);
 
 } // namespace rondo::transport

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "base/board.h"
-#include "base/connection.h"
 #include "kernels/cuda/runtime.h"
+#include "net/connection.h"
 #include "rondo/options.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"
@@ -28,8 +28,8 @@ struct Context {
   std::uint64_t communicator = 0;
   std::uint64_t job = 0;
   int rank = 0, size = 1;
-  base::Secret secret;
-  base::SocketAddress bind_address;   ///< where data listeners bind (port 0)
+  net::Secret secret;
+  net::SocketAddress bind_address;    ///< where data listeners bind (port 0)
   std::shared_ptr<base::Board> board; ///< set when all ranks are threads of this process
   Options options;
   DeviceContext on; ///< empty: buffers are in host memory

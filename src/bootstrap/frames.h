@@ -45,7 +45,7 @@ struct Join {
 struct Welcome {
   int host = -1; ///< rank whose process the hub lives in; -1: none of them
   std::uint64_t job = 0;
-  base::Secret secret; ///< only to those who came without one, over loopback
+  net::Secret secret; ///< only to those who came without one, over loopback
 
   void write(base::Writer& out) const;
   static Welcome read(base::Reader& in);

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/event_loop.h"
 #include "base/log.h"
 #include "bootstrap/hub_state.h"
+#include "net/event_loop.h"
 #include "rondo/error.h"
 
 namespace rondo::bootstrap {
@@ -40,18 +40,18 @@ std::uint64_t worldId(std::uint64_t job, int size) {
 class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
  public:
   Impl(const Settings& settings, std::function<void()> over)
-      : settings_(settings), over_(std::move(over)), loop_(base::EventLoop::get()) {
+      : settings_(settings), over_(std::move(over)), loop_(net::EventLoop::get()) {
     welcome_.job = settings.job;
-    welcome_.secret = settings.secret.present ? base::Secret{} : base::Secret::random();
+    welcome_.secret = settings.secret.present ? net::Secret{} : net::Secret::random();
   }
 
   void start() {
-    base::Acceptor::Settings listen;
+    net::Acceptor::Settings listen;
     listen.address = settings_.address;
     listen.secret = settings_.secret;
     listen.job = settings_.job;
     acceptor_ =
-        std::make_unique<base::Acceptor>(listen, [weak = weak_from_this()](base::Accepted peer) {
+        std::make_unique<net::Acceptor>(listen, [weak = weak_from_this()](net::Accepted peer) {
           if (const auto self = weak.lock()) self->accept(std::move(peer));
         });
     settings_.address = acceptor_->address();
@@ -73,8 +73,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
     worlds_.clear();
   }
 
-  const std::shared_ptr<base::EventLoop>& loop() const { return loop_; }
-  const base::SocketAddress& address() const { return settings_.address; }
+  const std::shared_ptr<net::EventLoop>& loop() const { return loop_; }
+  const net::SocketAddress& address() const { return settings_.address; }
   std::uint64_t rejected() const { return rejected_.load() + acceptorRejected(); }
 
  private:
@@ -86,7 +86,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
 
   // Joining -----------------------------------------------------------------------------------
 
-  void accept(base::Accepted peer) {
+  void accept(net::Accepted peer) {
     if (stopped_) return;
     const int rank = peer.hello.rank, size = peer.hello.size;
     const std::string wrong = whyRefused(peer.hello);
@@ -122,10 +122,10 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   }
 
   /// Empty: welcome.
-  std::string whyRefused(const base::Hello& hello) {
+  std::string whyRefused(const net::Hello& hello) {
     const std::string who =
         "rank " + std::to_string(hello.rank) + " of " + std::to_string(hello.size);
-    if (hello.purpose != base::Hello::Purpose::control) return who + ": not a control connection";
+    if (hello.purpose != net::Hello::Purpose::control) return who + ": not a control connection";
     if (hello.size < 1 || hello.size > kMostRanks || hello.rank < 0 || hello.rank >= hello.size)
       return who + " makes no sense";
     if (settings_.size != 0 && hello.size != settings_.size)
@@ -447,13 +447,13 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
 
   Settings settings_;
   std::function<void()> over_;
-  const std::shared_ptr<base::EventLoop> loop_;
+  const std::shared_ptr<net::EventLoop> loop_;
   frames::Welcome welcome_;
-  std::unique_ptr<base::Acceptor> acceptor_;
+  std::unique_ptr<net::Acceptor> acceptor_;
   std::map<int, World> worlds_; ///< by size
   std::atomic<std::uint64_t> rejected_{0};
   std::uint64_t asks_ = 0;
-  base::EventLoop::Id tick_ = 0;
+  net::EventLoop::Id tick_ = 0;
   std::chrono::milliseconds tick_period_{300};
   Gap gap_;
   bool stopped_ = false;

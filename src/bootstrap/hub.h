@@ -11,15 +11,15 @@
 #include <functional>
 #include <memory>
 
-#include "base/connection.h"
+#include "net/connection.h"
 
 namespace rondo::bootstrap {
 
 class Hub {
  public:
   struct Settings {
-    base::SocketAddress address; ///< port 0: any
-    base::Secret secret;
+    net::SocketAddress address; ///< port 0: any
+    net::Secret secret;
     std::uint64_t job = 0; ///< that hellos must name
     int size = 0;          ///< of the job; 0: not known, the first complete set of ranks makes it
   };
@@ -28,21 +28,21 @@ class Hub {
   static constexpr int kMostRanks = 1 << 16;
 
   /// `over` is called on the loop thread when all ranks have come and gone. Throws what
-  /// base::Acceptor does.
+  /// net::Acceptor does.
   Hub(const Settings& settings, std::function<void()> over);
   /// Tells the ranks that they are on their own now. Any thread.
   ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
 
-  const base::SocketAddress& address() const { return address_; }
+  const net::SocketAddress& address() const { return address_; }
   /// Connections that were turned away so far: strangers and wrong ranks.
   std::uint64_t rejected() const;
 
  private:
   class Impl;
   std::shared_ptr<Impl> impl_;
-  base::SocketAddress address_;
+  net::SocketAddress address_;
 };
 
 /// The communicator that all ranks of a job are in from the start.

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/event_loop.h"
 #include "bootstrap/heartbeat.h"
 #include "bootstrap/ledger.h"
 #include "bootstrap/link.h"
+#include "net/event_loop.h"
 
 namespace rondo::bootstrap {
 
@@ -46,7 +46,7 @@ struct Group {
     std::optional<Stall> stall;
     std::uint64_t ask = 0;
     std::set<int> awaited; ///< job's ranks
-    base::EventLoop::Id timer = 0;
+    net::EventLoop::Id timer = 0;
   };
   std::optional<Timeout> timeout;
 };

@@ -191,7 +191,7 @@ std::string firstHost(const std::string& list, const std::string& variable) {
   return host;
 }
 
-base::Secret readSecretFile(const std::string& path) {
+net::Secret readSecretFile(const std::string& path) {
   const auto fail = [&](const std::string& why) -> void {
     throw Error(ErrorCode::data, "secret file " + base::quoted(path) + ": " + why);
   };
@@ -205,7 +205,7 @@ base::Secret readSecretFile(const std::string& path) {
   std::array<char, 80> bytes{};
   const ssize_t size = ::read(fd.get(), bytes.data(), bytes.size());
   if (size < 0) fail(std::strerror(errno));
-  base::Secret secret;
+  net::Secret secret;
   secret.present = true;
   if (static_cast<std::size_t>(size) == secret.bytes.size()) {
     std::memcpy(secret.bytes.data(), bytes.data(), secret.bytes.size());

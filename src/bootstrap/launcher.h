@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "base/connection.h"
+#include "net/connection.h"
 #include "rondo/options.h"
 #include "rondo/rendezvous.h"
 
@@ -42,7 +42,7 @@ std::string firstHost(const std::string& list, const std::string& variable);
 
 /// The 32 bytes, or 64 hex digits, of a file that nobody else may read. Throws Error(data) that
 /// names the file.
-base::Secret readSecretFile(const std::string& path);
+net::Secret readSecretFile(const std::string& path);
 
 /// The id in a descriptor that a launcher handed down. Throws Error(invalid_argument).
 UniqueId readIdDescriptor(int descriptor);

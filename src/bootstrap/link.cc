@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/native_address.h"
+#include "net/native_address.h"
 #include "rondo/error.h"
 
 namespace rondo::bootstrap {
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kLengthBytes = 4;
-constexpr std::size_t kMacBytes = std::tuple_size_v<base::Mac>;
+constexpr std::size_t kMacBytes = std::tuple_size_v<net::Mac>;
 constexpr std::size_t kLeast = 2 + kMacBytes; ///< what a frame's length may say
 constexpr std::size_t kMost = frames::kFrameBytes - kLengthBytes;
 /// A peer that reads nothing must not fill this process's memory.
@@ -28,8 +28,8 @@ constexpr std::size_t kOutLimit = 64 * 1024 * 1024;
 
 } // namespace
 
-std::shared_ptr<Link> Link::open(std::shared_ptr<base::EventLoop> loop, base::UniqueFd fd,
-                                 const base::Key& key, Side side, Handlers handlers) {
+std::shared_ptr<Link> Link::open(std::shared_ptr<net::EventLoop> loop, base::UniqueFd fd,
+                                 const net::Key& key, Side side, Handlers handlers) {
   std::shared_ptr<Link> link(
       new Link(std::move(loop), std::move(fd), key, side, std::move(handlers)));
   link->watch_ = link->loop_->watch(link->fd_.get(), EPOLLIN,
@@ -39,8 +39,8 @@ std::shared_ptr<Link> Link::open(std::shared_ptr<base::EventLoop> loop, base::Un
   return link;
 }
 
-Link::Link(std::shared_ptr<base::EventLoop> loop, base::UniqueFd fd, const base::Key& key,
-           Side side, Handlers handlers)
+Link::Link(std::shared_ptr<net::EventLoop> loop, base::UniqueFd fd, const net::Key& key, Side side,
+           Handlers handlers)
     : loop_(std::move(loop)),
       fd_(std::move(fd)),
       key_(key),
@@ -68,12 +68,12 @@ void Link::end(const std::string& why) {
   if (closed) closed(why);
 }
 
-base::Mac Link::mac(bool outgoing, std::uint64_t sequence, std::span<const std::byte> bytes) const {
+net::Mac Link::mac(bool outgoing, std::uint64_t sequence, std::span<const std::byte> bytes) const {
   const bool by_hub = (side_ == Side::hub) == outgoing;
   base::Writer number;
   number.u64(sequence);
-  return base::hmacSha256(key_, by_hub ? "rondo control hub" : "rondo control member",
-                          {number.bytes(), bytes});
+  return net::hmacSha256(key_, by_hub ? "rondo control hub" : "rondo control member",
+                         {number.bytes(), bytes});
 }
 
 void Link::sendBytes(frames::Type type, std::span<const std::byte> body) {
@@ -148,7 +148,7 @@ void Link::parse() {
     if (rest.size() < kLengthBytes + length) break;
     const auto signed_part = rest.first(kLengthBytes + length - kMacBytes);
     const auto proof = rest.subspan(signed_part.size(), kMacBytes);
-    if (!base::equalConstantTime(mac(false, received_++, signed_part), proof))
+    if (!net::equalConstantTime(mac(false, received_++, signed_part), proof))
       return end("it sent a control frame that is not authentic");
     base::Reader body(signed_part.subspan(kLengthBytes), "a control frame");
     try {

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "base/connection.h"
-#include "base/event_loop.h"
-#include "base/hmac.h"
 #include "bootstrap/frames.h"
+#include "net/connection.h"
+#include "net/event_loop.h"
+#include "net/hmac.h"
 
 namespace rondo::bootstrap {
 
@@ -29,8 +29,8 @@ class Link : public std::enable_shared_from_this<Link> {
     std::function<void(const std::string& why)> closed;
   };
 
-  static std::shared_ptr<Link> open(std::shared_ptr<base::EventLoop> loop, base::UniqueFd fd,
-                                    const base::Key& key, Side side, Handlers handlers);
+  static std::shared_ptr<Link> open(std::shared_ptr<net::EventLoop> loop, base::UniqueFd fd,
+                                    const net::Key& key, Side side, Handlers handlers);
   ~Link();
 
   template <class Body>
@@ -48,7 +48,7 @@ class Link : public std::enable_shared_from_this<Link> {
   int descriptor() const { return fd_.get(); }
 
  private:
-  Link(std::shared_ptr<base::EventLoop> loop, base::UniqueFd fd, const base::Key& key, Side side,
+  Link(std::shared_ptr<net::EventLoop> loop, base::UniqueFd fd, const net::Key& key, Side side,
        Handlers handlers);
   void sendBytes(frames::Type type, std::span<const std::byte> body);
   void ready(std::uint32_t events);
@@ -57,15 +57,15 @@ class Link : public std::enable_shared_from_this<Link> {
   bool flush();
   void watchFor(bool writing);
   void end(const std::string& why);
-  base::Mac mac(bool outgoing, std::uint64_t sequence, std::span<const std::byte> bytes) const;
+  net::Mac mac(bool outgoing, std::uint64_t sequence, std::span<const std::byte> bytes) const;
 
-  const std::shared_ptr<base::EventLoop> loop_;
+  const std::shared_ptr<net::EventLoop> loop_;
   base::UniqueFd fd_;
-  const base::Key key_;
+  const net::Key key_;
   const Side side_;
   const pid_t process_; ///< a forked child must leave the connection alone
   Handlers handlers_;
-  base::EventLoop::Id watch_ = 0;
+  net::EventLoop::Id watch_ = 0;
   bool writing_ = false;
   std::vector<std::byte> in_;
   std::uint64_t received_ = 0, sent_ = 0; ///< frames: the sequence numbers of the MACs

@@ -14,10 +14,10 @@ namespace {
   throw Error(failure.code, failure.text, failure.culprit);
 }
 
-base::SocketAddress loopback(const Options& options) {
-  base::SocketAddress address;
+net::SocketAddress loopback(const Options& options) {
+  net::SocketAddress address;
   if (options.socket_family == "AF_INET6") {
-    address.family = base::SocketAddress::Family::inet6;
+    address.family = net::SocketAddress::Family::inet6;
     address.ip[15] = std::byte{1};
   } else {
     address.ip[0] = std::byte{127};
@@ -29,7 +29,7 @@ base::SocketAddress loopback(const Options& options) {
 std::shared_ptr<const LocalJob> makeJob() {
   auto job = std::make_shared<LocalJob>();
   job->job = base::randomNumber();
-  job->secret = base::Secret::random();
+  job->secret = net::Secret::random();
   job->board = std::make_shared<base::Board>();
   return job;
 }
@@ -37,7 +37,7 @@ std::shared_ptr<const LocalJob> makeJob() {
 class LocalSession final : public Session {
  public:
   LocalSession(std::shared_ptr<LocalCommunicator> communicator, int rank,
-               const base::SocketAddress& bind)
+               const net::SocketAddress& bind)
       : communicator_(std::move(communicator)), rank_(rank), bind_(bind) {}
   ~LocalSession() override { communicator_->leave(rank_); }
 
@@ -45,8 +45,8 @@ class LocalSession final : public Session {
   int size() const override { return communicator_->size(); }
   std::uint64_t communicator() const override { return communicator_->id(); }
   std::uint64_t job() const override { return communicator_->job().job; }
-  const base::Secret& secret() const override { return communicator_->job().secret; }
-  base::SocketAddress bindAddress() const override { return bind_; }
+  const net::Secret& secret() const override { return communicator_->job().secret; }
+  net::SocketAddress bindAddress() const override { return bind_; }
   std::shared_ptr<base::Board> board() const override { return communicator_->job().board; }
 
   Blobs allGather(std::span<const std::byte> blob, std::chrono::milliseconds limit) override {
@@ -78,7 +78,7 @@ class LocalSession final : public Session {
  private:
   const std::shared_ptr<LocalCommunicator> communicator_;
   const int rank_;
-  const base::SocketAddress bind_;
+  const net::SocketAddress bind_;
   std::atomic<std::uint64_t> exchanges_{0};
 };
 
@@ -115,7 +115,7 @@ std::shared_ptr<const Round> LocalCommunicator::gather(int rank, std::uint64_t i
 std::unique_ptr<Session> LocalCommunicator::split(int rank, std::uint64_t index, int color, int key,
                                                   std::chrono::milliseconds limit,
                                                   const Failure& late,
-                                                  const base::SocketAddress& bind) {
+                                                  const net::SocketAddress& bind) {
   const auto round = gather(rank, index, true, encodeSplit(color, key), limit, late);
   std::lock_guard lock(mutex_);
   const auto [found, first] = splits_.try_emplace(index);

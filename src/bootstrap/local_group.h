@@ -16,7 +16,7 @@ namespace rondo::bootstrap {
 /// What all communicators of one group share.
 struct LocalJob {
   std::uint64_t job = 0;
-  base::Secret secret;
+  net::Secret secret;
   std::shared_ptr<base::Board> board;
 };
 
@@ -33,7 +33,7 @@ class LocalCommunicator {
                                       const Failure& late);
   std::unique_ptr<Session> split(int rank, std::uint64_t index, int color, int key,
                                  std::chrono::milliseconds limit, const Failure& late,
-                                 const base::SocketAddress& bind);
+                                 const net::SocketAddress& bind);
   Failure fail(int rank, const Failure& failure, const std::optional<Stall>& stall);
   void stalled(int rank, const Stall& stall);
   void leave(int rank);

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/event_loop.h"
+#include "net/event_loop.h"
 #include "rondo/error.h"
 
 namespace rondo::bootstrap {
@@ -15,7 +15,7 @@ Meetings& Meetings::ofProcess() {
 }
 
 // What the loop keeps in statics of its own must outlive this table.
-Meetings::Meetings() { base::EventLoop::get(); }
+Meetings::Meetings() { net::EventLoop::get(); }
 
 Meetings::~Meetings() {
   // Members say good-bye before the hubs of this process say farewell.
@@ -26,7 +26,7 @@ Meetings::~Meetings() {
   lock.unlock();
 }
 
-base::SocketAddress Meetings::host(const Hub::Settings& settings) {
+net::SocketAddress Meetings::host(const Hub::Settings& settings) {
   {
     std::lock_guard lock(mutex_);
     if (const auto found = hubs_.find(settings.job); found != hubs_.end())

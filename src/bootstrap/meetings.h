@@ -22,7 +22,7 @@ class Meetings {
   static Meetings& ofProcess();
 
   /// The hub lives until all ranks have come and gone, or the process ends.
-  base::SocketAddress host(const Hub::Settings& settings);
+  net::SocketAddress host(const Hub::Settings& settings);
   bool hosts(std::uint64_t job) const;
   /// Ends a hub early; nothing if it is over already.
   void dismiss(std::uint64_t job);

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/interfaces.h"
 #include "base/log.h"
-#include "base/native_address.h"
 #include "bootstrap/hub.h"
+#include "net/interfaces.h"
+#include "net/native_address.h"
 #include "rondo/error.h"
 
 namespace rondo::bootstrap {
@@ -55,8 +55,8 @@ class RemoteSession final : public Session {
   int size() const override { return static_cast<int>(communicator_->members.size()); }
   std::uint64_t communicator() const override { return communicator_->id; }
   std::uint64_t job() const override { return membership_->job_; }
-  const base::Secret& secret() const override { return membership_->secret_; }
-  base::SocketAddress bindAddress() const override { return membership_->bind_; }
+  const net::Secret& secret() const override { return membership_->secret_; }
+  net::SocketAddress bindAddress() const override { return membership_->bind_; }
   std::shared_ptr<base::Board> board() const override { return nullptr; }
 
   Blobs allGather(std::span<const std::byte> blob, std::chrono::milliseconds limit) override {
@@ -91,22 +91,22 @@ class RemoteSession final : public Session {
 std::shared_ptr<Membership> Membership::join(const Settings& settings) {
   const std::string who =
       "rank " + std::to_string(settings.rank) + " of " + std::to_string(settings.size);
-  base::Dial::Settings dial;
+  net::Dial::Settings dial;
   dial.address = settings.hub;
   dial.secret = settings.secret;
-  dial.hello.purpose = base::Hello::Purpose::control;
+  dial.hello.purpose = net::Hello::Purpose::control;
   dial.hello.job = settings.job;
   dial.hello.rank = settings.rank;
   dial.hello.size = settings.size;
   dial.deadline = settings.deadline;
   const std::shared_ptr<Membership> self(new Membership(settings));
   try {
-    base::Dial dialing(dial);
+    net::Dial dialing(dial);
     base::UniqueFd fd = dialing.wait();
-    self->bind_ = base::localAddress(fd.get());
+    self->bind_ = net::localAddress(fd.get());
     if (!settings.socket_interface.empty())
       self->bind_ =
-          base::chooseAddress({settings.socket_interface, settings.socket_family, settings.hub});
+          net::chooseAddress({settings.socket_interface, settings.socket_family, settings.hub});
     self->bind_.port = 0;
     self->loop_->call([&] { self->connect(std::move(fd), dialing.sessionKey()); });
   } catch (const Error& error) {
@@ -117,7 +117,7 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
 }
 
 Membership::Membership(const Settings& settings)
-    : settings_(settings), loop_(base::EventLoop::get()) {
+    : settings_(settings), loop_(net::EventLoop::get()) {
   secret_ = settings.secret;
   job_ = settings.job;
   std::vector<int> all(static_cast<std::size_t>(settings.size));
@@ -127,7 +127,7 @@ Membership::Membership(const Settings& settings)
   communicators_[id] = world_;
 }
 
-void Membership::connect(base::UniqueFd fd, const base::Key& key) {
+void Membership::connect(base::UniqueFd fd, const net::Key& key) {
   const auto weak = weak_from_this();
   link_ = Link::open(loop_, std::move(fd), key, Link::Side::member,
                      {[weak](Type type, base::Reader& in) {

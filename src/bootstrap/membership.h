@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "base/event_loop.h"
 #include "bootstrap/heartbeat.h"
 #include "bootstrap/ledger.h"
 #include "bootstrap/link.h"
 #include "bootstrap/session.h"
+#include "net/event_loop.h"
 
 namespace rondo::bootstrap {
 
@@ -23,8 +23,8 @@ struct RemoteCommunicator;
 class Membership : public std::enable_shared_from_this<Membership> {
  public:
   struct Settings {
-    base::SocketAddress hub;
-    base::Secret secret;
+    net::SocketAddress hub;
+    net::Secret secret;
     std::uint64_t job = 0;
     int rank = 0, size = 1;
     base::Clock::time_point deadline{};
@@ -60,7 +60,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   };
 
   explicit Membership(const Settings& settings);
-  void connect(base::UniqueFd fd, const base::Key& key);
+  void connect(base::UniqueFd fd, const net::Key& key);
 
   // For sessions.
   std::shared_ptr<Exchange> exchange(RemoteCommunicator& communicator, bool split,
@@ -93,11 +93,11 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::string hubText() const;
 
   const Settings settings_;
-  const std::shared_ptr<base::EventLoop> loop_;
+  const std::shared_ptr<net::EventLoop> loop_;
 
   // The loop thread's.
   std::shared_ptr<Link> link_;
-  base::EventLoop::Id tick_ = 0;
+  net::EventLoop::Id tick_ = 0;
   Gap gap_;
   Silence silence_;
 
@@ -105,8 +105,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::condition_variable changed_;
   std::map<std::uint64_t, std::shared_ptr<RemoteCommunicator>> communicators_;
   std::shared_ptr<RemoteCommunicator> world_;
-  base::SocketAddress bind_;
-  base::Secret secret_;
+  net::SocketAddress bind_;
+  net::Secret secret_;
   std::uint64_t job_ = 0;
   int host_ = -1; ///< rank whose process hosts the hub
   bool welcome_ = false;

@@ -8,13 +8,13 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/interfaces.h"
 #include "base/random.h"
 #include "base/unique_fd.h"
 #include "bootstrap/launcher.h"
 #include "bootstrap/local_group.h"
 #include "bootstrap/meetings.h"
 #include "bootstrap/unique_id.h"
+#include "net/interfaces.h"
 #include "rondo/error.h"
 #include "rondo/options.h"
 
@@ -36,10 +36,10 @@ void checkSize(int size) {
 }
 
 /// size 0: not known yet.
-bootstrap::IdContent openHub(const base::SocketAddress& address, int size) {
+bootstrap::IdContent openHub(const net::SocketAddress& address, int size) {
   bootstrap::IdContent content;
   content.job = base::randomNumber();
-  content.secret = base::Secret::random();
+  content.secret = net::Secret::random();
   bootstrap::Hub::Settings hub;
   hub.address = address;
   hub.secret = content.secret;
@@ -71,10 +71,10 @@ base::UniqueFd sealedDescriptor(const UniqueId& id) {
 UniqueId UniqueId::create() { return create(Options::fromEnvironment()); }
 
 UniqueId UniqueId::create(const Options& options) {
-  base::AddressWish wish;
+  net::AddressWish wish;
   wish.interfaces = options.socket_interface;
   wish.family = options.socket_family;
-  return openHub(base::chooseAddress(wish), 0).encode();
+  return openHub(net::chooseAddress(wish), 0).encode();
 }
 
 struct Launch::Impl {
@@ -87,7 +87,7 @@ struct Launch::Impl {
 
 Launch::Launch(int size) {
   checkSize(size);
-  base::SocketAddress loopback;
+  net::SocketAddress loopback;
   loopback.ip[0] = std::byte{127};
   loopback.ip[3] = std::byte{1};
   const bootstrap::IdContent content = openHub(loopback, size);

@@ -2,13 +2,13 @@
 #include "bootstrap/session.h"
 
 #include "base/clock.h"
-#include "base/hmac.h"
 #include "bootstrap/launcher.h"
 #include "bootstrap/ledger.h"
 #include "bootstrap/local_group.h"
 #include "bootstrap/meetings.h"
 #include "bootstrap/mpi_module.h"
 #include "bootstrap/unique_id.h"
+#include "net/hmac.h"
 
 namespace rondo::bootstrap {
 
@@ -40,7 +40,7 @@ std::unique_ptr<Session> openById(const UniqueId& id, int rank, int size, const 
 
 /// Equal on all ranks that say the same words, whatever machine and standard library they run on.
 std::uint64_t numberOf(const std::string& words) {
-  const base::Mac mac = base::hmacSha256({}, "rondo job", {std::as_bytes(std::span(words))});
+  const net::Mac mac = net::hmacSha256({}, "rondo job", {std::as_bytes(std::span(words))});
   std::uint64_t number = 0;
   for (std::size_t i = 0; i < 8; ++i) number = number << 8 | std::to_integer<std::uint64_t>(mac[i]);
   return number;
@@ -50,7 +50,7 @@ std::unique_ptr<Session> openAtAddress(const MeetingPoint& point, const LaunchIn
                                        const Options& options) {
   Meetings& meetings = Meetings::ofProcess();
   Membership::Settings settings = settingsFor(options, launch.rank, launch.size);
-  settings.hub = base::SocketAddress::parse(point.address, options.socket_family);
+  settings.hub = net::SocketAddress::parse(point.address, options.socket_family);
   if (settings.hub.port == 0)
     throw Error(ErrorCode::invalid_argument,
                 "the ranks cannot meet at " + point.address + ": it has no port");

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/board.h"
-#include "base/connection.h"
+#include "net/connection.h"
 #include "rondo/error.h"
 #include "rondo/options.h"
 #include "rondo/rendezvous.h"
@@ -54,9 +54,9 @@ class Session {
   virtual int size() const = 0;
   virtual std::uint64_t communicator() const = 0; ///< equal on all ranks, unique within the job
   virtual std::uint64_t job() const = 0;
-  virtual const base::Secret& secret() const = 0; ///< always present (made up when nobody gave one)
+  virtual const net::Secret& secret() const = 0; ///< always present (made up when nobody gave one)
   /// Where this rank's data listeners bind and are reachable by the others; port 0.
-  virtual base::SocketAddress bindAddress() const = 0;
+  virtual net::SocketAddress bindAddress() const = 0;
   /// Set when all ranks are threads of this process.
   virtual std::shared_ptr<base::Board> board() const = 0;
 

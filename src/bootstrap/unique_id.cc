@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/codec.h"
-#include "base/hmac.h"
+#include "net/hmac.h"
 #include "rondo/error.h"
 
 namespace rondo::bootstrap {
@@ -19,8 +19,8 @@ constexpr std::size_t kIdBytes = sizeof(UniqueId::bytes);
 static_assert(8 + 8 + 32 + 1 + kAddressBytes + kCheckBytes == kIdBytes);
 
 /// Finds damage, and ids cut short; it keeps nobody out who knows the format.
-base::Mac checkOf(const base::Key& secret, std::span<const std::byte> bytes) {
-  return base::hmacSha256(secret, "rondo unique id", {bytes.first(kIdBytes - kCheckBytes)});
+net::Mac checkOf(const net::Key& secret, std::span<const std::byte> bytes) {
+  return net::hmacSha256(secret, "rondo unique id", {bytes.first(kIdBytes - kCheckBytes)});
 }
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -40,7 +40,7 @@ UniqueId IdContent::encode() const {
   writer.raw(address);
   UniqueId id;
   std::copy(writer.bytes().begin(), writer.bytes().end(), id.bytes.begin());
-  const base::Mac check = checkOf(secret.bytes, id.bytes);
+  const net::Mac check = checkOf(secret.bytes, id.bytes);
   std::copy_n(check.begin(), kCheckBytes, id.bytes.end() - kCheckBytes);
   return id;
 }
@@ -53,13 +53,13 @@ IdContent IdContent::decode(const UniqueId& id) {
   content.job = reader.u64();
   reader.raw(content.secret.bytes);
   content.secret.present = true;
-  const base::Mac check = checkOf(content.secret.bytes, id.bytes);
+  const net::Mac check = checkOf(content.secret.bytes, id.bytes);
   if (!std::equal(id.bytes.end() - kCheckBytes, id.bytes.end(), check.begin()))
     refuse("its bytes are damaged");
   const std::size_t length = reader.u8();
   if (length > kAddressBytes) refuse("its address is too long");
   try {
-    content.hub = base::SocketAddress::decode(reader.raw(length));
+    content.hub = net::SocketAddress::decode(reader.raw(length));
   } catch (const Error& error) {
     refuse(error.what());
   }

@@ -218,7 +218,7 @@ class ScratchFile {
 TEST_CASE("a secret file holds 32 bytes or 64 digits, for its owner's eyes only") {
   const std::string digits = "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF";
   for (const std::string& content : {std::string(32, '\1'), digits, digits + "\n"}) {
-    const base::Secret secret = readSecretFile(ScratchFile(content, 0600).path());
+    const net::Secret secret = readSecretFile(ScratchFile(content, 0600).path());
     CHECK(secret.present);
     CHECK(secret.bytes[1] == (content.size() == 32 ? std::byte{1} : std::byte{0x11}));
     CHECK(secret.bytes[31] == (content.size() == 32 ? std::byte{1} : std::byte{0xff}));

@@ -66,7 +66,7 @@ void checkGarbage(std::mt19937& random) {
 TEST_CASE("every frame's body reads back, and a cut one is an error") {
   const Failure failure{ErrorCode::timeout, "late", 3};
   const Stall stall{412, 99, 2, "AllReduce #412 (float sum): lane 0"};
-  base::Secret secret = base::Secret::random();
+  net::Secret secret = net::Secret::random();
   checkForm("join", frames::Join{250, true});
   checkForm("welcome", frames::Welcome{-1, 5, secret});
   checkForm("refused", frames::Refused{"no"});
@@ -133,8 +133,8 @@ std::pair<base::UniqueFd, base::UniqueFd> socketPair() {
 }
 
 /// The bytes of three authentic frames of a member, `ask 1`, `ask 2`, `ask 3`.
-std::vector<std::byte> threeFrames(const base::Key& key) {
-  const auto loop = base::EventLoop::get();
+std::vector<std::byte> threeFrames(const net::Key& key) {
+  const auto loop = net::EventLoop::get();
   auto [ours, theirs] = socketPair();
   std::shared_ptr<Link> link;
   loop->call([&] {
@@ -155,8 +155,8 @@ struct Heard {
 };
 
 /// What a hub's link makes of the bytes, which come in pieces of `piece`, and then the end.
-Heard hear(const base::Key& key, const std::vector<std::byte>& bytes, std::size_t piece) {
-  const auto loop = base::EventLoop::get();
+Heard hear(const net::Key& key, const std::vector<std::byte>& bytes, std::size_t piece) {
+  const auto loop = net::EventLoop::get();
   auto [ours, theirs] = socketPair();
   Heard heard;
   std::atomic<bool> closed{false};
@@ -184,7 +184,7 @@ Heard hear(const base::Key& key, const std::vector<std::byte>& bytes, std::size_
 } // namespace
 
 TEST_CASE("frames arrive whole whatever the pieces, and not at all when tampered with") {
-  const base::Key key = base::Secret::random().bytes;
+  const net::Key key = net::Secret::random().bytes;
   const std::vector<std::byte> bytes = threeFrames(key);
   const std::size_t one = bytes.size() / 3;
   const std::vector<std::uint64_t> all = {1, 2, 3};
@@ -222,7 +222,7 @@ TEST_CASE("frames arrive whole whatever the pieces, and not at all when tampered
       CHECK(heard.asks == std::vector<std::uint64_t>{1});
       CHECK(heard.closed.find("not authentic") != std::string::npos);
     }
-    CHECK(hear(base::Secret::random().bytes, bytes, bytes.size()).asks.empty());
+    CHECK(hear(net::Secret::random().bytes, bytes, bytes.size()).asks.empty());
   }
 }
 

@@ -7,11 +7,11 @@
 #include <random>
 
 #include "base/codec.h"
-#include "base/native_address.h"
 #include "bootstrap/hub.h"
 #include "bootstrap/link.h"
 #include "bootstrap/membership.h"
 #include "bootstrap/unique_id.h"
+#include "net/native_address.h"
 #include "ranks.h"
 #include "session_cases.h"
 #include "support/test.h"
@@ -26,8 +26,8 @@ namespace {
 /// A hub with its own secret, and ways to come to it.
 struct Site {
   explicit Site(int size = 0) {
-    settings.address = base::SocketAddress::parse("127.0.0.1:0", "");
-    settings.secret = base::Secret::random();
+    settings.address = net::SocketAddress::parse("127.0.0.1:0", "");
+    settings.secret = net::Secret::random();
     settings.job = 4711;
     settings.size = size;
     hub = std::make_unique<Hub>(settings, [this] { over = true; });
@@ -51,9 +51,9 @@ struct Site {
   std::unique_ptr<Hub> hub;
 };
 
-base::UniqueFd connectTo(const base::SocketAddress& address) {
+base::UniqueFd connectTo(const net::SocketAddress& address) {
   base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const base::NativeAddress native = base::toNative(address);
+  const net::NativeAddress native = net::toNative(address);
   if (::connect(fd.get(), native.get(), native.length) != 0) fd.reset();
   return fd;
 }
@@ -142,7 +142,7 @@ TEST_CASE("wrong secret, job, size, rank and duplicates are refused; the job is 
     CHECK(outcome.text.find(reason) != std::string::npos);
   };
   Membership::Settings settings = site.member(2, 3);
-  settings.secret = base::Secret::random();
+  settings.secret = net::Secret::random();
   refused(settings, "secret");
   settings = site.member(2, 3);
   settings.job = 4712;
@@ -183,16 +183,16 @@ namespace {
 /// A member that knows the secret, and what a frame is, but nothing of manners.
 class Rogue {
  public:
-  explicit Rogue(const Membership::Settings& settings) : loop_(base::EventLoop::get()) {
-    base::Dial::Settings dial;
+  explicit Rogue(const Membership::Settings& settings) : loop_(net::EventLoop::get()) {
+    net::Dial::Settings dial;
     dial.address = settings.hub;
     dial.secret = settings.secret;
-    dial.hello.purpose = base::Hello::Purpose::control;
+    dial.hello.purpose = net::Hello::Purpose::control;
     dial.hello.job = settings.job;
     dial.hello.rank = settings.rank;
     dial.hello.size = settings.size;
     dial.deadline = settings.deadline;
-    base::Dial dialing(dial);
+    net::Dial dialing(dial);
     fd_ = dialing.wait();
     key_ = dialing.sessionKey();
   }
@@ -224,9 +224,9 @@ class Rogue {
  private:
   static void ignore(frames::Type, base::Reader& in) { in.raw(in.left()); }
 
-  std::shared_ptr<base::EventLoop> loop_;
+  std::shared_ptr<net::EventLoop> loop_;
   base::UniqueFd fd_;
-  base::Key key_{};
+  net::Key key_{};
   std::shared_ptr<Link> link_;
 };
 
@@ -318,8 +318,8 @@ TEST_CASE("a member that misbehaves is taken for dead, and the others are told")
 TEST_CASE("a unique id with any damaged bit is refused") {
   IdContent content;
   content.job = 99;
-  content.secret = base::Secret::random();
-  content.hub = base::SocketAddress::parse("[::1]:1234", "");
+  content.secret = net::Secret::random();
+  content.hub = net::SocketAddress::parse("[::1]:1234", "");
   const UniqueId id = content.encode();
   const IdContent back = IdContent::decode(id);
   CHECK(back.job == 99);

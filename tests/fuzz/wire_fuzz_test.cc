@@ -5,15 +5,16 @@
 #include <vector>
 
 #include "base/codec.h"
-#include "base/connection.h"
-#include "base/handshake.h"
 #include "base/parse.h"
+#include "net/connection.h"
+#include "net/handshake.h"
 #include "rondo/error.h"
 #include "rondo/types.h"
 #include "support/test.h"
 
 using namespace rondo;
 using namespace rondo::base;
+using namespace rondo::net;
 
 namespace {
 

@@ -23,8 +23,8 @@ const Kind& kindNamed(std::string_view name) {
 }
 
 /// tcp's address is a version, a count of sockets, and the listener's.
-base::SocketAddress tcpListener(const Address& address) {
-  return base::SocketAddress::decode(std::span(address).subspan(2));
+net::SocketAddress tcpListener(const Address& address) {
+  return net::SocketAddress::decode(std::span(address).subspan(2));
 }
 
 std::size_t openDescriptors() {
@@ -51,7 +51,7 @@ TEST_CASE("the default is the fastest transport that reaches the peer") {
   }
   CHECK(names == std::vector<std::string_view>{"inproc", "shm", "tcp"});
   // Without a board the ranks are not known to share a process.
-  Context context = makeContext(0, 2, 7, {}, base::Secret::random(), nullptr);
+  Context context = makeContext(0, 2, 7, {}, net::Secret::random(), nullptr);
   CHECK(kindNamed("inproc").make(context) == nullptr);
   CHECK(kindNamed("shm").make(context) != nullptr);
   CHECK(kindNamed("tcp").make(context) != nullptr);
@@ -91,7 +91,7 @@ TEST_CASE("several sockets per channel, also where the two sides ask for differe
                   }});
     }
   }
-  const base::Secret secret = base::Secret::random();
+  const net::Secret secret = net::Secret::random();
   Options four, two;
   four.tcp_sockets = 4;
   two.tcp_sockets = 2;
@@ -114,11 +114,11 @@ TEST_CASE("several sockets per channel, also where the two sides ask for differe
 }
 
 TEST_CASE("tcp works over IPv6") {
-  const base::Secret secret = base::Secret::random();
+  const net::Secret secret = net::Secret::random();
   std::vector<std::unique_ptr<Transport>> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     Context context = makeContext(rank, 2, 7, {}, secret, nullptr);
-    context.bind_address = base::SocketAddress::parse("[::1]:0", "");
+    context.bind_address = net::SocketAddress::parse("[::1]:0", "");
     ranks.push_back(kindNamed("tcp").make(context));
   }
   const auto to = ranks[1]->open({7, 0, 1, 0}, ranks[0]->address());
@@ -153,7 +153,7 @@ TEST_CASE("tcp's options: congestion control is asked of the kernel, counts are 
 
 TEST_CASE("strangers at the listener disturb nobody") {
   World world(kindNamed("tcp"), 2);
-  const base::SocketAddress listener = tcpListener(world.address(1));
+  const net::SocketAddress listener = tcpListener(world.address(1));
   sockaddr_in target{};
   target.sin_family = AF_INET;
   target.sin_port = htons(listener.port);
@@ -180,16 +180,16 @@ TEST_CASE("a connection of another secret, communicator, rank or number opens no
     const Address address = world.address(1);
     const auto listener =
         name == "tcp" ? tcpListener(address)
-                      : base::SocketAddress::decode(std::span(address).subspan(1 + 36 + 8 + 4));
+                      : net::SocketAddress::decode(std::span(address).subspan(1 + 36 + 8 + 4));
     const ChannelId id = world.id(0, 1);
-    std::vector<std::unique_ptr<base::Dial>> dials;
-    const auto dial = [&](const std::function<void(base::Dial::Settings&)>& change) {
+    std::vector<std::unique_ptr<net::Dial>> dials;
+    const auto dial = [&](const std::function<void(net::Dial::Settings&)>& change) {
       auto settings = dialSettings(world.context(0), listener, id, 0);
       settings.deadline = base::Clock::now() + std::chrono::milliseconds(300);
       change(settings);
-      dials.push_back(std::make_unique<base::Dial>(settings));
+      dials.push_back(std::make_unique<net::Dial>(settings));
     };
-    dial([](auto& s) { s.secret = base::Secret::random(); });
+    dial([](auto& s) { s.secret = net::Secret::random(); });
     dial([](auto& s) { s.hello.job ^= 1; });
     dial([](auto& s) { s.hello.communicator ^= 1; });
     dial([](auto& s) { s.hello.src = 1; });
@@ -200,7 +200,7 @@ TEST_CASE("a connection of another secret, communicator, rank or number opens no
     dial([](auto& s) { s.hello.index = 0x10000; });
     dial([](auto& s) { s.hello.part = 16; });
     dial([](auto& s) { s.hello.part = -1; });
-    dial([](auto& s) { s.hello.purpose = base::Hello::Purpose::control; });
+    dial([](auto& s) { s.hello.purpose = net::Hello::Purpose::control; });
     // They are refused, or accepted and dropped; a dial that is refused may try until its deadline.
     const Watch watch("for the strangers");
     for (const auto& stranger : dials) {
@@ -220,8 +220,7 @@ TEST_CASE("a connection of another secret, communicator, rank or number opens no
 TEST_CASE("a second connection for the same channel is closed and the first one serves on") {
   World world(kindNamed("tcp"), 2);
   auto [out, in] = world.connect(0, 1);
-  base::Dial again(
-      dialSettings(world.context(0), tcpListener(world.address(1)), world.id(0, 1), 0));
+  net::Dial again(dialSettings(world.context(0), tcpListener(world.address(1)), world.id(0, 1), 0));
   const base::UniqueFd second = again.wait();
   const Watch watch("for the end of the second connection");
   std::byte byte;

@@ -17,7 +17,7 @@ struct DeviceWorld {
   DeviceWorld(const Kind& kind, int ranks, bool board_too, int devices,
               std::uint64_t communicator = 7) {
     const auto board = board_too ? std::make_shared<base::Board>() : nullptr;
-    const base::Secret secret = base::Secret::random();
+    const net::Secret secret = net::Secret::random();
     for (int rank = 0; rank < ranks; ++rank) {
       Context context = makeContext(rank, ranks, communicator, {}, secret, board);
       context.options.init_timeout = std::chrono::milliseconds(20'000);
@@ -172,7 +172,7 @@ TEST_CASE("device ports: damaged addresses are refused") {
 TEST_CASE("device ports: a peer that does not come is named") {
   const rondo::test::HostDevices host;
   for (const Kind& kind : deviceKinds()) {
-    Context context = makeContext(0, 2, 7, {}, base::Secret::random(), nullptr);
+    Context context = makeContext(0, 2, 7, {}, net::Secret::random(), nullptr);
     context.options.init_timeout = std::chrono::milliseconds(100);
     context.on = {kernels::cuda::openDevice(0), {1024, 4}, kInbox, kCredit};
     const auto alone = kind.make(context);

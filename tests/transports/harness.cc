@@ -94,14 +94,14 @@ std::unique_ptr<Port> wait(PendingPort& pending) {
 }
 
 Context makeContext(int rank, int ranks, std::uint64_t communicator, const Options& options,
-                    const base::Secret& secret, std::shared_ptr<base::Board> board) {
+                    const net::Secret& secret, std::shared_ptr<base::Board> board) {
   Context context;
   context.communicator = communicator;
   context.job = 99;
   context.rank = rank;
   context.size = ranks;
   context.secret = secret;
-  context.bind_address = base::SocketAddress::parse("127.0.0.1:0", "");
+  context.bind_address = net::SocketAddress::parse("127.0.0.1:0", "");
   context.board = std::move(board);
   context.options = options;
   return context;
@@ -109,7 +109,7 @@ Context makeContext(int rank, int ranks, std::uint64_t communicator, const Optio
 
 World::World(const Kind& kind, int ranks, const Options& options, std::uint64_t communicator) {
   const auto board = std::make_shared<base::Board>();
-  const base::Secret secret = base::Secret::random();
+  const net::Secret secret = net::Secret::random();
   for (int rank = 0; rank < ranks; ++rank) {
     contexts_.push_back(makeContext(rank, ranks, communicator, options, secret, board));
     ranks_.push_back(kind.make(contexts_.back()));

@@ -114,7 +114,7 @@ class World {
 
 /// A context as a communicator of this process would make it: loopback, a secret, a board.
 Context makeContext(int rank, int ranks, std::uint64_t communicator, const Options& options,
-                    const base::Secret& secret, std::shared_ptr<base::Board> board);
+                    const net::Secret& secret, std::shared_ptr<base::Board> board);
 
 inline Options withSize(std::size_t channel_bytes, int depth) {
   Options options;

@@ -81,7 +81,7 @@ class Peer {
 /// Rank 0 here, rank 1 there, a channel each way.
 struct Meeting {
   explicit Meeting(const Kind& kind) {
-    context = makeContext(0, 2, 7, {}, base::Secret::random(), nullptr);
+    context = makeContext(0, 2, 7, {}, net::Secret::random(), nullptr);
     transport = kind.make(context);
     writeBlob(peer.to(), std::as_bytes(std::span(kind.name)));
     writeBlob(peer.to(), context.secret.bytes);

@@ -111,12 +111,12 @@ TEST_CASE("a peer that passes no, several, or unsealed descriptors gets a typed 
       {}, {good.get(), good.get()}, {small.get()}, {unsealed.get()}};
   // The listener's address follows version, boot id, namespace and user.
   const Address address = world.address(1);
-  const auto listener = base::SocketAddress::decode(std::span(address).subspan(1 + 36 + 8 + 4));
+  const auto listener = net::SocketAddress::decode(std::span(address).subspan(1 + 36 + 8 + 4));
   for (int i = 0; i < static_cast<int>(passed.size()); ++i) {
     INFO("case " << i);
     auto settings = dialSettings(world.context(0), listener, world.id(0, 1, i), 0);
     settings.pass = passed[static_cast<std::size_t>(i)];
-    base::Dial dial(settings);
+    net::Dial dial(settings);
     auto pending = world.open(1, world.id(0, 1, i));
     const Watch watch("for the refusal");
     try {

@@ -123,7 +123,7 @@ class PendingSender final : public PendingWithDeadline {
     credit_ = std::move(credit.memory);
     auto settings = dialSettings(context, receiver.listener, id, 0);
     settings.pass = {credit.handle.get()};
-    dial_ = std::make_unique<base::Dial>(settings);
+    dial_ = std::make_unique<net::Dial>(settings);
   }
 
  private:
@@ -141,7 +141,7 @@ class PendingSender final : public PendingWithDeadline {
 
   const Context context_;
   Memory credit_;
-  std::unique_ptr<base::Dial> dial_;
+  std::unique_ptr<net::Dial> dial_;
   base::UniqueFd socket_;
 };
 
@@ -175,8 +175,8 @@ class Nvlink final : public Transport {
     for (const DeviceIdentity& identity : context.on.device->reach())
       if (card_.reached.size() < kMostReached) card_.reached.push_back(shortOf(identity));
     if (place) {
-      base::SocketAddress any;
-      any.family = base::SocketAddress::Family::unix_abstract;
+      net::SocketAddress any;
+      any.family = net::SocketAddress::Family::unix_abstract;
       mailbox_ = std::make_shared<Mailbox>(context, any, 1);
       card_.location = Location{*place, mailbox_->address()};
     } else {

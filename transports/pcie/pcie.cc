@@ -81,7 +81,7 @@ class PendingSender final : public PendingWithDeadline {
     memory_ = mapFile(file.get(), context);
     auto settings = dialSettings(context, receiver.listener, id, 0);
     settings.pass = {file.get()};
-    dial_ = std::make_unique<base::Dial>(settings);
+    dial_ = std::make_unique<net::Dial>(settings);
   }
 
  private:
@@ -91,7 +91,7 @@ class PendingSender final : public PendingWithDeadline {
 
   const Context context_;
   Memory memory_;
-  std::unique_ptr<base::Dial> dial_;
+  std::unique_ptr<net::Dial> dial_;
 };
 
 class PendingReceiver final : public PendingWithDeadline {
@@ -121,8 +121,8 @@ class Pcie final : public Transport {
   Pcie(const Context& context, const std::optional<Place>& place)
       : context_(context), place_(place) {
     if (!place) return;
-    base::SocketAddress any;
-    any.family = base::SocketAddress::Family::unix_abstract;
+    net::SocketAddress any;
+    any.family = net::SocketAddress::Family::unix_abstract;
     mailbox_ = std::make_shared<Mailbox>(context, any, 1);
   }
 

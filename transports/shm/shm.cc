@@ -42,7 +42,7 @@ class PendingSender final : public PendingWithDeadline {
     introduce(memory_.get());
     auto settings = dialSettings(context, peer.listener, id, 0);
     settings.pass = {segment.get()};
-    dial_ = std::make_unique<base::Dial>(settings);
+    dial_ = std::make_unique<net::Dial>(settings);
   }
 
  private:
@@ -55,7 +55,7 @@ class PendingSender final : public PendingWithDeadline {
   const ChannelSize size_;
   const std::shared_ptr<PeerRegions> regions_;
   std::shared_ptr<void> memory_;
-  std::unique_ptr<base::Dial> dial_;
+  std::unique_ptr<net::Dial> dial_;
 };
 
 class PendingReceiver final : public PendingWithDeadline {
@@ -89,8 +89,8 @@ class Shm final : public Transport {
  public:
   Shm(const Context& context, const Place& place)
       : context_(context), place_(place), size_(channelSize(context.options, kMappedSize)) {
-    base::SocketAddress any;
-    any.family = base::SocketAddress::Family::unix_abstract;
+    net::SocketAddress any;
+    any.family = net::SocketAddress::Family::unix_abstract;
     mailbox_ = std::make_shared<Mailbox>(context, any, 1);
   }
 

@@ -22,7 +22,7 @@ constexpr int kMaxSockets = 16;
 /// What a rank tells the others.
 struct Location {
   int sockets = 1;
-  base::SocketAddress listener;
+  net::SocketAddress listener;
 
   Address encode() const {
     base::Writer out;
@@ -39,8 +39,8 @@ struct Location {
     out.sockets = in.u8();
     if (out.sockets < 1 || out.sockets > kMaxSockets)
       in.fail("asks for " + std::to_string(out.sockets) + " sockets");
-    out.listener = base::SocketAddress::decode(in.raw(in.left()));
-    if (out.listener.family == base::SocketAddress::Family::unix_abstract || out.listener.port == 0)
+    out.listener = net::SocketAddress::decode(in.raw(in.left()));
+    if (out.listener.family == net::SocketAddress::Family::unix_abstract || out.listener.port == 0)
       in.fail("names no port: " + out.listener.text());
     return out;
   }
@@ -110,8 +110,7 @@ class PendingSender final : public Pending {
   PendingSender(const ChannelId& id, const Context& context, const Location& peer, int sockets)
       : Pending(id, context, sockets) {
     for (int part = 0; part < sockets; ++part)
-      dials_.push_back(
-          std::make_unique<base::Dial>(dialSettings(context, peer.listener, id, part)));
+      dials_.push_back(std::make_unique<net::Dial>(dialSettings(context, peer.listener, id, part)));
   }
 
  private:
@@ -122,7 +121,7 @@ class PendingSender final : public Pending {
     port.sender = makeSender(std::move(sockets), settings_);
   }
 
-  std::vector<std::unique_ptr<base::Dial>> dials_;
+  std::vector<std::unique_ptr<net::Dial>> dials_;
 };
 
 class PendingReceiver final : public Pending {
@@ -194,7 +193,7 @@ class Tcp final : public Transport {
 };
 
 std::unique_ptr<Transport> make(const Context& context) {
-  if (context.bind_address.family == base::SocketAddress::Family::unix_abstract) return nullptr;
+  if (context.bind_address.family == net::SocketAddress::Family::unix_abstract) return nullptr;
   return std::make_unique<Tcp>(context);
 }
 

@@ -1,5 +1,5 @@
 // Which address of this machine others should use.
-#include "base/interfaces.h"
+#include "net/interfaces.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -10,11 +10,11 @@
 #include <cstring>
 #include <memory>
 
-#include "base/native_address.h"
 #include "base/parse.h"
+#include "net/native_address.h"
 #include "rondo/error.h"
 
-namespace rondo::base {
+namespace rondo::net {
 namespace {
 
 using Family = SocketAddress::Family;
@@ -26,7 +26,7 @@ struct InterfaceFilter {
 
   static InterfaceFilter parse(std::string_view text) {
     InterfaceFilter filter;
-    text = trim(text);
+    text = base::trim(text);
     const bool given = !text.empty();
     if (text.starts_with('^')) {
       filter.exclude = true;
@@ -36,7 +36,7 @@ struct InterfaceFilter {
       filter.exact = true;
       text.remove_prefix(1);
     }
-    filter.names = parseList(text, "RONDO_SOCKET_IFNAME");
+    filter.names = base::parseList(text, "RONDO_SOCKET_IFNAME");
     if (given && filter.names.empty()) {
       throw Error(ErrorCode::invalid_argument,
                   "RONDO_SOCKET_IFNAME: no interface name after '^' or '='");
@@ -58,7 +58,7 @@ std::optional<Family> parseFamily(const std::string& text) {
   if (text == "AF_INET") return Family::inet;
   if (text == "AF_INET6") return Family::inet6;
   throw Error(ErrorCode::invalid_argument,
-              "unknown socket family " + quoted(text) + "; valid: AF_INET, AF_INET6");
+              "unknown socket family " + base::quoted(text) + "; valid: AF_INET, AF_INET6");
 }
 
 bool linkLocal(const SocketAddress& address) {
@@ -89,7 +89,7 @@ int badness(const Interface& candidate, const std::optional<SocketAddress>& root
 SocketAddress routeTo(SocketAddress root) {
   if (root.port == 0) root.port = 9; // any will do
   const NativeAddress native = toNative(root);
-  const UniqueFd fd(::socket(native.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const base::UniqueFd fd(::socket(native.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd || ::connect(fd.get(), native.get(), native.length) != 0) {
     const int error = errno;
     throw Error(ErrorCode::init_failed, "no route to " + root.text() + ": " + std::strerror(error));
@@ -117,7 +117,7 @@ std::string describe(const std::vector<Interface>& interfaces) {
     const std::string text = one.address.text();
     words.push_back(one.name + " (" + text.substr(0, text.rfind(':')) + ")");
   }
-  return words.empty() ? "none" : join(words, ", ");
+  return words.empty() ? "none" : base::join(words, ", ");
 }
 
 } // namespace
@@ -172,10 +172,10 @@ SocketAddress chooseAddress(const AddressWish& wish, const std::vector<Interface
   if (best == nullptr) {
     throw Error(ErrorCode::invalid_argument,
                 "no interface that is up has an address as wanted by RONDO_SOCKET_IFNAME " +
-                    quoted(wish.interfaces) + " and RONDO_SOCKET_FAMILY " + quoted(wish.family) +
-                    "; there are: " + describe(interfaces));
+                    base::quoted(wish.interfaces) + " and RONDO_SOCKET_FAMILY " +
+                    base::quoted(wish.family) + "; there are: " + describe(interfaces));
   }
   return best->address;
 }
 
-} // namespace rondo::base
+} // namespace rondo::net

@@ -12,15 +12,15 @@
 #include <string>
 #include <utility>
 
-#include "base/connection.h"
-#include "base/event_loop.h"
-#include "base/handshake.h"
 #include "base/log.h"
-#include "base/native_address.h"
 #include "base/random.h"
+#include "net/connection.h"
+#include "net/event_loop.h"
+#include "net/handshake.h"
+#include "net/native_address.h"
 #include "rondo/error.h"
 
-namespace rondo::base {
+namespace rondo::net {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstBackoff{1};
@@ -69,7 +69,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
 
   void start() {
     auto weak = weak_from_this();
-    deadline_timer = loop->after(Deadline(settings.deadline).left(), [weak] {
+    deadline_timer = loop->after(base::Deadline(settings.deadline).left(), [weak] {
       auto self = weak.lock();
       if (self) self->end(ErrorCode::timeout, "no connection in time: " + self->last_trouble);
     });
@@ -152,7 +152,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     handshake::HelloMessage message;
     message.hello = settings.hello;
     message.passed = static_cast<std::uint8_t>(passed.size());
-    randomBytes(message.nonce);
+    base::randomBytes(message.nonce);
     hello = handshake::encodeHello(message);
     if (!send(hello, false)) return peerGone();
     stage = Stage::reply;
@@ -193,7 +193,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
       item->cmsg_len = CMSG_LEN(sizeof(int) * passed.size());
       std::array<int, handshake::kMaxPassed> numbers{};
       std::transform(passed.begin(), passed.end(), numbers.begin(),
-                     [](const UniqueFd& one) { return one.get(); });
+                     [](const base::UniqueFd& one) { return one.get(); });
       std::memcpy(CMSG_DATA(item), numbers.data(), sizeof(int) * passed.size());
     }
     return ::sendmsg(fd.get(), &header, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
@@ -229,7 +229,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
 
   // On the user's thread, with the mutex held.
 
-  std::optional<UniqueFd> take() {
+  std::optional<base::UniqueFd> take() {
     if (!done) return std::nullopt;
     if (!error_text.empty()) throw Error(error_code, error_text);
     assert(result && "a connection can be taken once");
@@ -238,12 +238,12 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
 
   const Settings settings;
   const Key key;
-  std::vector<UniqueFd> passed;
+  std::vector<base::UniqueFd> passed;
   std::shared_ptr<EventLoop> loop;
 
   // The loop thread's.
   Stage stage = Stage::connecting;
-  UniqueFd fd;
+  base::UniqueFd fd;
   EventLoop::Id watch = 0, retry_timer = 0, deadline_timer = 0;
   std::chrono::milliseconds backoff = kFirstBackoff;
   std::string last_trouble = "no answer";
@@ -256,7 +256,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
-  UniqueFd result;
+  base::UniqueFd result;
   ErrorCode error_code = ErrorCode::transport;
   std::string error_text; ///< empty: success
 };
@@ -275,18 +275,19 @@ Dial::~Dial() {
   impl_->loop->call([impl = impl_] { impl->cancel(); });
 }
 
-std::optional<UniqueFd> Dial::poll() {
+std::optional<base::UniqueFd> Dial::poll() {
   std::lock_guard lock(impl_->mutex);
   return impl_->take();
 }
 
-UniqueFd Dial::wait() {
+base::UniqueFd Dial::wait() {
   assert(!impl_->loop->onLoopThread() && "the loop thread would wait for itself");
   std::unique_lock lock(impl_->mutex);
   // The loop's timer ends it at the deadline. The second more only matters if the loop is stuck.
-  const Clock::time_point deadline = impl_->settings.deadline;
-  const auto latest = deadline + std::min<Clock::duration>(std::chrono::seconds(1),
-                                                           Clock::time_point::max() - deadline);
+  const base::Clock::time_point deadline = impl_->settings.deadline;
+  const auto latest =
+      deadline + std::min<base::Clock::duration>(std::chrono::seconds(1),
+                                                 base::Clock::time_point::max() - deadline);
   if (!impl_->changed.wait_until(lock, latest, [&] { return impl_->done; })) {
     throw Error(ErrorCode::timeout, "connecting to " + impl_->settings.address.text() +
                                         ": the control thread does not answer");
@@ -300,4 +301,4 @@ std::array<std::byte, 32> Dial::sessionKey() const {
   return impl_->session_key;
 }
 
-} // namespace rondo::base
+} // namespace rondo::net

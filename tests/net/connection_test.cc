@@ -1,6 +1,6 @@
 // Proves: honest peers meet over every address family, with the same session key and descriptors
 // intact; dishonest configurations are refused with typed errors; nothing leaks; closing is final.
-#include "base/connection.h"
+#include "net/connection.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -10,12 +10,13 @@
 #include <algorithm>
 #include <atomic>
 
-#include "base/peers.h"
+#include "net/peers.h"
 #include "rondo/error.h"
 
 using namespace rondo;
+using namespace rondo::net;
 using namespace rondo::base;
-using namespace rondo::base::test;
+using namespace rondo::net::test;
 
 namespace {
 

@@ -3,9 +3,9 @@
 
 #include <sys/socket.h>
 
-#include "base/connection.h"
+#include "net/connection.h"
 
-namespace rondo::base {
+namespace rondo::net {
 
 struct NativeAddress {
   sockaddr_storage storage{};
@@ -21,7 +21,7 @@ NativeAddress toNative(const SocketAddress& address);
 SocketAddress fromNative(const NativeAddress& native);
 
 /// A non-blocking, close-on-exec stream socket of the address's family. Throws Error(system).
-UniqueFd makeStreamSocket(const SocketAddress& address);
+base::UniqueFd makeStreamSocket(const SocketAddress& address);
 /// Where the socket is bound. Throws Error(system).
 SocketAddress localAddress(int fd);
 /// No Nagle; nothing for a Unix socket.
@@ -29,4 +29,4 @@ void setNoDelay(int fd, const SocketAddress& address);
 /// Whether the other end of a Unix socket belongs to this process's user.
 bool sameUser(int fd);
 
-} // namespace rondo::base
+} // namespace rondo::net

@@ -12,13 +12,15 @@
 #include <thread>
 #include <vector>
 
-#include "base/connection.h"
-#include "base/event_loop.h"
-#include "base/handshake.h"
-#include "base/native_address.h"
+#include "net/connection.h"
+#include "net/event_loop.h"
+#include "net/handshake.h"
+#include "net/native_address.h"
 #include "support/test.h"
 
-namespace rondo::base::test {
+namespace rondo::net::test {
+
+using base::Clock, base::Deadline, base::UniqueFd;
 
 using namespace std::chrono_literals;
 
@@ -202,4 +204,4 @@ inline handshake::HelloMessage helloMessage(std::uint8_t passed = 0) {
   return message;
 }
 
-} // namespace rondo::base::test
+} // namespace rondo::net::test

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/connection.h"
+#include "net/connection.h"
 
-namespace rondo::base {
+namespace rondo::net {
 
 struct Interface {
   std::string name;
@@ -33,4 +33,4 @@ SocketAddress chooseAddress(const AddressWish& wish);
 /// As above, from a given list; a pure function but for the route to the root.
 SocketAddress chooseAddress(const AddressWish& wish, const std::vector<Interface>& interfaces);
 
-} // namespace rondo::base
+} // namespace rondo::net

@@ -1,5 +1,5 @@
 // The handshake's messages and proofs.
-#include "base/handshake.h"
+#include "net/handshake.h"
 
 #include <algorithm>
 #include <string>
@@ -8,12 +8,12 @@
 #include "base/random.h"
 #include "rondo/error.h"
 
-namespace rondo::base {
+namespace rondo::net {
 
 Secret Secret::random() {
   Secret secret;
   secret.present = true;
-  randomBytes(secret.bytes);
+  base::randomBytes(secret.bytes);
   return secret;
 }
 
@@ -25,7 +25,7 @@ constexpr std::uint32_t kReplyMagic = 0x52444e52; // "RNDR"
 constexpr std::uint16_t kVersion = 1;
 
 template <std::size_t N>
-std::array<std::byte, N> fixed(const Writer& writer) {
+std::array<std::byte, N> fixed(const base::Writer& writer) {
   std::array<std::byte, N> out{};
   if (writer.bytes().size() != N) {
     throw Error(ErrorCode::transport, "a handshake message of the wrong size was made");
@@ -35,13 +35,13 @@ std::array<std::byte, N> fixed(const Writer& writer) {
 }
 
 /// Magic, version and the second field of the same width: the hello's size, the reply's verdict.
-void head(Writer& writer, std::uint32_t magic, std::uint16_t field) {
+void head(base::Writer& writer, std::uint32_t magic, std::uint16_t field) {
   writer.u32(magic);
   writer.u16(kVersion);
   writer.u16(field);
 }
 
-std::uint16_t checkHead(Reader& reader, std::uint32_t magic) {
+std::uint16_t checkHead(base::Reader& reader, std::uint32_t magic) {
   if (reader.u32() != magic) reader.fail("does not begin as Rondo's do");
   if (const auto version = reader.u16(); version != kVersion) {
     reader.fail("is of version " + std::to_string(version) + ", wanted " +
@@ -54,7 +54,7 @@ std::uint16_t checkHead(Reader& reader, std::uint32_t magic) {
 
 HelloBytes encodeHello(const HelloMessage& message) {
   const Hello& hello = message.hello;
-  Writer writer;
+  base::Writer writer;
   head(writer, kHelloMagic, kHelloBytes);
   writer.u8(static_cast<std::uint8_t>(hello.purpose));
   writer.u8(message.passed);
@@ -73,7 +73,7 @@ HelloBytes encodeHello(const HelloMessage& message) {
 }
 
 HelloMessage decodeHello(std::span<const std::byte> bytes) {
-  Reader reader(bytes, "a handshake's hello");
+  base::Reader reader(bytes, "a handshake's hello");
   if (checkHead(reader, kHelloMagic) != kHelloBytes) reader.fail("announces a wrong size");
   HelloMessage message;
   Hello& hello = message.hello;
@@ -104,7 +104,7 @@ HelloMessage decodeHello(std::span<const std::byte> bytes) {
 }
 
 ReplyBytes encodeReply(const ReplyMessage& message) {
-  Writer writer;
+  base::Writer writer;
   head(writer, kReplyMagic, static_cast<std::uint16_t>(message.verdict));
   writer.raw(message.nonce);
   writer.raw(message.proof);
@@ -112,7 +112,7 @@ ReplyBytes encodeReply(const ReplyMessage& message) {
 }
 
 ReplyMessage decodeReply(std::span<const std::byte> bytes) {
-  Reader reader(bytes, "a handshake's reply");
+  base::Reader reader(bytes, "a handshake's reply");
   const std::uint16_t verdict = checkHead(reader, kReplyMagic);
   if (verdict > static_cast<std::uint16_t>(Verdict::wrong_job)) {
     reader.fail("has an unknown verdict");
@@ -146,4 +146,4 @@ void requireSecret(const Secret& secret, const SocketAddress& address, const cha
 }
 
 } // namespace handshake
-} // namespace rondo::base
+} // namespace rondo::net

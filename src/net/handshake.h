@@ -17,10 +17,10 @@
 #include <cstdint>
 #include <span>
 
-#include "base/connection.h"
-#include "base/hmac.h"
+#include "net/connection.h"
+#include "net/hmac.h"
 
-namespace rondo::base::handshake {
+namespace rondo::net::handshake {
 
 using Nonce = std::array<std::byte, 32>;
 
@@ -63,4 +63,4 @@ Mac sessionKey(const Key& key, const HelloBytes& hello, const Nonce& nonce);
 /// Throws Error(invalid_argument) for an address that others can reach without a secret.
 void requireSecret(const Secret& secret, const SocketAddress& address, const char* what);
 
-} // namespace rondo::base::handshake
+} // namespace rondo::net::handshake

@@ -9,13 +9,14 @@
 #include <random>
 
 #include "base/log.h"
-#include "base/peers.h"
 #include "base/random.h"
+#include "net/peers.h"
 #include "rondo/error.h"
 
 using namespace rondo;
+using namespace rondo::net;
 using namespace rondo::base;
-using namespace rondo::base::test;
+using namespace rondo::net::test;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-namespace rondo::base {
+namespace rondo::net {
 
 /// Runs callbacks for descriptors, timers and other threads, one after the other, on one thread.
 /// Callbacks must not block. What a callback throws is logged and dropped.
@@ -55,4 +55,4 @@ class EventLoop {
   std::shared_ptr<Core> core_;
 };
 
-} // namespace rondo::base
+} // namespace rondo::net

@@ -1,5 +1,5 @@
 // HMAC-SHA256 by libcrypto.
-#include "base/hmac.h"
+#include "net/hmac.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -9,7 +9,7 @@
 
 #include "rondo/error.h"
 
-namespace rondo::base {
+namespace rondo::net {
 
 Mac hmacSha256(const Key& key, std::string_view label,
                std::initializer_list<std::span<const std::byte>> parts) {
@@ -38,4 +38,4 @@ bool equalConstantTime(std::span<const std::byte> a, std::span<const std::byte> 
   return a.size() == b.size() && ::CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-} // namespace rondo::base
+} // namespace rondo::net

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/unique_fd.h"
 
-namespace rondo::base {
+namespace rondo::net {
 
 /// 32 bytes that all processes of a job share. Absent: only loopback and Unix addresses are used.
 struct Secret {
@@ -56,11 +56,11 @@ struct Hello {
 
 /// An accepted connection: both sides proved that they know the secret.
 struct Accepted {
-  UniqueFd fd; ///< non-blocking
+  base::UniqueFd fd; ///< non-blocking
   Hello hello;
   /// Known to both ends of this connection only: made from the secret, the hello and both nonces.
   std::array<std::byte, 32> session_key{};
-  std::vector<UniqueFd> passed; ///< descriptors that came along (Unix sockets only)
+  std::vector<base::UniqueFd> passed; ///< descriptors that came along (Unix sockets only)
 };
 
 /// Listens, and serves many handshakes at once on the process's event loop thread: fixed-size
@@ -100,7 +100,7 @@ class Dial {
     SocketAddress address;
     Secret secret;
     Hello hello;
-    Clock::time_point deadline;
+    base::Clock::time_point deadline;
     std::vector<int> pass; ///< descriptors to pass along (Unix sockets only); duplicated at once
   };
   /// Throws Error(invalid_argument) for a non-loopback address without a secret, and for
@@ -112,9 +112,9 @@ class Dial {
 
   /// The connected, non-blocking socket, once; nullopt while in progress.
   /// Throws Error(transport | timeout).
-  std::optional<UniqueFd> poll();
+  std::optional<base::UniqueFd> poll();
   /// As poll(), sleeping until then. Not on the event loop thread.
-  UniqueFd wait();
+  base::UniqueFd wait();
   /// Equals Accepted::session_key at the other end. Only after poll() or wait() gave the socket.
   std::array<std::byte, 32> sessionKey() const;
 
@@ -123,4 +123,4 @@ class Dial {
   std::shared_ptr<Impl> impl_;
 };
 
-} // namespace rondo::base
+} // namespace rondo::net

@@ -10,15 +10,15 @@
 #include <string>
 #include <utility>
 
-#include "base/connection.h"
-#include "base/event_loop.h"
-#include "base/handshake.h"
 #include "base/log.h"
-#include "base/native_address.h"
 #include "base/random.h"
+#include "net/connection.h"
+#include "net/event_loop.h"
+#include "net/handshake.h"
+#include "net/native_address.h"
 #include "rondo/error.h"
 
-namespace rondo::base {
+namespace rondo::net {
 namespace {
 
 constexpr int kBacklog = 4096;
@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kPause{100};
 std::string randomName() {
   constexpr char kHex[] = "0123456789abcdef";
   std::array<std::byte, 16> bytes{};
-  randomBytes(bytes);
+  base::randomBytes(bytes);
   std::string name = "rondo-";
   for (std::byte b : bytes) {
     name += kHex[std::to_integer<int>(b) >> 4];
@@ -37,10 +37,10 @@ std::string randomName() {
   return name;
 }
 
-UniqueFd listenOn(SocketAddress address) {
+base::UniqueFd listenOn(SocketAddress address) {
   const bool is_unix = address.family == SocketAddress::Family::unix_abstract;
   if (is_unix && address.name.empty()) address.name = randomName();
-  UniqueFd fd = makeStreamSocket(address);
+  base::UniqueFd fd = makeStreamSocket(address);
   if (!is_unix && address.port != 0) {
     const int on = 1;
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -68,7 +68,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
 
   /// A connection whose handshake is going on.
   struct HalfOpen {
-    UniqueFd fd;
+    base::UniqueFd fd;
     EventLoop::Id watch = 0, timer = 0;
     Stage stage = Stage::hello;
     handshake::HelloBytes hello_bytes{};
@@ -76,7 +76,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     std::size_t have = 0; ///< bytes of the present stage's message
     handshake::HelloMessage hello;
     handshake::Nonce nonce{};
-    std::vector<UniqueFd> passed;
+    std::vector<base::UniqueFd> passed;
   };
   using Number = std::uint64_t; ///< grows: the first in the map is the oldest
 
@@ -109,7 +109,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   void acceptSome() {
     // Not without end: other callbacks must get their turn. The rest is reported again.
     for (int i = 0; i < 64 && listener; ++i) {
-      UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      base::UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (fd) {
         begin(std::move(fd));
         continue;
@@ -133,7 +133,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     });
   }
 
-  void begin(UniqueFd fd) {
+  void begin(base::UniqueFd fd) {
     const bool is_unix = settings.address.family == SocketAddress::Family::unix_abstract;
     if (is_unix && !sameUser(fd.get())) {
       count("another user", "a process of another user");
@@ -240,7 +240,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
       sendAll(peer.fd.get(), handshake::encodeReply(reply));
       return reject(number, "wrong job", "belongs to another job");
     }
-    randomBytes(peer.nonce);
+    base::randomBytes(peer.nonce);
     reply.nonce = peer.nonce;
     reply.proof = handshake::accepterProof(key, peer.hello_bytes, peer.nonce);
     if (!sendAll(peer.fd.get(), handshake::encodeReply(reply))) {
@@ -271,7 +271,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     try {
       accepted(std::move(result));
     } catch (const std::exception& error) {
-      log(LogLevel::error, "an accepted connection was dropped: ", error.what());
+      base::log(LogLevel::error, "an accepted connection was dropped: ", error.what());
     }
   }
 
@@ -295,14 +295,14 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
 
   /// The first of each kind is worth a line; a scan must not fill the log.
   void note(const char* kind, const std::string& text) {
-    log(noted.insert(kind).second ? LogLevel::warn : LogLevel::trace, text);
+    base::log(noted.insert(kind).second ? LogLevel::warn : LogLevel::trace, text);
   }
 
   const Settings settings;
   const std::function<void(Accepted)> accepted;
   const Key key;
   std::shared_ptr<EventLoop> loop;
-  UniqueFd listener;
+  base::UniqueFd listener;
   SocketAddress address;
   std::atomic<std::uint64_t> rejected{0};
 
@@ -327,4 +327,4 @@ void Acceptor::close() {
   impl_->loop->call([impl = impl_] { impl->shut(); });
 }
 
-} // namespace rondo::base
+} // namespace rondo::net

@@ -1,5 +1,5 @@
 // The control plane's thread.
-#include "base/event_loop.h"
+#include "net/event_loop.h"
 
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -28,7 +28,7 @@
 #include "base/unique_fd.h"
 #include "rondo/error.h"
 
-namespace rondo::base {
+namespace rondo::net {
 namespace {
 
 [[noreturn]] void systemError(const char* call, int error) {
@@ -41,7 +41,7 @@ void guarded(const Run& run) {
   try {
     run();
   } catch (const std::exception& error) {
-    log(LogLevel::error, "a callback of the control thread failed: ", error.what());
+    base::log(LogLevel::error, "a callback of the control thread failed: ", error.what());
   }
 }
 
@@ -61,7 +61,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
   }
 
   void start() {
-    const NoSignals quiet;
+    const base::NoSignals quiet;
     try {
       thread_ = std::make_unique<std::thread>([self = shared_from_this()] { self->run(); });
     } catch (const std::system_error& error) {
@@ -146,7 +146,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
 
   Id after(std::chrono::nanoseconds delay, std::function<void()> run) {
     if (foreign()) return ++last_id_;
-    const Clock::time_point due = Deadline(delay).at();
+    const base::Clock::time_point due = base::Deadline(delay).at();
     bool first = false;
     Id id = 0;
     {
@@ -198,8 +198,8 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
     std::lock_guard lock(mutex_);
     if (!posted_.empty() || stopping_) return 0;
     if (timers_.empty()) return -1;
-    const auto left = timers_.begin()->first.first - Clock::now();
-    if (left <= Clock::duration::zero()) return 0;
+    const auto left = timers_.begin()->first.first - base::Clock::now();
+    if (left <= base::Clock::duration::zero()) return 0;
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(left).count();
     return static_cast<int>(std::min<std::int64_t>(wait, std::numeric_limits<int>::max()));
   }
@@ -240,7 +240,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
   }
 
   void runTimers() {
-    const Clock::time_point now = Clock::now();
+    const base::Clock::time_point now = base::Clock::now();
     for (;;) {
       std::function<void()> run;
       {
@@ -282,7 +282,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
   }
 
   const pid_t pid_ = ::getpid();
-  UniqueFd epoll_, wake_;
+  base::UniqueFd epoll_, wake_;
   std::unique_ptr<std::thread> thread_;
   std::atomic<std::thread::id> loop_thread_{};
 
@@ -293,8 +293,8 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
   Id running_ = 0; ///< of the callback that runs now; 0: none
   std::deque<std::function<void()>> posted_;
   std::unordered_map<Id, std::shared_ptr<Watch>> watches_;
-  std::map<std::pair<Clock::time_point, Id>, std::function<void()>> timers_;
-  std::unordered_map<Id, Clock::time_point> due_;
+  std::map<std::pair<base::Clock::time_point, Id>, std::function<void()>> timers_;
+  std::unordered_map<Id, base::Clock::time_point> due_;
 };
 
 std::shared_ptr<EventLoop> EventLoop::get() {
@@ -355,4 +355,4 @@ EventLoop::Id EventLoop::after(std::chrono::nanoseconds delay, std::function<voi
 void EventLoop::cancel(Id id) { core_->cancel(id); }
 bool EventLoop::onLoopThread() const { return core_->onLoopThread() && !core_->foreign(); }
 
-} // namespace rondo::base
+} // namespace rondo::net

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-namespace rondo::base {
+namespace rondo::net {
 
 using Mac = std::array<std::byte, 32>;
 using Key = std::array<std::byte, 32>;
@@ -21,4 +21,4 @@ Mac hmacSha256(const Key& key, std::string_view label,
 /// In a time that does not depend on the contents. False for different sizes.
 bool equalConstantTime(std::span<const std::byte> a, std::span<const std::byte> b);
 
-} // namespace rondo::base
+} // namespace rondo::net

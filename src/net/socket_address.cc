@@ -15,12 +15,12 @@
 #include <memory>
 
 #include "base/codec.h"
-#include "base/connection.h"
-#include "base/native_address.h"
 #include "base/parse.h"
+#include "net/connection.h"
+#include "net/native_address.h"
 #include "rondo/error.h"
 
-namespace rondo::base {
+namespace rondo::net {
 namespace {
 
 constexpr std::uint8_t kVersion = 1;
@@ -63,7 +63,7 @@ bool SocketAddress::loopback() const {
 
 std::string SocketAddress::text() const {
   if (family == Family::unix_abstract) {
-    const std::string name_text = quoted(name);
+    const std::string name_text = base::quoted(name);
     return "unix:@" + name_text.substr(1, name_text.size() - 2);
   }
   std::array<char, INET6_ADDRSTRLEN> buffer{};
@@ -82,7 +82,7 @@ std::vector<std::byte> SocketAddress::encode() const {
     throw Error(ErrorCode::invalid_argument,
                 "a Unix socket's name has at most " + std::to_string(kMaxName) + " bytes");
   }
-  Writer writer;
+  base::Writer writer;
   writer.u8(kVersion);
   writer.u8(static_cast<std::uint8_t>(family));
   const bool is_unix = family == Family::unix_abstract;
@@ -95,7 +95,7 @@ std::vector<std::byte> SocketAddress::encode() const {
 }
 
 SocketAddress SocketAddress::decode(std::span<const std::byte> bytes) {
-  Reader reader(bytes, "a socket address");
+  base::Reader reader(bytes, "a socket address");
   if (reader.u8() != kVersion) reader.fail("is of an unknown version");
   const std::uint8_t family_byte = reader.u8();
   if (family_byte > static_cast<std::uint8_t>(Family::unix_abstract)) {
@@ -120,14 +120,14 @@ SocketAddress SocketAddress::decode(std::span<const std::byte> bytes) {
 
 SocketAddress SocketAddress::parse(const std::string& host_port, const std::string& family) {
   auto fail = [&](const std::string& why) {
-    throw Error(ErrorCode::invalid_argument, "address " + quoted(host_port) + ": " + why);
+    throw Error(ErrorCode::invalid_argument, "address " + base::quoted(host_port) + ": " + why);
   };
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   if (family == "AF_INET") hints.ai_family = AF_INET;
   else if (family == "AF_INET6") hints.ai_family = AF_INET6;
   else if (family.empty()) hints.ai_family = AF_UNSPEC;
-  else fail("unknown family " + quoted(family) + "; valid: AF_INET, AF_INET6");
+  else fail("unknown family " + base::quoted(family) + "; valid: AF_INET, AF_INET6");
 
   const std::size_t colon = host_port.rfind(':');
   if (colon == std::string::npos) fail("no port; wanted host:port or [v6]:port");
@@ -139,8 +139,8 @@ SocketAddress SocketAddress::parse(const std::string& host_port, const std::stri
   }
   // getaddrinfo() reads a C string: what stands behind a zero byte would be silently ignored.
   if (host.empty() || host.find('\0') != std::string::npos) fail("no host name before the port");
-  const auto port = parseInteger(std::string_view(host_port).substr(colon + 1),
-                                 "port of " + quoted(host_port), 0, 65535);
+  const auto port = base::parseInteger(std::string_view(host_port).substr(colon + 1),
+                                 "port of " + base::quoted(host_port), 0, 65535);
 
   addrinfo* found = nullptr;
   if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
@@ -231,9 +231,10 @@ SocketAddress fromNative(const NativeAddress& native) {
   }
 }
 
-UniqueFd makeStreamSocket(const SocketAddress& address) {
+base::UniqueFd makeStreamSocket(const SocketAddress& address) {
   const NativeAddress native = toNative(address);
-  UniqueFd fd(::socket(native.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  base::UniqueFd fd(
+      ::socket(native.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) systemError("socket for " + address.text());
   return fd;
 }
@@ -257,4 +258,4 @@ bool sameUser(int fd) {
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
 }
 
-} // namespace rondo::base
+} // namespace rondo::net

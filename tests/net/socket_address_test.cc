@@ -2,13 +2,14 @@
 #include <algorithm>
 #include <string>
 
-#include "base/connection.h"
-#include "base/interfaces.h"
-#include "base/native_address.h"
+#include "net/connection.h"
+#include "net/interfaces.h"
+#include "net/native_address.h"
 #include "rondo/error.h"
 #include "support/test.h"
 
 using namespace rondo;
+using namespace rondo::net;
 using namespace rondo::base;
 using Family = SocketAddress::Family;
 

@@ -1,6 +1,6 @@
 // Proves: posts keep their order, timers do not run early, nothing runs after unwatch() or cancel()
 // returned, an exception does not end the loop, and a fork's child gets a loop of its own.
-#include "base/event_loop.h"
+#include "net/event_loop.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -21,6 +21,7 @@
 #include "support/test.h"
 
 using namespace rondo;
+using namespace rondo::net;
 using namespace rondo::base;
 using namespace std::chrono_literals;
 
