@@ -67,12 +67,12 @@ void Communicator::abort(const std::string& reason) { impl_->abort(reason); }
 void Communicator::setStream(Stream stream) { impl_->setStream(stream); }
 
 Buffer Communicator::allocate(std::size_t bytes) {
-  impl_->refuseOnDevice("allocate");
+  impl_->requireHostBuffers("allocate");
   return impl_->keep(comm::Region::allocate(bytes));
 }
 
 Buffer Communicator::registerBuffer(void* data, std::size_t bytes) {
-  impl_->refuseOnDevice("registerBuffer");
+  impl_->requireHostBuffers("registerBuffer");
   return impl_->keep(comm::Region::adopt(data, bytes));
 }
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "comm/devices.h"
 #include "comm/group.h"
 #include "comm/pump.h"
 #include "comm/region.h"
@@ -22,9 +21,9 @@ constexpr std::size_t kMaxKnown = 512;
 constexpr std::size_t kMaxKnownUneven = 64;
 
 int queueOf(const Call& call) {
-  if (call.collective != Collective::sendrecv) return engine::HostEngine::kCollectives;
-  return call.sending ? engine::HostEngine::sendQueue(call.root)
-                      : engine::HostEngine::recvQueue(call.root);
+  if (call.collective != Collective::sendrecv) return engine::Engine::kCollectives;
+  return call.sending ? engine::Engine::sendQueue(call.root)
+                      : engine::Engine::recvQueue(call.root);
 }
 
 /// Send and Recv are plans of one step, made on the spot.
@@ -46,17 +45,6 @@ plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
   return plan;
 }
 
-std::unique_ptr<engine::DeviceEngine> deviceEngine(const Devices& devices, engine::Fabric& fabric,
-                                                   const bootstrap::Session& session,
-                                                   const Options& options) {
-  if (!devices.own) return nullptr;
-  return std::make_unique<engine::DeviceEngine>(
-      devices.own, fabric,
-      engine::DeviceEngine::Settings{session.rank(), session.size(), devices.channel,
-                                     devices.residency, options.timeout, &session.failedWord(),
-                                     devices.neighbour, devices.lends});
-}
-
 } // namespace
 
 std::size_t CommunicatorImpl::KeyHash::operator()(const Key& key) const {
@@ -65,8 +53,8 @@ std::size_t CommunicatorImpl::KeyHash::operator()(const Key& key) const {
 
 CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
                                    const Options& options, planner::Policy policy,
-                                   std::unique_ptr<engine::Fabric> fabric, bool crowded,
-                                   const Devices& devices)
+                                   std::unique_ptr<engine::Fabric> fabric,
+                                   std::unique_ptr<engine::Engine> engine, bool crowded)
     : session_(std::move(session)),
       options_(options),
       policy_(std::move(policy)),
@@ -77,10 +65,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       progress_board_(session_->progress()),
       process_(::getpid()),
       fabric_(std::move(fabric)),
-      device_(deviceEngine(devices, *fabric_, *session_, options)),
-      host_(device_ ? nullptr
-                    : std::make_unique<engine::HostEngine>(*fabric_, options.threads, crowded)),
-      engine_(device_ ? static_cast<engine::Engine&>(*device_) : *host_) {}
+      engine_(std::move(engine)) {}
 
 CommunicatorImpl::~CommunicatorImpl() {
   if (!helper_.joinable()) return;
@@ -106,14 +91,14 @@ void CommunicatorImpl::close() noexcept {
   {
     // Whoever completed the last call has left the engine when the mutex is free.
     const Lock lock(*this);
-    if (engine_.idle()) return;
+    if (engine_->idle()) return;
   }
   CommunicatorImpl* const self[] = {this};
   if (pump(
-          self, [this] { return engine_.idle(); }, base::Clock::now() + options_.timeout))
+          self, [this] { return engine_->idle(); }, base::Clock::now() + options_.timeout))
     return;
   const Lock lock(*this);
-  engine_.failAll(std::make_exception_ptr(
+  engine_->failAll(std::make_exception_ptr(
       Error(ErrorCode::timeout, "the communicator was dropped while the call was in flight")));
 }
 
@@ -185,9 +170,7 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
     shape.output = call.layout->output;
   }
   if (call.collective == Collective::sendrecv) {
-    const plan::RankPlan plan = pointToPoint(call, rank_, size_);
-    return device_ ? device_->bindJob(plan, shape, sign(call))
-                   : engine::bind(plan, shape, *fabric_);
+    return engine_->bindMessage(pointToPoint(call, rank_, size_), shape, sign(call));
   }
   plan::Spec spec{call.collective, size_, hasRoot(call.collective) ? call.root : 0, 0};
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
@@ -195,22 +178,19 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   spec.parameter = choice.parameter;
   base::log(LogLevel::trace, title(call), " of ", call.count, " ", name(call.type), " uses ",
             choice.text());
-  if (device_) return device_->bind(*choice.algorithm, spec, shape);
-  return engine::bind(choice.algorithm->build(spec, rank_), shape, *fabric_);
+  return engine_->bind(*choice.algorithm, spec, shape);
 }
 
 /// Under the lock. A call that cannot be run throws and leaves everything as it was.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   // What is launched cannot be taken back: not after a failure that nobody here has seen yet.
-  if (device_ && failed_word_.load(std::memory_order_acquire) != 0) poll();
+  if (failed_word_.load(std::memory_order_acquire) != 0) poll();
   Known& shape = known(call);
-  if (device_) {
-    const bool reads =
-        call.layout ? !call.layout->input.counts.empty() : shape.buffers.input_bytes > 0;
-    const bool writes =
-        call.layout ? !call.layout->output.counts.empty() : shape.buffers.output_bytes > 0;
-    device_->admit(reads ? call.input : nullptr, writes ? call.output : nullptr);
-  }
+  const bool reads =
+      call.layout ? !call.layout->input.counts.empty() : shape.buffers.input_bytes > 0;
+  const bool writes =
+      call.layout ? !call.layout->output.counts.empty() : shape.buffers.output_bytes > 0;
+  engine_->admit(reads ? call.input : nullptr, writes ? call.output : nullptr);
   const int queue = queueOf(call);
   const bool point_to_point = call.collective == Collective::sendrecv;
   const std::uint64_t sequence = point_to_point ? ++p2p_sequence_[queue] : ++sequence_;
@@ -234,7 +214,7 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
     progress_board_.entered.store(sequence, std::memory_order_relaxed);
     progress_board_.signature.store(run.signature, std::memory_order_relaxed);
   }
-  engine_.submit(run, queue);
+  engine_->submit(run, queue);
 }
 
 void CommunicatorImpl::call(const Call& call) {
@@ -248,7 +228,7 @@ void CommunicatorImpl::call(const Call& call) {
   {
     const Lock lock(*this);
     submit(call, run);
-    if (device_) device_->flush();
+    engine_->flush();
     poll();
   }
   if (!run.done.load(std::memory_order_acquire)) {
@@ -270,7 +250,7 @@ Work CommunicatorImpl::start(const Call& call) {
     const Lock lock(*this);
     submit(call, state->run);
     state->run.keep = state;
-    if (device_) device_->flush();
+    engine_->flush();
     poll();
     if (!state->done()) needHelper();
   }
@@ -289,10 +269,8 @@ void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> gro
       state->run.done.store(true, std::memory_order_release);
     }
   }
-  if (device_) {
-    device_->flush();
-    poll(); // captured calls are done
-  }
+  engine_->flush();
+  poll();
   if (!attended) needHelper();
 }
 
@@ -310,18 +288,8 @@ void CommunicatorImpl::poke() {
 }
 
 void CommunicatorImpl::setStream(Stream stream) {
-  if (!device_)
-    throw Error(ErrorCode::unsupported,
-                "setStream: the buffers of this communicator are in host memory (RONDO_DEVICE)");
   const Lock lock(*this);
-  device_->setStream(stream.handle());
-}
-
-void CommunicatorImpl::refuseOnDevice(const char* function) const {
-  if (device_)
-    throw Error(ErrorCode::unsupported, std::string(function) +
-                                            ": the buffers of this communicator are in device "
-                                            "memory, which peers read where it lies in any case");
+  engine_->setStream(stream);
 }
 
 Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
@@ -330,7 +298,7 @@ Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
 
 void CommunicatorImpl::refuseInUse(const Region& region) {
   const Lock lock(*this);
-  const engine::Run* user = engine_.findRun([&region](const engine::Run& run) {
+  const engine::Run* user = engine_->findRun([&region](const engine::Run& run) {
     return region.holds(run.input) || region.holds(run.output);
   });
   if (user)
@@ -352,7 +320,7 @@ std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t co
 MemoryUse CommunicatorImpl::memory() {
   const Lock lock(*this);
   const engine::Fabric::Memory channels = fabric_->memory();
-  return {channels.channels, channels.slots, channels.staging, engine_.scratchBytes()};
+  return {channels.channels, channels.slots, channels.staging, engine_->scratchBytes()};
 }
 
 std::string CommunicatorImpl::transportTo(int peer) const {
@@ -376,8 +344,8 @@ bool CommunicatorImpl::poll() {
     return true;
   }
   try {
-    if (!engine_.progress()) return false;
-    progress_board_.completed.store(engine_.completed(), std::memory_order_relaxed);
+    if (!engine_->progress()) return false;
+    progress_board_.completed.store(engine_->completed(), std::memory_order_relaxed);
   } catch (const engine::ForeignCall& foreign) {
     const std::uint64_t near = foreign.ours >> 32 & 0xff;
     const std::uint64_t sequence = foreign.sequence ? foreign.sequence : near;
@@ -391,10 +359,10 @@ bool CommunicatorImpl::poll() {
                                  titleOf(late.run) + ": " + late.position.text};
     endLate(stall, options_.timeout);
   } catch (const Error& error) {
-    breakDown({error.code(), titleOf(*engine_.current()) + ": " + error.what(), error.culprit()});
+    breakDown({error.code(), titleOf(*engine_->current()) + ": " + error.what(), error.culprit()});
   } catch (const std::exception& error) {
     // The runs are on their callers' stacks: whatever it is, it must not pass through here.
-    breakDown({ErrorCode::system, titleOf(*engine_.current()) + ": " + error.what(), rank_});
+    breakDown({ErrorCode::system, titleOf(*engine_->current()) + ": " + error.what(), rank_});
   }
   return true;
 }
@@ -415,7 +383,7 @@ void CommunicatorImpl::endLate(const bootstrap::Stall& stall, base::Clock::durat
 void CommunicatorImpl::adoptFailure(const bootstrap::Failure& failure) {
   failure_ = std::make_exception_ptr(Error(failure.code, failure.text, failure.culprit));
   base::log(LogLevel::info, "communicator failed: ", failure.text);
-  engine_.failAll(failure_);
+  engine_->failAll(failure_);
 }
 
 std::string CommunicatorImpl::titleOf(const engine::Run& run) const {
@@ -423,7 +391,7 @@ std::string CommunicatorImpl::titleOf(const engine::Run& run) const {
 }
 
 bootstrap::Stall CommunicatorImpl::stallOf(const engine::Run& run) {
-  const engine::Position position = engine_.position(run);
+  const engine::Position position = engine_->position(run);
   return {run.sequence, run.signature, position.peer, titleOf(run) + ": " + position.text};
 }
 

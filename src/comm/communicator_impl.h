@@ -21,9 +21,8 @@
 #include "comm/biased_mutex.h"
 #include "comm/call.h"
 #include "comm/work_state.h"
-#include "engine/device_engine.h"
+#include "engine/engine.h"
 #include "engine/fabric.h"
-#include "engine/host_engine.h"
 #include "planner/choose.h"
 #include "rondo/buffer.h"
 #include "rondo/options.h"
@@ -35,8 +34,6 @@ struct MemoryUse;
 
 namespace rondo::comm {
 
-struct Devices;
-
 /// Any thread may call the public functions; the engine is guarded by one mutex, which a waiting
 /// thread gives away whenever somebody else wants it.
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
@@ -45,8 +42,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   static std::shared_ptr<CommunicatorImpl> open(std::unique_ptr<bootstrap::Session> session,
                                                 const Options& options);
   CommunicatorImpl(std::unique_ptr<bootstrap::Session> session, const Options& options,
-                   planner::Policy policy, std::unique_ptr<engine::Fabric> fabric, bool crowded,
-                   const Devices& devices);
+                   planner::Policy policy, std::unique_ptr<engine::Fabric> fabric,
+                   std::unique_ptr<engine::Engine> engine, bool crowded);
   ~CommunicatorImpl();
   /// Deleter for shared_ptr: the last owner may be a call that the helper thread completes.
   static void release(CommunicatorImpl* impl);
@@ -68,7 +65,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void abort(const std::string& reason);
   void setStream(Stream stream);
   /// Throws Error(unsupported) when the buffers are on a device, where `function` has no meaning.
-  void refuseOnDevice(const char* function) const;
+  void requireHostBuffers(const char* function) const { engine_->requireHostBuffers(function); }
   Buffer keep(std::unique_ptr<Region> region);
   /// Throws Error(invalid_argument) when a call in flight uses the memory.
   void refuseInUse(const Region& region);
@@ -149,9 +146,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   Key last_key_;
   Known* last_known_ = nullptr; ///< of last_key_
   // After the plans and channels, so that launches have ended before these go.
-  const std::unique_ptr<engine::DeviceEngine> device_;  ///< null: buffers are in host memory
-  const std::unique_ptr<engine::HostEngine> host_;      ///< null: they are on a device
-  engine::Engine& engine_;                              ///< the one that there is
+  const std::unique_ptr<engine::Engine> engine_;
   std::uint64_t sequence_ = 0;                          ///< collectives entered
   std::unordered_map<int, std::uint64_t> p2p_sequence_; ///< by engine queue
   std::exception_ptr failure_;

@@ -56,7 +56,7 @@ void CommunicatorImpl::helperMain() {
     {
       const Lock lock(*this);
       moved = poll();
-      if (engine_.idle()) async_active_.store(false);
+      if (engine_->idle()) async_active_.store(false);
     }
     giveWay();
     if (moved) {
@@ -92,7 +92,7 @@ void CommunicatorImpl::inspect(base::Clock::time_point now) {
   poll(); // a process that was stopped has not looked for long
   if (failure_) return;
   const auto least = std::min<base::Clock::duration>(Patience::kStall, options_.timeout);
-  for (const engine::Standing& standing : engine_.standing(now, least)) {
+  for (const engine::Standing& standing : engine_->standing(now, least)) {
     const bool late = standing.since >= options_.timeout;
     engine::Run& run = *standing.run;
     if (run.told && !late) continue;

@@ -12,6 +12,8 @@
 #include "comm/communicator_impl.h"
 #include "comm/devices.h"
 #include "comm/links.h"
+#include "engine/device_engine.h"
+#include "engine/host_engine.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
 
@@ -131,6 +133,17 @@ bool crowded(const std::vector<Card>& cards, const Place& own) {
   return ranks > std::max<std::size_t>(processors, 1);
 }
 
+std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabric& fabric,
+                                           const bootstrap::Session& session,
+                                           const Options& options, bool crowded) {
+  if (!devices.own) return std::make_unique<engine::HostEngine>(fabric, options.threads, crowded);
+  return std::make_unique<engine::DeviceEngine>(
+      devices.own, fabric,
+      engine::DeviceEngine::Settings{session.rank(), session.size(), devices.channel,
+                                     devices.residency, options.timeout, &session.failedWord(),
+                                     devices.neighbour, devices.lends});
+}
+
 } // namespace
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
@@ -185,8 +198,10 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   const bool take_turns = any_crowded && !devices.own; // on devices nobody does
   const planner::Policy policy{options.algorithm, options.deterministic, take_turns, streams,
                                devices.own != nullptr};
+  const bool here_crowded = crowded(cards, own.place);
+  auto engine = makeEngine(devices, *fabric, *session, options, here_crowded);
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
-                               crowded(cards, own.place), devices),
+                               std::move(engine), here_crowded),
           &CommunicatorImpl::release};
 }
 

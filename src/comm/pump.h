@@ -74,7 +74,7 @@ bool CommunicatorImpl::pump(std::span<CommunicatorImpl* const> communicators, co
       for (int look = 0; look < kLooksPerHold; ++look) {
         if (one->poll()) {
           moved = true;
-          if (one->engine_.idle()) break;
+          if (one->engine_->idle()) break;
         } else if (communicators.size() > 1 || !backoff.spinning()) {
           break;
         }

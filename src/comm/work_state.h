@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/call.h"
-#include "engine/host_engine.h"
+#include "engine/engine.h"
 #include "rondo/work.h"
 
 namespace rondo::comm {

@@ -96,8 +96,8 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
   return bound;
 }
 
-BoundPlan DeviceEngine::bindJob(const plan::RankPlan& plan, const Shape& shape,
-                                std::uint64_t signature) {
+BoundPlan DeviceEngine::bindMessage(const plan::RankPlan& plan, const Shape& shape,
+                                    std::uint64_t signature) {
   layout_.check();
   if (!batches_) batches_ = device_->batchFunction();
   const bool small =

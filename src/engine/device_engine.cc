@@ -30,7 +30,8 @@ constexpr std::uint64_t kSequenceBits = std::uint64_t{0xff} << 32;
 
 DeviceEngine::DeviceEngine(std::shared_ptr<cuda::Device> device, Fabric& fabric,
                            const Settings& settings)
-    : device_(std::move(device)),
+    : Engine(true),
+      device_(std::move(device)),
       fabric_(fabric),
       settings_(settings),
       panel_(device_->allocateHost(sizeof(cuda::Panel))),
@@ -74,7 +75,8 @@ void DeviceEngine::abortLaunches() {
   std::atomic_ref(panel().abort).store(1, std::memory_order_release);
 }
 
-void DeviceEngine::setStream(cuda::Stream stream) {
+void DeviceEngine::setStream(Stream of_program) {
+  const cuda::Stream stream = of_program.handle();
   if (stream == stream_) return;
   const auto last = std::find_if(runs_.rbegin(), runs_.rend(),
                                  [](const InFlight& flight) { return flight.mark != nullptr; });
@@ -82,7 +84,13 @@ void DeviceEngine::setStream(cuda::Stream stream) {
   stream_ = stream;
 }
 
-void DeviceEngine::admit(const void* input, const void* output) const {
+void DeviceEngine::requireHostBuffers(const char* function) const {
+  throw Error(ErrorCode::unsupported, std::string(function) +
+                                          ": the buffers of this communicator are in device "
+                                          "memory, which peers read where it lies in any case");
+}
+
+void DeviceEngine::admitBuffers(const void* input, const void* output) const {
   if (stream_ == nullptr && settings_.neighbour >= 0)
     throw Error(ErrorCode::invalid_argument,
                 "rank " + std::to_string(settings_.neighbour) +
@@ -108,7 +116,7 @@ void DeviceEngine::submit(Run& run, int queue) {
   enqueue(runs_.size() - 1, [&] { launch(run); });
 }
 
-void DeviceEngine::flush() {
+void DeviceEngine::launchNoted() {
   if (noted_.empty()) return;
   std::sort(noted_.begin(), noted_.end(),
             [](const Noted& a, const Noted& b) { return a.seat < b.seat; });

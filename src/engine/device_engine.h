@@ -54,23 +54,16 @@ class DeviceEngine final : public Engine {
   /// Ends what is still running, and waits for it; then until the streams have what was sent.
   ~DeviceEngine() override;
 
-  void setStream(kernels::cuda::Stream stream);
+  /// With protocol and number of copies as all ranks choose them. Throws Error(unsupported) where
+  /// the ranks on a device are too many for the plan.
+  BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
+                 const Shape& shape) override;
+  BoundPlan bindMessage(const plan::RankPlan& plan, const Shape& shape,
+                        std::uint64_t signature) override;
 
-  /// This rank's part of the algorithm, with protocol and number of copies as all ranks choose
-  /// them. Throws Error(unsupported) where the ranks on a device are too many for the plan.
-  BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec, const Shape& shape);
-
-  /// A send or receive: a plan of one step, the same on both ends but for its direction.
-  /// `signature`: Run::signature without the sequence number. Throws as bind().
-  BoundPlan bindJob(const plan::RankPlan& plan, const Shape& shape, std::uint64_t signature);
-
-  /// Throws Error(invalid_argument) for buffers that the device does not see (null: not used), and
-  /// for a stream that two ranks would share.
-  void admit(const void* input, const void* output) const;
-
+  void setStream(Stream stream) override;
+  void requireHostBuffers(const char* function) const override;
   void submit(Run& run, int queue) override;
-  /// Launches the sends and receives that were submitted since: a group is complete.
-  void flush();
   bool progress() override;
   std::size_t scratchBytes() const override { return scratch_bytes_; }
   std::vector<Standing> standing(base::Clock::time_point now,
@@ -80,6 +73,11 @@ class DeviceEngine final : public Engine {
   void failAll(const std::exception_ptr& error) override;
 
  private:
+  /// Throws for buffers that the device does not see, and for a stream that two ranks would share.
+  void admitBuffers(const void* input, const void* output) const override;
+  /// Launches the sends and receives that were submitted since: a group is complete.
+  void launchNoted() override;
+
   struct InFlight {
     Run* run = nullptr;
     std::uint32_t job = 0;                     ///< its place in the batch

@@ -12,6 +12,8 @@
 
 #include "base/clock.h"
 #include "engine/bound_plan.h"
+#include "plan/plan.h"
+#include "rondo/stream.h"
 
 namespace rondo::engine {
 
@@ -81,16 +83,41 @@ class Late : public std::exception {
 
 /// Runs of one communicator. Collectives run one after the other; so do the sends to one peer, and
 /// the receives from one peer; these queues are independent of each other. Not thread-safe: the
-/// communicator serialises calls.
+/// communicator serialises calls, but for what says otherwise.
 class Engine {
  public:
   virtual ~Engine() = default;
+
+  /// This rank's part of the algorithm for calls of one shape. Opens the channels that are new.
+  /// Throws Error(unsupported) for what cannot be run with the sizes that the ranks agreed on.
+  virtual BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
+                         const Shape& shape) = 0;
+  /// A send or receive: a plan of one step, the same on both ends but for its direction.
+  /// `signature`: Run::signature without the sequence number. Throws as bind().
+  virtual BoundPlan bindMessage(const plan::RankPlan& plan, const Shape& shape,
+                                std::uint64_t signature) = 0;
+
+  /// Collectives that are submitted from now on follow what the stream holds. Throws
+  /// Error(unsupported) where buffers are in host memory.
+  virtual void setStream(Stream stream) = 0;
+  /// Throws Error(unsupported), for `function`, where buffers are in device memory. Any thread.
+  virtual void requireHostBuffers(const char* function) const = 0;
+
+  /// Before submit(). Throws Error(invalid_argument) for buffers that the engine cannot use (null:
+  /// not used).
+  void admit(const void* input, const void* output) const {
+    if (launches_) admitBuffers(input, output);
+  }
 
   /// Puts the run at the end of its queue. `queue`: kCollectives, or sendQueue/recvQueue(peer).
   static constexpr int kCollectives = 0;
   static constexpr int sendQueue(int peer) { return 1 + peer; }
   static constexpr int recvQueue(int peer) { return -1 - peer; }
   virtual void submit(Run& run, int queue) = 0;
+  /// After the last submit() of a call, or of a group's calls on this communicator.
+  void flush() {
+    if (launches_) launchNoted();
+  }
 
   /// Moves what can be moved; true if anything did. Never blocks. Throws ForeignCall, Late, or an
   /// Error from below: the communicator is then broken, and failAll() must follow.
@@ -116,6 +143,9 @@ class Engine {
   virtual void failAll(const std::exception_ptr& error) = 0;
 
  protected:
+  /// `launches`: whether admit() and flush() mean anything; else they cost no call.
+  explicit Engine(bool launches) : launches_(launches) {}
+
   /// What every run's end consists of: after this the run may be gone.
   void end(Run& run, const std::exception_ptr& error) {
     const std::shared_ptr<void> keep = std::move(run.keep);
@@ -134,6 +164,10 @@ class Engine {
   const Run* current_ = nullptr;
 
  private:
+  virtual void admitBuffers(const void* /*input*/, const void* /*output*/) const {}
+  virtual void launchNoted() {}
+
+  const bool launches_;
   std::uint64_t completed_ = 0;
   std::atomic<std::size_t> in_flight_{0};
 };

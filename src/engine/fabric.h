@@ -63,6 +63,8 @@ class Fabric {
          std::vector<std::unique_ptr<transport::Transport>> transports, std::vector<Peer> peers,
          std::size_t message_bytes, bool streams);
 
+  int rank() const { return rank_; }
+
   /// The end of channel (src, dst, index) that is this rank's; `sending` tells which when src ==
   /// dst. Starts to open it when it is new. The reference stays valid.
   End& end(int src, int dst, int index, bool sending);

@@ -3,6 +3,11 @@
 
 namespace rondo::engine {
 
+void HostEngine::setStream(Stream /*stream*/) {
+  throw Error(ErrorCode::unsupported,
+              "setStream: the buffers of this communicator are in host memory (RONDO_DEVICE)");
+}
+
 void HostEngine::submit(Run& run, int queue) {
   Queue& into = queue == kCollectives ? collectives_ : point_to_point_[queue];
   if (into.tail) {

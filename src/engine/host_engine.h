@@ -20,10 +20,21 @@ class HostEngine final : public Engine {
  public:
   /// `threads`: see Options::threads. `crowded`: ranks share processors.
   explicit HostEngine(Fabric& fabric, int threads = 1, bool crowded = false)
-      : fabric_(fabric),
+      : Engine(false),
+        fabric_(fabric),
         crowded_(crowded),
         crew_(threads > 1 ? std::make_unique<Crew>(threads) : nullptr) {}
 
+  BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
+                 const Shape& shape) override {
+    return engine::bind(algorithm.build(spec, fabric_.rank()), shape, fabric_);
+  }
+  BoundPlan bindMessage(const plan::RankPlan& plan, const Shape& shape,
+                        std::uint64_t /*signature*/) override {
+    return engine::bind(plan, shape, fabric_);
+  }
+  void setStream(Stream stream) override;
+  void requireHostBuffers(const char* /*function*/) const override {}
   void submit(Run& run, int queue) override;
   bool progress() override;
   std::size_t scratchBytes() const override { return scratch_.size(); }

@@ -1,0 +1,11 @@
+// This program's operator new counts what each thread allocates.
+#pragma once
+
+#include <cstddef>
+
+namespace rondo::test {
+
+/// Allocations of the calling thread so far, by whichever form of operator new.
+std::size_t allocations();
+
+} // namespace rondo::test
