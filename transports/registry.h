@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/board.h"
-#include "kernels/cuda/runtime.h"
+#include "device/device.h"
 #include "net/connection.h"
 #include "rondo/options.h"
 #include "transports/transport.h"
@@ -18,7 +18,7 @@ namespace rondo::transport {
 /// The device that a rank's buffers are on, and how large a channel is there: the same on all
 /// ranks.
 struct DeviceContext {
-  std::shared_ptr<kernels::cuda::Device> device;
+  std::shared_ptr<device::Device> device;
   ChannelSize size;
   std::size_t inbox_bytes = 0, credit_bytes = 0;
 };

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "bench/cuda/peers.h"
-#include "kernels/cuda/bucket.h"
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/bucket/bucket.h"
+#include "kernels/cuda/reduce/reduce.h"
 #include "kernels/reduce.h"
 
 namespace rondo {

@@ -27,7 +27,7 @@ std::uint64_t processToken() {
 struct Card {
   std::string error; ///< not empty: it has no device
   std::uint64_t process = 0;
-  kernels::cuda::DeviceIdentity identity;
+  device::DeviceIdentity identity;
   int blocks = 0;
 
   std::vector<std::byte> encode() const {
@@ -72,8 +72,8 @@ std::vector<Card> exchange(bootstrap::Session& session, const Options& options, 
 }
 
 engine::DeviceChannel channelOf(const transport::ChannelSize& size,
-                                const kernels::cuda::Residency& residency) {
-  using kernels::cuda::Protocol;
+                                const device::Residency& residency) {
+  using device::Protocol;
   const auto depth = static_cast<std::uint64_t>(size.depth);
   const auto share = static_cast<std::uint32_t>(residency.blocks / residency.ranks);
   const std::uint32_t most = residency.ranks > 1 ? engine::kMaxCopiesSharing : engine::kMaxCopies;
@@ -101,7 +101,7 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
   Card own;
   std::optional<Error> missing;
   try {
-    devices.own = kernels::cuda::openDevice(options.device);
+    devices.own = device::openDevice(options.device);
     own.identity = devices.own->identity();
     own.blocks = devices.own->residentBlocks();
     own.process = processToken();
@@ -119,9 +119,9 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
 
   for (std::size_t r = 0; r < cards.size(); ++r) {
     const auto shared = [&](const Card& card) { return card.identity == cards[r].identity; };
-    const kernels::cuda::Residency here{
+    const device::Residency here{
         cards[r].blocks, static_cast<int>(std::count_if(cards.begin(), cards.end(), shared))};
-    const auto shareOf = [](const kernels::cuda::Residency& of) { return of.blocks / of.ranks; };
+    const auto shareOf = [](const device::Residency& of) { return of.blocks / of.ranks; };
     if (r == 0 || shareOf(here) < shareOf(devices.residency)) devices.residency = here;
     if (static_cast<int>(r) != session.rank() && cards[r].process == own.process &&
         cards[r].identity == own.identity)

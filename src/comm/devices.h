@@ -5,19 +5,19 @@
 #include <vector>
 
 #include "bootstrap/session.h"
+#include "device/device.h"
+#include "device/residency.h"
 #include "engine/device_channel.h"
-#include "kernels/cuda/plan_residency.h"
-#include "kernels/cuda/runtime.h"
 #include "rondo/options.h"
 #include "transports/registry.h"
 
 namespace rondo::comm {
 
 struct Devices {
-  std::shared_ptr<kernels::cuda::Device> own; ///< null: buffers are in host memory
-  kernels::cuda::Residency residency;         ///< where a rank's share is the least
-  int neighbour = -1;                         ///< another rank of this process on the same device
-  transport::ChannelSize size;                ///< of a copy's ring
+  std::shared_ptr<device::Device> own; ///< null: buffers are in host memory
+  device::Residency residency;         ///< where a rank's share is the least
+  int neighbour = -1;                  ///< another rank of this process on the same device
+  transport::ChannelSize size;         ///< of a copy's ring
   bool lends = false; ///< all ranks are of one process and on one device, whose memory they see
   engine::DeviceChannel channel; ///< of the largest that fit; see limitToStreams()
 

@@ -37,7 +37,7 @@ std::array<std::byte, 64> pattern(int src, int dst, bool inbox) {
 /// One end of a channel that only proves that it works.
 class Probe {
  public:
-  Probe(kernels::cuda::Device& device, const transport::ChannelId& id, bool sends,
+  Probe(device::Device& device, const transport::ChannelId& id, bool sends,
         const engine::Fabric::Peer& peer)
       : device_(device), id_(id), sends_(sends), transport_(peer.transport->name()) {
     attempt([&] { pending_ = peer.transport->open(id, peer.address); });
@@ -83,7 +83,7 @@ class Probe {
     }
   }
 
-  kernels::cuda::Device& device_;
+  device::Device& device_;
   const transport::ChannelId id_;
   const bool sends_;
   const std::string transport_;

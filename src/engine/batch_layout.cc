@@ -3,14 +3,14 @@
 
 #include <algorithm>
 
+#include "device/launch.h"
 #include "engine/engine.h"
-#include "kernels/cuda/plan_arguments.h"
 
 namespace rondo::engine {
 
-using kernels::cuda::kBatchJobs;
+using device::kBatchJobs;
 
-BatchLayout::BatchLayout(int rank, int ranks, const kernels::cuda::Residency& residency,
+BatchLayout::BatchLayout(int rank, int ranks, const device::Residency& residency,
                          std::uint32_t most_copies)
     : rank_(rank),
       ranks_(ranks),

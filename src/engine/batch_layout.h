@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/plan_residency.h"
+#include "device/residency.h"
 
 namespace rondo::engine {
 
@@ -18,13 +18,12 @@ struct Seat {
 };
 
 /// Gives out the seats of one group after the other. What it depends on is the same on all ranks,
-/// so that both ends of a message have the same launch, distance and number: kernels/cuda/README.md
-/// argues from this that no two ranks wait for each other.
+/// so that both ends of a message have the same launch, distance and number:
+/// kernels/cuda/plan/README.md argues from this that no two ranks wait for each other.
 class BatchLayout {
  public:
   /// `most_copies`: those that a channel has rings for.
-  BatchLayout(int rank, int ranks, const kernels::cuda::Residency& residency,
-              std::uint32_t most_copies);
+  BatchLayout(int rank, int ranks, const device::Residency& residency, std::uint32_t most_copies);
 
   /// Throws Error(unsupported) where a rank has no block for a send beside one for a receive.
   void check() const { copiesWithin(residency_, 2, 1); }
@@ -37,7 +36,7 @@ class BatchLayout {
 
  private:
   const int rank_, ranks_;
-  const kernels::cuda::Residency residency_;
+  const device::Residency residency_;
   std::uint32_t copies_, lanes_;               ///< lanes: of either direction
   std::uint32_t reach_;                        ///< distances in a launch
   std::uint32_t turns_;                        ///< jobs of one queue in a launch

@@ -13,14 +13,12 @@ namespace rondo::engine {
 
 namespace {
 
-namespace cuda = kernels::cuda;
-
 /// Parts of one allocation, each aligned as a ring's.
 class Parts {
  public:
   std::size_t add(std::size_t bytes) {
     const std::size_t at = size_;
-    size_ += (bytes + cuda::kRingLine - 1) / cuda::kRingLine * cuda::kRingLine;
+    size_ += (bytes + device::kRingLine - 1) / device::kRingLine * device::kRingLine;
     return at;
   }
   std::size_t size() const { return size_; }
@@ -65,7 +63,7 @@ std::size_t messageBytes(const plan::RankPlan& plan, const Shape& shape, std::si
   return std::min(limit, std::max({share / rounds + slack, kLeastMessage, element_of_each}));
 }
 
-std::shared_ptr<std::byte> zeroed(cuda::Device& device, std::size_t bytes) {
+std::shared_ptr<std::byte> zeroed(device::Device& device, std::size_t bytes) {
   return device.allocate(std::max<std::size_t>(bytes, 1));
 }
 
@@ -78,14 +76,14 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
   const std::uint32_t lanes = mostLanes(plans);
   const bool small = settings_.channel.hasLowLatency() && !shape.uneven() &&
                      shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
-  const auto protocol = small && servesLowLatency(algorithm, spec) ? cuda::Protocol::low_latency
-                                                                   : cuda::Protocol::simple;
+  const auto protocol = small && servesLowLatency(algorithm, spec) ? device::Protocol::low_latency
+                                                                   : device::Protocol::simple;
   const std::uint32_t copies =
-      cuda::copiesWithin(settings_.residency, lanes, settings_.channel.copiesOf(protocol));
+      device::copiesWithin(settings_.residency, lanes, settings_.channel.copiesOf(protocol));
 
   std::size_t limit = std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
   std::optional<plan::Lending> lending;
-  if (settings_.lends && protocol == cuda::Protocol::simple && spec.ranks <= kMostLending) {
+  if (settings_.lends && protocol == device::Protocol::simple && spec.ranks <= kMostLending) {
     lending.emplace(plans, scales(shape), shape.uneven());
     if (lending->always()) limit = std::max(limit, kLentMessage);
   }
@@ -102,27 +100,27 @@ BoundPlan DeviceEngine::bindMessage(const plan::RankPlan& plan, const Shape& sha
   if (!batches_) batches_ = device_->batchFunction();
   const bool small =
       settings_.channel.hasLowLatency() && shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
-  const auto protocol = small ? cuda::Protocol::low_latency : cuda::Protocol::simple;
+  const auto protocol = small ? device::Protocol::low_latency : device::Protocol::simple;
   const std::size_t slot =
       std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
   const std::uint32_t copies = std::min(layout_.copies(), settings_.channel.copiesOf(protocol));
   BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, copies));
   putOnDevice(bound, protocol, copies);
   DevicePlan& device = *bound.device;
-  assert(device.launch.program.max_places <= cuda::kJobPlaces);
+  assert(device.launch.program.max_places <= device::kJobPlaces);
   device.launch.signature = signature;
-  device.job = device_->allocate(sizeof(cuda::Launch));
-  device_->write(device.job.get(), &device.launch, sizeof(cuda::Launch));
+  device.job = device_->allocate(sizeof(device::Launch));
+  device_->write(device.job.get(), &device.launch, sizeof(device::Launch));
   return bound;
 }
 
-void DeviceEngine::putOnDevice(BoundPlan& bound, cuda::Protocol protocol, std::uint32_t copies) {
+void DeviceEngine::putOnDevice(BoundPlan& bound, device::Protocol protocol, std::uint32_t copies) {
   const bool uneven = bound.shape.uneven();
   if (!uneven) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
-  const cuda::ProgramTables tables = flatten(bound, protocol, copies);
+  const device::ProgramTables tables = flatten(bound, protocol, copies);
   Parts parts;
-  const std::size_t clocks = parts.add(tables.header.blocks() * sizeof(cuda::LaneClock));
-  const std::size_t rings = parts.add(bound.ends.size() * copies * sizeof(cuda::Ring));
+  const std::size_t clocks = parts.add(tables.header.blocks() * sizeof(device::LaneClock));
+  const std::size_t rings = parts.add(bound.ends.size() * copies * sizeof(device::Ring));
   const std::size_t image = parts.add(tables.bytes());
   const std::size_t scratch = parts.add(tables.header.scratch_bytes * copies);
 
@@ -131,13 +129,13 @@ void DeviceEngine::putOnDevice(BoundPlan& bound, cuda::Protocol protocol, std::u
   std::byte* const at = device->memory.get();
   device->launch = {
       .program = tables.at(at + image),
-      .rings = reinterpret_cast<const cuda::Ring*>(at + rings),
-      .clocks = reinterpret_cast<cuda::LaneClock*>(at + clocks),
+      .rings = reinterpret_cast<const device::Ring*>(at + rings),
+      .clocks = reinterpret_cast<device::LaneClock*>(at + clocks),
       .scratch = at + scratch,
       .plan = ++plans_,
       .label_sizes = uneven ? ~0u : 0u,
       .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),
-      .halt = reinterpret_cast<cuda::Halt*>(halt_.get()),
+      .halt = reinterpret_cast<device::Halt*>(halt_.get()),
       .panel = &panel()};
   std::vector<std::byte> written(tables.bytes());
   tables.write(written.data());
@@ -155,8 +153,8 @@ bool DeviceEngine::connect(BoundPlan& plan) {
     else all &= fabric_.ready(*end);
   }
   if (!all) return false;
-  const cuda::Launch& launch = plan.device->launch;
-  std::vector<cuda::Ring> rings;
+  const device::Launch& launch = plan.device->launch;
+  std::vector<device::Ring> rings;
   for (std::uint32_t copy = 0; copy < launch.program.copies; ++copy)
     for (const End* end : plan.ends) {
       const transport::DeviceMemory& memory = end->relayed ? *end->relayed : *end->port->device;
@@ -171,7 +169,7 @@ bool DeviceEngine::connect(BoundPlan& plan) {
 }
 
 std::byte* DeviceEngine::positionsOf(const End& end) {
-  cuda::Memory& memory = positions_[&end];
+  device::Memory& memory = positions_[&end];
   if (!memory) memory = device_->allocate(settings_.channel.positionBytes());
   return memory.get();
 }

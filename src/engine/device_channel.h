@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/ring.h"
+#include "device/ring.h"
 
 namespace rondo::engine {
 
@@ -13,14 +13,14 @@ namespace rondo::engine {
 /// end's own.
 struct DeviceChannel {
   std::uint32_t copies = 1, low_latency_copies = 1;
-  kernels::cuda::RingSize simple{kernels::cuda::Protocol::simple, 1, 0};
-  kernels::cuda::RingSize low_latency{kernels::cuda::Protocol::low_latency, 1, 0};
+  device::RingSize simple{device::Protocol::simple, 1, 0};
+  device::RingSize low_latency{device::Protocol::low_latency, 1, 0};
 
-  const kernels::cuda::RingSize& of(kernels::cuda::Protocol protocol) const {
-    return protocol == kernels::cuda::Protocol::simple ? simple : low_latency;
+  const device::RingSize& of(device::Protocol protocol) const {
+    return protocol == device::Protocol::simple ? simple : low_latency;
   }
-  std::uint32_t copiesOf(kernels::cuda::Protocol protocol) const {
-    return protocol == kernels::cuda::Protocol::simple ? copies : low_latency_copies;
+  std::uint32_t copiesOf(device::Protocol protocol) const {
+    return protocol == device::Protocol::simple ? copies : low_latency_copies;
   }
   /// Leaves what a stream can carry: copies that shared one would wait for each other's messages,
   /// and packets tell of themselves where they lie.
@@ -33,17 +33,17 @@ struct DeviceChannel {
   std::size_t inboxBytes() const {
     return copies * simple.inboxBytes() + low_latency_copies * low_latency.inboxBytes();
   }
-  std::size_t creditBytes() const { return rings() * kernels::cuda::RingSize::creditBytes(); }
-  std::size_t positionBytes() const { return rings() * sizeof(kernels::cuda::Position); }
+  std::size_t creditBytes() const { return rings() * device::RingSize::creditBytes(); }
+  std::size_t positionBytes() const { return rings() * sizeof(device::Position); }
 
   /// The ring of one copy, its parts as its rank sees them.
-  kernels::cuda::Ring ring(kernels::cuda::Protocol protocol, std::uint32_t copy, std::byte* inbox,
-                           std::byte* credit, std::byte* positions) const {
-    const bool low = protocol == kernels::cuda::Protocol::low_latency;
+  device::Ring ring(device::Protocol protocol, std::uint32_t copy, std::byte* inbox,
+                    std::byte* credit, std::byte* positions) const {
+    const bool low = protocol == device::Protocol::low_latency;
     const std::size_t number = copy + (low ? copies : 0);
     inbox += copy * of(protocol).inboxBytes() + (low ? copies * simple.inboxBytes() : 0);
-    return of(protocol).ring(inbox, credit + number * kernels::cuda::RingSize::creditBytes(),
-                             reinterpret_cast<kernels::cuda::Position*>(positions) + number);
+    return of(protocol).ring(inbox, credit + number * device::RingSize::creditBytes(),
+                             reinterpret_cast<device::Position*>(positions) + number);
   }
 
  private:

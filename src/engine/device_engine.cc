@@ -14,8 +14,6 @@ namespace rondo::engine {
 
 namespace {
 
-namespace cuda = kernels::cuda;
-
 /// Between two looks at connections, and at launches that are to end.
 constexpr std::chrono::microseconds kLook{50};
 /// What a kernel takes at most to see that it is to end, and a stream to get that far.
@@ -28,14 +26,14 @@ constexpr std::uint64_t kSequenceBits = std::uint64_t{0xff} << 32;
 
 } // namespace
 
-DeviceEngine::DeviceEngine(std::shared_ptr<cuda::Device> device, Fabric& fabric,
+DeviceEngine::DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabric,
                            const Settings& settings)
     : Engine(true),
       device_(std::move(device)),
       fabric_(fabric),
       settings_(settings),
-      panel_(device_->allocateHost(sizeof(cuda::Panel))),
-      halt_(device_->allocate(sizeof(cuda::Halt))),
+      panel_(device_->allocateHost(sizeof(device::Panel))),
+      halt_(device_->allocate(sizeof(device::Halt))),
       layout_(settings.rank, settings.ranks, settings.residency, settings.channel.copies),
       proxy_(device_, settings.channel.simple) {
   fabric.putSelfOnDevice([on = device_, inbox = settings.channel.inboxBytes(),
@@ -69,14 +67,16 @@ void DeviceEngine::endLaunches() {
   }
 }
 
-cuda::Panel& DeviceEngine::panel() const { return *reinterpret_cast<cuda::Panel*>(panel_.get()); }
+device::Panel& DeviceEngine::panel() const {
+  return *reinterpret_cast<device::Panel*>(panel_.get());
+}
 
 void DeviceEngine::abortLaunches() {
   std::atomic_ref(panel().abort).store(1, std::memory_order_release);
 }
 
 void DeviceEngine::setStream(Stream of_program) {
-  const cuda::Stream stream = of_program.handle();
+  const device::Stream stream = of_program.handle();
   if (stream == stream_) return;
   const auto last = std::find_if(runs_.rbegin(), runs_.rend(),
                                  [](const InFlight& flight) { return flight.mark != nullptr; });
@@ -130,14 +130,14 @@ std::vector<DeviceEngine::Noted>::const_iterator DeviceEngine::launchBatch(
     std::vector<Noted>::const_iterator at) {
   const std::size_t first = runs_.size();
   const std::uint32_t launch = at->seat.launch;
-  cuda::Batch batch;
+  device::Batch batch;
   std::uint16_t jobs = 0;
   for (std::optional<std::uint32_t> lane; at != noted_.cend() && at->seat.launch == launch; ++at) {
     if (lane != at->seat.lane) batch.first[batch.lanes++] = jobs;
     lane = at->seat.lane;
     Run& run = *at->run;
     const DevicePlan& plan = *run.plan->device;
-    batch.jobs[jobs] = {reinterpret_cast<const cuda::Launch*>(plan.job.get()),
+    batch.jobs[jobs] = {reinterpret_cast<const device::Launch*>(plan.job.get()),
                         run.output ? run.output : const_cast<std::byte*>(run.input)};
     batch.copies = std::max(batch.copies, plan.launch.program.copies);
     putInFlight(run);
@@ -168,7 +168,7 @@ void DeviceEngine::enqueue(std::size_t first, const Put& put) {
       }
       return;
     }
-    std::shared_ptr<cuda::Mark> mark;
+    std::shared_ptr<device::Mark> mark;
     if (spare_marks_.empty()) {
       mark = device_->mark();
     } else {
@@ -207,7 +207,7 @@ void DeviceEngine::launch(const Run& run) {
 
 void DeviceEngine::finishFirst() {
   Run& run = *runs_.front().run;
-  std::shared_ptr<cuda::Mark> mark = std::move(runs_.front().mark);
+  std::shared_ptr<device::Mark> mark = std::move(runs_.front().mark);
   if (mark.use_count() == 1) spare_marks_.push_back(std::move(mark)); // the last of its launch
   runs_.pop_front();
   if (!runs_.empty()) runs_.front().first_since = base::Clock::now();
@@ -238,7 +238,7 @@ bool DeviceEngine::progress() {
 }
 
 void DeviceEngine::throwReport() {
-  const cuda::Report report = panel().report;
+  const device::Report report = panel().report;
   for (const InFlight& flight : runs_)
     if (flight.run->plan->device->launch.plan == report.plan && flight.job == report.job) {
       current_ = flight.run;
@@ -247,13 +247,13 @@ void DeviceEngine::throwReport() {
   const Position at = engine::position(*current_->plan, report);
   const std::vector<End*>& ends = current_->plan->ends;
   switch (report.reason) {
-    case cuda::Report::Reason::timeout: throw Late(*current_, at);
-    case cuda::Report::Reason::mismatch:
+    case device::Report::Reason::timeout: throw Late(*current_, at);
+    case device::Report::Reason::mismatch:
       if (DeviceRelay::marksEnd(report.theirs))
         proxy_.throwEnded(report.whom < ends.size() ? ends[report.whom] : nullptr);
       throw ForeignCall(at.peer, report.theirs | (current_->signature & kSequenceBits), *current_);
-    case cuda::Report::Reason::aborted:
-    case cuda::Report::Reason::none: break;
+    case device::Report::Reason::aborted:
+    case device::Report::Reason::none: break;
   }
   throw Error(ErrorCode::aborted, at.text + ", when it was told to end", at.peer);
 }

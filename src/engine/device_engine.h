@@ -12,23 +12,23 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
+#include "device/launch.h"
+#include "device/residency.h"
 #include "engine/batch_layout.h"
 #include "engine/device_channel.h"
 #include "engine/device_proxy.h"
 #include "engine/engine.h"
-#include "kernels/cuda/plan_arguments.h"
-#include "kernels/cuda/plan_residency.h"
-#include "kernels/cuda/runtime.h"
 #include "plan/plan.h"
 
 namespace rondo::engine {
 
 /// What stands on the device for a bound plan. A captured graph refers to it.
 struct DevicePlan {
-  kernels::cuda::Memory memory; ///< rings, clocks, scratch, tables
-  std::unique_ptr<kernels::cuda::LaunchFunction> function;
-  kernels::cuda::Launch launch; ///< all but what differs from call to call
-  kernels::cuda::Memory job;    ///< of a send or receive: `launch`, for a batch to refer to
+  device::Memory memory; ///< rings, clocks, scratch, tables
+  std::unique_ptr<device::LaunchFunction> function;
+  device::Launch launch; ///< all but what differs from call to call
+  device::Memory job;    ///< of a send or receive: `launch`, for a batch to refer to
 };
 
 /// Launches run in the order of the calls; each uses the channels where the last one left them, so
@@ -41,7 +41,7 @@ class DeviceEngine final : public Engine {
   struct Settings {
     int rank = 0, ranks = 1;
     DeviceChannel channel;
-    kernels::cuda::Residency residency; ///< of the device where a rank has the smallest share
+    device::Residency residency; ///< of the device where a rank has the smallest share
     std::chrono::milliseconds timeout{};
     const std::atomic<std::uint32_t>* failed = nullptr; ///< ends the wait for a connection
     /// Another rank of this process on the same device, or -1: the default stream would make the
@@ -49,8 +49,7 @@ class DeviceEngine final : public Engine {
     int neighbour = -1;
     bool lends = false; ///< each rank's device sees all memory of all ranks; the same on all ranks
   };
-  DeviceEngine(std::shared_ptr<kernels::cuda::Device> device, Fabric& fabric,
-               const Settings& settings);
+  DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabric, const Settings& settings);
   /// Ends what is still running, and waits for it; then until the streams have what was sent.
   ~DeviceEngine() override;
 
@@ -80,10 +79,10 @@ class DeviceEngine final : public Engine {
 
   struct InFlight {
     Run* run = nullptr;
-    std::uint32_t job = 0;                     ///< its place in the batch
-    std::shared_ptr<kernels::cuda::Mark> mark; ///< behind its launch
-    bool captured = false;                     ///< there is nothing to wait for
-    base::Clock::time_point first_since{};     ///< it is the first in flight since then
+    std::uint32_t job = 0;                 ///< its place in the batch
+    std::shared_ptr<device::Mark> mark;    ///< behind its launch
+    bool captured = false;                 ///< there is nothing to wait for
+    base::Clock::time_point first_since{}; ///< it is the first in flight since then
   };
   /// A send or receive that waits for flush().
   struct Noted {
@@ -92,7 +91,7 @@ class DeviceEngine final : public Engine {
   };
 
   /// `copies`: at most; the same on all ranks.
-  void putOnDevice(BoundPlan& bound, kernels::cuda::Protocol protocol, std::uint32_t copies);
+  void putOnDevice(BoundPlan& bound, device::Protocol protocol, std::uint32_t copies);
   void putInFlight(Run& run);
   void launch(const Run& run);
   std::vector<Noted>::const_iterator launchBatch(std::vector<Noted>::const_iterator at);
@@ -103,25 +102,25 @@ class DeviceEngine final : public Engine {
   void endLaunches();
   std::byte* positionsOf(const End& end);
   void finishFirst();
-  kernels::cuda::Panel& panel() const;
+  device::Panel& panel() const;
   [[noreturn]] void throwReport();
   void abortLaunches();
 
-  const std::shared_ptr<kernels::cuda::Device> device_;
+  const std::shared_ptr<device::Device> device_;
   Fabric& fabric_;
   const Settings settings_;
-  const kernels::cuda::Memory panel_, halt_;
-  kernels::cuda::Stream stream_ = nullptr;
-  std::map<const End*, kernels::cuda::Memory> positions_;
+  const device::Memory panel_, halt_;
+  device::Stream stream_ = nullptr;
+  std::map<const End*, device::Memory> positions_;
   std::deque<InFlight> runs_;
   BatchLayout layout_;
   DeviceProxy proxy_; ///< of the channels that are streams
   std::vector<Noted> noted_;
-  std::unique_ptr<kernels::cuda::BatchFunction> batches_; ///< from the first send or receive on
-  std::uint64_t plans_ = 0;                               ///< bound so far
-  std::vector<std::shared_ptr<kernels::cuda::Mark>> spare_marks_;
-  std::vector<std::shared_ptr<kernels::cuda::Mark>> given_up_; ///< behind launches of failed runs
-  std::exception_ptr broken_; ///< why the last launch did not happen
+  std::unique_ptr<device::BatchFunction> batches_; ///< from the first send or receive on
+  std::uint64_t plans_ = 0;                        ///< bound so far
+  std::vector<std::shared_ptr<device::Mark>> spare_marks_;
+  std::vector<std::shared_ptr<device::Mark>> given_up_; ///< behind launches of failed runs
+  std::exception_ptr broken_;                           ///< why the last launch did not happen
   std::size_t scratch_bytes_ = 0;
 };
 

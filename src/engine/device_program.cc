@@ -5,18 +5,16 @@
 #include <limits>
 #include <string>
 
-#include "kernels/cuda/plan_select.h"
+#include "device/program_kind.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
 
 namespace {
 
-namespace cuda = kernels::cuda;
-
 class Flattener {
  public:
-  Flattener(const BoundPlan& plan, std::size_t per_element, cuda::ProgramTables& tables)
+  Flattener(const BoundPlan& plan, std::size_t per_element, device::ProgramTables& tables)
       : plan_(plan), per_element_(per_element), tables_(tables) {}
 
   void addSteps(const std::vector<BoundLane>& lanes) {
@@ -34,7 +32,7 @@ class Flattener {
 
  private:
   void add(const BoundStep& step) {
-    cuda::Step flat;
+    device::Step flat;
     flat.bytes = step.bytes;
     flat.tiles = step.tiles;
     flat.raw_input = step.raw_input;
@@ -71,7 +69,7 @@ class Flattener {
 
   const BoundPlan& plan_;
   const std::size_t per_element_;
-  cuda::ProgramTables& tables_;
+  device::ProgramTables& tables_;
 };
 
 bool hasDependencies(const BoundPlan& plan) {
@@ -96,11 +94,12 @@ void lend(BoundPlan& plan, const plan::Lending& lending, int rank) {
         (*lanes)[lane][s].lends = lending.may(rank, lane, s);
 }
 
-cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol, std::uint32_t copies) {
-  if (protocol == cuda::Protocol::low_latency && plan.last.size() > 1)
+device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,
+                              std::uint32_t copies) {
+  if (protocol == device::Protocol::low_latency && plan.last.size() > 1)
     throw Error(ErrorCode::unsupported, "the low-latency protocol serves plans of one lane");
-  cuda::ProgramTables tables;
-  cuda::ProgramHeader& header = tables.header;
+  device::ProgramTables tables;
+  device::ProgramHeader& header = tables.header;
   header.channels = static_cast<std::uint32_t>(plan.ends.size());
   header.tiles = plan.tiles;
   header.tile_bytes = plan.tile_bytes;
@@ -111,11 +110,11 @@ cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol, std:
   header.lanes_in_step = plan.lanes_in_step;
   const ReduceOp::Kind op = plan.shape.op;
   const bool scales = op == ReduceOp::Kind::avg || op == ReduceOp::Kind::premul_sum;
-  const auto kind = cuda::planKind(plan.shape.type, op, plan.reduce || scales);
+  const auto kind = device::programKind(plan.shape.type, op, plan.reduce || scales);
   header.type = kind.type;
   header.op = kind.op;
   header.divides = op == ReduceOp::Kind::avg && !isFloat(plan.shape.type);
-  header.divides_signed = cuda::isSigned(plan.shape.type);
+  header.divides_signed = device::isSigned(plan.shape.type);
 
   std::uint64_t ticks = 0;
   for (const BoundLane& lane : plan.last) {
@@ -136,16 +135,16 @@ cuda::ProgramTables flatten(const BoundPlan& plan, cuda::Protocol protocol, std:
   return tables;
 }
 
-Position position(const BoundPlan& plan, const cuda::Report& report) {
+Position position(const BoundPlan& plan, const device::Report& report) {
   const auto laneOf = [&](std::uint32_t block) {
     return "lane " + std::to_string(block % std::max<std::size_t>(plan.last.size(), 1));
   };
   std::string text = laneOf(report.block) + " step " + std::to_string(report.step) + ", tile " +
                      std::to_string(report.tile + 1) + " of " + std::to_string(plan.tiles) + ", ";
-  if (report.awaited == cuda::Report::Awaited::lane)
+  if (report.awaited == device::Report::Awaited::lane)
     return {-1, text + "waiting for " + laneOf(report.whom)};
   const int peer = report.whom < plan.ends.size() ? plan.ends[report.whom]->peer : -1;
-  const bool message = report.awaited == cuda::Report::Awaited::message;
+  const bool message = report.awaited == device::Report::Awaited::message;
   return {peer, text + (message ? "waiting to receive from rank " + std::to_string(peer)
                                 : "waiting until rank " + std::to_string(peer) + " receives")};
 }

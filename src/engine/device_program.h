@@ -1,17 +1,18 @@
 // From a bound plan to the device program that the plan kernel runs, and from its report to words.
 #pragma once
 
+#include "device/launch.h"
+#include "device/program.h"
 #include "engine/bound_plan.h"
 #include "engine/host_engine.h"
-#include "kernels/cuda/plan_arguments.h"
-#include "kernels/cuda/program.h"
 #include "plan/lend.h"
 
 namespace rondo::engine {
 
 /// Whether the low-latency protocol may run the algorithm: where every rank has one lane. Its
 /// packets order nothing but themselves, and lanes may count on messages to order what they do to
-/// the same memory (see kernels/cuda/README.md). Builds all ranks' plans: all get the same answer.
+/// the same memory (see kernels/cuda/plan/README.md). Builds all ranks' plans: all get the same
+/// answer.
 bool servesLowLatency(const plan::Algorithm& algorithm, const plan::Spec& spec);
 
 /// Lets the plan's steps lend their messages where they may.
@@ -21,10 +22,10 @@ void lend(BoundPlan& plan, const plan::Lending& lending, int rank);
 /// BoundPlan::ends; each of the `copies` has its own. Header type and operator name the kernel that
 /// serves it. Throws Error(unsupported) when it is too large for its indices, or has several lanes
 /// for low_latency.
-kernels::cuda::ProgramTables flatten(const BoundPlan& plan, kernels::cuda::Protocol protocol,
-                                     std::uint32_t copies = 1);
+device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,
+                              std::uint32_t copies = 1);
 
 /// Where a launch of the plan was when it ended early.
-Position position(const BoundPlan& plan, const kernels::cuda::Report& report);
+Position position(const BoundPlan& plan, const device::Report& report);
 
 } // namespace rondo::engine

@@ -19,8 +19,7 @@ namespace {
 constexpr std::chrono::microseconds kDrainLook{50};
 } // namespace
 
-DeviceProxy::DeviceProxy(std::shared_ptr<kernels::cuda::Device> device,
-                         const kernels::cuda::RingSize& size)
+DeviceProxy::DeviceProxy(std::shared_ptr<device::Device> device, const device::RingSize& size)
     : device_(std::move(device)), size_(size), process_(::getpid()) {}
 
 DeviceProxy::~DeviceProxy() { stop(); }
@@ -29,10 +28,10 @@ void DeviceProxy::serve(End& end) {
   if (end.relayed) return;
   if (!thread_.joinable()) start();
   const std::size_t inbox_bytes = size_.inboxBytes();
-  const kernels::cuda::Memory memory =
-      device_->allocateHost(inbox_bytes + kernels::cuda::RingSize::creditBytes());
-  const transport::DeviceMemory ring{
-      memory, kernels::cuda::Memory(memory, memory.get() + inbox_bytes), inbox_bytes};
+  const device::Memory memory =
+      device_->allocateHost(inbox_bytes + device::RingSize::creditBytes());
+  const transport::DeviceMemory ring{memory, device::Memory(memory, memory.get() + inbox_bytes),
+                                     inbox_bytes};
   auto relay = std::make_unique<DeviceRelay>(DeviceRelay::Settings{end.id, end.sends, size_, ring},
                                              std::move(end.pending));
   {

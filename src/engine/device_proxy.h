@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "device/device.h"
 #include "engine/device_relay.h"
 #include "engine/fabric.h"
-#include "kernels/cuda/runtime.h"
 
 namespace rondo::engine {
 
@@ -25,7 +25,7 @@ namespace rondo::engine {
 class DeviceProxy {
  public:
   /// `size`: of all rings.
-  DeviceProxy(std::shared_ptr<kernels::cuda::Device> device, const kernels::cuda::RingSize& size);
+  DeviceProxy(std::shared_ptr<device::Device> device, const device::RingSize& size);
   ~DeviceProxy();
   DeviceProxy(const DeviceProxy&) = delete;
   DeviceProxy& operator=(const DeviceProxy&) = delete;
@@ -55,8 +55,8 @@ class DeviceProxy {
   void main();
   bool stepAll();
 
-  const std::shared_ptr<kernels::cuda::Device> device_;
-  const kernels::cuda::RingSize size_;
+  const std::shared_ptr<device::Device> device_;
+  const device::RingSize size_;
   const pid_t process_; ///< a forked child has no proxy
   std::map<const End*, std::unique_ptr<DeviceRelay>> relays_;
 

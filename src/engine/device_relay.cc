@@ -1,4 +1,4 @@
-// The words of a ring, from the host's side. The orders are argued in kernels/cuda/README.md.
+// The words of a ring, from the host's side. The orders are argued in kernels/cuda/plan/README.md.
 #include "engine/device_relay.h"
 
 #include <array>
@@ -59,7 +59,7 @@ bool DeviceRelay::send() {
   transport::StreamSender& port = *port_->sender;
   bool moved = port.progress();
   for (const std::uint64_t published = acquire(ring_.published); moved_ < published; ++moved_) {
-    const kernels::cuda::Label& what = label();
+    const device::Label& what = label();
     const transport::ConstBytes body{slot(), what.bytes};
     if (!port.start({what.call, what.bytes}, {&body, 1})) break;
     moved = true;
@@ -76,7 +76,7 @@ bool DeviceRelay::receive() {
     const transport::MessageHeader* header = port.peek();
     if (!header) break;
     check(*header);
-    const kernels::cuda::Label what{header->signature, header->bytes, nullptr};
+    const device::Label what{header->signature, header->bytes, nullptr};
     const transport::MutableBytes body{slot(), what.bytes};
     if (!port.receive({&body, 1})) break;
     label() = what;
@@ -101,7 +101,7 @@ void DeviceRelay::check(const transport::MessageHeader& header) const {
 bool DeviceRelay::room() const { return moved_ - acquire(ring_.consumed) < ring_.depth; }
 
 std::byte* DeviceRelay::slot() const { return ring_.slots + moved_ % ring_.depth * ring_.stride; }
-kernels::cuda::Label& DeviceRelay::label() const { return ring_.labels[moved_ % ring_.depth]; }
+device::Label& DeviceRelay::label() const { return ring_.labels[moved_ % ring_.depth]; }
 
 void DeviceRelay::publish() { release(ring_.published, ++moved_); }
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/cuda/ring.h"
+#include "device/ring.h"
 #include "transports/transport.h"
 
 namespace rondo::engine {
@@ -26,7 +26,7 @@ class DeviceRelay {
   struct Settings {
     transport::ChannelId id;
     bool sends = false;
-    kernels::cuda::RingSize size;   ///< simple
+    device::RingSize size;          ///< simple
     transport::DeviceMemory memory; ///< of this rank; zeroed
   };
   /// `pending`: of a stream that carries messages of size.slot_bytes, or of all that there will be.
@@ -58,11 +58,11 @@ class DeviceRelay {
   bool room() const;
   /// Where the next message of the port stands in the ring.
   std::byte* slot() const;
-  kernels::cuda::Label& label() const;
+  device::Label& label() const;
   void publish();
 
   const Settings settings_;
-  const kernels::cuda::Ring ring_;
+  const device::Ring ring_;
   std::unique_ptr<transport::PendingPort> pending_;
   std::unique_ptr<transport::Port> port_;
   std::uint64_t moved_ = 0;    ///< messages that the port was given, or gave

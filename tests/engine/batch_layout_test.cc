@@ -7,8 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "device/launch.h"
 #include "engine/engine.h"
-#include "kernels/cuda/plan_arguments.h"
 #include "support/test.h"
 
 namespace rondo::test {
@@ -42,8 +42,8 @@ struct Rank {
 } // namespace
 
 // Proves: both ends of every message stand at the same launch, distance and number, which is what
-// README.md argues from; no lane has sends and receives; a launch holds no more jobs than it can,
-// and no more blocks than the rank's share.
+// kernels/cuda/plan/README.md argues from; no lane has sends and receives; a launch holds no more
+// jobs than it can, and no more blocks than the rank's share.
 TEST_CASE("batch layout: both ends of a message have the same place, within the share") {
   for (int ranks : {1, 2, 3, 5, 8, 64, 112, 113, 130})
     for (int share : {2, 3, 15, 62, 124}) {
@@ -65,7 +65,7 @@ TEST_CASE("batch layout: both ends of a message have the same place, within the 
       for (const Rank& rank : all) {
         CHECK_FALSE(rank.mixed);
         CHECK(rank.layout.copies() <= kCopies);
-        for (const auto& [launch, jobs] : rank.jobs) CHECK(jobs <= kernels::cuda::kBatchJobs);
+        for (const auto& [launch, jobs] : rank.jobs) CHECK(jobs <= device::kBatchJobs);
         for (const auto& [launch, lanes] : rank.lanes)
           CHECK(lanes.size() * rank.layout.copies() <= static_cast<std::size_t>(share));
       }

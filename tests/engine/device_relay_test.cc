@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "kernels/cuda/runtime.h"
+#include "device/device.h"
 #include "rondo/error.h"
 #include "support/caught.h"
 #include "support/test.h"
@@ -15,12 +15,12 @@ namespace rondo::test {
 namespace {
 
 using namespace transport;
+using device::Label;
+using device::Ring;
+using device::RingSize;
 using engine::DeviceRelay;
-using kernels::cuda::Label;
-using kernels::cuda::Ring;
-using kernels::cuda::RingSize;
 
-constexpr RingSize kSize{kernels::cuda::Protocol::simple, 3, 256};
+constexpr RingSize kSize{device::Protocol::simple, 3, 256};
 constexpr int kPortDepth = 2;
 
 /// A stream whose every byte the test sees. Sent messages stay pending, in the sender's memory,
@@ -103,8 +103,8 @@ class Opening final : public PendingPort {
 };
 
 DeviceMemory ringMemory() {
-  struct alignas(kernels::cuda::kRingLine) Line {
-    std::byte bytes[kernels::cuda::kRingLine] = {};
+  struct alignas(device::kRingLine) Line {
+    std::byte bytes[device::kRingLine] = {};
   };
   const auto part = [](std::size_t bytes) {
     const std::shared_ptr<Line[]> lines(new Line[bytes / sizeof(Line)]);

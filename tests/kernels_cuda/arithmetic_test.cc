@@ -4,9 +4,9 @@
 // the portable code are compared with it where there is a GPU.)
 #include <limits>
 
-#include "kernels/cuda/formats.h"
-#include "kernels/cuda/operators.h"
-#include "kernels/cuda/scaling.h"
+#include "kernels/cuda/element/formats.h"
+#include "kernels/cuda/element/operators.h"
+#include "kernels/cuda/element/scaling.h"
 #include "tests/kernels_cuda/cuda_test.h"
 
 namespace rondo::test {

@@ -4,8 +4,8 @@
 // within its operand.
 #include <numeric>
 
-#include "kernels/cuda/bucket_body.h"
-#include "kernels/cuda/bucket_parts.h"
+#include "kernels/cuda/bucket/body.h"
+#include "kernels/cuda/bucket/parts.h"
 #include "tests/kernels_cuda/checked_access.h"
 #include "tests/kernels_cuda/cuda_test.h"
 

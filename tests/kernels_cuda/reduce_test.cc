@@ -2,7 +2,7 @@
 // reduction gives the bits of the CPU's kernels for any number of inputs and outputs, any count,
 // any alignment of each operand, in place, for any number of blocks; every access is aligned, no
 // byte outside of the operands is read, and none outside of the outputs is written.
-#include "kernels/cuda/reduce_body.h"
+#include "kernels/cuda/reduce/body.h"
 #include "tests/kernels_cuda/checked_access.h"
 #include "tests/kernels_cuda/cuda_test.h"
 

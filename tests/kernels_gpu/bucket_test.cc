@@ -1,8 +1,8 @@
 // Proves on a GPU that packing and unpacking give the bits of the same source run on the host,
 // whose own test compares it with the reference; and that all roundings of fp32 to the 16-bit
 // floats are the same.
-#include "kernels/cuda/bucket_body.h"
-#include "kernels/cuda/bucket_parts.h"
+#include "kernels/cuda/bucket/body.h"
+#include "kernels/cuda/bucket/parts.h"
 #include "rondo/error.h"
 #include "tests/kernels/kernel_test.h"
 #include "tests/kernels_gpu/gpu.h"

@@ -6,7 +6,7 @@
 #include <deque>
 #include <limits>
 
-#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/reduce/reduce.h"
 #include "kernels/cuda/tuning.h"
 #include "rondo/error.h"
 #include "tests/kernels/kernel_test.h"

@@ -16,7 +16,8 @@ TARGETS = ["src/base/board.h", "src/plan/plan.h", "src/planner/planted.h", "src/
            "src/comm/planted.h", "src/train/planted.h", "src/bootstrap/planted.h",
            "src/bootstrap/session.h", "src/algorithms/planted.h", "transports/inproc/planted.h",
            "transports/shm/planted.h", "transports/transport.h", "kernels/reduce.h",
-           "kernels/cpu/planted.h", "tools/planted.h", "tests/support/test.h"]
+           "kernels/cpu/planted.h", "kernels/cuda/planted.h", "src/device/planted.h",
+           "src/device/cuda/planted.h", "tools/planted.h", "tests/support/test.h"]
 
 # (file to plant in, line to plant, rule that must be named)
 VIOLATIONS = [
@@ -41,6 +42,11 @@ VIOLATIONS = [
     ("transports/planted.cc", '#include "plan/plan.h"', "transports"),
     ("kernels/cpu/planted.cc", '#include "plan/plan.h"', "kernels"),
     ("kernels/cuda/planted.cu", '#include "engine/planted.h"', "kernels/cuda"),
+    ("kernels/cuda/planted.cu", '#include "device/cuda/planted.h"', "kernels/cuda"),
+    ("src/device/planted.cc", '#include "kernels/cuda/planted.h"', "src/device"),
+    ("src/device/planted.cc", "#include <cuda_runtime.h>", "CUDA"),
+    ("src/engine/planted.cc", '#include "kernels/cuda/planted.h"', "src/engine"),
+    ("src/engine/planted.cc", '#include "device/cuda/planted.h"', "src/engine"),
     ("src/bootstrap/planted.cc", '#include "plan/plan.h"', "src/bootstrap"),
     ("src/bootstrap/planted.cc", "#include <mpi.h>", "MPI"),
     ("src/comm/planted.cc", '#include "transports/shm/planted.h"', "src/comm"),
@@ -77,7 +83,10 @@ ALLOWED = [
     ("transports/shm/planted.cc", '#include "transports/transport.h"'),
     ("transports/shm/planted.cc", '#include "transports/shm/planted.h"'),
     ("tools/rondo/plan_planted.cc", '#include "plan/plan.h"'),
-    ("kernels/cuda/planted.cu", '#include "plan/plan.h"'),
+    ("kernels/cuda/planted.cu", '#include "device/planted.h"'),
+    ("src/device/cuda/planted.cc", '#include "kernels/cuda/planted.h"'),
+    ("src/engine/planted.cc", '#include "device/planted.h"'),
+    ("transports/nvlink/planted.cc", '#include "device/planted.h"'),
     ("src/bootstrap/mpi/planted.cc", "#include <mpi.h>"),
     ("tests/shm/planted.cc", '#include "transports/shm/planted.h"'),
     ("src/train/planted.cc", '#include "rondo/types.h"'),

@@ -12,8 +12,8 @@ namespace rondo::test {
 namespace {
 
 using namespace std::chrono_literals;
-using kernels::cuda::Protocol;
-using kernels::cuda::Report;
+using device::Protocol;
+using device::Report;
 
 constexpr Protocol kProtocols[] = {Protocol::simple, Protocol::low_latency};
 
@@ -48,12 +48,12 @@ TEST_CASE("a launch whose peer never comes ends at its deadline, and says whom i
     // once, moves nothing and does not overwrite the report.
     world.timeout = 60s;
     const auto& ends = *world.channels().at({0, 1, 0});
-    const auto sent = ends.sender.as<kernels::cuda::Position>()->number;
+    const auto sent = ends.sender.as<device::Position>()->number;
     Call again = ring(2);
     stayAway(again.parts[1]);
     world.run({again}, 2);
     CHECK(std::chrono::steady_clock::now() - begin < 30s);
-    CHECK(ends.sender.as<kernels::cuda::Position>()->number == sent);
+    CHECK(ends.sender.as<device::Position>()->number == sent);
     CHECK(world.panel(0).report.reason == Report::Reason::timeout);
   }
 }

@@ -10,7 +10,7 @@
 namespace rondo::test {
 namespace {
 
-using kernels::cuda::Protocol;
+using device::Protocol;
 
 constexpr Protocol kProtocols[] = {Protocol::simple, Protocol::low_latency};
 /// Slots of 256 bytes, 64 elements of 4 bytes: 1021 make many tiles.

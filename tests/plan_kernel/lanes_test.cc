@@ -11,7 +11,7 @@
 namespace rondo::test {
 namespace {
 
-using kernels::cuda::Protocol;
+using device::Protocol;
 
 /// A broadcast down the ranks in which one lane receives into scratch and the other passes on.
 plan::RankPlan relay(const plan::Spec& spec, int rank) {

@@ -6,13 +6,11 @@
 namespace rondo::test {
 namespace {
 
-namespace cuda = kernels::cuda;
-
 /// As if so many messages had gone through every channel.
 void jumpTo(World& world, std::uint64_t number) {
   for (auto& [name, channel] : world.channels()) {
-    channel->sender.as<cuda::Position>()->number = number;
-    channel->receiver.as<cuda::Position>()->number = number;
+    channel->sender.as<device::Position>()->number = number;
+    channel->receiver.as<device::Position>()->number = number;
     *channel->credit.as<std::uint64_t>() = number;
     *channel->inbox.as<std::uint64_t>() = number;
   }
@@ -28,7 +26,7 @@ Call broadcastOf(std::size_t count) {
 // Proves: calls go on where the low 31 and 32 bits of the number begin again, in slots that were
 // never written; a flag of 0 would be taken for a message there.
 TEST_CASE("messages keep arriving when the flag's bits begin again") {
-  for (cuda::Protocol protocol : {cuda::Protocol::simple, cuda::Protocol::low_latency})
+  for (device::Protocol protocol : {device::Protocol::simple, device::Protocol::low_latency})
     for (const std::uint64_t border : {std::uint64_t{1} << 31, std::uint64_t{1} << 32}) {
       World world(2, {protocol, 8, 256});
       REQUIRE(world.run({broadcastOf(1)}, 1) == "");
@@ -40,10 +38,10 @@ TEST_CASE("messages keep arriving when the flag's bits begin again") {
 // Proves: a line is taken only when both of its packets are there. They are stored one after the
 // other, so whoever looks in between sees a new one beside an old one; threads rarely do.
 TEST_CASE("half a line is no line") {
-  const std::uint32_t due = cuda::flagOf(7), old = cuda::flagOf(6);
+  const std::uint32_t due = device::flagOf(7), old = device::flagOf(6);
   const auto line = [](std::uint64_t data, std::uint32_t first, std::uint32_t second) {
-    return cuda::Packets{cuda::Packets::of(data, first).first,
-                         cuda::Packets::of(data, second).second};
+    return device::Packets{device::Packets::of(data, first).first,
+                           device::Packets::of(data, second).second};
   };
   constexpr std::uint64_t kData = 0x0123456789abcdef;
   CHECK(line(kData, due, due).carry(due));
@@ -55,20 +53,20 @@ TEST_CASE("half a line is no line") {
 // Proves: a flag never becomes so old that its bits come round again. Whatever small messages
 // follow, each slot is rewritten to its end now and then.
 TEST_CASE("every slot is swept before a flag comes round again") {
-  constexpr std::uint64_t kDepth = 3, kSweep = cuda::kSweepMask + 1;
-  const cuda::RingSize size{cuda::Protocol::low_latency, kDepth, 256};
+  constexpr std::uint64_t kDepth = 3, kSweep = device::kSweepMask + 1;
+  const device::RingSize size{device::Protocol::low_latency, kDepth, 256};
   World world(2, size);
   REQUIRE(world.run({broadcastOf(1021)}, 1) == ""); // old flags everywhere
   jumpTo(world, kSweep - 2);
   REQUIRE(world.run({broadcastOf(1)}, 6) == "");
   const auto& channel = *world.channels().at({0, 1, 0});
-  const cuda::Ring ring = size.ring(channel.inbox.data(), channel.credit.data(), nullptr);
+  const device::Ring ring = size.ring(channel.inbox.data(), channel.credit.data(), nullptr);
   for (std::uint64_t slot = 0; slot < kDepth; ++slot) {
-    const auto* lines = reinterpret_cast<const cuda::Packets*>(ring.slots + slot * ring.stride);
-    for (std::uint64_t line = 0; line < ring.stride / sizeof(cuda::Packets); ++line) {
+    const auto* lines = reinterpret_cast<const device::Packets*>(ring.slots + slot * ring.stride);
+    for (std::uint64_t line = 0; line < ring.stride / sizeof(device::Packets); ++line) {
       INFO("slot " << slot << ", line " << line);
-      CHECK((lines[line].first >> 32) >= cuda::flagOf(kSweep - 1));
-      CHECK((lines[line].second >> 32) >= cuda::flagOf(kSweep - 1));
+      CHECK((lines[line].first >> 32) >= device::flagOf(kSweep - 1));
+      CHECK((lines[line].second >> 32) >= device::flagOf(kSweep - 1));
     }
   }
 }

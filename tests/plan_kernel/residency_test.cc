@@ -1,10 +1,10 @@
 // The budget of thread blocks of ranks that share a GPU.
-#include "kernels/cuda/plan_residency.h"
+#include "device/residency.h"
 #include "support/test.h"
 
 namespace rondo::test {
 
-using kernels::cuda::copiesWithin;
+using device::copiesWithin;
 
 // Proves: what all ranks of a device launch together never exceeds what it holds, and a plan too
 // large for a rank's share is refused.

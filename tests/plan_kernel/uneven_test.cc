@@ -11,7 +11,7 @@
 namespace rondo::test {
 namespace {
 
-using kernels::cuda::Protocol;
+using device::Protocol;
 using Words = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t kGap = 0xa5a5a5a5;

@@ -13,13 +13,11 @@
 
 namespace rondo::test {
 
-namespace cuda = kernels::cuda;
-
 namespace {
 
 /// Channels of the same two ranks that a plan has at most.
 constexpr int kPerCopy = 16;
-constexpr std::align_val_t kAlign{cuda::kRingLine};
+constexpr std::align_val_t kAlign{device::kRingLine};
 
 } // namespace
 
@@ -30,7 +28,7 @@ Zeroed::Zeroed(std::size_t bytes)
 }
 void Zeroed::Free::operator()(std::byte* memory) const { ::operator delete(memory, kAlign); }
 
-World::World(int ranks, cuda::RingSize size, Blocks blocks)
+World::World(int ranks, device::RingSize size, Blocks blocks)
     : size_(size), blocks_(blocks), ranks_(index(ranks)) {
   for (int r = 0; r < ranks; ++r) {
     std::vector<std::unique_ptr<transport::Transport>> transports;
@@ -43,14 +41,14 @@ World::World(int ranks, cuda::RingSize size, Blocks blocks)
   }
 }
 
-cuda::Ring World::ringOf(const plan::Channel& channel, bool sending) {
+device::Ring World::ringOf(const plan::Channel& channel, bool sending) {
   auto& entry = channels_[channel];
   if (!entry)
     entry = std::make_unique<Channel>(
-        Channel{Zeroed(size_.inboxBytes()), Zeroed(cuda::RingSize::creditBytes()),
-                Zeroed(sizeof(cuda::Position)), Zeroed(sizeof(cuda::Position))});
+        Channel{Zeroed(size_.inboxBytes()), Zeroed(device::RingSize::creditBytes()),
+                Zeroed(sizeof(device::Position)), Zeroed(sizeof(device::Position))});
   return size_.ring(entry->inbox.data(), entry->credit.data(),
-                    (sending ? entry->sender : entry->receiver).as<cuda::Position>());
+                    (sending ? entry->sender : entry->receiver).as<device::Position>());
 }
 
 World::Launchable World::prepare(const Call& call, int number) {
@@ -65,7 +63,7 @@ World::Launchable World::prepare(const Call& call, int number) {
                         (part.shape.op == ReduceOp::Kind::avg && isFloat(part.shape.type));
     engine::lend(made.bound, plan::Lending(plans, scaled, part.shape.uneven()), number);
   }
-  const cuda::ProgramTables tables = engine::flatten(made.bound, size_.protocol, blocks_.copies);
+  const device::ProgramTables tables = engine::flatten(made.bound, size_.protocol, blocks_.copies);
   made.image = std::make_unique<Zeroed>(tables.bytes());
   tables.write(made.image->data());
   for (int copy = 0; copy < static_cast<int>(blocks_.copies); ++copy)
@@ -73,14 +71,14 @@ World::Launchable World::prepare(const Call& call, int number) {
       made.rings.push_back(ringOf({channel.src, channel.dst, channel.index + kPerCopy * copy},
                                   channel.src == part.plan.rank));
   const std::uint32_t blocks = tables.header.blocks();
-  made.clocks = std::make_unique<Zeroed>(blocks * sizeof(cuda::LaneClock));
+  made.clocks = std::make_unique<Zeroed>(blocks * sizeof(device::LaneClock));
   made.scratch = std::make_unique<Zeroed>(made.bound.scratch_bytes * blocks_.copies);
   for (std::uint32_t b = 0; b < blocks; ++b)
     made.blocks.push_back(std::make_unique<BlockMemory>(blocks_.threads, tables.header.max_places));
   made.block = laneFunction(tables.header.type, tables.header.op);
   made.launch = {.program = tables.at(made.image->data()),
                  .rings = made.rings.data(),
-                 .clocks = made.clocks->as<cuda::LaneClock>(),
+                 .clocks = made.clocks->as<device::LaneClock>(),
                  .input = static_cast<const std::byte*>(part.input),
                  .output = static_cast<std::byte*>(part.output),
                  .scratch = made.scratch->data(),
@@ -88,14 +86,14 @@ World::Launchable World::prepare(const Call& call, int number) {
                  .divisor = part.divisor,
                  .signature = part.signature,
                  .timeout_ns = static_cast<std::uint64_t>(timeout.count()),
-                 .halt = rank.halt.as<cuda::Halt>(),
-                 .panel = rank.panel.as<cuda::Panel>()};
+                 .halt = rank.halt.as<device::Halt>(),
+                 .panel = rank.panel.as<device::Panel>()};
   return made;
 }
 
 std::string World::report(int rank, const engine::BoundPlan& bound) {
-  cuda::Panel& panel = this->panel(rank);
-  if (HostBlock::acquire<cuda::Scope::system>(&panel.ended) == 0) return {};
+  device::Panel& panel = this->panel(rank);
+  if (HostBlock::acquire<kernels::cuda::Scope::system>(&panel.ended) == 0) return {};
   static constexpr const char* kReasons[] = {"none", "aborted", "timeout", "mismatch"};
   return std::string(kReasons[static_cast<int>(panel.report.reason)]) + ": " +
          engine::position(bound, panel.report).text;

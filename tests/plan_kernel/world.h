@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "device/launch.h"
 #include "engine/bound_plan.h"
 #include "engine/fabric.h"
-#include "kernels/cuda/plan_arguments.h"
 #include "plan/plan.h"
 #include "support/host_block.h"
 
@@ -62,7 +62,7 @@ struct Blocks {
 
 class World {
  public:
-  World(int ranks, kernels::cuda::RingSize size, Blocks blocks = {});
+  World(int ranks, device::RingSize size, Blocks blocks = {});
 
   /// Launches every call `launches` times on all ranks, one after the other on each rank, which is
   /// all that ranks wait for beside the channels. The first complaint, or nothing.
@@ -71,12 +71,8 @@ class World {
   /// What a wait may take.
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
 
-  kernels::cuda::Panel& panel(int rank) {
-    return *ranks_[index(rank)].panel.as<kernels::cuda::Panel>();
-  }
-  kernels::cuda::Halt& halt(int rank) {
-    return *ranks_[index(rank)].halt.as<kernels::cuda::Halt>();
-  }
+  device::Panel& panel(int rank) { return *ranks_[index(rank)].panel.as<device::Panel>(); }
+  device::Halt& halt(int rank) { return *ranks_[index(rank)].halt.as<device::Halt>(); }
   /// "" or where the rank's last launch was when it ended early.
   const std::string& reported(int rank) const { return ranks_[index(rank)].reported; }
 
@@ -89,14 +85,14 @@ class World {
  private:
   struct Rank {
     std::unique_ptr<engine::Fabric> fabric;
-    Zeroed halt{sizeof(kernels::cuda::Halt)}, panel{sizeof(kernels::cuda::Panel)};
+    Zeroed halt{sizeof(device::Halt)}, panel{sizeof(device::Panel)};
     std::string reported;
   };
   /// A call as one rank launches it; the same bytes each time, as a captured graph would.
   struct Launchable {
     engine::BoundPlan bound;
-    kernels::cuda::Launch launch;
-    std::vector<kernels::cuda::Ring> rings;
+    device::Launch launch;
+    std::vector<device::Ring> rings;
     std::unique_ptr<Zeroed> image, clocks, scratch;
     std::vector<std::unique_ptr<BlockMemory>> blocks; ///< of the launch
     LaneFunction block = nullptr;
@@ -105,9 +101,9 @@ class World {
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   Launchable prepare(const Call& call, int rank);
   std::string report(int rank, const engine::BoundPlan& bound);
-  kernels::cuda::Ring ringOf(const plan::Channel& channel, bool sending);
+  device::Ring ringOf(const plan::Channel& channel, bool sending);
 
-  const kernels::cuda::RingSize size_;
+  const device::RingSize size_;
   const Blocks blocks_;
   std::vector<Rank> ranks_;
   std::map<plan::Channel, std::unique_ptr<Channel>> channels_;

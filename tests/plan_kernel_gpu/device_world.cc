@@ -5,14 +5,12 @@
 
 #include <atomic>
 
+#include "device/residency.h"
 #include "engine/device_program.h"
-#include "kernels/cuda/plan_residency.h"
 #include "rondo/error.h"
 #include "support/nowhere.h"
 
 namespace rondo::test {
-
-namespace cuda = kernels::cuda;
 
 namespace {
 
@@ -43,8 +41,8 @@ GpuMemory::~GpuMemory() {
 
 struct DeviceWorld::Rank {
   std::unique_ptr<engine::Fabric> fabric;
-  GpuMemory halt{sizeof(cuda::Halt)};
-  GpuMemory panel{sizeof(cuda::Panel), GpuMemory::Where::host};
+  GpuMemory halt{sizeof(device::Halt)};
+  GpuMemory panel{sizeof(device::Panel), GpuMemory::Where::host};
   cudaStream_t stream = nullptr;
 
   Rank() { must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)); }
@@ -53,8 +51,8 @@ struct DeviceWorld::Rank {
 
 struct DeviceWorld::Launchable {
   engine::BoundPlan bound;
-  cuda::Launch launch;
-  std::unique_ptr<cuda::PlanFunction> function;
+  device::Launch launch;
+  std::unique_ptr<kernels::cuda::PlanFunction> function;
   std::unique_ptr<CollectiveBuffers> buffers;
   std::vector<std::unique_ptr<GpuMemory>> memory; ///< as the buffers' memory()
   std::unique_ptr<GpuMemory> image, rings, clocks, scratch;
@@ -83,7 +81,7 @@ struct DeviceWorld::Launchable {
   }
 };
 
-DeviceWorld::DeviceWorld(int ranks, cuda::RingSize size, std::uint32_t copies)
+DeviceWorld::DeviceWorld(int ranks, device::RingSize size, std::uint32_t copies)
     : size_(size), copies_(copies) {
   for (int r = 0; r < ranks; ++r) {
     std::vector<std::unique_ptr<transport::Transport>> transports;
@@ -98,21 +96,22 @@ DeviceWorld::DeviceWorld(int ranks, cuda::RingSize size, std::uint32_t copies)
 }
 DeviceWorld::~DeviceWorld() { cudaDeviceSynchronize(); }
 
-const cuda::Panel& DeviceWorld::panel(int rank) const {
-  return *ranks_[static_cast<std::size_t>(rank)]->panel.as<cuda::Panel>();
+const device::Panel& DeviceWorld::panel(int rank) const {
+  return *ranks_[static_cast<std::size_t>(rank)]->panel.as<device::Panel>();
 }
 void DeviceWorld::abort(int rank) {
-  auto& word = ranks_[static_cast<std::size_t>(rank)]->panel.as<cuda::Panel>()->abort;
+  auto& word = ranks_[static_cast<std::size_t>(rank)]->panel.as<device::Panel>()->abort;
   std::atomic_ref<std::uint32_t>(word).store(1);
 }
 
-cuda::Ring DeviceWorld::ringOf(const plan::Channel& channel, bool sending) {
+device::Ring DeviceWorld::ringOf(const plan::Channel& channel, bool sending) {
   auto& entry = channels_[channel];
   if (!entry)
-    entry.reset(new Channel{GpuMemory(size_.inboxBytes()), GpuMemory(cuda::RingSize::creditBytes()),
-                            GpuMemory(sizeof(cuda::Position)), GpuMemory(sizeof(cuda::Position))});
+    entry.reset(
+        new Channel{GpuMemory(size_.inboxBytes()), GpuMemory(device::RingSize::creditBytes()),
+                    GpuMemory(sizeof(device::Position)), GpuMemory(sizeof(device::Position))});
   return size_.ring(entry->inbox.data(), entry->credit.data(),
-                    (sending ? entry->sender : entry->receiver).as<cuda::Position>());
+                    (sending ? entry->sender : entry->receiver).as<device::Position>());
 }
 
 std::unique_ptr<DeviceWorld::Launchable> DeviceWorld::prepare(const plan::Algorithm& algorithm,
@@ -124,24 +123,24 @@ std::unique_ptr<DeviceWorld::Launchable> DeviceWorld::prepare(const plan::Algori
   const bool reducing = reduces(one.collective);
   const auto op = reducing ? one.op.kind() : ReduceOp::Kind::sum;
   made->bound = engine::bind(plan, {one.count, one.type, op}, *rank.fabric);
-  const cuda::ProgramTables tables = engine::flatten(made->bound, size_.protocol, copies_);
-  made->function = std::make_unique<cuda::PlanFunction>(tables.header);
-  cuda::copiesWithin({made->function->residentBlocks(), ranks}, tables.header.blocks(), 1);
+  const device::ProgramTables tables = engine::flatten(made->bound, size_.protocol, copies_);
+  made->function = std::make_unique<kernels::cuda::PlanFunction>(tables.header);
+  device::copiesWithin({made->function->residentBlocks(), ranks}, tables.header.blocks(), 1);
 
   std::vector<std::byte> image(tables.bytes());
   tables.write(image.data());
   made->image = std::make_unique<GpuMemory>(image.size());
   must(cudaMemcpy(made->image->data(), image.data(), image.size(), cudaMemcpyHostToDevice));
-  std::vector<cuda::Ring> rings;
+  std::vector<device::Ring> rings;
   for (int copy = 0; copy < static_cast<int>(copies_); ++copy)
     for (const plan::Channel& channel : plan.channels)
       rings.push_back(
           ringOf({channel.src, channel.dst, channel.index + kPerCopy * copy}, channel.src == r));
-  made->rings = std::make_unique<GpuMemory>(rings.size() * sizeof(cuda::Ring));
+  made->rings = std::make_unique<GpuMemory>(rings.size() * sizeof(device::Ring));
   if (!rings.empty())
-    must(cudaMemcpy(made->rings->data(), rings.data(), rings.size() * sizeof(cuda::Ring),
+    must(cudaMemcpy(made->rings->data(), rings.data(), rings.size() * sizeof(device::Ring),
                     cudaMemcpyHostToDevice));
-  made->clocks = std::make_unique<GpuMemory>(tables.header.blocks() * sizeof(cuda::LaneClock));
+  made->clocks = std::make_unique<GpuMemory>(tables.header.blocks() * sizeof(device::LaneClock));
   made->scratch = std::make_unique<GpuMemory>(made->bound.scratch_bytes * copies_);
 
   made->buffers = std::make_unique<CollectiveBuffers>(one, r, ranks);
@@ -149,8 +148,8 @@ std::unique_ptr<DeviceWorld::Launchable> DeviceWorld::prepare(const plan::Algori
     made->memory.push_back(std::make_unique<GpuMemory>(block.size()));
   const bool average = reducing && op == ReduceOp::Kind::avg;
   made->launch = {.program = tables.at(made->image->data()),
-                  .rings = made->rings->as<cuda::Ring>(),
-                  .clocks = made->clocks->as<cuda::LaneClock>(),
+                  .rings = made->rings->as<device::Ring>(),
+                  .clocks = made->clocks->as<device::LaneClock>(),
                   .input = made->onDevice(made->buffers->input()),
                   .output = made->onDevice(made->buffers->output()),
                   .scratch = made->scratch->data(),
@@ -159,8 +158,8 @@ std::unique_ptr<DeviceWorld::Launchable> DeviceWorld::prepare(const plan::Algori
                                                          : 1.0,
                   .divisor = average && !isFloat(one.type) ? ranks : 1,
                   .timeout_ns = static_cast<std::uint64_t>(timeout.count()),
-                  .halt = rank.halt.as<cuda::Halt>(),
-                  .panel = rank.panel.as<cuda::Panel>()};
+                  .halt = rank.halt.as<device::Halt>(),
+                  .panel = rank.panel.as<device::Panel>()};
   return made;
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/fabric.h"
-#include "kernels/cuda/plan_launch.h"
+#include "kernels/cuda/plan/launch.h"
 #include "plan/plan.h"
 #include "support/collective_case.h"
 
@@ -36,7 +36,7 @@ class GpuMemory {
 
 class DeviceWorld {
  public:
-  DeviceWorld(int ranks, kernels::cuda::RingSize size, std::uint32_t copies);
+  DeviceWorld(int ranks, device::RingSize size, std::uint32_t copies);
   ~DeviceWorld();
 
   /// Launches the collective on all ranks, `launches` times one after the other, as launches or as
@@ -46,7 +46,7 @@ class DeviceWorld {
 
   std::chrono::nanoseconds timeout = std::chrono::seconds(20);
   /// Of each rank's launches, as written by the kernel.
-  const kernels::cuda::Panel& panel(int rank) const;
+  const device::Panel& panel(int rank) const;
   void abort(int rank);
   /// Only this rank launches.
   int alone = -1;
@@ -56,12 +56,12 @@ class DeviceWorld {
   struct Launchable;
   std::unique_ptr<Launchable> prepare(const plan::Algorithm& algorithm, const CollectiveCase& one,
                                       int rank);
-  kernels::cuda::Ring ringOf(const plan::Channel& channel, bool sending);
+  device::Ring ringOf(const plan::Channel& channel, bool sending);
 
   struct Channel {
     GpuMemory inbox, credit, sender, receiver;
   };
-  const kernels::cuda::RingSize size_;
+  const device::RingSize size_;
   const std::uint32_t copies_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<plan::Channel, std::unique_ptr<Channel>> channels_;

@@ -13,8 +13,8 @@
 namespace rondo::test {
 namespace {
 
-using kernels::cuda::Protocol;
-using kernels::cuda::Report;
+using device::Protocol;
+using device::Report;
 
 constexpr Protocol kProtocols[] = {Protocol::simple, Protocol::low_latency};
 
@@ -120,7 +120,7 @@ TEST_CASE("a launch that waits in vain ends by deadline and by abort") {
 // Proves: without a GPU, the look-up says what is missing.
 TEST_CASE("a plan's kernel is refused where there is no GPU") {
   if (noGpu().empty()) return;
-  CHECK_THROWS_AS(kernels::cuda::PlanFunction(kernels::cuda::ProgramHeader{}), Error);
+  CHECK_THROWS_AS(kernels::cuda::PlanFunction(device::ProgramHeader{}), Error);
 }
 
 } // namespace rondo::test

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/plan_batch.cuh"
-#include "kernels/cuda/plan_kernel.cuh"
-#include "kernels/cuda/plan_select.h"
+#include "kernels/cuda/plan/batch.cuh"
+#include "kernels/cuda/plan/kernel.cuh"
+#include "kernels/cuda/plan/select.h"
 
 namespace rondo::test {
 
@@ -24,7 +24,7 @@ struct BlockMemory {
 
   const std::uint32_t threads;
   std::vector<kernels::cuda::End> ends;
-  kernels::cuda::Launch launch; ///< of the job in progress, in a batch
+  device::Launch launch; ///< of the job in progress, in a batch
   std::barrier<> barrier;
   std::atomic<bool> no{false}; ///< somebody said no: the launch ends
 };
@@ -62,12 +62,12 @@ class HostBlock {
     return std::atomic_ref<std::uint32_t>(*word).compare_exchange_strong(zero, 1);
   }
 
-  static kernels::cuda::Packets loadPackets(const kernels::cuda::Packets* from) {
-    auto& packets = *const_cast<kernels::cuda::Packets*>(from);
+  static device::Packets loadPackets(const device::Packets* from) {
+    auto& packets = *const_cast<device::Packets*>(from);
     return {std::atomic_ref<std::uint64_t>(packets.first).load(std::memory_order_relaxed),
             std::atomic_ref<std::uint64_t>(packets.second).load(std::memory_order_relaxed)};
   }
-  static void storePackets(kernels::cuda::Packets* to, kernels::cuda::Packets packets) {
+  static void storePackets(device::Packets* to, device::Packets packets) {
     std::atomic_ref<std::uint64_t>(to->first).store(packets.first, std::memory_order_relaxed);
     std::atomic_ref<std::uint64_t>(to->second).store(packets.second, std::memory_order_relaxed);
   }
@@ -83,12 +83,12 @@ class HostBlock {
 };
 
 /// One thread of one lane: what the tests launch instead of a kernel.
-using LaneFunction = void (*)(const kernels::cuda::Launch& launch, std::uint32_t lane,
-                              BlockMemory& memory, std::uint32_t thread);
+using LaneFunction = void (*)(const device::Launch& launch, std::uint32_t lane, BlockMemory& memory,
+                              std::uint32_t thread);
 LaneFunction laneFunction(DataType type, ReduceOp::Kind op);
 
 /// The same for a batch.
-inline void runBatch(const kernels::cuda::Batch& batch, std::uint32_t block, BlockMemory& memory,
+inline void runBatch(const device::Batch& batch, std::uint32_t block, BlockMemory& memory,
                      std::uint32_t thread) {
   HostBlock on(memory, thread);
   kernels::cuda::runBatch(batch, block, memory.launch, on);
@@ -101,7 +101,7 @@ LaneFunction floatLane(DataType type, ReduceOp::Kind op);
 template <DataType kType>
 LaneFunction laneOf(ReduceOp::Kind op) {
   return kernels::cuda::selectOperator<kType>(op, [](auto constant) {
-    return +[](const kernels::cuda::Launch& launch, std::uint32_t lane, BlockMemory& memory,
+    return +[](const device::Launch& launch, std::uint32_t lane, BlockMemory& memory,
                std::uint32_t thread) {
       HostBlock block(memory, thread);
       kernels::cuda::PlanKernel<HostBlock, kType, decltype(constant)::value>(launch, lane, block)

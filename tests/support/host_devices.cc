@@ -10,13 +10,11 @@
 #include <new>
 
 #include "base/memory_file.h"
-#include "kernels/cuda/plan_arguments.h"
+#include "device/launch.h"
 #include "rondo/error.h"
 #include "support/host_block.h"
 
 namespace rondo::test {
-
-namespace cuda = kernels::cuda;
 
 // Streams -----------------------------------------------------------------------------------------
 
@@ -112,10 +110,10 @@ using State = std::shared_ptr<HostDevices::State>;
 
 constexpr int kPoison = 0xdd;
 
-class HostMark final : public cuda::Mark {
+class HostMark final : public device::Mark {
  public:
   explicit HostMark(HostStream& default_stream) : default_(default_stream) {}
-  void record(cuda::Stream stream) override {
+  void record(device::Stream stream) override {
     place_ = std::make_shared<std::atomic<bool>>(false);
     (stream ? *static_cast<HostStream*>(stream) : default_).push([place = place_] {
       place->store(true, std::memory_order_release);
@@ -153,14 +151,14 @@ void runBlocks(std::uint32_t blocks, std::uint32_t places, HostDevices::State& s
   if (blocks > 0) run(0, *memory[0], 0);
 }
 
-class HostFunction final : public cuda::LaunchFunction {
+class HostFunction final : public device::LaunchFunction {
  public:
-  HostFunction(const cuda::ProgramHeader& program, State state, HostStream& default_stream)
+  HostFunction(const device::ProgramHeader& program, State state, HostStream& default_stream)
       : lane_(laneFunction(program.type, program.op)),
         state_(std::move(state)),
         default_(default_stream) {}
 
-  void launch(const cuda::Launch& launch, cuda::Stream stream) const override {
+  void launch(const device::Launch& launch, device::Stream stream) const override {
     const std::uint32_t blocks = launch.program.blocks();
     refuse(blocks, *state_);
     (stream ? *static_cast<HostStream*>(stream) : default_)
@@ -176,15 +174,15 @@ class HostFunction final : public cuda::LaunchFunction {
   HostStream& default_;
 };
 
-class HostBatchFunction final : public cuda::BatchFunction {
+class HostBatchFunction final : public device::BatchFunction {
  public:
   HostBatchFunction(State state, HostStream& default_stream)
       : state_(std::move(state)), default_(default_stream) {}
 
-  void launch(const cuda::Batch& batch, cuda::Stream stream) const override {
+  void launch(const device::Batch& batch, device::Stream stream) const override {
     refuse(batch.blocks(), *state_);
     (stream ? *static_cast<HostStream*>(stream) : default_).push([batch, state = state_] {
-      runBlocks(batch.blocks(), cuda::kJobPlaces, *state,
+      runBlocks(batch.blocks(), device::kJobPlaces, *state,
                 [&](auto&&... where) { runBatch(batch, where...); });
     });
   }
@@ -194,15 +192,15 @@ class HostBatchFunction final : public cuda::BatchFunction {
   HostStream& default_;
 };
 
-class HostDevice final : public cuda::Device {
+class HostDevice final : public device::Device {
  public:
   HostDevice(int number, State state)
       : state_(std::move(state)), number_(number), identity_(nameOf(number)) {}
 
-  const cuda::DeviceIdentity& identity() const override { return identity_; }
+  const device::DeviceIdentity& identity() const override { return identity_; }
   int residentBlocks() const override { return state_->settings.blocks; }
-  std::vector<cuda::DeviceIdentity> reach() const override {
-    std::vector<cuda::DeviceIdentity> all{identity_};
+  std::vector<device::DeviceIdentity> reach() const override {
+    std::vector<device::DeviceIdentity> all{identity_};
     for (int other = 0; state_->settings.see_each_other && other < state_->settings.devices;
          ++other)
       if (!(nameOf(other) == identity_)) all.push_back(nameOf(other));
@@ -210,10 +208,10 @@ class HostDevice final : public cuda::Device {
   }
   bool sees(const void* memory) const override { return memory != state_->hidden.load(); }
 
-  cuda::Memory allocate(std::size_t bytes) override { return zeroed(bytes, number_); }
-  void use(const cuda::Device&) override {}
-  cuda::Memory allocateHost(std::size_t bytes) override { return zeroed(bytes, -1); }
-  cuda::Memory mapHost(std::shared_ptr<void> memory, std::size_t) override {
+  device::Memory allocate(std::size_t bytes) override { return zeroed(bytes, number_); }
+  void use(const device::Device&) override {}
+  device::Memory allocateHost(std::size_t bytes) override { return zeroed(bytes, -1); }
+  device::Memory mapHost(std::shared_ptr<void> memory, std::size_t) override {
     auto* at = static_cast<std::byte*>(memory.get());
     return {std::move(memory), at};
   }
@@ -224,7 +222,7 @@ class HostDevice final : public cuda::Device {
     return {mapHost(base::mapMemoryFile(file.get(), bytes, PROT_READ | PROT_WRITE), bytes),
             std::move(file)};
   }
-  cuda::Memory mapShared(int handle, std::size_t bytes) override {
+  device::Memory mapShared(int handle, std::size_t bytes) override {
     base::checkMemoryFile(handle, bytes);
     return mapHost(base::mapMemoryFile(handle, bytes, PROT_READ | PROT_WRITE), bytes);
   }
@@ -238,8 +236,8 @@ class HostDevice final : public cuda::Device {
     std::memcpy(to, from, bytes);
   }
 
-  std::unique_ptr<cuda::Mark> mark() override { return std::make_unique<HostMark>(default_); }
-  void follow(cuda::Stream stream, const cuda::Mark& mark) override {
+  std::unique_ptr<device::Mark> mark() override { return std::make_unique<HostMark>(default_); }
+  void follow(device::Stream stream, const device::Mark& mark) override {
     const auto place = static_cast<const HostMark&>(mark).place();
     (stream ? *static_cast<HostStream*>(stream) : default_).push([place] {
       const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -247,19 +245,19 @@ class HostDevice final : public cuda::Device {
         std::this_thread::yield();
     });
   }
-  bool capturing(cuda::Stream stream) const override {
+  bool capturing(device::Stream stream) const override {
     return stream && static_cast<HostStream*>(stream)->capturing();
   }
-  std::unique_ptr<cuda::LaunchFunction> function(const cuda::ProgramHeader& program) override {
+  std::unique_ptr<device::LaunchFunction> function(const device::ProgramHeader& program) override {
     return std::make_unique<HostFunction>(program, state_, default_);
   }
-  std::unique_ptr<cuda::BatchFunction> batchFunction() override {
+  std::unique_ptr<device::BatchFunction> batchFunction() override {
     return std::make_unique<HostBatchFunction>(state_, default_);
   }
 
  private:
-  cuda::Memory zeroed(std::size_t bytes, int owner) {
-    constexpr std::align_val_t kAlign{cuda::kRingLine};
+  device::Memory zeroed(std::size_t bytes, int owner) {
+    constexpr std::align_val_t kAlign{device::kRingLine};
     auto* memory = static_cast<std::byte*>(::operator new(bytes, kAlign));
     std::memset(memory, 0, bytes);
     ++state_->allocations;
@@ -275,8 +273,8 @@ class HostDevice final : public cuda::Device {
               --state->allocations;
             }};
   }
-  static cuda::DeviceIdentity nameOf(int number) {
-    cuda::DeviceIdentity identity;
+  static device::DeviceIdentity nameOf(int number) {
+    device::DeviceIdentity identity;
     identity.uuid[0] = static_cast<std::byte>(number + 1);
     identity.place = "host device " + std::to_string(number);
     return identity;
@@ -284,24 +282,24 @@ class HostDevice final : public cuda::Device {
 
   const State state_;
   const int number_;
-  const cuda::DeviceIdentity identity_;
+  const device::DeviceIdentity identity_;
   HostStream default_;
 };
 
 } // namespace
 
 HostDevices::HostDevices(const Settings& settings) : state_(std::make_shared<State>(settings)) {
-  std::vector<std::shared_ptr<cuda::Device>> all;
+  std::vector<std::shared_ptr<device::Device>> all;
   for (int number = 0; number < settings.devices; ++number)
     all.push_back(std::make_shared<HostDevice>(number, state_));
-  cuda::replaceDevices([all](int number) {
+  device::replaceDevices([all](int number) {
     if (number >= static_cast<int>(all.size()))
       throw Error(ErrorCode::unsupported,
                   "device " + std::to_string(number) + ": there are " + std::to_string(all.size()));
     return all[static_cast<std::size_t>(number)];
   });
 }
-HostDevices::~HostDevices() { cuda::replaceDevices({}); }
+HostDevices::~HostDevices() { device::replaceDevices({}); }
 
 void HostDevices::failNextLaunch() { state_->fail_next = true; }
 void HostDevices::hide(const void* memory) { state_->hidden = memory; }

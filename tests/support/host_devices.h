@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cuda/runtime.h"
+#include "device/device.h"
 #include "rondo/stream.h"
 
 namespace rondo::test {

@@ -21,7 +21,7 @@ struct DeviceWorld {
     for (int rank = 0; rank < ranks; ++rank) {
       Context context = makeContext(rank, ranks, communicator, {}, secret, board);
       context.options.init_timeout = std::chrono::milliseconds(20'000);
-      context.on = {kernels::cuda::openDevice(rank % devices), {1024, 4}, kInbox, kCredit};
+      context.on = {device::openDevice(rank % devices), {1024, 4}, kInbox, kCredit};
       all.push_back(kind.make(context));
     }
   }
@@ -174,7 +174,7 @@ TEST_CASE("device ports: a peer that does not come is named") {
   for (const Kind& kind : deviceKinds()) {
     Context context = makeContext(0, 2, 7, {}, net::Secret::random(), nullptr);
     context.options.init_timeout = std::chrono::milliseconds(100);
-    context.on = {kernels::cuda::openDevice(0), {1024, 4}, kInbox, kCredit};
+    context.on = {device::openDevice(0), {1024, 4}, kInbox, kCredit};
     const auto alone = kind.make(context);
     const auto pending = alone->open({7, 1, 0, 0}, alone->address());
     try {

@@ -19,9 +19,9 @@ namespace rondo::transport {
 namespace nvlink {
 namespace {
 
-using kernels::cuda::Device;
-using kernels::cuda::DeviceIdentity;
-using kernels::cuda::Memory;
+using device::Device;
+using device::DeviceIdentity;
+using device::Memory;
 
 constexpr const char* kWhat = "nvlink address";
 /// A rank names so many devices; what it reaches beyond them it reaches otherwise.

@@ -19,7 +19,7 @@ namespace rondo::transport {
 namespace pcie {
 namespace {
 
-using kernels::cuda::Memory;
+using device::Memory;
 
 constexpr const char* kWhat = "pcie address";
 constexpr std::size_t kPage = 4096;

@@ -1,0 +1,116 @@
+// The small floats by the GPU's own conversions, where these give the portable code's bits, and by
+// the portable code elsewhere: the host, and the 8-bit floats before sm_89. Pairs, because the GPU
+// converts two for the price of one. Included by formats.h only.
+//
+// Only the bodies differ from one architecture to the other: a type that differed would give
+// kernels other names on the device than the host looks for.
+#pragma once
+
+#include "kernels/cuda/element/formats.h"
+
+namespace rondo::kernels::cuda {
+
+/// cvt rounds to nearest even, keeps subnormals, and overflows to infinity, as the portable code.
+struct Float16 : PortableFloat16 {
+  static RONDO_HOST_DEVICE float load(Element code) {
+#if RONDO_DEVICE_PASS
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(code));
+    return value;
+#else
+    return PortableFloat16::load(code);
+#endif
+  }
+  static RONDO_HOST_DEVICE Element store(float value) {
+    return static_cast<Element>(storePair(value, 0));
+  }
+  static RONDO_HOST_DEVICE void loadPair(std::uint32_t codes, float& low, float& high) {
+    low = load(static_cast<Element>(codes));
+    high = load(static_cast<Element>(codes >> 16));
+  }
+  /// The second operand of cvt becomes the lower half.
+  static RONDO_HOST_DEVICE std::uint32_t storePair(float low, float high) {
+#if RONDO_DEVICE_PASS
+    std::uint32_t codes;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(codes) : "f"(high), "f"(low));
+    return codes;
+#else
+    return PortableFloat16::store(low) | static_cast<std::uint32_t>(PortableFloat16::store(high))
+                                             << 16;
+#endif
+  }
+};
+
+struct BFloat16 : PortableBFloat16 {
+  static RONDO_HOST_DEVICE Element store(float value) {
+    return static_cast<Element>(storePair(value, 0));
+  }
+  static RONDO_HOST_DEVICE void loadPair(std::uint32_t codes, float& low, float& high) {
+    low = bitCast<float>(codes << 16);
+    high = bitCast<float>(codes & 0xffff0000u);
+  }
+  static RONDO_HOST_DEVICE std::uint32_t storePair(float low, float high) {
+#if RONDO_DEVICE_PASS
+    std::uint32_t codes;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(codes) : "f"(high), "f"(low));
+    return codes;
+#else
+    return PortableBFloat16::store(low) | static_cast<std::uint32_t>(PortableBFloat16::store(high))
+                                              << 16;
+#endif
+  }
+};
+
+struct Float8E4M3 : PortableFloat8E4M3 {
+  /// A binary16 whose mantissa and exponent are shorter: 2^8 too small with the bits in place.
+  static RONDO_HOST_DEVICE float load(Element code) {
+#if RONDO_DEVICE_PASS
+    const unsigned magnitude = code & 0x7fu;
+    const auto half = static_cast<std::uint16_t>((code & 0x80u) << 8 | magnitude << 7);
+    return magnitude == 0x7f ? bitCast<float>(0x7fffffffu) : Float16::load(half) * 256.0f;
+#else
+    return PortableFloat8E4M3::load(code);
+#endif
+  }
+  static RONDO_HOST_DEVICE void loadPair(std::uint32_t codes, float& low, float& high) {
+#if RONDO_DEVICE_FLOAT8
+    std::uint32_t halves; // every E4M3 number is a binary16 number
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<std::uint16_t>(codes)));
+    Float16::loadPair(halves, low, high);
+#else
+    low = load(static_cast<Element>(codes));
+    high = load(static_cast<Element>(codes >> 8));
+#endif
+  }
+  /// satfinite sends overflow and infinity to the largest number and NaN to 0x7f: just E4M3's rule.
+  static RONDO_HOST_DEVICE std::uint32_t storePair(float low, float high) {
+#if RONDO_DEVICE_FLOAT8
+    std::uint16_t codes;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    return codes;
+#else
+    return store(low) | static_cast<std::uint32_t>(store(high)) << 8;
+#endif
+  }
+};
+
+struct Float8E5M2 : PortableFloat8E5M2 {
+  /// A binary16 with a shorter mantissa.
+  static RONDO_HOST_DEVICE void loadPair(std::uint32_t codes, float& low, float& high) {
+    low = Float16::load(static_cast<std::uint16_t>(codes << 8));
+    high = Float16::load(static_cast<std::uint16_t>(codes & 0xff00));
+  }
+  /// cvt can only saturate here; the code after the largest number's is infinity's.
+  static RONDO_HOST_DEVICE std::uint32_t storePair(float low, float high) {
+#if RONDO_DEVICE_FLOAT8
+    std::uint16_t codes;
+    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    constexpr float kOverflow = 61440; // half way from the largest number to the next power of two
+    return codes + (fabsf(low) >= kOverflow ? 1 : 0) + (fabsf(high) >= kOverflow ? 256 : 0);
+#else
+    return store(low) | static_cast<std::uint32_t>(store(high)) << 8;
+#endif
+  }
+};
+
+} // namespace rondo::kernels::cuda

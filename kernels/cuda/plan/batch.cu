@@ -1,0 +1,20 @@
+// The kernel that runs batches.
+#include "kernels/cuda/plan/batch.cuh"
+
+#include "kernels/cuda/plan/device_block.cuh"
+#include "kernels/cuda/plan/families.h"
+
+namespace rondo::kernels::cuda {
+
+/// Grid: Batch::blocks().
+__global__ void __launch_bounds__(kPlanThreads, 1)
+    planBatchKernel(const __grid_constant__ Batch batch) {
+  __shared__ alignas(Launch) std::byte launch[sizeof(Launch)];
+  __shared__ alignas(End) std::byte ends[kJobPlaces * sizeof(End)];
+  DeviceBlock block(reinterpret_cast<End*>(ends));
+  runBatch(batch, blockIdx.x, *reinterpret_cast<Launch*>(launch), block);
+}
+
+const void* batchPlan() { return reinterpret_cast<const void*>(&planBatchKernel); }
+
+} // namespace rondo::kernels::cuda

@@ -1,0 +1,41 @@
+// A batch: the sends and receives of a group in one launch. For the GPU and for the tests on the
+// host, as kernel.cuh.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/element/vector.h"
+#include "kernels/cuda/plan/kernel.cuh"
+
+namespace rondo::kernels::cuda {
+
+/// Block `index` of the batch, see Batch. `launch`: memory that the block shares.
+template <class Block>
+RONDO_HOST_DEVICE void runBatch(const Batch& batch, std::uint32_t index, Launch& launch,
+                                Block& block) {
+  using Word = std::uint64_t;
+  static_assert(sizeof(Launch) % sizeof(Word) == 0 && alignof(Launch) == alignof(Word));
+  const std::uint32_t lane = index / batch.copies, copy = index % batch.copies;
+  RONDO_NO_UNROLL
+  for (std::uint32_t j = batch.first[lane]; j < batch.first[lane + 1]; ++j) {
+    const Job& job = batch.jobs[j];
+    if (copy >= job.launch->program.copies) continue;
+    block.all(true); // nobody reads the last job's launch any more
+    const auto* from = reinterpret_cast<const std::byte*>(job.launch);
+    auto* to = reinterpret_cast<std::byte*>(&launch);
+    RONDO_NO_UNROLL
+    for (std::size_t at = block.thread() * sizeof(Word); at < sizeof(Launch);
+         at += block.threads() * sizeof(Word))
+      PlainAccess::store(to + at, PlainAccess::load<Word>(from + at));
+    block.all(true);
+    // run() begins with a barrier, and reads these behind it.
+    if (block.thread() == 0) {
+      launch.input = launch.output = job.buffer;
+      launch.job = j;
+    }
+    PlanKernel<Block, DataType::uint8, ReduceOp::Kind::bor>(launch, copy, block).run();
+  }
+}
+
+} // namespace rondo::kernels::cuda

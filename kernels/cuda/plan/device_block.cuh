@@ -1,0 +1,70 @@
+// The plan kernel's block on the GPU, see kernel.cuh. Orders and scopes are those of the PTX
+// memory model; README.md argues why they are enough.
+#pragma once
+
+#include <cuda/atomic>
+
+#include <cstdint>
+
+#include "kernels/cuda/plan/kernel.cuh"
+#include "kernels/cuda/tuning.h"
+
+namespace rondo::kernels::cuda {
+
+class DeviceBlock {
+ public:
+  static constexpr std::uint32_t kLooks = kPlanLooks;
+
+  explicit __device__ DeviceBlock(End* ends) : ends_(ends) {}
+
+  __device__ std::uint32_t thread() const { return threadIdx.x; }
+  __device__ std::uint32_t threads() const { return kPlanThreads; }
+  __device__ Workers<kPlanThreads> workers() const { return {threadIdx.x, 0, 1}; }
+  __device__ End* ends() const { return ends_; }
+  __device__ bool all(bool yes) const { return __syncthreads_and(yes) != 0; }
+
+  template <Scope kScope, class T>
+  static __device__ T acquire(const T* word) {
+    return Atomic<kScope, T>(*const_cast<T*>(word)).load(::cuda::memory_order_acquire);
+  }
+  template <Scope kScope, class T>
+  static __device__ void release(T* word, T value) {
+    Atomic<kScope, T>(*word).store(value, ::cuda::memory_order_release);
+  }
+  static __device__ bool claim(std::uint32_t* word) {
+    std::uint32_t zero = 0;
+    return Atomic<Scope::device, std::uint32_t>(*word).compare_exchange_strong(zero, 1);
+  }
+
+  /// One instruction each; the model promises that either half is accessed in one piece.
+  static __device__ Packets loadPackets(const Packets* from) {
+    Packets packets;
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(packets.first), "=l"(packets.second)
+                 : "l"(__cvta_generic_to_global(from))
+                 : "memory");
+    return packets;
+  }
+  static __device__ void storePackets(Packets* to, Packets packets) {
+    asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};"
+                 :
+                 : "l"(__cvta_generic_to_global(to)), "l"(packets.first), "l"(packets.second)
+                 : "memory");
+  }
+
+  static __device__ std::uint64_t nanoseconds() {
+    std::uint64_t now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+  }
+  /// Looks back to back: nobody else needs the processor, the block is resident for good.
+  static __device__ void pause(std::uint32_t) {}
+
+ private:
+  template <Scope kScope, class T>
+  using Atomic = ::cuda::atomic_ref<T, kScope == Scope::device ? ::cuda::thread_scope_device
+                                                               : ::cuda::thread_scope_system>;
+  End* const ends_;
+};
+
+} // namespace rondo::kernels::cuda

@@ -1,0 +1,27 @@
+// The plan kernel of one (type, operator). Each family of types instantiates it in a translation
+// unit of its own, so that the build stays parallel.
+#pragma once
+
+#include "kernels/cuda/plan/device_block.cuh"
+#include "kernels/cuda/plan/families.h"
+#include "kernels/cuda/plan/select.h"
+
+namespace rondo::kernels::cuda {
+
+/// Grid: ProgramHeader::blocks(). Shared memory: an End for each of max_places.
+template <DataType kType, ReduceOp::Kind kOp>
+__global__ void __launch_bounds__(kPlanThreads, 1)
+    planKernel(const __grid_constant__ Launch launch) {
+  extern __shared__ std::uint64_t shared[];
+  DeviceBlock block(reinterpret_cast<End*>(shared));
+  PlanKernel<DeviceBlock, kType, kOp>(launch, blockIdx.x, block).run();
+}
+
+template <DataType kType>
+const void* planKernelOf(ReduceOp::Kind op) {
+  return selectOperator<kType>(op, [](auto constant) {
+    return reinterpret_cast<const void*>(&planKernel<kType, decltype(constant)::value>);
+  });
+}
+
+} // namespace rondo::kernels::cuda

@@ -1,0 +1,278 @@
+// The plan kernel: one thread block runs one lane of a device program. One source for the GPU and
+// for the tests on the host; what differs is the Block:
+//
+//   thread(), threads()               index in the block, and its size
+//   all(bool)                         a barrier of the block; whether all threads said true
+//   ends()                            memory that the block shares: ProgramHeader::max_places Ends
+//   workers()                         the block's threads as Reduction shares out work
+//   acquire<Scope>(word), release<Scope>(word, value)
+//   loadPackets(), storePackets()     relaxed, system scope, either packet in one piece
+//   claim(word)                       0 becomes 1; whether this thread did it. Device scope
+//   nanoseconds(), pause(looks)       a clock that does not jump; what to do between two looks
+//   kLooks                            looks between two at words far away
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/plan/move.cuh"
+
+namespace rondo::kernels::cuda {
+
+/// One lane of one copy of the plan, in one launch. All threads of its block make one, and call
+/// run().
+///
+/// A step has two barriers: one when all it waits for is there, one when all has been moved. What a
+/// thread did before a barrier is visible to the block after it; with the acquire of a flag before
+/// the first, and the release of a flag after the second, it is visible to the other end too.
+template <class Block, DataType kType, ReduceOp::Kind kOp>
+class PlanKernel {
+ public:
+  /// `index`: see ProgramHeader::blocks().
+  RONDO_HOST_DEVICE PlanKernel(const Launch& launch, std::uint32_t index, Block& block)
+      : launch_(launch),
+        program_(launch.program),
+        index_(index),
+        copy_(index / launch.program.lanes),
+        block_(block),
+        ends_(block.ends()),
+        watch_(launch, block, index) {}
+
+  RONDO_HOST_DEVICE void run() {
+    if (program_.watched) base_ = launch_.clocks[index_].ticks;
+    if (!block_.all(!watch_.halted())) return;
+    const Lane lane = program_.lane[index_ % program_.lanes];
+    std::uint64_t turn = 0;
+    for (std::uint64_t tile = copy_; tile < program_.tiles; tile += program_.copies, ++turn) {
+      watch_.at(tile, 0);
+      if (program_.lanes_in_step && turn > 0 && !enter(turn)) return;
+      for (std::uint32_t s = 0; s < lane.count; ++s) {
+        watch_.at(tile, s);
+        const Step* step = stepAt(lane.first + s, tile);
+        if (step && !perform(*step, tile, turn)) return;
+        tick(turn * lane.count + s + 1);
+      }
+    }
+    if (program_.lends && !awaitReturns(lane)) return;
+    tick(program_.ticks - 1);
+    if (kDivides && program_.divides && launch_.divisor > 1 && launch_.output && !divideOutput())
+      return;
+    tick(program_.ticks);
+  }
+
+ private:
+  /// The step in this tile, or null when it has no part in it.
+  RONDO_HOST_DEVICE const Step* stepAt(std::uint32_t index, std::uint64_t tile) const {
+    const Step& last = program_.steps[program_.last_steps + index];
+    if (tile + 1 == last.tiles) return &last;
+    return tile < last.tiles ? &program_.steps[index] : nullptr;
+  }
+
+  /// What lanes wait for. Only after a barrier that follows what it tells of.
+  RONDO_HOST_DEVICE void tick(std::uint64_t ticks) {
+    if (program_.watched && block_.thread() == 0)
+      block_.template release<Scope::device>(&launch_.clocks[index_].ticks, base_ + ticks);
+  }
+  RONDO_HOST_DEVICE bool awaitBlock(std::uint32_t index, std::uint64_t ticks) const {
+    const std::uint64_t* clock = &launch_.clocks[index].ticks;
+    return watch_.until(
+        [&] { return block_.template acquire<Scope::device>(clock) >= base_ + ticks; },
+        Report::Awaited::lane, index);
+  }
+  /// Until blocks [first, stop) are there; `ticks(block)` says where.
+  template <class Ticks>
+  RONDO_HOST_DEVICE bool meet(std::uint32_t first, std::uint32_t stop, const Ticks& ticks) {
+    bool there = true;
+    for (std::uint32_t other = first + block_.thread(); other < stop; other += block_.threads())
+      if (other != index_) there = there && awaitBlock(other, ticks(other));
+    return block_.all(there);
+  }
+  RONDO_HOST_DEVICE std::uint32_t firstLane() const { return copy_ * program_.lanes; }
+  /// The copy's lanes have left the last tile.
+  RONDO_HOST_DEVICE bool enter(std::uint64_t turn) {
+    return meet(firstLane(), firstLane() + program_.lanes, [&](std::uint32_t other) {
+      return turn * program_.lane[other - firstLane()].count;
+    });
+  }
+
+  /// `turn`: how many tiles the copy has done.
+  RONDO_HOST_DEVICE bool perform(const Step& step, std::uint64_t tile, std::uint64_t turn) {
+    const std::uint32_t ends = step.inputs + step.outputs;
+    bool good = true;
+    for (std::uint32_t i = block_.thread(); i < step.after.count; i += block_.threads()) {
+      const plan::Dependency& before = program_.after[step.after.first + i];
+      const std::uint64_t steps = program_.lane[before.lane].count;
+      good = good && awaitBlock(firstLane() + before.lane, turn * steps + before.step + 1);
+    }
+    for (std::uint32_t i = block_.thread(); i < ends; i += block_.threads())
+      good = good && prepare(step, i, tile);
+    if (!block_.all(good)) return false;
+
+    Mover<Block, kType, kOp> mover(launch_, launch_.rings + copy_ * program_.channels, step,
+                                   block_);
+    if (program_.protocol == Protocol::low_latency) {
+      good = mover.lines(watch_);
+    } else {
+      moveSegments(step, mover);
+    }
+    for (std::uint32_t i = block_.thread(); i < ends; i += block_.threads()) advance(step, i);
+    if (!block_.all(good)) return false;
+
+    for (std::uint32_t i = block_.thread(); i < ends; i += block_.threads()) tell(step, i);
+    return true;
+  }
+
+  RONDO_HOST_DEVICE const Place& place(const Step& step, std::uint32_t i) const {
+    return program_.places[step.places + i];
+  }
+
+  RONDO_HOST_DEVICE const Ring& ringOf(const Place& place) const {
+    return launch_.rings[copy_ * program_.channels + static_cast<std::uint32_t>(place.channel)];
+  }
+
+  /// Finds an input or output, and waits until it may be read or written. By one thread; the same
+  /// one later tells the other end.
+  RONDO_HOST_DEVICE bool prepare(const Step& step, std::uint32_t i, std::uint64_t tile) {
+    const Place& where = place(step, i);
+    End& end = ends_[i];
+    if (where.local()) {
+      end.number = 0;
+      end.base = spaceAt(where.space, tile);
+      end.at = end.base + program_.offsets[where.offsets];
+      return true;
+    }
+    const Ring& ring = ringOf(where);
+    end.number = ring.position->number + 1;
+    end.base = end.at = ring.slots + ring.position->slot * ring.stride;
+    const auto whom = static_cast<std::uint32_t>(where.channel);
+    if (i >= step.inputs) {
+      return watch_.until(
+          [&] {
+            return block_.template acquire<Scope::system>(ring.consumed) + ring.depth >= end.number;
+          },
+          Report::Awaited::room, whom);
+    }
+    if (program_.protocol == Protocol::low_latency) return true; // each packet tells for itself
+    if (!watch_.until(
+            [&] { return block_.template acquire<Scope::system>(ring.published) >= end.number; },
+            Report::Awaited::message, whom))
+      return false;
+    const Label label = ring.labels[ring.position->slot];
+    if (label.lent) end.base = end.at = const_cast<std::byte*>(label.lent); // only ever read
+    const std::uint64_t due = labelFor(launch_, step);
+    return label.call == due || watch_.refuse(whom, label.call ^ due);
+  }
+
+  RONDO_HOST_DEVICE std::byte* spaceAt(plan::Space space, std::uint64_t tile) const {
+    switch (space) {
+      case plan::Space::input: // only ever read
+        return const_cast<std::byte*>(launch_.input) + tile * program_.tile_bytes;
+      case plan::Space::output: return launch_.output + tile * program_.tile_bytes;
+      case plan::Space::scratch: break;
+    }
+    return launch_.scratch + copy_ * program_.scratch_bytes;
+  }
+
+  RONDO_HOST_DEVICE void moveSegments(const Step& step, Mover<Block, kType, kOp>& mover) {
+    const Segment* segments = program_.segments + step.segments.first;
+    mover.segment(segments[0].count);
+    for (std::uint32_t s = 1; s < step.segments.count; ++s) {
+      block_.all(true); // nobody reads the last segment's addresses any more
+      for (std::uint32_t i = block_.thread(); i < step.inputs + step.outputs;
+           i += block_.threads()) {
+        const Place& where = place(step, i);
+        const std::uint64_t offset =
+            where.local() ? program_.offsets[where.offsets + s] : segments[s].packed;
+        ends_[i].at = ends_[i].base + offset;
+      }
+      block_.all(true);
+      mover.segment(segments[s].count);
+    }
+  }
+
+  /// Between the step's barriers, where nobody reads positions.
+  RONDO_HOST_DEVICE void advance(const Step& step, std::uint32_t i) {
+    if (ends_[i].number == 0) return;
+    const Ring& ring = ringOf(place(step, i));
+    const std::uint64_t slot = ring.position->slot;
+    if (i >= step.inputs && program_.protocol == Protocol::simple)
+      ring.labels[slot] = {labelFor(launch_, step), step.bytes,
+                           step.lends ? lentBy(step) : nullptr};
+    *ring.position = {ends_[i].number, slot + 1 == ring.depth ? 0 : slot + 1};
+  }
+
+  RONDO_HOST_DEVICE const std::byte* lentBy(const Step& step) const {
+    return ends_[place(step, step.inputs).local() ? step.inputs : 0].at;
+  }
+
+  /// Until all that the lane's steps lent has been read.
+  RONDO_HOST_DEVICE bool awaitReturns(const Lane& lane) {
+    bool good = true;
+    for (std::uint32_t s = 0; s < lane.count; ++s) {
+      const Step& step = program_.steps[program_.last_steps + lane.first + s];
+      if (!step.lends) continue;
+      watch_.at(step.tiles - 1, s);
+      for (std::uint32_t i = step.inputs + block_.thread(); i < step.inputs + step.outputs;
+           i += block_.threads()) {
+        const Place& where = place(step, i);
+        if (where.local()) continue;
+        const Ring& ring = ringOf(where);
+        good = good && watch_.until(
+                           [&] {
+                             return block_.template acquire<Scope::system>(ring.consumed) >=
+                                    ring.position->number;
+                           },
+                           Report::Awaited::room, static_cast<std::uint32_t>(where.channel));
+      }
+    }
+    return block_.all(good);
+  }
+
+  RONDO_HOST_DEVICE void tell(const Step& step, std::uint32_t i) {
+    const std::uint64_t number = ends_[i].number;
+    if (number == 0) return;
+    const Ring& ring = ringOf(place(step, i));
+    if (i < step.inputs) {
+      block_.template release<Scope::system>(ring.consumed, number);
+    } else if (program_.protocol == Protocol::simple) {
+      block_.template release<Scope::system>(ring.published, number);
+    }
+  }
+
+  /// The second half of an integer average, when no block writes any more: each divides a part.
+  RONDO_HOST_DEVICE bool divideOutput() {
+    if constexpr (kDivides) {
+      const std::uint32_t blocks = program_.blocks();
+      if (program_.watched && !meet(0, blocks, [&](std::uint32_t) { return program_.ticks - 1; }))
+        return false;
+      const std::uint64_t count = program_.output_count;
+      const std::uint64_t part = (count + blocks - 1) / blocks;
+      const std::uint64_t stop = part * (index_ + 1) < count ? part * (index_ + 1) : count;
+      RONDO_NO_UNROLL
+      for (std::uint64_t i = part * index_ + block_.thread(); i < stop; i += block_.threads()) {
+        std::byte* at = launch_.output + i * sizeOf(kType);
+        if (program_.divides_signed) divideAt<Integer<std::make_signed_t<Bits>>>(at);
+        else divideAt<Format<kType>>(at);
+      }
+    }
+    return true;
+  }
+  template <class F>
+  RONDO_HOST_DEVICE void divideAt(std::byte* at) const {
+    const auto sum = F::load(loadElement<PlainAccess, Bits>(at));
+    storeElement<PlainAccess>(at, F::store(divide<F>(sum, launch_.divisor)));
+  }
+
+  using Bits = typename Format<kType>::Element;
+  static constexpr bool kDivides = !isFloat(kType) && kOp == ReduceOp::Kind::sum;
+
+  const Launch& launch_;
+  const Program& program_;
+  const std::uint32_t index_, copy_;
+  Block& block_;
+  End* const ends_;
+  Watch<Block> watch_;
+  std::uint64_t base_ = 0; ///< the lanes' clocks when the launch began
+};
+
+} // namespace rondo::kernels::cuda

@@ -1,0 +1,94 @@
+// Look-up and launch of the plan kernels.
+#include "kernels/cuda/plan/launch.h"
+
+#include <string>
+
+#include "kernels/cuda/errors.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/plan/families.h"
+#include "kernels/cuda/plan/move.cuh"
+#include "kernels/cuda/tuning.h"
+
+namespace rondo::kernels::cuda {
+namespace {
+
+/// What a block may have without asking for more.
+constexpr std::size_t kSharedBytes = 48 << 10;
+
+const void* lookUp(DataType type, ReduceOp::Kind op) {
+  switch (type) {
+    case DataType::int8:
+    case DataType::uint8: return integer8Plan(type, op);
+    case DataType::int16:
+    case DataType::uint16: return integer16Plan(type, op);
+    case DataType::int32:
+    case DataType::uint32: return integer32Plan(type, op);
+    case DataType::int64:
+    case DataType::uint64: return integer64Plan(type, op);
+    case DataType::float16:
+    case DataType::bfloat16: return halfPlan(type, op);
+    case DataType::float8e4m3:
+    case DataType::float8e5m2: return float8Plan(type, op);
+    case DataType::float32:
+    case DataType::float64: return floatPlan(type, op);
+  }
+  return nullptr;
+}
+
+void load(const void* kernel) {
+  cudaFuncAttributes about{};
+  check(cudaFuncGetAttributes(&about, kernel), "no kernel for this GPU");
+}
+
+void checkResident(std::uint32_t blocks, int resident) {
+  if (blocks > static_cast<std::uint32_t>(resident))
+    throw Error(ErrorCode::unsupported,
+                "a launch of " + std::to_string(blocks) +
+                    " blocks that wait for each other on a GPU that holds " +
+                    std::to_string(resident));
+}
+
+} // namespace
+
+void loadPlanKernels() {
+  for (const DataType type : kDataTypes)
+    for (const ReduceOp op : kReduceOps)
+      if (const void* kernel = lookUp(type, op.kind())) load(kernel);
+  load(batchPlan());
+}
+
+PlanFunction::PlanFunction(const device::ProgramHeader& program)
+    : kernel_(lookUp(program.type, program.op)), shared_bytes_(program.max_places * sizeof(End)) {
+  if (!kernel_)
+    throw Error(ErrorCode::unsupported,
+                "no kernel runs " + std::string(name(program.type)) + " programs of this operator");
+  if (shared_bytes_ > kSharedBytes)
+    throw Error(ErrorCode::unsupported, "a step of the plan has " +
+                                            std::to_string(program.max_places) +
+                                            " inputs and outputs, a thread block keeps " +
+                                            std::to_string(kSharedBytes / sizeof(End)));
+  resident_ = cuda::residentBlocks(kernel_, kPlanThreads, shared_bytes_);
+}
+
+void PlanFunction::launch(const device::Launch& launch, device::Stream stream) const {
+  const std::uint32_t blocks = launch.program.blocks();
+  if (blocks == 0) return;
+  checkResident(blocks, resident_);
+  device::Launch argument = launch;
+  void* parameters[] = {&argument};
+  check(cudaLaunchKernel(kernel_, dim3(blocks), dim3(kPlanThreads), parameters, shared_bytes_,
+                         static_cast<cudaStream_t>(stream)),
+        "a plan was not launched");
+}
+
+PlanBatchFunction::PlanBatchFunction() : resident_(residentBlocks(batchPlan(), kPlanThreads)) {}
+
+void PlanBatchFunction::launch(const device::Batch& batch, device::Stream stream) const {
+  checkResident(batch.blocks(), resident_);
+  void* parameters[] = {const_cast<device::Batch*>(&batch)};
+  check(cudaLaunchKernel(batchPlan(), dim3(batch.blocks()), dim3(kPlanThreads), parameters, 0,
+                         static_cast<cudaStream_t>(stream)),
+        "sends and receives were not launched");
+}
+
+} // namespace rondo::kernels::cuda

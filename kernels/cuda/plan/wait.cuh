@@ -1,0 +1,100 @@
+// How the plan kernel waits: every wait sees the halt of its own launch, the host's abort and the
+// deadline.
+#pragma once
+
+#include <cstdint>
+
+#include "device/launch.h"
+
+namespace rondo::kernels::cuda {
+
+// What the plan kernel reads, under the names that it has for its host side.
+using device::Batch;
+using device::flagOf;
+using device::Job;
+using device::kJobPlaces;
+using device::kSweepMask;
+using device::Label;
+using device::labelFor;
+using device::Lane;
+using device::Launch;
+using device::Packets;
+using device::Place;
+using device::Program;
+using device::Protocol;
+using device::Report;
+using device::Ring;
+using device::Segment;
+using device::Step;
+
+/// Who must see a write: the threads of this device, or of all devices and the host.
+enum class Scope { device, system };
+
+/// Where a thread is, and what it does when nothing comes.
+template <class Block>
+class Watch {
+ public:
+  RONDO_HOST_DEVICE Watch(const Launch& launch, Block& block, std::uint32_t index)
+      : launch_(launch), block_(block), index_(index) {}
+
+  RONDO_HOST_DEVICE void at(std::uint64_t tile, std::uint32_t step) {
+    tile_ = tile;
+    step_ = step;
+  }
+
+  RONDO_HOST_DEVICE bool halted() const {
+    return block_.template acquire<Scope::device>(&launch_.halt->halted) != 0;
+  }
+
+  /// Looks until `done` says so; false: the launch ends.
+  template <class Done>
+  RONDO_HOST_DEVICE bool until(const Done& done, Report::Awaited awaited,
+                               std::uint32_t whom) const {
+    std::uint64_t started = 0;
+    for (std::uint32_t looks = 1; !done(); ++looks) {
+      if (looks % Block::kLooks == 0 && !mayGoOn(started, awaited, whom)) return false;
+      block_.pause(looks);
+    }
+    return true;
+  }
+
+  /// The message that came on a channel belongs to another call: `difference` of their labels.
+  RONDO_HOST_DEVICE bool refuse(std::uint32_t channel, std::uint64_t difference) const {
+    end({Report::Reason::mismatch, Report::Awaited::message, index_, step_, tile_, channel,
+         launch_.signature ^ difference});
+    return false;
+  }
+
+ private:
+  /// The costly look, at words far away.
+  RONDO_HOST_DEVICE bool mayGoOn(std::uint64_t& started, Report::Awaited awaited,
+                                 std::uint32_t whom) const {
+    if (halted()) return false;
+    Report::Reason reason = Report::Reason::none;
+    const std::uint64_t now = block_.nanoseconds();
+    if (started == 0) started = now;
+    if (now - started > launch_.timeout_ns) reason = Report::Reason::timeout;
+    if (block_.template acquire<Scope::system>(&launch_.panel->abort) != 0)
+      reason = Report::Reason::aborted;
+    if (reason == Report::Reason::none) return true;
+    end({reason, awaited, index_, step_, tile_, whom, 0});
+    return false;
+  }
+
+  /// The first to end the launch says why.
+  RONDO_HOST_DEVICE void end(const Report& report) const {
+    if (!block_.claim(&launch_.halt->halted)) return;
+    launch_.panel->report = report;
+    launch_.panel->report.plan = launch_.plan;
+    launch_.panel->report.job = launch_.job;
+    block_.template release<Scope::system>(&launch_.panel->ended, std::uint32_t{1});
+  }
+
+  const Launch& launch_;
+  Block& block_;
+  const std::uint32_t index_;
+  std::uint32_t step_ = 0;
+  std::uint64_t tile_ = 0;
+};
+
+} // namespace rondo::kernels::cuda

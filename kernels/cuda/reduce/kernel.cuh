@@ -1,0 +1,62 @@
+// The reduction kernel of one (type, operator), and the table from operator to kernel of a type.
+// Each family of types instantiates it in a translation unit of its own, so that the build stays
+// parallel.
+#pragma once
+
+#include "kernels/cuda/reduce/arguments.h"
+#include "kernels/cuda/reduce/body.h"
+#include "kernels/cuda/reduce/families.h"
+
+namespace rondo::kernels::cuda {
+
+template <DataType kType, ReduceOp::Kind kKind>
+__global__ void __launch_bounds__(kReduceThreads, kReduceBlocks)
+    reduceKernel(const __grid_constant__ ReduceArguments arguments) {
+  using Grid = Workers<kReduceThreads>;
+  const Grid grid{threadIdx.x, blockIdx.x, gridDim.x};
+  Reduction<kType, kKind, PlainAccess, Grid, ReduceArguments>(arguments, arguments.count, grid)
+      .run();
+}
+
+template <DataType kType, ReduceOp::Kind kKind>
+const void* kernelOf() {
+  return reinterpret_cast<const void*>(&reduceKernel<kType, kKind>);
+}
+
+template <DataType kType>
+const void* floatOperator(ReduceOp::Kind kind) {
+  using Kind = ReduceOp::Kind;
+  switch (kind) {
+    case Kind::sum: return kernelOf<kType, Kind::sum>();
+    case Kind::prod: return kernelOf<kType, Kind::prod>();
+    case Kind::min: return kernelOf<kType, Kind::min>();
+    case Kind::max: return kernelOf<kType, Kind::max>();
+    case Kind::avg: // the factor makes it one
+    case Kind::premul_sum: return kernelOf<kType, Kind::premul_sum>();
+    default: return nullptr;
+  }
+}
+
+/// Signed and unsigned are the same where only low bits matter. The bitwise operators do not even
+/// see the width: they are uint8's (families.h).
+template <DataType kSigned, DataType kUnsigned>
+const void* integerOperator(DataType type, ReduceOp::Kind kind) {
+  using Kind = ReduceOp::Kind;
+  const bool is_signed = type == kSigned;
+  switch (kind) {
+    case Kind::sum: return kernelOf<kUnsigned, Kind::sum>();
+    case Kind::prod: return kernelOf<kUnsigned, Kind::prod>();
+    case Kind::min:
+      return is_signed ? kernelOf<kSigned, Kind::min>() : kernelOf<kUnsigned, Kind::min>();
+    case Kind::max:
+      return is_signed ? kernelOf<kSigned, Kind::max>() : kernelOf<kUnsigned, Kind::max>();
+    case Kind::avg:
+      return is_signed ? kernelOf<kSigned, Kind::avg>() : kernelOf<kUnsigned, Kind::avg>();
+    case Kind::premul_sum:
+      return is_signed ? kernelOf<kSigned, Kind::premul_sum>()
+                       : kernelOf<kUnsigned, Kind::premul_sum>();
+    default: return nullptr;
+  }
+}
+
+} // namespace rondo::kernels::cuda

@@ -1,0 +1,351 @@
+// Devices of the CUDA runtime.
+#include "device/cuda/device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "device/cuda/current.h"
+#include "device/cuda/shared_memory.h"
+#include "kernels/cuda/plan/launch.h"
+
+namespace rondo::device {
+
+namespace {
+
+/// One multiprocessor in so many stays free of plan kernels: a rank that clears memory for its
+/// first call of a shape needs a place to do it while all others wait for it.
+constexpr int kSparePart = 16;
+
+class CudaMark final : public Mark {
+ public:
+  explicit CudaMark(int device) : device_(device) {
+    const Current current(device);
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "no event");
+  }
+  ~CudaMark() override { cudaEventDestroy(event_); }
+  CudaMark(const CudaMark&) = delete;
+  CudaMark& operator=(const CudaMark&) = delete;
+
+  void record(Stream stream) override {
+    const Current current(device_);
+    check(cudaEventRecord(event_, static_cast<cudaStream_t>(stream)), "no mark in the stream");
+  }
+  bool passed() override {
+    const Current current(device_);
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError(); // it is no error
+      return false;
+    }
+    check(status, "work on the stream failed");
+    return true;
+  }
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  const int device_;
+  cudaEvent_t event_ = nullptr;
+};
+
+class CudaFunction final : public LaunchFunction {
+ public:
+  CudaFunction(int device, const ProgramHeader& program) : device_(device), function_(program) {}
+  void launch(const Launch& launch, Stream stream) const override {
+    const Current current(device_);
+    function_.launch(launch, stream);
+  }
+
+ private:
+  const int device_;
+  const kernels::cuda::PlanFunction function_;
+};
+
+class CudaBatchFunction final : public BatchFunction {
+ public:
+  explicit CudaBatchFunction(int device) : device_(device) {}
+  void launch(const Batch& batch, Stream stream) const override {
+    const Current current(device_);
+    function_.launch(batch, stream);
+  }
+
+ private:
+  const int device_;
+  const kernels::cuda::PlanBatchFunction function_;
+};
+
+/// Memory of the device, from a pool of its own and on a stream of its own. Neither waits for
+/// anybody else's work: cudaFree() would wait for the kernels of ranks that wait for this one.
+class Pool {
+ public:
+  /// One for all ranks of the process: streams are scarce, see kernels/cuda/plan/README.md.
+  static std::shared_ptr<const Pool> of(int device) {
+    static std::mutex mutex;
+    static std::map<int, std::weak_ptr<const Pool>> pools;
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<const Pool> pool = pools[device].lock();
+    if (!pool) pools[device] = pool = std::make_shared<const Pool>(device);
+    return pool;
+  }
+
+  explicit Pool(int device) {
+    const Current current(device);
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location = {cudaMemLocationTypeDevice, device};
+    check(cudaMemPoolCreate(&pool_, &properties), "no pool of device memory");
+    std::uint64_t keep = ~std::uint64_t{0};
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
+          "no pool of device memory");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream");
+  }
+  ~Pool() {
+    if (stream_) cudaStreamDestroy(stream_);
+    cudaMemPoolDestroy(pool_);
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  void* allocate(std::size_t bytes) const {
+    void* memory = nullptr;
+    check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream_), "no memory on the device");
+    return memory;
+  }
+  /// Never throws: memory is freed by destructors, perhaps when the device has failed.
+  void free(void* memory) const {
+    const Relaxed relaxed;
+    cudaFreeAsync(memory, stream_);
+  }
+  void clear(void* memory, std::size_t bytes) const {
+    check(cudaMemsetAsync(memory, 0, bytes, stream_), "memory cannot be cleared");
+    wait();
+  }
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "nothing was copied");
+    wait();
+  }
+  void letUse(int other) const {
+    cudaMemAccessDesc access{};
+    access.location = {cudaMemLocationTypeDevice, other};
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    check(cudaMemPoolSetAccess(pool_, &access, 1), "no access to a peer's memory");
+  }
+
+ private:
+  void wait() const { check(cudaStreamSynchronize(stream_), "the device failed"); }
+
+  cudaMemPool_t pool_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+/// Host memory that was given back, by size: cudaFreeHost() may wait for kernels, too.
+class HostBlocks {
+ public:
+  static HostBlocks& ofProcess() {
+    static HostBlocks* const all = new HostBlocks; // outlives every communicator
+    return *all;
+  }
+  void* take(std::size_t bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::vector<void*>& of_size = free_[bytes];
+      if (!of_size.empty()) {
+        void* const memory = of_size.back();
+        of_size.pop_back();
+        return memory;
+      }
+    }
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
+          "no host memory for the device");
+    return memory;
+  }
+  void give(void* memory, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    free_[bytes].push_back(memory);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> free_;
+};
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int number, const DeviceIdentity& identity, int multiprocessors)
+      : number_(number), identity_(identity), multiprocessors_(multiprocessors) {}
+
+  const DeviceIdentity& identity() const override { return identity_; }
+  /// The plan kernels are bounded to one block per multiprocessor, see
+  /// kernels/cuda/plan/instances.cuh.
+  int residentBlocks() const override {
+    return std::max(multiprocessors_ - multiprocessors_ / kSparePart, 1);
+  }
+
+  std::vector<DeviceIdentity> reach() const override;
+  bool sees(const void* memory) const override {
+    const Current current(number_);
+    cudaPointerAttributes about{};
+    if (cudaPointerGetAttributes(&about, memory) != cudaSuccess) {
+      cudaGetLastError();
+      return false;
+    }
+    if (about.type == cudaMemoryTypeDevice && about.device != number_) return false;
+    return about.type != cudaMemoryTypeUnregistered && about.devicePointer != nullptr;
+  }
+
+  Memory allocate(std::size_t bytes) override {
+    const Current current(number_);
+    const Memory memory(static_cast<std::byte*>(pool_->allocate(bytes)),
+                        [pool = pool_](std::byte* at) { pool->free(at); });
+    pool_->clear(memory.get(), bytes);
+    return memory;
+  }
+  void use(const Device& peer) override {
+    const auto& other = static_cast<const CudaDevice&>(peer);
+    if (other.number_ == number_) return;
+    const Current current(other.number_);
+    other.pool_->letUse(number_);
+  }
+  Memory allocateHost(std::size_t bytes) override {
+    const Current current(number_);
+    void* const memory = HostBlocks::ofProcess().take(bytes);
+    std::memset(memory, 0, bytes);
+    return {static_cast<std::byte*>(memory),
+            [bytes](std::byte* at) { HostBlocks::ofProcess().give(at, bytes); }};
+  }
+  Memory mapHost(std::shared_ptr<void> memory, std::size_t bytes) override {
+    const Current current(number_);
+    void* const at = memory.get();
+    check(cudaHostRegister(at, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
+          "shared memory cannot be mapped by the device");
+    const std::shared_ptr<void> registered(
+        at, [keep = std::move(memory)](void* host) { cudaHostUnregister(host); });
+    void* address = nullptr;
+    check(cudaHostGetDevicePointer(&address, at, 0), "shared memory has no device address");
+    return {registered, static_cast<std::byte*>(address)};
+  }
+
+  bool shares() const override { return sharesMemory(number_); }
+  Shared allocateShared(std::size_t bytes) override {
+    Shared made = makeShared(number_, bytes);
+    const Current current(number_);
+    pool_->clear(made.memory.get(), bytes);
+    return made;
+  }
+  Memory mapShared(int handle, std::size_t bytes) override {
+    return mapSharedOn(number_, handle, bytes);
+  }
+
+  void write(std::byte* to, const void* from, std::size_t bytes) override {
+    const Current current(number_);
+    pool_->copy(to, from, bytes);
+  }
+  void read(void* to, const std::byte* from, std::size_t bytes) override {
+    const Current current(number_);
+    pool_->copy(to, from, bytes);
+  }
+
+  std::unique_ptr<Mark> mark() override { return std::make_unique<CudaMark>(number_); }
+  void follow(Stream stream, const Mark& mark) override {
+    const Current current(number_);
+    check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream),
+                              static_cast<const CudaMark&>(mark).event(), 0),
+          "a stream cannot follow another");
+  }
+  bool capturing(Stream stream) const override {
+    const Current current(number_);
+    cudaStreamCaptureStatus status{};
+    check(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status),
+          "the stream cannot be used");
+    return status != cudaStreamCaptureStatusNone;
+  }
+  std::unique_ptr<LaunchFunction> function(const ProgramHeader& program) override {
+    const Current current(number_);
+    return std::make_unique<CudaFunction>(number_, program);
+  }
+  std::unique_ptr<BatchFunction> batchFunction() override {
+    const Current current(number_);
+    return std::make_unique<CudaBatchFunction>(number_);
+  }
+
+ private:
+  const int number_;
+  const DeviceIdentity identity_;
+  const int multiprocessors_;
+  const std::shared_ptr<const Pool> pool_ = Pool::of(number_);
+};
+
+DeviceIdentity identify(int number, const cudaDeviceProp& properties) {
+  DeviceIdentity identity;
+  static_assert(sizeof properties.uuid.bytes == sizeof identity.uuid);
+  std::memcpy(identity.uuid.data(), properties.uuid.bytes, identity.uuid.size());
+  char bus[32] = "?";
+  if (cudaDeviceGetPCIBusId(bus, sizeof bus, number) != cudaSuccess) cudaGetLastError();
+  identity.place = std::string(properties.name) + " at " + bus;
+  return identity;
+}
+
+cudaDeviceProp propertiesOf(int number) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, number), "the device does not tell what it is");
+  return properties;
+}
+
+std::vector<DeviceIdentity> CudaDevice::reach() const {
+  std::vector<DeviceIdentity> all{identity_};
+  int devices = 0;
+  check(cudaGetDeviceCount(&devices), "no devices");
+  for (int other = 0; other < devices; ++other) {
+    int possible = 0;
+    if (other == number_ || cudaDeviceCanAccessPeer(&possible, number_, other) != cudaSuccess ||
+        !possible)
+      continue;
+    all.push_back(identify(other, propertiesOf(other)));
+  }
+  return all;
+}
+
+void loadKernelsOnce(int device) {
+  static std::mutex mutex;
+  static std::set<int> loaded;
+  const std::lock_guard lock(mutex);
+  if (loaded.contains(device)) return;
+  const Current current(device);
+  kernels::cuda::loadPlanKernels();
+  loaded.insert(device);
+}
+
+} // namespace
+
+std::shared_ptr<Device> openCudaDevice(int number) {
+  const std::string what = "device " + std::to_string(number) + ": ";
+  int devices = 0;
+  if (const cudaError_t status = cudaGetDeviceCount(&devices); status != cudaSuccess) {
+    cudaGetLastError();
+    throw Error(ErrorCode::unsupported,
+                what + "no GPU can be used (" + cudaGetErrorString(status) + ")");
+  }
+  if (number >= devices)
+    throw Error(ErrorCode::unsupported,
+                what + "this process has " + std::to_string(devices) + " GPU(s), numbered from 0");
+  const cudaDeviceProp properties = propertiesOf(number);
+  if (!properties.unifiedAddressing || !properties.canMapHostMemory)
+    throw Error(ErrorCode::unsupported,
+                what + properties.name + " does not share its addresses with the host");
+  int pools = 0;
+  check(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, number),
+        "the device does not tell what it can do");
+  if (!pools) throw Error(ErrorCode::unsupported, what + properties.name + " has no memory pools");
+  loadKernelsOnce(number);
+  return std::make_shared<CudaDevice>(number, identify(number, properties),
+                                      properties.multiProcessorCount);
+}
+
+} // namespace rondo::device

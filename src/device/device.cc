@@ -1,0 +1,48 @@
+// Where devices come from. Part of every build: without CUDA it says what is missing.
+#include <mutex>
+#include <utility>
+
+#include "device/device.h"
+#include "rondo/error.h"
+#if defined(RONDO_HAVE_CUDA)
+#include "device/cuda/device.h"
+#endif
+
+namespace rondo::device {
+
+namespace {
+
+struct Replacement {
+  std::mutex mutex;
+  DeviceOpener opener;
+};
+Replacement& replacement() {
+  static Replacement one;
+  return one;
+}
+
+DeviceOpener replaced() {
+  Replacement& one = replacement();
+  const std::lock_guard lock(one.mutex);
+  return one.opener;
+}
+
+} // namespace
+
+void replaceDevices(DeviceOpener opener) {
+  Replacement& one = replacement();
+  const std::lock_guard lock(one.mutex);
+  one.opener = std::move(opener);
+}
+
+std::shared_ptr<Device> openDevice(int number) {
+  if (const DeviceOpener opener = replaced()) return opener(number);
+#if defined(RONDO_HAVE_CUDA)
+  return openCudaDevice(number);
+#else
+  throw Error(ErrorCode::unsupported, "device " + std::to_string(number) +
+                                          ": this build has no CUDA (" RONDO_CUDA_MISSING ")");
+#endif
+}
+
+} // namespace rondo::device

@@ -1,0 +1,36 @@
+// Which kernel serves a program. Few kernels do for all: bits that are only moved, or combined bit
+// by bit, are bytes; signed and unsigned are the same where only low bits matter; an average is a
+// scaled sum, or one that the program divides.
+#pragma once
+
+#include <cstddef>
+
+#include "rondo/types.h"
+
+namespace rondo::device {
+
+constexpr bool isSigned(DataType type) {
+  return type == DataType::int8 || type == DataType::int16 || type == DataType::int32 ||
+         type == DataType::int64;
+}
+
+/// What a program computes with.
+struct ProgramKind {
+  DataType type;
+  ReduceOp::Kind op;
+  std::size_t per_element; ///< elements of `type` in one of the call
+};
+
+/// `changes`: elements are combined or scaled, not just moved.
+constexpr ProgramKind programKind(DataType type, ReduceOp::Kind op, bool changes) {
+  using enum ReduceOp::Kind;
+  if (!changes) return {DataType::uint8, bor, sizeOf(type)};
+  if (op == band || op == bor || op == bxor) return {DataType::uint8, op, sizeOf(type)};
+  if (op == avg) op = isFloat(type) ? premul_sum : sum;
+  // An integer type's unsigned twin follows it.
+  if (isSigned(type) && (op == sum || op == prod))
+    type = static_cast<DataType>(static_cast<int>(type) + 1);
+  return {type, op, 1};
+}
+
+} // namespace rondo::device
