@@ -75,7 +75,7 @@ struct Range {
 };
 
 /// Bytes of one buffer's blocks that are not empty. Throws for what lies outside the address space.
-void addRanges(const Call& call, const engine::BlockTable& table, bool written, std::size_t blocks,
+void addRanges(const Call& call, const plan::BlockTable& table, bool written, std::size_t blocks,
                std::size_t own, std::vector<Range>& ranges) {
   const char* buffer = written ? "output" : "input";
   const void* start = written ? call.output : call.input;

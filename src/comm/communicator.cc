@@ -170,11 +170,11 @@ Work Communicator::allToAllAsync(const void* input, void* output, std::size_t co
 
 namespace {
 
-engine::BlockTable tableOf(const Blocks& blocks) {
+plan::BlockTable tableOf(const Blocks& blocks) {
   return {{blocks.counts.begin(), blocks.counts.end()},
           {blocks.offsets.begin(), blocks.offsets.end()}};
 }
-engine::BlockTable tableOf(std::size_t count) { return {{count}, {0}}; }
+plan::BlockTable tableOf(std::size_t count) { return {{count}, {0}}; }
 
 /// Count `i` of a table that may be too short; validate() refuses that afterwards.
 std::size_t countOf(const Blocks& blocks, int i) {
@@ -182,7 +182,7 @@ std::size_t countOf(const Blocks& blocks, int i) {
   return at < blocks.counts.size() ? blocks.counts[at] : 0;
 }
 
-Call unevenCall(Call call, engine::BlockTable input, engine::BlockTable output) {
+Call unevenCall(Call call, plan::BlockTable input, plan::BlockTable output) {
   call.layout =
       std::make_shared<const comm::Layout>(comm::Layout{std::move(input), std::move(output)});
   return call;
@@ -198,13 +198,13 @@ Call reduceScattervCall(int rank, const void* input, const Blocks& blocks, void*
 Call scattervCall(int rank, const void* input, const Blocks& blocks, void* output,
                   std::size_t count, DataType type, int root) {
   return unevenCall({Collective::scatter, input, output, count, type, ReduceOp::sum, root},
-                    rank == root ? tableOf(blocks) : engine::BlockTable{}, tableOf(count));
+                    rank == root ? tableOf(blocks) : plan::BlockTable{}, tableOf(count));
 }
 
 Call gathervCall(int rank, const void* input, std::size_t count, void* output, const Blocks& blocks,
                  DataType type, int root) {
   return unevenCall({Collective::gather, input, output, count, type, ReduceOp::sum, root},
-                    tableOf(count), rank == root ? tableOf(blocks) : engine::BlockTable{});
+                    tableOf(count), rank == root ? tableOf(blocks) : plan::BlockTable{});
 }
 
 Call allGathervCall(const void* input, std::size_t count, void* output, const Blocks& blocks,

@@ -65,6 +65,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       progress_board_(session_->progress()),
       process_(::getpid()),
       fabric_(std::move(fabric)),
+      plans_(rank_),
       engine_(std::move(engine)) {}
 
 CommunicatorImpl::~CommunicatorImpl() {
@@ -115,7 +116,7 @@ CommunicatorImpl::UnevenKey CommunicatorImpl::unevenKeyOf(const Call& call) {
   UnevenKey key = {static_cast<std::size_t>(call.collective), static_cast<std::size_t>(call.type),
                    reducing ? static_cast<std::size_t>(call.op.kind()) : 0,
                    static_cast<std::size_t>(call.root)};
-  for (const engine::BlockTable* table : {&call.layout->input, &call.layout->output}) {
+  for (const plan::BlockTable* table : {&call.layout->input, &call.layout->output}) {
     key.push_back(table->counts.size());
     key.insert(key.end(), table->counts.begin(), table->counts.end());
     key.insert(key.end(), table->offsets.begin(), table->offsets.end());
@@ -164,7 +165,7 @@ std::unique_ptr<CommunicatorImpl::Known> CommunicatorImpl::learn(const Call& cal
 }
 
 engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
-  engine::Shape shape{call.count, call.type, call.op.kind()};
+  plan::CallShape shape{call.count, call.type, call.op.kind()};
   if (call.layout) {
     shape.input = call.layout->input;
     shape.output = call.layout->output;
@@ -174,11 +175,11 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   }
   plan::Spec spec{call.collective, size_, hasRoot(call.collective) ? call.root : 0, 0};
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
-  const plan::Choice choice = planner::choose(spec, bytes, policy_);
+  const plan::Choice choice = planner::choose(spec, bytes, policy_, plans_);
   spec.parameter = choice.parameter;
   base::log(LogLevel::trace, title(call), " of ", call.count, " ", name(call.type), " uses ",
             choice.text());
-  return engine_->bind(*choice.algorithm, spec, shape);
+  return engine_->bind(plans_.of(*choice.algorithm, spec), shape);
 }
 
 /// Under the lock. A call that cannot be run throws and leaves everything as it was.

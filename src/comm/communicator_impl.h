@@ -23,6 +23,7 @@
 #include "comm/work_state.h"
 #include "engine/engine.h"
 #include "engine/fabric.h"
+#include "plan/plan_cache.h"
 #include "planner/choose.h"
 #include "rondo/buffer.h"
 #include "rondo/options.h"
@@ -141,6 +142,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   BiasedMutex mutex_;              ///< guards everything down to the next blank line
   std::atomic<int> contenders_{0}; ///< threads that want the mutex
   std::unique_ptr<engine::Fabric> fabric_;
+  plan::PlanCache plans_;
   std::unordered_map<Key, std::unique_ptr<Known>, KeyHash> known_;
   std::map<UnevenKey, std::unique_ptr<Known>> known_uneven_;
   Key last_key_;

@@ -6,50 +6,26 @@
 #include <memory>
 #include <vector>
 
-#include "engine/block_table.h"
 #include "engine/fabric.h"
 #include "kernels/reduce.h"
 #include "plan/plan.h"
+#include "plan/tiles.h"
 #include "rondo/types.h"
 
 namespace rondo::engine {
 
-/// The part of a call that decides the geometry.
-struct Shape {
-  std::size_t count = 0; ///< elements of one block; of the output, where blocks differ
-  DataType type = DataType::float32;
-  ReduceOp::Kind op = ReduceOp::Kind::sum;
-  /// v-forms: the blocks of each buffer that this rank uses. Else both are empty, and blocks of
-  /// `count` elements lie one after the other.
-  BlockTable input = {}, output = {};
-
-  bool uneven() const { return !input.counts.empty() || !output.counts.empty(); }
-};
-
-/// Contiguous elements of a step. A step has several when its chunks cross block boundaries.
-struct Segment {
-  std::size_t count = 0;  ///< elements
-  std::size_t packed = 0; ///< bytes from the start of the message
-};
-
-/// One place that a step reads or writes: a buffer, with one byte offset per segment.
-struct BoundPiece {
-  plan::Space space = plan::Space::input;
-  std::vector<std::size_t> offsets;
-};
-
 struct BoundOperand {
-  End* wire = nullptr; ///< null: local
-  BoundPiece piece;    ///< local only
+  End* wire = nullptr;      ///< null: local
+  plan::PieceOffsets piece; ///< local only
 };
 
 struct BoundStep {
   std::size_t bytes = 0; ///< of the message
   std::size_t tiles = 1; ///< it takes part in so many, from the first on
-  std::vector<Segment> segments;
+  std::vector<plan::Segment> segments;
   std::vector<BoundOperand> inputs;
   bool has_output = false;
-  BoundPiece output;
+  plan::PieceOffsets output;
   std::vector<End*> sends;
   std::vector<plan::Dependency> after;
   int raw_input = -1;      ///< operand that reads the call's input buffer, or -1
@@ -62,11 +38,10 @@ using BoundLane = std::vector<BoundStep>;
 
 struct DevicePlan;
 
-/// Every lane is repeated for `tiles` tiles. A step takes part in those that its block reaches
-/// into: in all, unless blocks differ in size. Built once per (plan, shape); read-only but for the
+/// A plan::Tiling with ends. Built once per (plan, shape); read-only but for the
 /// lane cursors of the one run that uses it at a time.
 struct BoundPlan {
-  Shape shape;
+  plan::CallShape shape;
   std::size_t tiles = 1;
   std::size_t tile_bytes = 0;    ///< of a full tile, in one block
   std::vector<BoundLane> full;   ///< steps in all their tiles but the last
@@ -110,13 +85,9 @@ struct BoundPlan {
   }
 };
 
-/// A chunk of a tile has a multiple of so many bytes, where there is more than one tile: fewer are
-/// not worth another boundary on odd addresses.
-inline constexpr std::size_t kTileAlignBytes = 64;
-
 /// `message_bytes`: of the largest message; 0: the fabric's. Throws Error(unsupported) when a
 /// message cannot fit even with the smallest tile.
-BoundPlan bind(const plan::RankPlan& plan, const Shape& shape, Fabric& fabric,
+BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric& fabric,
                std::size_t message_bytes = 0);
 
 } // namespace rondo::engine

@@ -2,7 +2,6 @@
 // putting them there.
 #include <algorithm>
 #include <cassert>
-#include <optional>
 #include <vector>
 
 #include "engine/device_engine.h"
@@ -30,31 +29,19 @@ class Parts {
 /// What lends is worked out of all ranks' plans, step by step: of more ranks it would take long.
 constexpr int kMostLending = 16;
 
-std::vector<plan::RankPlan> buildAll(const plan::Algorithm& algorithm, const plan::Spec& spec) {
-  std::vector<plan::RankPlan> plans;
-  for (int rank = 0; rank < spec.ranks; ++rank) plans.push_back(algorithm.build(spec, rank));
-  return plans;
-}
-
-std::uint32_t mostLanes(const std::vector<plan::RankPlan>& plans) {
-  std::size_t most = 0;
-  for (const plan::RankPlan& plan : plans) most = std::max(most, plan.lanes.size());
-  return static_cast<std::uint32_t>(most);
-}
-
 /// Whether what is read from the input is multiplied before it is sent.
-bool scales(const Shape& shape) {
+bool scales(const plan::CallShape& shape) {
   return shape.op == ReduceOp::Kind::premul_sum ||
          (shape.op == ReduceOp::Kind::avg && isFloat(shape.type));
 }
 
 /// The largest message, of at most `limit` bytes, so that all copies have as many tiles to do: the
 /// same on all ranks, of what all know.
-std::size_t messageBytes(const plan::RankPlan& plan, const Shape& shape, std::size_t limit,
-                         std::uint32_t copies) {
+std::size_t messageBytes(const plan::RankPlan& plan, const plan::CallShape& shape,
+                         std::size_t limit, std::uint32_t copies) {
   if (shape.uneven()) return limit; // no rank need know all sizes
   // What bind() may round up.
-  const std::size_t slack = kTileAlignBytes * plan.message_chunks + 2 * sizeOf(shape.type);
+  const std::size_t slack = plan::kTileAlignBytes * plan.message_chunks + 2 * sizeOf(shape.type);
   if (limit < 2 * slack) return limit;
   const std::size_t block = shape.count * sizeOf(shape.type);
   const std::size_t share = block / plan.chunks_per_block * plan.message_chunks / copies;
@@ -69,22 +56,22 @@ std::shared_ptr<std::byte> zeroed(device::Device& device, std::size_t bytes) {
 
 } // namespace
 
-BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
-                             const Shape& shape) {
-  const std::vector<plan::RankPlan> plans = buildAll(algorithm, spec);
-  const plan::RankPlan& plan = plans[static_cast<std::size_t>(settings_.rank)];
-  const std::uint32_t lanes = mostLanes(plans);
+BoundPlan DeviceEngine::bind(plan::Planned& planned, const plan::CallShape& shape) {
+  const plan::RankPlan& plan = planned.plan();
+  plan::Facts& facts = planned.facts;
   const bool small = settings_.channel.hasLowLatency() && !shape.uneven() &&
                      shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
-  const auto protocol = small && servesLowLatency(algorithm, spec) ? device::Protocol::low_latency
-                                                                   : device::Protocol::simple;
-  const std::uint32_t copies =
-      device::copiesWithin(settings_.residency, lanes, settings_.channel.copiesOf(protocol));
+  // Its packets order nothing but themselves, and lanes may count on messages to order what they do
+  // to the same memory (see kernels/cuda/plan/README.md).
+  const auto protocol =
+      small && facts.oneLane() ? device::Protocol::low_latency : device::Protocol::simple;
+  const std::uint32_t copies = device::copiesWithin(settings_.residency, facts.mostLanes(),
+                                                    settings_.channel.copiesOf(protocol));
 
   std::size_t limit = std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
-  std::optional<plan::Lending> lending;
-  if (settings_.lends && protocol == device::Protocol::simple && spec.ranks <= kMostLending) {
-    lending.emplace(plans, scales(shape), shape.uneven());
+  const plan::Lending* lending = nullptr;
+  if (settings_.lends && protocol == device::Protocol::simple && plan.spec.ranks <= kMostLending) {
+    lending = &facts.lending(scales(shape), shape.uneven());
     if (lending->always()) limit = std::max(limit, kLentMessage);
   }
   BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, limit, copies));
@@ -94,7 +81,7 @@ BoundPlan DeviceEngine::bind(const plan::Algorithm& algorithm, const plan::Spec&
   return bound;
 }
 
-BoundPlan DeviceEngine::bindMessage(const plan::RankPlan& plan, const Shape& shape,
+BoundPlan DeviceEngine::bindMessage(const plan::RankPlan& plan, const plan::CallShape& shape,
                                     std::uint64_t signature) {
   layout_.check();
   if (!batches_) batches_ = device_->batchFunction();

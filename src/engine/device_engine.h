@@ -19,7 +19,7 @@
 #include "engine/device_channel.h"
 #include "engine/device_proxy.h"
 #include "engine/engine.h"
-#include "plan/plan.h"
+#include "plan/plan_cache.h"
 
 namespace rondo::engine {
 
@@ -55,9 +55,8 @@ class DeviceEngine final : public Engine {
 
   /// With protocol and number of copies as all ranks choose them. Throws Error(unsupported) where
   /// the ranks on a device are too many for the plan.
-  BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
-                 const Shape& shape) override;
-  BoundPlan bindMessage(const plan::RankPlan& plan, const Shape& shape,
+  BoundPlan bind(plan::Planned& planned, const plan::CallShape& shape) override;
+  BoundPlan bindMessage(const plan::RankPlan& plan, const plan::CallShape& shape,
                         std::uint64_t signature) override;
 
   void setStream(Stream stream) override;

@@ -39,7 +39,7 @@ class Flattener {
     flat.lends = step.lends;
     tables_.header.lends |= step.lends;
     flat.segments = {next(tables_.segments), static_cast<std::uint32_t>(step.segments.size())};
-    for (const Segment& segment : step.segments)
+    for (const plan::Segment& segment : step.segments)
       tables_.segments.push_back({segment.count * per_element_, segment.packed});
     flat.after = {next(tables_.after), static_cast<std::uint32_t>(step.after.size())};
     tables_.after.insert(tables_.after.end(), step.after.begin(), step.after.end());
@@ -57,7 +57,7 @@ class Flattener {
     tables_.header.max_places = std::max(tables_.header.max_places, places);
     tables_.steps.push_back(flat);
   }
-  void addLocal(const BoundPiece& piece) {
+  void addLocal(const plan::PieceOffsets& piece) {
     tables_.places.push_back({piece.space, next(tables_.offsets), plan::Operand::kLocal});
     tables_.offsets.insert(tables_.offsets.end(), piece.offsets.begin(), piece.offsets.end());
   }
@@ -80,12 +80,6 @@ bool hasDependencies(const BoundPlan& plan) {
 }
 
 } // namespace
-
-bool servesLowLatency(const plan::Algorithm& algorithm, const plan::Spec& spec) {
-  for (int rank = 0; rank < spec.ranks; ++rank)
-    if (algorithm.build(spec, rank).lanes.size() > 1) return false;
-  return true;
-}
 
 void lend(BoundPlan& plan, const plan::Lending& lending, int rank) {
   for (auto* lanes : {&plan.full, &plan.last})

@@ -9,12 +9,6 @@
 
 namespace rondo::engine {
 
-/// Whether the low-latency protocol may run the algorithm: where every rank has one lane. Its
-/// packets order nothing but themselves, and lanes may count on messages to order what they do to
-/// the same memory (see kernels/cuda/plan/README.md). Builds all ranks' plans: all get the same
-/// answer.
-bool servesLowLatency(const plan::Algorithm& algorithm, const plan::Spec& spec);
-
 /// Lets the plan's steps lend their messages where they may.
 void lend(BoundPlan& plan, const plan::Lending& lending, int rank);
 

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "engine/bound_plan.h"
-#include "plan/plan.h"
+#include "plan/plan_cache.h"
 #include "rondo/stream.h"
 
 namespace rondo::engine {
@@ -88,13 +88,12 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// This rank's part of the algorithm for calls of one shape. Opens the channels that are new.
+  /// The rank's plan for calls of one shape. Opens the channels that are new.
   /// Throws Error(unsupported) for what cannot be run with the sizes that the ranks agreed on.
-  virtual BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
-                         const Shape& shape) = 0;
+  virtual BoundPlan bind(plan::Planned& planned, const plan::CallShape& shape) = 0;
   /// A send or receive: a plan of one step, the same on both ends but for its direction.
   /// `signature`: Run::signature without the sequence number. Throws as bind().
-  virtual BoundPlan bindMessage(const plan::RankPlan& plan, const Shape& shape,
+  virtual BoundPlan bindMessage(const plan::RankPlan& plan, const plan::CallShape& shape,
                                 std::uint64_t signature) = 0;
 
   /// Collectives that are submitted from now on follow what the stream holds. Throws

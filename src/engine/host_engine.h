@@ -25,11 +25,10 @@ class HostEngine final : public Engine {
         crowded_(crowded),
         crew_(threads > 1 ? std::make_unique<Crew>(threads) : nullptr) {}
 
-  BoundPlan bind(const plan::Algorithm& algorithm, const plan::Spec& spec,
-                 const Shape& shape) override {
-    return engine::bind(algorithm.build(spec, fabric_.rank()), shape, fabric_);
+  BoundPlan bind(plan::Planned& planned, const plan::CallShape& shape) override {
+    return engine::bind(planned.plan(), shape, fabric_);
   }
-  BoundPlan bindMessage(const plan::RankPlan& plan, const Shape& shape,
+  BoundPlan bindMessage(const plan::RankPlan& plan, const plan::CallShape& shape,
                         std::uint64_t /*signature*/) override {
     return engine::bind(plan, shape, fabric_);
   }
@@ -87,10 +86,10 @@ class HostEngine final : public Engine {
                        std::size_t count, std::size_t parts);
   static void combine(const Run& run, const BoundStep& step, const Operands& operands,
                       std::size_t count);
-  static const BoundPiece* sourceOf(const Run& run, const BoundStep& step);
+  static const plan::PieceOffsets* sourceOf(const Run& run, const BoundStep& step);
   std::byte* stagingOf(End& end) const;
   void sendStreams(Run& run, const BoundStep& step, std::size_t tile);
-  std::byte* at(const Run& run, const BoundPiece& piece, std::size_t segment,
+  std::byte* at(const Run& run, const plan::PieceOffsets& piece, std::size_t segment,
                 std::size_t tile) const;
   bool flush(Run& run);
   void finish(Run& run);

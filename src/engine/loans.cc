@@ -25,7 +25,7 @@ std::optional<transport::Loan> HostEngine::loanFor(const Run& run, const BoundSt
   if (!end.loans || step.segments.size() != 1) return {};
   const bool exchange = run.plan->exchanges && !crowded_ && run.input != run.output;
   if (step.bytes < end.loans->worthFrom(exchange)) return {};
-  const BoundPiece* source = sourceOf(run, step);
+  const plan::PieceOffsets* source = sourceOf(run, step);
   if (!source) return {};
   return end.loans->offer(at(run, *source, 0, tile), step.bytes);
 }

@@ -22,7 +22,7 @@ void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
 
 } // namespace
 
-std::byte* HostEngine::at(const Run& run, const BoundPiece& piece, std::size_t segment,
+std::byte* HostEngine::at(const Run& run, const plan::PieceOffsets& piece, std::size_t segment,
                           std::size_t tile) const {
   const std::size_t offset = piece.offsets[segment];
   switch (piece.space) {
@@ -106,7 +106,7 @@ void HostEngine::copySmall(const Run& run, const BoundStep& step, std::size_t ti
 
 void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
   for (std::size_t s = 0; s < step.segments.size(); ++s) {
-    const Segment& segment = step.segments[s];
+    const plan::Segment& segment = step.segments[s];
     if (segment.count == 0) continue;
     const void** in = ins_.data();
     for (const BoundOperand& input : step.inputs) {
@@ -146,7 +146,7 @@ void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
 
 /// Where the value of a step stands in memory anyway; null: only in what is sent. Then a stream
 /// needs it in the channel's staging memory.
-const BoundPiece* HostEngine::sourceOf(const Run& run, const BoundStep& step) {
+const plan::PieceOffsets* HostEngine::sourceOf(const Run& run, const BoundStep& step) {
   if (step.has_output) return &step.output;
   const bool as_it_is =
       step.inputs.size() == 1 && !step.inputs[0].wire && !(run.scaled() && step.raw_input >= 0);

@@ -70,7 +70,7 @@ std::byte* HostEngine::stagingOf(End& end) const {
 }
 
 void HostEngine::sendStreams(Run& run, const BoundStep& step, std::size_t tile) {
-  const BoundPiece* source = sourceOf(run, step);
+  const plan::PieceOffsets* source = sourceOf(run, step);
   for (End* end : step.sends) {
     if (end->mapped()) continue;
     pieces_.clear();

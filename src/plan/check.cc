@@ -5,6 +5,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "base/log.h"
 #include "plan/check_parts.h"
 #include "plan/graph.h"
 #include "rondo/error.h"
@@ -99,6 +100,8 @@ std::vector<RankPlan> buildAll(const Algorithm& algorithm, const Spec& spec) {
                                                  std::to_string(spec.root) + " and parameter " +
                                                  std::to_string(spec.parameter));
   }
+  base::log(LogLevel::trace, "builds all plans of ", algorithm.name, " for ", name(spec.collective),
+            " of ", spec.ranks, " ranks");
   std::vector<RankPlan> plans;
   plans.reserve(static_cast<std::size_t>(spec.ranks));
   for (int rank = 0; rank < spec.ranks; ++rank) plans.push_back(algorithm.build(spec, rank));
@@ -112,8 +115,7 @@ Report check(const Algorithm& algorithm, const Spec& spec, const CheckOptions& o
   return check(plans, all);
 }
 
-bool deterministic(const Algorithm& algorithm, const Spec& spec) {
-  const auto plans = buildAll(algorithm, spec);
+bool reducesInRankOrder(std::span<const RankPlan> plans) {
   Report report;
   const Violations violations(report, 1);
   if (!checkWellFormed(plans, violations)) return false;

@@ -85,8 +85,7 @@ Report check(const Algorithm& algorithm, const Spec& spec, const CheckOptions& o
 /// Plans of all ranks. Throws as check().
 std::vector<RankPlan> buildAll(const Algorithm& algorithm, const Spec& spec);
 
-/// Whether the plan is right and ReductionOrder::rank_order holds: what the planner asks in
-/// deterministic mode. Costs a data-flow pass, milliseconds for 64 ranks; nothing is cached.
-bool deterministic(const Algorithm& algorithm, const Spec& spec);
+/// Whether data flow is right and ReductionOrder::rank_order holds (see Facts::inRankOrder()).
+bool reducesInRankOrder(std::span<const RankPlan> plans);
 
 } // namespace rondo::plan

@@ -6,8 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/check.h"
-#include "plan/uneven.h"
 #include "rondo/error.h"
 
 namespace rondo::planner {
@@ -127,28 +125,41 @@ std::string what(const plan::Spec& spec) {
   return std::string(name(spec.collective)) + " of " + std::to_string(spec.ranks) + " ranks";
 }
 
-bool supports(const plan::Choice& choice, plan::Spec spec) {
-  spec.parameter = choice.parameter;
-  return choice.algorithm->supports(spec);
-}
+/// Whether an algorithm can serve one call, or why not.
+class Suitability {
+ public:
+  Suitability(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
+              plan::PlanCache& plans)
+      : spec_(spec),
+        uneven_(bytes == kUneven),
+        ordered_(policy.deterministic && reduces(spec.collective)),
+        plans_(plans) {}
 
-bool servesUneven(const plan::Choice& choice, plan::Spec spec) {
-  spec.parameter = choice.parameter;
-  return plan::servesUneven(*choice.algorithm, spec);
-}
+  /// Empty: it can.
+  std::string_view objection(const plan::Choice& choice) const {
+    plan::Spec spec = spec_;
+    spec.parameter = choice.parameter;
+    if (!choice.algorithm->supports(spec)) return "does not support it";
+    if (!uneven_ && !ordered_) return {};
+    plan::Facts& facts = plans_.of(*choice.algorithm, spec).facts;
+    if (uneven_ && !facts.servesUneven()) return "does not serve blocks of different sizes";
+    if (ordered_ && !facts.inRankOrder())
+      return "does not reduce in rank order, as deterministic mode demands";
+    return {};
+  }
+  bool operator()(const plan::Choice& choice) const {
+    return choice.algorithm && objection(choice).empty();
+  }
 
-bool inRankOrder(const plan::Choice& choice, plan::Spec spec) {
-  spec.parameter = choice.parameter;
-  return plan::deterministic(*choice.algorithm, spec);
-}
+ private:
+  const plan::Spec& spec_;
+  const bool uneven_, ordered_;
+  plan::PlanCache& plans_;
+};
 
-plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
+plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
+                    const Suitability& serves) {
   const bool deterministic = policy.deterministic && reduces(spec.collective);
-  const bool uneven = bytes == kUneven;
-  const auto serves = [&](const plan::Choice& choice) {
-    return choice.algorithm && supports(choice, spec) &&
-           (!deterministic || inRankOrder(choice, spec)) && (!uneven || servesUneven(choice, spec));
-  };
   for (const Rule& rule : rules(spec.collective, spec.ranks, policy)) {
     if (bytes > rule.up_to) continue;
     if (const plan::Choice choice{plan::findAlgorithm(rule.algorithm), rule.parameter};
@@ -165,25 +176,24 @@ plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, const Policy& pol
 
 } // namespace
 
-plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
+plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
+                    plan::PlanCache& plans) {
+  const Suitability serves(spec, bytes, policy, plans);
   std::string refused;
   for (const plan::Choice& choice : plan::parseAlgorithms(policy.algorithms, spec.collective)) {
-    if (!supports(choice, spec)) {
-      refused += (refused.empty() ? "" : "; ") + choice.text() + " does not support it";
-    } else if (bytes == kUneven && !servesUneven(choice, spec)) {
-      refused += (refused.empty() ? "" : "; ") + choice.text() +
-                 " does not serve blocks of different sizes";
-    } else if (policy.deterministic && reduces(spec.collective) && !inRankOrder(choice, spec)) {
-      refused += (refused.empty() ? "" : "; ") + choice.text() +
-                 " does not reduce in rank order, as deterministic mode demands";
-    } else {
-      return choice;
-    }
+    const std::string_view objection = serves.objection(choice);
+    if (objection.empty()) return choice;
+    refused += (refused.empty() ? "" : "; ") + choice.text() + " " + std::string(objection);
   }
   if (!refused.empty())
     throw Error(ErrorCode::unsupported,
                 "the algorithms asked for cannot serve " + what(spec) + ": " + refused);
-  return byRule(spec, bytes, policy);
+  return byRule(spec, bytes, policy, serves);
+}
+
+plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
+  plan::PlanCache plans(0);
+  return choose(spec, bytes, policy, plans);
 }
 
 } // namespace rondo::planner

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "plan/plan_cache.h"
 #include "plan/registry.h"
 
 namespace rondo::planner {
@@ -17,13 +18,18 @@ struct Policy {
   bool devices = false; ///< buffers are on devices, where each lane takes a multiprocessor
 };
 
-/// The algorithm for blocks of `bytes`; for blocks of different sizes (v-forms), kUneven bytes:
-/// then only plans that serve these are considered (plan/uneven.h). A pure function: all ranks come
-/// to the same answer. Throws Error(unsupported) when the policy's choice cannot serve the call: it
-/// does not support the collective, rank count or uneven blocks, or does not reduce in rank order
-/// in deterministic mode. A general list
-/// ("ring") restricts only the collectives that one of its words supports.
+/// Instead of bytes: blocks of different sizes (v-forms).
 inline constexpr std::size_t kUneven = ~std::size_t{0};
+
+/// The algorithm for blocks of `bytes`, or kUneven: then only plans that serve these are considered
+/// (plan/uneven.h). What must be proved of algorithms, `plans` knows or gets to know. All ranks
+/// come to the same answer, whatever the cache holds. Throws Error(unsupported) when the policy's
+/// choice cannot serve the call: it does not support the collective, rank count or uneven blocks,
+/// or does not reduce in rank order in deterministic mode. A general list
+/// ("ring") restricts only the collectives that one of its words supports.
+plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
+                    plan::PlanCache& plans);
+/// For one question only: keeps nothing.
 plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy);
 
 } // namespace rondo::planner

@@ -2,8 +2,8 @@
 #include <set>
 #include <string>
 
+#include "plan/facts.h"
 #include "plan/registry.h"
-#include "plan/uneven.h"
 #include "support/test.h"
 
 namespace rondo::plan {
@@ -16,7 +16,7 @@ TEST_CASE("plans that move whole single blocks serve uneven ones, those that cut
       for (const Collective collective : kCollectives)
         for (const int root : {0, ranks - 1}) {
           const Spec spec{collective, ranks, root, 0};
-          if (algorithm->supports(spec) && servesUneven(*algorithm, spec))
+          if (algorithm->supports(spec) && Facts(*algorithm, spec).servesUneven())
             serving.insert(std::string(name(collective)) + " " + std::string(algorithm->name));
         }
     std::set<std::string> due = {"reducescatter ring", "reducescatter direct", "scatter linear",
@@ -39,9 +39,9 @@ TEST_CASE("a message that its receiver takes for another block is found out", "[
   };
   Algorithm twisted = *findAlgorithm("direct");
   const Spec spec{Collective::allgather, 2, 0, 0};
-  REQUIRE(servesUneven(twisted, spec));
+  REQUIRE(Facts(twisted, spec).servesUneven());
   twisted.build = build;
-  CHECK_FALSE(servesUneven(twisted, spec));
+  CHECK_FALSE(Facts(twisted, spec).servesUneven());
 }
 
 } // namespace rondo::plan

@@ -2,6 +2,7 @@
 // operator, protocol, depth. Each call is launched again on the same channels with the same
 // argument, as a replayed graph does.
 #include "engine/device_program.h"
+#include "plan/facts.h"
 #include "plan/registry.h"
 #include "plan_kernel/collective_call.h"
 #include "support/ranks.h"
@@ -30,7 +31,7 @@ std::vector<int> roots(Collective collective, int ranks) {
 
 bool runs(const plan::Algorithm& algorithm, const plan::Spec& spec, Protocol protocol) {
   return spec.collective != Collective::sendrecv && algorithm.supports(spec) &&
-         (protocol == Protocol::simple || engine::servesLowLatency(algorithm, spec));
+         (protocol == Protocol::simple || plan::Facts(algorithm, spec).oneLane());
 }
 
 /// One algorithm, all that it can do.

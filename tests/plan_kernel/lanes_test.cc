@@ -2,6 +2,7 @@
 #include "engine/device_program.h"
 #include "plan/builder.h"
 #include "plan/check.h"
+#include "plan/facts.h"
 #include "plan/registry.h"
 #include "plan_kernel/collective_call.h"
 #include "rondo/error.h"
@@ -67,8 +68,8 @@ TEST_CASE("lanes wait for each other's steps, and share scratch tile by tile") {
 
 // Proves: what several lanes need from messages, low latency does not promise, and refuses.
 TEST_CASE("low latency refuses plans of several lanes") {
-  CHECK_FALSE(engine::servesLowLatency(kRelay, {Collective::broadcast, 2, 0, 0}));
-  CHECK(engine::servesLowLatency(*plan::findAlgorithm("ring"), {Collective::allreduce, 4, 0, 0}));
+  CHECK_FALSE(plan::Facts(kRelay, {Collective::broadcast, 2, 0, 0}).oneLane());
+  CHECK(plan::Facts(*plan::findAlgorithm("ring"), {Collective::allreduce, 4, 0, 0}).oneLane());
   World world(2, {Protocol::low_latency, 1, 64});
   const CollectiveCase one{
       .collective = Collective::broadcast, .count = 1, .type = DataType::int32};

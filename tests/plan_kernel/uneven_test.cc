@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "engine/device_program.h"
+#include "plan/facts.h"
 #include "plan/registry.h"
-#include "plan/uneven.h"
 #include "plan_kernel/world.h"
 #include "support/ranks.h"
 #include "support/test.h"
@@ -39,7 +39,7 @@ std::uint32_t word(const plan::Spec& spec, int from, int to, std::size_t i) {
 
 /// Blocks for or from each rank, or one.
 struct Side {
-  engine::BlockTable table;
+  plan::BlockTable table;
   Words words, due;
 
   void addBlocks(const std::vector<std::size_t>& sizes) {
@@ -118,8 +118,8 @@ TEST_CASE("the plan kernel moves blocks of any size, order and gap to their plac
           for (int root :
                hasRoot(collective) ? std::vector<int>{0, ranks - 1} : std::vector<int>{0}) {
             const plan::Spec spec{collective, ranks, root, 0};
-            if (!algorithm->supports(spec) || !plan::servesUneven(*algorithm, spec) ||
-                (protocol == Protocol::low_latency && !engine::servesLowLatency(*algorithm, spec)))
+            if (!algorithm->supports(spec) || !plan::Facts(*algorithm, spec).servesUneven() ||
+                (protocol == Protocol::low_latency && !plan::Facts(*algorithm, spec).oneLane()))
               continue;
             for (int seed = 0; seed < 6; ++seed) {
               Call& call = calls.emplace_back();

@@ -38,7 +38,7 @@ class Zeroed {
 /// What one rank brings to a call.
 struct Part {
   plan::RankPlan plan;
-  engine::Shape shape;
+  plan::CallShape shape;
   double factor = 1.0;
   std::int32_t divisor = 1;
   std::uint64_t signature = 0;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "engine/device_program.h"
+#include "plan/facts.h"
 #include "plan/registry.h"
 #include "plan_kernel_gpu/device_world.h"
 #include "rondo/error.h"
@@ -20,7 +21,7 @@ constexpr Protocol kProtocols[] = {Protocol::simple, Protocol::low_latency};
 
 bool runs(const plan::Algorithm& algorithm, const plan::Spec& spec, Protocol protocol) {
   return spec.collective != Collective::sendrecv && algorithm.supports(spec) &&
-         (protocol == Protocol::simple || engine::servesLowLatency(algorithm, spec));
+         (protocol == Protocol::simple || plan::Facts(algorithm, spec).oneLane());
 }
 
 } // namespace

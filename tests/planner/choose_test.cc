@@ -2,8 +2,7 @@
 // asked.
 #include "planner/choose.h"
 
-#include "plan/check.h"
-#include "plan/uneven.h"
+#include "plan/facts.h"
 #include "rondo/error.h"
 #include "support/test.h"
 
@@ -23,7 +22,7 @@ TEST_CASE("every call gets an algorithm that supports it, in rank order in deter
           INFO(name(collective) << " of " << ranks << " ranks uses " << choice.text());
           spec.parameter = choice.parameter;
           REQUIRE(choice.algorithm->supports(spec));
-          if (deterministic) REQUIRE(plan::deterministic(*choice.algorithm, spec));
+          if (deterministic) REQUIRE(plan::Facts(*choice.algorithm, spec).inRankOrder());
         }
   }
 }
@@ -47,8 +46,8 @@ TEST_CASE("blocks of different sizes get a plan that serves them, or a reason wh
         const plan::Choice choice = planner::choose(
             spec, planner::kUneven, {"", deterministic, (bits & 2) != 0, (bits & 4) != 0});
         INFO(name(collective) << " of " << ranks << " ranks uses " << choice.text());
-        CHECK(plan::servesUneven(*choice.algorithm, spec));
-        CHECK((!ordered || plan::deterministic(*choice.algorithm, spec)));
+        CHECK(plan::Facts(*choice.algorithm, spec).servesUneven());
+        CHECK((!ordered || plan::Facts(*choice.algorithm, spec).inRankOrder()));
       }
   try {
     planner::choose({Collective::allgather, 4, 0, 0}, planner::kUneven, {"bruck"});
