@@ -5,9 +5,6 @@
 #include <cstring>
 #include <limits>
 
-#include "compat/mpi/errors.h"
-#include "rondo/error.h"
-
 namespace rondo::compat {
 
 namespace {
@@ -18,9 +15,9 @@ void inParts(const Elements& elements, const Part& part) {
   constexpr std::size_t kMost = std::size_t{1} << 30;
   const std::size_t size = elements.shape.size;
   if (size > std::numeric_limits<int>::max())
-    throw Error(ErrorCode::unsupported, "one element of a type with gaps has " +
-                                            std::to_string(size) +
-                                            " bytes, more than MPI_Pack takes");
+    throw CallFailure{MPI_ERR_UNSUPPORTED_OPERATION, "one element of a type with gaps has " +
+                                                         std::to_string(size) +
+                                                         " bytes, more than MPI_Pack takes"};
   const std::size_t step = std::max<std::size_t>(1, size ? kMost / size : kMost);
   for (std::size_t done = 0; done < elements.count; done += step) {
     const std::size_t count = std::min(step, elements.count - done);
@@ -81,7 +78,7 @@ Shape Staging::shapeOf(MPI_Datatype type) const {
 
 void Staging::pack(const Elements& elements, std::byte* to) const {
   if (elements.shape.plain) {
-    if (elements.bytes() > 0) std::memcpy(to, elements.buffer, elements.bytes());
+    if (elements.buffer && elements.count > 0) std::memcpy(to, elements.buffer, elements.bytes());
     return;
   }
   inParts(elements, [&](void* from, int count, int bytes, std::size_t offset) {
@@ -111,27 +108,51 @@ void Staging::deliverLater(Elements to, const std::byte* from) {
   deliveries_.push_back({to, from, to.shape.plain});
 }
 
-const void* Staging::readable(const Elements& elements) {
-  return elements.shape.plain ? elements.buffer : copied(elements);
+void Staging::blame(int error_class, std::string sentence) {
+  if (!blame_) blame_.reset(new CallFailure{error_class, std::move(sentence)});
 }
 
-void* Staging::writable(const Elements& elements) {
-  if (elements.shape.plain) return elements.buffer;
+std::size_t Staging::keep(std::size_t sent, std::size_t received) {
+  if (sent > received)
+    blame(MPI_ERR_TRUNCATE, "this rank sends " + std::to_string(sent) +
+                                " bytes to itself and receives " + std::to_string(received));
+  return std::min(sent, received);
+}
+
+/// Of a buffer that is not there, when there should be something in it.
+bool Staging::missing(const Elements& elements) {
+  const bool is = elements.shape.plain && !elements.buffer && elements.bytes() > 0;
+  if (is) blame(MPI_ERR_BUFFER, "the buffer is null");
+  return is;
+}
+
+void* Staging::delivered(const Elements& elements) {
   std::byte* const bytes = memory(elements.bytes());
-  deliverLater(elements, bytes);
+  if (!missing(elements)) deliverLater(elements, bytes);
   return bytes;
 }
 
 const void* Staging::copied(const Elements& elements) {
   std::byte* const bytes = memory(elements.bytes());
-  pack(elements, bytes);
+  if (missing(elements)) std::fill_n(bytes, elements.bytes(), std::byte{0});
+  else pack(elements, bytes);
   return bytes;
 }
 
-void* Staging::copiedTo(void* to, std::size_t bytes) {
-  std::byte* const from = memory(bytes);
-  deliverLater({to, bytes, MPI_BYTE, {1, 1, true}}, from);
-  return from;
+const void* Staging::resized(const void* blocks, std::size_t from, std::size_t to, int count) {
+  const std::size_t kept = keep(from, to), ranks = static_cast<std::size_t>(count);
+  std::byte* const bytes = memory(ranks * to);
+  std::fill_n(bytes, ranks * to, std::byte{0});
+  for (std::size_t r = 0; kept > 0 && r < ranks; ++r)
+    std::memcpy(bytes + r * to, static_cast<const std::byte*>(blocks) + r * from, kept);
+  return bytes;
+}
+
+void Staging::put(const std::byte* from, std::size_t bytes, const Elements& elements) {
+  std::byte* const all = memory(elements.bytes());
+  pack(elements, all);
+  if (bytes > 0) std::memcpy(all, from, bytes);
+  unpack(all, elements);
 }
 
 ByteBlocks Staging::dense(const ElementBlocks& blocks) {
@@ -172,24 +193,27 @@ ByteBlocks inPlace(const ElementBlocks& blocks) {
 ByteBlocks Staging::copied(const ElementBlocks& blocks) {
   ByteBlocks result = dense(blocks);
   for (std::size_t r = 0; r < blocks.counts.size(); ++r)
-    pack(blocks.elements(r), result.base + result.offsets[r]);
+    if (const Elements block = blocks.elements(r); !missing(block))
+      pack(block, result.base + result.offsets[r]);
   return result;
 }
 
 ByteBlocks Staging::readable(const ElementBlocks& blocks) {
-  return blocks.shape.plain ? inPlace(blocks) : copied(blocks);
+  return blocks.shape.plain && !apart_ ? inPlace(blocks) : copied(blocks);
 }
 
 ByteBlocks Staging::writable(const ElementBlocks& blocks) {
-  if (blocks.shape.plain) return inPlace(blocks);
+  if (blocks.shape.plain && !apart_) return inPlace(blocks);
   ByteBlocks result = dense(blocks);
   for (std::size_t r = 0; r < blocks.counts.size(); ++r)
-    if (blocks.counts[r] > 0) deliverLater(blocks.elements(r), result.base + result.offsets[r]);
+    if (const Elements block = blocks.elements(r); block.count > 0 && !missing(block))
+      deliverLater(block, result.base + result.offsets[r]);
   return result;
 }
 
 void Staging::deliver() const {
   for (const Delivery& one : deliveries_) unpack(one.from, one.to);
+  if (blame_) throw *blame_;
 }
 
 void Staging::release() noexcept {
@@ -197,6 +221,7 @@ void Staging::release() noexcept {
     if (!one.to.shape.plain) PMPI_Type_free(&one.to.type);
   deliveries_.clear();
   memory_.clear();
+  blame_.reset();
 }
 
 } // namespace rondo::compat

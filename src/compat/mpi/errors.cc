@@ -35,24 +35,25 @@ std::string stringOf(int code) {
 /// takes codes of its own classes, and then has other words for them.
 int codeFor(int error_class, std::string sentence) {
   static std::mutex mutex;
-  static std::map<std::string, int> known;
+  static std::map<std::pair<int, std::string>, int> known;
   static bool works = true;
   // Codes live as long as MPI does, and programs that go on after errors may make many.
   constexpr std::size_t kMostCodes = 64;
 
   sentence.resize(std::min<std::size_t>(sentence.size(), MPI_MAX_ERROR_STRING - 1));
   const std::lock_guard lock(mutex);
-  if (const auto found = known.find(sentence); found != known.end()) return found->second;
+  std::pair key(error_class, std::move(sentence));
+  if (const auto found = known.find(key); found != known.end()) return found->second;
   int code = error_class;
   const bool room = known.size() < kMostCodes;
   works = works && (!room || (PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS &&
-                              PMPI_Add_error_string(code, sentence.c_str()) == MPI_SUCCESS &&
-                              stringOf(code) == sentence));
+                              PMPI_Add_error_string(code, key.second.c_str()) == MPI_SUCCESS &&
+                              stringOf(code) == key.second));
   if (!works || !room) {
-    std::fprintf(stderr, "rondo_mpi: %s\n", sentence.c_str());
+    std::fprintf(stderr, "rondo_mpi: %s\n", key.second.c_str());
     code = error_class;
   }
-  if (room) known.emplace(std::move(sentence), code);
+  if (room) known.emplace(std::move(key), code);
   return code;
 }
 

@@ -13,12 +13,6 @@ namespace rondo::compat {
 
 namespace {
 
-#ifdef OPEN_MPI
-constexpr bool kForOpenMpi = true;
-#else
-constexpr bool kForOpenMpi = false;
-#endif
-
 /// Ends the process under another MPI: its handles cannot even be passed on, for their types
 /// differ.
 void refuseOtherMpi() {

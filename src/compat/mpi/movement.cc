@@ -20,6 +20,7 @@ struct Bcast {
   Reason refuse(const Counterpart& at) const {
     return erroneousIf(rootWrong(root, at.size) || side.wrong());
   }
+  int aliasError(const Counterpart&) const { return MPI_SUCCESS; }
   std::size_t bytes(int, int) const { return side.bytes(); }
 
   template <class Mode>
@@ -45,6 +46,10 @@ struct Scatter {
     if (at.rank != root) return erroneousIf(receive.wrong());
     return erroneousIf(send.wrong() || (!receive.inPlace() && receive.wrong()));
   }
+  int aliasError(const Counterpart& at) const {
+    if (at.rank != root) return MPI_SUCCESS;
+    return compat::aliasError(send, std::ptrdiff_t{root} * send.count, receive);
+  }
   std::size_t bytes(int, int) const { return receive.inPlace() ? send.bytes() : receive.bytes(); }
 
   template <class Mode>
@@ -56,14 +61,11 @@ struct Scatter {
       const Elements all = send.elements(staging, at.size);
       block = static_cast<std::size_t>(send.count) * all.shape.size;
       from = staging.readable(all);
-    }
-    if (at.rank == root && receive.inPlace()) {
-      // Both are the same: nothing is written there.
-      to =
-          static_cast<std::byte*>(const_cast<void*>(from)) + static_cast<std::size_t>(root) * block;
+      std::byte* const own = byteAt(const_cast<void*>(from), block, root);
+      // In place both are the same: nothing is written there.
+      to = receive.inPlace() ? own : ownPlace(receive.elements(staging), own, block, staging);
     } else {
       const Elements own = receive.elements(staging);
-      if (at.rank == root) checkOwnBlock(block, own.bytes());
       block = own.bytes();
       to = staging.writable(own);
     }
@@ -71,20 +73,6 @@ struct Scatter {
                                                                             kByte, root);
   }
 };
-
-/// Where a gather's own block is read: in place, where it arrives.
-const void* ownBlock(const Side& send, const Side& receive, const Elements& all, void* to, int rank,
-                     Staging& staging) {
-  const std::size_t block = static_cast<std::size_t>(receive.count) * all.shape.size;
-  if (!send.inPlace()) {
-    const Elements own = send.elements(staging);
-    checkOwnBlock(own.bytes(), block);
-    return staging.readable(own);
-  }
-  std::byte* const at = static_cast<std::byte*>(to) + static_cast<std::size_t>(rank) * block;
-  if (!all.shape.plain) staging.pack(blockOf(receive, all, rank), at);
-  return at;
-}
 
 struct Gather {
   static constexpr Function kFunction = Function::gather;
@@ -97,6 +85,10 @@ struct Gather {
     if (at.rank != root) return erroneousIf(send.wrong());
     return erroneousIf(receive.wrong() || (!send.inPlace() && send.wrong()));
   }
+  int aliasError(const Counterpart& at) const {
+    if (at.rank != root) return MPI_SUCCESS;
+    return compat::aliasError(receive, std::ptrdiff_t{root} * receive.count, send);
+  }
   std::size_t bytes(int, int) const { return send.inPlace() ? receive.bytes() : send.bytes(); }
 
   template <class Mode>
@@ -108,7 +100,7 @@ struct Gather {
       const Elements all = receive.elements(staging, at.size);
       block = static_cast<std::size_t>(receive.count) * all.shape.size;
       to = staging.writable(all);
-      from = ownBlock(send, receive, all, to, at.rank, staging);
+      from = ownBlock(send, blockOf(receive, all, root), byteAt(to, block, root), staging);
     } else {
       const Elements own = send.elements(staging);
       block = own.bytes();
@@ -127,15 +119,20 @@ struct Allgather {
   Reason refuse(const Counterpart&) const {
     return erroneousIf(receive.wrong() || (!send.inPlace() && send.wrong()));
   }
+  int aliasError(const Counterpart& at) const {
+    return compat::aliasError(receive, at.rank * receive.count, send);
+  }
   std::size_t bytes(int, int) const { return send.inPlace() ? receive.bytes() : send.bytes(); }
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
     const Elements all = receive.elements(staging, at.size);
+    const std::size_t block = static_cast<std::size_t>(receive.count) * all.shape.size;
     void* const to = staging.writable(all);
-    const void* const from = ownBlock(send, receive, all, to, at.rank, staging);
-    mode.template call<&Communicator::allGather, &Communicator::allGatherAsync>(
-        at, from, to, static_cast<std::size_t>(receive.count) * all.shape.size, kByte);
+    const void* const from =
+        ownBlock(send, blockOf(receive, all, at.rank), byteAt(to, block, at.rank), staging);
+    mode.template call<&Communicator::allGather, &Communicator::allGatherAsync>(at, from, to, block,
+                                                                                kByte);
   }
 };
 
@@ -147,6 +144,9 @@ struct Alltoall {
   Reason refuse(const Counterpart&) const {
     return erroneousIf(receive.wrong() || (!send.inPlace() && send.wrong()));
   }
+  int aliasError(const Counterpart&) const {
+    return send.count == receive.count ? compat::aliasError(receive, 0, send) : MPI_SUCCESS;
+  }
   std::size_t bytes(int, int size) const {
     return (send.inPlace() ? receive.bytes() : send.bytes()) * static_cast<std::size_t>(size);
   }
@@ -156,9 +156,10 @@ struct Alltoall {
     const Elements in = (send.inPlace() ? receive : send).elements(staging, at.size);
     const Elements out = receive.elements(staging, at.size);
     const std::size_t block = static_cast<std::size_t>(receive.count) * out.shape.size;
-    checkOwnBlock(in.bytes() / static_cast<std::size_t>(at.size), block);
+    const std::size_t sent = in.bytes() / static_cast<std::size_t>(at.size);
     // Rondo's is not in place.
-    const void* const from = send.inPlace() ? staging.copied(in) : staging.readable(in);
+    const void* from = send.inPlace() ? staging.copied(in) : staging.readable(in);
+    if (sent != block) from = staging.resized(from, sent, block, at.size);
     mode.template call<&Communicator::allToAll, &Communicator::allToAllAsync>(
         at, from, staging.writable(out), block, kByte);
   }
@@ -168,6 +169,7 @@ struct Barrier {
   static constexpr Function kFunction = Function::barrier;
   Reason refuse() const { return Reason::none; }
   Reason refuse(const Counterpart&) const { return Reason::none; }
+  int aliasError(const Counterpart&) const { return MPI_SUCCESS; }
   std::size_t bytes(int, int) const { return 0; }
 
   template <class Mode>

@@ -11,12 +11,21 @@
 
 namespace rondo::compat {
 
+#ifdef OPEN_MPI
+inline constexpr bool kForOpenMpi = true;
+#else
+inline constexpr bool kForOpenMpi = false;
+#endif
+
 // Every function that is exported under its MPI_ and its PMPI_ name. Both names are needed: Fortran
 // calls go through the C functions of one name or the other, with handles and special addresses
 // converted already, so that no Fortran entry point is needed here.
 // clang-format off
 #define RONDO_MPI_ENTRY_POINTS(X)                                                                  \
   X(Init) X(Init_thread) X(Finalize)                                                               \
+  X(Comm_dup) X(Comm_dup_with_info) X(Comm_split) X(Comm_split_type) X(Comm_create)                \
+  X(Comm_create_group) X(Intercomm_merge) X(Cart_create) X(Cart_sub) X(Graph_create)               \
+  X(Dist_graph_create) X(Dist_graph_create_adjacent)                                               \
   X(Allreduce) X(Iallreduce) X(Reduce) X(Ireduce)                                                  \
   X(Reduce_scatter) X(Ireduce_scatter) X(Reduce_scatter_block) X(Ireduce_scatter_block)            \
   X(Bcast) X(Ibcast) X(Scatter) X(Iscatter) X(Scatterv) X(Iscatterv)                               \

@@ -3,6 +3,7 @@
 // Taken over when Rondo has both operator and type; MPI says that these are the same on all ranks.
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <vector>
 
 #include "compat/mpi/run.h"
@@ -29,12 +30,25 @@ struct Reducing {
     return reduction.refused;
   }
   bool inPlace() const { return send == MPI_IN_PLACE; }
-  const void* input() const { return inPlace() ? receive : send; }
-
+  Elements elements(const void* buffer, std::ptrdiff_t count) const {
+    const std::size_t bytes = reduction.bytes();
+    return {const_cast<void*>(buffer),
+            static_cast<std::size_t>(count),
+            type,
+            {bytes, static_cast<MPI_Aint>(bytes), true, true}};
+  }
+  const void* input(std::ptrdiff_t count, Staging& staging) const {
+    return staging.readable(elements(inPlace() ? receive : send, count));
+  }
   /// Where a reduce-scatter's result goes: MPI's in place begins at the buffer's begin, on all
   /// ranks.
-  void* output(int rank, std::size_t bytes, Staging& staging) const {
-    return inPlace() && rank != 0 ? staging.copiedTo(receive, bytes) : receive;
+  void* scattered(int rank, std::ptrdiff_t count, Staging& staging) const {
+    const Elements own = elements(receive, count);
+    return inPlace() && rank != 0 ? staging.delivered(own) : staging.writable(own);
+  }
+  /// MPICH's error where both buffers are the same.
+  int aliasError(std::ptrdiff_t count) const {
+    return !kForOpenMpi && send == receive && count > 0 ? MPI_ERR_BUFFER : MPI_SUCCESS;
   }
   std::size_t elementBytes() const {
     return reduction.refused == Reason::none ? reduction.bytes() : shapeOf(type).size;
@@ -49,13 +63,17 @@ struct Allreduce : Reducing {
   Reason refuse(const Counterpart&) const {
     return count < 0 || receive == MPI_IN_PLACE ? Reason::erroneous : Reason::none;
   }
+  int aliasError(const Counterpart&) const {
+    // Open MPI takes it for a single element.
+    return send == receive && count > (kForOpenMpi ? 1 : 0) ? MPI_ERR_BUFFER : MPI_SUCCESS;
+  }
   std::size_t bytes(int, int) const { return positive(count) * elementBytes(); }
 
   template <class Mode>
-  void make(Mode mode, Counterpart& at, Staging&) const {
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
     mode.template call<&Communicator::allReduce, &Communicator::allReduceAsync>(
-        at, input(), receive, static_cast<std::size_t>(count) * reduction.factor, reduction.type,
-        reduction.op);
+        at, input(count, staging), staging.writable(elements(receive, count)),
+        static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
   }
 };
 
@@ -70,12 +88,17 @@ struct Reduce : Reducing {
     return count < 0 || root < 0 || root >= at.size || wrong_place ? Reason::erroneous
                                                                    : Reason::none;
   }
+  int aliasError(const Counterpart& at) const {
+    if (at.rank != root || send != receive || count == 0) return MPI_SUCCESS;
+    return kForOpenMpi ? MPI_ERR_ARG : MPI_ERR_BUFFER;
+  }
   std::size_t bytes(int, int) const { return positive(count) * elementBytes(); }
 
   template <class Mode>
-  void make(Mode mode, Counterpart& at, Staging&) const {
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
     mode.template call<&Communicator::reduce, &Communicator::reduceAsync>(
-        at, input(), at.rank == root ? receive : nullptr,
+        at, input(count, staging),
+        at.rank == root ? staging.writable(elements(receive, count)) : nullptr,
         static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op, root);
   }
 };
@@ -88,16 +111,16 @@ struct ReduceScatterBlock : Reducing {
   Reason refuse(const Counterpart&) const {
     return count < 0 || receive == MPI_IN_PLACE ? Reason::erroneous : Reason::none;
   }
+  int aliasError(const Counterpart&) const { return Reducing::aliasError(count); }
   std::size_t bytes(int, int size) const {
     return positive(count) * static_cast<std::size_t>(size) * elementBytes();
   }
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    const std::size_t elements = static_cast<std::size_t>(count) * reduction.factor;
     mode.template call<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-        at, input(), output(at.rank, elements * sizeOf(reduction.type), staging), elements,
-        reduction.type, reduction.op);
+        at, input(count * at.size, staging), scattered(at.rank, count, staging),
+        static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
   }
 };
 
@@ -111,6 +134,10 @@ struct ReduceScatter : Reducing {
                        std::any_of(counts, counts + at.size, [](int c) { return c < 0; });
     return wrong ? Reason::erroneous : Reason::none;
   }
+  int aliasError(const Counterpart& at) const { return Reducing::aliasError(total(at.size)); }
+  std::ptrdiff_t total(int size) const {
+    return std::accumulate(counts, counts + size, std::ptrdiff_t{0});
+  }
   std::size_t bytes(int, int size) const {
     std::size_t sum = 0;
     for (int r = 0; counts && r < size; ++r) sum += positive(counts[r]);
@@ -120,22 +147,23 @@ struct ReduceScatter : Reducing {
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
     const auto ranks = static_cast<std::size_t>(at.size);
-    const std::size_t own = static_cast<std::size_t>(counts[at.rank]) * reduction.factor;
-    void* const to = output(at.rank, own * sizeOf(reduction.type), staging);
+    const void* const from = input(total(at.size), staging);
+    void* const to = scattered(at.rank, counts[at.rank], staging);
     if (std::all_of(counts, counts + ranks, [this](int c) { return c == *counts; })) {
       mode.template call<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-          at, input(), to, own, reduction.type, reduction.op);
+          at, from, to, static_cast<std::size_t>(*counts) * reduction.factor, reduction.type,
+          reduction.op);
       return;
     }
-    std::vector<std::size_t> elements(ranks), offsets(ranks);
+    std::vector<std::size_t> sizes(ranks), offsets(ranks);
     std::size_t total = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
-      elements[r] = static_cast<std::size_t>(counts[r]) * reduction.factor;
+      sizes[r] = static_cast<std::size_t>(counts[r]) * reduction.factor;
       offsets[r] = total;
-      total += elements[r];
+      total += sizes[r];
     }
     mode.template call<&Communicator::reduceScatterv, &Communicator::reduceScattervAsync>(
-        at, input(), Blocks{elements, offsets}, to, reduction.type, reduction.op);
+        at, from, Blocks{sizes, offsets}, to, reduction.type, reduction.op);
   }
 };
 

@@ -3,16 +3,22 @@
 // A form is one MPI call's arguments and what they mean:
 //   kFunction             its row of the statistics
 //   refuse()              why no communicator can run it: depends only on what is the same on all
-//   ranks refuse(counterpart)   why MPI must report an error bytes(rank, size)     for the
-//   statistics make(mode, counterpart, staging)   the call of Rondo: mode.call<blocking,
-//   async>(arguments)
+//                         ranks
+//   refuse(counterpart)   why MPI must report an error
+//   aliasError(counterpart)   the class of the error that this MPI finds in buffers that are the
+//                         same, or MPI_SUCCESS
+//   bytes(rank, size)     for the statistics
+//   make(mode, counterpart, staging)   the call of Rondo: mode.call<blocking, async>(arguments)
 #pragma once
 
 #include <memory>
+#include <new>
+#include <string>
 
 #include "compat/mpi/communicators.h"
 #include "compat/mpi/requests.h"
 #include "compat/mpi/stats.h"
+#include "rondo/error.h"
 
 namespace rondo::compat {
 
@@ -21,6 +27,7 @@ struct Now {
   void call(Counterpart& at, Arguments... arguments) const {
     ((*at.rondo).*blocking)(arguments...);
   }
+  void giveUp(Counterpart& at, const std::string& why) const { at.rondo->abort(why); }
 };
 
 struct Later {
@@ -29,7 +36,39 @@ struct Later {
   void call(Counterpart& at, Arguments... arguments) const {
     work = ((*at.immediate).*async)(arguments...);
   }
+  void giveUp(Counterpart& at, const std::string& why) const { at.immediate->abort(why); }
 };
+
+/// Makes the call, or throws when this rank cannot: then no rank waits for it.
+template <class Form, class Mode>
+void takeTurn(const Form& form, Mode mode, Counterpart& at, Staging& staging) {
+  try {
+    const int alias_error = form.aliasError(at);
+    const auto setApart = [&] {
+      staging.setApart();
+      if (alias_error != MPI_SUCCESS)
+        staging.blame(alias_error, "the send buffer is the receive buffer");
+    };
+    if (alias_error != MPI_SUCCESS) [[unlikely]]
+      setApart();
+    try {
+      form.make(mode, at, staging);
+      return;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::invalid_argument) throw;
+    }
+    // Of its arguments only the buffers can be wrong for Rondo. What the other ranks' are nobody
+    // knows here, so the call is made.
+    setApart();
+    form.make(mode, at, staging);
+  } catch (const CallFailure& failure) {
+    mode.giveUp(at, failure.sentence);
+    throw;
+  } catch (const std::bad_alloc&) {
+    mode.giveUp(at, "there is no memory for this rank's part of a call");
+    throw;
+  }
+}
 
 template <class Form>
 Reason decide(Form& form, MPI_Comm comm, bool immediate, Counterpart*& at) {
@@ -72,7 +111,7 @@ int run(Form form, MPI_Comm comm, const PassOn& pass_on) noexcept {
       return pass_on();
     }
     Staging staging(comm);
-    form.make(Now{}, *at, staging);
+    takeTurn(form, Now{}, *at, staging);
     staging.finish();
     if (statsWanted()) [[unlikely]]
       countCall(Form::kFunction, false, Reason::none, form.bytes(at->rank, at->size));
@@ -94,7 +133,7 @@ int start(Form form, MPI_Comm comm, MPI_Request* request, const PassOn& pass_on)
       return pass_on();
     }
     auto pending = std::make_unique<Pending>(at->shared_from_this(), comm);
-    form.make(Later{pending->work}, *at, pending->staging);
+    takeTurn(form, Later{pending->work}, *at, pending->staging);
     if (statsWanted())
       countCall(Form::kFunction, true, Reason::none, form.bytes(at->rank, at->size));
     handOver(std::move(pending), request);

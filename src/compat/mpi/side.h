@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
+#include <cstring>
 
 #include "compat/mpi/buffers.h"
 #include "compat/mpi/errors.h"
@@ -67,16 +67,46 @@ struct Sides {
   }
 };
 
+/// Where a rank's block of so many bytes begins.
+inline std::byte* byteAt(void* buffer, std::size_t block, int rank) {
+  return static_cast<std::byte*>(buffer) + static_cast<std::size_t>(rank) * block;
+}
+
 inline bool rootWrong(int root, int ranks) { return root < 0 || root >= ranks; }
 
 inline Reason erroneousIf(bool wrong) { return wrong ? Reason::erroneous : Reason::none; }
 
-/// What a rank sends to itself it must receive whole.
-inline void checkOwnBlock(std::size_t sent, std::size_t received) {
-  if (sent != received)
-    throw CallFailure{MPI_ERR_TRUNCATE, "this rank sends " + std::to_string(sent) +
-                                            " bytes to itself and receives " +
-                                            std::to_string(received)};
+/// MPICH's error where a rank's own block begins at the same address on both sides, `before`
+/// elements after the whole buffer's begin. Open MPI takes such calls.
+inline int aliasError(const Side& whole, std::ptrdiff_t before, const Side& own) {
+  if (kForOpenMpi || whole.inPlace() || own.inPlace() || whole.type != own.type ||
+      whole.count == 0 || own.count == 0)
+    return MPI_SUCCESS;
+  const std::ptrdiff_t distance =
+      static_cast<const std::byte*>(own.buffer) - static_cast<const std::byte*>(whole.buffer);
+  const bool same = distance == before * static_cast<std::ptrdiff_t>(shapeOf(own.type).size);
+  return same ? MPI_ERR_BUFFER : MPI_SUCCESS;
+}
+
+/// Where the block is read that a rank of a gather sends to itself. `at` is where it arrives for
+/// Rondo, `place` where it does for the program: in place, and when sizes differ, it is read there.
+inline const void* ownBlock(const Side& send, const Elements& place, std::byte* at,
+                            Staging& staging) {
+  const Elements own = send.inPlace() ? place : send.elements(staging);
+  if (!send.inPlace() && own.bytes() == place.bytes()) return staging.readable(own);
+  if (at != place.buffer) staging.pack(place, at);
+  if (send.inPlace()) return at;
+  if (const std::size_t bytes = staging.keep(own.bytes(), place.bytes()); bytes > 0)
+    std::memmove(at, staging.readable(own), bytes);
+  return at;
+}
+
+/// Where the block arrives that the root of a scatter sends to itself: it lies at `at`, where it
+/// stays when the sizes differ.
+inline void* ownPlace(const Elements& own, std::byte* at, std::size_t sent, Staging& staging) {
+  if (own.bytes() == sent) return staging.writable(own);
+  staging.put(at, staging.keep(sent, own.bytes()), own);
+  return at;
 }
 
 } // namespace rondo::compat

@@ -21,6 +21,10 @@ struct Scatterv {
     if (at.rank != root) return erroneousIf(receive.wrong());
     return erroneousIf(send.wrong(at.size) || (!receive.inPlace() && receive.wrong()));
   }
+  int aliasError(const Counterpart& at) const {
+    if (at.rank != root) return MPI_SUCCESS;
+    return compat::aliasError(send.side(root), send.displacements[root], receive);
+  }
   std::size_t bytes(int rank, int) const {
     return receive.inPlace() ? send.side(rank).bytes() : receive.bytes();
   }
@@ -33,12 +37,11 @@ struct Scatterv {
     if (at.rank == root) {
       from = staging.readable(send.blocks(staging, at.size));
       own_bytes = from.counts[static_cast<std::size_t>(root)];
-    }
-    if (at.rank == root && receive.inPlace()) {
-      to = from.block(root); // both are the same: nothing is written there
+      std::byte* const own = from.block(root);
+      // In place both are the same: nothing is written there.
+      to = receive.inPlace() ? own : ownPlace(receive.elements(staging), own, own_bytes, staging);
     } else {
       const Elements own = receive.elements(staging);
-      if (at.rank == root) checkOwnBlock(own_bytes, own.bytes());
       own_bytes = own.bytes();
       to = staging.writable(own);
     }
@@ -46,20 +49,6 @@ struct Scatterv {
         at, from.base, from.view(), to, own_bytes, kByte, root);
   }
 };
-
-/// Where a gather's own block is read: in place, where it arrives.
-const void* ownBlock(const Side& send, const ElementBlocks& receive, const ByteBlocks& to, int rank,
-                     Staging& staging) {
-  const auto r = static_cast<std::size_t>(rank);
-  if (!send.inPlace()) {
-    const Elements own = send.elements(staging);
-    checkOwnBlock(own.bytes(), to.counts[r]);
-    return staging.readable(own);
-  }
-  std::byte* const at = to.block(rank);
-  if (!receive.shape.plain) staging.pack(receive.elements(r), at);
-  return at;
-}
 
 struct Gatherv {
   static constexpr Function kFunction = Function::gatherv;
@@ -73,6 +62,10 @@ struct Gatherv {
     if (at.rank != root) return erroneousIf(send.wrong());
     return erroneousIf(receive.wrong(at.size) || (!send.inPlace() && send.wrong()));
   }
+  int aliasError(const Counterpart& at) const {
+    if (at.rank != root) return MPI_SUCCESS;
+    return compat::aliasError(receive.side(root), receive.displacements[root], send);
+  }
   std::size_t bytes(int rank, int) const {
     return send.inPlace() ? receive.side(rank).bytes() : send.bytes();
   }
@@ -85,8 +78,9 @@ struct Gatherv {
     if (at.rank == root) {
       const ElementBlocks all = receive.blocks(staging, at.size);
       to = staging.writable(all);
-      own_bytes = to.counts[static_cast<std::size_t>(root)];
-      from = ownBlock(send, all, to, root, staging);
+      const auto own = static_cast<std::size_t>(root);
+      own_bytes = to.counts[own];
+      from = ownBlock(send, all.elements(own), to.block(root), staging);
     } else {
       const Elements own = send.elements(staging);
       own_bytes = own.bytes();
@@ -106,6 +100,9 @@ struct Allgatherv {
   Reason refuse(const Counterpart& at) const {
     return erroneousIf(receive.wrong(at.size) || (!send.inPlace() && send.wrong()));
   }
+  int aliasError(const Counterpart& at) const {
+    return compat::aliasError(receive.side(at.rank), receive.displacements[at.rank], send);
+  }
   std::size_t bytes(int rank, int) const {
     return send.inPlace() ? receive.side(rank).bytes() : send.bytes();
   }
@@ -114,9 +111,10 @@ struct Allgatherv {
   void make(Mode mode, Counterpart& at, Staging& staging) const {
     const ElementBlocks all = receive.blocks(staging, at.size);
     const ByteBlocks to = staging.writable(all);
-    const void* const from = ownBlock(send, all, to, at.rank, staging);
+    const auto own = static_cast<std::size_t>(at.rank);
+    const void* const from = ownBlock(send, all.elements(own), to.block(at.rank), staging);
     mode.template call<&Communicator::allGatherv, &Communicator::allGathervAsync>(
-        at, from, to.counts[static_cast<std::size_t>(at.rank)], to.base, to.view(), kByte);
+        at, from, to.counts[own], to.base, to.view(), kByte);
   }
 };
 
@@ -128,6 +126,11 @@ struct Alltoallv {
   Reason refuse(const Counterpart& at) const {
     return erroneousIf(receive.wrong(at.size) || (!send.inPlace() && send.wrong(at.size)));
   }
+  int aliasError(const Counterpart&) const {
+    const bool same = !kForOpenMpi && send.buffer == receive.buffer && !send.inPlace() &&
+                      send.type == receive.type && send.counts == receive.counts;
+    return same ? MPI_ERR_BUFFER : MPI_SUCCESS;
+  }
   std::size_t bytes(int, int size) const {
     return send.inPlace() ? receive.bytes(size) : send.bytes(size);
   }
@@ -135,11 +138,17 @@ struct Alltoallv {
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
     // Rondo's is not in place.
-    const ByteBlocks from = send.inPlace() ? staging.copied(receive.blocks(staging, at.size))
-                                           : staging.readable(send.blocks(staging, at.size));
-    const ByteBlocks to = staging.writable(receive.blocks(staging, at.size));
+    const ElementBlocks out = receive.blocks(staging, at.size);
+    ByteBlocks from =
+        send.inPlace() ? staging.copied(out) : staging.readable(send.blocks(staging, at.size));
+    ByteBlocks to = staging.writable(out);
     const auto own = static_cast<std::size_t>(at.rank);
-    checkOwnBlock(from.counts[own], to.counts[own]);
+    if (from.counts[own] != to.counts[own]) {
+      const Elements place = out.elements(own);
+      // What is delivered beyond the data that come is what was there.
+      if (to.block(at.rank) != place.buffer) staging.pack(place, to.block(at.rank));
+      from.counts[own] = to.counts[own] = staging.keep(from.counts[own], to.counts[own]);
+    }
     mode.template call<&Communicator::allToAllv, &Communicator::allToAllvAsync>(
         at, from.base, from.view(), to.base, to.view(), kByte);
   }
