@@ -27,6 +27,7 @@ REASONS = {"an operator that Rondo does not have",
 # a choice.
 SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "apart": [2, 3], "threads": [1, 3],
              "finalize": [1, 3], "columns": [1, 2, 5], "bottom": [1, 3], "unsigned": [1, 3], "late": [3],
+             "refused": [1, 3], "aliased": [1, 3], "idup": [1, 3],
              "errors": [1, 3], "handler": [1, 3], "truncate": [2, 3], "descriptors": [3]}
 ENDS = ["fatal", "killed", "abort"]
 # A program that takes longer hangs.
@@ -103,12 +104,7 @@ def check_grid(options, ranks):
     if status != 0:
         fail(f"{what} {'hung' if status is None else f'ended with {status}'}", output)
         return
-    taken, passed = {}, {}
-    for function, which, calls, reason in STATISTIC.findall(output):
-        if which == "taken over":
-            taken[function] = int(calls)
-        else:
-            passed.setdefault(reason.strip(), set()).add(function)
+    taken, passed = statistics_of(output)
     names = COLLECTIVES + ["I" + name[0].lower() + name[1:] for name in COLLECTIVES]
     missing = [name for name in names if taken.get(name, 0) == 0]
     if missing:
@@ -120,6 +116,38 @@ def check_grid(options, ranks):
     cases = next(line for line in output.splitlines() if "cases on" in line)
     print(f"ok: {what}: {cases}, {sum(taken.values())} calls taken over "
           f"({time.monotonic() - begin:.1f} s)", flush=True)
+
+
+def statistics_of(output):
+    """Calls taken over by function, and the functions passed on by reason."""
+    taken, passed = {}, {}
+    for function, which, calls, reason in STATISTIC.findall(output):
+        if which == "taken over":
+            taken[function] = int(calls)
+        else:
+            passed.setdefault(reason.strip(), set()).add(function)
+    return taken, passed
+
+
+def check_immediate(options, ranks):
+    """I-forms are taken over from the first call of a communicator on."""
+    what = f"semantics immediate on {ranks} ranks"
+    status, output = run(options, ranks, "semantics", "immediate", statistics=True)
+    taken, passed = statistics_of(output)
+    if status != 0 or not taken.get("Iallreduce") or passed:
+        fail(f"{what} ended with {status}, passed on: {passed}", output)
+    else:
+        print(f"ok: {what}: {sum(taken.values())} calls taken over", flush=True)
+
+
+def check_spawned(options, ranks):
+    """Not every MPI installation can start processes: asked without the interposer."""
+    status, output = run(options, ranks, "semantics", "spawned", library=False)
+    if status != 0:
+        reason = next((line for line in output.splitlines() if "spawn" in line), output[-200:])
+        print(f"skipped: semantics spawned: this MPI cannot spawn: {reason[:100]}", flush=True)
+        return
+    expect_success(options, ranks, "semantics", "spawned")
 
 
 def check_end(options, ranks, check):
@@ -169,6 +197,9 @@ def main():
     for check, at in SEMANTICS.items():
         for ranks in at:
             expect_success(options, ranks, "semantics", check)
+    for ranks in [1, 4]:
+        check_immediate(options, ranks)
+    check_spawned(options, 3)
     for check in ENDS:
         check_end(options, 3, check)
     for program in sorted(options.programs.glob("fortran_*")):

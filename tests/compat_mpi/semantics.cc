@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 namespace compat {
 
@@ -29,6 +30,8 @@ int sizeOf(MPI_Comm comm) {
   return size;
 }
 
+std::string programPath() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
 int errorClass(int code) {
   int found = 0;
   MPI_Error_class(code, &found);
@@ -44,15 +47,31 @@ struct Check {
   void (*run)();
 };
 
-constexpr Check kChecks[] = {
-    {"ordering", compat::checkOrdering}, {"between", compat::checkBetween},
-    {"apart", compat::checkApart},       {"threads", compat::checkThreads},
-    {"finalize", compat::checkFinalize}, {"columns", compat::checkColumns},
-    {"bottom", compat::checkBottom},     {"unsigned", compat::checkUnsigned},
-    {"late", compat::checkLate},         {"errors", compat::checkErrors},
-    {"handler", compat::checkHandler},   {"truncate", compat::checkTruncate},
-    {"fatal", compat::checkFatal},       {"killed", compat::checkKilled},
-    {"abort", compat::checkAbort},       {"descriptors", compat::checkDescriptors}};
+constexpr Check kChecks[] = {{"ordering", compat::checkOrdering},
+                             {"between", compat::checkBetween},
+                             {"apart", compat::checkApart},
+                             {"threads", compat::checkThreads},
+                             {"finalize", compat::checkFinalize},
+                             {"columns", compat::checkColumns},
+                             {"bottom", compat::checkBottom},
+                             {"unsigned", compat::checkUnsigned},
+                             {"late", compat::checkLate},
+                             {"nan", compat::checkNan},
+                             {"immediate", compat::checkImmediate},
+                             {"idup", compat::checkIdup},
+                             {"spawned", compat::checkSpawned},
+                             {"child", compat::checkChild},
+                             {"many", compat::checkMany},
+                             {"refused", compat::checkRefused},
+                             {"aliased", compat::checkAliased},
+                             {"errors", compat::checkErrors},
+                             {"handler", compat::checkHandler},
+                             {"truncate", compat::checkTruncate},
+                             {"fatal", compat::checkFatal},
+                             {"killed", compat::checkKilled},
+                             {"abort", compat::checkAbort},
+                             {"stopped", compat::checkStopped},
+                             {"descriptors", compat::checkDescriptors}};
 
 } // namespace
 

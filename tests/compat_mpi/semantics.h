@@ -11,8 +11,10 @@ namespace compat {
 void require(bool holds, const std::string& what);
 int rankIn(MPI_Comm comm);
 int sizeOf(MPI_Comm comm);
-/// The class of a code, as text for messages.
+/// The class of a code.
 int errorClass(int code);
+/// Where the program's file is.
+std::string programPath();
 
 // semantics_order.cc
 void checkOrdering();
@@ -26,6 +28,16 @@ void checkColumns();
 void checkBottom();
 void checkUnsigned();
 void checkLate();
+void checkNan();
+// semantics_groups.cc
+void checkImmediate();
+void checkIdup();
+void checkSpawned();
+void checkChild();
+void checkMany();
+// semantics_refused.cc
+void checkRefused();
+void checkAliased();
 // semantics_errors.cc
 void checkErrors();
 void checkHandler();
@@ -33,5 +45,6 @@ void checkTruncate();
 void checkFatal();
 void checkKilled();
 void checkAbort();
+void checkStopped();
 
 } // namespace compat

@@ -1,6 +1,7 @@
 // Buffers that are no plain arrays, values at the end of a type's range, ranks that come late.
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <thread>
@@ -21,6 +22,28 @@ void checkLargestOf(MPI_Datatype type, const char* name) {
   require(result == largest, std::string("MPI_MAX of ") + name);
   MPI_Allreduce(&mine, &result, 1, type, MPI_MIN, MPI_COMM_WORLD);
   require(result == (sizeOf(MPI_COMM_WORLD) == 1 ? largest : 1), std::string("MPI_MIN of ") + name);
+}
+
+/// One rank's numbers are NaN, or the last time all ranks'.
+template <typename T>
+void checkNanOf(MPI_Datatype type, const std::string& what) {
+  const int p = sizeOf(MPI_COMM_WORLD);
+  const int rank = rankIn(MPI_COMM_WORLD);
+  for (const std::size_t count : {1u, 3u, 37u, 5000u, 100'000u})
+    for (int who = 0; who <= p; ++who) {
+      const bool all = who == p || p == 1;
+      const T mine = all || who == rank ? std::numeric_limits<T>::quiet_NaN() : T(rank + 1);
+      const std::vector<T> in(count, mine);
+      std::vector<T> out(count);
+      for (const MPI_Op op : {MPI_MIN, MPI_MAX}) {
+        MPI_Allreduce(in.data(), out.data(), static_cast<int>(count), type, op, MPI_COMM_WORLD);
+        const T right = op == MPI_MIN ? T(who == 0 ? 2 : 1) : T(who == p - 1 ? p - 1 : p);
+        for (const T got : out)
+          require(all ? std::isnan(got) : got == right, what + ": rank " + std::to_string(who) +
+                                                            " of " + std::to_string(p) +
+                                                            " has NaN: got " + std::to_string(got));
+      }
+    }
 }
 
 } // namespace
@@ -100,6 +123,14 @@ void checkUnsigned() {
   checkLargestOf<std::uint16_t>(MPI_UINT16_T, "MPI_UINT16_T");
   checkLargestOf<std::uint32_t>(MPI_UINT32_T, "MPI_UINT32_T");
   checkLargestOf<std::uint64_t>(MPI_UINT64_T, "MPI_UINT64_T");
+}
+
+/// A number wins against NaN wherever it stands. The MPI libraries have no rule: which of both it
+/// is depends on who is combined with whom, differs between the elements of one call, and a NaN
+/// in between may drop the numbers before it.
+void checkNan() {
+  checkNanOf<float>(MPI_FLOAT, "MPI_FLOAT");
+  checkNanOf<double>(MPI_DOUBLE, "MPI_DOUBLE");
 }
 
 /// A rank that computes for seconds without a call keeps nobody from anything but time.

@@ -91,7 +91,6 @@ void checkOrdering() {
 /// on rank 0 than elsewhere.
 void checkApart() {
   const MPI_Comm comm = MPI_COMM_WORLD;
-  MPI_Barrier(comm); // before the first blocking one, I-forms are the MPI library's
   int one = 1;
   int sum = 0;
   MPI_Request request = MPI_REQUEST_NULL;

@@ -1,6 +1,7 @@
 // Makes, keeps and drops the Rondo communicators.
 #include "compat/mpi/communicators.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -8,9 +9,11 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "compat/mpi/errors.h"
 #include "rondo/error.h"
 
 namespace rondo::compat {
@@ -55,6 +58,24 @@ Options optionsOfJob() {
   // MPI has no deadline for a rank that comes late; dead ones are found without.
   if (!std::getenv("RONDO_TIMEOUT")) options.timeout = std::chrono::hours(24 * 7);
   return options;
+}
+
+/// The processes that are known to have this library: all of this process's MPI_COMM_WORLD met in
+/// MPI_Init.
+MPI_Group known = MPI_GROUP_NULL;
+
+/// Whether all processes of the communicator are known. Alike on all of them: a process whose world
+/// is another one sees that the first one's are not of its own.
+bool allKnown(MPI_Comm comm) {
+  MPI_Group all = MPI_GROUP_NULL;
+  int size = 0;
+  check(PMPI_Comm_group(comm, &all));
+  check(PMPI_Group_size(all, &size));
+  std::vector<int> ranks(static_cast<std::size_t>(size)), there(ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  check(PMPI_Group_translate_ranks(all, size, ranks.data(), known, there.data()));
+  check(PMPI_Group_free(&all));
+  return std::find(there.begin(), there.end(), MPI_UNDEFINED) == there.end();
 }
 
 /// Says once per process why a communicator is left to the MPI library.
@@ -132,7 +153,8 @@ void startCommunicators() {
                           [](void*) { return MPI_SUCCESS; }, [](void*, int) { return MPI_SUCCESS; },
                           nullptr, &open_end) != MPI_SUCCESS ||
       PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, deleteAttribute, &attribute, nullptr) !=
-          MPI_SUCCESS)
+          MPI_SUCCESS ||
+      PMPI_Comm_group(MPI_COMM_WORLD, &known) != MPI_SUCCESS)
     return;
   active = true;
   makeCounterpart(MPI_COMM_WORLD);
@@ -149,6 +171,7 @@ void stopCommunicators() {
   }
   for (MPI_Comm handle : handles) PMPI_Comm_delete_attr(handle, attribute);
   PMPI_Comm_free_keyval(&attribute);
+  PMPI_Group_free(&known);
   PMPI_Grequest_complete(open_end);
   mpi().Wait(&open_end, MPI_STATUS_IGNORE);
 }
@@ -164,6 +187,15 @@ Counterpart* findCounterpart(MPI_Comm comm) {
   return value;
 }
 
+Counterpart* makeCounterpartAlone(MPI_Comm comm) {
+  if (Counterpart* const found = findCounterpart(comm)) return found;
+  int inter = 0, size = 0;
+  if (!active || comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS ||
+      inter || PMPI_Comm_size(comm, &size) != MPI_SUCCESS || size != 1)
+    return nullptr;
+  return makeCounterpart(comm);
+}
+
 Counterpart* makeCounterpart(MPI_Comm comm) {
   if (Counterpart* const found = findCounterpart(comm)) return found;
   int inter = 0;
@@ -174,6 +206,7 @@ Counterpart* makeCounterpart(MPI_Comm comm) {
   PMPI_Comm_rank(comm, &made->rank);
   PMPI_Comm_size(comm, &made->size);
   if (inter) made->refused = Reason::intercommunicator;
+  else if (!allKnown(comm)) made->refused = Reason::unknown_processes;
   else if (!open(*made)) made->refused = Reason::no_counterpart;
   {
     const std::lock_guard lock(living_mutex);

@@ -12,7 +12,8 @@
 
 namespace rondo::compat {
 
-/// Made once per MPI communicator, by all of its ranks at the same call; kept as its attribute.
+/// Made once per MPI communicator, by all of its ranks at the same call: the one that makes the
+/// communicator, or the first blocking collective on it. Kept as its attribute.
 /// Shared with the I-forms in flight: the program may free the communicator meanwhile.
 struct Counterpart : std::enable_shared_from_this<Counterpart> {
   std::atomic<MPI_Comm> handle; ///< MPI_COMM_SELF once the program has freed the communicator
@@ -35,6 +36,9 @@ Counterpart* findCounterpart(MPI_Comm comm);
 /// has an error to report for this handle, or is not active.
 Counterpart* makeCounterpart(MPI_Comm comm);
 
+/// The counterpart that is there already, or that this rank can make because it is the only one.
+Counterpart* makeCounterpartAlone(MPI_Comm comm);
+
 /// The last one that this thread used. Programs use few communicators, most of them one at a time:
 /// a look here instead of an attribute search is what makes a small call cheap.
 struct LastCounterpart {
@@ -49,12 +53,13 @@ extern constinit thread_local LastCounterpart last_counterpart
 /// number.
 extern std::atomic<std::uint64_t> communicator_generation;
 
-inline Counterpart* counterpartFor(MPI_Comm comm, bool may_make) {
+/// `may_meet`: whether it may be made, which waits for the other ranks.
+inline Counterpart* counterpartFor(MPI_Comm comm, bool may_meet) {
   const LastCounterpart& last = last_counterpart;
   if (last.comm == comm &&
       last.generation == communicator_generation.load(std::memory_order_relaxed))
     return last.counterpart;
-  return may_make ? makeCounterpart(comm) : findCounterpart(comm);
+  return may_meet ? makeCounterpart(comm) : makeCounterpartAlone(comm);
 }
 
 } // namespace rondo::compat

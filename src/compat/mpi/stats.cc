@@ -22,6 +22,7 @@ constexpr const char* kReasons[] = {"",
                                     "an operator that Rondo does not have",
                                     "a type that Rondo does not reduce with this operator",
                                     "an intercommunicator",
+                                    "processes that need not have this library",
                                     "no blocking collective on the communicator before",
                                     "a communicator that Rondo could not open"};
 constexpr std::size_t kRows = std::size(kFunctions) * 2;

@@ -14,6 +14,7 @@ enum class Reason {
   op,
   type,
   intercommunicator,
+  unknown_processes,
   early,
   no_counterpart,
   inactive, ///< not counted: before MPI_Init or after MPI_Finalize

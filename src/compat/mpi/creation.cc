@@ -1,0 +1,93 @@
+// The functions that make communicators: each new one gets its counterpart at once, so that I-forms
+// find it there.
+//
+// Not MPI_Comm_idup: neither its ranks' calls nor the ends of their waits need meet. Its
+// communicators get theirs with their first blocking collective.
+#include "compat/mpi/communicators.h"
+#include "compat/mpi/errors.h"
+
+namespace rondo::compat {
+
+namespace {
+
+/// After the MPI library made `*comm`, which is MPI_COMM_NULL on the ranks that are not in it.
+int created(int result, const MPI_Comm* comm) noexcept {
+  if (result != MPI_SUCCESS || *comm == MPI_COMM_NULL) return result;
+  try {
+    makeCounterpart(*comm);
+    return result;
+  } catch (...) {
+    return raise(*comm, currentFailure());
+  }
+}
+
+} // namespace
+
+} // namespace rondo::compat
+
+using namespace rondo::compat;
+
+extern "C" int MPI_Comm_dup(MPI_Comm from, MPI_Comm* comm) {
+  return created(mpi().Comm_dup(from, comm), comm);
+}
+extern "C" int MPI_Comm_dup_with_info(MPI_Comm from, MPI_Info info, MPI_Comm* comm) {
+  return created(mpi().Comm_dup_with_info(from, info, comm), comm);
+}
+extern "C" int MPI_Comm_split(MPI_Comm from, int color, int key, MPI_Comm* comm) {
+  return created(mpi().Comm_split(from, color, key, comm), comm);
+}
+extern "C" int MPI_Comm_split_type(MPI_Comm from, int type, int key, MPI_Info info,
+                                   MPI_Comm* comm) {
+  return created(mpi().Comm_split_type(from, type, key, info, comm), comm);
+}
+extern "C" int MPI_Comm_create(MPI_Comm from, MPI_Group group, MPI_Comm* comm) {
+  return created(mpi().Comm_create(from, group, comm), comm);
+}
+extern "C" int MPI_Comm_create_group(MPI_Comm from, MPI_Group group, int tag, MPI_Comm* comm) {
+  return created(mpi().Comm_create_group(from, group, tag, comm), comm);
+}
+extern "C" int MPI_Intercomm_merge(MPI_Comm from, int high, MPI_Comm* comm) {
+  return created(mpi().Intercomm_merge(from, high, comm), comm);
+}
+extern "C" int MPI_Cart_create(MPI_Comm from, int dimensions, const int sizes[],
+                               const int periods[], int reorder, MPI_Comm* comm) {
+  return created(mpi().Cart_create(from, dimensions, sizes, periods, reorder, comm), comm);
+}
+extern "C" int MPI_Cart_sub(MPI_Comm from, const int remain[], MPI_Comm* comm) {
+  return created(mpi().Cart_sub(from, remain, comm), comm);
+}
+extern "C" int MPI_Graph_create(MPI_Comm from, int nodes, const int index[], const int edges[],
+                                int reorder, MPI_Comm* comm) {
+  return created(mpi().Graph_create(from, nodes, index, edges, reorder, comm), comm);
+}
+extern "C" int MPI_Dist_graph_create(MPI_Comm from, int nodes, const int sources[],
+                                     const int degrees[], const int destinations[],
+                                     const int weights[], MPI_Info info, int reorder,
+                                     MPI_Comm* comm) {
+  return created(mpi().Dist_graph_create(from, nodes, sources, degrees, destinations, weights, info,
+                                         reorder, comm),
+                 comm);
+}
+extern "C" int MPI_Dist_graph_create_adjacent(MPI_Comm from, int in_degree, const int sources[],
+                                              const int source_weights[], int out_degree,
+                                              const int destinations[],
+                                              const int destination_weights[], MPI_Info info,
+                                              int reorder, MPI_Comm* comm) {
+  return created(
+      mpi().Dist_graph_create_adjacent(from, in_degree, sources, source_weights, out_degree,
+                                       destinations, destination_weights, info, reorder, comm),
+      comm);
+}
+
+RONDO_MPI_EXPORT(Comm_dup);
+RONDO_MPI_EXPORT(Comm_dup_with_info);
+RONDO_MPI_EXPORT(Comm_split);
+RONDO_MPI_EXPORT(Comm_split_type);
+RONDO_MPI_EXPORT(Comm_create);
+RONDO_MPI_EXPORT(Comm_create_group);
+RONDO_MPI_EXPORT(Intercomm_merge);
+RONDO_MPI_EXPORT(Cart_create);
+RONDO_MPI_EXPORT(Cart_sub);
+RONDO_MPI_EXPORT(Graph_create);
+RONDO_MPI_EXPORT(Dist_graph_create);
+RONDO_MPI_EXPORT(Dist_graph_create_adjacent);

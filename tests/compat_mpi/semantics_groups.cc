@@ -1,0 +1,214 @@
+// Communicators of all kinds: which of them are taken over, from which call on.
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "semantics.h"
+
+namespace compat {
+namespace {
+
+constexpr int kChildren = 2;
+
+void wait(MPI_Request& request) { MPI_Wait(&request, MPI_STATUS_IGNORE); }
+
+/// Nothing but I-forms, then the end of the communicator.
+void useByImmediate(MPI_Comm comm, const std::string& what) {
+  if (comm == MPI_COMM_NULL) return;
+  const int p = sizeOf(comm);
+  const int mine = rankIn(comm);
+  MPI_Request request = MPI_REQUEST_NULL;
+  int sum = -1;
+  MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
+  wait(request);
+  require(sum == p * (p - 1) / 2, "Iallreduce on " + what);
+  std::vector<int> all(static_cast<std::size_t>(p), -1);
+  MPI_Iallgather(&mine, 1, MPI_INT, all.data(), 1, MPI_INT, comm, &request);
+  wait(request);
+  for (int r = 0; r < p; ++r)
+    require(all[static_cast<std::size_t>(r)] == r, "Iallgather on " + what);
+  MPI_Ibarrier(comm, &request);
+  wait(request);
+  if (comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF) MPI_Comm_free(&comm);
+}
+
+void useGraphs() {
+  const int p = sizeOf(MPI_COMM_WORLD);
+  const int rank = rankIn(MPI_COMM_WORLD);
+  MPI_Comm made = MPI_COMM_NULL;
+  const std::array sizes{p, 1};
+  const std::array periods{1, 1};
+  MPI_Comm cart = MPI_COMM_NULL;
+  MPI_Cart_create(MPI_COMM_WORLD, 2, sizes.data(), periods.data(), 0, &cart);
+  const std::array remain{1, 0};
+  MPI_Cart_sub(cart, remain.data(), &made);
+  useByImmediate(made, "Cart_sub's");
+  useByImmediate(cart, "Cart_create's");
+  // Everybody's only neighbour is the next rank.
+  std::vector<int> index, edges;
+  for (int r = 0; r < p; ++r) {
+    index.push_back(r + 1);
+    edges.push_back((r + 1) % p);
+  }
+  MPI_Graph_create(MPI_COMM_WORLD, p, index.data(), edges.data(), 0, &made);
+  useByImmediate(made, "Graph_create's");
+  const int one = 1;
+  const int next = (rank + 1) % p;
+  const int last = (rank + p - 1) % p;
+#ifndef OPEN_MPI // 4.1.4's hangs at times, with and without the interposer
+  MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &one, &next, &one, MPI_INFO_NULL, 0, &made);
+  useByImmediate(made, "Dist_graph_create's");
+#endif
+  MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &last, &one, 1, &next, &one, MPI_INFO_NULL, 0,
+                                 &made);
+  useByImmediate(made, "Dist_graph_create_adjacent's");
+}
+
+void useMerged() {
+  const int rank = rankIn(MPI_COMM_WORLD);
+  if (sizeOf(MPI_COMM_WORLD) == 1) return;
+  MPI_Comm half = MPI_COMM_NULL, inter = MPI_COMM_NULL, merged = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank % 2 == 0 ? 1 : 0, 0, &inter);
+  MPI_Intercomm_merge(inter, rank % 2, &merged);
+  useByImmediate(merged, "Intercomm_merge's");
+  MPI_Comm_free(&inter);
+  MPI_Comm_free(&half);
+}
+
+/// What parents and children do alike on the communicator of both.
+void useTogether(MPI_Comm merged) {
+  const int p = sizeOf(merged);
+  const int rank = rankIn(merged);
+  for (int i = 0; i < 20; ++i) {
+    const int mine = rank + i;
+    int sum = -1;
+    MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, merged);
+    require(sum == p * (p - 1) / 2 + p * i, "Allreduce with children");
+    int word = rank == p - 1 ? i : -1;
+    MPI_Bcast(&word, 1, MPI_INT, p - 1, merged);
+    require(word == i, "Bcast by a child");
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Iallreduce(&mine, &sum, 1, MPI_INT, MPI_MAX, merged, &request);
+    wait(request);
+    require(sum == p - 1 + i, "Iallreduce with children");
+  }
+  // Part of it are the processes of one side, and nobody else.
+  MPI_Comm side = MPI_COMM_NULL;
+  MPI_Comm_split(merged, rank < p - kChildren ? 0 : 1, rank, &side);
+  int one = 1;
+  int sum = -1;
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, side);
+  require(sum == sizeOf(MPI_COMM_WORLD), "Allreduce on one side of a merged communicator");
+  MPI_Comm_free(&side);
+}
+
+} // namespace
+
+/// Communicators that hear of no blocking collective: their I-forms are taken over. That they are
+/// tells the statistics.
+void checkImmediate() {
+  useByImmediate(MPI_COMM_WORLD, "MPI_COMM_WORLD");
+  useByImmediate(MPI_COMM_SELF, "MPI_COMM_SELF");
+  const int rank = rankIn(MPI_COMM_WORLD);
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &made);
+  useByImmediate(made, "Comm_dup's");
+  MPI_Comm_dup_with_info(MPI_COMM_WORLD, MPI_INFO_NULL, &made);
+  useByImmediate(made, "Comm_dup_with_info's");
+  MPI_Comm_split(MPI_COMM_WORLD, rank % 2 == 0 ? 0 : MPI_UNDEFINED, -rank, &made);
+  useByImmediate(made, "Comm_split's");
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &made);
+  useByImmediate(made, "Comm_split_type's");
+  MPI_Group everyone = MPI_GROUP_NULL, first = MPI_GROUP_NULL;
+  const int zero = 0;
+  MPI_Comm_group(MPI_COMM_WORLD, &everyone);
+  MPI_Group_incl(everyone, 1, &zero, &first);
+  MPI_Comm_create(MPI_COMM_WORLD, everyone, &made);
+  useByImmediate(made, "Comm_create's");
+  MPI_Comm_create(MPI_COMM_WORLD, first, &made);
+  useByImmediate(made, "Comm_create's");
+  MPI_Comm_create_group(MPI_COMM_WORLD, everyone, 3, &made);
+  useByImmediate(made, "Comm_create_group's");
+  MPI_Group_free(&first);
+  MPI_Group_free(&everyone);
+  useGraphs();
+  useMerged();
+}
+
+/// MPI_Comm_idup's: ranks need not meet for it, so its I-forms are taken over only behind a
+/// blocking collective. A rank that waits for the communicator waits for no other rank's wait.
+void checkIdup() {
+  const int rank = rankIn(MPI_COMM_WORLD);
+  const int p = sizeOf(MPI_COMM_WORLD);
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm_idup(MPI_COMM_WORLD, &made, &request);
+  MPI_Barrier(MPI_COMM_WORLD);
+  int token = 0;
+  // One after the other.
+  if (rank > 0) MPI_Recv(&token, 1, MPI_INT, rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  wait(request);
+  if (rank + 1 < p) MPI_Send(&token, 1, MPI_INT, rank + 1, 0, MPI_COMM_WORLD);
+  int one = 1;
+  int sum = 0;
+  MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, made, &request);
+  wait(request);
+  require(sum == p, "Iallreduce on Comm_idup's");
+  MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, made);
+  require(sum == p, "Allreduce on Comm_idup's");
+  useByImmediate(made, "Comm_idup's");
+}
+
+/// Processes of another MPI_COMM_WORLD, with the interposer or without: what has them and ours is
+/// the MPI library's on both sides.
+void checkSpawned() {
+  const char* const preloaded = std::getenv("LD_PRELOAD");
+  for (const bool with : {false, true}) {
+    std::string preload = std::string("LD_PRELOAD=") + (with && preloaded ? preloaded : "");
+    std::string program = programPath(), check = "child";
+    std::array<char*, 4> arguments{preload.data(), program.data(), check.data(), nullptr};
+    std::string command = "/usr/bin/env";
+    MPI_Comm children = MPI_COMM_NULL, merged = MPI_COMM_NULL;
+    MPI_Comm_spawn(command.data(), arguments.data(), kChildren, MPI_INFO_NULL, 0, MPI_COMM_WORLD,
+                   &children, MPI_ERRCODES_IGNORE);
+    MPI_Intercomm_merge(children, 0, &merged);
+    useTogether(merged);
+    MPI_Comm_free(&merged);
+    MPI_Comm_disconnect(&children);
+  }
+}
+
+/// The other side of it.
+void checkChild() {
+  MPI_Comm parents = MPI_COMM_NULL, merged = MPI_COMM_NULL;
+  MPI_Comm_get_parent(&parents);
+  require(parents != MPI_COMM_NULL, "a child of nobody");
+  MPI_Intercomm_merge(parents, 1, &merged);
+  useTogether(merged);
+  MPI_Comm_free(&merged);
+  MPI_Comm_disconnect(&parents);
+}
+
+/// More communicators than there are descriptors for, all of them in use: what Rondo cannot open is
+/// the MPI library's, on all ranks.
+void checkMany() {
+  constexpr std::size_t kComms = 110;
+  std::vector<MPI_Comm> comms(kComms, MPI_COMM_NULL);
+  for (int pass = 0; pass < 2; ++pass)
+    for (MPI_Comm& comm : comms) {
+      if (pass == 0) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+      int one = 1;
+      int sum = 0;
+      int later = 0;
+      MPI_Request request = MPI_REQUEST_NULL;
+      MPI_Iallreduce(&one, &later, 1, MPI_INT, MPI_SUM, comm, &request);
+      MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+      wait(request);
+      require(sum == sizeOf(comm) && later == sum, "Allreduce on one of many communicators");
+    }
+  for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
+}
+
+} // namespace compat
