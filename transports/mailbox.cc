@@ -36,7 +36,10 @@ void Mailbox::Box::put(net::Accepted accepted) {
 std::optional<net::Accepted> Mailbox::take(const ChannelId& id, int part) {
   std::lock_guard lock(box_->mutex);
   const auto found = box_->waiting.extract({id, part});
-  if (found.empty()) return std::nullopt;
+  if (found.empty()) {
+    acceptor_->throwIfStarved();
+    return std::nullopt;
+  }
   return std::move(found.mapped());
 }
 

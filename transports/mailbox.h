@@ -22,7 +22,8 @@ class Mailbox {
   Mailbox(const Context& context, const net::SocketAddress& address, int parts);
 
   const net::SocketAddress& address() const { return acceptor_->address(); }
-  /// Connection `part` of the channel, once; nullopt while it has not arrived.
+  /// Connection `part` of the channel, once; nullopt while it has not arrived. Throws Error(system)
+  /// when this process cannot accept it.
   std::optional<net::Accepted> take(const ChannelId& id, int part);
   /// As take() of part 0, from a peer that passes one descriptor. Throws Error(transport)
   /// otherwise.

@@ -160,8 +160,16 @@ CommunicatorImpl::Known& CommunicatorImpl::known(const Call& call) {
 }
 
 std::unique_ptr<CommunicatorImpl::Known> CommunicatorImpl::learn(const Call& call) {
-  return std::make_unique<Known>(
-      Known{bind(call), call.layout ? Buffers{} : buffersOf(call, rank_, size_), sign(call)});
+  try {
+    return std::make_unique<Known>(
+        Known{bind(call), call.layout ? Buffers{} : buffersOf(call, rank_, size_), sign(call)});
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::system) throw; // all ranks find the same
+    lack(title(call), error.what());
+  } catch (const std::bad_alloc& error) {
+    lack(title(call), error.what());
+  }
+  std::rethrow_exception(failure_);
 }
 
 engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
@@ -360,10 +368,12 @@ bool CommunicatorImpl::poll() {
                                  titleOf(late.run) + ": " + late.position.text};
     endLate(stall, options_.timeout);
   } catch (const Error& error) {
-    breakDown({error.code(), titleOf(*engine_->current()) + ": " + error.what(), error.culprit()});
+    const std::string title = titleOf(*engine_->current());
+    if (error.code() == ErrorCode::system && error.culprit() < 0) lack(title, error.what());
+    else breakDown({error.code(), title + ": " + error.what(), error.culprit()});
   } catch (const std::exception& error) {
     // The runs are on their callers' stacks: whatever it is, it must not pass through here.
-    breakDown({ErrorCode::system, titleOf(*engine_->current()) + ": " + error.what(), rank_});
+    lack(titleOf(*engine_->current()), error.what());
   }
   return true;
 }
@@ -371,6 +381,10 @@ bool CommunicatorImpl::poll() {
 void CommunicatorImpl::breakDown(const bootstrap::Failure& failure,
                                  const std::optional<bootstrap::Stall>& stall) {
   adoptFailure(session_->fail(failure, stall));
+}
+
+void CommunicatorImpl::lack(const std::string& title, const std::string& what) {
+  breakDown({ErrorCode::system, title + ": rank " + std::to_string(rank_) + ": " + what, rank_});
 }
 
 void CommunicatorImpl::endLate(const bootstrap::Stall& stall, base::Clock::duration since) {

@@ -119,6 +119,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void giveWay() const;
   void breakDown(const bootstrap::Failure& failure,
                  const std::optional<bootstrap::Stall>& stall = {});
+  /// This rank alone cannot go on, for want of something: the others must not wait for it.
+  void lack(const std::string& title, const std::string& what);
   void endLate(const bootstrap::Stall& stall, base::Clock::duration since);
   void adoptFailure(const bootstrap::Failure& failure);
   void throwIfFailed() const;

@@ -136,8 +136,12 @@ bool DeviceEngine::connect(BoundPlan& plan) {
   if (plan.connected) return true;
   bool all = true;
   for (End* end : plan.ends) {
-    if (end->stream) proxy_.serve(*end);
-    else all &= fabric_.ready(*end);
+    if (end->stream) {
+      fabric_.startOpening(*end);
+      proxy_.serve(*end);
+    } else {
+      all &= fabric_.ready(*end);
+    }
   }
   if (!all) return false;
   const device::Launch& launch = plan.device->launch;

@@ -22,24 +22,28 @@ Fabric::Fabric(int rank, std::uint64_t communicator,
 
 End& Fabric::end(int src, int dst, int index, bool sending) {
   const transport::ChannelId id{communicator_, src, dst, index};
-  std::unique_ptr<End>& entry = ends_[{id, sending}];
-  if (entry) return *entry;
+  if (const auto known = ends_.find({id, sending}); known != ends_.end()) return *known->second;
   auto made = std::make_unique<End>();
   made->id = id;
   made->peer = sending ? dst : src;
   made->sends = sending;
-  if (made->peer == rank_) {
-    adopt(*made, selfPort(index));
-  } else {
-    const Peer& peer = peers_[static_cast<std::size_t>(made->peer)];
-    made->stream = !peer.transport->mapped();
-    made->pending = peer.transport->open(id, peer.address);
-  }
-  entry = std::move(made);
-  return *entry;
+  made->stream = made->peer != rank_ && !peerOf(*made).transport->mapped();
+  return *ends_.emplace(std::pair(id, sending), std::move(made)).first->second;
+}
+
+const Fabric::Peer& Fabric::peerOf(const End& end) const {
+  return peers_[static_cast<std::size_t>(end.peer)];
+}
+
+void Fabric::startOpening(End& end) {
+  if (end.open() || end.pending) return;
+  if (end.peer == rank_) return adopt(end, selfPort(end.id.index));
+  const Peer& peer = peerOf(end);
+  end.pending = peer.transport->open(end.id, peer.address);
 }
 
 bool Fabric::ready(End& end) {
+  startOpening(end);
   if (end.open()) return true;
   if (auto port = end.pending->poll()) {
     end.pending.reset();

@@ -22,8 +22,8 @@ struct End {
   transport::ChannelId id;
   int peer = -1;
   bool sends = false;
-  std::unique_ptr<transport::PendingPort> pending;
-  std::unique_ptr<transport::Port> port; ///< null while opening
+  std::unique_ptr<transport::PendingPort> pending; ///< while opening
+  std::unique_ptr<transport::Port> port;           ///< null until it is open
   bool stream = false;                   ///< its transport's ports are streams
   /// Between devices, a stream: the ring of this end. A proxy has the port, or opens it.
   std::optional<transport::DeviceMemory> relayed;
@@ -66,13 +66,15 @@ class Fabric {
   int rank() const { return rank_; }
 
   /// The end of channel (src, dst, index) that is this rank's; `sending` tells which when src ==
-  /// dst. Starts to open it when it is new. The reference stays valid.
+  /// dst. Nothing is opened yet. The reference stays valid.
   End& end(int src, int dst, int index, bool sending);
 
   /// From now on a rank's channels to itself are such memory.
   void putSelfOnDevice(std::function<transport::DeviceMemory()> make) { self_device_ = make; }
 
-  /// Whether the end is connected; makes progress, never blocks.
+  /// Starts to open the end, unless that was done. Throws what the transport finds wrong.
+  void startOpening(End& end);
+  /// Whether the end is connected; starts to open it, makes progress, never blocks.
   bool ready(End& end);
 
   /// What the open channels hold; a slot belongs to the rank that sends, where a proxy stands
@@ -91,6 +93,7 @@ class Fabric {
   bool streams() const { return streams_; }
 
  private:
+  const Peer& peerOf(const End& end) const;
   void adopt(End& end, std::unique_ptr<transport::Port> port);
   std::unique_ptr<transport::Port> selfPort(int index);
 

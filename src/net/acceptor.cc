@@ -24,6 +24,8 @@ namespace {
 constexpr int kBacklog = 4096;
 /// How long accepting pauses when the process has no descriptor left.
 constexpr std::chrono::milliseconds kPause{100};
+/// When every attempt failed for so long, it was no moment of many connections.
+constexpr std::chrono::milliseconds kStarved{500};
 
 std::string randomName() {
   constexpr char kHex[] = "0123456789abcdef";
@@ -59,9 +61,36 @@ bool sendAll(int fd, std::span<const std::byte> bytes) {
   return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
+/// Since when the process has had too few resources to take anybody in. Written by one thread.
+class Hunger {
+ public:
+  void feel(int error) {
+    const base::Clock::rep now = base::Clock::now().time_since_epoch().count();
+    error_.store(error, std::memory_order_relaxed);
+    last_.store(now, std::memory_order_relaxed);
+    if (first_.load(std::memory_order_relaxed) == 0) first_.store(now, std::memory_order_release);
+  }
+  void end() { first_.store(0, std::memory_order_relaxed); }
+
+  /// errno of a hunger that lasts, else 0. Any thread.
+  int lasting() const {
+    const base::Clock::rep first = first_.load(std::memory_order_acquire);
+    if (first == 0) return 0;
+    const base::Clock::duration since(first), last(last_.load(std::memory_order_relaxed));
+    const auto now = base::Clock::now().time_since_epoch();
+    return now - since >= kStarved && now - last < kStarved
+               ? error_.load(std::memory_order_relaxed)
+               : 0;
+  }
+
+ private:
+  std::atomic<base::Clock::rep> first_{0}, last_{0}; ///< first_ 0: fed
+  std::atomic<int> error_{0};
+};
+
 } // namespace
 
-/// After construction everything but `rejected` and `address` belongs to the loop thread.
+/// After construction everything but `rejected`, `hunger` and `address` belongs to the loop thread.
 struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   enum class Stage { hello, proof };
   enum class Input { more, complete, ended, too_many_descriptors };
@@ -125,6 +154,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
 
   /// The listener stays readable while nothing can be accepted: look away instead of spinning.
   void pause(int error) {
+    hunger.feel(error);
     note("no resources", std::string("cannot accept connections for now: ") + std::strerror(error));
     loop->rewatch(listener_watch, 0);
     resume_timer = loop->after(kPause, [weak = weak_from_this()] {
@@ -212,7 +242,11 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Input::more;
       if (got <= 0) return Input::ended;
-      if (!takeDescriptors(peer, header)) return Input::too_many_descriptors;
+      if (!takeDescriptors(peer, header)) {
+        // None beyond its word: then there was no number left for one.
+        if (peer.passed.size() < peer.hello.passed) hunger.feel(EMFILE);
+        return Input::too_many_descriptors;
+      }
       peer.have += static_cast<std::size_t>(got);
     }
     return Input::complete;
@@ -260,6 +294,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     if (!sendAll(peer.fd.get(), std::span(&handshake::kWelcome, 1))) {
       return reject(number, "ended early", "closed the connection");
     }
+    hunger.end();
     Accepted result;
     result.hello = peer.hello.hello;
     result.session_key = handshake::sessionKey(key, peer.hello_bytes, peer.nonce);
@@ -305,6 +340,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   base::UniqueFd listener;
   SocketAddress address;
   std::atomic<std::uint64_t> rejected{0};
+  Hunger hunger;
 
   EventLoop::Id listener_watch = 0, resume_timer = 0;
   Number last_number = 0;
@@ -322,6 +358,12 @@ Acceptor::~Acceptor() { close(); }
 const SocketAddress& Acceptor::address() const { return impl_->address; }
 
 std::uint64_t Acceptor::rejected() const { return impl_->rejected.load(std::memory_order_relaxed); }
+
+void Acceptor::throwIfStarved() const {
+  if (const int error = impl_->hunger.lasting())
+    throw Error(ErrorCode::system, "cannot accept connections to " + impl_->address.text() + ": " +
+                                       std::strerror(error));
+}
 
 void Acceptor::close() {
   impl_->loop->call([impl = impl_] { impl->shut(); });

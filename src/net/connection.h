@@ -85,6 +85,9 @@ class Acceptor {
 
   const SocketAddress& address() const;
   std::uint64_t rejected() const; ///< handshakes that failed so far
+  /// Throws Error(system) when nobody could be accepted for half a second, because this process has
+  /// no descriptor or memory left for it. Any thread.
+  void throwIfStarved() const;
   void close();
 
  private:

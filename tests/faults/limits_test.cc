@@ -1,0 +1,101 @@
+// Ranks that run out of descriptors, file size or address space: every rank ends, soon, and knows
+// whose lack it was.
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "support/test.h"
+
+namespace {
+
+constexpr int kRanks = 3;
+constexpr int kVictim = 1;
+
+// Instrumented code is several times slower; the bounds are promised for what users run.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr long long kSlower = 4;
+constexpr bool kInstrumented = true;
+#else
+constexpr long long kSlower = 1;
+constexpr bool kInstrumented = false;
+#endif
+
+struct End {
+  long long milliseconds = 0;
+  std::string code;
+  int culprit = -2;
+  std::string text;
+};
+
+/// How each rank of tests/faults/programs/limited.cc ended; a rank that crashed is not there.
+std::map<int, End> run(const std::string& transport, const std::string& arguments) {
+  const std::string command =
+      "timeout -s KILL 60 env RONDO_DEBUG=none RONDO_TIMEOUT=10 RONDO_INIT_TIMEOUT=10 "
+      "RONDO_TRANSPORT=" +
+      transport + " " RONDO_COMMAND " run -p " + std::to_string(kRanks) +
+      " -- " RONDO_TEST_PROGRAMS "/program_limited " + arguments + " 2>/dev/null";
+  std::map<int, End> ends;
+  FILE* output = ::popen(command.c_str(), "r");
+  char line[4096];
+  while (std::fgets(line, sizeof line, output)) {
+    std::istringstream words(line);
+    std::string what;
+    int rank = -1;
+    words >> what >> rank;
+    End& end = ends[rank];
+    words >> end.milliseconds >> end.code >> end.culprit;
+    std::getline(words, end.text);
+  }
+  ::pclose(output);
+  return ends;
+}
+
+/// Either all calls were successful, or all ranks got the same error, which names the victim, within
+/// a second. Whether it was an error.
+bool endsWell(const std::string& transport, const std::string& arguments) {
+  const auto ends = run(transport, arguments);
+  INFO(transport << ", " << arguments);
+  REQUIRE(ends.size() == kRanks);
+  const bool fails = ends.at(kVictim).code != "none";
+  for (const auto& [rank, end] : ends) {
+    INFO("rank " << rank << " after " << end.milliseconds << " ms: " << end.code << end.text);
+    CHECK(end.milliseconds < 1000 * kSlower);
+    CHECK(end.code == (fails ? "system" : "none"));
+    if (!fails) continue;
+    CHECK(end.culprit == kVictim);
+    CHECK(end.text.find("rank " + std::to_string(kVictim)) != std::string::npos);
+  }
+  return fails;
+}
+
+std::string atVictim(const std::string& what) { return std::to_string(kVictim) + " " + what; }
+
+} // namespace
+
+TEST_CASE("a channel too large for the file size limit: all ranks know whose, within a second") {
+  CHECK(endsWell("shm", atVictim("size 100000 call reduce")));
+  CHECK(endsWell("shm", atVictim("size 0 call broadcast")) == false); // it only receives
+  CHECK(endsWell("tcp", atVictim("size 100000 call reduce")) == false);
+}
+
+TEST_CASE("too few descriptors for a call's channels: all ranks know whose, within a second") {
+  for (const char* transport : {"shm", "tcp"})
+    for (const char* call : {"reduce", "broadcast"}) {
+      int failed = 0;
+      for (int left = 0; left < 8; ++left)
+        failed += endsWell(transport, atVictim("files " + std::to_string(left) + " call " + call));
+      INFO(transport << ", " << call);
+      CHECK(failed > 0);
+      CHECK(failed < 8);
+    }
+}
+
+TEST_CASE("too little address space for a call: all ranks know whose, within a second") {
+  if (kInstrumented) return; // shadow memory is larger than any limit
+  for (const char* transport : {"shm", "tcp"})
+    for (const char* bytes : {"0", "65536", "262144", "1048576", "2097152", "4194304", "16777216"})
+      endsWell(transport, atVictim(std::string("memory ") + bytes + " call reduce"));
+}
