@@ -190,7 +190,8 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   return engine_->bind(plans_.of(*choice.algorithm, spec), shape);
 }
 
-/// Under the lock. A call that cannot be run throws and leaves everything as it was.
+/// Under the lock. A call that cannot be run throws; it leaves everything as it was, unless the
+/// communicator failed, for want of something here.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   // What is launched cannot be taken back: not after a failure that nobody here has seen yet.
   if (failed_word_.load(std::memory_order_acquire) != 0) poll();

@@ -77,7 +77,7 @@ std::string atVictim(const std::string& what) { return std::to_string(kVictim) +
 
 TEST_CASE("a channel too large for the file size limit: all ranks know whose, within a second") {
   CHECK(endsWell("shm", atVictim("size 100000 call reduce")));
-  CHECK(endsWell("shm", atVictim("size 0 call broadcast")) == false); // it only receives
+  CHECK(endsWell("shm", atVictim("size 0 call broadcast")));
   CHECK(endsWell("tcp", atVictim("size 100000 call reduce")) == false);
 }
 

@@ -49,6 +49,8 @@ void makeCall(rondo::Communicator& comm, bool reduce) {
   std::vector<float> data(1000, reduce || comm.rank() == 0 ? 1.0f : 0.0f);
   if (reduce) comm.allReduce(data.data(), data.data(), data.size(), kType, rondo::ReduceOp::sum);
   else comm.broadcast(data.data(), data.data(), data.size(), kType, 0);
+  // Whose part of the broadcast was done at once hears of a failure here.
+  if (!reduce) comm.barrier();
   if (data[999] != (reduce ? static_cast<float>(comm.size()) : 1.0f)) std::abort();
 }
 
