@@ -1,0 +1,183 @@
+// powerSgdGradients: a matrix M (n x m) as P Q', with P (n x rank) and Q (m x rank).
+//
+// One step of the power method, begun where the last one ended: P = M Q, summed over the ranks and
+// made orthonormal; Q = M' P, averaged; every rank then has the same P Q', and keeps M - P Q' for
+// the next step. (n + m) rank numbers travel in place of n m.
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "rondo/gradients.h"
+
+namespace rondo {
+
+namespace {
+
+/// A parameter of the bucket as a matrix: the first extent against the product of the others.
+struct Matrix {
+  std::size_t offset, rows, columns; ///< in the bucket
+  std::size_t p, q;                  ///< where its factors begin, in elements
+};
+
+/// A part of the bucket that is sent as it is.
+struct Whole {
+  std::size_t offset, count, at;
+};
+
+class PowerSgd final : public GradientHook {
+ public:
+  PowerSgd(int rank, int exact_steps)
+      : rank_(static_cast<std::size_t>(rank)), exact_steps_(exact_steps) {
+    if (rank < 1 || exact_steps < 0)
+      throw Error(ErrorCode::invalid_argument, "powerSgdGradients: rank " + std::to_string(rank) +
+                                                   ", exact_steps " + std::to_string(exact_steps));
+  }
+
+  std::string name() const override { return "power_sgd"; }
+  bool supports(DataType type) const override { return type == DataType::float32; }
+
+  Work start(Communicator& comm, GradientBucket& bucket) override {
+    if (bucket.index == 0) ++step_;
+    const auto count = bucket.count;
+    if (step_ <= exact_steps_)
+      return comm.allReduceAsync(bucket.data, bucket.data, count, DataType::float32,
+                                 ReduceOp::preMulSum(bucket.factor));
+    State& state = stateOf(bucket);
+    const auto* const gradient = static_cast<const float*>(bucket.data);
+    for (std::size_t i = 0; i < count; ++i) state.target[i] = state.kept[i] + gradient[i];
+    for (const Matrix& one : state.matrices) {
+      const float* const m = state.target.data() + one.offset;
+      const float* const q = state.q.data() + one.q;
+      float* const p = state.first.data() + one.p;
+      std::fill_n(p, one.rows * rank_, 0.0F);
+      for (std::size_t r = 0; r < one.rows; ++r)
+        for (std::size_t c = 0; c < one.columns; ++c)
+          for (std::size_t k = 0; k < rank_; ++k)
+            p[r * rank_ + k] += m[r * one.columns + c] * q[c * rank_ + k];
+    }
+    for (const Whole& one : state.wholes)
+      std::memcpy(state.first.data() + one.at, gradient + one.offset, one.count * sizeof(float));
+    return comm.allReduceAsync(state.first.data(), state.first.data(), state.first.size(),
+                               DataType::float32, ReduceOp::preMulSum(bucket.factor));
+  }
+
+  void finish(Communicator& comm, GradientBucket& bucket) override {
+    if (step_ <= exact_steps_) return;
+    State& state = states_.at(bucket.index);
+    for (const Matrix& one : state.matrices) {
+      float* const p = state.first.data() + one.p;
+      orthonormalize(p, one.rows);
+      const float* const m = state.target.data() + one.offset;
+      float* const q = state.q.data() + one.q;
+      std::fill_n(q, one.columns * rank_, 0.0F);
+      for (std::size_t r = 0; r < one.rows; ++r)
+        for (std::size_t c = 0; c < one.columns; ++c)
+          for (std::size_t k = 0; k < rank_; ++k)
+            q[c * rank_ + k] += m[r * one.columns + c] * p[r * rank_ + k];
+    }
+    comm.allReduce(state.q.data(), state.q.data(), state.q.size(), DataType::float32,
+                   ReduceOp::preMulSum(bucket.factor));
+    auto* const result = static_cast<float*>(bucket.data);
+    for (const Matrix& one : state.matrices) expand(state, one, result);
+    for (const Whole& one : state.wholes)
+      std::memcpy(result + one.offset, state.first.data() + one.at, one.count * sizeof(float));
+  }
+
+ private:
+  struct State {
+    std::vector<std::size_t> parameters; ///< of the bucket that it belongs to
+    std::vector<Matrix> matrices;
+    std::vector<Whole> wholes;
+    std::vector<float> kept, target; ///< [bucket.count]: residual, and gradient with it
+    std::vector<float> first;        ///< the P of all matrices, then what is sent whole
+    std::vector<float> q;            ///< the Q of all matrices
+  };
+
+  State& stateOf(const GradientBucket& bucket) {
+    State& state = states_[bucket.index];
+    if (state.parameters == bucket.parameters && state.kept.size() == bucket.count) return state;
+    state = {};
+    state.parameters = bucket.parameters;
+    std::size_t p = 0, q = 0;
+    for (std::size_t i = 0; i < bucket.parameters.size(); ++i) {
+      const std::vector<std::size_t>& shape = bucket.shapes[i];
+      std::size_t count = 1;
+      for (std::size_t extent : shape) count *= extent;
+      if (count == 0) continue;
+      const std::size_t rows = shape.empty() ? 1 : shape[0], columns = count / rows;
+      if ((rows + columns) * rank_ < count) {
+        state.matrices.push_back({bucket.offsets[i], rows, columns, p, q});
+        p += rows * rank_;
+        q += columns * rank_;
+      } else {
+        state.wholes.push_back({bucket.offsets[i], count, 0});
+      }
+    }
+    for (Whole& one : state.wholes) {
+      one.at = p;
+      p += one.count;
+    }
+    state.kept.resize(bucket.count);
+    state.target.resize(bucket.count);
+    state.first.resize(p);
+    state.q.resize(q);
+    fillAlike(state.q, bucket.index);
+    return state;
+  }
+
+  /// The same numbers in [-1, 1) on all ranks: SplitMix64.
+  static void fillAlike(std::vector<float>& numbers, std::size_t seed) {
+    std::uint64_t at = seed;
+    for (float& one : numbers) {
+      std::uint64_t z = at += 0x9e3779b97f4a7c15;
+      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+      z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+      one = static_cast<float>(static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1.0);
+    }
+  }
+
+  /// Gram and Schmidt, column by column; a column without length becomes zero.
+  void orthonormalize(float* p, std::size_t rows) const {
+    for (std::size_t k = 0; k < rank_; ++k) {
+      for (std::size_t before = 0; before < k; ++before) {
+        double product = 0;
+        for (std::size_t r = 0; r < rows; ++r)
+          product += static_cast<double>(p[r * rank_ + k]) * p[r * rank_ + before];
+        for (std::size_t r = 0; r < rows; ++r)
+          p[r * rank_ + k] -= static_cast<float>(product) * p[r * rank_ + before];
+      }
+      double square = 0;
+      for (std::size_t r = 0; r < rows; ++r)
+        square += static_cast<double>(p[r * rank_ + k]) * p[r * rank_ + k];
+      const auto scale = static_cast<float>(square > 0 ? 1 / std::sqrt(square) : 0);
+      for (std::size_t r = 0; r < rows; ++r) p[r * rank_ + k] *= scale;
+    }
+  }
+
+  /// result = P Q', and what that lacks is kept.
+  void expand(State& state, const Matrix& one, float* result) const {
+    const float* const p = state.first.data() + one.p;
+    const float* const q = state.q.data() + one.q;
+    for (std::size_t r = 0; r < one.rows; ++r)
+      for (std::size_t c = 0; c < one.columns; ++c) {
+        float sum = 0;
+        for (std::size_t k = 0; k < rank_; ++k) sum += p[r * rank_ + k] * q[c * rank_ + k];
+        const std::size_t at = one.offset + r * one.columns + c;
+        result[at] = sum;
+        state.kept[at] = state.target[at] - sum;
+      }
+  }
+
+  const std::size_t rank_;
+  const int exact_steps_;
+  int step_ = 0;
+  std::map<std::size_t, State> states_; ///< by bucket
+};
+
+} // namespace
+
+std::unique_ptr<GradientHook> powerSgdGradients(int rank, int exact_steps) {
+  return std::make_unique<PowerSgd>(rank, exact_steps);
+}
+
+} // namespace rondo

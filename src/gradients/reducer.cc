@@ -1,0 +1,380 @@
+// The steps of a gradient reducer: parameters become ready, full buckets start in order, results
+// are taken over.
+#include "gradients/reducer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "gradients/assign.h"
+#include "gradients/models.h"
+
+namespace rondo {
+
+using gradients::Clock;
+
+namespace {
+
+void checkOptions(const GradientOptions& options, std::span<Communicator* const> communicators) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, "GradientReducer: " + what);
+  };
+  if (communicators.empty()) refuse("no communicator");
+  for (const Communicator* one : communicators)
+    if (one->size() != communicators.front()->size() ||
+        one->rank() != communicators.front()->rank())
+      refuse("the communicators are not of the same ranks");
+  if (options.bucket_bytes.empty()) refuse("bucket_bytes is empty");
+}
+
+std::vector<std::size_t> reversed(std::size_t count) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  return order;
+}
+
+} // namespace
+
+GradientReducer::Impl::Impl(std::vector<Communicator*> communicators,
+                            std::vector<Parameter> parameters, const GradientOptions& options)
+    : communicators_(std::move(communicators)),
+      parameters_(std::move(parameters)),
+      options_(options),
+      entries_(parameters_.size()),
+      used_(parameters_.size(), 1) {
+  checkOptions(options_, communicators_);
+  gradients::checkParameters(parameters_);
+  if (options_.hook)
+    for (const Parameter& one : parameters_)
+      if (!options_.hook->supports(one.type))
+        throw Error(ErrorCode::unsupported, "the gradient hook " + options_.hook->name() +
+                                                " does not take " + std::string(name(one.type)) +
+                                                ", the type of " + one.name);
+  broadcastParameters(*communicators_.front(), parameters_);
+  form(reversed(parameters_.size()));
+}
+
+// Buckets -----------------------------------------------------------------------------------------
+
+std::byte* GradientReducer::Impl::inBucket(const Entry& entry) const {
+  const GradientBucket& bucket = slots_[entry.slot].bucket;
+  return static_cast<std::byte*>(bucket.data) + bucket.offsets[entry.place] * sizeOf(bucket.type);
+}
+
+void* GradientReducer::Impl::gradient(std::size_t parameter) const {
+  if (parameter >= parameters_.size())
+    throw Error(ErrorCode::invalid_argument, "gradient: " + title(parameter));
+  void* const own = parameters_[parameter].gradient;
+  return own ? own : inBucket(entries_[parameter]);
+}
+
+Communicator& GradientReducer::Impl::communicatorOf(std::size_t slot) const {
+  return *communicators_[slot % communicators_.size()];
+}
+
+/// Gradients that lie in buckets move along.
+void GradientReducer::Impl::form(const std::vector<std::size_t>& order) {
+  const std::vector<Slot> old = std::move(slots_);
+  const std::vector<Entry> before = entries_;
+  slots_.clear();
+  for (GradientBucket& bucket :
+       gradients::assignBuckets(parameters_, order, options_.bucket_bytes)) {
+    Slot& slot = slots_.emplace_back();
+    slot.memory = communicatorOf(bucket.index)
+                      .allocate(std::max<std::size_t>(bucket.count * sizeOf(bucket.type), 1));
+    bucket.data = slot.memory.data();
+    slot.bucket = std::move(bucket);
+    for (std::size_t place = 0; place < slot.bucket.parameters.size(); ++place) {
+      const std::size_t number = slot.bucket.parameters[place];
+      Entry& entry = entries_[number];
+      entry.slot = slot.bucket.index;
+      entry.place = place;
+      if (old.empty()) continue;
+      const Entry& was = before[number];
+      const GradientBucket& from = old[was.slot].bucket;
+      std::memcpy(
+          inBucket(entry),
+          static_cast<const std::byte*>(from.data) + from.offsets[was.place] * sizeOf(from.type),
+          parameters_[number].bytes());
+    }
+  }
+}
+
+/// Collective: as rank 0 saw the first step. What it did not see comes last.
+void GradientReducer::Impl::followObservedOrder() {
+  std::vector<std::uint64_t> order(parameters_.size());
+  std::iota(order.rbegin(), order.rend(), std::uint64_t{0});
+  std::stable_sort(order.begin(), order.end(), [this](std::uint64_t a, std::uint64_t b) {
+    // Zero, never seen, becomes the largest.
+    return entries_[a].seen - 1 < entries_[b].seen - 1;
+  });
+  communicators_.front()->broadcast(order.data(), order.data(), order.size(), DataType::uint64, 0);
+  form({order.begin(), order.end()});
+}
+
+// A step ------------------------------------------------------------------------------------------
+
+bool GradientReducer::Impl::sharesUse() const {
+  return options_.find_unused || (options_.static_graph && statistics_.steps == 0);
+}
+
+/// Collective. Gives the number of ranks that have data for this step; nothing is opened if none
+/// has.
+int GradientReducer::Impl::open(bool with_data) {
+  Communicator& first = *communicators_.front();
+  std::int32_t live = first.size();
+  if (options_.uneven_inputs) {
+    live = with_data ? 1 : 0;
+    first.allReduce(&live, &live, 1, DataType::int32, ReduceOp::sum);
+    if (live == 0) return 0;
+  }
+  const bool anew = options_.follow_observed_order && statistics_.steps > 0 && !formed_anew_ &&
+                    (options_.static_graph || !options_.find_unused);
+  if (anew) {
+    followObservedOrder();
+    formed_anew_ = true;
+  }
+  factor_ = options_.average ? 1.0 / live : 1.0;
+  op_ = !options_.average      ? ReduceOp::sum
+        : live == first.size() ? ReduceOp::avg
+                               : ReduceOp::preMulSum(factor_);
+  next_ = 0;
+  for (Slot& slot : slots_) {
+    slot.missing = slot.bucket.parameters.size();
+    slot.bucket.factor = factor_;
+    slot.over = false;
+  }
+  return live;
+}
+
+void GradientReducer::Impl::begin(bool synchronize) {
+  if (open_) throw Error(ErrorCode::invalid_argument, "begin: the last step lacks its wait()");
+  began_ = Clock::now();
+  first_ready_ = {};
+  if (synchronize) open(true);
+  for (Entry& entry : entries_) entry.calls = 0;
+  open_ = true;
+  synchronize_ = synchronize;
+  if (!synchronize || !options_.static_graph || learning()) return;
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i].expected == 0 && !entries_[i].used) contributeZeros(i);
+}
+
+void GradientReducer::Impl::ready(std::size_t parameter) {
+  if (parameter >= parameters_.size())
+    throw Error(ErrorCode::invalid_argument, "ready: " + title(parameter));
+  if (!open_)
+    throw Error(ErrorCode::invalid_argument, "ready: " + title(parameter) + " outside of a step");
+  if (first_ready_ == Clock::time_point{}) first_ready_ = Clock::now();
+  Entry& entry = entries_[parameter];
+  ++entry.calls;
+  entry.used = true;
+  if (!synchronize_) return;
+  entry.seen = ++ticks_;
+  if (learning()) return;
+  if (entry.calls > entry.expected)
+    fail(title(parameter) +
+         (options_.static_graph ? " was made ready more often than in the first step (static_graph)"
+                                : " was made ready twice in a step"));
+  if (entry.calls == entry.expected) complete(parameter);
+  look();
+}
+
+/// Its contribution stands where it belongs.
+void GradientReducer::Impl::complete(std::size_t parameter) {
+  const Entry& entry = entries_[parameter];
+  const Parameter& of = parameters_[parameter];
+  if (of.gradient) std::memcpy(inBucket(entry), of.gradient, of.bytes());
+  --slots_[entry.slot].missing;
+  if (options_.overlap) launchFull();
+}
+
+void GradientReducer::Impl::contributeZeros(std::size_t parameter) {
+  Entry& entry = entries_[parameter];
+  std::byte* const at = inBucket(entry);
+  const std::size_t bytes = parameters_[parameter].bytes();
+  if (!parameters_[parameter].gradient) entry.saved.assign(at, at + bytes);
+  std::memset(at, 0, bytes);
+  --slots_[entry.slot].missing;
+  if (options_.overlap) launchFull();
+}
+
+void GradientReducer::Impl::launchFull() {
+  while (next_ < slots_.size() && slots_[next_].missing == 0) launch(next_++);
+}
+
+void GradientReducer::Impl::launch(std::size_t number) {
+  Slot& slot = slots_[number];
+  GradientBucket& bucket = slot.bucket;
+  Communicator& comm = communicatorOf(number);
+  slot.time.begin = Clock::now();
+  slot.work = options_.hook
+                  ? options_.hook->start(comm, bucket)
+                  : comm.allReduceAsync(bucket.data, bucket.data, bucket.count, bucket.type, op_);
+}
+
+/// Moves what is on its way, on this thread, and notes what has ended.
+void GradientReducer::Impl::look() {
+  for (std::size_t i = 0; i < next_; ++i) {
+    Slot& slot = slots_[i];
+    if (slot.over) continue;
+    if (!slot.work.test()) return;
+    slot.over = true;
+    slot.time.end = Clock::now();
+  }
+}
+
+/// What is not ready now never will be in this step.
+void GradientReducer::Impl::checkComplete() {
+  const bool learning = this->learning();
+  std::size_t missing = 0, first = 0;
+  for (std::size_t i = entries_.size(); i-- > 0;) {
+    Entry& entry = entries_[i];
+    if (learning) entry.expected = entry.calls;
+    if (entry.calls > 0 && entry.calls == entry.expected) {
+      if (learning) complete(i);
+    } else if (entry.calls == 0 && entry.used) { // by steps without synchronisation
+      complete(i);
+    } else if (entry.calls == 0 && (options_.find_unused || learning)) {
+      contributeZeros(i);
+    } else if (entry.expected > 0) { // else begin() has contributed zeros
+      first = i;
+      ++missing;
+    }
+  }
+  if (missing == 0) return;
+  fail(title(first) + (missing > 1 ? " and " + std::to_string(missing - 1) + " others" : "") +
+       (options_.static_graph ? " got fewer gradients than in the first step (static_graph)"
+                              : " got no gradient in this step (find_unused is for models where "
+                                "that may be)"));
+}
+
+void GradientReducer::Impl::wait() {
+  if (!open_) throw Error(ErrorCode::invalid_argument, "wait: no step has begun");
+  if (!synchronize_) {
+    open_ = false;
+    return;
+  }
+  checkComplete();
+  learned_ = options_.static_graph;
+  finish();
+}
+
+bool GradientReducer::Impl::shadow() {
+  if (!options_.uneven_inputs || open_)
+    throw Error(ErrorCode::invalid_argument,
+                open_ ? "shadow: the last step lacks its wait()"
+                      : "shadow: GradientOptions::uneven_inputs is not set");
+  began_ = first_ready_ = Clock::now();
+  if (open(false) == 0) return false;
+  open_ = true;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    entries_[i].used = false;
+    contributeZeros(i);
+  }
+  finish();
+  return true;
+}
+
+/// All contributions stand in the buckets.
+void GradientReducer::Impl::finish() {
+  open_ = false; // whatever is thrown from here on, the step is over
+  const Clock::time_point waiting = Clock::now();
+  launchFull();
+  if (sharesUse()) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) used_[i] = entries_[i].used ? 1 : 0;
+    sharing_ = communicators_.front()->allReduceAsync(used_.data(), used_.data(), used_.size(),
+                                                      DataType::uint8, ReduceOp::max);
+  }
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    slot.work.wait();
+    slot.work = {};
+    if (!slot.over) slot.time.end = Clock::now();
+    if (options_.hook) {
+      options_.hook->finish(communicatorOf(i), slot.bucket);
+      slot.time.end = Clock::now();
+    }
+  }
+  sharing_.wait();
+  sharing_ = {};
+  takeResults();
+  account(waiting);
+}
+
+void GradientReducer::Impl::takeResults() {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    const Parameter& of = parameters_[i];
+    if (used_[i] == 0 && !entry.used) {
+      if (!of.gradient) std::memcpy(inBucket(entry), entry.saved.data(), entry.saved.size());
+    } else if (of.gradient) {
+      std::memcpy(of.gradient, inBucket(entry), of.bytes());
+    }
+    entry.saved.clear();
+    entry.used = false;
+  }
+}
+
+void GradientReducer::Impl::account(Clock::time_point waiting) {
+  std::vector<gradients::Interval> times;
+  for (const Slot& slot : slots_) {
+    times.push_back(slot.time);
+    statistics_.bytes += slot.bucket.count * sizeOf(slot.bucket.type);
+  }
+  ++statistics_.steps;
+  if (first_ready_ == Clock::time_point{}) first_ready_ = waiting;
+  statistics_.forward += gradients::seconds(first_ready_ - began_);
+  statistics_.backward += gradients::seconds(waiting - first_ready_);
+  statistics_.communication += gradients::covered(times, Clock::time_point::max());
+  statistics_.overlap += gradients::covered(times, waiting);
+  statistics_.exposed += gradients::seconds(Clock::now() - waiting);
+}
+
+std::string GradientReducer::Impl::title(std::size_t parameter) const {
+  if (parameter >= parameters_.size())
+    return "there is no parameter " + std::to_string(parameter) + ", only " +
+           std::to_string(parameters_.size());
+  return "parameter \"" + parameters_[parameter].name + "\" of rank " +
+         std::to_string(communicators_.front()->rank());
+}
+
+void GradientReducer::Impl::fail(const std::string& text) {
+  open_ = false;
+  for (Communicator* one : communicators_) one->abort(text);
+  throw Error(ErrorCode::invalid_argument, text);
+}
+
+std::vector<GradientBucket> GradientReducer::Impl::buckets() const {
+  std::vector<GradientBucket> all;
+  for (const Slot& slot : slots_) {
+    all.push_back(slot.bucket);
+    all.back().data = nullptr;
+    all.back().factor = 1;
+  }
+  return all;
+}
+
+// The public face ---------------------------------------------------------------------------------
+
+GradientHook::~GradientHook() = default;
+
+GradientReducer::GradientReducer(Communicator& comm, std::vector<Parameter> parameters,
+                                 const GradientOptions& options)
+    : GradientReducer(std::vector<Communicator*>{&comm}, std::move(parameters), options) {}
+GradientReducer::GradientReducer(std::vector<Communicator*> communicators,
+                                 std::vector<Parameter> parameters, const GradientOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(communicators), std::move(parameters), options)) {}
+GradientReducer::~GradientReducer() = default;
+GradientReducer::GradientReducer(GradientReducer&&) noexcept = default;
+GradientReducer& GradientReducer::operator=(GradientReducer&&) noexcept = default;
+
+void* GradientReducer::gradient(std::size_t parameter) const { return impl_->gradient(parameter); }
+void GradientReducer::begin(bool synchronize) { impl_->begin(synchronize); }
+void GradientReducer::ready(std::size_t parameter) { impl_->ready(parameter); }
+void GradientReducer::wait() { impl_->wait(); }
+bool GradientReducer::shadow() { return impl_->shadow(); }
+std::vector<GradientBucket> GradientReducer::buckets() const { return impl_->buckets(); }
+GradientStatistics GradientReducer::statistics() const { return impl_->statistics(); }
+
+} // namespace rondo

@@ -1,0 +1,33 @@
+// Intervals of a step, and what they have in common.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace rondo::gradients {
+
+using Clock = std::chrono::steady_clock;
+
+struct Interval {
+  Clock::time_point begin, end;
+};
+
+inline double seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+/// The time before `until` that at least one of the intervals covers, in seconds; sorted by
+/// `begin`.
+inline double covered(const std::vector<Interval>& sorted, Clock::time_point until) {
+  Clock::duration sum{};
+  Clock::time_point reached = Clock::time_point::min();
+  for (const Interval& one : sorted) {
+    const auto begin = std::max(one.begin, reached), end = std::min(one.end, until);
+    if (begin < end) sum += end - begin;
+    reached = std::max(reached, one.end);
+  }
+  return seconds(sum);
+}
+
+} // namespace rondo::gradients

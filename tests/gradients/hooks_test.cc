@@ -1,0 +1,209 @@
+// Hooks: what they send is what they promise, and nothing of a gradient is lost.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "gradients/half.h"
+#include "gradients/model.h"
+#include "support/caught.h"
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+GradientOptions with(std::shared_ptr<GradientHook> hook, std::size_t cap = 0) {
+  GradientOptions options;
+  options.bucket_bytes = {cap};
+  options.hook = std::move(hook);
+  return options;
+}
+
+void step(GradientReducer& reducer, const std::vector<float>& gradient) {
+  reducer.begin();
+  std::memcpy(reducer.gradient(0), gradient.data(), gradient.size() * sizeof(float));
+  reducer.ready(0);
+  reducer.wait();
+}
+
+/// The same irregular numbers everywhere for the same rank and step.
+std::vector<float> noise(std::size_t count, int rank, int number) {
+  std::vector<float> values(count);
+  std::uint32_t state = 12345U + static_cast<std::uint32_t>(rank * 77 + number);
+  for (float& one : values) {
+    state = state * 1664525U + 1013904223U;
+    one = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31F;
+  }
+  return values;
+}
+
+} // namespace
+
+TEST_CASE("16-bit floats: every value goes there and back, what lies between goes to the nearest") {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    const float a = gradients::fromFloat16(half), b = gradients::fromBfloat16(half);
+    if (std::isnan(a)) CHECK(std::isnan(gradients::fromFloat16(gradients::toFloat16(a))));
+    else if (gradients::toFloat16(a) != half) FAIL("float16 " << bits);
+    if (std::isnan(b)) CHECK(std::isnan(gradients::fromBfloat16(gradients::toBfloat16(b))));
+    else if (gradients::toBfloat16(b) != half) FAIL("bfloat16 " << bits);
+  }
+  // Between each finite neighbour and the next: just below the middle, the middle, just above.
+  for (std::uint16_t half = 0; half < 0x7bff; ++half) {
+    const float low = gradients::fromFloat16(half), high = gradients::fromFloat16(half + 1);
+    const float middle = low + (high - low) / 2;
+    const auto even = static_cast<std::uint16_t>(half % 2 == 0 ? half : half + 1);
+    if (gradients::toFloat16(middle) != even ||
+        gradients::toFloat16(std::nextafter(middle, 0.0F)) != half ||
+        gradients::toFloat16(std::nextafter(middle, high)) != half + 1 ||
+        gradients::toFloat16(-middle) != (0x8000 | even))
+      FAIL("float16 behind " << half);
+  }
+  CHECK(gradients::toFloat16(65519.99F) == 0x7bff);
+  CHECK(gradients::toFloat16(65520.0F) == 0x7c00);
+  CHECK(gradients::toFloat16(std::numeric_limits<float>::infinity()) == 0x7c00);
+  CHECK(gradients::toFloat16(-std::numeric_limits<float>::max()) == 0xfc00);
+  CHECK(gradients::fromFloat16(0x3c00) == 1.0F);
+  CHECK(gradients::fromFloat16(1) == 0x1p-24F);
+  CHECK(gradients::fromFloat16(0x7bff) == 65504.0F);
+  CHECK(gradients::toBfloat16(1.00390625F) == 0x3f80); // a tie, to even
+  CHECK(gradients::toBfloat16(1.01171875F) == 0x3f82);
+}
+
+TEST_CASE("compressed gradients are the average of what each rank rounded") {
+  for (DataType type : {DataType::float16, DataType::bfloat16})
+    for (int size : {1, 2, 4}) {
+      auto ranks = Communicator::createAll(size, plainOptions());
+      const auto wrong = firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+        Model model({{1001}}, true);
+        GradientReducer reducer(comm, model.parameters(), with(compressGradients(type)));
+        for (int s = 0; s < 3; ++s) {
+          // Eighths up to 32: exact in both types, also their averages over 4.
+          std::vector<float> gradient(1001);
+          for (std::size_t e = 0; e < gradient.size(); ++e)
+            gradient[e] = static_cast<float>((e + static_cast<std::size_t>(comm.rank() + s)) % 32);
+          step(reducer, gradient);
+          const auto bad = differs(reducer, model, [&](std::size_t, std::size_t e) {
+            float sum = 0;
+            for (int r = 0; r < size; ++r)
+              sum += static_cast<float>((e + static_cast<std::size_t>(r + s)) % 32);
+            return sum / static_cast<float>(size);
+          });
+          if (!bad.empty()) return bad;
+        }
+        return {};
+      }));
+      INFO(name(type) << ", " << size << " ranks");
+      REQUIRE(wrong == "");
+    }
+  CHECK(says(caught([] { compressGradients(DataType::int8); }), ErrorCode::invalid_argument,
+             {"int8"}));
+}
+
+TEST_CASE("top-k: sent and kept are gradient and kept before, bit for bit, the largest are sent") {
+  constexpr std::size_t kCount = 4096; // a bucket without padding
+  auto ranks = Communicator::createAll(3, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            Model model({{kCount}}, true);
+            GradientOptions options = with(topKGradients(0.01));
+            options.average = false;
+            GradientReducer reducer(comm, model.parameters(), options);
+            constexpr std::size_t kSent = 41;
+            std::vector<std::vector<float>> kept(3, std::vector<float>(kCount));
+            for (int s = 0; s < 4; ++s) {
+              step(reducer, noise(kCount, comm.rank(), s));
+              // The same with plain means, for all ranks.
+              std::vector<float> want(kCount);
+              for (int r = 0; r < 3; ++r) {
+                auto& mine = kept[static_cast<std::size_t>(r)];
+                const auto gradient = noise(kCount, r, s);
+                for (std::size_t e = 0; e < kCount; ++e) mine[e] += gradient[e];
+                std::vector<std::size_t> order(kCount);
+                for (std::size_t e = 0; e < kCount; ++e) order[e] = e;
+                std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+                  return std::fabs(mine[a]) > std::fabs(mine[b]);
+                });
+                for (std::size_t k = 0; k < kSent; ++k) {
+                  want[order[k]] += mine[order[k]];
+                  mine[order[k]] = 0;
+                }
+              }
+              const auto bad =
+                  differs(reducer, model, [&](std::size_t, std::size_t e) { return want[e]; });
+              if (!bad.empty()) return "step " + std::to_string(s) + ": " + bad;
+            }
+            return {};
+          })) == "");
+  for (double density : {0.0, 1.5, -1.0, std::nan("")})
+    CHECK(says(caught([&] { topKGradients(density); }), ErrorCode::invalid_argument, {"density"}));
+}
+
+TEST_CASE("PowerSGD: plain averages first, exact for matrices of its rank, and all ranks agree") {
+  constexpr std::size_t kRows = 24, kColumns = 40;
+  auto ranks = Communicator::createAll(2, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            Model model({{kRows, kColumns}}, true);
+            GradientReducer reducer(comm, model.parameters(), with(powerSgdGradients(2)));
+            for (int s = 0; s < 4; ++s) {
+              // Rank 1 on either rank, so the average has rank 2.
+              std::vector<float> gradient(kRows * kColumns), average(gradient.size());
+              for (int r = 0; r < 2; ++r) {
+                const auto u = noise(kRows, r, s), v = noise(kColumns, r + 9, s);
+                for (std::size_t i = 0; i < gradient.size(); ++i) {
+                  const float product = u[i / kColumns] * v[i % kColumns];
+                  average[i] += product / 2;
+                  if (r == comm.rank()) gradient[i] = product;
+                }
+              }
+              step(reducer, gradient);
+              const auto* got = static_cast<const float*>(reducer.gradient(0));
+              for (std::size_t i = 0; i < average.size(); ++i)
+                if (std::fabs(got[i] - average[i]) > 1e-4F * static_cast<float>(s + 1))
+                  return "step " + std::to_string(s) + ", element " + std::to_string(i) + ": " +
+                         std::to_string(got[i]) + ", not " + std::to_string(average[i]);
+              std::vector<float> theirs(average.size());
+              comm.broadcast(got, theirs.data(), theirs.size(), DataType::float32, 0);
+              if (std::memcmp(got, theirs.data(), theirs.size() * sizeof(float)) != 0)
+                return "ranks differ";
+            }
+            return {};
+          })) == "");
+}
+
+TEST_CASE("PowerSGD: what a step leaves out comes in later ones") {
+  constexpr std::size_t kSide = 32;
+  auto ranks = Communicator::createAll(2, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            // The same full-rank gradient again and again: the mean of what is applied must come to
+            // it.
+            Model model({{kSide, kSide}, {kSide}}, true);
+            GradientReducer reducer(comm, model.parameters(),
+                                    with(powerSgdGradients(1, 0), 1 << 20));
+            const auto gradient = noise(kSide * kSide, 3, 0);
+            std::vector<double> applied(gradient.size());
+            constexpr int kSteps = 400;
+            for (int s = 0; s < kSteps; ++s) {
+              reducer.begin();
+              std::memcpy(reducer.gradient(0), gradient.data(), gradient.size() * sizeof(float));
+              auto* vector = static_cast<float*>(reducer.gradient(1));
+              std::fill_n(vector, kSide, static_cast<float>(comm.rank()));
+              reducer.ready(1);
+              reducer.ready(0);
+              reducer.wait();
+              const auto* got = static_cast<const float*>(reducer.gradient(0));
+              for (std::size_t i = 0; i < applied.size(); ++i) applied[i] += got[i];
+              if (vector = static_cast<float*>(reducer.gradient(1)); vector[kSide - 1] != 0.5F)
+                return "a vector is not averaged";
+            }
+            double off = 0, length = 0;
+            for (std::size_t i = 0; i < applied.size(); ++i) {
+              off += std::pow(applied[i] / kSteps - gradient[i], 2);
+              length += std::pow(gradient[i], 2);
+            }
+            const double error = std::sqrt(off / length);
+            return error < 0.15 ? "" : "off by " + std::to_string(error);
+          })) == "");
+  CHECK(says(caught([] { powerSgdGradients(0); }), ErrorCode::invalid_argument, {"rank 0"}));
+}
+
+} // namespace rondo::test

@@ -1,0 +1,164 @@
+// Steps that differ between ranks: unused parameters, learned graphs, unequal numbers of steps.
+#include "gradients/model.h"
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+constexpr float kOld = -77;
+
+/// Writes and announces the gradients of `parameters`; others keep what stands there.
+void give(GradientReducer& reducer, const Model& model, const std::vector<std::size_t>& parameters,
+          int rank, int step) {
+  for (std::size_t i : parameters) {
+    backward(reducer, i, model.values[i].size(), rank, step);
+    reducer.ready(i);
+  }
+}
+
+void fillOld(GradientReducer& reducer, const Model& model) {
+  for (std::size_t i = 0; i < model.shapes.size(); ++i) {
+    auto* const gradient = static_cast<float*>(reducer.gradient(i));
+    std::fill_n(gradient, model.values[i].size(), kOld);
+  }
+}
+
+GradientOptions summing() {
+  GradientOptions options;
+  options.average = false;
+  options.bucket_bytes = {100};
+  return options;
+}
+
+} // namespace
+
+TEST_CASE(
+    "a parameter unused on some ranks counts as zeros there, unused on all it stays as it was") {
+  for (const char* transport : {"inproc", "tcp"})
+    for (bool views : {true, false})
+      for (int size : {1, 2, 3, 5}) {
+        auto ranks = Communicator::createAll(size, plainOptions(transport));
+        const auto wrong = firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+          Model model({{10}, {20}, {30}, {40}}, views);
+          GradientOptions options = summing();
+          options.find_unused = true;
+          GradientReducer reducer(comm, model.parameters(), options);
+          for (int s = 0; s < 3; ++s) {
+            // Parameter 1 nowhere, 2 on rank 0 only.
+            fillOld(reducer, model);
+            reducer.begin();
+            give(reducer, model,
+                 comm.rank() == 0 ? std::vector<std::size_t>{3, 2, 0}
+                                  : std::vector<std::size_t>{3, 0},
+                 comm.rank(), s);
+            reducer.wait();
+            const auto bad = differs(reducer, model, [&](std::size_t i, std::size_t e) {
+              if (i == 1) return kOld;
+              float sum = 0;
+              for (int r = 0; r < (i == 2 ? 1 : size); ++r) sum += gradientOf(r, s, i, e);
+              return sum;
+            });
+            if (!bad.empty()) return "step " + std::to_string(s) + ": " + bad;
+          }
+          return {};
+        }));
+        INFO(transport << ", " << size << " ranks, views " << views);
+        REQUIRE(wrong == "");
+      }
+}
+
+TEST_CASE("a parameter used in a step without synchronisation counts in the next one with it") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            Model model({{10}, {20}}, true);
+            GradientOptions options = summing();
+            options.find_unused = true;
+            GradientReducer reducer(comm, model.parameters(), options);
+            reducer.begin(false);
+            give(reducer, model, {1, 0}, comm.rank(), 0);
+            reducer.wait();
+            reducer.begin();
+            give(reducer, model, {1}, comm.rank(), 1);
+            reducer.wait();
+            return differs(reducer, model, [](std::size_t i, std::size_t e) {
+              const int s = i == 0 ? 0 : 1;
+              return gradientOf(0, s, i, e) + gradientOf(1, s, i, e);
+            });
+          })) == "");
+}
+
+TEST_CASE("a static graph's unused and repeated parameters are learned in the first step") {
+  for (bool views : {true, false}) {
+    auto ranks = Communicator::createAll(3, plainOptions());
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+              Model model({{10}, {20}, {30}, {40}}, views);
+              GradientOptions options = summing();
+              options.static_graph = true;
+              GradientReducer reducer(comm, model.parameters(), options);
+              for (int s = 0; s < 4; ++s) {
+                fillOld(reducer, model);
+                reducer.begin();
+                // Parameter 1 nowhere, 2 on rank 0 only; 0 comes twice, complete the second time.
+                give(reducer, model,
+                     comm.rank() == 0 ? std::vector<std::size_t>{3, 0, 2, 0}
+                                      : std::vector<std::size_t>{3, 0, 0},
+                     comm.rank(), s);
+                reducer.wait();
+                const auto bad = differs(reducer, model, [s](std::size_t i, std::size_t e) {
+                  if (i == 1) return kOld;
+                  float sum = 0;
+                  for (int r = 0; r < (i == 2 ? 1 : 3); ++r) sum += gradientOf(r, s, i, e);
+                  return sum;
+                });
+                if (!bad.empty()) return "step " + std::to_string(s) + ": " + bad;
+              }
+              return {};
+            })) == "");
+  }
+}
+
+TEST_CASE("ranks that have no more steps shadow the others', whose averages are over who has") {
+  for (bool find_unused : {false, true})
+    for (int size : {1, 2, 4}) {
+      auto ranks = Communicator::createAll(size, plainOptions());
+      const auto wrong = firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+        Model model({{10}, {20}, {30}}, true);
+        GradientOptions options;
+        options.bucket_bytes = {100};
+        options.uneven_inputs = true;
+        options.find_unused = find_unused;
+        GradientReducer reducer(comm, model.parameters(), options);
+        // Two epochs, in which rank r has r steps, the last rank most.
+        for (int epoch = 0; epoch < 2; ++epoch) {
+          int s = 0;
+          const auto check = [&] {
+            int live = 0;
+            for (int r = 0; r < size; ++r) live += s < r ? 1 : 0;
+            return differs(reducer, model, [&](std::size_t i, std::size_t e) {
+              float sum = 0;
+              for (int r = 0; r < size; ++r)
+                if (s < r) sum += gradientOf(r, s, i, e) * static_cast<float>(1.0 / live);
+              return sum;
+            });
+          };
+          for (; s < comm.rank(); ++s) {
+            reducer.begin();
+            give(reducer, model, {2, 1, 0}, comm.rank(), s);
+            reducer.wait();
+            if (const auto bad = check(); !bad.empty())
+              return "step " + std::to_string(s) + ": " + bad;
+          }
+          for (; reducer.shadow(); ++s)
+            if (const auto bad = check(); !bad.empty())
+              return "shadowed step " + std::to_string(s) + ": " + bad;
+          if (s != size - 1) return "saw " + std::to_string(s) + " steps";
+        }
+        return {};
+      }));
+      INFO(size << " ranks, find_unused " << find_unused);
+      REQUIRE(wrong == "");
+    }
+}
+
+} // namespace rondo::test

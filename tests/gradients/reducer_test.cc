@@ -1,0 +1,248 @@
+// What a reducer's steps give, whatever the buckets: sums over ranks, accumulation, overlap, order.
+#include <atomic>
+#include <cstring>
+
+#include "gradients/model.h"
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+/// One step: every parameter's gradient, in reverse order, then wait().
+void step(GradientReducer& reducer, const Model& model, int rank, int number) {
+  reducer.begin();
+  for (std::size_t i = model.shapes.size(); i-- > 0;) {
+    backward(reducer, i, model.values[i].size(), rank, number);
+    reducer.ready(i);
+  }
+  reducer.wait();
+}
+
+float sumOf(int ranks, int number, std::size_t parameter, std::size_t element) {
+  float sum = 0;
+  for (int r = 0; r < ranks; ++r) sum += gradientOf(r, number, parameter, element);
+  return sum;
+}
+
+GradientOptions summing(std::size_t cap) {
+  GradientOptions options;
+  options.average = false;
+  options.bucket_bytes = {cap};
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("every step gives the exact sum over ranks: transports, ranks, caps, copies, overlap") {
+  for (const char* transport : {"inproc", "shm", "tcp"})
+    for (int size : kRankCounts)
+      for (std::size_t cap : {std::size_t{0}, std::size_t{2000}, std::size_t{1} << 20})
+        for (bool views : {true, false})
+          for (bool overlap : {true, false}) {
+            auto ranks = Communicator::createAll(size, plainOptions(transport));
+            const auto wrong =
+                firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+                  Model model(someShapes(), views);
+                  GradientOptions options = summing(cap);
+                  options.overlap = overlap;
+                  GradientReducer reducer(comm, model.parameters(), options);
+                  for (int s = 0; s < 3; ++s) {
+                    step(reducer, model, comm.rank(), s);
+                    const auto bad = differs(reducer, model, [&](std::size_t i, std::size_t e) {
+                      return sumOf(size, s, i, e);
+                    });
+                    if (!bad.empty()) return "step " + std::to_string(s) + ": " + bad;
+                  }
+                  return {};
+                }));
+            INFO(transport << ", " << size << " ranks, cap " << cap << ", views " << views
+                           << ", overlap " << overlap);
+            REQUIRE(wrong == "");
+            if (!kWholeGrid && overlap) break;
+          }
+}
+
+TEST_CASE("averages are the sums' exact parts, and parameters begin with rank 0's values") {
+  auto ranks = Communicator::createAll(4, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            Model model(someShapes(), true);
+            for (auto& values : model.values)
+              std::fill(values.begin(), values.end(), static_cast<float>(comm.rank() + 5));
+            GradientReducer reducer(comm, model.parameters());
+            for (const auto& values : model.values)
+              for (float value : values)
+                if (value != 5) return "a value is " + std::to_string(value);
+            step(reducer, model, comm.rank(), 0);
+            return differs(reducer, model,
+                           [](std::size_t i, std::size_t e) { return sumOf(4, 0, i, e) / 4; });
+          })) == "");
+}
+
+TEST_CASE("in deterministic mode caps, overlap and copies change no bit") {
+  Options plain = plainOptions();
+  plain.deterministic = true;
+  std::vector<float> reference;
+  for (std::size_t cap : {std::size_t{1} << 20, std::size_t{0}, std::size_t{3000}})
+    for (bool views : {true, false})
+      for (bool overlap : {true, false}) {
+        auto ranks = Communicator::createAll(3, plain);
+        std::vector<float> seen;
+        REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+                  Model model(someShapes(), views);
+                  GradientOptions options;
+                  options.bucket_bytes = {cap};
+                  options.overlap = overlap;
+                  GradientReducer reducer(comm, model.parameters(), options);
+                  std::vector<float> all;
+                  for (int s = 0; s < 2; ++s) {
+                    reducer.begin();
+                    for (std::size_t i = model.shapes.size(); i-- > 0;) {
+                      auto* g = static_cast<float*>(reducer.gradient(i));
+                      for (std::size_t e = 0; e < model.values[i].size(); ++e)
+                        g[e] = 0.1F / static_cast<float>(1 + e + i) *
+                               static_cast<float>(1 + comm.rank() * comm.rank());
+                      reducer.ready(i);
+                    }
+                    reducer.wait();
+                  }
+                  for (std::size_t i = 0; i < model.shapes.size(); ++i) {
+                    const auto* g = static_cast<const float*>(reducer.gradient(i));
+                    all.insert(all.end(), g, g + model.values[i].size());
+                  }
+                  if (comm.rank() == 0) seen = all;
+                  return {};
+                })) == "");
+        if (reference.empty()) reference = seen;
+        REQUIRE(std::memcmp(reference.data(), seen.data(), seen.size() * sizeof(float)) == 0);
+      }
+}
+
+TEST_CASE("steps without synchronisation accumulate for the next one with it") {
+  for (bool views : {true, false}) {
+    auto ranks = Communicator::createAll(2, plainOptions());
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+              Model model(someShapes(), views);
+              GradientReducer reducer(comm, model.parameters(), summing(500));
+              for (int round = 0; round < 2; ++round) {
+                for (int s = 0; s < 3; ++s) {
+                  reducer.begin(s == 2);
+                  for (std::size_t i = model.shapes.size(); i-- > 0;) {
+                    backward(reducer, i, model.values[i].size(), comm.rank(), s, s > 0);
+                    reducer.ready(i);
+                  }
+                  reducer.wait();
+                }
+                const auto bad = differs(reducer, model, [](std::size_t i, std::size_t e) {
+                  return sumOf(2, 0, i, e) + sumOf(2, 1, i, e) + sumOf(2, 2, i, e);
+                });
+                if (!bad.empty()) return bad;
+              }
+              if (reducer.statistics().steps != 2) return "steps without synchronisation count";
+              return {};
+            })) == "");
+  }
+}
+
+TEST_CASE("buckets are formed anew once, in the order in which rank 0's gradients came") {
+  auto ranks = Communicator::createAll(3, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            Model model({{10}, {20}, {30}, {40}}, true);
+            GradientReducer reducer(comm, model.parameters(), summing(0));
+            const auto order = [&reducer] {
+              std::string text;
+              for (const auto& bucket : reducer.buckets())
+                for (std::size_t i : bucket.parameters) text += std::to_string(i);
+              return text;
+            };
+            if (order() != "3210") return "at first " + order();
+            // Every rank has its own order.
+            for (int s = 0; s < 3; ++s) {
+              reducer.begin();
+              if (s > 0 && order() != "2031") return "then " + order();
+              for (std::size_t k : {2U, 0U, 3U, 1U}) {
+                const std::size_t i = (k + static_cast<std::size_t>(comm.rank())) % 4;
+                backward(reducer, i, model.values[i].size(), comm.rank(), s);
+                reducer.ready(i);
+              }
+              reducer.wait();
+              const auto bad = differs(
+                  reducer, model, [s](std::size_t i, std::size_t e) { return sumOf(3, s, i, e); });
+              if (!bad.empty()) return bad;
+            }
+            return {};
+          })) == "");
+}
+
+TEST_CASE("buckets start in order, as soon as they and those before are full") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  struct Noting final : GradientHook {
+    std::string started;
+    std::string name() const override { return "noting"; }
+    bool supports(DataType) const override { return true; }
+    Work start(Communicator& comm, GradientBucket& bucket) override {
+      started += std::to_string(bucket.index);
+      return comm.allReduceAsync(bucket.data, bucket.data, bucket.count, bucket.type,
+                                 ReduceOp::preMulSum(bucket.factor));
+    }
+    void finish(Communicator&, GradientBucket&) override {}
+  };
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            for (bool overlap : {true, false}) {
+              Model model({{10}, {20}, {30}}, true);
+              auto hook = std::make_shared<Noting>();
+              GradientOptions options = summing(0);
+              options.overlap = overlap;
+              options.hook = hook;
+              GradientReducer reducer(comm, model.parameters(), options);
+              reducer.begin();
+              reducer.ready(0);
+              reducer.ready(1);
+              if (hook->started != "") return "started " + hook->started + " before its turn";
+              reducer.ready(2);
+              if (hook->started != (overlap ? "012" : ""))
+                return "with all ready: " + hook->started;
+              reducer.wait();
+              if (hook->started != "012") return "at the end: " + hook->started;
+            }
+            return {};
+          })) == "");
+}
+
+TEST_CASE("buckets go round-robin over several communicators, with the same sums") {
+  constexpr int kRanks = 3;
+  auto first = Communicator::createAll(kRanks, plainOptions("shm"));
+  auto second = Communicator::createAll(kRanks, plainOptions("tcp"));
+  REQUIRE(firstComplaint(onRanks(first, [&](Communicator& comm) -> std::string {
+            Communicator& other = second[static_cast<std::size_t>(comm.rank())];
+            Model model(someShapes(), true);
+            GradientReducer reducer({&comm, &other}, model.parameters(), summing(0));
+            for (int s = 0; s < 3; ++s) {
+              step(reducer, model, comm.rank(), s);
+              const auto bad = differs(reducer, model, [s](std::size_t i, std::size_t e) {
+                return sumOf(kRanks, s, i, e);
+              });
+              if (!bad.empty()) return bad;
+            }
+            // A channel each way or more: both have carried something.
+            if (other.memory().channels == 0) return "the second communicator was not used";
+            return {};
+          })) == "");
+}
+
+TEST_CASE("statistics: what is exposed is the wait, what overlaps lies before it") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            Model model(someShapes(), true);
+            GradientReducer reducer(comm, model.parameters(), summing(0));
+            for (int s = 0; s < 4; ++s) step(reducer, model, comm.rank(), s);
+            const GradientStatistics seen = reducer.statistics();
+            if (seen.steps != 4) return "steps";
+            if (seen.bytes == 0) return "bytes";
+            if (!(seen.overlap >= 0 && seen.overlap <= seen.communication)) return "overlap";
+            if (!(seen.communication <= seen.backward + seen.exposed + 1e-9)) return "sum";
+            return {};
+          })) == "");
+}
+
+} // namespace rondo::test
