@@ -77,7 +77,7 @@ Buffer Communicator::registerBuffer(void* data, std::size_t bytes) {
 }
 
 void Communicator::whileWaiting(std::function<void()> poll) {
-  impl_->whileWaiting(std::move(poll));
+  impl_->pump().whileWaiting(std::move(poll));
 }
 
 std::string Communicator::algorithmFor(Collective collective, std::size_t count,

@@ -5,7 +5,6 @@
 
 #include "base/log.h"
 #include "comm/group.h"
-#include "comm/pump.h"
 #include "comm/region.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
@@ -22,8 +21,7 @@ constexpr std::size_t kMaxKnownUneven = 64;
 
 int queueOf(const Call& call) {
   if (call.collective != Collective::sendrecv) return engine::Engine::kCollectives;
-  return call.sending ? engine::Engine::sendQueue(call.root)
-                      : engine::Engine::recvQueue(call.root);
+  return call.sending ? engine::Engine::sendQueue(call.root) : engine::Engine::recvQueue(call.root);
 }
 
 /// Send and Recv are plans of one step, made on the spot.
@@ -60,45 +58,27 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       policy_(std::move(policy)),
       rank_(session_->rank()),
       size_(session_->size()),
-      crowded_(crowded),
-      failed_word_(session_->failedWord()),
       progress_board_(session_->progress()),
       process_(::getpid()),
       fabric_(std::move(fabric)),
       plans_(rank_),
-      engine_(std::move(engine)) {}
-
-CommunicatorImpl::~CommunicatorImpl() {
-  if (!helper_.joinable()) return;
-  if (::getpid() != process_) {
-    helper_.detach();
-    return;
-  }
-  stopping_ = true;
-  wakeHelper();
-  helper_.join();
-}
+      engine_(std::move(engine)),
+      verdict_(*session_, *engine_, options.timeout),
+      pump_(*engine_, verdict_, progress_board_, rank_, crowded) {}
 
 void CommunicatorImpl::release(CommunicatorImpl* impl) {
-  if (impl->helper_.get_id() == std::this_thread::get_id()) {
-    impl->orphaned_ = true; // it is in the engine now: helperMain() deletes when it has left
-  } else {
-    delete impl;
-  }
+  if (!impl->pump_.helper().bequeath([impl] { delete impl; })) delete impl;
 }
 
 void CommunicatorImpl::close() noexcept {
   if (::getpid() != process_) return;
   {
     // Whoever completed the last call has left the engine when the mutex is free.
-    const Lock lock(*this);
+    const Pump::Lock lock(pump_);
     if (engine_->idle()) return;
   }
-  CommunicatorImpl* const self[] = {this};
-  if (pump(
-          self, [this] { return engine_->idle(); }, base::Clock::now() + options_.timeout))
-    return;
-  const Lock lock(*this);
+  if (pump_.run([this] { return engine_->idle(); }, base::Clock::now() + options_.timeout)) return;
+  const Pump::Lock lock(pump_);
   engine_->failAll(std::make_exception_ptr(
       Error(ErrorCode::timeout, "the communicator was dropped while the call was in flight")));
 }
@@ -139,7 +119,7 @@ CommunicatorImpl::Known& CommunicatorImpl::knownUneven(const Call& call) {
 CommunicatorImpl::Known& CommunicatorImpl::known(const Call& call) {
   if (call.layout) {
     validate(call, rank_, size_);
-    throwIfFailed();
+    verdict_.throwIfAdopted();
     return knownUneven(call);
   }
   const Key key = keyOf(call);
@@ -150,7 +130,7 @@ CommunicatorImpl::Known& CommunicatorImpl::known(const Call& call) {
   }
   if (!last_known_ || !last_known_->buffers.fit(call.input, call.output))
     validate(call, rank_, size_);
-  throwIfFailed();
+  verdict_.throwIfAdopted();
   if (!last_known_) {
     if (known_.size() >= kMaxKnown)
       std::erase_if(known_, [](const auto& entry) { return entry.second->plan.users == 0; });
@@ -165,11 +145,11 @@ std::unique_ptr<CommunicatorImpl::Known> CommunicatorImpl::learn(const Call& cal
         Known{bind(call), call.layout ? Buffers{} : buffersOf(call, rank_, size_), sign(call)});
   } catch (const Error& error) {
     if (error.code() != ErrorCode::system) throw; // all ranks find the same
-    lack(title(call), error.what());
+    verdict_.lack(title(call), error.what());
   } catch (const std::bad_alloc& error) {
-    lack(title(call), error.what());
+    verdict_.lack(title(call), error.what());
   }
-  std::rethrow_exception(failure_);
+  verdict_.rethrow();
 }
 
 engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
@@ -194,7 +174,7 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
 /// communicator failed, for want of something here.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   // What is launched cannot be taken back: not after a failure that nobody here has seen yet.
-  if (failed_word_.load(std::memory_order_acquire) != 0) poll();
+  if (verdict_.pending()) pump_.poll();
   Known& shape = known(call);
   const bool reads =
       call.layout ? !call.layout->input.counts.empty() : shape.buffers.input_bytes > 0;
@@ -236,15 +216,13 @@ void CommunicatorImpl::call(const Call& call) {
   engine::Run run;
   run.attended.store(true, std::memory_order_relaxed);
   {
-    const Lock lock(*this);
+    const Pump::Lock lock(pump_);
     submit(call, run);
     engine_->flush();
-    poll();
+    pump_.poll();
   }
-  if (!run.done.load(std::memory_order_acquire)) {
-    CommunicatorImpl* const self[] = {this};
-    pump(self, [&run] { return run.done.load(std::memory_order_acquire); });
-  }
+  const auto done = [&run] { return run.done.load(std::memory_order_acquire); };
+  if (!done()) pump_.run(done);
   if (run.error) std::rethrow_exception(run.error);
 }
 
@@ -257,18 +235,18 @@ Work CommunicatorImpl::start(const Call& call) {
   state->communicator = shared_from_this();
   state->call = call;
   {
-    const Lock lock(*this);
+    const Pump::Lock lock(pump_);
     submit(call, state->run);
     state->run.keep = state;
     engine_->flush();
-    poll();
-    if (!state->done()) needHelper();
+    pump_.poll();
+    if (!state->done()) pump_.helper().need();
   }
   return WorkState::handle(std::move(state));
 }
 
 void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended) {
-  const Lock lock(*this);
+  const Pump::Lock lock(pump_);
   for (const std::shared_ptr<WorkState>& state : group) {
     state->held.store(false, std::memory_order_release);
     try {
@@ -280,25 +258,21 @@ void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> gro
     }
   }
   engine_->flush();
-  poll();
-  if (!attended) needHelper();
+  pump_.poll();
+  if (!attended) pump_.helper().need();
 }
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key) {
   {
-    const Lock lock(*this);
-    throwIfFailed();
+    const Pump::Lock lock(pump_);
+    verdict_.throwIfAdopted();
   }
   auto session = session_->split(color, key, options_.init_timeout);
   return session ? open(std::move(session), options_) : nullptr;
 }
 
-void CommunicatorImpl::poke() {
-  if (const Lock lock(*this, std::try_to_lock); lock.held()) poll();
-}
-
 void CommunicatorImpl::setStream(Stream stream) {
-  const Lock lock(*this);
+  const Pump::Lock lock(pump_);
   engine_->setStream(stream);
 }
 
@@ -307,13 +281,13 @@ Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
 }
 
 void CommunicatorImpl::refuseInUse(const Region& region) {
-  const Lock lock(*this);
+  const Pump::Lock lock(pump_);
   const engine::Run* user = engine_->findRun([&region](const engine::Run& run) {
     return region.holds(run.input) || region.holds(run.output);
   });
   if (user)
     throw Error(ErrorCode::invalid_argument,
-                "Buffer: released while " + titleOf(*user) + " uses it");
+                "Buffer: released while " + Verdict::titleOf(*user) + " uses it");
 }
 
 void CommunicatorImpl::abort(const std::string& reason) {
@@ -328,7 +302,7 @@ std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t co
 }
 
 MemoryUse CommunicatorImpl::memory() {
-  const Lock lock(*this);
+  const Pump::Lock lock(pump_);
   const engine::Fabric::Memory channels = fabric_->memory();
   return {channels.channels, channels.slots, channels.staging, engine_->scratchBytes()};
 }
@@ -338,77 +312,6 @@ std::string CommunicatorImpl::transportTo(int peer) const {
     throw Error(ErrorCode::invalid_argument,
                 "transportTo: " + std::to_string(peer) + " is not a rank of this communicator");
   return std::string(fabric_->transportTo(peer));
-}
-
-// Failure -----------------------------------------------------------------------------------------
-
-void CommunicatorImpl::throwIfFailed() const {
-  if (failure_) std::rethrow_exception(failure_);
-}
-
-/// Under the lock. True if anything moved, ended or failed.
-bool CommunicatorImpl::poll() {
-  if (failure_) return false;
-  if (failed_word_.load(std::memory_order_acquire) != 0) {
-    adoptFailure(session_->failure());
-    return true;
-  }
-  try {
-    if (!engine_->progress()) return false;
-    progress_board_.completed.store(engine_->completed(), std::memory_order_relaxed);
-  } catch (const engine::ForeignCall& foreign) {
-    const std::uint64_t near = foreign.ours >> 32 & 0xff;
-    const std::uint64_t sequence = foreign.sequence ? foreign.sequence : near;
-    breakDown({ErrorCode::mismatch,
-               "rank " + std::to_string(foreign.peer) + " calls " +
-                   describe(foreign.theirs, sequence) + " where rank " + std::to_string(rank_) +
-                   " calls " + describe(foreign.ours, sequence),
-               foreign.peer});
-  } catch (const engine::Late& late) {
-    const bootstrap::Stall stall{late.run.sequence, late.run.signature, late.position.peer,
-                                 titleOf(late.run) + ": " + late.position.text};
-    endLate(stall, options_.timeout);
-  } catch (const Error& error) {
-    const std::string title = titleOf(*engine_->current());
-    if (error.code() == ErrorCode::system && error.culprit() < 0) lack(title, error.what());
-    else breakDown({error.code(), title + ": " + error.what(), error.culprit()});
-  } catch (const std::exception& error) {
-    // The runs are on their callers' stacks: whatever it is, it must not pass through here.
-    lack(titleOf(*engine_->current()), error.what());
-  }
-  return true;
-}
-
-void CommunicatorImpl::breakDown(const bootstrap::Failure& failure,
-                                 const std::optional<bootstrap::Stall>& stall) {
-  adoptFailure(session_->fail(failure, stall));
-}
-
-void CommunicatorImpl::lack(const std::string& title, const std::string& what) {
-  breakDown({ErrorCode::system, title + ": rank " + std::to_string(rank_) + ": " + what, rank_});
-}
-
-void CommunicatorImpl::endLate(const bootstrap::Stall& stall, base::Clock::duration since) {
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(since);
-  breakDown({ErrorCode::timeout,
-             stall.text + ": no progress for " + std::to_string(waited.count()) + " ms",
-             stall.waiting_for},
-            stall);
-}
-
-void CommunicatorImpl::adoptFailure(const bootstrap::Failure& failure) {
-  failure_ = std::make_exception_ptr(Error(failure.code, failure.text, failure.culprit));
-  base::log(LogLevel::info, "communicator failed: ", failure.text);
-  engine_->failAll(failure_);
-}
-
-std::string CommunicatorImpl::titleOf(const engine::Run& run) const {
-  return describe(run.signature, run.sequence ? run.sequence : run.signature >> 32 & 0xff);
-}
-
-bootstrap::Stall CommunicatorImpl::stallOf(const engine::Run& run) {
-  const engine::Position position = engine_->position(run);
-  return {run.sequence, run.signature, position.peer, titleOf(run) + ": " + position.text};
 }
 
 } // namespace rondo::comm

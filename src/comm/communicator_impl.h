@@ -18,8 +18,9 @@
 
 #include "base/clock.h"
 #include "bootstrap/session.h"
-#include "comm/biased_mutex.h"
 #include "comm/call.h"
+#include "comm/pump.h"
+#include "comm/verdict.h"
 #include "comm/work_state.h"
 #include "engine/engine.h"
 #include "engine/fabric.h"
@@ -35,8 +36,8 @@ struct MemoryUse;
 
 namespace rondo::comm {
 
-/// Any thread may call the public functions; the engine is guarded by one mutex, which a waiting
-/// thread gives away whenever somebody else wants it.
+/// Any thread may call the public functions; the engine and what is known of calls are guarded by
+/// the pump's mutex.
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  public:
   /// Collective: agrees with the other ranks on policy, sizes and transports.
@@ -45,7 +46,6 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   CommunicatorImpl(std::unique_ptr<bootstrap::Session> session, const Options& options,
                    planner::Policy policy, std::unique_ptr<engine::Fabric> fabric,
                    std::unique_ptr<engine::Engine> engine, bool crowded);
-  ~CommunicatorImpl();
   /// Deleter for shared_ptr: the last owner may be a call that the helper thread completes.
   static void release(CommunicatorImpl* impl);
 
@@ -70,20 +70,14 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   Buffer keep(std::unique_ptr<Region> region);
   /// Throws Error(invalid_argument) when a call in flight uses the memory.
   void refuseInUse(const Region& region);
-  void whileWaiting(std::function<void()> poll) { while_waiting_ = std::move(poll); }
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   MemoryUse memory();
   std::string transportTo(int peer) const;
 
-  /// Makes progress on all of them until `done` says so or `until` passes; whether it is done.
-  template <class Done>
-  static bool pump(std::span<CommunicatorImpl* const> communicators, const Done& done,
-                   std::optional<base::Clock::time_point> until = {});
+  Pump& pump() { return pump_; }
   /// Waits, at most for the timeout, for what is in flight: a communicator may be dropped with
   /// sends outstanding, and the peers count on them.
   void close() noexcept;
-  /// One look, for Work::test(); none when another thread has the mutex, and so makes progress.
-  void poke();
 
  private:
   /// Collective, type, operator, direction and root, in one word; and the count.
@@ -103,7 +97,6 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
     Buffers buffers;
     std::uint64_t signature = 0;
   };
-  class Lock;
 
   static Key keyOf(const Call& call);
   static UnevenKey unevenKeyOf(const Call& call);
@@ -112,37 +105,15 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::unique_ptr<Known> learn(const Call& call);
   engine::BoundPlan bind(const Call& call);
   void submit(const Call& call, engine::Run& run);
-  bool poll();
-  /// Now and then: tells the control plane what stands still, and ends it at the deadline.
-  void inspect(base::Clock::time_point now);
-  /// Leaves the mutex to those who want it.
-  void giveWay() const;
-  void breakDown(const bootstrap::Failure& failure,
-                 const std::optional<bootstrap::Stall>& stall = {});
-  /// This rank alone cannot go on, for want of something: the others must not wait for it.
-  void lack(const std::string& title, const std::string& what);
-  void endLate(const bootstrap::Stall& stall, base::Clock::duration since);
-  void adoptFailure(const bootstrap::Failure& failure);
-  void throwIfFailed() const;
-  std::string titleOf(const engine::Run& run) const;
-  bootstrap::Stall stallOf(const engine::Run& run);
-  void needHelper();
-  void wakeHelper();
-  void helperMain();
-  void nap(int& naps);
 
   const std::unique_ptr<bootstrap::Session> session_;
   const Options options_;
   const planner::Policy policy_;
   const int rank_, size_;
-  const bool crowded_;
-  const std::atomic<std::uint32_t>& failed_word_;
   bootstrap::ProgressBoard& progress_board_;
-  std::function<void()> while_waiting_; ///< empty: nobody wants to be called
-  const pid_t process_; ///< a forked child has no helper thread, and no business with the channels
+  const pid_t process_; ///< a forked child has no business with the channels
 
-  BiasedMutex mutex_;              ///< guards everything down to the next blank line
-  std::atomic<int> contenders_{0}; ///< threads that want the mutex
+  // Guarded by the pump's mutex, but for the engine's functions that say otherwise.
   std::unique_ptr<engine::Fabric> fabric_;
   plan::PlanCache plans_;
   std::unordered_map<Key, std::unique_ptr<Known>, KeyHash> known_;
@@ -153,16 +124,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const std::unique_ptr<engine::Engine> engine_;
   std::uint64_t sequence_ = 0;                          ///< collectives entered
   std::unordered_map<int, std::uint64_t> p2p_sequence_; ///< by engine queue
-  std::exception_ptr failure_;
-
-  // The helper thread: makes progress while asynchronous work is in flight and nobody waits.
-  std::thread helper_;
-  std::atomic<bool> async_active_{false};
-  std::atomic<int> waiting_{0}; ///< threads inside pump() that came when async_active_ was set
-  std::atomic<std::uint32_t> helper_word_{0}; ///< changes to wake it; it sleeps on the word
-  std::atomic<bool> helper_asleep_{false};
-  std::atomic<bool> stopping_{false};
-  bool orphaned_ = false; ///< of the helper thread: it must delete this object
+  Verdict verdict_;
+  Pump pump_; ///< last: its helper thread ends before the rest
 };
 
 } // namespace rondo::comm

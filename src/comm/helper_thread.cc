@@ -1,11 +1,10 @@
-// The helper thread of a communicator, and what every waiting thread does when nothing moves.
-//
-// It exists from the first asynchronous call on, makes progress only while such calls are in flight
-// and no thread waits that came after them, lingers for some milliseconds after the last one, then
-// sleeps on a futex: a program that starts the next call soon pays no wake-up.
-#include <sched.h>
+// When the helper thread works, lingers and sleeps.
+#include "comm/helper_thread.h"
+
+#include <unistd.h>
 
 #include <system_error>
+#include <utility>
 
 #include "base/futex.h"
 #include "base/log.h"
@@ -20,33 +19,57 @@ constexpr int kNaps = 25;
 constexpr std::chrono::seconds kSleep{1};
 } // namespace
 
-/// Under the lock, with asynchronous work in flight.
-void CommunicatorImpl::needHelper() {
-  async_active_.store(true);
-  if (helper_.joinable()) return wakeHelper();
+HelperThread::HelperThread(Pump& pump, int rank) : pump_(pump), rank_(rank), process_(::getpid()) {}
+
+HelperThread::~HelperThread() {
+  if (!thread_.joinable()) return;
+  if (::getpid() != process_) {
+    thread_.detach();
+    return;
+  }
+  stopping_ = true;
+  wake();
+  thread_.join();
+}
+
+void HelperThread::need() {
+  needed_.store(true);
+  if (thread_.joinable()) return wake();
   const base::NoSignals quiet;
   try {
-    helper_ = std::thread([this] { helperMain(); });
+    thread_ = std::thread([this] { main(); });
   } catch (const std::system_error& error) {
     base::log(LogLevel::warn, "no helper thread (", error.what(),
               "): asynchronous calls move only while somebody waits");
   }
 }
 
-void CommunicatorImpl::wakeHelper() {
-  // Sequentially consistent against helper_asleep_ = true followed by its look at the flags.
-  if (!helper_asleep_.load()) return;
-  helper_word_.fetch_add(1);
-  base::futexWake(helper_word_);
+void HelperThread::standIn() {
+  // Sequentially consistent against the helper's look at the flags before it sleeps.
+  waiting_.fetch_sub(1);
+  if (needed_.load()) wake();
 }
 
-void CommunicatorImpl::helperMain() {
+bool HelperThread::bequeath(std::function<void()> bury) {
+  if (thread_.get_id() != std::this_thread::get_id()) return false;
+  bury_ = std::move(bury);
+  return true;
+}
+
+void HelperThread::wake() {
+  // Sequentially consistent against asleep_ = true followed by the helper's look at the flags.
+  if (!asleep_.load()) return;
+  word_.fetch_add(1);
+  base::futexWake(word_);
+}
+
+void HelperThread::main() {
   const base::LogRank in_log(rank_);
-  Backoff backoff(crowded_);
+  Backoff backoff(pump_.crowded_);
   base::Clock::time_point inspected{};
   int naps = 0;
-  while (!stopping_.load() && !orphaned_) {
-    if (!async_active_.load() || waiting_.load() > 0) {
+  while (!stopping_.load() && !bury_) {
+    if (!needed_.load() || waiting_.load() > 0) {
       nap(naps);
       backoff.reset();
       continue;
@@ -54,61 +77,32 @@ void CommunicatorImpl::helperMain() {
     naps = 0;
     bool moved = false;
     {
-      const Lock lock(*this);
-      moved = poll();
-      if (engine_->idle()) async_active_.store(false);
+      const Pump::Lock lock(pump_);
+      moved = pump_.poll();
+      if (pump_.engine_.idle()) needed_.store(false);
     }
-    giveWay();
+    pump_.giveWay();
     if (moved) {
       backoff.reset();
     } else if (!backoff.spinning()) {
-      backoff.rest(failed_word_);
+      backoff.rest(pump_.verdict_.word());
       if (const auto now = base::Clock::now(); now - inspected >= Patience::kInspect)
-        inspect(inspected = now);
+        pump_.inspect(inspected = now);
     }
   }
-  if (!orphaned_) return;
-  helper_.detach();
-  delete this;
+  if (!bury_) return;
+  const auto bury = std::move(bury_);
+  thread_.detach();
+  bury();
 }
 
-void CommunicatorImpl::nap(int& naps) {
-  const std::uint32_t word = helper_word_.load();
+void HelperThread::nap(int& naps) {
+  const std::uint32_t word = word_.load();
   const bool deep = ++naps > kNaps;
-  if (deep) helper_asleep_.store(true);
-  const bool wanted = stopping_.load() || (async_active_.load() && waiting_.load() == 0);
-  if (!wanted) {
-    if (deep) {
-      base::futexWait(helper_word_, word, kSleep);
-    } else {
-      base::futexWait(helper_word_, word, kNap);
-    }
-  }
-  if (deep) helper_asleep_.store(false);
-}
-
-void CommunicatorImpl::inspect(base::Clock::time_point now) {
-  const Lock lock(*this);
-  poll(); // a process that was stopped has not looked for long
-  if (failure_) return;
-  const auto least = std::min<base::Clock::duration>(Patience::kStall, options_.timeout);
-  for (const engine::Standing& standing : engine_->standing(now, least)) {
-    const bool late = standing.since >= options_.timeout;
-    engine::Run& run = *standing.run;
-    if (run.told && !late) continue;
-    const bootstrap::Stall stall = stallOf(run);
-    if (!run.told) session_->stalled(stall);
-    run.told = true;
-    if (!late) continue;
-    return endLate(stall, standing.since);
-  }
-}
-
-void CommunicatorImpl::giveWay() const {
-  for (int i = 0; i < Patience::kHandOverYields; ++i) {
-    if (contenders_.load(std::memory_order_relaxed) == 0) return;
-    sched_yield();
-  }
+  if (deep) asleep_.store(true);
+  const bool wanted = stopping_.load() || (needed_.load() && waiting_.load() == 0);
+  if (!wanted) base::futexWait(word_, word, deep ? std::chrono::microseconds(kSleep) : kNap);
+  if (deep) asleep_.store(false);
 }
 
 } // namespace rondo::comm

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "comm/pump.h"
+#include "comm/communicator_impl.h"
 #include "comm/work_state.h"
 #include "rondo/error.h"
 
@@ -28,12 +28,13 @@ void WorkState::rethrow() const {
 
 namespace {
 
-std::vector<CommunicatorImpl*> communicatorsOf(const WorkState& state) {
-  std::vector<CommunicatorImpl*> all;
-  if (state.communicator) all.push_back(state.communicator.get());
-  for (const auto& part : state.parts)
-    if (std::find(all.begin(), all.end(), part->communicator.get()) == all.end())
-      all.push_back(part->communicator.get());
+/// Of the communicators of a group's calls, each once.
+std::vector<Pump*> pumpsOf(const WorkState& group) {
+  std::vector<Pump*> all;
+  for (const auto& part : group.parts)
+    if (Pump* const pump = &part->communicator->pump();
+        std::find(all.begin(), all.end(), pump) == all.end())
+      all.push_back(pump);
   return all;
 }
 
@@ -42,10 +43,10 @@ bool waitUntil(WorkState& state, std::optional<base::Clock::time_point> until) {
     throw Error(ErrorCode::invalid_argument,
                 title(state.call) + ": wait() before the call's Group has ended");
   state.attend();
-  const auto all = communicatorsOf(state);
-  const bool done = state.done() || CommunicatorImpl::pump(
-                                        std::span<CommunicatorImpl* const>(all),
-                                        [&state] { return state.done(); }, until);
+  const auto ended = [&state] { return state.done(); };
+  const bool done =
+      state.done() || (state.communicator ? state.communicator->pump().run(ended, until)
+                                          : Pump::run(pumpsOf(state), ended, until));
   if (done) state.rethrow();
   return done;
 }
@@ -65,7 +66,11 @@ bool Work::waitFor(std::chrono::nanoseconds limit) {
 bool Work::test() {
   if (!state_ || state_->done()) return true;
   if (state_->held) return false;
-  for (comm::CommunicatorImpl* one : comm::communicatorsOf(*state_)) one->poke();
+  if (state_->communicator) {
+    state_->communicator->pump().poke();
+  } else {
+    for (comm::Pump* one : comm::pumpsOf(*state_)) one->poke();
+  }
   return state_->done();
 }
 

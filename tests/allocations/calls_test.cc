@@ -13,8 +13,8 @@ namespace {
 constexpr auto kType = DataType::uint32;
 constexpr int kRoot = 1;
 constexpr int kBefore = 99, kCounted = 50;
-/// A call that stands still for 50 ms is told to the control plane, by a text. On a machine that does
-/// something else beside, that is no part of what a call costs: slower ones are not counted.
+/// A call that stands still for 50 ms is told to the control plane, by a text. On a machine that
+/// does something else beside, that is no part of what a call costs: slower ones are not counted.
 constexpr std::chrono::milliseconds kQuick{25};
 
 /// The buffers of a rank, and every call that it makes over and over.
@@ -51,15 +51,19 @@ class Repeated {
          [=, this] {
            return comm_.scattervAsync(from, from_.blocks(), output_.data(), own_, kType, kRoot);
          }},
-        {"allGatherv", [=, this] { comm_.allGatherv(input_.data(), own_, to, to_.blocks(), kType); },
+        {"allGatherv",
+         [=, this] { comm_.allGatherv(input_.data(), own_, to, to_.blocks(), kType); },
          [=, this] { return comm_.allGathervAsync(input_.data(), own_, to, to_.blocks(), kType); }},
         {"allGatherv in place",
          [=, this] { comm_.allGatherv(in_place(), own_, to, to_.blocks(), kType); },
          [=, this] { return comm_.allGathervAsync(in_place(), own_, to, to_.blocks(), kType); }},
         {"allToAllv",
-         [=, this] { comm_.allToAllv(same_from_.words.data(), same_from_.blocks(), to, to_.blocks(), kType); },
          [=, this] {
-           return comm_.allToAllvAsync(same_from_.words.data(), same_from_.blocks(), to, to_.blocks(), kType);
+           comm_.allToAllv(same_from_.words.data(), same_from_.blocks(), to, to_.blocks(), kType);
+         },
+         [=, this] {
+           return comm_.allToAllvAsync(same_from_.words.data(), same_from_.blocks(), to,
+                                       to_.blocks(), kType);
          }},
         {"reduceScatterv",
          [=, this] {
@@ -95,7 +99,8 @@ class Repeated {
   Words input_, output_;
 };
 
-/// Empty if all quick calls after the first kBefore ones made just the allocations that are allowed.
+/// Empty if all quick calls after the first kBefore ones made just the allocations that are
+/// allowed.
 std::string afterMany(const char* name, std::size_t allowed, const std::function<void()>& call) {
   for (int i = 0; i < kBefore; ++i) call();
   int quick = 0, wrong = 0;

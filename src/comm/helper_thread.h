@@ -1,0 +1,57 @@
+// A communicator's own thread: moves asynchronous calls while nobody waits.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+
+namespace rondo::comm {
+
+class Pump;
+
+/// It exists from the first asynchronous call on, makes progress only while such calls are in
+/// flight and no thread waits that came after them, lingers for some milliseconds after the last
+/// one, then sleeps on a futex: a program that starts the next call soon pays no wake-up.
+class HelperThread {
+ public:
+  /// `rank`: of its log lines.
+  HelperThread(Pump& pump, int rank);
+  /// Ends the thread, which a forked child does not have.
+  ~HelperThread();
+  HelperThread(const HelperThread&) = delete;
+  HelperThread& operator=(const HelperThread&) = delete;
+
+  /// Under the communicator's mutex, with asynchronous work in flight: starts or wakes the thread.
+  void need();
+
+  /// Whether it moves calls now, or would if nobody waited. Any thread.
+  bool needed() const { return needed_.load(std::memory_order_relaxed); }
+  /// Any thread, around its waiting when needed() was true: meanwhile the helper does nothing.
+  void standBack() { waiting_.fetch_add(1, std::memory_order_relaxed); }
+  void standIn();
+
+  /// On the helper thread itself: `bury`, which destroys this object, is called when the thread has
+  /// left the engine. Else false, and nothing happens.
+  bool bequeath(std::function<void()> bury);
+
+ private:
+  void main();
+  void nap(int& naps);
+  void wake();
+
+  Pump& pump_;
+  const int rank_;
+  const pid_t process_;
+  std::thread thread_;
+  std::atomic<bool> needed_{false};
+  std::atomic<int> waiting_{0};        ///< threads between standBack() and standIn()
+  std::atomic<std::uint32_t> word_{0}; ///< changes to wake it; it sleeps on the word
+  std::atomic<bool> asleep_{false};
+  std::atomic<bool> stopping_{false};
+  std::function<void()> bury_; ///< of the thread itself
+};
+
+} // namespace rondo::comm

@@ -1,0 +1,86 @@
+// What is said of a failure, and to whom.
+#include "comm/verdict.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "comm/backoff.h"
+#include "comm/call.h"
+#include "rondo/error.h"
+
+namespace rondo::comm {
+
+namespace {
+
+bootstrap::Stall stallOf(const engine::Run& run, const engine::Position& position) {
+  return {run.sequence, run.signature, position.peer, Verdict::titleOf(run) + ": " + position.text};
+}
+
+} // namespace
+
+std::string Verdict::titleOf(const engine::Run& run) {
+  return describe(run.signature, run.sequence ? run.sequence : run.signature >> 32 & 0xff);
+}
+
+void Verdict::passOn() {
+  try {
+    throw;
+  } catch (const engine::ForeignCall& foreign) {
+    const std::uint64_t near = foreign.ours >> 32 & 0xff;
+    const std::uint64_t sequence = foreign.sequence ? foreign.sequence : near;
+    breakDown({ErrorCode::mismatch,
+               "rank " + std::to_string(foreign.peer) + " calls " +
+                   describe(foreign.theirs, sequence) + " where rank " +
+                   std::to_string(session_.rank()) + " calls " + describe(foreign.ours, sequence),
+               foreign.peer});
+  } catch (const engine::Late& late) {
+    endLate(stallOf(late.run, late.position), timeout_);
+  } catch (const Error& error) {
+    const std::string title = titleOf(*engine_.current());
+    if (error.code() == ErrorCode::system && error.culprit() < 0) lack(title, error.what());
+    else breakDown({error.code(), title + ": " + error.what(), error.culprit()});
+  } catch (const std::exception& error) {
+    // The runs are on their callers' stacks: whatever it is, it must not pass through here.
+    lack(titleOf(*engine_.current()), error.what());
+  }
+}
+
+void Verdict::lack(const std::string& title, const std::string& what) {
+  const int rank = session_.rank();
+  breakDown({ErrorCode::system, title + ": rank " + std::to_string(rank) + ": " + what, rank});
+}
+
+void Verdict::inspect(base::Clock::time_point now) {
+  const auto least = std::min<base::Clock::duration>(Patience::kStall, timeout_);
+  for (const engine::Standing& standing : engine_.standing(now, least)) {
+    const bool late = standing.since >= timeout_;
+    engine::Run& run = *standing.run;
+    if (run.told && !late) continue;
+    const bootstrap::Stall stall = stallOf(run, engine_.position(run));
+    if (!run.told) session_.stalled(stall);
+    run.told = true;
+    if (!late) continue;
+    return endLate(stall, standing.since);
+  }
+}
+
+void Verdict::endLate(const bootstrap::Stall& stall, base::Clock::duration since) {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(since);
+  breakDown({ErrorCode::timeout,
+             stall.text + ": no progress for " + std::to_string(waited.count()) + " ms",
+             stall.waiting_for},
+            stall);
+}
+
+void Verdict::breakDown(const bootstrap::Failure& failure,
+                        const std::optional<bootstrap::Stall>& stall) {
+  adopt(session_.fail(failure, stall));
+}
+
+void Verdict::adopt(const bootstrap::Failure& failure) {
+  error_ = std::make_exception_ptr(Error(failure.code, failure.text, failure.culprit));
+  base::log(LogLevel::info, "communicator failed: ", failure.text);
+  engine_.failAll(error_);
+}
+
+} // namespace rondo::comm

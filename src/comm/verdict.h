@@ -1,0 +1,65 @@
+// How a communicator fails: what ended it, told to the other ranks and to the calls in flight.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "bootstrap/session.h"
+#include "engine/engine.h"
+
+namespace rondo::comm {
+
+/// The control plane makes a failure the same on all ranks; here it becomes the exception that this
+/// rank's calls end with. All functions but pending() are called under the communicator's mutex;
+/// none throws but what it is for.
+class Verdict {
+ public:
+  /// `timeout`: see Options::timeout.
+  Verdict(bootstrap::Session& session, engine::Engine& engine, std::chrono::milliseconds timeout)
+      : session_(session), engine_(engine), timeout_(timeout), failed_word_(session.failedWord()) {}
+
+  /// Whether the job has failed, as far as the control plane has heard. Any thread.
+  bool pending() const { return failed_word_.load(std::memory_order_acquire) != 0; }
+  /// Not zero once pending(); a futex can wait on it. Any thread.
+  const std::atomic<std::uint32_t>& word() const { return failed_word_; }
+
+  /// Whether the calls have been ended.
+  bool adopted() const { return error_ != nullptr; }
+  void throwIfAdopted() const {
+    if (error_) rethrow();
+  }
+  /// After adopted().
+  [[noreturn]] void rethrow() const { std::rethrow_exception(error_); }
+  /// Ends all calls with what the job failed with; after pending().
+  void adopt() { adopt(session_.failure()); }
+
+  /// In the handler of what Engine::progress() threw: breaks the communicator with it.
+  void passOn();
+  /// This rank alone cannot go on with the call, for want of something: the others must not wait
+  /// for it.
+  void lack(const std::string& title, const std::string& what);
+  /// Tells the control plane what stands still, and breaks the communicator at the deadline.
+  void inspect(base::Clock::time_point now);
+
+  /// "AllReduce #412 (sum of 1000 float)".
+  static std::string titleOf(const engine::Run& run);
+
+ private:
+  void adopt(const bootstrap::Failure& failure);
+  void breakDown(const bootstrap::Failure& failure,
+                 const std::optional<bootstrap::Stall>& stall = {});
+  void endLate(const bootstrap::Stall& stall, base::Clock::duration since);
+
+  bootstrap::Session& session_;
+  engine::Engine& engine_;
+  const std::chrono::milliseconds timeout_;
+  const std::atomic<std::uint32_t>& failed_word_;
+  std::exception_ptr error_;
+};
+
+} // namespace rondo::comm
