@@ -75,7 +75,7 @@ struct Range {
 };
 
 /// Bytes of one buffer's blocks that are not empty. Throws for what lies outside the address space.
-void addRanges(const Call& call, const plan::BlockTable& table, bool written, std::size_t blocks,
+void addRanges(const Call& call, const Blocks& table, bool written, std::size_t blocks,
                std::size_t own, std::vector<Range>& ranges) {
   const char* buffer = written ? "output" : "input";
   const void* start = written ? call.output : call.input;
@@ -129,10 +129,40 @@ void validateBlocks(const Call& call, int rank, int size) {
     }
 }
 
+/// From the first byte of a block to behind the last one, seen from the buffer's address.
+struct Hull {
+  std::size_t begin = 0, end = 0;
+};
+
+Hull hullOf(const Blocks& blocks, DataType type) {
+  Hull hull;
+  for (std::size_t b = 0; b < blocks.counts.size(); ++b) {
+    if (blocks.counts[b] == 0) continue;
+    const std::size_t begin = blocks.offsets[b] * sizeOf(type);
+    const std::size_t end = begin + blocks.counts[b] * sizeOf(type);
+    hull = hull.end == 0 ? Hull{begin, end}
+                         : Hull{std::min(hull.begin, begin), std::max(hull.end, end)};
+  }
+  return hull;
+}
+
+Buffers unevenBuffersOf(const Call& call) {
+  const Hull input = hullOf(call.layout->input, call.type);
+  const Hull output = hullOf(call.layout->output, call.type);
+  const auto in = reinterpret_cast<std::uintptr_t>(call.input) + input.begin;
+  const auto out = reinterpret_cast<std::uintptr_t>(call.output) + output.begin;
+  return {input.end - input.begin,
+          output.end - output.begin,
+          true,
+          out - in,
+          input.begin,
+          output.begin};
+}
+
 /// What the signature holds for the count.
 std::size_t signedCount(const Call& call) {
   if (!call.layout) return call.count;
-  const auto sum = [](const std::vector<std::size_t>& counts) {
+  const auto sum = [](std::span<const std::size_t> counts) {
     return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   };
   if (call.collective == Collective::allgather) return sum(call.layout->output.counts);
@@ -147,7 +177,25 @@ std::string title(const Call& call) {
   return std::string(titleOf(call.collective)) + (call.layout ? "v" : "");
 }
 
+KeptCall::KeptCall(const Call& call) : call_(call) {
+  if (!call.layout) return;
+  const auto& [input, output] = *call.layout;
+  tables_.reserve(input.counts.size() + input.offsets.size() + output.counts.size() +
+                  output.offsets.size());
+  layout_ = {keep(input), keep(output)};
+  call_.layout = &layout_;
+}
+
+Blocks KeptCall::keep(const Blocks& blocks) {
+  const auto copy = [this](std::span<const std::size_t> table) {
+    const auto at = tables_.insert(tables_.end(), table.begin(), table.end());
+    return std::span<const std::size_t>(at, table.size());
+  };
+  return {copy(blocks.counts), copy(blocks.offsets)};
+}
+
 Buffers buffersOf(const Call& call, int rank, int size) {
+  if (call.layout) return unevenBuffersOf(call);
   const Extent extent = extentOf(call, rank, size);
   const std::size_t block = call.count * sizeOf(call.type);
   return {extent.input_blocks * block, extent.output_blocks * block,

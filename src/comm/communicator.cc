@@ -14,6 +14,7 @@
 namespace rondo {
 
 using comm::Call;
+using comm::UnevenCall;
 
 Communicator::Communicator(std::shared_ptr<comm::CommunicatorImpl> impl) : impl_(std::move(impl)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
@@ -170,53 +171,45 @@ Work Communicator::allToAllAsync(const void* input, void* output, std::size_t co
 
 namespace {
 
-plan::BlockTable tableOf(const Blocks& blocks) {
-  return {{blocks.counts.begin(), blocks.counts.end()},
-          {blocks.offsets.begin(), blocks.offsets.end()}};
-}
-plan::BlockTable tableOf(std::size_t count) { return {{count}, {0}}; }
+constexpr std::size_t kNone = 0;
+
+/// A buffer with one block. `count` is referred to.
+Blocks single(const std::size_t& count) { return {{&count, 1}, {&kNone, 1}}; }
 
 /// Count `i` of a table that may be too short; validate() refuses that afterwards.
-std::size_t countOf(const Blocks& blocks, int i) {
+const std::size_t& countOf(const Blocks& blocks, int i) {
   const auto at = static_cast<std::size_t>(i);
-  return at < blocks.counts.size() ? blocks.counts[at] : 0;
+  return at < blocks.counts.size() ? blocks.counts[at] : kNone;
 }
 
-Call unevenCall(Call call, plan::BlockTable input, plan::BlockTable output) {
-  call.layout =
-      std::make_shared<const comm::Layout>(comm::Layout{std::move(input), std::move(output)});
-  return call;
+UnevenCall reduceScattervCall(int rank, const void* input, const Blocks& blocks, void* output,
+                              DataType type, ReduceOp op) {
+  const std::size_t& count = countOf(blocks, rank);
+  return {{Collective::reducescatter, input, output, count, type, op}, blocks, single(count)};
 }
 
-Call reduceScattervCall(int rank, const void* input, const Blocks& blocks, void* output,
-                        DataType type, ReduceOp op) {
-  const std::size_t count = countOf(blocks, rank);
-  return unevenCall({Collective::reducescatter, input, output, count, type, op}, tableOf(blocks),
-                    tableOf(count));
+UnevenCall scattervCall(int rank, const void* input, const Blocks& blocks, void* output,
+                        const std::size_t& count, DataType type, int root) {
+  return {{Collective::scatter, input, output, count, type, ReduceOp::sum, root},
+          rank == root ? blocks : Blocks{},
+          single(count)};
 }
 
-Call scattervCall(int rank, const void* input, const Blocks& blocks, void* output,
-                  std::size_t count, DataType type, int root) {
-  return unevenCall({Collective::scatter, input, output, count, type, ReduceOp::sum, root},
-                    rank == root ? tableOf(blocks) : plan::BlockTable{}, tableOf(count));
+UnevenCall gathervCall(int rank, const void* input, const std::size_t& count, void* output,
+                       const Blocks& blocks, DataType type, int root) {
+  return {{Collective::gather, input, output, count, type, ReduceOp::sum, root},
+          single(count),
+          rank == root ? blocks : Blocks{}};
 }
 
-Call gathervCall(int rank, const void* input, std::size_t count, void* output, const Blocks& blocks,
-                 DataType type, int root) {
-  return unevenCall({Collective::gather, input, output, count, type, ReduceOp::sum, root},
-                    tableOf(count), rank == root ? tableOf(blocks) : plan::BlockTable{});
+UnevenCall allGathervCall(const void* input, const std::size_t& count, void* output,
+                          const Blocks& blocks, DataType type) {
+  return {{Collective::allgather, input, output, count, type}, single(count), blocks};
 }
 
-Call allGathervCall(const void* input, std::size_t count, void* output, const Blocks& blocks,
-                    DataType type) {
-  return unevenCall({Collective::allgather, input, output, count, type}, tableOf(count),
-                    tableOf(blocks));
-}
-
-Call allToAllvCall(const void* input, const Blocks& input_blocks, void* output,
-                   const Blocks& output_blocks, DataType type) {
-  return unevenCall({Collective::alltoall, input, output, 0, type}, tableOf(input_blocks),
-                    tableOf(output_blocks));
+UnevenCall allToAllvCall(const void* input, const Blocks& input_blocks, void* output,
+                         const Blocks& output_blocks, DataType type) {
+  return {{Collective::alltoall, input, output, 0, type}, input_blocks, output_blocks};
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-// A rank of a communicator: from a call to a run, and what happens when a run fails.
+// A rank of a communicator: from a call to a run.
 #include "comm/communicator_impl.h"
 
 #include <unistd.h>
@@ -13,11 +13,10 @@ namespace rondo::comm {
 
 namespace {
 
-/// Shapes of calls kept per communicator. A bound plan is some kilobytes; programs repeat few
-/// shapes.
-constexpr std::size_t kMaxKnown = 512;
-/// Of v-forms fewer: programs may never repeat one.
-constexpr std::size_t kMaxKnownUneven = 64;
+plan::BlockTable tableOf(const Blocks& blocks) {
+  return {{blocks.counts.begin(), blocks.counts.end()},
+          {blocks.offsets.begin(), blocks.offsets.end()}};
+}
 
 int queueOf(const Call& call) {
   if (call.collective != Collective::sendrecv) return engine::Engine::kCollectives;
@@ -45,10 +44,6 @@ plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
 
 } // namespace
 
-std::size_t CommunicatorImpl::KeyHash::operator()(const Key& key) const {
-  return (key.count * 0x9e3779b97f4a7c15u) ^ key.what;
-}
-
 CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
                                    const Options& options, planner::Policy policy,
                                    std::unique_ptr<engine::Fabric> fabric,
@@ -62,6 +57,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       process_(::getpid()),
       fabric_(std::move(fabric)),
       plans_(rank_),
+      calls_(rank_, size_),
       engine_(std::move(engine)),
       verdict_(*session_, *engine_, options.timeout),
       pump_(*engine_, verdict_, progress_board_, rank_, crowded) {}
@@ -83,66 +79,16 @@ void CommunicatorImpl::close() noexcept {
       Error(ErrorCode::timeout, "the communicator was dropped while the call was in flight")));
 }
 
-CommunicatorImpl::Key CommunicatorImpl::keyOf(const Call& call) {
-  const auto op = reduces(call.collective) ? static_cast<std::uint64_t>(call.op.kind()) : 0;
-  return {static_cast<std::uint64_t>(call.collective) | static_cast<std::uint64_t>(call.type) << 8 |
-              op << 16 | static_cast<std::uint64_t>(call.sending) << 24 |
-              static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 32,
-          call.count};
-}
-
-CommunicatorImpl::UnevenKey CommunicatorImpl::unevenKeyOf(const Call& call) {
-  const bool reducing = reduces(call.collective);
-  UnevenKey key = {static_cast<std::size_t>(call.collective), static_cast<std::size_t>(call.type),
-                   reducing ? static_cast<std::size_t>(call.op.kind()) : 0,
-                   static_cast<std::size_t>(call.root)};
-  for (const plan::BlockTable* table : {&call.layout->input, &call.layout->output}) {
-    key.push_back(table->counts.size());
-    key.insert(key.end(), table->counts.begin(), table->counts.end());
-    key.insert(key.end(), table->offsets.begin(), table->offsets.end());
-  }
-  return key;
-}
-
-CommunicatorImpl::Known& CommunicatorImpl::knownUneven(const Call& call) {
-  UnevenKey key = unevenKeyOf(call);
-  auto found = known_uneven_.find(key);
-  if (found == known_uneven_.end()) {
-    if (known_uneven_.size() >= kMaxKnownUneven)
-      std::erase_if(known_uneven_, [](const auto& entry) { return entry.second->plan.users == 0; });
-    found = known_uneven_.emplace(std::move(key), learn(call)).first;
-  }
-  return *found->second;
-}
-
 /// Throws for a call that is wrong, cannot be planned or comes too late.
-CommunicatorImpl::Known& CommunicatorImpl::known(const Call& call) {
-  if (call.layout) {
-    validate(call, rank_, size_);
-    verdict_.throwIfAdopted();
-    return knownUneven(call);
-  }
-  const Key key = keyOf(call);
-  if (!last_known_ || last_key_ != key) {
-    const auto found = known_.find(key);
-    last_known_ = found == known_.end() ? nullptr : found->second.get();
-    last_key_ = key;
-  }
-  if (!last_known_ || !last_known_->buffers.fit(call.input, call.output))
-    validate(call, rank_, size_);
+CallCache::Known& CommunicatorImpl::known(const Call& call) {
+  CallCache::Known* const known = calls_.check(call);
   verdict_.throwIfAdopted();
-  if (!last_known_) {
-    if (known_.size() >= kMaxKnown)
-      std::erase_if(known_, [](const auto& entry) { return entry.second->plan.users == 0; });
-    last_known_ = known_.emplace(key, learn(call)).first->second.get();
-  }
-  return *last_known_;
+  return known ? *known : learn(call);
 }
 
-std::unique_ptr<CommunicatorImpl::Known> CommunicatorImpl::learn(const Call& call) {
+CallCache::Known& CommunicatorImpl::learn(const Call& call) {
   try {
-    return std::make_unique<Known>(
-        Known{bind(call), call.layout ? Buffers{} : buffersOf(call, rank_, size_), sign(call)});
+    return calls_.add(call, bind(call));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::system) throw; // all ranks find the same
     verdict_.lack(title(call), error.what());
@@ -155,8 +101,8 @@ std::unique_ptr<CommunicatorImpl::Known> CommunicatorImpl::learn(const Call& cal
 engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   plan::CallShape shape{call.count, call.type, call.op.kind()};
   if (call.layout) {
-    shape.input = call.layout->input;
-    shape.output = call.layout->output;
+    shape.input = tableOf(call.layout->input);
+    shape.output = tableOf(call.layout->output);
   }
   if (call.collective == Collective::sendrecv) {
     return engine_->bindMessage(pointToPoint(call, rank_, size_), shape, sign(call));
@@ -175,12 +121,9 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   // What is launched cannot be taken back: not after a failure that nobody here has seen yet.
   if (verdict_.pending()) pump_.poll();
-  Known& shape = known(call);
-  const bool reads =
-      call.layout ? !call.layout->input.counts.empty() : shape.buffers.input_bytes > 0;
-  const bool writes =
-      call.layout ? !call.layout->output.counts.empty() : shape.buffers.output_bytes > 0;
-  engine_->admit(reads ? call.input : nullptr, writes ? call.output : nullptr);
+  CallCache::Known& shape = known(call);
+  engine_->admit(shape.buffers.input_bytes > 0 ? call.input : nullptr,
+                 shape.buffers.output_bytes > 0 ? call.output : nullptr);
   const int queue = queueOf(call);
   const bool point_to_point = call.collective == Collective::sendrecv;
   const std::uint64_t sequence = point_to_point ? ++p2p_sequence_[queue] : ++sequence_;
@@ -233,7 +176,6 @@ Work CommunicatorImpl::start(const Call& call) {
   }
   auto state = std::make_shared<WorkState>();
   state->communicator = shared_from_this();
-  state->call = call;
   {
     const Pump::Lock lock(pump_);
     submit(call, state->run);
@@ -250,7 +192,7 @@ void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> gro
   for (const std::shared_ptr<WorkState>& state : group) {
     state->held.store(false, std::memory_order_release);
     try {
-      submit(state->call, state->run);
+      submit(*state->call, state->run);
       state->run.keep = state;
     } catch (...) {
       state->run.error = std::current_exception();

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "bootstrap/session.h"
 #include "comm/call.h"
+#include "comm/call_cache.h"
 #include "comm/pump.h"
 #include "comm/verdict.h"
 #include "comm/work_state.h"
@@ -80,29 +81,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void close() noexcept;
 
  private:
-  /// Collective, type, operator, direction and root, in one word; and the count.
-  struct Key {
-    std::uint64_t what = 0;
-    std::size_t count = 0;
-    bool operator==(const Key&) const = default;
-  };
-  /// v-forms: collective, type, operator, root, then both tables, each with its length first.
-  using UnevenKey = std::vector<std::size_t>;
-  struct KeyHash {
-    std::size_t operator()(const Key& key) const;
-  };
-  /// A shape of call that was valid once, and what follows from it.
-  struct Known {
-    engine::BoundPlan plan;
-    Buffers buffers;
-    std::uint64_t signature = 0;
-  };
-
-  static Key keyOf(const Call& call);
-  static UnevenKey unevenKeyOf(const Call& call);
-  Known& known(const Call& call);
-  Known& knownUneven(const Call& call);
-  std::unique_ptr<Known> learn(const Call& call);
+  CallCache::Known& known(const Call& call);
+  CallCache::Known& learn(const Call& call);
   engine::BoundPlan bind(const Call& call);
   void submit(const Call& call, engine::Run& run);
 
@@ -116,10 +96,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   // Guarded by the pump's mutex, but for the engine's functions that say otherwise.
   std::unique_ptr<engine::Fabric> fabric_;
   plan::PlanCache plans_;
-  std::unordered_map<Key, std::unique_ptr<Known>, KeyHash> known_;
-  std::map<UnevenKey, std::unique_ptr<Known>> known_uneven_;
-  Key last_key_;
-  Known* last_known_ = nullptr; ///< of last_key_
+  CallCache calls_;
   // After the plans and channels, so that launches have ended before these go.
   const std::unique_ptr<engine::Engine> engine_;
   std::uint64_t sequence_ = 0;                          ///< collectives entered

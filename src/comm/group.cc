@@ -24,7 +24,7 @@ bool Held::open() { return held.depth > 0; }
 std::shared_ptr<WorkState> Held::add(CommunicatorImpl& communicator, const Call& call) {
   auto state = std::make_shared<WorkState>();
   state->communicator = communicator.shared_from_this();
-  state->call = call;
+  state->call = std::make_unique<const KeptCall>(call);
   state->held = true;
   held.calls.push_back(state);
   return state;

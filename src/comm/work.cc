@@ -41,7 +41,7 @@ std::vector<Pump*> pumpsOf(const WorkState& group) {
 bool waitUntil(WorkState& state, std::optional<base::Clock::time_point> until) {
   if (state.held)
     throw Error(ErrorCode::invalid_argument,
-                title(state.call) + ": wait() before the call's Group has ended");
+                title(*state.call) + ": wait() before the call's Group has ended");
   state.attend();
   const auto ended = [&state] { return state.done(); };
   const bool done =

@@ -17,7 +17,7 @@ class CommunicatorImpl;
 class WorkState : public std::enable_shared_from_this<WorkState> {
  public:
   std::shared_ptr<CommunicatorImpl> communicator; ///< null: a group
-  Call call;
+  std::unique_ptr<const KeptCall> call;           ///< of a Group only
   engine::Run run;
   std::vector<std::shared_ptr<WorkState>> parts; ///< of a group
   std::atomic<bool> held{false};                 ///< its Group has not started it yet

@@ -1,0 +1,85 @@
+// Finding, keeping and forgetting shapes of calls.
+#include "comm/call_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rondo::comm {
+
+namespace {
+
+/// Shapes kept per communicator. A bound plan is some kilobytes; programs repeat few shapes.
+constexpr std::size_t kMaxEven = 512;
+/// Of v-forms fewer: programs may never repeat one.
+constexpr std::size_t kMaxUneven = 64;
+
+/// Forgets what no call in flight needs, once there is too much.
+template <class Map>
+void makeRoom(Map& known, std::size_t most) {
+  if (known.size() >= most)
+    std::erase_if(known, [](const auto& entry) { return entry.second->plan.users == 0; });
+}
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+  return hash ^ hash >> 32;
+}
+
+} // namespace
+
+bool CallCache::UnevenKey::operator==(const UnevenKey& other) const {
+  const auto equal = [](const Blocks& a, const Blocks& b) {
+    return std::ranges::equal(a.counts, b.counts) && std::ranges::equal(a.offsets, b.offsets);
+  };
+  return what == other.what && equal(layout.input, other.layout.input) &&
+         equal(layout.output, other.layout.output);
+}
+
+std::size_t CallCache::Hash::operator()(const Key& key) const {
+  return (key.count * 0x9e3779b97f4a7c15u) ^ key.what;
+}
+
+std::size_t CallCache::Hash::operator()(const UnevenKey& key) const {
+  std::uint64_t hash = key.what;
+  for (const Blocks* blocks : {&key.layout.input, &key.layout.output})
+    for (const auto& table : {blocks->counts, blocks->offsets})
+      for (const std::size_t value : table) hash = mix(hash, value);
+  return hash;
+}
+
+CallCache::Known* CallCache::checkEven(const Call& call) {
+  const Key key = keyOf(call);
+  if (!last_ || last_key_ != key) {
+    const auto found = even_.find(key);
+    last_ = found == even_.end() ? nullptr : found->second.get();
+    last_key_ = key;
+  }
+  if (!last_ || !last_->buffers.fit(call.input, call.output)) validate(call, rank_, size_);
+  return last_;
+}
+
+CallCache::Known* CallCache::checkUneven(const Call& call) {
+  const auto found = uneven_.find({whatOf(call), *call.layout});
+  Known* const known = found == uneven_.end() ? nullptr : found->second.get();
+  if (known && known->buffers.fitUneven(call.input, call.output)) return known;
+  validate(call, rank_, size_);
+  if (known) known->buffers = buffersOf(call, rank_, size_);
+  return known;
+}
+
+CallCache::Known& CallCache::add(const Call& call, engine::BoundPlan plan) {
+  auto known =
+      std::make_unique<Known>(Known{std::move(plan), buffersOf(call, rank_, size_), sign(call)});
+  if (call.layout) {
+    makeRoom(uneven_, kMaxUneven);
+    const plan::CallShape& shape = known->plan.shape;
+    const Layout own{{shape.input.counts, shape.input.offsets},
+                     {shape.output.counts, shape.output.offsets}};
+    return *uneven_.emplace(UnevenKey{whatOf(call), own}, std::move(known)).first->second;
+  }
+  makeRoom(even_, kMaxEven);
+  last_key_ = keyOf(call);
+  return *(last_ = even_.emplace(last_key_, std::move(known)).first->second.get());
+}
+
+} // namespace rondo::comm
