@@ -98,6 +98,48 @@ TEST_CASE("blocks that make no sense are refused by name, and the communicator g
           })) == "");
 }
 
+// Proves: what is known of the blocks spares no look at where the buffers lie.
+TEST_CASE("blocks that went well before are refused in buffers that are wrong", "[uneven]") {
+  auto ranks = Communicator::createAll(2, plainOptions());
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            const Sizes counts{4, 4}, offsets{0, 8};
+            Words memory(64);
+            std::uint32_t* const at = memory.data();
+            const auto exchange = [&](std::uint32_t* input, std::uint32_t* output) {
+              comm.allToAllv(input, {counts, offsets}, output, {counts, offsets}, DataType::uint32);
+            };
+            const auto right = [&](std::uint32_t* input, std::uint32_t* output) {
+              for (std::size_t to = 0; to < 2; ++to)
+                for (std::size_t i = 0; i < 4; ++i)
+                  input[offsets[to] + i] = word(comm.rank(), static_cast<int>(to), i);
+              exchange(input, output);
+              for (std::size_t from = 0; from < 2; ++from)
+                for (std::size_t i = 0; i < 4; ++i)
+                  if (output[offsets[from] + i] != word(static_cast<int>(from), comm.rank(), i))
+                    return false;
+              return true;
+            };
+            const auto refused = [&](std::uint32_t* input, std::uint32_t* output) {
+              try {
+                exchange(input, output);
+              } catch (const Error& error) {
+                return error.code() == ErrorCode::invalid_argument;
+              }
+              return false;
+            };
+            for (int round = 0; round < 3; ++round) {
+              if (!right(at + 4, at)) return "wrong where blocks alternate";
+              if (!refused(at + 2, at)) return "not refused where they overlap";
+              if (!right(at + 32, at)) return "wrong where they are apart";
+              if (!refused(at, at)) return "not refused where they are the same";
+              if (!refused(nullptr, at)) return "not refused without an input";
+              if (!refused(at, nullptr)) return "not refused without an output";
+              if (!right(at, at + 4)) return "wrong where they alternate the other way round";
+            }
+            return {};
+          })) == "");
+}
+
 TEST_CASE("sizes that sender and receiver see differently are a mismatch on every rank",
           "[uneven]") {
   // Less and more than is due, within a message and by whole messages (slots of 1024 words).
