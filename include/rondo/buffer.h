@@ -19,6 +19,11 @@ class Region;
 ///
 /// Made by Communicator::allocate() or registerBuffer(). Only what is read by peers gains: inputs,
 /// and outputs that algorithms pass on.
+///
+/// A child that fork() makes has a private copy under the same address, as of any other memory, and
+/// what it writes stays its own. Unlike other memory, pages that the child has not written may show
+/// what the parent writes there later. The child may release its copy, and keeps what it has when
+/// the parent does.
 class RONDO_API Buffer {
  public:
   Buffer();

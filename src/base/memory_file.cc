@@ -17,6 +17,10 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
 std::string describe(int error) {
   return std::string(std::strerror(error)) + " (" + std::to_string(error) + ")";
 }
@@ -24,6 +28,24 @@ std::string describe(int error) {
 [[noreturn]] void failWith(const char* call, std::size_t bytes, int error) {
   throw Error(ErrorCode::system, std::string(call) + " for " + std::to_string(bytes) +
                                      " bytes of shared memory: " + describe(error));
+}
+
+/// Growing a file past this limit raises a signal that ends the process.
+void obeyLimit(std::size_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      limit.rlim_cur < bytes)
+    failWith("file size limit", bytes, EFBIG);
+}
+
+UniqueFd emptyFile(std::size_t bytes) {
+  // Systems may forbid memory files that could be executed (vm.memfd_noexec); kernels before 6.3 do
+  // not know the flag.
+  UniqueFd fd(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
+  if (!fd && errno == EINVAL)
+    fd = UniqueFd(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd) failWith("memfd_create", bytes, errno);
+  return fd;
 }
 
 /// Gives every page its memory. Pages that have it already are left alone.
@@ -37,17 +59,17 @@ int allocate(int fd, std::size_t bytes) {
 } // namespace
 
 UniqueFd makeMemoryFile(std::size_t bytes) {
-  // Growing a file past this limit raises a signal that ends the process.
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      limit.rlim_cur < bytes)
-    failWith("file size limit", bytes, EFBIG);
-  UniqueFd fd(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd) failWith("memfd_create", bytes, errno);
+  obeyLimit(bytes);
+  UniqueFd fd = emptyFile(bytes);
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) failWith("ftruncate", bytes, errno);
   if (const int error = allocate(fd.get(), bytes)) failWith("fallocate", bytes, error);
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) failWith("F_ADD_SEALS", bytes, errno);
   return fd;
+}
+
+void tryMemoryFile(std::size_t bytes) {
+  obeyLimit(bytes);
+  emptyFile(bytes);
 }
 
 void checkMemoryFile(int fd, std::size_t bytes) {
@@ -66,11 +88,16 @@ void checkMemoryFile(int fd, std::size_t bytes) {
   if (const int error = allocate(fd, bytes)) refuse("cannot be allocated: " + describe(error));
 }
 
-std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection) {
+std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection, std::size_t offset) {
   // Populated: the first messages must not pay for page faults.
-  void* at = ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_POPULATE, fd, 0);
+  void* at =
+      ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_POPULATE, fd, static_cast<off_t>(offset));
   if (at == MAP_FAILED) failWith("mmap", bytes, errno);
-  return {at, [bytes](void* memory) { ::munmap(memory, bytes); }};
+  ::madvise(at, bytes, MADV_DONTFORK);
+  // In a child something else may stand there.
+  return {at, [bytes, process = ::getpid()](void* memory) {
+            if (::getpid() == process) ::munmap(memory, bytes);
+          }};
 }
 
 } // namespace rondo::base

@@ -12,13 +12,19 @@ namespace rondo::base {
 /// Throws Error(system): a lack of memory shows here, not later as a signal.
 UniqueFd makeMemoryFile(std::size_t bytes);
 
+/// Throws as makeMemoryFile(bytes) would now, but for a lack of memory: what the system or a limit
+/// of this process forbids.
+void tryMemoryFile(std::size_t bytes);
+
 /// Whether `fd`, which came from a peer, is what makeMemoryFile(bytes) makes. Throws
 /// Error(transport) that says what is wrong. Without the size's seals the peer could cut off mapped
 /// memory.
 void checkMemoryFile(int fd, std::size_t bytes);
 
-/// Mapped until the last copy is gone; `fd` may be closed. `protection` as mmap takes it.
-/// Throws Error(system).
-std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection);
+/// Mapped until the last copy is gone, from `offset` on, a multiple of the page's size; `fd` may be
+/// closed. `protection` as mmap takes it. Not mapped in children that fork() makes: they would hold
+/// the memory, and could change what two other processes tell each other. Throws Error(system).
+std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection,
+                                    std::size_t offset = 0);
 
 } // namespace rondo::base

@@ -1,33 +1,112 @@
 // The list of this process's shared memory.
 #include "base/shared_region.h"
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <new>
+#include <utility>
 
+#include "base/memory_file.h"
 #include "rondo/error.h"
 
 namespace rondo::base {
+namespace {
 
-SharedRegions& SharedRegions::ofProcess() {
-  static SharedRegions regions;
-  return regions;
+std::size_t pageSize() {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
 }
 
-void SharedRegions::add(void* data, std::size_t bytes, UniqueFd fd) {
+/// What stands in the page behind a region.
+using Gone = std::atomic<std::uint32_t>;
+static_assert(Gone::is_always_lock_free);
+
+Gone& goneIn(void* page) { return *std::launder(reinterpret_cast<Gone*>(page)); }
+
+} // namespace
+
+SharedRegion::SharedRegion(std::size_t bytes)
+    : bytes_(bytes), process_(::getpid()), fd_(makeMemoryFile(bytes + pageSize())) {
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0)
+  if (::fstat(fd_.get(), &info) != 0)
     throw Error(ErrorCode::system, std::string("fstat of shared memory: ") + std::strerror(errno));
+  inode_ = info.st_ino;
+  end_ = mapMemoryFile(fd_.get(), pageSize(), PROT_READ | PROT_WRITE, bytes);
+}
+
+SharedRegion::~SharedRegion() {
+  if (::getpid() != process_) return;
+  goneIn(end_.get()).store(1, std::memory_order_release);
+  // The file keeps its size, so that no access to a mapping of it is ever a signal. Where the
+  // kernel refuses, the memory goes when the last peer has unmapped it.
+  if (!kept_)
+    static_cast<void>(::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                                  static_cast<off_t>(bytes_)));
+}
+
+std::size_t SharedRegion::bytesOf(std::size_t file_bytes) {
+  return file_bytes > pageSize() && file_bytes % pageSize() == 0 ? file_bytes - pageSize() : 0;
+}
+
+bool SharedRegion::gone(const void* file, std::size_t file_bytes) {
+  const auto* page = static_cast<const std::byte*>(file) + bytesOf(file_bytes);
+  return goneIn(const_cast<std::byte*>(page)).load(std::memory_order_acquire) != 0;
+}
+
+SharedRegions& SharedRegions::ofProcess() {
+  static SharedRegions* const regions =
+      new SharedRegions; // for ever: a process may fork at its end
+  return *regions;
+}
+
+SharedRegions::SharedRegions() {
+  // The list is whole in the child.
+  ::pthread_atfork([] { ofProcess().mutex_.lock(); }, inParent, inChild);
+}
+
+/// The child reads what it has not written where the parent has it.
+void SharedRegions::inParent() {
+  SharedRegions& own = ofProcess();
+  for (const auto& [address, region] : own.regions_) region->keep();
+  own.mutex_.unlock();
+}
+
+/// Only calls that are safe in the child of a program with threads.
+void SharedRegions::inChild() {
+  SharedRegions& own = ofProcess();
+  for (const auto& [address, region] : own.regions_) {
+    void* const data = reinterpret_cast<void*>(address);
+    // Where that fails, at least the child must not write to what the parent has.
+    if (::mmap(data, region->bytes_, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, region->fd(), 0) == MAP_FAILED)
+      ::mprotect(data, region->bytes_, PROT_READ);
+  }
+  new (&own.mutex_) std::shared_mutex; // which only the thread that locked it could unlock
+}
+
+void SharedRegions::add(void* data, std::unique_ptr<SharedRegion> region) {
   const std::unique_lock lock(mutex_);
-  regions_[reinterpret_cast<std::uintptr_t>(data)] = {bytes, info.st_ino, std::move(fd)};
+  regions_[reinterpret_cast<std::uintptr_t>(data)] = std::move(region);
   any_.store(true, std::memory_order_relaxed);
 }
 
-void SharedRegions::remove(const void* data) {
+std::unique_ptr<SharedRegion> SharedRegions::remove(const void* data) {
   const std::unique_lock lock(mutex_);
-  regions_.erase(reinterpret_cast<std::uintptr_t>(data));
+  auto entry = regions_.extract(reinterpret_cast<std::uintptr_t>(data));
+  if (entry.empty() || entry.mapped()->process_ != ::getpid()) return nullptr;
+  return std::move(entry.mapped());
+}
+
+void SharedRegions::keepAll() {
+  const std::unique_lock lock(mutex_);
+  for (const auto& [address, region] : regions_) region->keep();
 }
 
 std::optional<SharedRegions::Place> SharedRegions::find(const void* data, std::size_t bytes) const {
@@ -35,12 +114,15 @@ std::optional<SharedRegions::Place> SharedRegions::find(const void* data, std::s
   if (!any_.load(std::memory_order_relaxed)) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   const std::shared_lock lock(mutex_);
-  auto region = regions_.upper_bound(address);
-  if (region == regions_.begin()) return {};
-  --region;
-  const std::uint64_t offset = address - region->first;
-  if (offset > region->second.bytes || bytes > region->second.bytes - offset) return {};
-  return Place{::getpid(), region->second.fd.get(), region->second.inode, offset};
+  auto found = regions_.upper_bound(address);
+  if (found == regions_.begin()) return {};
+  --found;
+  const SharedRegion& region = *found->second;
+  const std::uint64_t offset = address - found->first;
+  if (offset > region.bytes() || bytes > region.bytes() - offset) return {};
+  const pid_t process = ::getpid();
+  if (region.process_ != process) return {}; // a child's copy: peers would see the parent's
+  return Place{process, region.fd(), region.inode(), offset};
 }
 
 } // namespace rondo::base

@@ -53,13 +53,13 @@ std::unique_ptr<Region> Region::allocate(std::size_t bytes) {
   if (bytes > PTRDIFF_MAX - page)
     throw Error(ErrorCode::system, "cannot allocate " + std::to_string(bytes) + " bytes");
   const std::size_t mapped = bytes == 0 ? page : (bytes + page - 1) / page * page;
-  base::UniqueFd fd = base::makeMemoryFile(mapped);
-  void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  auto file = std::make_unique<base::SharedRegion>(mapped);
+  void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd(), 0);
   if (data == MAP_FAILED) failWith("mmap of " + std::to_string(mapped) + " bytes");
   // Only a wish: systems that keep huge pages from shared memory refuse it.
   ::madvise(data, mapped, MADV_HUGEPAGE);
   std::unique_ptr<Region> region(new Region(data, bytes, mapped, false));
-  base::SharedRegions::ofProcess().add(data, mapped, std::move(fd));
+  base::SharedRegions::ofProcess().add(data, std::move(file));
   return region;
 }
 
@@ -76,25 +76,27 @@ std::unique_ptr<Region> Region::adopt(void* data, std::size_t bytes) {
                 "registerBuffer: " + range +
                     " are not private anonymous memory that may be read and written: use "
                     "Communicator::allocate");
-  base::UniqueFd fd = base::makeMemoryFile(bytes);
+  auto file = std::make_unique<base::SharedRegion>(bytes);
   {
-    const auto copy = base::mapMemoryFile(fd.get(), bytes, PROT_READ | PROT_WRITE);
+    const auto copy = base::mapMemoryFile(file->fd(), bytes, PROT_READ | PROT_WRITE);
     std::memcpy(copy.get(), data, bytes);
   }
-  if (::mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd.get(),
+  if (::mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, file->fd(),
              0) == MAP_FAILED)
     failWith("remapping " + range);
   std::unique_ptr<Region> region(new Region(data, bytes, bytes, true));
-  base::SharedRegions::ofProcess().add(data, bytes, std::move(fd));
+  base::SharedRegions::ofProcess().add(data, std::move(file));
   return region;
 }
 
 Region::~Region() {
-  base::SharedRegions::ofProcess().remove(data_);
+  // Its memory is given back at the end, when its contents are no longer needed.
+  const auto file = base::SharedRegions::ofProcess().remove(data_);
   if (!adopted_) {
     ::munmap(data_, mapped_);
     return;
   }
+  if (!file) return; // in a forked child it is private already
   void* copy = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy != MAP_FAILED) {
     std::memcpy(copy, data_, mapped_);
@@ -102,7 +104,8 @@ Region::~Region() {
       return;
     ::munmap(copy, mapped_);
   }
-  // Shared memory that nobody maps any more is as good to its owner.
+  // Shared memory that nobody else maps is as good to its owner.
+  file->keep();
   base::log(LogLevel::warn, "memory stays shared after its registration: ", std::strerror(errno));
 }
 

@@ -24,7 +24,7 @@ struct End {
   bool sends = false;
   std::unique_ptr<transport::PendingPort> pending; ///< while opening
   std::unique_ptr<transport::Port> port;           ///< null until it is open
-  bool stream = false;                   ///< its transport's ports are streams
+  bool stream = false;                             ///< its transport's ports are streams
   /// Between devices, a stream: the ring of this end. A proxy has the port, or opens it.
   std::optional<transport::DeviceMemory> relayed;
 

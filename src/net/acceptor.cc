@@ -78,9 +78,8 @@ class Hunger {
     if (first == 0) return 0;
     const base::Clock::duration since(first), last(last_.load(std::memory_order_relaxed));
     const auto now = base::Clock::now().time_since_epoch();
-    return now - since >= kStarved && now - last < kStarved
-               ? error_.load(std::memory_order_relaxed)
-               : 0;
+    return now - since >= kStarved && now - last < kStarved ? error_.load(std::memory_order_relaxed)
+                                                            : 0;
   }
 
  private:

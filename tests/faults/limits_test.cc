@@ -1,7 +1,6 @@
-// Ranks that run out of descriptors, file size or address space: every rank ends, soon, and knows
-// whose lack it was.
-#include <sys/wait.h>
-
+// Ranks that run out of descriptors, file size or address space, or have no shared memory: every
+// rank ends, soon, and knows whose lack it was; or does without.
+#include <cerrno>
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -30,33 +29,43 @@ struct End {
   std::string text;
 };
 
-/// How each rank of tests/faults/programs/limited.cc ended; a rank that crashed is not there.
-std::map<int, End> run(const std::string& transport, const std::string& arguments) {
+struct Outcome {
+  std::map<int, End> ends; ///< of the ranks; one that crashed is not there
+  std::string log;
+};
+
+/// How the ranks of tests/faults/programs/limited.cc ended.
+Outcome run(const std::string& transport, const std::string& arguments) {
   const std::string command =
-      "timeout -s KILL 60 env RONDO_DEBUG=none RONDO_TIMEOUT=10 RONDO_INIT_TIMEOUT=10 "
+      "timeout -s KILL 60 env RONDO_DEBUG=warn RONDO_TIMEOUT=10 RONDO_INIT_TIMEOUT=10 "
       "RONDO_TRANSPORT=" +
       transport + " " RONDO_COMMAND " run -p " + std::to_string(kRanks) +
-      " -- " RONDO_TEST_PROGRAMS "/program_limited " + arguments + " 2>/dev/null";
-  std::map<int, End> ends;
+      " -- " RONDO_TEST_PROGRAMS "/program_limited " + arguments + " 2>&1";
+  Outcome outcome;
   FILE* output = ::popen(command.c_str(), "r");
   char line[4096];
   while (std::fgets(line, sizeof line, output)) {
     std::istringstream words(line);
     std::string what;
+    words >> what;
+    if (what != "end") {
+      outcome.log += line;
+      continue;
+    }
     int rank = -1;
-    words >> what >> rank;
-    End& end = ends[rank];
+    words >> rank;
+    End& end = outcome.ends[rank];
     words >> end.milliseconds >> end.code >> end.culprit;
     std::getline(words, end.text);
   }
   ::pclose(output);
-  return ends;
+  return outcome;
 }
 
-/// Either all calls were successful, or all ranks got the same error, which names the victim, within
-/// a second. Whether it was an error.
+/// Either all calls were successful, or all ranks got the same error, which names the victim,
+/// within a second. Whether it was an error.
 bool endsWell(const std::string& transport, const std::string& arguments) {
-  const auto ends = run(transport, arguments);
+  const auto ends = run(transport, arguments).ends;
   INFO(transport << ", " << arguments);
   REQUIRE(ends.size() == kRanks);
   const bool fails = ends.at(kVictim).code != "none";
@@ -98,4 +107,32 @@ TEST_CASE("too little address space for a call: all ranks know whose, within a s
   for (const char* transport : {"shm", "tcp"})
     for (const char* bytes : {"0", "65536", "262144", "1048576", "2097152", "4194304", "16777216"})
       endsWell(transport, atVictim(std::string("memory ") + bytes + " call reduce"));
+}
+
+TEST_CASE("where memory files are refused the next transport is used, and the reason said once") {
+  const std::string mixed[kRanks] = {" self tcp shm", " tcp self tcp", " shm tcp self"};
+  const std::string none[kRanks] = {" self tcp tcp", " tcp self tcp", " tcp tcp self"};
+  const auto serves = [](const std::string& arguments, const std::string* transports, int lines) {
+    const Outcome outcome = run("", arguments);
+    INFO(arguments << "\n" << outcome.log);
+    REQUIRE(outcome.ends.size() == kRanks);
+    for (const auto& [rank, end] : outcome.ends) {
+      INFO("rank " << rank << ": " << end.code << end.text);
+      CHECK(end.code == "none");
+      CHECK(end.text == transports[rank]);
+    }
+    int said = 0;
+    for (std::size_t at = 0; (at = outcome.log.find("shm is not used", at)) != std::string::npos;
+         ++at)
+      ++said;
+    CHECK(said == lines);
+  };
+  for (const int error : {EPERM, EACCES, ENOSYS})
+    serves(atVictim("memfd " + std::to_string(error) + " create reduce"), mixed, 1);
+  serves("-1 memfd " + std::to_string(EPERM) + " create reduce", none, kRanks);
+  serves(atVictim("size 100000 create reduce"), mixed, 1);
+}
+
+TEST_CASE("memory files that are refused later fail the call on all ranks, within a second") {
+  CHECK(endsWell("shm", atVictim("memfd " + std::to_string(EPERM) + " call reduce")));
 }

@@ -24,8 +24,11 @@ namespace rondo::transport::shm {
 
 namespace {
 
-/// Programs have a few large buffers; what was freed long ago must not stay mapped for ever.
-constexpr std::size_t kMostMappings = 64;
+/// Mapped regions of one communicator: a page table takes a 512th of what it maps, and a process
+/// has 65,530 mappings. Beyond, the region that was used least recently is mapped anew when it is
+/// used.
+constexpr std::size_t kMostMappedBytes = std::size_t{16} << 30;
+constexpr std::size_t kMostMappings = 4096;
 
 /// In SlotRing::notes().
 struct Notes {
@@ -61,34 +64,56 @@ class RegionLoans final : public Loans {
          place->inode, place->offset}};
   }
   const std::byte* find(const Loan& loan, std::size_t size) override {
-    return regions_->find(loan, size);
+    body_ = regions_->find(loan, size);
+    return body_.get();
   }
-  bool outliveSender() const override { return true; }
+  bool outliveSender() const override {
+    // It is asked while the peer reads: what is freed now must not be emptied.
+    base::SharedRegions::ofProcess().keepAll();
+    return true;
+  }
 
  private:
   const std::shared_ptr<void> memory_; ///< of the channel: the notes are in it
   const std::shared_ptr<PeerRegions> regions_;
+  std::shared_ptr<const std::byte> body_; ///< found last: stays while other channels find theirs
 };
 
 } // namespace
 
-const std::byte* PeerRegions::find(const Loan& loan, std::size_t size) {
+std::shared_ptr<const std::byte> PeerRegions::find(const Loan& loan, std::size_t size) {
   const Key key{loan.words[0], loan.words[1]};
   auto found = mappings_.find(key);
   if (found == mappings_.end()) {
     Mapping mapping = map(key);
-    if (mappings_.size() >= kMostMappings)
-      mappings_.erase(std::min_element(
-          mappings_.begin(), mappings_.end(),
-          [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+    makeRoom(mapping.file_bytes);
+    mapped_bytes_ += mapping.file_bytes;
     found = mappings_.emplace(key, std::move(mapping)).first;
   }
   Mapping& mapping = found->second;
   mapping.used = ++uses_;
   const std::uint64_t offset = loan.words[2];
-  if (offset > mapping.bytes || size > mapping.bytes - offset)
+  const std::size_t bytes = base::SharedRegion::bytesOf(mapping.file_bytes);
+  if (offset > bytes || size > bytes - offset)
     throw Error(ErrorCode::transport, "a peer lends memory past the end of its region");
-  return static_cast<const std::byte*>(mapping.memory.get()) + offset;
+  return {mapping.file, static_cast<const std::byte*>(mapping.file.get()) + offset};
+}
+
+void PeerRegions::makeRoom(std::size_t bytes) {
+  std::erase_if(mappings_, [this](const auto& entry) {
+    const Mapping& mapping = entry.second;
+    const bool gone = base::SharedRegion::gone(mapping.file.get(), mapping.file_bytes);
+    if (gone) mapped_bytes_ -= mapping.file_bytes;
+    return gone;
+  });
+  while (!mappings_.empty() &&
+         (mappings_.size() >= kMostMappings || mapped_bytes_ + bytes > kMostMappedBytes)) {
+    const auto oldest = std::min_element(
+        mappings_.begin(), mappings_.end(),
+        [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    mapped_bytes_ -= oldest->second.file_bytes;
+    mappings_.erase(oldest);
+  }
 }
 
 PeerRegions::Mapping PeerRegions::map(const Key& key) const {
@@ -102,6 +127,8 @@ PeerRegions::Mapping PeerRegions::map(const Key& key) const {
   if (::fstat(fd.get(), &info) != 0 || info.st_ino != key.inode)
     throw Error(ErrorCode::transport, path + " is not the memory that the peer lent");
   const auto bytes = static_cast<std::size_t>(info.st_size);
+  if (base::SharedRegion::bytesOf(bytes) == 0)
+    throw Error(ErrorCode::transport, path + " is too small for a region");
   base::checkMemoryFile(fd.get(), bytes);
   return {base::mapMemoryFile(fd.get(), bytes, PROT_READ), bytes, 0};
 }

@@ -10,10 +10,14 @@
 namespace rondo::transport::shm {
 
 /// Peers' regions that this rank has mapped, for all channels of one communicator. One thread.
+///
+/// A region whose owner has released it is unmapped at the latest when another one is mapped; its
+/// memory is given back before, unless the owner had to leave it to a reader.
 class PeerRegions {
  public:
-  /// Throws Error(transport) when the loan names nothing that may be read.
-  const std::byte* find(const Loan& loan, std::size_t size);
+  /// Where the loan stands here, as long as what is returned lives. Throws Error(transport) when it
+  /// names nothing that may be read.
+  std::shared_ptr<const std::byte> find(const Loan& loan, std::size_t size);
 
  private:
   struct Key {
@@ -21,13 +25,16 @@ class PeerRegions {
     auto operator<=>(const Key&) const = default;
   };
   struct Mapping {
-    std::shared_ptr<void> memory;
-    std::size_t bytes = 0;
+    std::shared_ptr<void> file;
+    std::size_t file_bytes = 0;
     std::uint64_t used = 0;
   };
   Mapping map(const Key& key) const;
+  /// Unmaps what is gone, and what was not used for longest until so many bytes more may be mapped.
+  void makeRoom(std::size_t bytes);
 
   std::map<Key, Mapping> mappings_;
+  std::size_t mapped_bytes_ = 0;
   std::uint64_t uses_ = 0;
 };
 

@@ -1,12 +1,11 @@
 // shm: processes of one user on one machine share the slots of a channel. The sender's end makes
 // them and passes them over an abstract Unix socket; nothing has a name that could leak or be
 // taken.
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include <cerrno>
+#include <atomic>
 
+#include "base/log.h"
 #include "base/memory_file.h"
 #include "rondo/error.h"
 #include "transports/location.h"
@@ -119,10 +118,20 @@ class Shm final : public Transport {
   const std::shared_ptr<PeerRegions> regions_ = std::make_shared<PeerRegions>();
 };
 
+/// What a rank cannot make it does not offer, so its peers take the next transport, as it does.
 std::unique_ptr<Transport> make(const Context& context) {
   const auto place = Place::here();
-  const base::UniqueFd probe(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!place || (!probe && errno == ENOSYS)) return nullptr;
+  if (!place) return nullptr;
+  try {
+    base::tryMemoryFile(bytesOf(channelSize(context.options, kMappedSize)));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::system) throw;
+    // Once: programs make many communicators. Threads of one process do not need it.
+    static std::atomic<bool> told{false};
+    if (!context.board && !told.exchange(true))
+      base::log(LogLevel::warn, "shm is not used: ", error.what());
+    return nullptr;
+  }
   return std::make_unique<Shm>(context, *place);
 }
 

@@ -3,16 +3,25 @@
 //
 // Arguments: VICTIM RESOURCE SLACK WHEN CALL. VICTIM: a rank, or -1 for all. RESOURCE: `files`
 // (descriptors beside those that are open), `size` (of a file) or `memory` (address space beside
-// what is in use), of which SLACK (files, bytes) are left. WHEN: `create` or `call`. CALL: `reduce` or `broadcast` (from rank 0).
-// Prints "end RANK MILLISECONDS CODE CULPRIT TEXT", where CODE is "none" after success.
+// what is in use), of which SLACK (files, bytes) are left; or `memfd`, which the system then
+// refuses with the error number SLACK. WHEN: `create` or `call`. CALL: `reduce` or `broadcast`
+// (from rank 0). Prints "end RANK MILLISECONDS CODE CULPRIT TEXT"; after success CODE is "none",
+// and TEXT has the transports to all ranks.
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -34,7 +43,22 @@ rlim_t memoryInUse() {
   return static_cast<rlim_t>(pages) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
+/// From now on memfd_create() gives this error.
+void refuseMemoryFiles(unsigned error) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_memfd_create, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0)
+    std::abort();
+}
+
 void limit(const std::string& resource, rlim_t slack) {
+  if (resource == "memfd") return refuseMemoryFiles(static_cast<unsigned>(slack));
   const bool files = resource == "files", memory = resource == "memory";
   const auto which = files ? RLIMIT_NOFILE : memory ? RLIMIT_AS : RLIMIT_FSIZE;
   rlimit limits{};
@@ -77,7 +101,9 @@ int main(int, char** argv) {
       static_cast<void>(comm.memory()); // what is half open must not disturb who looks
       throw;
     }
-    static_cast<void>(comm.memory());
+    for (int peer = 0; peer < comm.size(); ++peer) text += (peer > 0 ? " " : "") + comm.transportTo(peer);
+    // Another communicator has nothing new to say.
+    if (when == "create") comm.split(0, rank);
   } catch (const rondo::Error& error) {
     code = rondo::name(error.code());
     culprit = error.culprit();

@@ -1,0 +1,23 @@
+// A rank that allocates, uses and releases memory again and again, and then says how much shared
+// memory this process maps.
+//
+// Argument: how often. Prints "mapped RANK KIB".
+#include <cstdio>
+#include <cstdlib>
+
+#include "rondo/communicator.h"
+#include "support/shared_memory.h"
+
+int main(int, char** argv) {
+  constexpr std::size_t kBytes = 8 << 20, kCount = 100'000;
+  auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
+  for (int round = std::atoi(argv[1]); round > 0; --round) {
+    rondo::Buffer buffer = comm.allocate(kBytes);
+    auto* data = static_cast<float*>(buffer.data());
+    for (std::size_t i = 0; i < kCount; ++i) data[i] = 1;
+    comm.allReduce(data, data, kCount, rondo::DataType::float32, rondo::ReduceOp::sum);
+    if (data[kCount - 1] != static_cast<float>(comm.size())) return 1;
+  }
+  comm.barrier(); // all have released all
+  std::printf("mapped %d %zu\n", comm.rank(), rondo::test::sharedMemory().resident_kib);
+}

@@ -1,0 +1,145 @@
+// Shared memory that was released, and shared memory in forked children.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "support/ranks.h"
+#include "support/shared_memory.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+using Words = std::span<std::uint32_t>;
+constexpr auto kType = DataType::uint32;
+constexpr std::size_t kBytes = 1 << 20, kWords = kBytes / sizeof(std::uint32_t);
+
+/// More than the channels of three ranks and a region or two.
+constexpr std::size_t kFewKib = 24 << 10;
+
+Words wordsOf(const Buffer& buffer) {
+  return {static_cast<std::uint32_t*>(buffer.data()), buffer.size() / sizeof(std::uint32_t)};
+}
+
+bool all(Words words, std::uint32_t value) {
+  return std::all_of(words.begin(), words.end(), [value](std::uint32_t w) { return w == value; });
+}
+
+/// What `body` says in a forked child, which is told to begin when `before` has run here.
+int inChild(const std::function<bool()>& body, const std::function<void()>& before = {}) {
+  std::array<int, 2> go{};
+  if (::pipe(go.data()) != 0) return -1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte = 0;
+    ::_exit(::read(go[0], &byte, 1) == 1 && body() ? 0 : 1);
+  }
+  if (before) before();
+  const bool told = ::write(go[1], "x", 1) == 1;
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  ::close(go[0]);
+  ::close(go[1]);
+  return told ? status : -1;
+}
+
+/// The same with memory of both origins: made by allocate(), and the program's own.
+void withBuffers(const std::function<void(std::vector<Communicator>&, Buffer&)>& body) {
+  for (const bool own : {false, true}) {
+    INFO((own ? "registerBuffer" : "allocate"));
+    auto ranks = Communicator::createAll(2, plainOptions("shm"));
+    void* memory =
+        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    Buffer buffer = own ? ranks[0].registerBuffer(memory, kBytes) : ranks[0].allocate(kBytes);
+    std::fill_n(wordsOf(buffer).begin(), kWords, 7u);
+    body(ranks, buffer);
+    buffer.release();
+    ::munmap(memory, kBytes);
+  }
+}
+
+} // namespace
+
+TEST_CASE("memory that is released is given back, whoever has read it", "[region]") {
+  auto ranks = Communicator::createAll(2, plainOptions("shm"));
+  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+            for (int round = 0; round < 64; ++round) {
+              Buffer buffer = comm.allocate(kBytes);
+              std::fill_n(wordsOf(buffer).begin(), kWords, 1u);
+              comm.allReduce(buffer.data(), buffer.data(), kWords, kType, ReduceOp::sum);
+              if (!all(wordsOf(buffer), 2)) return "wrong sum";
+            }
+            comm.barrier();
+            return {};
+          })) == "");
+  CHECK(sharedMemory().resident_kib < kFewKib);
+}
+
+TEST_CASE("memory that a process releases does not stay with its peers", "[region]") {
+  FILE* output = ::popen("timeout 60 env RONDO_TRANSPORT=shm " RONDO_COMMAND
+                         " run -p 3 -- " RONDO_TEST_PROGRAMS "/program_lending 64",
+                         "r");
+  int ranks = 0, rank = 0;
+  for (std::size_t kib = 0; std::fscanf(output, "mapped %d %zu\n", &rank, &kib) == 2; ++ranks) {
+    INFO("rank " << rank);
+    CHECK(kib < kFewKib);
+  }
+  ::pclose(output);
+  CHECK(ranks == 3);
+}
+
+TEST_CASE("a forked child reads registered memory, and what it writes stays its own", "[region]") {
+  withBuffers([](std::vector<Communicator>& ranks, Buffer& buffer) {
+    const Words words = wordsOf(buffer);
+    CHECK(inChild([&] {
+            if (!all(words, 7)) return false;
+            std::fill(words.begin(), words.end(), 9u);
+            return all(words, 9);
+          }) == 0);
+    REQUIRE(all(words, 7));
+    // And peers still read the parent's.
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+              std::vector<std::uint32_t> in(kWords, 1u), out(kWords);
+              comm.allReduce(comm.rank() == 0 ? words.data() : in.data(), out.data(), kWords, kType,
+                             ReduceOp::sum);
+              return all(out, 8) ? "" : "wrong sum";
+            })) == "");
+  });
+}
+
+TEST_CASE("a forked child keeps the contents when its parent releases the memory", "[region]") {
+  withBuffers([](std::vector<Communicator>&, Buffer& buffer) {
+    const Words words = wordsOf(buffer);
+    CHECK(inChild([&] { return all(words, 7); }, [&] { buffer.release(); }) == 0);
+  });
+}
+
+TEST_CASE("a child that releases a buffer leaves the parent's alone", "[region]") {
+  withBuffers([](std::vector<Communicator>&, Buffer& buffer) {
+    const Words words = wordsOf(buffer);
+    CHECK(inChild([&] {
+            Buffer dropped = std::move(buffer);
+            return true;
+          }) == 0);
+    CHECK(all(words, 7));
+  });
+}
+
+TEST_CASE("a forked child maps nothing that its parent's peers see", "[region]") {
+  withBuffers([](std::vector<Communicator>& ranks, Buffer&) {
+    onRanks(ranks, [](Communicator& comm) {
+      comm.barrier();
+      return std::string();
+    });
+    REQUIRE(sharedMemory().writable > 0);
+    CHECK(inChild([] { return sharedMemory().writable == 0; }) == 0);
+  });
+}
+
+} // namespace rondo::test
