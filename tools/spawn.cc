@@ -251,6 +251,7 @@ class Job {
       int status = 0;
       if (!child.running || waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
       child.running = false;
+      launch_.ended(static_cast<int>(rank));
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
       const bool own_doing = stopping_ || reported_ || interrupted_;
       // The others see a rank's connections break before its parent sees it dead: one that a signal

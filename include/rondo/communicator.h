@@ -117,7 +117,9 @@ class RONDO_API Communicator {
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   /// Waits (within the timeout) for outstanding work of this rank; does not wait for other ranks,
-  /// but until the network has taken what is for them.
+  /// but until the network has taken what is for them. In a child made by fork() it drops the copy
+  /// and does nothing else. That, ending and executing a program is all that a child may do with
+  /// what it inherits from Rondo; its copies of connections are dead, so the rank's own end shows.
   ~Communicator();
 
   int rank() const;

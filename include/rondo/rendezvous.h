@@ -84,6 +84,9 @@ class RONDO_API Launch {
   int descriptor() const;
   /// "NAME=value", each to be set for the rank. Nothing in it is secret.
   std::vector<std::string> environment(int rank) const;
+  /// The rank's process has ended, as waitpid() said. The ranks that still count on it get
+  /// Error(peer_dead) within a second, even if something keeps its connections open. Any thread.
+  void ended(int rank);
 
  private:
   struct Impl;

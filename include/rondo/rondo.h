@@ -1,4 +1,4 @@
-// Everything a user includes, but for the trainer of librondo_train (rondo/train.h).
+// Everything a user includes.
 #pragma once
 
 #include "rondo/buffer.h"
@@ -8,5 +8,6 @@
 #include "rondo/options.h"
 #include "rondo/rendezvous.h"
 #include "rondo/stream.h"
+#include "rondo/train.h"
 #include "rondo/types.h"
 #include "rondo/work.h"

@@ -72,7 +72,9 @@ std::shared_ptr<UniqueFd> openFile(const std::string& pattern) {
     throw Error(ErrorCode::system,
                 "cannot open the log file " + quoted(path) + ": " + std::strerror(errno));
   }
-  return std::make_shared<UniqueFd>(fd);
+  auto file = std::make_shared<UniqueFd>(fd);
+  file->shareWithChildren(); // they write there too
+  return file;
 }
 
 const char* environment(const char* variable, const char* alias) {
@@ -96,6 +98,7 @@ std::string_view name(LogLevel level) { return kLevelNames[static_cast<std::size
 void configureLog(LogLevel level, const std::string& file) {
   std::shared_ptr<UniqueFd> opened = openFile(file);
   Sink& log = sink();
+  const NoFork whole;
   std::lock_guard lock(log.mutex);
   log.file = std::move(opened);
   detail::log_level.store(static_cast<int>(level), std::memory_order_relaxed);
@@ -121,6 +124,7 @@ int configureLogFromEnvironment() {
   } catch (const Error&) {
   }
   Sink& log = sink();
+  const NoFork whole;
   std::lock_guard lock(log.mutex);
   if (const int now = log_level.load(std::memory_order_relaxed); now >= 0) return now;
   log.file = std::move(file);
@@ -147,6 +151,7 @@ void writeLog(LogLevel level, std::string_view message) {
 
   std::shared_ptr<UniqueFd> file;
   {
+    const NoFork whole;
     std::lock_guard lock(log.mutex);
     file = log.file;
   }

@@ -41,9 +41,12 @@ void obeyLimit(std::size_t bytes) {
 UniqueFd emptyFile(std::size_t bytes) {
   // Systems may forbid memory files that could be executed (vm.memfd_noexec); kernels before 6.3 do
   // not know the flag.
-  UniqueFd fd(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
-  if (!fd && errno == EINVAL)
-    fd = UniqueFd(::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const auto make = [](unsigned flags) {
+    return UniqueFd::of(
+        [flags] { return ::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags); });
+  };
+  UniqueFd fd = make(MFD_NOEXEC_SEAL);
+  if (!fd && errno == EINVAL) fd = make(0);
   if (!fd) failWith("memfd_create", bytes, errno);
   return fd;
 }

@@ -38,6 +38,7 @@ SharedRegion::SharedRegion(std::size_t bytes)
   if (::fstat(fd_.get(), &info) != 0)
     throw Error(ErrorCode::system, std::string("fstat of shared memory: ") + std::strerror(errno));
   inode_ = info.st_ino;
+  fd_.shareWithChildren(); // they map it anew
   end_ = mapMemoryFile(fd_.get(), pageSize(), PROT_READ | PROT_WRITE, bytes);
 }
 

@@ -5,28 +5,49 @@
 
 #include <utility>
 
+#include "base/fork.h"
+
 namespace rondo::base {
 
+/// The descriptor is the owner's process's own: a child made by fork() has a dead one in its place,
+/// unless shareWithChildren() was called.
 class UniqueFd {
  public:
   UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
+  explicit UniqueFd(int fd) : fd_(fd) { endInChildren(fd_); }
   UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
-    reset(std::exchange(other.fd_, -1));
+    close();
+    fd_ = std::exchange(other.fd_, -1);
     return *this;
   }
-  ~UniqueFd() { reset(); }
+  ~UniqueFd() { close(); }
+
+  /// What `open` returns, with no fork between its making and its owner's. errno is as `open` left
+  /// it.
+  template <class Open>
+  static UniqueFd of(const Open& open) {
+    const NoFork whole;
+    return UniqueFd(open());
+  }
 
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
-  int release() { return std::exchange(fd_, -1); }
-  void reset(int fd = -1) {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = fd;
+  void shareWithChildren() { keepInChildren(fd_); }
+  int release() {
+    keepInChildren(fd_);
+    return std::exchange(fd_, -1);
   }
+  void reset(int fd = -1) { *this = UniqueFd(fd); }
 
  private:
+  void close() {
+    if (fd_ < 0) return;
+    const NoFork whole;
+    keepInChildren(fd_);
+    ::close(std::exchange(fd_, -1));
+  }
+
   int fd_ = -1;
 };
 

@@ -24,6 +24,8 @@ using frames::Type;
 
 /// How long a timeout waits for the ranks' counters.
 constexpr std::chrono::milliseconds kAskLimit{100};
+/// What a process sent before its end, such as its good-bye, has arrived by then.
+constexpr std::chrono::milliseconds kLastWords{100};
 /// Of one communicator; more is no honest member's doing.
 constexpr std::size_t kMostRounds = 256;
 /// Different job sizes that ranks may claim before any set is complete.
@@ -50,6 +52,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
     listen.address = settings_.address;
     listen.secret = settings_.secret;
     listen.job = settings_.job;
+    if (settings_.size > 0) listen.half_open_limit = settings_.size + 64;
     acceptor_ =
         std::make_unique<net::Acceptor>(listen, [weak = weak_from_this()](net::Accepted peer) {
           if (const auto self = weak.lock()) self->accept(std::move(peer));
@@ -71,6 +74,17 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
       }
     }
     worlds_.clear();
+  }
+
+  void ended(int rank) {
+    loop_->after(kLastWords, [weak = weak_from_this(), rank] {
+      const auto self = weak.lock();
+      if (!self) return;
+      std::vector<int> sizes; // losing a rank may change the worlds
+      for (const auto& [size, world] : self->worlds_)
+        if (world.members.contains(rank)) sizes.push_back(size);
+      for (const int size : sizes) self->lost(size, rank, "its process has ended");
+    });
   }
 
   const std::shared_ptr<net::EventLoop>& loop() const { return loop_; }
@@ -366,6 +380,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
     Member& member = *world.members.at(rank);
     if (member.gone) return;
     member.gone = true;
+    member.link->close();
     base::log(LogLevel::info, "rank ", rank, " of ", size, " is lost: ", why);
     if (!world.complete) {
       std::vector<int> absent;
@@ -468,6 +483,8 @@ Hub::Hub(const Settings& settings, std::function<void()> over)
 Hub::~Hub() {
   impl_->loop()->call([this] { impl_->stop(); });
 }
+
+void Hub::ended(int rank) { impl_->ended(rank); }
 
 std::uint64_t Hub::rejected() const { return impl_->rejected(); }
 

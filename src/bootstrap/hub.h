@@ -36,6 +36,9 @@ class Hub {
   Hub& operator=(const Hub&) = delete;
 
   const net::SocketAddress& address() const { return address_; }
+  /// The process of a rank has ended: its connection counts as broken, after what it had sent. Any
+  /// thread.
+  void ended(int rank);
   /// Connections that were turned away so far: strangers and wrong ranks.
   std::uint64_t rejected() const;
 

@@ -45,14 +45,13 @@ Link::Link(std::shared_ptr<net::EventLoop> loop, base::UniqueFd fd, const net::K
       fd_(std::move(fd)),
       key_(key),
       side_(side),
-      process_(::getpid()),
       handlers_(std::move(handlers)) {}
 
 Link::~Link() { close(); }
 
 void Link::close() {
   if (!fd_) return;
-  if (process_ != ::getpid()) return fd_.reset();
+  if (maker_.elsewhere()) return fd_.reset();
   loop_->unwatch(watch_);
   // Closing with unread bytes would answer the peer with a reset, which may cost it our last frame.
   std::array<std::byte, 4096> unread;

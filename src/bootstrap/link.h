@@ -1,8 +1,6 @@
 // One control connection: bounded frames, each with a sequenced HMAC, on the event loop.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -10,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork.h"
 #include "bootstrap/frames.h"
 #include "net/connection.h"
 #include "net/event_loop.h"
@@ -63,7 +62,7 @@ class Link : public std::enable_shared_from_this<Link> {
   base::UniqueFd fd_;
   const net::Key key_;
   const Side side_;
-  const pid_t process_; ///< a forked child must leave the connection alone
+  const base::Maker maker_;
   Handlers handlers_;
   net::EventLoop::Id watch_ = 0;
   bool writing_ = false;

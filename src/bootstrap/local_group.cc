@@ -159,6 +159,7 @@ void LocalCommunicator::stalled(int rank, const Stall& stall) {
 }
 
 void LocalCommunicator::leave(int rank) {
+  if (maker_.elsewhere()) return;
   std::lock_guard lock(mutex_);
   readBoards();
   if (const auto verdict = ledger_.leave(rank)) failLocked(*verdict);

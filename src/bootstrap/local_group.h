@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork.h"
 #include "bootstrap/ledger.h"
 #include "bootstrap/session.h"
 
@@ -54,6 +55,7 @@ class LocalCommunicator {
   void failLocked(const Failure& failure);
   void readBoards();
 
+  const base::Maker maker_;
   const std::shared_ptr<const LocalJob> job_;
   const std::uint64_t id_;
   std::vector<std::unique_ptr<ProgressBoard>> boards_;

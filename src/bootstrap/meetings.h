@@ -26,6 +26,8 @@ class Meetings {
   bool hosts(std::uint64_t job) const;
   /// Ends a hub early; nothing if it is over already.
   void dismiss(std::uint64_t job);
+  /// As Hub::ended(); nothing if the hub is over already.
+  void ended(std::uint64_t job, int rank);
 
   /// A communicator of all ranks: the first connects, later ones use that connection. `keep`: until
   /// the process ends, else until the last session is gone.

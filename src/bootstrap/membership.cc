@@ -231,6 +231,7 @@ void Membership::stalled(const RemoteCommunicator& communicator, const Stall& st
 }
 
 void Membership::leave(const RemoteCommunicator& communicator) {
+  if (maker_.elsewhere()) return;
   {
     std::lock_guard lock(mutex_);
     communicators_.erase(communicator.id);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fork.h"
 #include "bootstrap/heartbeat.h"
 #include "bootstrap/ledger.h"
 #include "bootstrap/link.h"
@@ -93,6 +94,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::string hubText() const;
 
   const Settings settings_;
+  const base::Maker maker_;
   const std::shared_ptr<net::EventLoop> loop_;
 
   // The loop thread's.

@@ -58,6 +58,7 @@ bootstrap::IdContent openHub(const net::SocketAddress& address, int size) {
 base::UniqueFd sealedDescriptor(const UniqueId& id) {
   base::UniqueFd fd(::memfd_create("rondo-id", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) systemError("cannot make a descriptor for the unique id");
+  fd.shareWithChildren(); // a launcher's child executes the rank
   if (::pwrite(fd.get(), id.bytes.data(), id.bytes.size(), 0) !=
       static_cast<ssize_t>(id.bytes.size()))
     systemError("cannot store the unique id");
@@ -105,6 +106,11 @@ std::vector<std::string> Launch::environment(int rank) const {
   return {"RONDO_RANK=" + std::to_string(rank), "RONDO_SIZE=" + std::to_string(impl_->size),
           "RONDO_LOCAL_RANK=" + std::to_string(rank),
           "RONDO_ID_FD=" + std::to_string(descriptor())};
+}
+
+void Launch::ended(int rank) {
+  checkRank(rank, impl_->size);
+  bootstrap::Meetings::ofProcess().ended(impl_->job, rank);
 }
 
 Rendezvous Rendezvous::inProcess(int size) {

@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/no_signals.h"
 #include "base/unique_fd.h"
@@ -50,7 +51,9 @@ void guarded(const Run& run) {
 /// What the thread and the handle share; lives until both are gone.
 class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
  public:
-  Core() : epoll_(::epoll_create1(EPOLL_CLOEXEC)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  Core()
+      : epoll_(base::UniqueFd::of([] { return ::epoll_create1(EPOLL_CLOEXEC); })),
+        wake_(base::UniqueFd::of([] { return ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); })) {
     if (!epoll_ || !wake_) systemError("epoll_create1, eventfd", errno);
     epoll_event event{};
     event.events = EPOLLIN;
@@ -86,7 +89,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
     else thread_->join();
   }
 
-  bool foreign() const { return ::getpid() != pid_; }
+  bool foreign() const { return maker_.elsewhere(); }
   bool onLoopThread() const { return loop_thread_.load() == std::this_thread::get_id(); }
 
   void post(std::function<void()> run) {
@@ -281,7 +284,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
     return true;
   }
 
-  const pid_t pid_ = ::getpid();
+  const base::Maker maker_;
   base::UniqueFd epoll_, wake_;
   std::unique_ptr<std::thread> thread_;
   std::atomic<std::thread::id> loop_thread_{};
@@ -301,6 +304,7 @@ std::shared_ptr<EventLoop> EventLoop::get() {
   // A process has one control thread, whoever asks; the table holds no loop alive.
   static std::mutex mutex;
   static std::weak_ptr<EventLoop> current;
+  const base::NoFork whole;
   std::lock_guard lock(mutex);
   std::shared_ptr<EventLoop> loop = current.lock();
   if (loop && !loop->core_->foreign()) return loop;

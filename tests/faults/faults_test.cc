@@ -109,8 +109,8 @@ double seconds(long long nanoseconds) { return static_cast<double>(nanoseconds) 
 
 /// Sends the signal to one rank and demands that all others name it within the bound.
 void strike(const std::string& transport, const std::string& algorithm, int victim, int signal,
-            const std::string& code, double bound) {
-  Job job(transport, algorithm, "3000");
+            const std::string& code, double bound, const std::string& arguments = "3000") {
+  Job job(transport, algorithm, arguments);
   INFO(transport << ", " << algorithm << ", rank " << victim);
   REQUIRE(job.ready());
   const long long struck = now();
@@ -133,6 +133,13 @@ TEST_CASE("kill -9 of any rank: within a second every survivor names it") {
     for (const char* algorithm : {"ring", "tree", "direct"})
       for (int victim = 0; victim < kRanks; ++victim)
         strike(transport, algorithm, victim, SIGKILL, "peer_dead", 1.0);
+}
+
+TEST_CASE("kill -9 of a rank whose child lives on: within a second every survivor names it") {
+  for (const char* child : {"fork", "clone"})
+    for (const char* transport : {"shm", "tcp"})
+      for (int victim : {0, 3})
+        strike(transport, "", victim, SIGKILL, "peer_dead", 1.0, std::string("3000 ") + child);
 }
 
 TEST_CASE("SIGSTOP of a rank: within four seconds every survivor names it") {

@@ -120,7 +120,7 @@ PeerRegions::Mapping PeerRegions::map(const Key& key) const {
   const auto pid = static_cast<std::int32_t>(key.process_and_descriptor >> 32);
   const auto number = static_cast<std::uint32_t>(key.process_and_descriptor);
   const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(number);
-  const base::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const auto fd = base::UniqueFd::of([&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC); });
   if (!fd)
     throw Error(ErrorCode::transport, "cannot open lent memory " + path + ": " + errnoText(errno));
   struct stat info {};

@@ -1,8 +1,12 @@
 // A rank that reduces until something goes wrong, then says what and when.
 //
 // Arguments: COUNT [ODD_RANK ODD_COUNT]; the odd rank uses another count from its 1000th call on.
+// Or: COUNT fork|clone; every rank has a child that outlives it, made by fork() as data loaders
+// are, or past fork()'s handlers.
 // Prints "ready RANK PID" after some calls, and at the end "error RANK NANOSECONDS CODE CULPRIT
 // TEXT" with the monotonic clock's time.
+#include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -26,10 +30,21 @@ void say(const std::string& line) {
   if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
 }
 
+/// For half a minute at most, and with no hold on what the rank prints.
+void haveChild(const std::string& how) {
+  const long child = how == "fork" ? ::fork() : ::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (child != 0) return;
+  ::close(STDOUT_FILENO);
+  ::close(STDERR_FILENO);
+  ::sleep(30);
+  ::_exit(0);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
   const std::size_t count = std::strtoull(argv[1], nullptr, 10);
+  const std::string child = argc == 3 ? argv[2] : "";
   const int odd_rank = argc > 3 ? std::atoi(argv[2]) : -1;
   const std::size_t odd_count = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : count;
   auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
@@ -38,6 +53,7 @@ int main(int argc, char** argv) {
   long long called = 0;
   try {
     for (int i = 0;; ++i) {
+      if (i == 50 && !child.empty()) haveChild(child);
       if (i == 100) say("ready " + rank + " " + std::to_string(::getpid()) + "\n");
       const bool odd = comm.rank() == odd_rank && i >= 1000;
       called = now();

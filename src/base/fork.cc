@@ -1,0 +1,85 @@
+// The handlers of fork(), and the table of descriptors that end in children.
+#include "base/fork.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+namespace rondo::base {
+namespace {
+
+constexpr int kMostDescriptors = 1 << 20;
+constexpr int kWordBits = 64;
+
+// Needed by the destructors of other statics, so nothing here may have one of its own.
+constinit std::mutex section; ///< held by NoFork, and across a fork
+thread_local int depth = 0;   ///< of this thread's NoFork
+constinit std::array<std::atomic<std::uint64_t>, kMostDescriptors / kWordBits> ending{};
+constinit std::atomic<int> most{0}; ///< every number in `ending` is below
+
+std::uint64_t bitOf(int fd) { return std::uint64_t{1} << (fd % kWordBits); }
+
+/// Whoever is in a section leaves it at once, but where something beside Rondo stops both.
+constexpr std::chrono::seconds kPatience{1};
+thread_local bool entered = false; ///< this thread's fork holds the section
+
+// A thread that forks inside its own section must not wait for itself.
+void beforeFork() {
+  if (depth > 0) return;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!(entered = section.try_lock()) && std::chrono::steady_clock::now() < end) ::sched_yield();
+}
+void afterFork() {
+  if (std::exchange(entered, false)) section.unlock();
+}
+
+/// Only calls that are safe in the child of a program with threads.
+void inChild() {
+  int nothing = -1;
+  for (int fd = 0; fd < most.load(std::memory_order_relaxed); ++fd) {
+    const std::uint64_t word = ending[static_cast<std::size_t>(fd / kWordBits)].load();
+    if (word == 0) fd += kWordBits - 1 - fd % kWordBits;
+    if ((word & bitOf(fd)) == 0) continue;
+    if (nothing < 0) {
+      ::close(fd); // there may be no other free number
+      nothing = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      if (nothing == fd) continue;
+    }
+    if (::dup3(nothing, fd, O_CLOEXEC) < 0) ::close(fd);
+  }
+  afterFork();
+}
+
+[[maybe_unused]] const int installed = ::pthread_atfork(beforeFork, afterFork, inChild);
+
+} // namespace
+
+NoFork::NoFork() {
+  if (depth++ == 0) section.lock();
+}
+NoFork::~NoFork() {
+  if (--depth == 0) section.unlock();
+}
+
+void endInChildren(int fd) {
+  if (fd < 0 || fd >= kMostDescriptors) return;
+  ending[static_cast<std::size_t>(fd / kWordBits)].fetch_or(bitOf(fd));
+  int now = most.load(std::memory_order_relaxed);
+  while (now <= fd && !most.compare_exchange_weak(now, fd + 1)) continue;
+}
+
+void keepInChildren(int fd) {
+  if (fd < 0 || fd >= kMostDescriptors) return;
+  ending[static_cast<std::size_t>(fd / kWordBits)].fetch_and(~bitOf(fd));
+}
+
+} // namespace rondo::base
