@@ -232,6 +232,8 @@ UniqueId readIdDescriptor(int descriptor) {
   // At an offset: several threads, and programs one after the other, may read it.
   const ssize_t size = ::pread(descriptor, id.bytes.data(), id.bytes.size(), 0);
   const std::string what = "RONDO_ID_FD=" + std::to_string(descriptor) + ": ";
+  // It holds the job's secret: programs that this rank executes are no ranks.
+  if (size > 0) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   if (size < 0) refuse(what + std::strerror(errno));
   if (static_cast<std::size_t>(size) != id.bytes.size())
     refuse(what + "holds " + std::to_string(size) + " bytes in place of " +

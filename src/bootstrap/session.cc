@@ -9,6 +9,7 @@
 #include "bootstrap/mpi_module.h"
 #include "bootstrap/unique_id.h"
 #include "net/hmac.h"
+#include "net/interfaces.h"
 
 namespace rondo::bootstrap {
 
@@ -50,11 +51,14 @@ std::unique_ptr<Session> openAtAddress(const MeetingPoint& point, const LaunchIn
                                        const Options& options) {
   Meetings& meetings = Meetings::ofProcess();
   Membership::Settings settings = settingsFor(options, launch.rank, launch.size);
-  settings.hub = net::SocketAddress::parse(point.address, options.socket_family);
+  settings.hub =
+      net::SocketAddress::parse(point.address, options.socket_family, options.init_timeout);
   if (settings.hub.port == 0)
     throw Error(ErrorCode::invalid_argument,
                 "the ranks cannot meet at " + point.address + ": it has no port");
   if (!options.secret_file.empty()) settings.secret = readSecretFile(options.secret_file);
+  if (settings.secret.present)
+    settings.hub = net::seenByOthers(settings.hub, point.address, options.socket_interface);
   if (!settings.secret.present && !settings.hub.loopback())
     throw Error(ErrorCode::init_failed,
                 "the ranks would meet at " + settings.hub.text() +

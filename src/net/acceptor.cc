@@ -1,7 +1,9 @@
 // The accepting side of authenticated connections.
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -103,14 +105,16 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     Mac proof{};
     std::size_t have = 0; ///< bytes of the present stage's message
     handshake::HelloMessage hello;
+    Key key{}; ///< of its job
     handshake::Nonce nonce{};
     std::vector<base::UniqueFd> passed;
   };
   using Number = std::uint64_t; ///< grows: the first in the map is the oldest
 
   Impl(const Settings& s, std::function<void(Accepted)> a)
-      : settings(s), accepted(std::move(a)), key(handshake::keyOf(s.secret)) {
-    handshake::requireSecret(settings.secret, settings.address, "listening on");
+      : settings(s), accepted(std::move(a)), half_open_limit(s.half_open_limit) {
+    if (!settings.secret_of)
+      handshake::requireSecret(settings.secret, settings.address, "listening on");
     if (settings.half_open_limit < 1) {
       throw Error(ErrorCode::invalid_argument,
                   "the limit of half-open connections must be positive");
@@ -137,14 +141,19 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   void acceptSome() {
     // Not without end: other callbacks must get their turn. The rest is reported again.
     for (int i = 0; i < 64 && listener; ++i) {
-      base::UniqueFd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      auto fd = base::UniqueFd::of([this] {
+        return ::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      });
       if (fd) {
         begin(std::move(fd));
         continue;
       }
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        pause(errno);
+        const int error = errno;
+        hunger.feel(error);
+        if (evict(Stage::hello)) continue;
+        pause(error);
         return;
       }
       // Anything else is about the one connection that just went away.
@@ -153,7 +162,6 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
 
   /// The listener stays readable while nothing can be accepted: look away instead of spinning.
   void pause(int error) {
-    hunger.feel(error);
     note("no resources", std::string("cannot accept connections for now: ") + std::strerror(error));
     loop->rewatch(listener_watch, 0);
     resume_timer = loop->after(kPause, [weak = weak_from_this()] {
@@ -162,14 +170,20 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     });
   }
 
+  /// Proofs made with an absent secret prove nothing.
+  bool onlySameUser() const {
+    return settings.address.family == SocketAddress::Family::unix_abstract ||
+           (!settings.secret_of && !settings.secret.present);
+  }
+
   void begin(base::UniqueFd fd) {
-    const bool is_unix = settings.address.family == SocketAddress::Family::unix_abstract;
-    if (is_unix && !sameUser(fd.get())) {
-      count("another user", "a process of another user");
+    if (onlySameUser() && !sameUser(fd.get())) {
+      count("another user", "it is not known to be of a process of this user");
       return;
     }
     setNoDelay(fd.get(), settings.address);
-    if (half_open.size() >= static_cast<std::size_t>(settings.half_open_limit)) evict();
+    while (half_open.size() >= mostHalfOpen() && (evict(Stage::hello) || evict(Stage::proof)))
+      continue;
 
     const Number number = ++last_number;
     HalfOpen& peer = half_open[number];
@@ -187,19 +201,26 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     peer.timer = loop->after(settings.handshake_limit, [weak, number] {
       if (auto self = weak.lock()) self->reject(number, "too slow", "did not finish in time");
     });
+    ready(number); // an honest hello has often come already: it is then no longer a silent one
   }
 
-  /// An honest peer sends its hello at once, so the oldest silent one is the least likely to be
-  /// honest; an honest peer that is hit all the same dials again.
-  void evict() {
-    Number victim = half_open.begin()->first;
+  std::size_t mostHalfOpen() const {
+    const auto wanted = static_cast<std::size_t>(half_open_limit.load(std::memory_order_relaxed));
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+    return std::min(wanted, std::max<std::size_t>(limit.rlim_cur / 4, 1));
+  }
+
+  /// Drops the oldest one in this stage; false: there is none. An honest peer sends its hello at
+  /// once, so the oldest silent one is the least likely to be honest; an honest one that is hit all
+  /// the same dials again.
+  bool evict(Stage stage) {
     for (const auto& [number, peer] : half_open) {
-      if (peer.stage == Stage::hello) {
-        victim = number;
-        break;
-      }
+      if (peer.stage != stage) continue;
+      reject(number, "too many", "made way for a newer one: too many are half-open");
+      return true;
     }
-    reject(victim, "too many", "made way for a newer one: too many are half-open");
+    return false;
   }
 
   void ready(Number number) {
@@ -237,6 +258,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
         header.msg_control = control.data();
         header.msg_controllen = control.size();
       }
+      const base::NoFork whole; // what arrives has its owner before anybody forks
       const ssize_t got = ::recvmsg(peer.fd.get(), &header, MSG_CMSG_CLOEXEC);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Input::more;
@@ -268,14 +290,20 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   void answer(Number number, HalfOpen& peer) {
     peer.hello = handshake::decodeHello(peer.hello_bytes);
     handshake::ReplyMessage reply;
-    if (peer.hello.hello.job != settings.job) {
+    if (settings.secret_of) {
+      const auto secret = settings.secret_of(peer.hello.hello);
+      if (!secret) return reject(number, "not expected", "nobody waits for it here");
+      peer.key = handshake::keyOf(*secret);
+    } else if (peer.hello.hello.job == settings.job) {
+      peer.key = handshake::keyOf(settings.secret);
+    } else {
       reply.verdict = handshake::Verdict::wrong_job;
       sendAll(peer.fd.get(), handshake::encodeReply(reply));
       return reject(number, "wrong job", "belongs to another job");
     }
     base::randomBytes(peer.nonce);
     reply.nonce = peer.nonce;
-    reply.proof = handshake::accepterProof(key, peer.hello_bytes, peer.nonce);
+    reply.proof = handshake::accepterProof(peer.key, peer.hello_bytes, peer.nonce);
     if (!sendAll(peer.fd.get(), handshake::encodeReply(reply))) {
       return reject(number, "ended early", "did not take the reply");
     }
@@ -283,7 +311,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   }
 
   void finish(Number number, HalfOpen& peer) {
-    const Mac wanted = handshake::dialerProof(key, peer.hello_bytes, peer.nonce);
+    const Mac wanted = handshake::dialerProof(peer.key, peer.hello_bytes, peer.nonce);
     if (!equalConstantTime(wanted, peer.proof)) {
       return reject(number, "wrong secret", "does not know the job's secret");
     }
@@ -296,7 +324,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     hunger.end();
     Accepted result;
     result.hello = peer.hello.hello;
-    result.session_key = handshake::sessionKey(key, peer.hello_bytes, peer.nonce);
+    result.session_key = handshake::sessionKey(peer.key, peer.hello_bytes, peer.nonce);
     result.passed = std::move(peer.passed);
     loop->unwatch(peer.watch);
     loop->cancel(peer.timer);
@@ -334,7 +362,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
 
   const Settings settings;
   const std::function<void(Accepted)> accepted;
-  const Key key;
+  std::atomic<int> half_open_limit;
   std::shared_ptr<EventLoop> loop;
   base::UniqueFd listener;
   SocketAddress address;
@@ -362,6 +390,12 @@ void Acceptor::throwIfStarved() const {
   if (const int error = impl_->hunger.lasting())
     throw Error(ErrorCode::system, "cannot accept connections to " + impl_->address.text() + ": " +
                                        std::strerror(error));
+}
+
+void Acceptor::expect(int peers) {
+  int now = impl_->half_open_limit.load(std::memory_order_relaxed);
+  while (now < peers + 64 && !impl_->half_open_limit.compare_exchange_weak(now, peers + 64))
+    continue;
 }
 
 void Acceptor::close() {

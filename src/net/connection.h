@@ -17,7 +17,8 @@
 
 namespace rondo::net {
 
-/// 32 bytes that all processes of a job share. Absent: only loopback and Unix addresses are used.
+/// 32 bytes that all processes of a job share. Absent: only loopback and Unix addresses are used,
+/// and only by processes of one user, as the kernel knows them.
 struct Secret {
   bool present = false;
   std::array<std::byte, 32> bytes{};
@@ -39,8 +40,10 @@ struct SocketAddress {
   std::vector<std::byte> encode() const; ///< versioned little-endian, at most 64 bytes
   /// Throws Error(transport) for anything that encode() does not make.
   static SocketAddress decode(std::span<const std::byte> bytes);
-  /// "host:port", "[v6]:port". Throws Error(invalid_argument).
-  static SocketAddress parse(const std::string& host_port, const std::string& family);
+  /// "host:port", "[v6]:port". Throws Error(invalid_argument), and Error(timeout) when the system
+  /// does not resolve the host's name within `limit`.
+  static SocketAddress parse(const std::string& host_port, const std::string& family,
+                             std::chrono::milliseconds limit = std::chrono::seconds(30));
 };
 
 /// What the dialing side says of itself. At most 128 bytes on the wire together with its framing.
@@ -65,8 +68,9 @@ struct Accepted {
 
 /// Listens, and serves many handshakes at once on the process's event loop thread: fixed-size
 /// bounded hello, mutual HMAC-SHA256 over role, hello and both nonces, constant-time compare, 3 s
-/// each, a cap on half-open ones. A bad peer is dropped and counted. Unix peers must have this
-/// process's user id.
+/// each, a cap on half-open ones, which also never hold more than a quarter of the descriptors that
+/// the process may have, and make way when it has none left. A bad peer is dropped and counted.
+/// Unix peers, and those without a secret, must have this process's user id.
 class Acceptor {
  public:
   struct Settings {
@@ -75,6 +79,10 @@ class Acceptor {
     std::uint64_t job = 0; ///< hellos of another job are refused
     int half_open_limit = 128;
     std::chrono::milliseconds handshake_limit{3000};
+    /// In place of secret and job, for several jobs: what a connection with this hello must know;
+    /// nothing: nobody waits for it here, it is closed, and its dialing side tries again. Called on
+    /// the event loop thread.
+    std::function<std::optional<Secret>(const Hello&)> secret_of{};
   };
   /// `accepted` runs on the event loop thread and must not block. After close() or destruction it
   /// is not running and never called again (it may itself call close(); do not hold a lock that it
@@ -88,6 +96,8 @@ class Acceptor {
   /// Throws Error(system) when nobody could be accepted for half a second, because this process has
   /// no descriptor or memory left for it. Any thread.
   void throwIfStarved() const;
+  /// So many peers are honest: at least that many, and 64 others, may be half-open. Any thread.
+  void expect(int peers);
   void close();
 
  private:

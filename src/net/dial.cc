@@ -56,7 +56,8 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     }
     static_cast<void>(toNative(settings.address)); // throws here rather than on the loop thread
     for (int original : settings.pass) {
-      passed.emplace_back(::fcntl(original, F_DUPFD_CLOEXEC, 0));
+      passed.push_back(
+          base::UniqueFd::of([original] { return ::fcntl(original, F_DUPFD_CLOEXEC, 0); }));
       if (!passed.back()) {
         throw Error(ErrorCode::system,
                     std::string("cannot duplicate a descriptor to pass: ") + std::strerror(errno));
@@ -168,6 +169,10 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     if (!equalConstantTime(wanted, message.proof)) {
       return end(ErrorCode::transport, "the listener does not know this job's secret");
     }
+    // By now the listener has accepted: its end has an owner.
+    if (!settings.secret.present && !sameUser(fd.get())) {
+      return end(ErrorCode::transport, "the listener belongs to another user");
+    }
     session_key = handshake::sessionKey(key, hello, message.nonce);
     stage = Stage::welcome;
     if (!send(handshake::dialerProof(key, hello, message.nonce), true)) peerGone();
@@ -237,6 +242,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   }
 
   const Settings settings;
+  const base::Maker maker;
   const Key key;
   std::vector<base::UniqueFd> passed;
   std::shared_ptr<EventLoop> loop;
@@ -268,6 +274,7 @@ Dial::Dial(const Settings& settings) : impl_(std::make_shared<Impl>(settings)) {
 }
 
 Dial::~Dial() {
+  if (impl_->maker.elsewhere()) return;
   {
     std::lock_guard lock(impl_->mutex);
     if (impl_->done) return;

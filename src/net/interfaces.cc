@@ -1,11 +1,13 @@
 // Which address of this machine others should use.
 #include "net/interfaces.h"
 
+#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -89,7 +91,8 @@ int badness(const Interface& candidate, const std::optional<SocketAddress>& root
 SocketAddress routeTo(SocketAddress root) {
   if (root.port == 0) root.port = 9; // any will do
   const NativeAddress native = toNative(root);
-  const base::UniqueFd fd(::socket(native.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto fd = base::UniqueFd::of(
+      [&] { return ::socket(native.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0); });
   if (!fd || ::connect(fd.get(), native.get(), native.length) != 0) {
     const int error = errno;
     throw Error(ErrorCode::init_failed, "no route to " + root.text() + ": " + std::strerror(error));
@@ -139,6 +142,26 @@ std::vector<Interface> listInterfaces() {
     interfaces.push_back({item->ifa_name, fromNative(native)});
   }
   return interfaces;
+}
+
+SocketAddress seenByOthers(const SocketAddress& found, const std::string& host_port,
+                           const std::string& interfaces) {
+  return seenByOthers(found, host_port, interfaces, listInterfaces());
+}
+
+SocketAddress seenByOthers(const SocketAddress& found, const std::string& host_port,
+                           const std::string& interfaces, const std::vector<Interface>& list) {
+  if (!found.loopback() || found.family == Family::unix_abstract) return found;
+  const std::string host = host_port.substr(0, host_port.rfind(':'));
+  std::array<std::byte, 16> number{};
+  if (host.starts_with('[') || ::inet_pton(AF_INET, host.c_str(), number.data()) == 1 ||
+      host.find("localhost") != std::string::npos)
+    return found;
+  SocketAddress address = chooseAddress(
+      {interfaces, found.family == Family::inet ? "AF_INET" : "AF_INET6", std::nullopt}, list);
+  if (address.loopback()) return found;
+  address.port = found.port;
+  return address;
 }
 
 SocketAddress chooseAddress(const AddressWish& wish) {

@@ -33,4 +33,13 @@ SocketAddress chooseAddress(const AddressWish& wish);
 /// As above, from a given list; a pure function but for the route to the root.
 SocketAddress chooseAddress(const AddressWish& wish, const std::vector<Interface>& interfaces);
 
+/// Where ranks of other machines meet those of this one, when `host_port` was resolved to `found`.
+/// Many hosts files give a machine's own name a loopback address (Debian: 127.0.1.1), where nobody
+/// else comes: in its place this machine's first other address that `interfaces` (as in
+/// AddressWish) allows, if there is one. Numbers and "localhost" mean what they say.
+SocketAddress seenByOthers(const SocketAddress& found, const std::string& host_port,
+                           const std::string& interfaces);
+SocketAddress seenByOthers(const SocketAddress& found, const std::string& host_port,
+                           const std::string& interfaces, const std::vector<Interface>& list);
+
 } // namespace rondo::net

@@ -26,7 +26,9 @@ base::UniqueFd makeStreamSocket(const SocketAddress& address);
 SocketAddress localAddress(int fd);
 /// No Nagle; nothing for a Unix socket.
 void setNoDelay(int fd, const SocketAddress& address);
-/// Whether the other end of a Unix socket belongs to this process's user.
+/// Whether a socket at the other end, on this machine, belongs to this process's user, as the
+/// kernel says. A connection over TCP must be accepted on both sides. False where the kernel does
+/// not tell.
 bool sameUser(int fd);
 
 } // namespace rondo::net

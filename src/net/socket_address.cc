@@ -1,9 +1,9 @@
 // Socket addresses: text, wire and kernel forms.
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -12,12 +12,12 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <memory>
 
 #include "base/codec.h"
 #include "base/parse.h"
 #include "net/connection.h"
 #include "net/native_address.h"
+#include "net/resolve.h"
 #include "rondo/error.h"
 
 namespace rondo::net {
@@ -48,7 +48,11 @@ bool mapped(const SocketAddress& address) {
 
 [[noreturn]] void systemError(const std::string& call) {
   const int error = errno;
-  throw Error(ErrorCode::system, call + ": " + std::strerror(error));
+  std::string text = call + ": " + std::strerror(error);
+  rlimit limit{};
+  if (error == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    text += "; this process may have " + std::to_string(limit.rlim_cur) + " (ulimit -n)";
+  throw Error(ErrorCode::system, text);
 }
 
 } // namespace
@@ -118,16 +122,16 @@ SocketAddress SocketAddress::decode(std::span<const std::byte> bytes) {
   return address;
 }
 
-SocketAddress SocketAddress::parse(const std::string& host_port, const std::string& family) {
+SocketAddress SocketAddress::parse(const std::string& host_port, const std::string& family,
+                                   std::chrono::milliseconds limit) {
   auto fail = [&](const std::string& why) {
     throw Error(ErrorCode::invalid_argument, "address " + base::quoted(host_port) + ": " + why);
   };
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  if (family == "AF_INET") hints.ai_family = AF_INET;
-  else if (family == "AF_INET6") hints.ai_family = AF_INET6;
-  else if (family.empty()) hints.ai_family = AF_UNSPEC;
-  else fail("unknown family " + base::quoted(family) + "; valid: AF_INET, AF_INET6");
+  int native_family = AF_UNSPEC;
+  if (family == "AF_INET") native_family = AF_INET;
+  else if (family == "AF_INET6") native_family = AF_INET6;
+  else if (!family.empty())
+    fail("unknown family " + base::quoted(family) + "; valid: AF_INET, AF_INET6");
 
   const std::size_t colon = host_port.rfind(':');
   if (colon == std::string::npos) fail("no port; wanted host:port or [v6]:port");
@@ -140,24 +144,10 @@ SocketAddress SocketAddress::parse(const std::string& host_port, const std::stri
   // getaddrinfo() reads a C string: what stands behind a zero byte would be silently ignored.
   if (host.empty() || host.find('\0') != std::string::npos) fail("no host name before the port");
   const auto port = base::parseInteger(std::string_view(host_port).substr(colon + 1),
-                                 "port of " + base::quoted(host_port), 0, 65535);
-
-  addrinfo* found = nullptr;
-  if (const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
-    fail(std::string("cannot be resolved: ") + ::gai_strerror(error));
-  }
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> results(found, &::freeaddrinfo);
-  for (const addrinfo* info = results.get(); info != nullptr; info = info->ai_next) {
-    if (info->ai_family != AF_INET && info->ai_family != AF_INET6) continue;
-    NativeAddress native;
-    native.length = info->ai_addrlen;
-    std::memcpy(&native.storage, info->ai_addr, info->ai_addrlen);
-    SocketAddress address = fromNative(native);
-    address.port = static_cast<std::uint16_t>(port);
-    return address;
-  }
-  fail("has no IPv4 or IPv6 address");
-  return {};
+                                       "port of " + base::quoted(host_port), 0, 65535);
+  SocketAddress address = resolve(host, native_family, limit).front();
+  address.port = static_cast<std::uint16_t>(port);
+  return address;
 }
 
 NativeAddress toNative(const SocketAddress& address) {
@@ -233,8 +223,9 @@ SocketAddress fromNative(const NativeAddress& native) {
 
 base::UniqueFd makeStreamSocket(const SocketAddress& address) {
   const NativeAddress native = toNative(address);
-  base::UniqueFd fd(
-      ::socket(native.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  auto fd = base::UniqueFd::of([&] {
+    return ::socket(native.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  });
   if (!fd) systemError("socket for " + address.text());
   return fd;
 }
@@ -250,12 +241,6 @@ void setNoDelay(int fd, const SocketAddress& address) {
   if (address.family == SocketAddress::Family::unix_abstract) return;
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-}
-
-bool sameUser(int fd) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == ::geteuid();
 }
 
 } // namespace rondo::net

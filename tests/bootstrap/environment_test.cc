@@ -245,6 +245,15 @@ TEST_CASE("a descriptor without an id is refused") {
   CHECK(outcomeOf([&] { readIdDescriptor(fd.get()); }).text.find("5 bytes") != std::string::npos);
 }
 
+TEST_CASE("programs that a rank executes do not inherit its id") {
+  const Launch launch(2);
+  const base::UniqueFd fd(::dup(launch.descriptor())); // as a rank gets it
+  REQUIRE((::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) == 0);
+  readIdDescriptor(fd.get());
+  CHECK((::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
+  readIdDescriptor(fd.get()); // the rank itself may read it again
+}
+
 TEST_CASE("ranks started by any launcher's variables find each other") {
   const ScratchFile secret(std::string(32, 's'), 0600);
   const std::string job_id = std::to_string(freePort()); // differs from run to run

@@ -2,6 +2,7 @@
 // descriptor or ends the process; and a dial is not fooled by a false listener.
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -302,6 +303,41 @@ TEST_CASE("a process without free descriptors waits quietly, and accepts when it
   const int lines = log.linesWith("cannot accept connections");
   CHECK(lines >= 1);
   CHECK(lines < 50); // it looked now and then; a spinning loop looks tens of thousands of times
+}
+
+TEST_CASE("idle connections make way when the process has no descriptor left") {
+  const NoLeak check;
+  // Nothing but making way helps within the test's time.
+  Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 600s, 1000);
+  std::array<int, 2> ready{}, over{};
+  REQUIRE(::pipe2(ready.data(), O_CLOEXEC) == 0);
+  REQUIRE(::pipe2(over.data(), O_CLOEXEC) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::alarm(60);
+    ::close(over[1]);
+    const NativeAddress native = toNative(host.acceptor.address());
+    for (int i = 0; i < 300; ++i)
+      ::connect(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), native.get(), native.length);
+    char byte = 0;
+    ::_exit(::write(ready[1], &byte, 1) == 1 && ::read(over[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit low = before;
+  low.rlim_cur = 100;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  char byte = 0;
+  CHECK(::read(ready[0], &byte, 1) == 1);
+  for (int i = 0; i < 3; ++i) host.checkWorks();
+  // And the rest is for the program.
+  CHECK(UniqueFd(::dup(STDERR_FILENO)));
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  for (const int end : {ready[0], ready[1], over[0], over[1]}) ::close(end);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
 }
 
 TEST_CASE("a dial is not fooled by a false listener") {
