@@ -19,7 +19,7 @@ namespace rondo::tools {
 
 namespace {
 
-constexpr int kMostPlannedRanks = 4096;
+constexpr int kMostRanks = 4096;
 
 struct PlanConfig {
   std::string collective, algorithm, ranks = "4", bytes = "1M";
@@ -33,7 +33,7 @@ std::vector<Collective> collectivesOf(const PlanConfig& config) {
 }
 
 int singleRankCount(const PlanConfig& config) {
-  const std::vector<int> ranks = parseRanks(config.ranks, kMostPlannedRanks);
+  const std::vector<int> ranks = parseRanks(config.ranks, kMostRanks);
   if (ranks.size() == 1) return ranks[0];
   throw Error(ErrorCode::invalid_argument, "-p " + config.ranks + ": a range needs --check");
 }
@@ -73,7 +73,7 @@ int check(const PlanConfig& config) {
     parameter = choice.parameter;
   }
   std::vector<PlanPair> pairs =
-      pairsToCheck(algorithms, collectivesOf(config), parseRanks(config.ranks, kMostPlannedRanks));
+      pairsToCheck(algorithms, collectivesOf(config), parseRanks(config.ranks, kMostRanks));
   if (parameter != 0) {
     for (PlanPair& pair : pairs) {
       std::erase_if(pair.specs,
@@ -134,7 +134,7 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("--algorithm", config->algorithm,
                   "NAME[/N]: " + allAlgorithmNames() + ". Default: all, without their steps");
   app->add_option("-p,--ranks", config->ranks, "Ranks; with --check also ranges, as 1-64")
-      ->check(rankCounts(kMostPlannedRanks))
+      ->check(rankCounts(kMostRanks))
       ->capture_default_str();
   app->add_option("-r,--root", config->root, "Root")
       ->check(CLI::NonNegativeNumber)

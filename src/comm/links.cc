@@ -181,10 +181,14 @@ Transports makeTransports(const bootstrap::Session& session, Options options,
                                                    base::join(valid, ", ") + ")");
   Transports made;
   const auto add = [&](std::span<const transport::Kind> kinds, bool only_streams) {
-    for (const transport::Kind& kind : kinds)
-      if (filter.allows(kind.name))
-        if (auto one = kind.make(context); one && !(only_streams && one->mapped()))
-          made.push_back(std::move(one));
+    for (const transport::Kind& kind : kinds) {
+      if (!filter.allows(kind.name)) continue;
+      auto one = kind.make(context);
+      if (!one || (only_streams && one->mapped())) continue;
+      made.push_back(std::move(one));
+      // Threads of one process need no listener of the transports behind.
+      if (!only_streams && session.board() && !kind.between_processes) return;
+    }
   };
   if (on.device) add(transport::deviceKinds(), false);
   add(transport::kinds(), on.device != nullptr);

@@ -195,7 +195,7 @@ TEST_CASE("a connection of another secret, communicator, rank or number opens no
     dial([](auto& s) { s.hello.src = 1; });
     dial([](auto& s) { s.hello.src = 3; });
     dial([](auto& s) { s.hello.src = -1; });
-    dial([](auto& s) { s.hello.dst = 2; });
+    dial([](auto& s) { s.hello.dst = 3; });
     dial([](auto& s) { s.hello.index = -1; });
     dial([](auto& s) { s.hello.index = 0x10000; });
     dial([](auto& s) { s.hello.part = 16; });
@@ -228,6 +228,26 @@ TEST_CASE("a second connection for the same channel is closed and the first one 
   out.send(1, patternOf(1, 100));
   std::uint64_t signature = 0;
   CHECK(in.next(signature) == patternOf(1, 100));
+}
+
+TEST_CASE("all communicators of a process share one listener per transport") {
+  for (const std::string_view name : {"shm", "tcp"}) {
+    INFO(name);
+    const World first(kindNamed(name), 2, {}, 1000);
+    const std::size_t before = openDescriptors();
+    std::vector<std::unique_ptr<World>> worlds;
+    for (std::uint64_t i = 1; i <= 50; ++i)
+      worlds.push_back(std::make_unique<World>(kindNamed(name), 3, Options{}, 1000 + i));
+    CHECK(openDescriptors() == before);
+    // Each serves its own, with its own secret; those that end take nothing from the others.
+    worlds.erase(worlds.begin(), worlds.begin() + 10);
+    exchange(*worlds.front(), 0, 1);
+    exchange(*worlds.back(), 2, 1);
+    // The same rank of the same communicator once more, as another transport would have it.
+    World twin(kindNamed(name), 3, {}, 1050);
+    exchange(twin, 2, 1);
+    exchange(*worlds.back(), 1, 2);
+  }
 }
 
 TEST_CASE("descriptors are given back") {

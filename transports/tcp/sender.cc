@@ -9,6 +9,10 @@
 namespace rondo::transport::tcp {
 namespace {
 
+/// Calls of progress() without progress from one look at the connection to the next: a look costs
+/// about as much as a try to send, and sleepers try every few hundred microseconds.
+constexpr std::uint64_t kLooksPerCheck = 64;
+
 using WireHeader = std::array<std::byte, kHeaderBytes>;
 
 WireHeader encode(const MessageHeader& header) {
@@ -57,6 +61,8 @@ class Sender final : public StreamSender {
       oldest = std::min(oldest, lines_[i].message);
     }
     begin_ = oldest;
+    if (moved) fruitless_ = 0;
+    else if (++fruitless_ % kLooksPerCheck == 0) check();
     return moved;
   }
 
@@ -92,6 +98,7 @@ class Sender final : public StreamSender {
     base::UniqueFd socket;
     std::uint64_t message = 0;
     std::size_t done = 0;
+    base::Clock::time_point unanswered_since{}; ///< while progress() is fruitless
   };
 
   Message& at(std::uint64_t number) { return queue_[number % queue_.size()]; }
@@ -129,6 +136,13 @@ class Sender final : public StreamSender {
     }
   }
 
+  void check() {
+    for (Line& line : lines_) {
+      if (fruitless_ == kLooksPerCheck) line.unanswered_since = base::Clock::now();
+      line.unanswered_since = checkAnswered(line.socket.get(), line.unanswered_since, settings_);
+    }
+  }
+
   void advance(Line& line, std::size_t index, std::size_t sent) {
     while (line.message != end_) {
       const std::size_t left = share(at(line.message), index) - line.done;
@@ -146,6 +160,7 @@ class Sender final : public StreamSender {
   std::vector<Message> queue_;
   std::vector<Line> lines_;
   std::uint64_t begin_ = 0, end_ = 0; ///< numbers of the pending messages
+  std::uint64_t fruitless_ = 0;       ///< calls of progress() that moved nothing, one after another
 };
 
 } // namespace

@@ -1,9 +1,13 @@
 // One system call on a socket, with the kernel's answer told apart.
 #include "transports/tcp/socket_io.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include "rondo/error.h"
 #include "transports/support.h"
@@ -16,6 +20,7 @@ namespace {
   const std::string text = settings.channel + ": " + what + " rank " +
                            std::to_string(settings.peer) + ": " + errnoText(error);
   if (error == ENOMEM || error == ENOBUFS) throw Error(ErrorCode::system, text);
+  if (error == ETIMEDOUT) throw Error(ErrorCode::unresponsive, text, settings.peer);
   throw Error(ErrorCode::peer_dead, text, settings.peer);
 }
 
@@ -41,6 +46,19 @@ std::size_t sendSome(int fd, Pieces& pieces, const StreamSettings& settings) {
     if (notNow(errno)) return 0;
     if (errno != EINTR) fail(errno, "sending to", settings);
   }
+}
+
+base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
+                                      const StreamSettings& settings) {
+  const auto now = base::Clock::now();
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  // Without data on its way nothing is owed: also while the peer says that it has no room.
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_unacked == 0)
+    return now;
+  since = std::max(since, now - std::chrono::milliseconds(info.tcpi_last_ack_recv));
+  if (now - since > settings.silence) fail(ETIMEDOUT, "sending to", settings);
+  return since;
 }
 
 std::size_t receiveSome(int fd, Pieces& pieces, const StreamSettings& settings) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <span>
 
+#include "base/clock.h"
 #include "transports/tcp/stream.h"
 
 namespace rondo::transport::tcp {
@@ -54,11 +55,17 @@ class Pieces {
   std::size_t count_ = 0, bytes_ = 0;
 };
 
-/// Bytes taken over by the kernel; 0 when it has no room now. Throws Error(peer_dead | system) with
-/// the peer as culprit.
+/// Bytes taken over by the kernel; 0 when it has no room now. Throws Error(peer_dead | unresponsive
+/// | system) with the peer as culprit.
 std::size_t sendSome(int fd, Pieces& pieces, const StreamSettings& settings);
-/// Bytes that arrived; 0 when there are none now. Throws Error(peer_dead | system), the former also
-/// for an orderly end: whoever calls wants more.
+/// For a socket that has had no room for a while, at every look since then: since when it stands on
+/// data without any answer of the peer's system. Throws Error(unresponsive) with the peer as
+/// culprit when that is longer ago than StreamSettings::silence. A peer whose system answers and
+/// that does not read is only slow, which is no error.
+base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
+                                      const StreamSettings& settings);
+/// Bytes that arrived; 0 when there are none now. Throws as sendSome(); an orderly end is
+/// peer_dead: whoever calls wants more.
 std::size_t receiveSome(int fd, Pieces& pieces, const StreamSettings& settings);
 
 } // namespace rondo::transport::tcp

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,6 +41,8 @@ struct StreamSettings {
   std::string channel; ///< for errors: "tcp channel 0 -> 1 (index 0)"
   int peer = -1;       ///< rank at the other end
   ChannelSize size;
+  /// Data that the peer's system acknowledges nothing of for so long will not arrive any more.
+  std::chrono::milliseconds silence{3000};
 };
 
 /// `sockets` are connected and non-blocking, in the same order at both ends, at least one. They

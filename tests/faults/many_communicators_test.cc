@@ -1,0 +1,110 @@
+// Communicators by the hundred where a process may have few descriptors.
+#include <sys/resource.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "rondo/communicator.h"
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace {
+
+struct Rank {
+  long descriptors = -1, bytes = -1; ///< of the unused communicators together
+  int used = -1, sum = -1;
+  std::string trouble;
+};
+
+/// `rondo run -p RANKS` of the program, with 1024 descriptors a process.
+std::map<int, Rank> run(int ranks, const std::string& settings, int unused, int used) {
+  const std::string command = "ulimit -n 1024; exec timeout -s KILL 200 env RONDO_HEARTBEAT=30 " +
+                              settings + " " RONDO_COMMAND " run -p " + std::to_string(ranks) +
+                              " -- " RONDO_TEST_PROGRAMS "/program_many_communicators " +
+                              std::to_string(unused) + " " + std::to_string(used) + " 2>/dev/null";
+  FILE* output = ::popen(command.c_str(), "r");
+  std::map<int, Rank> found;
+  std::array<char, 4096> line{};
+  while (std::fgets(line.data(), line.size(), output)) {
+    std::istringstream words(line.data());
+    int number = -1;
+    std::string what;
+    words >> number >> what;
+    Rank& rank = found[number];
+    if (what == "unused") words >> rank.descriptors >> rank.bytes;
+    if (what == "used") {
+      words >> rank.used;
+      std::getline(words, rank.trouble);
+    }
+    if (what == "world") words >> rank.sum;
+  }
+  ::pclose(output);
+  return found;
+}
+
+std::size_t openDescriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
+  return count;
+}
+
+} // namespace
+
+TEST_CASE(
+    "1,000 communicators of 8 processes: no descriptor and at most 64 KiB each while unused") {
+  const auto ranks = run(8, "", 1000, 0);
+  REQUIRE(ranks.size() == 8);
+  for (const auto& [number, rank] : ranks) {
+    INFO("rank " << number);
+    CHECK(rank.descriptors <= 2); // not one each
+    CHECK(rank.bytes <= 1000L * (64 << 10));
+    CHECK(rank.sum == 8);
+  }
+}
+
+TEST_CASE("communicators that are used over shared memory need no descriptor to stay") {
+  // More of them than there are descriptors for any socket of each.
+  const auto ranks = run(4, "RONDO_TRANSPORT=shm RONDO_BUFFSIZE=4096", 0, 400);
+  REQUIRE(ranks.size() == 4);
+  for (const auto& [number, rank] : ranks) {
+    INFO("rank " << number << ":" << rank.trouble);
+    CHECK(rank.used == 400);
+    CHECK(rank.sum == 4);
+  }
+}
+
+TEST_CASE("where sockets run out the error names the limit, and what exists goes on") {
+  const auto ranks = run(4, "RONDO_TRANSPORT=tcp RONDO_ALGO=direct", 0, 600);
+  REQUIRE(ranks.size() == 4);
+  bool named = false;
+  for (const auto& [number, rank] : ranks) {
+    INFO("rank " << number << " after " << rank.used << ":" << rank.trouble);
+    CHECK(rank.used >= 50);
+    CHECK(rank.used < 600);
+    CHECK(rank.sum == 4);
+    named |= rank.trouble.find("ulimit -n") != std::string::npos;
+  }
+  CHECK(named);
+}
+
+TEST_CASE("200 communicators of 8 threads with 1024 descriptors need none") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit low = before;
+  low.rlim_cur = 1024;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  const std::size_t at_first = openDescriptors();
+  {
+    std::vector<std::vector<rondo::Communicator>> all;
+    for (int i = 0; i < 200; ++i) all.push_back(rondo::Communicator::createAll(8));
+    CHECK(openDescriptors() == at_first);
+  }
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+}
