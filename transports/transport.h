@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "rondo/options.h"
@@ -110,15 +111,19 @@ struct DeviceMemory {
   std::size_t inbox_bytes = 0;
 };
 
-/// One end of a channel, opened. Exactly one of ring, sender, receiver and device is set. All
-/// functions throw Error(peer_dead) or Error(transport), with the peer's rank as culprit, when the
-/// channel broke.
+/// Slots that both ranks see.
+struct MappedSlots {
+  std::shared_ptr<SlotRing> ring;
+  std::shared_ptr<Loans> loans; ///< null: every body is copied
+};
+
+/// One end of a channel, opened: the engine looks once, when the channel is connected, which of the
+/// four it is. All functions throw Error(peer_dead) or Error(transport), with the peer's rank as
+/// culprit, when the channel broke.
 struct Port {
-  std::shared_ptr<SlotRing> ring; ///< mapped
-  std::shared_ptr<Loans> loans;   ///< mapped; null: every body is copied
-  std::unique_ptr<StreamSender> sender;
-  std::unique_ptr<StreamReceiver> receiver;
-  std::optional<DeviceMemory> device;
+  std::variant<MappedSlots, std::unique_ptr<StreamSender>, std::unique_ptr<StreamReceiver>,
+               DeviceMemory>
+      path;
   std::size_t slot_bytes = 0; ///< largest body
   int depth = 0;
 };
@@ -132,8 +137,21 @@ class PendingPort {
   virtual std::unique_ptr<Port> poll() = 0;
 };
 
-/// What a rank must tell the others so that they can reach it: opaque, at most 256 bytes.
+/// What a rank must tell the others so that they can reach it: opaque, at most kMostAddressBytes.
 using Address = std::vector<std::byte>;
+/// An address travels within a frame of the control plane, beside those of the other transports.
+inline constexpr std::size_t kMostAddressBytes = std::size_t{8} << 10;
+
+/// Moves the messages of all channels of one transport, for one rank of one communicator: for
+/// transports that have one queue of completions, not one for each channel.
+class Worker {
+ public:
+  virtual ~Worker() = default;
+  /// Moves what it can for all channels that are open or being opened, without blocking; true if
+  /// anything moved. What breaks shows at the ports that it concerns. Only the thread that uses the
+  /// ports calls it; another may open channels meanwhile.
+  virtual bool progress() noexcept = 0;
+};
 
 /// One transport, as one rank of one communicator uses it.
 class Transport {
@@ -150,6 +168,9 @@ class Transport {
   /// Whether a peer with this address (made by the same kind of transport) can be reached. Must be
   /// symmetric: both sides come to the same answer.
   virtual bool reaches(const Address& peer) const = 0;
+  /// What must be called, as long as there are channels, for their messages to move; null where
+  /// each port moves its own. Lives as long as the transport.
+  virtual Worker* worker() { return nullptr; }
   /// Starts to open this rank's end of a channel. Does not wait for the peer: its other end may be
   /// opened much later, and by any thread. Each end is opened once.
   virtual std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& peer) = 0;

@@ -16,7 +16,6 @@ namespace rondo::comm {
 
 namespace {
 
-constexpr std::size_t kMaxAddress = 256;
 constexpr std::size_t kMaxName = 64;
 constexpr std::size_t kMaxReason = 512;
 constexpr std::chrono::microseconds kLook{50};
@@ -72,7 +71,8 @@ class Probe {
 
  private:
   std::byte* part(bool inbox) const {
-    return inbox ? port_->device->inbox.get() : port_->device->credit.get();
+    const auto& memory = std::get<transport::DeviceMemory>(port_->path);
+    return inbox ? memory.inbox.get() : memory.credit.get();
   }
   template <class Body>
   void attempt(const Body& body) {
@@ -124,7 +124,7 @@ std::vector<Addresses> exchange(bootstrap::Session& session, const Transports& t
     Addresses& theirs = all.emplace_back();
     for (std::uint32_t left = in.u32(); left > 0; --left) {
       std::string name = in.text(kMaxName);
-      const auto address = in.blob(kMaxAddress);
+      const auto address = in.blob(transport::kMostAddressBytes);
       theirs.emplace_back(std::move(name), transport::Address(address.begin(), address.end()));
     }
   }
@@ -206,8 +206,15 @@ bool anybody(bootstrap::Session& session, bool here, std::chrono::milliseconds l
 
 Addresses addressesOf(const Transports& transports) {
   Addresses addresses;
-  for (const auto& transport : transports)
-    addresses.emplace_back(transport->name(), transport->address());
+  for (const auto& transport : transports) {
+    transport::Address address = transport->address();
+    if (address.size() > transport::kMostAddressBytes)
+      throw Error(ErrorCode::unsupported, std::string(transport->name()) + ": an address of " +
+                                              std::to_string(address.size()) + " bytes; at most " +
+                                              std::to_string(transport::kMostAddressBytes) +
+                                              " can be told");
+    addresses.emplace_back(transport->name(), std::move(address));
+  }
   return addresses;
 }
 

@@ -70,7 +70,7 @@ struct Card {
     card.slot_bytes = in.u64();
     for (std::uint32_t left = in.u32(); left > 0; --left) {
       std::string kind = in.text(64);
-      const auto address = in.blob(256);
+      const auto address = in.blob(transport::kMostAddressBytes);
       card.addresses.emplace_back(std::move(kind),
                                   transport::Address(address.begin(), address.end()));
     }

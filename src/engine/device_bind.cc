@@ -148,7 +148,7 @@ bool DeviceEngine::connect(BoundPlan& plan) {
   std::vector<device::Ring> rings;
   for (std::uint32_t copy = 0; copy < launch.program.copies; ++copy)
     for (const End* end : plan.ends) {
-      const transport::DeviceMemory& memory = end->relayed ? *end->relayed : *end->port->device;
+      const transport::DeviceMemory& memory = end->relayed ? *end->relayed : *end->device;
       rings.push_back(settings_.channel.ring(launch.program.protocol, copy, memory.inbox.get(),
                                              memory.credit.get(), positionsOf(*end)));
     }

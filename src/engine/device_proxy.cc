@@ -36,7 +36,7 @@ void DeviceProxy::serve(End& end) {
                                              std::move(end.pending));
   {
     const std::lock_guard lock(mutex_);
-    added_.push_back(relay.get());
+    added_.push_back({relay.get(), end.worker});
   }
   relays_[&end] = std::move(relay);
   end.relayed = ring;
@@ -90,13 +90,20 @@ void DeviceProxy::stop() {
   thread_.join();
 }
 
-bool DeviceProxy::stepAll() {
-  {
-    const std::lock_guard lock(mutex_);
-    served_.insert(served_.end(), added_.begin(), added_.end());
-    added_.clear();
+void DeviceProxy::takeAdded() {
+  const std::lock_guard lock(mutex_);
+  for (const Served& added : added_) {
+    served_.push_back(added.relay);
+    if (added.worker && std::find(workers_.begin(), workers_.end(), added.worker) == workers_.end())
+      workers_.push_back(added.worker);
   }
+  added_.clear();
+}
+
+bool DeviceProxy::stepAll() {
+  takeAdded();
   bool moved = false;
+  for (transport::Worker* worker : workers_) moved |= worker->progress();
   for (DeviceRelay* relay : served_) {
     moved |= relay->step();
     if (relay->stranded()) stranded_.store(relay, std::memory_order_release);

@@ -53,6 +53,7 @@ class DeviceProxy {
  private:
   void start();
   void main();
+  void takeAdded();
   bool stepAll();
 
   const std::shared_ptr<device::Device> device_;
@@ -61,8 +62,14 @@ class DeviceProxy {
   std::map<const End*, std::unique_ptr<DeviceRelay>> relays_;
 
   std::mutex mutex_;
-  std::vector<DeviceRelay*> added_;  ///< under the mutex: for the thread to take
-  std::vector<DeviceRelay*> served_; ///< the thread's
+  /// A relay, and the worker of its transport or null.
+  struct Served {
+    DeviceRelay* relay;
+    transport::Worker* worker;
+  };
+  std::vector<Served> added_;               ///< under the mutex: for the thread to take
+  std::vector<DeviceRelay*> served_;        ///< the thread's
+  std::vector<transport::Worker*> workers_; ///< the thread's, each once
   std::atomic<const DeviceRelay*> stranded_{nullptr};
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint32_t> news_{0}; ///< counts what it naps no longer for; it sleeps on it

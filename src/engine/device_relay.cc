@@ -38,6 +38,9 @@ bool DeviceRelay::step() {
       port_ = pending_->poll();
       if (!port_) return false;
       pending_.reset();
+      if (settings_.sends)
+        sender_ = std::get<std::unique_ptr<transport::StreamSender>>(port_->path).get();
+      else receiver_ = std::get<std::unique_ptr<transport::StreamReceiver>>(port_->path).get();
     }
     return settings_.sends ? send() : receive();
   } catch (...) {
@@ -56,29 +59,27 @@ bool DeviceRelay::drained() const {
 }
 
 bool DeviceRelay::send() {
-  transport::StreamSender& port = *port_->sender;
-  bool moved = port.progress();
+  bool moved = sender_->progress();
   for (const std::uint64_t published = acquire(ring_.published); moved_ < published; ++moved_) {
     const device::Label& what = label();
     const transport::ConstBytes body{slot(), what.bytes};
-    if (!port.start({what.call, what.bytes}, {&body, 1})) break;
+    if (!sender_->start({what.call, what.bytes}, {&body, 1})) break;
     moved = true;
   }
-  const std::uint64_t taken = moved_ - port.pending();
+  const std::uint64_t taken = moved_ - sender_->pending();
   if (taken != returned_) release(ring_.consumed, returned_ = taken);
   return moved;
 }
 
 bool DeviceRelay::receive() {
-  transport::StreamReceiver& port = *port_->receiver;
   bool moved = false;
   for (; room(); moved = true) {
-    const transport::MessageHeader* header = port.peek();
+    const transport::MessageHeader* header = receiver_->peek();
     if (!header) break;
     check(*header);
     const device::Label what{header->signature, header->bytes, nullptr};
     const transport::MutableBytes body{slot(), what.bytes};
-    if (!port.receive({&body, 1})) break;
+    if (!receiver_->receive({&body, 1})) break;
     label() = what;
     publish();
   }

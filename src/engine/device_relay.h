@@ -65,6 +65,9 @@ class DeviceRelay {
   const device::Ring ring_;
   std::unique_ptr<transport::PendingPort> pending_;
   std::unique_ptr<transport::Port> port_;
+  // The port's, once it is there.
+  transport::StreamSender* sender_ = nullptr;
+  transport::StreamReceiver* receiver_ = nullptr;
   std::uint64_t moved_ = 0;    ///< messages that the port was given, or gave
   std::uint64_t returned_ = 0; ///< of those, slots that the sender may use again
   std::exception_ptr error_;   ///< written before ended_

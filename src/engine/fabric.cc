@@ -1,6 +1,7 @@
 // The channels of one rank: which transport serves which peer, and what is open.
 #include "engine/fabric.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -40,6 +41,9 @@ void Fabric::startOpening(End& end) {
   if (end.peer == rank_) return adopt(end, selfPort(end.id.index));
   const Peer& peer = peerOf(end);
   end.pending = peer.transport->open(end.id, peer.address);
+  end.worker = peer.transport->worker();
+  if (end.worker && std::find(workers_.begin(), workers_.end(), end.worker) == workers_.end())
+    workers_.push_back(end.worker);
 }
 
 bool Fabric::ready(End& end) {
@@ -54,10 +58,17 @@ bool Fabric::ready(End& end) {
 }
 
 void Fabric::adopt(End& end, std::unique_ptr<transport::Port> port) {
-  end.ring = port->ring.get();
-  end.loans = port->loans.get();
-  end.sender = port->sender.get();
-  end.receiver = port->receiver.get();
+  using namespace transport;
+  if (const auto* slots = std::get_if<MappedSlots>(&port->path)) {
+    end.ring = slots->ring.get();
+    end.loans = slots->loans.get();
+  } else if (const auto* sender = std::get_if<std::unique_ptr<StreamSender>>(&port->path)) {
+    end.sender = sender->get();
+  } else if (const auto* receiver = std::get_if<std::unique_ptr<StreamReceiver>>(&port->path)) {
+    end.receiver = receiver->get();
+  } else {
+    end.device = &std::get<DeviceMemory>(port->path);
+  }
   end.port = std::move(port);
 }
 
@@ -66,7 +77,7 @@ std::unique_ptr<transport::Port> Fabric::selfPort(int index) {
     auto& both_ends = self_device_memory_[index];
     if (!both_ends.inbox) both_ends = self_device_();
     auto on_device = std::make_unique<transport::Port>();
-    on_device->device = both_ends;
+    on_device->path = both_ends;
     return on_device;
   }
   std::shared_ptr<void>& memory = self_memory_[index];
@@ -77,8 +88,9 @@ std::unique_ptr<transport::Port> Fabric::selfPort(int index) {
     std::memset(memory.get(), 0, transport::SlotRing::bytesNeeded(kSelfDepth, 0));
   }
   auto port = std::make_unique<transport::Port>();
-  port->ring =
-      std::make_shared<transport::SlotRing>(memory.get(), kSelfDepth, message_bytes_, memory);
+  port->path = transport::MappedSlots{
+      std::make_shared<transport::SlotRing>(memory.get(), kSelfDepth, message_bytes_, memory),
+      nullptr};
   port->slot_bytes = message_bytes_;
   port->depth = kSelfDepth;
   return port;
@@ -92,7 +104,7 @@ Fabric::Memory Fabric::memory() const {
     if (end->relayed) sum.slots += end->relayed->inbox_bytes;
     if (!end->sends) continue;
     ++sum.channels;
-    if (end->port && end->port->device) sum.slots += end->port->device->inbox_bytes;
+    if (end->device) sum.slots += end->device->inbox_bytes;
     if (end->ring)
       sum.slots += transport::SlotRing::bytesNeeded(end->ring->depth(), end->ring->slotBytes());
   }

@@ -25,15 +25,17 @@ struct End {
   std::unique_ptr<transport::PendingPort> pending; ///< while opening
   std::unique_ptr<transport::Port> port;           ///< null until it is open
   bool stream = false;                             ///< its transport's ports are streams
+  transport::Worker* worker = nullptr; ///< of its transport, once it is being opened; or null
   /// Between devices, a stream: the ring of this end. A proxy has the port, or opens it.
   std::optional<transport::DeviceMemory> relayed;
 
   transport::Loans* loans = nullptr; ///< of a ring, or null
 
-  // Exactly one of these is set once the port is there, unless it is memory for devices.
+  // What the port is: exactly one of these is set once it is there.
   transport::SlotRing* ring = nullptr;
   transport::StreamSender* sender = nullptr;
   transport::StreamReceiver* receiver = nullptr;
+  const transport::DeviceMemory* device = nullptr;
 
   /// Receiving stream: where the message of the step in progress goes.
   enum class Arrival { none, direct, staged, complete } arrival = Arrival::none;
@@ -77,6 +79,13 @@ class Fabric {
   /// Whether the end is connected; starts to open it, makes progress, never blocks.
   bool ready(End& end);
 
+  /// Lets the transports move what they move for all their channels together; true if anything did.
+  bool progress() {
+    bool moved = false;
+    for (transport::Worker* worker : workers_) moved |= worker->progress();
+    return moved;
+  }
+
   /// What the open channels hold; a slot belongs to the rank that sends, where a proxy stands
   /// between them to either. In bytes, but for `channels`.
   struct Memory {
@@ -104,6 +113,7 @@ class Fabric {
   const std::size_t message_bytes_;
   const bool streams_;
   std::map<std::pair<transport::ChannelId, bool>, std::unique_ptr<End>> ends_;
+  std::vector<transport::Worker*> workers_;          ///< of transports with channels, each once
   std::map<int, std::shared_ptr<void>> self_memory_; ///< by channel index
   std::function<transport::DeviceMemory()> self_device_;
   std::map<int, transport::DeviceMemory> self_device_memory_; ///< by channel index

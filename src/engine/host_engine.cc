@@ -30,7 +30,7 @@ void HostEngine::complete(Queue& queue, const std::exception_ptr& error) {
 }
 
 bool HostEngine::progress() {
-  bool moved = false;
+  bool moved = fabric_.progress();
   for (std::size_t i = 0; i < active_.size();) {
     Queue& queue = *active_[i];
     while (queue.head) {

@@ -92,8 +92,8 @@ class Opening final : public PendingPort {
     if (wire_.refused) throw Error(ErrorCode::transport, "no connection", 1);
     if (wire_.polls_needed > 0 && wire_.polls_needed--) return nullptr;
     auto port = std::make_unique<Port>();
-    if (sends_) port->sender = std::make_unique<WireSender>(wire_);
-    else port->receiver = std::make_unique<WireReceiver>(wire_);
+    if (sends_) port->path = std::make_unique<WireSender>(wire_);
+    else port->path = std::make_unique<WireReceiver>(wire_);
     return port;
   }
 

@@ -21,6 +21,7 @@ struct Message {
   MessageHeader header;
   std::vector<std::byte*> bytes; ///< where each byte lies in the sender's memory
   std::size_t taken = 0;
+  bool here = false; ///< the receiver's worker has seen it
 };
 
 /// All channels of all ranks.
@@ -32,6 +33,8 @@ struct Network {
     all
   } sharing = Sharing::none; ///< pairs that share memory instead
   bool lending = false;      ///< on shared memory, whatever may be lent is
+  bool worked = false;       ///< no message is there before the receiver's worker has seen it
+  std::size_t looks = 0;     ///< of all workers
   std::size_t slot_bytes = 1024;
   std::size_t moved = 0;
   std::map<ChannelId, std::deque<Message>> streams;
@@ -85,7 +88,10 @@ class Sender : public StreamSender {
 class Receiver : public StreamReceiver {
  public:
   Receiver(Network& network, std::deque<Message>& queue) : network_(network), queue_(queue) {}
-  const MessageHeader* peek() override { return queue_.empty() ? nullptr : &queue_.front().header; }
+  const MessageHeader* peek() override {
+    if (queue_.empty() || (network_.worked && !queue_.front().here)) return nullptr;
+    return &queue_.front().header;
+  }
   bool receive(std::span<const MutableBytes> body) override {
     constexpr std::size_t kPortion = 300;
     Message& message = queue_.front();
@@ -107,9 +113,28 @@ class Receiver : public StreamReceiver {
   std::deque<Message>& queue_;
 };
 
+/// Of all channels to a rank.
+class Looker : public Worker {
+ public:
+  Looker(Network& network, int rank) : network_(network), rank_(rank) {}
+  bool progress() noexcept override {
+    ++network_.looks;
+    bool moved = false;
+    for (auto& [id, messages] : network_.streams)
+      for (Message& message : messages)
+        if (id.dst == rank_ && !message.here) moved = message.here = true;
+    return moved;
+  }
+
+ private:
+  Network& network_;
+  const int rank_;
+};
+
 class Rendezvous : public Transport {
  public:
-  Rendezvous(Network& network, int rank) : network_(network), rank_(rank) {}
+  Rendezvous(Network& network, int rank) : network_(network), rank_(rank), looker_(network, rank) {}
+  Worker* worker() override { return network_.worked ? &looker_ : nullptr; }
   std::string_view name() const override { return "rendezvous"; }
   Address address() const override { return {}; }
   std::size_t slotBytes() const override { return network_.slot_bytes; }
@@ -127,13 +152,13 @@ class Rendezvous : public Transport {
         memory = {::operator new(bytes, kLine), [](void* p) { ::operator delete(p, kLine); }};
         std::memset(memory.get(), 0, bytes);
       }
-      port->ring =
-          std::make_shared<SlotRing>(memory.get(), network_.depth, network_.slot_bytes, memory);
-      if (network_.lending) port->loans = std::make_shared<Pointers>();
+      port->path = MappedSlots{
+          std::make_shared<SlotRing>(memory.get(), network_.depth, network_.slot_bytes, memory),
+          network_.lending ? std::make_shared<Pointers>() : nullptr};
     } else if (id.src == rank_) {
-      port->sender = std::make_unique<Sender>(network_, network_.streams[id]);
+      port->path = std::make_unique<Sender>(network_, network_.streams[id]);
     } else {
-      port->receiver = std::make_unique<Receiver>(network_, network_.streams[id]);
+      port->path = std::make_unique<Receiver>(network_, network_.streams[id]);
     }
     struct Ready : PendingPort {
       std::unique_ptr<Port> port;
@@ -147,6 +172,7 @@ class Rendezvous : public Transport {
  private:
   Network& network_;
   const int rank_;
+  Looker looker_;
 };
 
 std::int32_t inputValue(int rank, std::size_t block, std::size_t i) {
@@ -306,6 +332,25 @@ void allAlgorithms(Network::Sharing sharing, bool lending, int depth) {
 
 TEST_CASE("every algorithm ends with the right result when all channels are unbuffered streams") {
   for (int depth : {1, 2, 8}) allAlgorithms(Network::Sharing::none, false, depth);
+}
+
+// Proves: the engine lets a transport's worker move what all of its channels wait for, once in a
+// turn however many channels there are, and not before there is one.
+TEST_CASE("a transport's worker is asked once in a turn of the engine") {
+  std::mt19937 random(7);
+  const plan::Algorithm& direct = *plan::findAlgorithm("direct");
+  const plan::Spec spec{Collective::alltoall, 4, 0, 0};
+  Network network;
+  network.worked = true;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int r = 0; r < 4; ++r) ranks.push_back(std::make_unique<Rank>(network, r, 4));
+  for (auto& rank : ranks) rank->progress();
+  CHECK(network.looks == 0);
+  CHECK(runAll(network, ranks, direct, spec, 251, false, 1, random) == "");
+  const std::size_t before = network.looks;
+  CHECK(before > 0);
+  for (auto& rank : ranks) rank->progress();
+  CHECK(network.looks == before + ranks.size());
 }
 
 TEST_CASE("every algorithm ends with the right result when streams and shared memory are mixed") {

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <thread>
 
+#include "worked_transport.h"
+
 namespace rondo::transport::test {
 
 void Watch::check() const {
@@ -46,13 +48,14 @@ void requirePattern(std::uint64_t number, const std::byte* data, std::size_t siz
 bool Out::start(std::uint64_t signature, std::span<const ConstBytes> body) {
   std::size_t size = 0;
   for (const auto& piece : body) size += piece.size;
-  if (port_->sender) return port_->sender->start({signature, size}, body);
-  if (!port_->ring->writable(size)) return false;
-  std::byte* to = port_->ring->writeBody(size);
+  if (worker_) worker_->progress();
+  if (sender_) return sender_->start({signature, size}, body);
+  if (!ring_->writable(size)) return false;
+  std::byte* to = ring_->writeBody(size);
   for (const auto& piece : body)
     if (piece.size > 0)
       to = static_cast<std::byte*>(std::memcpy(to, piece.data, piece.size)) + piece.size;
-  port_->ring->publish({signature, size});
+  ring_->publish({signature, size});
   return true;
 }
 
@@ -65,15 +68,15 @@ void Out::flush() {
 }
 
 bool In::receive(std::span<const MutableBytes> body) {
-  if (port_->receiver) return port_->receiver->receive(body);
+  if (receiver_) return receiver_->receive(body);
   std::size_t size = 0;
   for (const auto& piece : body) size += piece.size;
-  const std::byte* from = port_->ring->readBody(size);
+  const std::byte* from = ring_->readBody(size);
   for (const auto& piece : body) {
     if (piece.size > 0) std::memcpy(piece.data, from, piece.size);
     from += piece.size;
   }
-  port_->ring->release();
+  ring_->release();
   return true;
 }
 
@@ -86,6 +89,12 @@ Bytes In::next(std::uint64_t& signature) {
   const MutableBytes one{body.data(), body.size()};
   while (!receive(std::span(&one, 1))) watch.check();
   return body;
+}
+
+std::vector<Kind> conformingKinds() {
+  std::vector<Kind> all(kinds().begin(), kinds().end());
+  all.push_back(k_worked);
+  return all;
 }
 
 std::unique_ptr<Port> wait(PendingPort& pending) {
@@ -126,7 +135,7 @@ std::pair<Out, In> World::connect(int src, int dst, int index) {
     if (!out) out = from->poll();
     if (!in) in = to->poll();
   }
-  return {Out(std::move(out)), In(std::move(in))};
+  return {Out(std::move(out), (*this)[src].worker()), In(std::move(in), (*this)[dst].worker())};
 }
 
 } // namespace rondo::transport::test

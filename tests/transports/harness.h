@@ -7,6 +7,8 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "transports/registry.h"
@@ -45,21 +47,38 @@ inline std::byte pattern(std::uint64_t number, std::size_t at) {
 Bytes patternOf(std::uint64_t number, std::size_t size);
 void requirePattern(std::uint64_t number, const std::byte* data, std::size_t size);
 
-/// The sending end, mapped or stream.
+/// What a port is; null for anything else.
+template <class T>
+T* pathOf(const Port& port) {
+  if constexpr (std::is_same_v<T, SlotRing>) {
+    const auto* slots = std::get_if<MappedSlots>(&port.path);
+    return slots ? slots->ring.get() : nullptr;
+  } else {
+    const auto* end = std::get_if<std::unique_ptr<T>>(&port.path);
+    return end ? end->get() : nullptr;
+  }
+}
+
+/// The sending end, mapped or stream; with the worker of its rank's transport, or null.
 class Out {
  public:
-  explicit Out(std::unique_ptr<Port> port) : port_(std::move(port)) {}
+  explicit Out(std::unique_ptr<Port> port, Worker* worker = nullptr)
+      : port_(std::move(port)),
+        worker_(worker),
+        ring_(pathOf<SlotRing>(*port_)),
+        sender_(pathOf<StreamSender>(*port_)) {}
   const Port& port() const { return *port_; }
-  bool mapped() const { return port_->ring != nullptr; }
+  bool mapped() const { return ring_ != nullptr; }
 
   bool start(std::uint64_t signature, std::span<const ConstBytes> body);
   bool start(std::uint64_t signature, const Bytes& body) {
     const ConstBytes one{body.data(), body.size()};
     return start(signature, std::span(&one, 1));
   }
-  std::size_t pending() const { return port_->sender ? port_->sender->pending() : 0; }
+  std::size_t pending() const { return sender_ ? sender_->pending() : 0; }
   void progress() {
-    if (port_->sender) port_->sender->progress();
+    if (worker_) worker_->progress();
+    if (sender_) sender_->progress();
   }
   /// Until the message has started / until nothing is pending.
   void send(std::uint64_t signature, const Bytes& body);
@@ -67,16 +86,24 @@ class Out {
 
  private:
   std::unique_ptr<Port> port_;
+  Worker* worker_;
+  SlotRing* ring_;
+  StreamSender* sender_;
 };
 
 /// The receiving end.
 class In {
  public:
-  explicit In(std::unique_ptr<Port> port) : port_(std::move(port)) {}
+  explicit In(std::unique_ptr<Port> port, Worker* worker = nullptr)
+      : port_(std::move(port)),
+        worker_(worker),
+        ring_(pathOf<SlotRing>(*port_)),
+        receiver_(pathOf<StreamReceiver>(*port_)) {}
   const Port& port() const { return *port_; }
 
   const MessageHeader* peek() {
-    return port_->ring ? port_->ring->readable() : port_->receiver->peek();
+    if (worker_) worker_->progress();
+    return ring_ ? ring_->readable() : receiver_->peek();
   }
   bool receive(std::span<const MutableBytes> body);
   /// One message, whole; `signature` is set.
@@ -84,9 +111,15 @@ class In {
 
  private:
   std::unique_ptr<Port> port_;
+  Worker* worker_;
+  SlotRing* ring_;
+  StreamReceiver* receiver_;
 };
 
 std::unique_ptr<Port> wait(PendingPort& pending);
+
+/// Those of the registry between host memories, and one that shows what the contract allows.
+std::vector<Kind> conformingKinds();
 
 /// The transports of all ranks of one communicator, made in this process.
 class World {

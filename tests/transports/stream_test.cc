@@ -37,7 +37,7 @@ SocketPairs makePairs(int count, int buffer_bytes = 0, int type = SOCK_STREAM) {
 
 std::unique_ptr<Port> sendingPort(std::vector<base::UniqueFd> sockets) {
   auto port = std::make_unique<Port>();
-  port->sender = tcp::makeSender(std::move(sockets), kSettings);
+  port->path = tcp::makeSender(std::move(sockets), kSettings);
   port->slot_bytes = kSettings.size.slot_bytes;
   port->depth = kSettings.size.depth;
   return port;
@@ -45,7 +45,7 @@ std::unique_ptr<Port> sendingPort(std::vector<base::UniqueFd> sockets) {
 
 std::unique_ptr<Port> receivingPort(std::vector<base::UniqueFd> sockets) {
   auto port = std::make_unique<Port>();
-  port->receiver = tcp::makeReceiver(std::move(sockets), kSettings);
+  port->path = tcp::makeReceiver(std::move(sockets), kSettings);
   return port;
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("the memory of a small body is free at once, that of a larger one when
   for (const std::size_t size : {kGatherBytes, kGatherBytes + 1}) {
     auto pairs = makePairs(1, 1);
     auto port = sendingPort(std::move(pairs.left));
-    StreamSender& sender = *port->sender;
+    StreamSender& sender = *pathOf<StreamSender>(*port);
     In in(receivingPort(std::move(pairs.right)));
     const Bytes blocking = patternOf(1, 200'000); // fills the socket
     const ConstBytes before{blocking.data(), blocking.size()};
@@ -179,7 +179,7 @@ TEST_CASE("the memory of a small body is free at once, that of a larger one when
 TEST_CASE("the sender knows which memory it still reads") {
   auto pairs = makePairs(2, 1);
   auto port = sendingPort(std::move(pairs.left));
-  StreamSender& sender = *port->sender;
+  StreamSender& sender = *pathOf<StreamSender>(*port);
   In in(receivingPort(std::move(pairs.right)));
   const Bytes memory = patternOf(1, 400'000);
   const auto piece = [&](std::size_t at, std::size_t size) {

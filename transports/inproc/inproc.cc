@@ -47,9 +47,9 @@ class Slots {
     auto port = std::make_unique<Port>();
     port->slot_bytes = slots->size_.slot_bytes;
     port->depth = slots->size_.depth;
-    port->ring =
-        std::make_shared<SlotRing>(slots->memory_.data(), port->depth, port->slot_bytes, slots);
-    port->loans = std::make_shared<SameProcess>();
+    port->path = MappedSlots{
+        std::make_shared<SlotRing>(slots->memory_.data(), port->depth, port->slot_bytes, slots),
+        std::make_shared<SameProcess>()};
     return port;
   }
 

@@ -3,17 +3,11 @@
 // communicator's board; between processes the sender passes the credit's handle when it dials, and
 // gets the inbox's over the same connection.
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstring>
 
 #include "base/codec.h"
 #include "rondo/error.h"
-#include "transports/location.h"
-#include "transports/mailbox.h"
+#include "transports/device_port.h"
 #include "transports/nvlink/handles.h"
-#include "transports/registry.h"
-#include "transports/support.h"
 
 namespace rondo::transport {
 namespace nvlink {
@@ -69,104 +63,39 @@ struct Card {
   }
 };
 
-std::unique_ptr<Port> portOn(Memory inbox, Memory credit, const Context& context) {
-  auto port = std::make_unique<Port>();
-  port->device = DeviceMemory{std::move(inbox), std::move(credit), context.on.inbox_bytes};
-  port->slot_bytes = context.on.size.slot_bytes;
-  port->depth = context.on.size.depth;
-  return port;
-}
-
-/// Both parts of a channel between ranks of one process; whoever opens it first makes them.
-struct Channel {
-  Memory inbox, credit;
-  std::array<std::atomic<bool>, 2> claimed{};
-};
-
-class PendingHere final : public PendingWithDeadline {
- public:
-  PendingHere(const ChannelId& id, const Context& context, const std::shared_ptr<Device>& peer)
-      : PendingWithDeadline("nvlink", id, context), context_(context) {
-    context.on.device->use(*peer);
-    const bool sends = id.src == context.rank;
-    Device& sender = sends ? *context.on.device : *peer;
-    Device& receiver = sends ? *peer : *context.on.device;
-    channel_ =
-        context.board->findOrMake<Channel>(channel_name(id), [&]() -> std::shared_ptr<Channel> {
-          auto made = std::make_shared<Channel>();
-          made->inbox = receiver.allocate(context.on.inbox_bytes);
-          made->credit = sender.allocate(context.on.credit_bytes);
-          return made;
-        });
-    if (channel_->claimed[sends ? 0 : 1].exchange(true))
-      throw Error(ErrorCode::invalid_argument,
-                  PendingWithDeadline::channel_ + ": this end is open already");
-  }
-
- private:
-  static std::string channel_name(const ChannelId& id) {
-    return describe("nvlink", id) + " of " + std::to_string(id.communicator);
-  }
-  std::unique_ptr<Port> attempt() override {
-    return portOn({channel_, channel_->inbox.get()}, {channel_, channel_->credit.get()}, context_);
-  }
-
-  const Context context_;
-  std::shared_ptr<Channel> channel_;
-};
-
-class PendingSender final : public PendingWithDeadline {
+class PendingSender final : public PendingPassing {
  public:
   PendingSender(const ChannelId& id, const Context& context, const Location& receiver)
-      : PendingWithDeadline("nvlink", id, context), context_(context) {
+      : PendingPassing("nvlink", id, context) {
     Device::Shared credit = context.on.device->allocateShared(context.on.credit_bytes);
     credit_ = std::move(credit.memory);
-    auto settings = dialSettings(context, receiver.listener, id, 0);
-    settings.pass = {credit.handle.get()};
-    dial_ = std::make_unique<net::Dial>(settings);
+    dial(id, receiver, credit.handle.get());
   }
 
  private:
-  std::unique_ptr<Port> attempt() override {
-    if (!socket_) {
-      auto connected = dial_->poll();
-      if (!connected) return nullptr;
-      socket_ = std::move(*connected);
-    }
-    const auto handle = receiveHandle(socket_.get());
+  std::unique_ptr<Port> connected(int socket) override {
+    const auto handle = receiveHandle(socket);
     if (!handle) return nullptr;
     Memory inbox = context_.on.device->mapShared(handle->get(), context_.on.inbox_bytes);
-    return portOn(std::move(inbox), std::move(credit_), context_);
+    return devicePort({std::move(inbox), std::move(credit_)}, context_);
   }
 
-  const Context context_;
   Memory credit_;
-  std::unique_ptr<net::Dial> dial_;
-  base::UniqueFd socket_;
 };
 
-class PendingReceiver final : public PendingWithDeadline {
+class PendingReceiver final : public PendingPassed {
  public:
   PendingReceiver(const ChannelId& id, const Context& context, std::shared_ptr<Mailbox> mailbox)
-      : PendingWithDeadline("nvlink", id, context),
-        id_(id),
-        context_(context),
-        mailbox_(std::move(mailbox)) {}
+      : PendingPassed("nvlink", id, context, std::move(mailbox)) {}
 
  private:
-  std::unique_ptr<Port> attempt() override {
-    const auto arrived = mailbox_->takeWithDescriptor(id_);
-    if (!arrived) return nullptr;
+  std::unique_ptr<Port> arrived(int handle, int socket) override {
     Device& device = *context_.on.device;
-    Memory credit = device.mapShared(arrived->passed.front().get(), context_.on.credit_bytes);
+    Memory credit = device.mapShared(handle, context_.on.credit_bytes);
     Device::Shared inbox = device.allocateShared(context_.on.inbox_bytes);
-    sendHandle(arrived->fd.get(), inbox.handle.get());
-    return portOn(std::move(inbox.memory), std::move(credit), context_);
+    sendHandle(socket, inbox.handle.get());
+    return devicePort({std::move(inbox.memory), std::move(credit)}, context_);
   }
-
-  const ChannelId id_;
-  const Context context_;
-  const std::shared_ptr<Mailbox> mailbox_;
 };
 
 class Nvlink final : public Transport {
@@ -175,9 +104,7 @@ class Nvlink final : public Transport {
     for (const DeviceIdentity& identity : context.on.device->reach())
       if (card_.reached.size() < kMostReached) card_.reached.push_back(shortOf(identity));
     if (place) {
-      net::SocketAddress any;
-      any.family = net::SocketAddress::Family::unix_abstract;
-      mailbox_ = std::make_shared<Mailbox>(context, any, 1);
+      mailbox_ = localMailbox(context);
       card_.location = Location{*place, mailbox_->address()};
     } else {
       deviceOf(context.rank, context.on.device);
@@ -201,7 +128,7 @@ class Nvlink final : public Transport {
       if (!device)
         throw Error(ErrorCode::transport, describe("nvlink", id) + ": the peer has gone away",
                     other);
-      return std::make_unique<PendingHere>(id, context_, device);
+      return openHere(id, *device);
     }
     if (id.src == context_.rank)
       return std::make_unique<PendingSender>(id, context_, *peer.location);
@@ -209,6 +136,15 @@ class Nvlink final : public Transport {
   }
 
  private:
+  std::unique_ptr<PendingPort> openHere(const ChannelId& id, Device& peer) const {
+    Device& own = *context_.on.device;
+    own.use(peer);
+    const bool sends = id.src == context_.rank;
+    return std::make_unique<PendingOnBoard>("nvlink", id, context_, [&] {
+      return DeviceParts{(sends ? peer : own).allocate(context_.on.inbox_bytes),
+                         (sends ? own : peer).allocate(context_.on.credit_bytes)};
+    });
+  }
   /// The device of a rank of this process; of this rank, to be found by the others.
   std::shared_ptr<Device> deviceOf(int rank, const std::shared_ptr<Device>& own) const {
     return context_.board->findOrMake<Device>(

@@ -4,16 +4,9 @@
 // it.
 #include <sys/mman.h>
 
-#include <array>
-#include <atomic>
-
-#include "base/codec.h"
 #include "base/memory_file.h"
 #include "rondo/error.h"
-#include "transports/location.h"
-#include "transports/mailbox.h"
-#include "transports/registry.h"
-#include "transports/support.h"
+#include "transports/device_port.h"
 
 namespace rondo::transport {
 namespace pcie {
@@ -30,100 +23,49 @@ std::size_t bytesOf(const Context& context) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-std::unique_ptr<Port> portOn(const Memory& memory, const Context& context) {
-  auto port = std::make_unique<Port>();
-  port->device =
-      DeviceMemory{memory, {memory, memory.get() + context.on.inbox_bytes}, context.on.inbox_bytes};
-  port->slot_bytes = context.on.size.slot_bytes;
-  port->depth = context.on.size.depth;
-  return port;
+DeviceParts partsOf(const Memory& memory, const Context& context) {
+  return {memory, {memory, memory.get() + context.on.inbox_bytes}};
 }
-
-struct Channel {
-  Memory memory;
-  std::array<std::atomic<bool>, 2> claimed{};
-};
-
-class PendingHere final : public PendingWithDeadline {
- public:
-  PendingHere(const ChannelId& id, const Context& context)
-      : PendingWithDeadline("pcie", id, context), context_(context) {
-    const std::string key = describe("pcie", id) + " of " + std::to_string(id.communicator);
-    channel_ = context.board->findOrMake<Channel>(key, [&]() -> std::shared_ptr<Channel> {
-      auto made = std::make_shared<Channel>();
-      made->memory = context.on.device->allocateHost(bytesOf(context));
-      return made;
-    });
-    if (channel_->claimed[id.src == context.rank ? 0 : 1].exchange(true))
-      throw Error(ErrorCode::invalid_argument,
-                  PendingWithDeadline::channel_ + ": this end is open already");
-  }
-
- private:
-  std::unique_ptr<Port> attempt() override {
-    return portOn({channel_, channel_->memory.get()}, context_);
-  }
-
-  const Context context_;
-  std::shared_ptr<Channel> channel_;
-};
 
 Memory mapFile(int file, const Context& context) {
   return context.on.device->mapHost(
       base::mapMemoryFile(file, bytesOf(context), PROT_READ | PROT_WRITE), bytesOf(context));
 }
 
-class PendingSender final : public PendingWithDeadline {
+class PendingSender final : public PendingPassing {
  public:
   PendingSender(const ChannelId& id, const Context& context, const Location& receiver)
-      : PendingWithDeadline("pcie", id, context), context_(context) {
+      : PendingPassing("pcie", id, context) {
     const base::UniqueFd file = base::makeMemoryFile(bytesOf(context));
     memory_ = mapFile(file.get(), context);
-    auto settings = dialSettings(context, receiver.listener, id, 0);
-    settings.pass = {file.get()};
-    dial_ = std::make_unique<net::Dial>(settings);
+    dial(id, receiver, file.get());
   }
 
  private:
-  std::unique_ptr<Port> attempt() override {
-    return dial_->poll() ? portOn(memory_, context_) : nullptr;
+  std::unique_ptr<Port> connected(int /*socket*/) override {
+    return devicePort(partsOf(memory_, context_), context_);
   }
 
-  const Context context_;
   Memory memory_;
-  std::unique_ptr<net::Dial> dial_;
 };
 
-class PendingReceiver final : public PendingWithDeadline {
+class PendingReceiver final : public PendingPassed {
  public:
   PendingReceiver(const ChannelId& id, const Context& context, std::shared_ptr<Mailbox> mailbox)
-      : PendingWithDeadline("pcie", id, context),
-        id_(id),
-        context_(context),
-        mailbox_(std::move(mailbox)) {}
+      : PendingPassed("pcie", id, context, std::move(mailbox)) {}
 
  private:
-  std::unique_ptr<Port> attempt() override {
-    const auto arrived = mailbox_->takeWithDescriptor(id_);
-    if (!arrived) return nullptr;
-    const int file = arrived->passed.front().get();
+  std::unique_ptr<Port> arrived(int file, int /*socket*/) override {
     base::checkMemoryFile(file, bytesOf(context_));
-    return portOn(mapFile(file, context_), context_);
+    return devicePort(partsOf(mapFile(file, context_), context_), context_);
   }
-
-  const ChannelId id_;
-  const Context context_;
-  const std::shared_ptr<Mailbox> mailbox_;
 };
 
 class Pcie final : public Transport {
  public:
   Pcie(const Context& context, const std::optional<Place>& place)
       : context_(context), place_(place) {
-    if (!place) return;
-    net::SocketAddress any;
-    any.family = net::SocketAddress::Family::unix_abstract;
-    mailbox_ = std::make_shared<Mailbox>(context, any, 1);
+    if (place) mailbox_ = localMailbox(context);
   }
 
   std::string_view name() const override { return "pcie"; }
@@ -142,7 +84,10 @@ class Pcie final : public Transport {
   std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& address) override {
     if (!reaches(address))
       throw Error(ErrorCode::transport, describe("pcie", id) + ": the peer is on another machine");
-    if (!place_) return std::make_unique<PendingHere>(id, context_);
+    if (!place_)
+      return std::make_unique<PendingOnBoard>("pcie", id, context_, [this] {
+        return partsOf(context_.on.device->allocateHost(bytesOf(context_)), context_);
+      });
     if (id.src == context_.rank)
       return std::make_unique<PendingSender>(id, context_, Location::decode(address, kWhat));
     return std::make_unique<PendingReceiver>(id, context_, mailbox_);

@@ -24,8 +24,10 @@ std::unique_ptr<Port> portOn(std::shared_ptr<void> memory, ChannelSize size,
   port->slot_bytes = size.slot_bytes;
   port->depth = size.depth;
   void* const at = memory.get();
-  port->loans = loansOn(memory, std::move(regions));
-  port->ring = std::make_shared<SlotRing>(at, size.depth, size.slot_bytes, std::move(memory));
+  auto loans = loansOn(memory, std::move(regions));
+  port->path =
+      MappedSlots{std::make_shared<SlotRing>(at, size.depth, size.slot_bytes, std::move(memory)),
+                  std::move(loans)};
   return port;
 }
 

@@ -137,7 +137,7 @@ class PendingSender final : public Pending {
     return dials_[part]->poll();
   }
   void finish(Port& port, std::vector<base::UniqueFd> sockets) override {
-    port.sender = makeSender(std::move(sockets), settings_);
+    port.path = makeSender(std::move(sockets), settings_);
   }
 
   std::vector<std::unique_ptr<net::Dial>> dials_;
@@ -160,7 +160,7 @@ class PendingReceiver final : public Pending {
     return std::move(arrived->fd);
   }
   void finish(Port& port, std::vector<base::UniqueFd> sockets) override {
-    port.receiver = makeReceiver(std::move(sockets), settings_);
+    port.path = makeReceiver(std::move(sockets), settings_);
   }
 
   const ChannelId id_;
