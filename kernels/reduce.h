@@ -15,7 +15,7 @@ namespace rondo::kernels {
 /// multiply-add, so the result does not depend on the instruction set, count or alignment.
 /// inputs >= 1 (1 copies), outputs >= 1. Any alignment. An output may be exactly one of the inputs
 /// or not overlap it at all; outputs do not overlap each other.
-/// min and max: if any operand is NaN, the result is NaN. Integers wrap around.
+/// min and max: a number wins against NaN, and -0 is less than +0. Integers wrap around.
 using ReduceFunction = void (*)(void* const* outputs, std::size_t output_count,
                                 const void* const* inputs, std::size_t input_count,
                                 std::size_t count);

@@ -58,7 +58,11 @@ class RONDO_API ReduceOp {
   enum class Kind : std::uint8_t { sum, prod, min, max, avg, band, bor, bxor, premul_sum };
   static constexpr std::size_t kKindCount = 9;
 
-  static const ReduceOp sum, prod, min, max;
+  static const ReduceOp sum, prod;
+  /// Floats: -0 is less than +0, and a number wins against NaN: the result is NaN only where every
+  /// contribution is (IEEE 754-2019's minimumNumber and maximumNumber, NCCL's rule; MPI has none).
+  /// So it depends neither on the order of the contributions nor on the algorithm.
+  static const ReduceOp min, max;
   /// Floats: every contribution is multiplied by 1/ranks (and rounded to the element type) before
   /// the sum. Integers: the sum is divided by the rank count, rounding toward zero.
   static const ReduceOp avg;

@@ -48,18 +48,19 @@ struct BitXor {
   }
 };
 
-/// Floats: NaN if either is NaN, and -0 is less than +0, so that the result depends neither on the
-/// order of the operands nor on what an instruction set does with the two.
+/// Floats: a number wins against NaN, and -0 is less than +0, so that the result depends neither on
+/// the order of the operands nor on what an instruction set does with the two.
 struct Minimum {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
     if constexpr (hwy::IsFloat<hn::LaneType<V>>()) {
-      // Both are the minimum, unless the operands are unordered or equal: then they are the two
-      // operands. The bits of a NaN or'ed with any others are those of a NaN; -0 or'ed with +0 is
-      // -0.
-      const V ab = hn::IfThenElse(hn::Lt(a, b), a, b);
-      const V ba = hn::IfThenElse(hn::Lt(b, a), b, a);
-      return hn::Or(ab, ba);
+      const V x = hn::IfThenElse(hn::IsNaN(a), b, a);
+      const V y = hn::IfThenElse(hn::IsNaN(b), a, b);
+      // Both are the minimum, unless the operands are equal or both NaN: then they are the two
+      // operands. -0 or'ed with +0 is -0, a NaN or'ed with another is a NaN.
+      const V xy = hn::IfThenElse(hn::Lt(x, y), x, y);
+      const V yx = hn::IfThenElse(hn::Lt(y, x), y, x);
+      return hn::Or(xy, yx);
     } else {
       return hn::Min(a, b);
     }

@@ -1,5 +1,8 @@
 // The correctness grid: every collective and algorithm, rank count, transport, count, type,
 // operator.
+#include <cmath>
+#include <limits>
+
 #include "plan/registry.h"
 #include "support/collective_case.h"
 #include "support/ranks.h"
@@ -70,6 +73,34 @@ TEST_CASE("every algorithm gives the right result on every transport and rank co
         INFO(algorithm->name << " on " << transport << ", " << ranks << " ranks");
         REQUIRE(runAll(communicators, cases) == "");
       }
+}
+
+TEST_CASE("max and min leave out NaN, whoever has it, in every algorithm") {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const plan::Algorithm* algorithm : plan::algorithms())
+    for (int ranks : {1, 2, 3, 5, 8}) {
+      if (!algorithm->supports({Collective::allreduce, ranks, 0, 0})) continue;
+      auto communicators =
+          Communicator::createAll(ranks, plainOptions("inproc", std::string(algorithm->name)));
+      INFO(algorithm->name << ", " << ranks << " ranks");
+      REQUIRE(firstComplaint(onRanks(communicators, [&](Communicator& comm) -> std::string {
+                for (std::size_t count : {1, 37, 5000})
+                  for (int who = 0; who < ranks; ++who) {
+                    const float own = static_cast<float>(comm.rank() + 1);
+                    const std::vector<float> in(count, comm.rank() == who ? kNan : own);
+                    const float most = static_cast<float>(who == ranks - 1 ? ranks - 1 : ranks);
+                    for (ReduceOp op : {ReduceOp::max, ReduceOp::min}) {
+                      const float right = op == ReduceOp::max ? most : who == 0 ? 2.0f : 1.0f;
+                      std::vector<float> out(count);
+                      comm.allReduce(in.data(), out.data(), count, DataType::float32, op);
+                      for (float v : out)
+                        if (ranks == 1 ? !std::isnan(v) : v != right)
+                          return std::string(name(op)) + " gave " + std::to_string(v);
+                    }
+                  }
+                return {};
+              })) == "");
+    }
 }
 
 TEST_CASE("a parameter server may be split over any number of servers") {

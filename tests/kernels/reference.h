@@ -106,8 +106,8 @@ F combineFloats(ReduceOp::Kind op, F a, F b) {
     case ReduceOp::Kind::prod: return a * b;
     case ReduceOp::Kind::min:
     case ReduceOp::Kind::max: {
-      if (std::isnan(a)) return a;
-      if (std::isnan(b)) return b;
+      if (std::isnan(a)) return b;
+      if (std::isnan(b)) return a;
       const bool minimum = op == ReduceOp::Kind::min;
       if (a == 0 && b == 0) return std::signbit(a) == minimum ? a : b; // -0 is less than +0
       return (a < b) == minimum ? a : b;

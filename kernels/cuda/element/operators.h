@@ -43,17 +43,17 @@ struct Operator<ReduceOp::Kind::prod> {
   }
 };
 
-/// The GPU's own minimum also orders the zeros, and gives NaN for NaN. It has none for fp64.
+/// The GPU's own minimum also orders the zeros, and prefers numbers to NaN.
 RONDO_HOST_DEVICE float deviceMinimum([[maybe_unused]] float a, [[maybe_unused]] float b) {
   float result = 0;
 #if RONDO_DEVICE_PASS
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  asm("min.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
 #endif
   return result;
 }
 
-/// Floats: NaN if either is NaN, and -0 is less than +0, so that the result does not depend on the
-/// order of the operands.
+/// Floats: a number wins against NaN, and -0 is less than +0, so that the result does not depend on
+/// the order of the operands.
 template <>
 struct Operator<ReduceOp::Kind::min> {
   template <typename V>
@@ -62,12 +62,13 @@ struct Operator<ReduceOp::Kind::min> {
       return deviceMinimum(a, b);
     } else if constexpr (std::is_floating_point_v<V>) {
       using Bits = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
-      // Both are the minimum, unless the operands are unordered or equal: then they are the two
-      // operands. The bits of a NaN or'ed with any others are those of a NaN; -0 or'ed with +0
-      // is -0.
-      const V ab = a < b ? a : b;
-      const V ba = b < a ? b : a;
-      return bitCast<V>(bitCast<Bits>(ab) | bitCast<Bits>(ba));
+      const V x = a != a ? b : a;
+      const V y = b != b ? a : b;
+      // Both are the minimum, unless the operands are equal or both NaN: then they are the two
+      // operands. -0 or'ed with +0 is -0, a NaN or'ed with another is a NaN.
+      const V xy = x < y ? x : y;
+      const V yx = y < x ? y : x;
+      return bitCast<V>(bitCast<Bits>(xy) | bitCast<Bits>(yx));
     } else {
       return a < b ? a : b;
     }
