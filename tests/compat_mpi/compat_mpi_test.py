@@ -26,8 +26,8 @@ REASONS = {"an operator that Rondo does not have",
 # At these numbers of ranks. MPICH's ranks never give the processor away: few of them, where there is
 # a choice.
 SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "apart": [2, 3], "threads": [1, 3],
-             "finalize": [1, 3], "columns": [1, 2, 5], "bottom": [1, 3], "unsigned": [1, 3], "late": [3],
-             "refused": [1, 3], "aliased": [1, 3], "idup": [1, 3],
+             "finalize": [1, 3], "columns": [1, 2, 5], "bottom": [1, 3], "unsigned": [1, 3],
+             "nan": [1, 2, 3], "late": [3], "refused": [1, 3], "aliased": [1, 3], "idup": [1, 3],
              "errors": [1, 3], "handler": [1, 3], "truncate": [2, 3], "descriptors": [3]}
 ENDS = ["fatal", "killed", "abort"]
 # A program that takes longer hangs.
@@ -43,8 +43,9 @@ def fail(what, output=""):
     print(f"FAILED: {what}", *output.splitlines()[-40:], sep="\n  ", flush=True)
 
 
-def run(options, ranks, program, *arguments, library=True, statistics=False):
-    """The exit status and everything printed; None as status if it hung."""
+def run(options, ranks, program, *arguments, library=True, statistics=False, before=""):
+    """The exit status and everything printed; None as status if it hung. `before`: commands of the
+    shell that each rank begins as."""
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1")
     environment.pop("RONDO_MPI_STATS", None)
@@ -54,7 +55,8 @@ def run(options, ranks, program, *arguments, library=True, statistics=False):
         words.append("RONDO_MPI_STATS=1")
     # The ranks' errors go to a file: mpirun mixes them with the output, and drops some when a job dies.
     with tempfile.NamedTemporaryFile(mode="r", prefix="compat_mpi.") as errors:
-        command = [options.mpirun, "-n", str(ranks), "sh", "-c", 'exec "$@" 2>>"$0"', errors.name,
+        command = [options.mpirun, "-n", str(ranks), "sh", "-c", before + 'exec "$@" 2>>"$0"',
+                   errors.name,
                    "env", *words, options.programs / program, *arguments]
         status, output = run_command(command, environment)
         return status, f"{output}\n{errors.read()}"
@@ -140,6 +142,15 @@ def check_immediate(options, ranks):
         print(f"ok: {what}: {sum(taken.values())} calls taken over", flush=True)
 
 
+def check_many(options, ranks):
+    what = f"semantics many on {ranks} ranks"
+    status, output = run(options, ranks, "semantics", "many", before="ulimit -n 1024; ")
+    if status != 0:
+        fail(f"{what} {'hung' if status is None else f'ended with {status}'}", output)
+    else:
+        print(f"ok: {what}", flush=True)
+
+
 def check_spawned(options, ranks):
     """Not every MPI installation can start processes: asked without the interposer."""
     status, output = run(options, ranks, "semantics", "spawned", library=False)
@@ -200,6 +211,7 @@ def main():
     for ranks in [1, 4]:
         check_immediate(options, ranks)
     check_spawned(options, 3)
+    check_many(options, 4)
     for check in ENDS:
         check_end(options, 3, check)
     for program in sorted(options.programs.glob("fortran_*")):

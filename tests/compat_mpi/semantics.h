@@ -45,6 +45,5 @@ void checkTruncate();
 void checkFatal();
 void checkKilled();
 void checkAbort();
-void checkStopped();
 
 } // namespace compat

@@ -1,7 +1,4 @@
 // Calls that MPI calls erroneous, ranks that disagree, ranks that end.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -69,19 +66,6 @@ void requireTruncation(int code, const std::string& what) {
   require(errorClass(code) == MPI_ERR_TRUNCATE,
           what + ": class " + std::to_string(errorClass(code)) + ": " + text.data());
   require(length > 0, what + " has no text");
-}
-
-/// Stops this process; another one lets it go on.
-void stopFor(std::chrono::seconds time) {
-  const pid_t self = ::getpid();
-  const pid_t waker = ::fork();
-  if (waker == 0) {
-    ::sleep(static_cast<unsigned>(time.count()));
-    ::kill(self, SIGCONT);
-    ::_exit(0);
-  }
-  std::raise(SIGSTOP);
-  ::waitpid(waker, nullptr, 0);
 }
 
 [[noreturn]] void callForEver() {
@@ -174,19 +158,6 @@ void checkKilled() {
     MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   }
   std::raise(SIGKILL);
-}
-
-/// A rank is stopped for several heartbeats, the first rank of all too, while others wait for it:
-/// nobody is told but the user.
-void checkStopped() {
-  for (const int who : {sizeOf(MPI_COMM_WORLD) - 1, 0}) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (rankIn(MPI_COMM_WORLD) == who) stopFor(std::chrono::seconds(5));
-    int one = 1;
-    int sum = 0;
-    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    require(sum == sizeOf(MPI_COMM_WORLD), "Allreduce with a rank that was stopped");
-  }
 }
 
 /// A rank aborts while the others wait for it in a collective: the job ends.

@@ -194,7 +194,7 @@ void checkChild() {
 /// More communicators than there are descriptors for, all of them in use: what Rondo cannot open is
 /// the MPI library's, on all ranks.
 void checkMany() {
-  constexpr std::size_t kComms = 110;
+  constexpr std::size_t kComms = 300;
   std::vector<MPI_Comm> comms(kComms, MPI_COMM_NULL);
   for (int pass = 0; pass < 2; ++pass)
     for (MPI_Comm& comm : comms) {

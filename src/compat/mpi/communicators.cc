@@ -1,12 +1,15 @@
 // Makes, keeps and drops the Rondo communicators.
 #include "compat/mpi/communicators.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -79,10 +82,11 @@ bool allKnown(MPI_Comm comm) {
 }
 
 /// Says once per process why a communicator is left to the MPI library.
-void sayWhy(const char* why) {
+void sayWhy(const std::string& why) {
   static std::atomic<bool> said{false};
   if (!said.exchange(true))
-    std::fprintf(stderr, "rondo_mpi: the MPI library runs a communicator's collectives: %s\n", why);
+    std::fprintf(stderr, "rondo_mpi: the MPI library runs a communicator's collectives: %s\n",
+                 why.c_str());
 }
 
 /// Whether `made` is true on all ranks.
@@ -111,39 +115,133 @@ std::optional<UniqueId> exchangeId(const Counterpart& at, const Options* options
   return message.id;
 }
 
-/// Meets the other ranks; whether all of them did.
-bool open(Counterpart& at) {
+std::size_t openDescriptors() {
+  std::error_code none;
+  const std::filesystem::directory_iterator all("/proc/self/fd", none);
+  return none ? 0 : static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+/// Whether the channels of this communicator, and those that others have yet to open, are sure to
+/// get descriptors: once a rank is in a call it is too late to leave it to the MPI library.
+bool descriptorsLeft(const Counterpart& at) {
+  // While channels of shared memory open, and for the program itself.
+  std::size_t wanted = 64 + 8 * static_cast<std::size_t>(at.size) + at.sockets;
+  {
+    const std::lock_guard lock(living_mutex);
+    for (const auto& [counterpart, owner] : living) wanted += counterpart->sockets;
+  }
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || openDescriptors() + wanted <= limit.rlim_cur)
+    return true;
+  sayWhy(std::to_string(wanted) + " descriptors may be needed, more than are left");
+  return false;
+}
+
+/// How many descriptors its channels may hold: those over TCP, one each.
+std::size_t socketsOf(const Counterpart& at, const Options& options) {
+  std::size_t streams = 0;
+  for (int peer = 0; peer < at.size; ++peer) streams += at.rondo->transportTo(peer) == "tcp";
+  const std::size_t directions = 2, communicators = 2;
+  return streams * directions * communicators * static_cast<std::size_t>(options.tcp_sockets);
+}
+
+/// The communicator that the ranks of `comm` (none here if it is MPI_COMM_NULL) have cut out of
+/// another one; or nothing. Collective over that one.
+std::optional<Communicator> cut(Counterpart& from, MPI_Comm comm) {
+  int color = Communicator::kNoColor, key = 0;
+  // All have come when this is over, see meet().
+  if (!everywhere(from.handle, descriptorsLeft(from))) return std::nullopt;
+  if (comm != MPI_COMM_NULL) {
+    // Named by its first rank.
+    MPI_Group all = MPI_GROUP_NULL, mine = MPI_GROUP_NULL;
+    const int first = 0;
+    check(PMPI_Comm_group(from.handle, &all));
+    check(PMPI_Comm_group(comm, &mine));
+    check(PMPI_Group_translate_ranks(mine, 1, &first, all, &color));
+    check(PMPI_Group_rank(mine, &key));
+    check(PMPI_Group_free(&mine));
+    check(PMPI_Group_free(&all));
+  }
+  try {
+    return from.rondo->split(color, key);
+  } catch (const std::exception& error) {
+    sayWhy(error.what());
+    return std::nullopt;
+  }
+}
+
+/// A communicator of these ranks where there is none to cut it out of; or nothing.
+std::optional<Communicator> meet(const Counterpart& at, const std::optional<Options>& options) {
+  std::optional<UniqueId> id;
+  if (at.size > 1) {
+    id = exchangeId(at, options ? &*options : nullptr);
+    // Nobody may wait in Rondo for a rank that still needs this one's help in the MPI library: all
+    // have come when this is over.
+    if (!everywhere(at.handle, id && options && descriptorsLeft(at))) return std::nullopt;
+  } else if (!options) {
+    return std::nullopt;
+  }
+  try {
+    return Communicator::create(
+        id ? Rendezvous::uniqueId(*id, at.rank, at.size) : Rendezvous::inProcess(1), *options);
+  } catch (const std::exception& error) {
+    sayWhy(error.what());
+    return std::nullopt;
+  }
+}
+
+/// Gives it its communicators, the first of which may be there; whether all ranks have theirs.
+bool open(Counterpart& at, std::optional<Communicator> part) {
   std::optional<Options> options;
   try {
     options = optionsOfJob();
   } catch (const std::exception& error) {
     sayWhy(error.what());
   }
-  std::optional<UniqueId> id;
-  if (at.size > 1) {
-    id = exchangeId(at, options ? &*options : nullptr);
-    // Nobody may wait in Rondo for a rank that still needs this one's help in the MPI library: all
-    // have come when this is over.
-    if (!everywhere(at.handle, id && options)) return false;
-  } else if (!options) {
-    return false;
-  }
-  const auto drop = [&at] {
-    at.immediate.reset();
-    at.rondo.reset();
-  };
+  const auto onAll = [&at](bool here) { return at.size > 1 ? everywhere(at.handle, here) : here; };
+  at.rondo = std::move(part);
+  if (!onAll(at.rondo.has_value())) at.rondo = meet(at, options);
+  bool ready = at.rondo.has_value();
   try {
-    at.rondo = Communicator::create(
-        id ? Rendezvous::uniqueId(*id, at.rank, at.size) : Rendezvous::inProcess(1), *options);
-    at.immediate = at.rondo->split(0, at.rank);
-    if (at.size > 1)
-      for (auto* one : {&at.rondo, &at.immediate}) (*one)->whileWaiting(moveMpi);
+    if (ready) {
+      at.immediate = at.rondo->split(0, at.rank);
+      if (at.size > 1)
+        for (auto* one : {&at.rondo, &at.immediate}) (*one)->whileWaiting(moveMpi);
+      at.sockets = socketsOf(at, *options);
+      ready = descriptorsLeft(at);
+    }
   } catch (const std::exception& error) {
     sayWhy(error.what());
-    drop();
+    ready = false;
   }
-  if (at.size > 1 && !everywhere(at.handle, at.rondo.has_value())) drop();
-  return at.rondo.has_value();
+  if (onAll(ready)) return true;
+  at.immediate.reset();
+  at.rondo.reset();
+  at.sockets = 0;
+  return false;
+}
+
+/// The new counterpart of a communicator that has none.
+Counterpart* add(MPI_Comm comm, std::optional<Communicator> part) {
+  int inter = 0;
+  if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS) return nullptr;
+  const auto made = std::make_shared<Counterpart>();
+  made->handle = comm;
+  PMPI_Comm_rank(comm, &made->rank);
+  PMPI_Comm_size(comm, &made->size);
+  if (inter) made->refused = Reason::intercommunicator;
+  else if (!allKnown(comm)) made->refused = Reason::unknown_processes;
+  else if (!open(*made, std::move(part))) made->refused = Reason::no_counterpart;
+  {
+    const std::lock_guard lock(living_mutex);
+    living.emplace(made.get(), made);
+  }
+  if (PMPI_Comm_set_attr(comm, attribute, made.get()) != MPI_SUCCESS) {
+    const std::lock_guard lock(living_mutex);
+    living.erase(made.get());
+    return nullptr;
+  }
+  return findCounterpart(comm);
 }
 
 } // namespace
@@ -198,26 +296,15 @@ Counterpart* makeCounterpartAlone(MPI_Comm comm) {
 
 Counterpart* makeCounterpart(MPI_Comm comm) {
   if (Counterpart* const found = findCounterpart(comm)) return found;
-  int inter = 0;
-  if (!active || comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS)
-    return nullptr;
-  const auto made = std::make_shared<Counterpart>();
-  made->handle = comm;
-  PMPI_Comm_rank(comm, &made->rank);
-  PMPI_Comm_size(comm, &made->size);
-  if (inter) made->refused = Reason::intercommunicator;
-  else if (!allKnown(comm)) made->refused = Reason::unknown_processes;
-  else if (!open(*made)) made->refused = Reason::no_counterpart;
-  {
-    const std::lock_guard lock(living_mutex);
-    living.emplace(made.get(), made);
-  }
-  if (PMPI_Comm_set_attr(comm, attribute, made.get()) != MPI_SUCCESS) {
-    const std::lock_guard lock(living_mutex);
-    living.erase(made.get());
-    return nullptr;
-  }
-  return findCounterpart(comm);
+  return active && comm != MPI_COMM_NULL ? add(comm, std::nullopt) : nullptr;
+}
+
+void makeCounterpartFrom(MPI_Comm from, MPI_Comm comm) {
+  Counterpart* const whole = makeCounterpart(from);
+  if (!whole) return;
+  std::optional<Communicator> part;
+  if (whole->refused == Reason::none) part = cut(*whole, comm);
+  if (comm != MPI_COMM_NULL) add(comm, std::move(part));
 }
 
 } // namespace rondo::compat

@@ -22,6 +22,7 @@ struct Counterpart : std::enable_shared_from_this<Counterpart> {
   /// I-forms have one of their own: like MPI libraries, and unlike MPI's text, programs take it
   /// that they are not ordered with the blocking forms.
   std::optional<Communicator> rondo, immediate;
+  std::size_t sockets = 0; ///< that the channels of both may hold
 };
 
 /// After MPI_Init; before MPI_Finalize.
@@ -35,6 +36,10 @@ Counterpart* findCounterpart(MPI_Comm comm);
 /// Collective, as every call that leads here is: makes the counterpart if there is none. Null: MPI
 /// has an error to report for this handle, or is not active.
 Counterpart* makeCounterpart(MPI_Comm comm);
+
+/// Collective over `from`, out of which the MPI library has just made `comm`, which is
+/// MPI_COMM_NULL on the ranks that are not in it: makes the counterpart of `comm`.
+void makeCounterpartFrom(MPI_Comm from, MPI_Comm comm);
 
 /// The counterpart that is there already, or that this rank can make because it is the only one.
 Counterpart* makeCounterpartAlone(MPI_Comm comm);

@@ -10,8 +10,19 @@ namespace rondo::compat {
 
 namespace {
 
-/// After the MPI library made `*comm`, which is MPI_COMM_NULL on the ranks that are not in it.
-int created(int result, const MPI_Comm* comm) noexcept {
+/// After a call that all ranks of `from` make.
+int madeOf(MPI_Comm from, int result, const MPI_Comm* comm) noexcept {
+  if (result != MPI_SUCCESS) return result;
+  try {
+    makeCounterpartFrom(from, *comm);
+    return result;
+  } catch (...) {
+    return raise(from, currentFailure());
+  }
+}
+
+/// After a call that only the ranks of the new communicator make, or ranks of no one other.
+int made(int result, const MPI_Comm* comm) noexcept {
   if (result != MPI_SUCCESS || *comm == MPI_COMM_NULL) return result;
   try {
     makeCounterpart(*comm);
@@ -28,52 +39,54 @@ int created(int result, const MPI_Comm* comm) noexcept {
 using namespace rondo::compat;
 
 extern "C" int MPI_Comm_dup(MPI_Comm from, MPI_Comm* comm) {
-  return created(mpi().Comm_dup(from, comm), comm);
+  return madeOf(from, mpi().Comm_dup(from, comm), comm);
 }
 extern "C" int MPI_Comm_dup_with_info(MPI_Comm from, MPI_Info info, MPI_Comm* comm) {
-  return created(mpi().Comm_dup_with_info(from, info, comm), comm);
+  return madeOf(from, mpi().Comm_dup_with_info(from, info, comm), comm);
 }
 extern "C" int MPI_Comm_split(MPI_Comm from, int color, int key, MPI_Comm* comm) {
-  return created(mpi().Comm_split(from, color, key, comm), comm);
+  return madeOf(from, mpi().Comm_split(from, color, key, comm), comm);
 }
 extern "C" int MPI_Comm_split_type(MPI_Comm from, int type, int key, MPI_Info info,
                                    MPI_Comm* comm) {
-  return created(mpi().Comm_split_type(from, type, key, info, comm), comm);
+  return madeOf(from, mpi().Comm_split_type(from, type, key, info, comm), comm);
 }
 extern "C" int MPI_Comm_create(MPI_Comm from, MPI_Group group, MPI_Comm* comm) {
-  return created(mpi().Comm_create(from, group, comm), comm);
+  return madeOf(from, mpi().Comm_create(from, group, comm), comm);
 }
 extern "C" int MPI_Comm_create_group(MPI_Comm from, MPI_Group group, int tag, MPI_Comm* comm) {
-  return created(mpi().Comm_create_group(from, group, tag, comm), comm);
+  return made(mpi().Comm_create_group(from, group, tag, comm), comm);
 }
 extern "C" int MPI_Intercomm_merge(MPI_Comm from, int high, MPI_Comm* comm) {
-  return created(mpi().Intercomm_merge(from, high, comm), comm);
+  return made(mpi().Intercomm_merge(from, high, comm), comm);
 }
 extern "C" int MPI_Cart_create(MPI_Comm from, int dimensions, const int sizes[],
                                const int periods[], int reorder, MPI_Comm* comm) {
-  return created(mpi().Cart_create(from, dimensions, sizes, periods, reorder, comm), comm);
+  return madeOf(from, mpi().Cart_create(from, dimensions, sizes, periods, reorder, comm), comm);
 }
 extern "C" int MPI_Cart_sub(MPI_Comm from, const int remain[], MPI_Comm* comm) {
-  return created(mpi().Cart_sub(from, remain, comm), comm);
+  return madeOf(from, mpi().Cart_sub(from, remain, comm), comm);
 }
 extern "C" int MPI_Graph_create(MPI_Comm from, int nodes, const int index[], const int edges[],
                                 int reorder, MPI_Comm* comm) {
-  return created(mpi().Graph_create(from, nodes, index, edges, reorder, comm), comm);
+  return madeOf(from, mpi().Graph_create(from, nodes, index, edges, reorder, comm), comm);
 }
 extern "C" int MPI_Dist_graph_create(MPI_Comm from, int nodes, const int sources[],
                                      const int degrees[], const int destinations[],
                                      const int weights[], MPI_Info info, int reorder,
                                      MPI_Comm* comm) {
-  return created(mpi().Dist_graph_create(from, nodes, sources, degrees, destinations, weights, info,
-                                         reorder, comm),
-                 comm);
+  return madeOf(from,
+                mpi().Dist_graph_create(from, nodes, sources, degrees, destinations, weights, info,
+                                        reorder, comm),
+                comm);
 }
 extern "C" int MPI_Dist_graph_create_adjacent(MPI_Comm from, int in_degree, const int sources[],
                                               const int source_weights[], int out_degree,
                                               const int destinations[],
                                               const int destination_weights[], MPI_Info info,
                                               int reorder, MPI_Comm* comm) {
-  return created(
+  return madeOf(
+      from,
       mpi().Dist_graph_create_adjacent(from, in_degree, sources, source_weights, out_degree,
                                        destinations, destination_weights, info, reorder, comm),
       comm);
