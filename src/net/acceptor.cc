@@ -91,7 +91,8 @@ class Hunger {
 
 } // namespace
 
-/// After construction everything but `rejected`, `hunger` and `address` belongs to the loop thread.
+/// After construction everything but `rejected`, `half_open_limit`, `hunger` and `address` belongs
+/// to the loop thread.
 struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   enum class Stage { hello, proof };
   enum class Input { more, complete, ended, too_many_descriptors };
