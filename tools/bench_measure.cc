@@ -108,7 +108,8 @@ Row Measurement::measure(const Pattern& pattern, DataType type, ReduceOp op, int
   row.algorithm = comm_.algorithmFor(config_.collective, count, type);
   const Call shape{&comm_, config_.collective, nullptr, nullptr, count, type, op, root};
   row.out_of_place = timePlacement(place(shape, false), pattern);
-  if (hasInPlace(config_.collective)) row.in_place = timePlacement(place(shape, true), pattern);
+  if (traits(config_.collective).in_place)
+    row.in_place = timePlacement(place(shape, true), pattern);
   return row;
 }
 
@@ -122,8 +123,9 @@ Measurement::Placement Measurement::place(const Call& shape, bool in_place) {
   Placement at;
   at.call = at.host = shape;
   at.in_place = in_place;
-  at.input_elements = inputBlocks(shape.collective, ranks, rank, shape.root) * shape.count;
-  at.output_elements = outputBlocks(shape.collective, ranks, rank, shape.root) * shape.count;
+  at.input_elements = traits(shape.collective).input.count(ranks, rank == shape.root) * shape.count;
+  at.output_elements =
+      traits(shape.collective).output.count(ranks, rank == shape.root) * shape.count;
   const std::size_t input_bytes = at.input_elements * sizeOf(shape.type);
   const std::size_t output_bytes = at.output_elements * sizeOf(shape.type);
   at.first_used = in_place ? std::max(input_bytes, output_bytes) : input_bytes;

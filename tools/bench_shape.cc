@@ -6,44 +6,8 @@
 
 namespace rondo::tools {
 
-std::size_t inputBlocks(Collective collective, int ranks, int rank, int root) {
-  const auto all = static_cast<std::size_t>(ranks);
-  switch (collective) {
-    case Collective::reducescatter:
-    case Collective::alltoall: return all;
-    case Collective::scatter: return rank == root ? all : 0;
-    case Collective::broadcast: return rank == root ? 1 : 0;
-    case Collective::barrier: return 0;
-    default: return 1;
-  }
-}
-
-std::size_t outputBlocks(Collective collective, int ranks, int rank, int root) {
-  const auto all = static_cast<std::size_t>(ranks);
-  switch (collective) {
-    case Collective::allgather:
-    case Collective::alltoall: return all;
-    case Collective::gather: return rank == root ? all : 0;
-    case Collective::reduce: return rank == root ? 1 : 0;
-    case Collective::barrier: return 0;
-    default: return 1;
-  }
-}
-
 std::size_t blocksOfSize(Collective collective, int ranks) {
-  switch (collective) {
-    case Collective::reducescatter:
-    case Collective::allgather:
-    case Collective::scatter:
-    case Collective::gather:
-    case Collective::alltoall: return static_cast<std::size_t>(ranks);
-    default: return 1;
-  }
-}
-
-bool hasInPlace(Collective collective) {
-  return collective != Collective::alltoall && collective != Collective::sendrecv &&
-         collective != Collective::barrier;
+  return traits(collective).perRank() ? static_cast<std::size_t>(ranks) : 1;
 }
 
 std::vector<std::size_t> elementCounts(const BenchConfig& config, DataType type, int ranks) {

@@ -9,16 +9,9 @@
 
 namespace rondo::tools {
 
-/// Blocks of `count` elements that rank's input and output hold; 0 where it has none.
-std::size_t inputBlocks(Collective collective, int ranks, int rank, int root);
-std::size_t outputBlocks(Collective collective, int ranks, int rank, int root);
-
 /// Blocks that the size column counts: the whole array (size() blocks) for those that cut it into
 /// one block per rank, 1 for the others. nccl-tests counts alike.
 std::size_t blocksOfSize(Collective collective, int ranks);
-
-/// Whether input and output may be one buffer.
-bool hasInPlace(Collective collective);
 
 /// Element counts ("count" of the call) of a table's rows, ascending, each once. A size is rounded
 /// down to whole elements of every rank, up to one element; the count 0 comes only from -b 0, and

@@ -1,4 +1,4 @@
-// Element types and reduction operators that every collective takes.
+// Element types and reduction operators that collectives take; the collectives themselves.
 #pragma once
 
 #include <array>
@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "rondo/collectives.h"
 #include "rondo/export.h"
 
 namespace rondo {
@@ -103,39 +104,5 @@ inline constexpr std::array<ReduceOp, ReduceOp::kKindCount> kReduceOps = {
 RONDO_API std::string_view name(ReduceOp op);
 /// Inverse of name(); "premulsum" gets factor 0.5. Throws Error(invalid_argument).
 RONDO_API ReduceOp parseReduceOp(std::string_view text);
-
-/// What a call does; also the key of the algorithm registry.
-enum class Collective : std::uint8_t {
-  allreduce,
-  reduce,
-  reducescatter,
-  broadcast,
-  scatter,
-  gather,
-  allgather,
-  alltoall,
-  barrier,
-  sendrecv, ///< one Send or Recv
-};
-
-inline constexpr std::size_t kCollectiveCount = 10;
-
-inline constexpr std::array<Collective, kCollectiveCount> kCollectives = {
-    Collective::allreduce, Collective::reduce,  Collective::reducescatter, Collective::broadcast,
-    Collective::scatter,   Collective::gather,  Collective::allgather,     Collective::alltoall,
-    Collective::barrier,   Collective::sendrecv};
-
-constexpr bool reduces(Collective c) {
-  return c == Collective::allreduce || c == Collective::reduce || c == Collective::reducescatter;
-}
-constexpr bool hasRoot(Collective c) {
-  return c == Collective::reduce || c == Collective::broadcast || c == Collective::scatter ||
-         c == Collective::gather;
-}
-
-/// "allreduce", "reducescatter", ...
-RONDO_API std::string_view name(Collective collective);
-/// Inverse of name(). Throws Error(invalid_argument).
-RONDO_API Collective parseCollective(std::string_view text);
 
 } // namespace rondo

@@ -40,10 +40,6 @@ constexpr DataTypeAlias kDataTypeAliases[] = {
 constexpr std::array<std::string_view, ReduceOp::kKindCount> kOpNames = {
     "sum", "prod", "min", "max", "avg", "band", "bor", "bxor", "premulsum"};
 
-constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {
-    "allreduce", "reduce",    "reducescatter", "broadcast", "scatter",
-    "gather",    "allgather", "alltoall",      "barrier",   "sendrecv"};
-
 template <std::size_t N>
 [[noreturn]] void unknown(std::string_view kind, std::string_view text,
                           const std::array<std::string_view, N>& names) {
@@ -79,13 +75,17 @@ ReduceOp parseReduceOp(std::string_view text) {
   unknown("reduction operator", text, kOpNames);
 }
 
-std::string_view name(Collective collective) {
-  return kCollectiveNames[static_cast<std::size_t>(collective)];
-}
+std::string_view name(Collective collective) { return traits(collective).name; }
 
 Collective parseCollective(std::string_view text) {
-  if (std::size_t i = indexOf(text, kCollectiveNames); i < kCollectiveCount) return kCollectives[i];
-  unknown("collective", text, kCollectiveNames);
+  std::array<std::string_view, kCollectiveCount> names;
+  for (std::size_t i = 0; i < kCollectiveCount; ++i) {
+    const CollectiveTraits& row = kCollectiveTraits[i];
+    if (base::equalIgnoringCase(text, row.name)) return row.collective;
+    if (!row.alias.empty() && base::equalIgnoringCase(text, row.alias)) return row.collective;
+    names[i] = row.name;
+  }
+  unknown("collective", text, names);
 }
 
 } // namespace rondo

@@ -12,31 +12,25 @@ namespace rondo::comm {
 
 namespace {
 
-std::string_view titleOf(Collective collective) {
-  switch (collective) {
-    case Collective::allreduce: return "AllReduce";
-    case Collective::reduce: return "Reduce";
-    case Collective::reducescatter: return "ReduceScatter";
-    case Collective::broadcast: return "Broadcast";
-    case Collective::scatter: return "Scatter";
-    case Collective::gather: return "Gather";
-    case Collective::allgather: return "AllGather";
-    case Collective::alltoall: return "AllToAll";
-    case Collective::barrier: return "Barrier";
-    case Collective::sendrecv: break;
-  }
-  return "Send/Recv";
+/// How many of the collectives before number `end` have a v-form.
+constexpr std::size_t unevenBefore(std::size_t end) {
+  std::size_t found = 0;
+  for (std::size_t c = 0; c < end; ++c) found += kCollectiveTraits[c].perRank();
+  return found;
 }
 
-/// Signatures number them from kCollectiveCount on, in this order.
-constexpr std::array kUneven = {Collective::reducescatter, Collective::scatter, Collective::gather,
-                                Collective::allgather, Collective::alltoall};
+/// Signatures number v-forms from kCollectiveCount on, in this order.
+constexpr auto kUneven = [] {
+  std::array<Collective, unevenBefore(kCollectiveCount)> uneven{};
+  for (std::size_t c = 0; c < kCollectiveCount; ++c)
+    if (kCollectiveTraits[c].perRank()) uneven[unevenBefore(c)] = kCollectives[c];
+  return uneven;
+}();
 static_assert(kCollectiveCount + kUneven.size() <= 16);
 
 std::uint64_t signatureCode(const Call& call) {
-  if (!call.layout) return static_cast<std::uint64_t>(call.collective);
-  const auto at = std::find(kUneven.begin(), kUneven.end(), call.collective);
-  return kCollectiveCount + static_cast<std::uint64_t>(at - kUneven.begin());
+  const auto number = static_cast<std::size_t>(call.collective);
+  return call.layout ? kCollectiveCount + unevenBefore(number) : number;
 }
 
 [[noreturn]] void refuse(const Call& call, const std::string& why) {
@@ -51,21 +45,11 @@ struct Extent {
 };
 
 Extent extentOf(const Call& call, int rank, int size) {
-  const auto n = static_cast<std::size_t>(size), r = static_cast<std::size_t>(rank);
+  if (call.collective == Collective::sendrecv) return call.sending ? Extent{1, 0} : Extent{0, 1};
+  const CollectiveTraits& of = traits(call.collective);
   const bool root = rank == call.root;
-  switch (call.collective) {
-    case Collective::allreduce: return {1, 1};
-    case Collective::reduce: return {1, root ? 1u : 0u};
-    case Collective::broadcast: return {root ? 1u : 0u, 1};
-    case Collective::reducescatter: return {n, 1, r, 0};
-    case Collective::scatter: return {root ? n : 0, 1, r, 0};
-    case Collective::allgather: return {1, n, 0, r};
-    case Collective::gather: return {1, root ? n : 0, 0, r};
-    case Collective::alltoall: return {n, n, r, r};
-    case Collective::barrier: return {};
-    case Collective::sendrecv: break;
-  }
-  return call.sending ? Extent{1, 0} : Extent{0, 1};
+  return {of.input.count(size, root), of.output.count(size, root), of.input.own(rank),
+          of.output.own(rank)};
 }
 
 struct Range {
@@ -123,7 +107,7 @@ void validateBlocks(const Call& call, int rank, int size) {
       if (a.written && b.written) refuse(call, "blocks of the output overlap");
       if (a.written == b.written) continue;
       const bool in_place = a.own && b.own && a.begin == b.begin && a.end == b.end;
-      if (call.collective == Collective::alltoall)
+      if (!traits(call.collective).in_place)
         refuse(call, "input and output overlap; it cannot be done in place");
       if (!in_place) refuse(call, "input and output overlap otherwise than in place");
     }
@@ -165,16 +149,17 @@ std::size_t signedCount(const Call& call) {
   const auto sum = [](std::span<const std::size_t> counts) {
     return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   };
-  if (call.collective == Collective::allgather) return sum(call.layout->output.counts);
-  if (call.collective == Collective::reducescatter) return sum(call.layout->input.counts);
-  return 0;
+  // One table that all ranks hold; in AllToAll each has its own two, else only the root has one.
+  const CollectiveTraits& of = traits(call.collective);
+  if (of.hasRoot() || of.input.perRank() == of.output.perRank()) return 0;
+  return sum((of.input.perRank() ? call.layout->input : call.layout->output).counts);
 }
 
 } // namespace
 
 std::string title(const Call& call) {
   if (call.collective == Collective::sendrecv) return call.sending ? "Send" : "Recv";
-  return std::string(titleOf(call.collective)) + (call.layout ? "v" : "");
+  return std::string(traits(call.collective).title) + (call.layout ? "v" : "");
 }
 
 KeptCall::KeptCall(const Call& call) : call_(call) {
@@ -199,7 +184,7 @@ Buffers buffersOf(const Call& call, int rank, int size) {
   const Extent extent = extentOf(call, rank, size);
   const std::size_t block = call.count * sizeOf(call.type);
   return {extent.input_blocks * block, extent.output_blocks * block,
-          call.collective != Collective::alltoall, (extent.input_at - extent.output_at) * block};
+          traits(call.collective).in_place, (extent.input_at - extent.output_at) * block};
 }
 
 void validate(const Call& call, int rank, int size) {
@@ -254,8 +239,8 @@ std::string describe(std::uint64_t signature, std::uint64_t near) {
   const auto apart = static_cast<std::int8_t>(field(32, 0xff) - near);
   const std::uint64_t sequence = near + static_cast<std::uint64_t>(std::int64_t{apart});
   std::string text =
-      std::string(titleOf(what)) + (uneven ? "v #" : " #") + std::to_string(sequence);
-  if (what == Collective::barrier) return text;
+      std::string(traits(what).title) + (uneven ? "v #" : " #") + std::to_string(sequence);
+  if (!traits(what).movesData()) return text;
   text += " (";
   if (reduces(what)) text += std::string(name(kReduceOps[op])) + " of ";
   if (const std::uint64_t count = field(0, 0xffffffff); !uneven || count > 0)

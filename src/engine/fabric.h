@@ -65,8 +65,6 @@ class Fabric {
          std::vector<std::unique_ptr<transport::Transport>> transports, std::vector<Peer> peers,
          std::size_t message_bytes, bool streams);
 
-  int rank() const { return rank_; }
-
   /// The end of channel (src, dst, index) that is this rank's; `sending` tells which when src ==
   /// dst. Nothing is opened yet. The reference stays valid.
   End& end(int src, int dst, int index, bool sending);

@@ -79,7 +79,7 @@ StepWriter& StepWriter::shaped(const Piece& piece) {
 
 RankPlan alone(const Spec& spec) {
   Builder builder(spec, 0);
-  if (spec.collective != Collective::barrier) builder.lane().copy(in(0), out(0));
+  if (traits(spec.collective).movesData()) builder.lane().copy(in(0), out(0));
   return builder.take();
 }
 

@@ -64,7 +64,7 @@ Report check(std::span<const RankPlan> plans, const CheckOptions& options) {
     throw Error(ErrorCode::invalid_argument, "cannot check: " + what);
   };
   if (plans.empty()) refuse("there are no plans");
-  if (plans[0].spec.collective == Collective::sendrecv) {
+  if (traits(plans[0].spec.collective).contributors == Contributors::peer) {
     refuse("one Send or Recv has no plan of its own");
   }
   for (const int depth : options.depths) {

@@ -184,44 +184,37 @@ class DataFlow {
               cells_[rank].begin() + memories_[rank].at(*step.output));
   }
 
-  /// What the collective promises in chunk c of the output: the contributions of `from`, chunk.
+  /// What the collective promises in a chunk of the output: contributions of some ranks.
   struct Promise {
-    int from;            ///< a rank, or kAll
-    std::uint32_t chunk; ///< of the input of these ranks
+    int first, end;      ///< ranks [first, end); none: the chunk may hold anything
+    std::uint32_t chunk; ///< of their input
+
+    auto operator<=>(const Promise&) const = default;
   };
-  static constexpr int kAll = -1;
 
   Promise promiseOf(int rank, std::uint32_t c) const {
-    const auto own = static_cast<std::uint32_t>(rank) * k_;
+    const CollectiveTraits& collective = traits(spec_.collective);
     const auto block = static_cast<int>(c / k_);
-    switch (spec_.collective) {
-      case Collective::reducescatter: return {kAll, own + c};
-      case Collective::broadcast: return {spec_.root, c};
-      case Collective::scatter: return {spec_.root, own + c};
-      case Collective::gather:
-      case Collective::allgather: return {block, c % k_};
-      case Collective::alltoall: return {block, own + c % k_};
-      default: return {kAll, c};
+    const auto chunk = static_cast<std::uint32_t>(collective.input.own(rank)) * k_ + c % k_;
+    switch (collective.contributors) {
+      case Contributors::root: return {spec_.root, spec_.root + 1, chunk};
+      case Contributors::of_block: return {block, block + 1, chunk};
+      case Contributors::everyone: return {0, spec_.ranks, chunk};
+      case Contributors::nobody:
+      case Contributors::peer: break;
     }
+    return {};
   }
 
   /// Empty if the value is what was promised.
   std::string difference(Value value, const Promise& promise) {
-    if (promise.from != kAll && value == values_.contribution(promise.from, promise.chunk)) {
-      return {};
-    }
+    if (promise.first == promise.end) return {};
     if (value == kUndefined) return "is never written";
-    if (promise.from == kAll) {
-      auto [at, fresh] = proved_.try_emplace(value, promise.chunk);
-      if (!fresh && at->second == promise.chunk) return {};
-    }
+    const auto [at, fresh] = proved_.try_emplace(value, promise);
+    if (!fresh && at->second == promise) return {};
     std::vector<Value> wanted;
-    if (promise.from == kAll) {
-      for (int r = 0; r < spec_.ranks; ++r)
-        wanted.push_back(values_.contribution(r, promise.chunk));
-    } else {
-      wanted.push_back(values_.contribution(promise.from, promise.chunk));
-    }
+    for (int r = promise.first; r < promise.end; ++r)
+      wanted.push_back(values_.contribution(r, promise.chunk));
     auto held = values_.leavesOf(value);
     std::sort(held.begin(), held.end());
     if (held == wanted) return {};
@@ -267,14 +260,14 @@ class DataFlow {
 
   void record(ReductionOrder& reduction) {
     if (!reduces(spec_.collective)) return;
-    std::map<std::uint32_t, Value> forms; // of each reduced chunk
+    std::map<Promise, Value> forms;
     for (const RankPlan& plan : graph_.plans()) {
       for (std::uint32_t c = 0; c < outputBlocks(spec_, plan.rank) * k_; ++c) {
         const Value value = outputOf(plan.rank, c);
         if (reduction.example.empty()) reduction.example = values_.formula(value);
         if (!values_.inRankOrder(value)) reduction.rank_order = false;
         const Value form = values_.canonical(value);
-        const auto [at, fresh] = forms.try_emplace(promiseOf(plan.rank, c).chunk, form);
+        const auto [at, fresh] = forms.try_emplace(promiseOf(plan.rank, c), form);
         if (!fresh && at->second != form) reduction.agrees = false;
       }
     }
@@ -287,7 +280,7 @@ class DataFlow {
   Values values_;
   std::vector<std::vector<Value>> results_;  ///< of each node, by chunk
   std::vector<std::vector<Value>> operands_; ///< what each node read locally, out of place
-  std::map<Value, std::uint32_t> proved_;    ///< sums that are known to be right for a chunk
+  std::map<Value, Promise> proved_;          ///< values that are known to keep one
   bool in_place_ = false;
   std::vector<Memory> memories_;
   std::vector<std::vector<Value>> cells_; ///< [rank][cell]
@@ -331,7 +324,7 @@ bool checkBarrier(const Graph& graph, std::span<const std::uint32_t> order,
 
 bool checkDataFlow(const Graph& graph, std::span<const std::uint32_t> order,
                    const Violations& violations, ReductionOrder& reduction) {
-  if (graph.plans()[0].spec.collective == Collective::barrier) {
+  if (!traits(graph.plans()[0].spec.collective).movesData()) {
     return checkBarrier(graph, order, violations);
   }
   return DataFlow(graph, violations).run(order, reduction);

@@ -163,20 +163,19 @@ void checkRank(const Graph& graph, std::span<const std::uint32_t> order, const R
 } // namespace
 
 bool hasInPlace(const Spec& spec, int rank) {
-  return spec.collective != Collective::alltoall && spec.collective != Collective::barrier &&
-         inputBlocks(spec, rank) != 0 && outputBlocks(spec, rank) != 0;
+  return traits(spec.collective).in_place && inputBlocks(spec, rank) != 0 &&
+         outputBlocks(spec, rank) != 0;
 }
 
 Memory memoryOf(const RankPlan& plan, bool in_place) {
   const auto k = plan.chunks_per_block;
   const auto inputs = inputBlocks(plan.spec, plan.rank) * k;
   const auto outputs = outputBlocks(plan.spec, plan.rank) * k;
-  const auto own = static_cast<std::uint32_t>(plan.rank) * k;
   std::uint32_t input = 0, output = inputs, end = inputs + outputs;
   if (in_place && hasInPlace(plan.spec, plan.rank)) {
-    // The smaller of both is the rank's own block of the larger one.
-    output = inputs > outputs ? own : 0;
-    input = outputs > inputs ? own : 0;
+    const CollectiveTraits& collective = traits(plan.spec.collective);
+    output = static_cast<std::uint32_t>(collective.input.own(plan.rank)) * k;
+    input = static_cast<std::uint32_t>(collective.output.own(plan.rank)) * k;
     end = std::max(inputs, outputs);
   }
   return {.begin = {input, output, end}, .cells = end + plan.scratch_chunks};

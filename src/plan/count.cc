@@ -60,7 +60,7 @@ Counts count(const Graph& graph, std::span<const std::uint32_t> order) {
   for (const Rounds& r : rounds) counts.rounds = std::max({counts.rounds, r.send, r.receive});
 
   const RankPlan& any = graph.plans().front();
-  const bool empty = any.spec.collective == Collective::barrier;
+  const bool empty = !traits(any.spec.collective).movesData();
   const double blocks_per_chunk = empty ? 0 : 1.0 / any.chunks_per_block;
   const auto ranks = graph.plans().size();
   counts.ranks.resize(ranks);

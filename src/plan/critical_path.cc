@@ -32,7 +32,7 @@ double criticalPath(std::span<const RankPlan> plans, double alpha, double beta, 
 
   std::vector<double> out_free(plans.size()), in_free(plans.size()); // when each line is free
   const double chunk =
-      plans[0].spec.collective == Collective::barrier ? 0 : bytes / plans[0].chunks_per_block;
+      traits(plans[0].spec.collective).movesData() ? bytes / plans[0].chunks_per_block : 0;
   double end = 0;
   while (!ready.empty()) {
     const auto [now, n] = ready.top();

@@ -1,28 +1,23 @@
-// How many blocks each collective has in each space: the table of plan.h.
+// How many blocks of its spaces a plan may name.
 #include "plan/plan.h"
 
 namespace rondo::plan {
+namespace {
+
+std::uint32_t blocks(const BufferBlocks& buffer, const Spec& spec, int rank) {
+  // Where nothing moves, steps name one block of 0 elements.
+  if (!traits(spec.collective).movesData()) return 1;
+  return static_cast<std::uint32_t>(buffer.count(spec.ranks, rank == spec.root));
+}
+
+} // namespace
 
 std::uint32_t inputBlocks(const Spec& spec, int rank) {
-  const auto ranks = static_cast<std::uint32_t>(spec.ranks);
-  switch (spec.collective) {
-    case Collective::reducescatter:
-    case Collective::alltoall: return ranks;
-    case Collective::broadcast: return rank == spec.root ? 1 : 0;
-    case Collective::scatter: return rank == spec.root ? ranks : 0;
-    default: return 1;
-  }
+  return blocks(traits(spec.collective).input, spec, rank);
 }
 
 std::uint32_t outputBlocks(const Spec& spec, int rank) {
-  const auto ranks = static_cast<std::uint32_t>(spec.ranks);
-  switch (spec.collective) {
-    case Collective::allgather:
-    case Collective::alltoall: return ranks;
-    case Collective::reduce: return rank == spec.root ? 1 : 0;
-    case Collective::gather: return rank == spec.root ? ranks : 0;
-    default: return 1;
-  }
+  return blocks(traits(spec.collective).output, spec, rank);
 }
 
 } // namespace rondo::plan

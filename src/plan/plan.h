@@ -26,23 +26,11 @@ struct Spec {
 /// All spaces are cut by one rule. A *block* is the `count` elements of the public call. A plan
 /// cuts every block into k = RankPlan::chunks_per_block chunks: chunk i lies in block i/k, and with
 /// j = i%k covers elements floor(j*count/k) to floor((j+1)*count/k) of it. So no count must divide,
-/// and one plan serves all counts. Blocks per space:
+/// and one plan serves all counts. Input and output have the blocks of rondo/collectives.h (a
+/// barrier's steps name one of 0 elements); scratch has as many as its chunks need, and is
+/// undefined at the start.
 ///
-///   |               | input           | output          |
-///   |---------------|-----------------|-----------------|
-///   | allreduce     | 1               | 1               |
-///   | reduce        | 1               | 1 (root only)   |
-///   | broadcast     | 1 (root only)   | 1               |
-///   | reducescatter | ranks           | 1               |
-///   | allgather     | 1               | ranks           |
-///   | scatter       | ranks (root)    | 1               |
-///   | gather        | 1               | ranks (root)    |
-///   | alltoall      | ranks           | ranks           |
-///   | barrier       | 1 of 0 elements | 1 of 0 elements |
-///   scratch: as many blocks as its chunks need; undefined at the start.
-///
-/// In-place rule for plans: with the aliasing of communicator.h (output == input, or output is the
-/// rank's own block of input, or input the rank's own block of output) the plan must still be
+/// In-place rule for plans: where CollectiveTraits::in_place allows it, the plan must still be
 /// right: once an output chunk is written, the input chunk in the same place is gone. Input is
 /// never written otherwise.
 enum class Space : std::uint8_t { input, output, scratch };
@@ -57,7 +45,7 @@ struct Piece {
 };
 
 /// One direction between two ranks; `index` tells several between the same two apart.
-/// src == dst does not occur.
+/// src == dst only in a Send or Recv to oneself: the checker refuses it in a collective.
 struct Channel {
   int src = 0, dst = 0, index = 0;
 
@@ -120,7 +108,7 @@ struct RankPlan {
   bool operator==(const RankPlan&) const = default;
 };
 
-/// Blocks of a space in the table above, 0 where the rank has none.
+/// Blocks that a plan may name; 0 where the rank has no such buffer.
 std::uint32_t inputBlocks(const Spec& spec, int rank);
 std::uint32_t outputBlocks(const Spec& spec, int rank);
 

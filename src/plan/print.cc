@@ -97,14 +97,11 @@ std::string summarize(const RankPlan& plan, const Counts& counts) {
   const Spec& spec = plan.spec;
   std::string result = plural(spec.ranks, "rank") + ", ";
   const int chunks = static_cast<int>(plan.chunks_per_block);
-  const bool blocks =
-      spec.collective == Collective::reducescatter || spec.collective == Collective::scatter ||
-      spec.collective == Collective::gather || spec.collective == Collective::allgather ||
-      spec.collective == Collective::alltoall;
+  const bool blocks = traits(spec.collective).perRank();
   result += (blocks ? "blocks of " : "") + plural(chunks, "chunk") + ", ";
   result += plural(counts.rounds, "round") + ", ";
 
-  const bool barrier = spec.collective == Collective::barrier; // sends nothing but the messages
+  const bool barrier = !traits(spec.collective).movesData(); // sends nothing but the messages
   const auto sent = [&](const RankCount& r) { return barrier ? r.messages_sent : r.sent; };
   const auto range = [&](auto value) {
     double low = value(counts.ranks[0]), high = low;

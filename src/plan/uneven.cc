@@ -14,19 +14,13 @@ using Mark = std::uint32_t;
 
 std::optional<Mark> markOf(const Spec& spec, int rank, const Piece& piece) {
   if (piece.count != 1 || piece.space == Space::scratch) return {};
-  const auto own = static_cast<Mark>(rank);
+  const CollectiveTraits& collective = traits(spec.collective);
+  const auto own = static_cast<Mark>(rank), ranks = static_cast<Mark>(spec.ranks);
   const bool of_input = piece.space == Space::input;
-  switch (spec.collective) {
-    case Collective::scatter:
-    case Collective::reducescatter: return of_input ? piece.chunk : own;
-    case Collective::gather:
-    case Collective::allgather: return of_input ? own : piece.chunk;
-    case Collective::alltoall: {
-      const auto ranks = static_cast<Mark>(spec.ranks);
-      return of_input ? own * ranks + piece.chunk : piece.chunk * ranks + own;
-    }
-    default: return {};
-  }
+  if (!collective.perRank()) return {};
+  if (collective.input.perRank() && collective.output.perRank()) // the sender's and the receiver's
+    return of_input ? own * ranks + piece.chunk : piece.chunk * ranks + own;
+  return (of_input ? collective.input : collective.output).perRank() ? piece.chunk : own;
 }
 
 /// The one size of all the step's pieces.

@@ -87,20 +87,11 @@ struct Layout {
 };
 
 Layout layoutOf(const CollectiveCase& call, int rank, int ranks) {
+  const CollectiveTraits& of = traits(call.collective); // of sendrecv: a ring, right and from left
   const bool root = rank == call.root;
-  switch (call.collective) {
-    case Collective::allreduce: return {1, 1};
-    case Collective::reduce: return {1, root ? 1 : 0};
-    case Collective::broadcast: return {root ? 1 : 0, 1};
-    case Collective::reducescatter: return {ranks, 1, rank, 0};
-    case Collective::scatter: return {root ? ranks : 0, 1, rank, 0};
-    case Collective::allgather: return {1, ranks, 0, rank};
-    case Collective::gather: return {1, root ? ranks : 0, 0, rank};
-    case Collective::alltoall: return {ranks, ranks};
-    case Collective::barrier: return {0, 0};
-    case Collective::sendrecv: break;
-  }
-  return {1, 1}; // a ring of sends: to the right, from the left
+  return {static_cast<int>(of.input.count(ranks, root)),
+          static_cast<int>(of.output.count(ranks, root)), static_cast<int>(of.input.own(rank)),
+          static_cast<int>(of.output.own(rank))};
 }
 
 /// Reduction of one block over all ranks, in rank order.

@@ -1,0 +1,52 @@
+// The table of collectives, against what MPI and NCCL say of each, written out.
+#include "rondo/collectives.h"
+
+#include <string>
+
+#include "support/test.h"
+
+namespace rondo {
+namespace {
+
+/// "4 on root -> 1, own 2 -> 0, in place": blocks with 4 ranks, own blocks of rank 2.
+std::string words(Collective c) {
+  const CollectiveTraits& of = traits(c);
+  const auto blocks = [](const BufferBlocks& buffer) {
+    const std::size_t root = buffer.count(4, true), other = buffer.count(4, false);
+    if (buffer.root_only) CHECK(other == 0);
+    else CHECK(root == other);
+    return std::to_string(root) + (buffer.root_only ? " on root" : "");
+  };
+  return blocks(of.input) + " -> " + blocks(of.output) + ", own " +
+         std::to_string(of.input.own(2)) + " -> " + std::to_string(of.output.own(2)) +
+         (of.in_place ? ", in place" : "") + (of.reduces() ? ", reduces" : "") +
+         (of.hasRoot() ? ", root" : "") + (of.perRank() ? ", v-form" : "") +
+         (of.movesData() ? "" : ", moves nothing");
+}
+
+} // namespace
+
+TEST_CASE("each collective has its blocks, its in-place rule and its v-form") {
+  CHECK(words(Collective::allreduce) == "1 -> 1, own 0 -> 0, in place, reduces");
+  CHECK(words(Collective::reduce) == "1 -> 1 on root, own 0 -> 0, in place, reduces, root");
+  CHECK(words(Collective::reducescatter) == "4 -> 1, own 2 -> 0, in place, reduces, v-form");
+  CHECK(words(Collective::broadcast) == "1 on root -> 1, own 0 -> 0, in place, root");
+  CHECK(words(Collective::scatter) == "4 on root -> 1, own 2 -> 0, in place, root, v-form");
+  CHECK(words(Collective::gather) == "1 -> 4 on root, own 0 -> 2, in place, root, v-form");
+  CHECK(words(Collective::allgather) == "1 -> 4, own 0 -> 2, in place, v-form");
+  CHECK(words(Collective::alltoall) == "4 -> 4, own 2 -> 2, v-form");
+  CHECK(words(Collective::barrier) == "0 -> 0, own 0 -> 0, moves nothing");
+  CHECK(words(Collective::sendrecv) == "1 -> 1, own 0 -> 0");
+}
+
+TEST_CASE("collectives are known by their name, title and alias, and no word means two") {
+  for (const Collective c : kCollectives)
+    for (const Collective d : kCollectives)
+      for (const std::string_view word : {traits(c).name, traits(c).alias})
+        if (c != d && !word.empty()) CHECK((word != traits(d).name && word != traits(d).alias));
+  CHECK(parseCollective("Bcast") == Collective::broadcast);
+  CHECK(parseCollective("ReduceScatter") == Collective::reducescatter);
+  CHECK(parseCollective("reduce_scatter") == Collective::reducescatter);
+}
+
+} // namespace rondo
