@@ -132,17 +132,7 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   run.output = static_cast<std::byte*>(call.output);
   run.signature = numbered(shape.signature, sequence);
   run.sequence = point_to_point ? 0 : sequence;
-  if (reduces(call.collective)) {
-    if (call.op.kind() == ReduceOp::Kind::premul_sum) run.factor = call.op.factor();
-    if (call.op.kind() == ReduceOp::Kind::avg) {
-      if (isFloat(call.type)) {
-        run.factor = 1.0 / size_;
-      } else {
-        run.divisor = size_;
-        if (call.collective == Collective::reduce && call.root != rank_) run.output = nullptr;
-      }
-    }
-  }
+  if (reduces(call.collective)) run.scaling = engine::scalingOf(call.op, call.type, size_);
   if (!point_to_point) {
     progress_board_.entered.store(sequence, std::memory_order_relaxed);
     progress_board_.signature.store(run.signature, std::memory_order_relaxed);

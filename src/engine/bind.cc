@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/bound_plan.h"
+#include "engine/scaling.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
@@ -18,8 +19,8 @@ namespace {
 constexpr std::size_t kPastCaches = 8 << 20;
 
 bool pastCaches(const plan::RankPlan& plan, const plan::CallShape& shape) {
-  const Collective collective = plan.spec.collective;
-  if (collective != Collective::allgather && collective != Collective::alltoall) return false;
+  const BufferBlocks& output = traits(plan.spec.collective).output;
+  if (!output.perRank() || output.root_only) return false;
   const auto& counts = shape.output.counts;
   const std::size_t elements = shape.uneven()
                                    ? std::accumulate(counts.begin(), counts.end(), std::size_t{0})
@@ -99,6 +100,8 @@ BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric&
   bound.exchanges = exchanges(plan);
   bound.past_caches = pastCaches(plan, shape);
   bound.lanes_in_step = plan.scratch_chunks > 0 && plan.lanes.size() > 1;
+  bound.divides = scales(shape.op, shape.type) == Scales::output &&
+                  plan::outputBlocks(plan.spec, plan.rank) > 0;
   bound.cursors.resize(plan.lanes.size());
   bound.scale = kernels::scaleFunction(shape.type);
   for (const auto* lanes : {&bound.full, &bound.last})

@@ -54,6 +54,7 @@ struct BoundPlan {
   std::size_t most_inputs = 0, most_outputs = 0; ///< of a step
   bool exchanges = false;                        ///< two ranks swap their inputs, and reduce
   bool past_caches = false;                      ///< what is received is written past the caches
+  bool divides = false;                          ///< the output, at the end: see Scales::output
   bool lanes_in_step =
       false; ///< lanes share scratch: none may enter a tile before all left the last
   kernels::ReduceFunction reduce = nullptr; ///< null when the plan never reduces

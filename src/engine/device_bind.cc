@@ -7,6 +7,7 @@
 #include "engine/device_engine.h"
 #include "engine/device_program.h"
 #include "engine/device_tuning.h"
+#include "engine/scaling.h"
 
 namespace rondo::engine {
 
@@ -28,12 +29,6 @@ class Parts {
 
 /// What lends is worked out of all ranks' plans, step by step: of more ranks it would take long.
 constexpr int kMostLending = 16;
-
-/// Whether what is read from the input is multiplied before it is sent.
-bool scales(const plan::CallShape& shape) {
-  return shape.op == ReduceOp::Kind::premul_sum ||
-         (shape.op == ReduceOp::Kind::avg && isFloat(shape.type));
-}
 
 /// The largest message, of at most `limit` bytes, so that all copies have as many tiles to do: the
 /// same on all ranks, of what all know.
@@ -71,7 +66,7 @@ BoundPlan DeviceEngine::bind(plan::Planned& planned, const plan::CallShape& shap
   std::size_t limit = std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
   const plan::Lending* lending = nullptr;
   if (settings_.lends && protocol == device::Protocol::simple && plan.spec.ranks <= kMostLending) {
-    lending = &facts.lending(scales(shape), shape.uneven());
+    lending = &facts.lending(scales(shape.op, shape.type) == Scales::inputs, shape.uneven());
     if (lending->always()) limit = std::max(limit, kLentMessage);
   }
   BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, limit, copies));

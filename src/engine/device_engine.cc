@@ -199,8 +199,8 @@ void DeviceEngine::launch(const Run& run) {
   DevicePlan& plan = *run.plan->device;
   plan.launch.input = run.input;
   plan.launch.output = run.output;
-  plan.launch.factor = run.factor;
-  plan.launch.divisor = static_cast<std::int32_t>(run.divisor);
+  plan.launch.factor = run.scaling.factor;
+  plan.launch.divisor = static_cast<std::int32_t>(run.scaling.divisor);
   plan.launch.signature = run.signature & ~kSequenceBits;
   plan.function->launch(plan.launch, stream_);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "device/program_kind.h"
+#include "engine/scaling.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
@@ -103,11 +104,11 @@ device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,
   header.protocol = protocol;
   header.lanes_in_step = plan.lanes_in_step;
   const ReduceOp::Kind op = plan.shape.op;
-  const bool scales = op == ReduceOp::Kind::avg || op == ReduceOp::Kind::premul_sum;
-  const auto kind = device::programKind(plan.shape.type, op, plan.reduce || scales);
+  const bool computes = plan.reduce || scales(op, plan.shape.type) != Scales::nothing;
+  const auto kind = device::programKind(plan.shape.type, op, computes);
   header.type = kind.type;
   header.op = kind.op;
-  header.divides = op == ReduceOp::Kind::avg && !isFloat(plan.shape.type);
+  header.divides = plan.divides;
   header.divides_signed = device::isSigned(plan.shape.type);
 
   std::uint64_t ticks = 0;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "engine/bound_plan.h"
+#include "engine/scaling.h"
 #include "plan/plan_cache.h"
 #include "rondo/stream.h"
 
@@ -24,8 +25,7 @@ struct Run {
   std::byte* output = nullptr;
   std::uint64_t signature = 0;
   std::uint64_t sequence = 0; ///< 0: Send or Recv
-  double factor = 1.0;        ///< every read of the input buffer is multiplied by it
-  long long divisor = 1;      ///< integer average: divides the output at the end
+  Scaling scaling;
 
   /// Set last, with release: everything the run wrote is visible to who reads true with acquire.
   std::atomic<bool> done{false};
@@ -36,7 +36,7 @@ struct Run {
   std::atomic<bool> attended{false};
   bool told = false; ///< the control plane knows that it stands still; cleared by a move
 
-  bool scaled() const { return factor != 1.0; }
+  bool scaled() const { return scaling.ofInputs(); }
 
  private:
   friend class HostEngine;

@@ -183,8 +183,9 @@ bool HostEngine::flush(Run& run) {
 }
 
 void HostEngine::finish(Run& run) {
-  if (run.divisor > 1 && run.output)
-    kernels::divideIntegers(run.output, run.plan->shape.count, run.plan->shape.type, run.divisor);
+  if (run.plan->divides)
+    kernels::divideIntegers(run.output, run.plan->shape.count, run.plan->shape.type,
+                            run.scaling.divisor);
 }
 
 Position HostEngine::position(const Run& run) {

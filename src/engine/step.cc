@@ -193,7 +193,7 @@ void HostEngine::combine(const Run& run, const BoundStep& step, const Operands& 
       return copyTo({outs + 1, out_count - 1}, ins[0], count * element);
     }
     if (!scaled) return copyTo({outs, out_count}, ins[0], count * element);
-    plan.scale(outs[0], ins[0], count, run.factor);
+    plan.scale(outs[0], ins[0], count, run.scaling.factor);
     return copyTo({outs, out_count}, outs[0], count * element);
   }
   if (!scaled) return plan.reduce(outs, out_count, ins, in_count, count);
@@ -203,7 +203,7 @@ void HostEngine::combine(const Run& run, const BoundStep& step, const Operands& 
   const auto* unscaled = static_cast<const std::byte*>(ins[raw]);
   for (std::size_t done = 0; done < count;) {
     const std::size_t part = std::min(kScaleBlock, count - done);
-    plan.scale(block, unscaled + done * element, part, run.factor);
+    plan.scale(block, unscaled + done * element, part, run.scaling.factor);
     ins[raw] = block;
     plan.reduce(outs, out_count, ins, in_count, part);
     done += part;

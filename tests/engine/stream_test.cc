@@ -229,7 +229,7 @@ class Rank {
     run_->input = reinterpret_cast<const std::byte*>(in);
     run_->output = reinterpret_cast<std::byte*>(out_);
     run_->signature = run_->sequence = ++sequence_;
-    if (reduces(spec.collective)) run_->factor = factor;
+    if (reduces(spec.collective)) run_->scaling.factor = factor;
     engine_.submit(*run_, engine::HostEngine::kCollectives);
   }
   bool progress() { return engine_.progress(); }

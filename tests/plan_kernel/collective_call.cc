@@ -1,6 +1,8 @@
 // What the communicator does between a call and its run, for tests without one.
 #include "plan_kernel/collective_call.h"
 
+#include "engine/scaling.h"
+
 namespace rondo::test {
 
 Call callOf(const plan::Algorithm& algorithm, const CollectiveCase& one, int ranks, int parameter) {
@@ -17,10 +19,9 @@ Call callOf(const plan::Algorithm& algorithm, const CollectiveCase& one, int ran
     part.before = [buffers] { buffers->fill(); };
     part.after = [buffers] { return buffers->wrong(); };
     if (!reducing) continue;
-    if (one.op.kind() == ReduceOp::Kind::premul_sum) part.factor = one.op.factor();
-    if (one.op.kind() != ReduceOp::Kind::avg) continue;
-    if (isFloat(one.type)) part.factor = 1.0 / ranks;
-    else part.divisor = ranks;
+    const engine::Scaling scaling = engine::scalingOf(one.op, one.type, ranks);
+    part.factor = scaling.factor;
+    part.divisor = static_cast<std::int32_t>(scaling.divisor);
   }
   return call;
 }

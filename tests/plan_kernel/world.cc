@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "engine/device_program.h"
+#include "engine/scaling.h"
 #include "support/nowhere.h"
 
 namespace rondo::test {
@@ -59,8 +60,7 @@ World::Launchable World::prepare(const Call& call, int number) {
   if (blocks_.lends) {
     std::vector<plan::RankPlan> plans;
     for (const Part& one : call.parts) plans.push_back(one.plan);
-    const bool scaled = part.shape.op == ReduceOp::Kind::premul_sum ||
-                        (part.shape.op == ReduceOp::Kind::avg && isFloat(part.shape.type));
+    const bool scaled = engine::scales(part.shape.op, part.shape.type) == engine::Scales::inputs;
     engine::lend(made.bound, plan::Lending(plans, scaled, part.shape.uneven()), number);
   }
   const device::ProgramTables tables = engine::flatten(made.bound, size_.protocol, blocks_.copies);

@@ -1,0 +1,37 @@
+// What averages and pre-multiplied sums do beside adding, for both engines.
+#pragma once
+
+#include <cstdint>
+
+#include "rondo/types.h"
+
+namespace rondo::engine {
+
+/// What an operator multiplies or divides on elements of a type. An average of floats is a sum of
+/// scaled inputs, which cannot overflow; of integers, a sum that is divided, which rounds only
+/// once.
+enum class Scales : std::uint8_t { nothing, inputs, output };
+
+constexpr Scales scales(ReduceOp::Kind op, DataType type) {
+  if (op == ReduceOp::Kind::premul_sum) return Scales::inputs;
+  if (op != ReduceOp::Kind::avg) return Scales::nothing;
+  return isFloat(type) ? Scales::inputs : Scales::output;
+}
+
+struct Scaling {
+  double factor = 1.0;   ///< every read of the call's input is multiplied by it, and rounded
+  long long divisor = 1; ///< at the end the output is divided by it, toward zero
+
+  bool ofInputs() const { return factor != 1.0; }
+};
+
+constexpr Scaling scalingOf(ReduceOp op, DataType type, int ranks) {
+  switch (scales(op.kind(), type)) {
+    case Scales::inputs: return {op.kind() == ReduceOp::Kind::avg ? 1.0 / ranks : op.factor()};
+    case Scales::output: return {1.0, ranks};
+    case Scales::nothing: break;
+  }
+  return {};
+}
+
+} // namespace rondo::engine
