@@ -1,0 +1,130 @@
+// The rules as a table. Each threshold stands beside the measurement that it rests on; those that
+// name none are the model's: below a few KiB a message costs its latency whatever it carries, above
+// some hundred the bytes decide. After what is fastest stands what serves deterministic mode.
+#include "planner/rules.h"
+
+#include <array>
+#include <limits>
+
+namespace rondo::planner {
+
+namespace {
+
+enum class Is : std::uint8_t { any, no, yes };
+
+bool fits(Is wanted, bool is) { return wanted == Is::any || (wanted == Is::yes) == is; }
+
+struct Environment {
+  Collective collective{};
+  int from = 1, to = std::numeric_limits<int>::max(); ///< ranks
+  Is crowded = Is::any, streams = Is::any, devices = Is::any;
+
+  bool holds(Collective c, int ranks, const Policy& policy) const {
+    return c == collective && from <= ranks && ranks <= to && fits(crowded, policy.crowded) &&
+           fits(streams, policy.streams) && fits(devices, policy.devices);
+  }
+};
+
+struct Group {
+  Environment environment;
+  std::array<Rule, 5> rules; ///< those without a name do not count
+};
+
+using C = Collective;
+constexpr Is any = Is::any, yes = Is::yes, no = Is::no;
+constexpr int kMany = std::numeric_limits<int>::max();
+constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
+constexpr std::size_t kAlways = std::numeric_limits<std::size_t>::max();
+
+/// The first that holds counts. Up to 8 ranks, everybody may talk to everybody at once. Where ranks
+/// are crowded, they take turns on a processor, a message costs a turn, and the fewest win:
+/// measured with 3 to 64 ranks on 2 processors.
+constexpr Group kGroups[] = {
+    // One message each way beats two: 16 KiB 2.8 and 3.2 us, 64 KiB 9.0 and 7.4 us.
+    {{C::allreduce, 1, 2}, {{{32 * KiB, "oneshot"}, {kAlways, "direct"}}}},
+    // 4 ranks, 8 B: butterfly 13, oneshot 20 us.
+    {{C::allreduce, 3, 4, yes, yes},
+     {{{32 * KiB, "butterfly"}, {kAlways, "halving_doubling"}, {kAlways, "direct"}}}},
+    // In shared memory a message to everybody is cheaper than a second round while it is tiny: 8 B
+    // 1.8 and 2.2 us, 1 KiB 3.0 and 2.6 us.
+    {{C::allreduce, 4, 4, yes, no},
+     {{{256, "oneshot"},
+       {32 * KiB, "butterfly"},
+       {1 * MiB, "halving_doubling"},
+       {kAlways, "ring"},
+       {kAlways, "direct"}}}},
+    {{C::allreduce, 5, 8, yes, yes},
+     {{{128 * KiB, "parameter_server"}, {512 * KiB, "halving_doubling"}, {kAlways, "direct"}}}},
+    // 8 ranks, 1 KiB: parameter_server 11, butterfly 16, direct 15 us.
+    {{C::allreduce, 3, 8, yes, no}, {{{64 * KiB, "parameter_server"}, {kAlways, "direct"}}}},
+    // 64 ranks, 8 B: parameter_server 52, tree 204, butterfly 147 us.
+    {{C::allreduce, 9, kMany, yes, no},
+     {{{256 * KiB, "parameter_server"},
+       {1 * MiB, "tree"},
+       {kAlways, "ring"},
+       {kAlways, "direct"}}}},
+    {{C::allreduce, 3, 8}, {{{8 * KiB, "oneshot"}, {kAlways, "direct"}}}},
+    {{C::allreduce, 9},
+     {{{8 * KiB, "butterfly"},
+       {256 * KiB, "halving_doubling"},
+       {kAlways, "ring"},
+       {kAlways, "direct"}}}},
+
+    // 8 B: 4 ranks 17.8 and 24.3 us, 8 ranks 54 and 106 us, 3 ranks 12.1 and 13.3 us.
+    {{C::reducescatter, 1, 8, yes, yes}, {{{64 * KiB, "halving"}, {kAlways, "direct"}}}},
+    {{C::reducescatter, 1, 8}, {{{kAlways, "direct"}}}},
+    {{C::reducescatter, 9}, {{{256 * KiB, "halving"}, {kAlways, "ring"}, {kAlways, "direct"}}}},
+
+    // 4 ranks, 8 B 15.3 and 21.6 us, 64 KiB 130 and 80 us; 3 ranks, 8 B 15.8 and 13.1 us.
+    {{C::allgather, 4, 8, yes, yes}, {{{8 * KiB, "bruck"}, {kAlways, "direct"}}}},
+    {{C::allgather, 1, 8}, {{{kAlways, "direct"}}}},
+    {{C::allgather, 9}, {{{8 * KiB, "bruck"}, {kAlways, "ring"}}}},
+
+    // 4 ranks: 8 B 2.6 (tree 3.5, linear 5.3), 8 KiB 4.3 us (tree 7.9, linear 7.7).
+    {{C::broadcast, 1, 4, yes, yes},
+     {{{8 * KiB, "chain"}, {256 * KiB, "linear"}, {kAlways, "chain"}}}},
+    {{C::broadcast, 1, 8, yes}, {{{8 * KiB, "tree"}, {256 * KiB, "linear"}, {kAlways, "chain"}}}},
+    {{C::broadcast}, {{{8 * KiB, "tree"}, {kAlways, "chain"}}}},
+
+    {{C::reduce, 1, 8, yes}, {{{256 * KiB, "linear"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
+    {{C::reduce, 1, 8}, {{{8 * KiB, "linear"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
+    {{C::reduce, 9}, {{{8 * KiB, "tree"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
+
+    // The root's own system calls are what the others wait for: 4 ranks, 8 B 5.9 and 2.5 us.
+    {{C::scatter, 1, kMany, yes, yes}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
+    {{C::scatter, 1, 8}, {{{kAlways, "linear"}}}},
+    {{C::scatter, 9}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
+
+    // In several lanes the root takes messages as they come, from up to 4 senders: 4 processes, 16
+    // MiB, one lane and three, TCP 21.5 and 16.2 ms, shared memory 12.3 and 11.2 ms. On devices
+    // each
+    // lane takes a multiprocessor.
+    {{C::gather, 1, 8, any, any, yes}, {{{kAlways, "linear"}}}},
+    {{C::gather, 9, kMany, any, any, yes}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
+    {{C::gather, 1, 2}, {{{kAlways, "linear"}}}},
+    {{C::gather, 3, 3}, {{{kAlways, "linear", 2}}}},
+    {{C::gather, 4, 4}, {{{kAlways, "linear", 3}}}},
+    {{C::gather, 5, 8}, {{{kAlways, "linear", 4}}}},
+    {{C::gather, 9}, {{{8 * KiB, "tree"}, {kAlways, "linear", 4}}}},
+
+    // In turn means to wait for everybody's turn, until the bytes decide: 4 ranks over TCP, 4 MiB
+    // 15.8 and 11.4 ms.
+    {{C::alltoall, 1, 8, yes, yes},
+     {{{1 * KiB, "bruck"}, {2 * MiB, "direct"}, {kAlways, "pairwise"}}}},
+    // Shared memory: 4 ranks, 8 B 5.9 and 2.7 us; 8 ranks, 64 KiB 936 and 612 us.
+    {{C::alltoall, 1, 8, yes, no}, {{{kAlways, "direct"}}}},
+    {{C::alltoall, 1, 8}, {{{kAlways, "pairwise"}}}},
+    {{C::alltoall, 9}, {{{512, "bruck"}, {kAlways, "pairwise"}}}},
+
+    {{C::barrier}, {{{kAlways, "dissemination"}}}},
+};
+
+} // namespace
+
+std::span<const Rule> rulesFor(Collective collective, int ranks, const Policy& policy) {
+  for (const Group& group : kGroups)
+    if (group.environment.holds(collective, ranks, policy)) return group.rules;
+  return {};
+}
+
+} // namespace rondo::planner

@@ -1,0 +1,23 @@
+// The planner's rules: which algorithms for which sizes, by collective and environment.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "planner/choose.h"
+
+namespace rondo::planner {
+
+/// The algorithm for blocks of up to `up_to` bytes.
+struct Rule {
+  std::size_t up_to = 0;
+  std::string_view algorithm;
+  int parameter = 0;
+};
+
+/// In ascending order of sizes; of those that are large enough the first that can serve the call
+/// is meant. Empty for what has no algorithms.
+std::span<const Rule> rulesFor(Collective collective, int ranks, const Policy& policy);
+
+} // namespace rondo::planner

@@ -1,0 +1,167 @@
+// The planner's rules, written out: a threshold that moves must be moved here too.
+#include "planner/rules.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "plan/plan_cache.h"
+#include "support/test.h"
+
+using namespace rondo;
+
+namespace {
+
+constexpr int kMostRanks = 70; // no rule tells larger counts apart
+
+/// "oneshot to 32768, direct": which algorithm for blocks of which sizes. Every boundary is found
+/// to the byte.
+std::string bySize(const plan::Spec& spec, const planner::Policy& policy, plan::PlanCache& plans) {
+  const auto word = [&](std::size_t bytes) {
+    return planner::choose(spec, bytes, policy, plans).text();
+  };
+  std::vector<std::size_t> looks{0};
+  for (std::size_t power = 1; power <= std::size_t{1} << 40; power *= 2)
+    for (const std::size_t bytes : {power - 1, power, power + 1})
+      if (bytes > looks.back()) looks.push_back(bytes);
+  std::string text;
+  std::string at = word(0);
+  for (std::size_t i = 1; i < looks.size(); ++i) {
+    const std::string next = word(looks[i]);
+    if (next == at) continue;
+    std::size_t below = looks[i - 1], above = looks[i];
+    while (above - below > 1) {
+      const std::size_t middle = below + (above - below) / 2;
+      (word(middle) == at ? below : above) = middle;
+    }
+    text += at + " to " + std::to_string(below) + ", ";
+    at = next;
+  }
+  return text + at;
+}
+
+/// One line for each run of rank counts that are served alike: "1-2: oneshot to 32768, direct".
+std::vector<std::string> rules(Collective collective, const planner::Policy& policy) {
+  std::vector<std::string> lines;
+  std::string text;
+  int from = 1;
+  const auto close = [&](int to) {
+    lines.push_back(
+        (from == to ? std::to_string(from)
+                    : std::to_string(from) + "-" + (to == kMostRanks ? "" : std::to_string(to))) +
+        ": " + text);
+  };
+  for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+    plan::PlanCache plans(0);
+    const std::string now = bySize({collective, ranks, 0, 0}, policy, plans);
+    if (ranks > 1 && now != text) {
+      close(ranks - 1);
+      from = ranks;
+    }
+    text = now;
+  }
+  close(kMostRanks);
+  return lines;
+}
+
+const planner::Policy kOwn{.algorithms = {}};
+const planner::Policy kOwnStreams{.algorithms = {}, .streams = true};
+const planner::Policy kCrowded{.algorithms = {}, .crowded = true};
+const planner::Policy kCrowdedStreams{.algorithms = {}, .crowded = true, .streams = true};
+
+planner::Policy ordered(planner::Policy policy) {
+  policy.deterministic = true;
+  return policy;
+}
+planner::Policy onDevices(planner::Policy policy) {
+  policy.devices = true;
+  return policy;
+}
+
+using Lines = std::vector<std::string>;
+
+void same(Collective collective, const std::vector<planner::Policy>& policies,
+          const Lines& expected) {
+  for (const planner::Policy& policy : policies) {
+    INFO(name(collective) << (policy.crowded ? ", crowded" : "")
+                          << (policy.streams ? ", streams" : "")
+                          << (policy.devices ? ", devices" : "")
+                          << (policy.deterministic ? ", deterministic" : ""));
+    CHECK(rules(collective, policy) == expected);
+  }
+}
+
+} // namespace
+
+TEST_CASE("reductions use what was measured or modelled, size by size") {
+  same(Collective::allreduce, {kOwn, kOwnStreams},
+       {"1-2: oneshot to 32768, direct", "3-8: oneshot to 8192, direct",
+        "9-: butterfly to 8192, halving_doubling to 262144, ring"});
+  same(Collective::allreduce, {kCrowded},
+       {"1-2: oneshot to 32768, direct", "3: parameter_server to 65536, direct",
+        "4: oneshot to 256, butterfly to 32768, halving_doubling to 1048576, ring",
+        "5-8: parameter_server to 65536, direct",
+        "9-: parameter_server to 262144, tree to 1048576, ring"});
+  same(Collective::allreduce, {kCrowdedStreams},
+       {"1-2: oneshot to 32768, direct", "3-4: butterfly to 32768, halving_doubling",
+        "5-8: parameter_server to 131072, halving_doubling to 524288, direct",
+        "9-: butterfly to 8192, halving_doubling to 262144, ring"});
+  same(Collective::reduce, {kOwn, kOwnStreams},
+       {"1-8: linear to 8192, chain", "9-: tree to 8192, chain"});
+  same(Collective::reduce, {kCrowded, kCrowdedStreams},
+       {"1-8: linear to 262144, chain", "9-: tree to 8192, chain"});
+  same(Collective::reducescatter, {kOwn, kOwnStreams, kCrowded},
+       {"1-8: direct", "9-: halving to 262144, ring"});
+  same(Collective::reducescatter, {kCrowdedStreams},
+       {"1-8: halving to 65536, direct", "9-: halving to 262144, ring"});
+}
+
+TEST_CASE("movements use what was measured or modelled, size by size") {
+  same(Collective::broadcast, {kOwn, kOwnStreams}, {"1-: tree to 8192, chain"});
+  same(Collective::broadcast, {kCrowded},
+       {"1-8: tree to 8192, linear to 262144, chain", "9-: tree to 8192, chain"});
+  same(Collective::broadcast, {kCrowdedStreams},
+       {"1-4: chain to 8192, linear to 262144, chain", "5-8: tree to 8192, linear to 262144, chain",
+        "9-: tree to 8192, chain"});
+  same(Collective::scatter, {kOwn, kOwnStreams, kCrowded},
+       {"1-8: linear", "9-: tree to 8192, linear"});
+  same(Collective::scatter, {kCrowdedStreams}, {"1-: tree to 8192, linear"});
+  same(
+      Collective::gather, {kOwn, kOwnStreams, kCrowded, kCrowdedStreams},
+      {"1-2: linear", "3: linear/2", "4: linear/3", "5-8: linear/4", "9-: tree to 8192, linear/4"});
+  same(Collective::allgather, {kOwn, kOwnStreams, kCrowded},
+       {"1-8: direct", "9-: bruck to 8192, ring"});
+  same(Collective::allgather, {kCrowdedStreams},
+       {"1-3: direct", "4-8: bruck to 8192, direct", "9-: bruck to 8192, ring"});
+  same(Collective::alltoall, {kOwn, kOwnStreams}, {"1-8: pairwise", "9-: bruck to 512, pairwise"});
+  same(Collective::alltoall, {kCrowded}, {"1-8: direct", "9-: bruck to 512, pairwise"});
+  same(Collective::alltoall, {kCrowdedStreams},
+       {"1-8: bruck to 1024, direct to 2097152, pairwise", "9-: bruck to 512, pairwise"});
+  same(Collective::barrier, {kOwn, kOwnStreams, kCrowded, kCrowdedStreams}, {"1-: dissemination"});
+}
+
+TEST_CASE("deterministic mode uses only what is proved to reduce in rank order") {
+  same(Collective::allreduce, {ordered(kOwn), ordered(kOwnStreams)},
+       {"1-2: oneshot to 32768, direct", "3-8: oneshot to 8192, direct", "9-: direct"});
+  same(Collective::allreduce, {ordered(kCrowded)},
+       {"1-2: oneshot to 32768, direct", "3: parameter_server to 65536, direct",
+        "4: oneshot to 256, direct", "5-8: parameter_server to 65536, direct",
+        "9-: parameter_server to 262144, direct"});
+  same(Collective::allreduce, {ordered(kCrowdedStreams)},
+       {"1-2: oneshot to 32768, direct", "3-4: direct", "5-8: parameter_server to 131072, direct",
+        "9-: direct"});
+  same(Collective::reduce, {ordered(kOwn), ordered(kOwnStreams)},
+       {"1-2: linear to 8192, chain", "3-: linear"});
+  same(Collective::reduce, {ordered(kCrowded), ordered(kCrowdedStreams)},
+       {"1-2: linear to 262144, chain", "3-: linear"});
+  same(Collective::reducescatter, {ordered(kOwn), ordered(kOwnStreams), ordered(kCrowded)},
+       {"1-: direct"});
+  same(Collective::reducescatter, {ordered(kCrowdedStreams)},
+       {"1-2: halving to 65536, direct", "3-: direct"});
+}
+
+TEST_CASE("on devices a Gather takes one lane") {
+  same(Collective::gather,
+       {onDevices(kOwn), onDevices(kOwnStreams), onDevices(kCrowded), onDevices(kCrowdedStreams)},
+       {"1-8: linear", "9-: tree to 8192, linear"});
+}
