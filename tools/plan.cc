@@ -13,6 +13,7 @@
 #include "tools/command.h"
 #include "tools/parse.h"
 #include "tools/plan_check.h"
+#include "tools/plan_compare.h"
 #include "tools/plan_names.h"
 
 namespace rondo::tools {
@@ -22,9 +23,10 @@ namespace {
 constexpr int kMostRanks = 4096;
 
 struct PlanConfig {
-  std::string collective, algorithm, ranks = "4", bytes = "1M";
+  std::string collective, algorithm, ranks = "4", bytes;
   int root = 0, rank = -1;
   bool check = false, table = false, list = false, rounds = false, all = false;
+  bool crowded = false, streams = false;
 };
 
 std::vector<Collective> collectivesOf(const PlanConfig& config) {
@@ -54,7 +56,7 @@ int list() {
 }
 
 int table(const PlanConfig& config) {
-  const auto bytes = static_cast<double>(parseBytes(config.bytes));
+  const auto bytes = static_cast<double>(parseBytes(config.bytes.empty() ? "1M" : config.bytes));
   bool equal = true;
   for (const plan::Table& one : plan::lectureTables(singleRankCount(config), bytes)) {
     std::printf("%s\n", plan::text(one).c_str());
@@ -104,17 +106,33 @@ int check(const PlanConfig& config) {
   return kFailure;
 }
 
+Collective collectiveOf(const PlanConfig& config) {
+  return config.collective.empty() ? Collective::allreduce : parseCollective(config.collective);
+}
+
+int compareAll(const PlanConfig& config) {
+  Comparison what{
+      .collective = collectiveOf(config),
+      .ranks = singleRankCount(config),
+      .root = config.root,
+      .bytes = {},
+      .policy = {.algorithms = {}, .crowded = config.crowded, .streams = config.streams}};
+  const bool moves = traits(what.collective).movesData();
+  for (const std::string& word : splitWords(!moves                 ? "0"
+                                            : config.bytes.empty() ? "8,8K,1M,64M"
+                                                                   : config.bytes))
+    what.bytes.push_back(parseBytes(word));
+  std::fputs(compare(what).c_str(), stdout);
+  return kSuccess;
+}
+
 int explain(const PlanConfig& config) {
-  const Collective collective =
-      config.collective.empty() ? Collective::allreduce : parseCollective(config.collective);
+  const Collective collective = collectiveOf(config);
   const int ranks = singleRankCount(config);
   plan::PrintOptions options;
   if (config.rank >= 0) options.ranks = {config.rank};
   options.rounds = config.rounds;
-  const auto choices =
-      parseAlgorithmList(config.algorithm.empty() ? "all" : config.algorithm, collective, ranks);
-  // Without a name: what there is, without the steps of all.
-  options.steps = !config.algorithm.empty();
+  const auto choices = parseAlgorithmList(config.algorithm, collective, ranks);
   for (const std::string& word : choices) {
     const plan::Choice choice = plan::parseChoice(word);
     const plan::Spec spec{collective, ranks, config.root, choice.parameter};
@@ -131,8 +149,10 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   CLI::App* app = parent.add_subcommand("plan", "Explain, prove and count what algorithms do");
   app->add_option("collective", config->collective, "Default: allreduce; with --check: all")
       ->check(collectives());
-  app->add_option("--algorithm", config->algorithm,
-                  "NAME[/N]: " + allAlgorithmNames() + ". Default: all, without their steps");
+  auto* algorithm = app->add_option(
+      "--algorithm", config->algorithm,
+      "NAME[/N], or all: what each rank does. Default: a comparison of all. There are " +
+          allAlgorithmNames());
   app->add_option("-p,--ranks", config->ranks, "Ranks; with --check also ranges, as 1-64")
       ->check(rankCounts(kMostRanks))
       ->capture_default_str();
@@ -140,8 +160,10 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app->add_option("--rank", config->rank, "Only this rank's steps; default: the first 8 ranks'")
-      ->check(CLI::NonNegativeNumber);
-  app->add_flag("--rounds", config->rounds, "Also who sends what to whom in each round");
+      ->check(CLI::NonNegativeNumber)
+      ->needs(algorithm);
+  app->add_flag("--rounds", config->rounds, "Also who sends what to whom in each round")
+      ->needs(algorithm);
   auto* check_flag = app->add_flag(
       "--check", config->check,
       "Prove matching, absence of deadlock at slot depths 1, 2 and 8, absence of races, data flow "
@@ -150,15 +172,17 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       ->needs(check_flag);
   auto* table_flag = app->add_flag("--table", config->table,
                                    "The lectures' two tables, counted beside the formulas");
-  app->add_option("--bytes", config->bytes, "Bytes of the data, for --table")
-      ->check(byteCount())
-      ->capture_default_str();
+  app->add_option("--bytes", config->bytes,
+                  "Sizes to compare at, as rondo bench counts them, as 8,1M; one for --table");
+  app->add_flag("--crowded", config->crowded, "Compare for ranks that share processors");
+  app->add_flag("--streams", config->streams, "Compare for ranks that talk over TCP");
   auto* list_flag = app->add_flag("--list", config->list, "All algorithms and what they can do");
   check_flag->excludes(table_flag)->excludes(list_flag);
   table_flag->excludes(list_flag);
   app->footer(
       "Exit status: 1 when a check fails or a count differs from its formula.\n\n"
       "Examples:\n"
+      "  rondo plan allreduce -p 8 --bytes 1M\n"
       "  rondo plan allreduce --algorithm ring -p 4\n"
       "  rondo plan broadcast --algorithm tree -p 8 --root 3 --rank 5 --rounds\n"
       "  rondo plan --check --all -p 1-64\n"
@@ -167,6 +191,7 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
     if (config->list) return list();
     if (config->table) return table(*config);
     if (config->check) return check(*config);
+    if (config->algorithm.empty()) return compareAll(*config);
     return explain(*config);
   };
 }

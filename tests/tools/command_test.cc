@@ -45,6 +45,8 @@ TEST_CASE("Refused arguments: status 2, and an error that names what is valid", 
       {"plan --check -p 4-2", "rank counts"},
       {"plan --check -p 5000", "4096"},
       {"plan allreduce --algorithm ring -p 4 --rank 4", "rank"},
+      {"plan allreduce -p 4 --rounds", "--algorithm"},
+      {"plan allreduce -p 4 --bytes 1X", "1X"},
       {"plan broadcast --algorithm tree -p 4 --root 4", ""},
       {"plan --table --list", "--list"},
       {"plan --table -p 1", ""},
@@ -121,6 +123,32 @@ TEST_CASE("plan: every algorithm is listed, proved, and printed", "[command]") {
     CHECK(ring.out.find(std::to_string(2 * (ranks - 1)) + " rounds") != std::string::npos);
   }
   CHECK(shell("$RONDO plan --table -p 8 --bytes 1M").status == 0);
+}
+
+TEST_CASE("plan: all algorithms of a collective are compared, and the choice is marked",
+          "[command]") {
+  const auto marked = [](const std::string& text, const std::string& algorithm) {
+    const auto at = text.find("\n  " + algorithm + " ");
+    return at != std::string::npos &&
+           text.substr(at, text.find('\n', at + 1) - at).find('*') != std::string::npos;
+  };
+  const Outcome one = shell("$RONDO plan allreduce -p 8 --bytes 1M");
+  CHECK(one.status == 0);
+  for (const plan::Algorithm* algorithm : plan::supporting({Collective::allreduce, 8, 0, 0}))
+    CHECK(one.out.find("\n  " + std::string(algorithm->name) + " ") != std::string::npos);
+  CHECK(marked(one.out, "direct"));
+  CHECK_FALSE(marked(one.out, "ring"));
+  CHECK(one.out.find("1.75 MiB") != std::string::npos); // 2(p-1)/p n
+  const Outcome crowded = shell("$RONDO plan allreduce -p 16 --bytes 64 --crowded");
+  CHECK(marked(crowded.out, "parameter_server"));
+  const Outcome several = shell("$RONDO plan allreduce -p 16 --bytes 8,1M");
+  CHECK((marked(several.out, "butterfly") && marked(several.out, "ring")));
+  CHECK(marked(shell("$RONDO plan gather -p 4").out, "linear/3"));
+  for (const Collective collective : kCollectives) {
+    const Outcome outcome = shell("$RONDO plan " + std::string(name(collective)) + " -p 3");
+    INFO(name(collective) << ": " << outcome.out << outcome.err);
+    CHECK((outcome.status == 0) == (collective != Collective::sendrecv));
+  }
 }
 
 /// Checks a benchmark's output: rows, no wrong element, footers. Returns the number of rows.

@@ -1,0 +1,179 @@
+// Counts plans, asks their costs and the planner, and sets the answers in columns.
+#include "tools/plan_compare.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "plan/check.h"
+#include "plan/count.h"
+#include "plan/registry.h"
+#include "rondo/error.h"
+#include "tools/parse.h"
+
+namespace rondo::tools {
+
+namespace {
+
+std::string formatted(const char* format, double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string timeText(double seconds) {
+  if (seconds < 0.9995e-3) return formatted("%.3g us", seconds * 1e6);
+  return seconds < 0.9995 ? formatted("%.3g ms", seconds * 1e3) : formatted("%.3g s", seconds);
+}
+
+std::string sizeText(double bytes) {
+  constexpr const char* kUnits[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 1024 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  return formatted("%.4g", bytes) + kUnits[unit];
+}
+
+/// Text in columns: the first to the left, the others to the right.
+class Columns {
+ public:
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+
+  std::string text() const {
+    std::vector<std::size_t> widths(rows_[0].size());
+    for (const auto& row : rows_)
+      for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+    std::string text;
+    for (const auto& row : rows_) {
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        const std::string space(widths[c] - row[c].size(), ' ');
+        text += c == 0 ? "  " + row[c] + space : "   " + space + row[c];
+      }
+      text.erase(text.find_last_not_of(' ') + 1);
+      text += "\n";
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// One algorithm, with one prediction for each size.
+struct Line {
+  plan::Choice choice;
+  plan::Counts counts;
+  std::vector<double> seconds;
+};
+
+class Comparing {
+ public:
+  explicit Comparing(const Comparison& what)
+      : what_(what),
+        moves_(traits(what.collective).movesData()),
+        blocks_(traits(what.collective).perRank() ? static_cast<std::size_t>(what.ranks) : 1) {
+    const plan::Spec spec = specOf(0);
+    if (spec.root < 0 || spec.root >= spec.ranks)
+      throw Error(ErrorCode::invalid_argument, "there is no rank " + std::to_string(spec.root) +
+                                                   "; valid: 0 to " +
+                                                   std::to_string(spec.ranks - 1));
+    for (const plan::Algorithm* algorithm : plan::supporting(spec)) add({algorithm, 0});
+    if (lines_.empty())
+      throw Error(ErrorCode::invalid_argument,
+                  std::string(name(spec.collective)) + " has no algorithms");
+    for (const std::size_t bytes : what.bytes) {
+      chosen_.push_back(planner::choose(spec, bytes / blocks_, what.policy));
+      const std::string text = chosen_.back().text();
+      if (std::none_of(lines_.begin(), lines_.end(),
+                       [&](const Line& line) { return line.choice.text() == text; }))
+        add(chosen_.back());
+    }
+    std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) {
+      return a.seconds.back() < b.seconds.back();
+    });
+  }
+
+  std::string text() const {
+    Columns columns;
+    std::vector<std::string> titles{"algorithm", "rounds", "sent by all", "by the busiest rank"};
+    for (const std::size_t bytes : what_.bytes)
+      titles.push_back(one() ? "predicted" : bytesText(bytes));
+    columns.add(titles);
+    for (const Line& line : lines_) columns.add(row(line));
+    return heading() + columns.text() + footer();
+  }
+
+ private:
+  bool one() const { return what_.bytes.size() == 1; }
+  plan::Spec specOf(int parameter) const {
+    return {what_.collective, what_.ranks, what_.root, parameter};
+  }
+
+  void add(const plan::Choice& choice) {
+    const plan::Spec spec = specOf(choice.parameter);
+    Line line{choice, plan::count(plan::buildAll(*choice.algorithm, spec)), {}};
+    for (const std::size_t bytes : what_.bytes)
+      line.seconds.push_back(choice.algorithm->cost(
+          spec, link_, moves_ ? static_cast<double>(bytes) / static_cast<double>(blocks_) : 0));
+    lines_.push_back(std::move(line));
+  }
+
+  std::string sent(double blocks) const {
+    if (!one()) return formatted("%.4g", blocks) + " n";
+    return sizeText(blocks * static_cast<double>(what_.bytes[0]) / static_cast<double>(blocks_));
+  }
+
+  std::vector<std::string> row(const Line& line) const {
+    std::vector<std::string> row{line.choice.text(), std::to_string(line.counts.rounds)};
+    if (moves_) {
+      row.push_back(sent(line.counts.total_sent));
+      row.push_back(sent(line.counts.max_sent));
+    } else {
+      int all = 0, most = 0;
+      for (const plan::RankCount& rank : line.counts.ranks) {
+        all += rank.messages_sent;
+        most = std::max(most, rank.messages_sent);
+      }
+      row.push_back(std::to_string(all) + " messages");
+      row.push_back(std::to_string(most) + " messages");
+    }
+    for (std::size_t i = 0; i < line.seconds.size(); ++i)
+      row.push_back(timeText(line.seconds[i]) +
+                    (chosen_[i].text() == line.choice.text() ? " *" : "  "));
+    return row;
+  }
+
+  std::string heading() const {
+    std::string text = std::string(name(what_.collective));
+    if (moves_ && one()) text += " of " + sizeText(static_cast<double>(what_.bytes[0]));
+    text += " on " + std::to_string(what_.ranks) + (what_.ranks == 1 ? " rank" : " ranks");
+    if (hasRoot(what_.collective)) text += ", root " + std::to_string(what_.root);
+    if (blocks_ > 1)
+      text += ", in " + std::to_string(blocks_) + (one() ? " blocks" : " blocks of n bytes");
+    else if (moves_ && !one()) text += ", n bytes";
+    return text + "\n\n";
+  }
+
+  std::string footer() const {
+    const planner::Policy& policy = what_.policy;
+    return "\n* what the planner chooses where " +
+           std::string(policy.crowded ? "ranks share processors" : "each rank has a processor") +
+           (policy.streams ? ", and some talk over TCP" : ", in shared memory") +
+           "\nRounds and bytes are counted in the plans. Times are predicted for assumed links, "
+           "not "
+           "measured\nones: " +
+           timeText(link_.alpha) + " a message, " + formatted("%.3g", 1e-9 / link_.beta) +
+           " GB/s sent, " + formatted("%.3g", 1e-9 / link_.gamma) + " GB/s reduced.\n";
+  }
+
+  const Comparison& what_;
+  const bool moves_;
+  const std::size_t blocks_; ///< that a size is cut into
+  const plan::Link link_;
+  std::vector<Line> lines_;
+  std::vector<plan::Choice> chosen_; ///< for each size
+};
+
+} // namespace
+
+std::string compare(const Comparison& what) { return Comparing(what).text(); }
+
+} // namespace rondo::tools
