@@ -263,11 +263,13 @@ class DataFlow {
     std::map<Promise, Value> forms;
     for (const RankPlan& plan : graph_.plans()) {
       for (std::uint32_t c = 0; c < outputBlocks(spec_, plan.rank) * k_; ++c) {
+        const Promise promise = promiseOf(plan.rank, c);
+        if (promise.first == promise.end) continue;
         const Value value = outputOf(plan.rank, c);
         if (reduction.example.empty()) reduction.example = values_.formula(value);
         if (!values_.inRankOrder(value)) reduction.rank_order = false;
         const Value form = values_.canonical(value);
-        const auto [at, fresh] = forms.try_emplace(promiseOf(plan.rank, c), form);
+        const auto [at, fresh] = forms.try_emplace(promise, form);
         if (!fresh && at->second != form) reduction.agrees = false;
       }
     }
