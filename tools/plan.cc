@@ -9,6 +9,7 @@
 #include "plan/registry.h"
 #include "plan/tables.h"
 #include "rondo/error.h"
+#include "tools/bench_shape.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
 #include "tools/parse.h"
@@ -110,6 +111,14 @@ Collective collectiveOf(const PlanConfig& config) {
   return config.collective.empty() ? Collective::allreduce : parseCollective(config.collective);
 }
 
+std::vector<std::size_t> sizesOf(const PlanConfig& config, const std::string& otherwise) {
+  std::vector<std::size_t> sizes;
+  const std::string& text = config.bytes.empty() ? otherwise : config.bytes;
+  if (!text.empty())
+    for (const std::string& word : splitWords(text)) sizes.push_back(parseBytes(word));
+  return sizes;
+}
+
 int compareAll(const PlanConfig& config) {
   Comparison what{
       .collective = collectiveOf(config),
@@ -117,11 +126,8 @@ int compareAll(const PlanConfig& config) {
       .root = config.root,
       .bytes = {},
       .policy = {.algorithms = {}, .crowded = config.crowded, .streams = config.streams}};
-  const bool moves = traits(what.collective).movesData();
-  for (const std::string& word : splitWords(!moves                 ? "0"
-                                            : config.bytes.empty() ? "8,8K,1M,64M"
-                                                                   : config.bytes))
-    what.bytes.push_back(parseBytes(word));
+  what.bytes = sizesOf(config, "8,8K,1M,64M");
+  if (!traits(what.collective).movesData()) what.bytes = {0};
   std::fputs(compare(what).c_str(), stdout);
   return kSuccess;
 }
@@ -132,6 +138,8 @@ int explain(const PlanConfig& config) {
   plan::PrintOptions options;
   if (config.rank >= 0) options.ranks = {config.rank};
   options.rounds = config.rounds;
+  for (const std::size_t bytes : sizesOf(config, ""))
+    options.blocks.push_back(bytes / blocksOfSize(collective, ranks));
   const auto choices = parseAlgorithmList(config.algorithm, collective, ranks);
   for (const std::string& word : choices) {
     const plan::Choice choice = plan::parseChoice(word);
@@ -172,8 +180,10 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       ->needs(check_flag);
   auto* table_flag = app->add_flag("--table", config->table,
                                    "The lectures' two tables, counted beside the formulas");
-  app->add_option("--bytes", config->bytes,
-                  "Sizes to compare at, as rondo bench counts them, as 8,1M; one for --table");
+  app->add_option(
+      "--bytes", config->bytes,
+      "Sizes, as rondo bench counts them: to compare at (8,1M), for --table (one), or to "
+      "cut into tiles");
   app->add_flag("--crowded", config->crowded, "Compare for ranks that share processors");
   app->add_flag("--streams", config->streams, "Compare for ranks that talk over TCP");
   auto* list_flag = app->add_flag("--list", config->list, "All algorithms and what they can do");

@@ -8,6 +8,7 @@
 #include "plan/count.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
+#include "tools/bench_shape.h"
 #include "tools/parse.h"
 
 namespace rondo::tools {
@@ -69,7 +70,7 @@ class Comparing {
   explicit Comparing(const Comparison& what)
       : what_(what),
         moves_(traits(what.collective).movesData()),
-        blocks_(traits(what.collective).perRank() ? static_cast<std::size_t>(what.ranks) : 1) {
+        blocks_(blocksOfSize(what.collective, what.ranks)) {
     const plan::Spec spec = specOf(0);
     if (spec.root < 0 || spec.root >= spec.ranks)
       throw Error(ErrorCode::invalid_argument, "there is no rank " + std::to_string(spec.root) +

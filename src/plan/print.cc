@@ -5,14 +5,16 @@
 #include <cstdio>
 
 #include "plan/check_parts.h"
+#include "plan/tiles.h"
 #include "rondo/error.h"
 
 namespace rondo::plan {
 namespace {
 
-constexpr int kShownRanks = 8;        // when nobody chose
-constexpr std::size_t kColumns = 100; // of a line of rounds
-constexpr int kLongestFormula = 16;   // ranks
+constexpr int kShownRanks = 8;                   // when nobody chose
+constexpr std::size_t kColumns = 100;            // of a line of rounds
+constexpr int kLongestFormula = 16;              // ranks
+constexpr std::size_t kMessageBytes = 128 << 10; // what a slot in shared memory holds by default
 
 std::string number(double value) {
   char text[32];
@@ -127,6 +129,26 @@ std::string summarize(const RankPlan& plan, const Counts& counts) {
          (in_low == in_high ? "" : "up to ") + ins;
 }
 
+std::string describeTiles(const RankPlan& plan, std::size_t block_bytes,
+                          std::size_t message_bytes) {
+  const CallShape shape{block_bytes, DataType::uint8};
+  const std::size_t limit = messageElements(plan, shape, message_bytes, false);
+  const Tiling tiling = cut(plan, shape, tileElements(plan, shape, limit));
+  std::size_t most = 0;
+  for (std::size_t lane = 0; lane < plan.lanes.size(); ++lane)
+    for (std::size_t s = 0; s < plan.lanes[lane].steps.size(); ++s) {
+      const Step& step = plan.lanes[lane].steps[s];
+      const bool receives = std::any_of(step.inputs.begin(), step.inputs.end(),
+                                        [](const Operand& input) { return !input.local(); });
+      if (!receives && step.sends.empty()) continue;
+      for (const auto* lanes : {&tiling.full, &tiling.last})
+        if (!lanes->empty()) most = std::max(most, (*lanes)[lane][s].bytes);
+    }
+  return "blocks of " + std::to_string(block_bytes) +
+         " B: " + plural(static_cast<int>(tiling.tiles), "tile") + " of " +
+         std::to_string(tiling.tile) + " B, messages of up to " + std::to_string(most) + " B\n";
+}
+
 std::string describeSteps(const RankPlan& plan) {
   std::vector<Line> lines;
   std::size_t verbs = 0, pieces = 0, from = 0, to = 0;
@@ -208,6 +230,8 @@ std::string explain(const Algorithm& algorithm, const Spec& spec, const PrintOpt
   if (!report.counts.ranks.empty()) result += summarize(plans[0], report.counts) + "; ";
   result += report.ok() ? "checked at depth " + list(report.depths) + "\n"
                         : "NOT right:\n" + report.text();
+  for (const std::size_t bytes : options.blocks)
+    result += describeTiles(plans[0], bytes, kMessageBytes);
   if (options.steps) {
     for (const int rank : ranks) {
       result += describeSteps(plans[static_cast<std::size_t>(rank)]);

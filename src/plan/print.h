@@ -11,8 +11,9 @@
 namespace rondo::plan {
 
 struct PrintOptions {
-  std::vector<int> ranks{};         ///< whose steps (and messages); empty: the first 8
-  std::vector<int> depths{1, 2, 8}; ///< at which the plan is checked
+  std::vector<int> ranks{};          ///< whose steps (and messages); empty: the first 8
+  std::vector<int> depths{1, 2, 8};  ///< at which the plan is checked
+  std::vector<std::size_t> blocks{}; ///< bytes of blocks whose tiles are told
   bool steps = true;
   bool rounds = false; ///< also who sends what to whom in each round
 };
@@ -23,6 +24,10 @@ std::string explain(const Algorithm& algorithm, const Spec& spec, const PrintOpt
 
 /// "4 ranks, 4 chunks, 6 rounds, each rank sends 1.5 n over 1 wire and receives over 1"
 std::string summarize(const RankPlan& plan, const Counts& counts);
+
+/// "blocks of 1048576 B: 8 tiles of 131072 B, messages of up to 32768 B", for messages that may
+/// hold `message_bytes`.
+std::string describeTiles(const RankPlan& plan, std::size_t block_bytes, std::size_t message_bytes);
 
 /// One line per step: "rank 0   recv+reduce+send  in[3]  3 -> 1". Pieces are named as in plan.h;
 /// "in[1]=>out" is short for in[1]=>out[1]; left of the arrow the ranks received from, right of it

@@ -82,6 +82,14 @@ TEST_CASE("every algorithm can be explained, and chosen ranks limit what is show
   }
 }
 
+TEST_CASE("tiles are told for blocks of any size") {
+  const RankPlan plan = findAlgorithm("ring")->build({Collective::allreduce, 4, 0, 0}, 0);
+  CHECK(describeTiles(plan, 1000, 1024) ==
+        "blocks of 1000 B: 1 tile of 1000 B, messages of up to 250 B\n");
+  CHECK(describeTiles(plan, 10240, 1024) ==
+        "blocks of 10240 B: 3 tiles of 3584 B, messages of up to 896 B\n");
+}
+
 TEST_CASE("rounds name each message once") {
   const auto counts = count(testing::threeLaneRing(3));
   CHECK(describeRounds(counts) ==
