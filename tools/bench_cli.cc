@@ -15,7 +15,7 @@ namespace rondo::tools {
 
 namespace {
 
-constexpr int kMostRanks = 512; ///< the inputs of bench_values.h are exact up to here
+constexpr int kMostBenchRanks = 512; ///< the inputs of bench_values.h are exact up to here
 
 /// Options as words, before they are understood.
 struct Words {
@@ -80,7 +80,7 @@ void addCalls(CLI::App& app, BenchConfig& config, Words& words) {
       ->capture_default_str()
       ->group(group);
   app.add_option("-r,--root", config.root, "Root; -1: every rank in turn")
-      ->check(CLI::Range(-1, kMostRanks - 1))
+      ->check(CLI::Range(-1, kMostBenchRanks - 1))
       ->capture_default_str()
       ->group(group);
   app.add_option("-z,--blocking", words.blocking,
@@ -101,7 +101,7 @@ void addCalls(CLI::App& app, BenchConfig& config, Words& words) {
 void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
   const std::string group = "Ranks";
   app.add_option("-p,--ranks", config.ranks, "Ranks to start, unless a launcher did")
-      ->check(CLI::Range(1, kMostRanks))
+      ->check(CLI::Range(1, kMostBenchRanks))
       ->capture_default_str()
       ->group(group);
   app.add_option("--transport", config.transport, transportHelp())
@@ -116,7 +116,7 @@ void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
       ->group(group);
   app.add_option("--ranks-per-gpu", words.ranks_per_gpu,
                  "Ranks that share a GPU; default 1. Rank r of a machine has GPU r / this")
-      ->check(CLI::Range(1, kMostRanks))
+      ->check(CLI::Range(1, kMostBenchRanks))
       ->group(group);
 }
 

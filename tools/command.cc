@@ -28,7 +28,10 @@ int runCommand(int argc, const char* const* argv) {
       "  rondo bench allreduce -p 2 -e 16M\n"
       "  rondo plan allreduce --algorithm ring -p 4\n"
       "  rondo run -p 4 ./program\n"
-      "  rondo train --model mlp -p 2\n");
+#if RONDO_HAVE_TRAINER
+      "  rondo train --model mlp -p 2\n"
+#endif
+  );
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   using Add = Action (*)(CLI::App&, const std::vector<std::string>&);
   std::vector<std::pair<std::string, Action>> commands;
@@ -36,7 +39,9 @@ int runCommand(int argc, const char* const* argv) {
        std::initializer_list<std::pair<const char*, Add>>{{"bench", addBench},
                                                           {"run", addRun},
                                                           {"plan", addPlan},
+#if RONDO_HAVE_TRAINER
                                                           {"train", addTrain},
+#endif
                                                           {"help", addHelp}}) {
     commands.emplace_back(word, add(app, arguments));
   }

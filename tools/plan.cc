@@ -21,7 +21,7 @@ namespace rondo::tools {
 
 namespace {
 
-constexpr int kMostRanks = 4096;
+constexpr int kMostPlannedRanks = 4096;
 
 struct PlanConfig {
   std::string collective, algorithm, ranks = "4", bytes;
@@ -36,7 +36,7 @@ std::vector<Collective> collectivesOf(const PlanConfig& config) {
 }
 
 int singleRankCount(const PlanConfig& config) {
-  const std::vector<int> ranks = parseRanks(config.ranks, kMostRanks);
+  const std::vector<int> ranks = parseRanks(config.ranks, kMostPlannedRanks);
   if (ranks.size() == 1) return ranks[0];
   throw Error(ErrorCode::invalid_argument, "-p " + config.ranks + ": a range needs --check");
 }
@@ -76,7 +76,7 @@ int check(const PlanConfig& config) {
     parameter = choice.parameter;
   }
   std::vector<PlanPair> pairs =
-      pairsToCheck(algorithms, collectivesOf(config), parseRanks(config.ranks, kMostRanks));
+      pairsToCheck(algorithms, collectivesOf(config), parseRanks(config.ranks, kMostPlannedRanks));
   if (parameter != 0) {
     for (PlanPair& pair : pairs) {
       std::erase_if(pair.specs,
@@ -162,7 +162,7 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       "NAME[/N], or all: what each rank does. Default: a comparison of all. There are " +
           allAlgorithmNames());
   app->add_option("-p,--ranks", config->ranks, "Ranks; with --check also ranges, as 1-64")
-      ->check(rankCounts(kMostRanks))
+      ->check(rankCounts(kMostPlannedRanks))
       ->capture_default_str();
   app->add_option("-r,--root", config->root, "Root")
       ->check(CLI::NonNegativeNumber)

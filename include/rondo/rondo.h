@@ -1,4 +1,4 @@
-// Everything a user includes.
+// Everything a user includes, but for the trainer of librondo_train (rondo/train.h).
 #pragma once
 
 #include "rondo/buffer.h"
@@ -8,6 +8,5 @@
 #include "rondo/options.h"
 #include "rondo/rendezvous.h"
 #include "rondo/stream.h"
-#include "rondo/train.h"
 #include "rondo/types.h"
 #include "rondo/work.h"

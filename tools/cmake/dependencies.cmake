@@ -1,14 +1,16 @@
 # Finds the libraries that Rondo is built on. An optional one sets a target, or leaves it undefined.
+# The library:
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-find_package(ZLIB REQUIRED)
 find_package(hwy REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(nlohmann_json REQUIRED)
-
+# The trainer; and the command:
+find_package(ZLIB QUIET)
 if(RONDO_WITH_DNNL)
   find_package(Dnnl MODULE)
 endif()
+find_package(CLI11 QUIET)
+find_package(nlohmann_json QUIET)
+
 if(RONDO_WITH_MPI)
   # The C interface is enough; the deprecated C++ one would only be linked for nothing.
   set(MPI_CXX_SKIP_MPICXX ON)

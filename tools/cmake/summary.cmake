@@ -13,10 +13,13 @@ message(NOTICE "Rondo ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE} build, "
 if(RONDO_SANITIZE)
   message(NOTICE "  Sanitizers: ${RONDO_SANITIZE}")
 endif()
-message(NOTICE "  OpenSSL ${OPENSSL_VERSION}, Highway ${hwy_VERSION}, zlib ${ZLIB_VERSION_STRING}, "
-               "CLI11 ${CLI11_VERSION}, nlohmann_json ${nlohmann_json_VERSION}: found (required)")
+message(NOTICE "  OpenSSL ${OPENSSL_VERSION}, Highway ${hwy_VERSION}: found (required)")
+rondo_report("zlib" "${ZLIB_FOUND}" "no librondo_train, no `rondo train` (Debian: zlib1g-dev)")
 rondo_report("oneDNN" "${Dnnl_FOUND}"
              "the trainer cannot run a model (Debian: libdnnl-dev)")
+rondo_report("CLI11" "${CLI11_FOUND}" "the command rondo is not built (Debian: libcli11-dev)")
+rondo_report("nlohmann_json" "${nlohmann_json_FOUND}"
+             "the command rondo is not built (Debian: nlohmann-json3-dev)")
 if(RONDO_HAVE_CUDA)
   message(NOTICE "  CUDA ${CMAKE_CUDA_COMPILER_VERSION}: found, for ${CMAKE_CUDA_ARCHITECTURES}")
 else()
@@ -31,6 +34,9 @@ rondo_report("  interposer for MPICH" "${rondo_mpich_built}"
 if(RONDO_TESTS)
   rondo_report("Catch2" "${Catch2_FOUND}" "no tests (Debian: catch2)")
   rondo_report("Python" "${Python3_FOUND}" "no tests (Debian: python3)")
+  if(NOT TARGET rondo_cli OR NOT TARGET rondo_trainer)
+    message(NOTICE "  Tests: none without the command and the trainer")
+  endif()
 else()
   message(NOTICE "  Tests: off (RONDO_TESTS)")
 endif()
