@@ -34,11 +34,13 @@ struct RONDO_API Options {
   bool deterministic = false;
 
   /// RONDO_TIMEOUT (seconds, fractions allowed). A call that makes no progress for this long ends
-  /// with Error(timeout).
+  /// with Error(timeout). From 1 ms to a year: there is no "for ever".
   std::chrono::milliseconds timeout{120'000};
   /// RONDO_INIT_TIMEOUT (seconds). Deadline of creating a communicator and of each connection.
+  /// From 1 ms to a year.
   std::chrono::milliseconds init_timeout{60'000};
   /// RONDO_HEARTBEAT (seconds). A process that is silent for three of these is unresponsive.
+  /// From 10 ms to an hour.
   std::chrono::milliseconds heartbeat{1'000};
 
   /// RONDO_BUFFSIZE, NCCL_BUFFSIZE (bytes, suffixes K and M). Slot memory of one channel (one
@@ -80,7 +82,15 @@ struct RONDO_API Options {
   /// RONDO_DEBUG_FILE, NCCL_DEBUG_FILE. %h is the host's name, %p the process id. Empty: stderr.
   std::string log_file;
 
+  /// Bounds of the three durations. Within them all arithmetic with deadlines is exact; beyond the
+  /// heartbeats' the control plane would call a rank silent that is not, or never would.
+  static constexpr std::chrono::milliseconds kShortestTimeout{1}, kLongestTimeout{8760L * 3600'000};
+  static constexpr std::chrono::milliseconds kShortestHeartbeat{10}, kLongestHeartbeat{3600'000};
+
   static Options fromEnvironment();
+  /// Throws Error(invalid_argument) that names the variable of a field whose value
+  /// fromEnvironment() would not take either, and what is valid. Communicator::create() calls it.
+  void validate() const;
 };
 
 /// One line per field of Options: its variable, the alias, the default, what it means.

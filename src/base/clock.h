@@ -1,6 +1,7 @@
 // The clock of every deadline.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 namespace rondo::base {
@@ -12,10 +13,16 @@ using Clock = std::chrono::steady_clock;
 class Deadline {
  public:
   explicit Deadline(Clock::time_point at) : at_(at) {}
-  /// From now on; a limit too long to add is forever.
-  explicit Deadline(Clock::duration limit) {
+  /// From now on, in whatever unit the limit is; one too long to add is forever, a negative one is
+  /// over.
+  template <class Count, class Unit>
+  explicit Deadline(std::chrono::duration<Count, Unit> limit) {
+    using Limit = std::chrono::duration<Count, Unit>;
     const Clock::time_point now = Clock::now();
-    at_ = limit > Clock::time_point::max() - now ? Clock::time_point::max() : now + limit;
+    // Compared in the limit's own unit: in the clock's it may not be expressible.
+    if (limit >= std::chrono::floor<Limit>(Clock::time_point::max() - now))
+      at_ = Clock::time_point::max();
+    else at_ = now + std::chrono::duration_cast<Clock::duration>(std::max(limit, Limit::zero()));
   }
 
   Clock::time_point at() const { return at_; }

@@ -35,8 +35,13 @@ std::string showText(const Options& options) {
 }
 
 template <milliseconds Options::*field>
-void setSeconds(Options& options, const std::string& value, std::string_view what) {
-  options.*field = base::parseDuration(value, what, milliseconds(1));
+void setTimeout(Options& options, const std::string& value, std::string_view what) {
+  options.*field =
+      base::parseDuration(value, what, Options::kShortestTimeout, Options::kLongestTimeout);
+}
+void setHeartbeat(Options& options, const std::string& value, std::string_view what) {
+  options.heartbeat =
+      base::parseDuration(value, what, Options::kShortestHeartbeat, Options::kLongestHeartbeat);
 }
 template <milliseconds Options::*field>
 std::string showSeconds(const Options& options) {
@@ -92,11 +97,11 @@ constexpr Entry kEntries[] = {
      },
      [](const Options& options) { return std::string(options.deterministic ? "1" : "0"); }},
     {"RONDO_TIMEOUT", "", "seconds without progress after which a call fails",
-     setSeconds<&Options::timeout>, showSeconds<&Options::timeout>},
+     setTimeout<&Options::timeout>, showSeconds<&Options::timeout>},
     {"RONDO_INIT_TIMEOUT", "", "seconds to create a communicator, and to make each connection",
-     setSeconds<&Options::init_timeout>, showSeconds<&Options::init_timeout>},
+     setTimeout<&Options::init_timeout>, showSeconds<&Options::init_timeout>},
     {"RONDO_HEARTBEAT", "", "seconds between heartbeats; three missed ones: unresponsive",
-     setSeconds<&Options::heartbeat>, showSeconds<&Options::heartbeat>},
+     setHeartbeat, showSeconds<&Options::heartbeat>},
     {"RONDO_BUFFSIZE", "NCCL_BUFFSIZE",
      "bytes of slots per channel (suffixes K, M, G); 0: the transport's default",
      [](Options& options, const std::string& value, std::string_view what) {
@@ -190,6 +195,15 @@ Options Options::fromEnvironment() {
   }
   warnOfUnknownVariables();
   return options;
+}
+
+// One table says what is valid: every value is written as the environment would hold it, and read.
+void Options::validate() const {
+  Options read;
+  for (const Entry& entry : kEntries) {
+    const std::string value = entry.show(*this);
+    if (!value.empty()) entry.set(read, value, "Options: " + std::string(entry.variable));
+  }
 }
 
 std::vector<OptionHelp> optionHelp() {

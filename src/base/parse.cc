@@ -126,8 +126,11 @@ std::chrono::milliseconds parseDuration(std::string_view text, std::string_view 
 }
 
 std::string formatSeconds(std::chrono::milliseconds duration) {
-  std::string text = std::to_string(duration.count() / 1000);
-  if (const auto rest = duration.count() % 1000; rest != 0) {
+  const bool negative = duration.count() < 0;
+  const auto count = static_cast<std::uint64_t>(duration.count());
+  const std::uint64_t whole = negative ? 0 - count : count;
+  std::string text = (negative ? "-" : "") + std::to_string(whole / 1000);
+  if (const auto rest = whole % 1000; rest != 0) {
     std::string fraction = std::to_string(1000 + rest).substr(1);
     fraction.erase(fraction.find_last_not_of('0') + 1);
     text += "." + fraction;

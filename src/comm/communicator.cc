@@ -27,6 +27,7 @@ Communicator::~Communicator() {
 }
 
 Communicator Communicator::create(const Rendezvous& meet, const Options& options) {
+  options.validate();
   base::configureLog(options.log_level, options.log_file);
   return Communicator(
       comm::CommunicatorImpl::open(bootstrap::Session::open(meet, options), options));

@@ -73,7 +73,7 @@ void CommunicatorImpl::close() noexcept {
     const Pump::Lock lock(pump_);
     if (engine_->idle()) return;
   }
-  if (pump_.run([this] { return engine_->idle(); }, base::Clock::now() + options_.timeout)) return;
+  if (pump_.run([this] { return engine_->idle(); }, base::Deadline(options_.timeout).at())) return;
   const Pump::Lock lock(pump_);
   engine_->failAll(std::make_exception_ptr(
       Error(ErrorCode::timeout, "the communicator was dropped while the call was in flight")));

@@ -149,9 +149,6 @@ std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabri
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     std::unique_ptr<bootstrap::Session> session, const Options& given) {
   const base::LogRank in_log(session->rank());
-  if (given.threads < 1 || given.threads > 64)
-    throw Error(ErrorCode::invalid_argument,
-                "threads " + std::to_string(given.threads) + " is not in 1 to 64");
   const auto [options, numbers] = agree(*session, given);
   for (Collective collective : kCollectives)
     if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);

@@ -60,7 +60,7 @@ void Work::wait() {
 }
 
 bool Work::waitFor(std::chrono::nanoseconds limit) {
-  return !state_ || comm::waitUntil(*state_, base::Clock::now() + limit);
+  return !state_ || comm::waitUntil(*state_, base::Deadline(limit).at());
 }
 
 bool Work::test() {

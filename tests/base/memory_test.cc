@@ -1,10 +1,11 @@
 // Proves: buffers are aligned and fail with a typed error, futexes wake and time out, deadlines do
-// not overflow, random bytes are all filled.
+// not overflow, random bytes are all filled, a board forgets the names of what is gone.
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/board.h"
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/random.h"
@@ -86,6 +87,11 @@ TEST_CASE("a futex returns at once for another value, at the limit, and at a wak
 TEST_CASE("deadlines: never negative, never overflowing") {
   CHECK(Deadline(Clock::duration::max()).at() == Clock::time_point::max());
   CHECK_FALSE(Deadline(Clock::duration::max()).passed());
+  CHECK(Deadline(std::chrono::milliseconds::max()).at() == Clock::time_point::max());
+  CHECK(Deadline(std::chrono::hours::max()).at() == Clock::time_point::max());
+  CHECK(Deadline(std::chrono::milliseconds::max()).left() > 24h);
+  CHECK(Deadline(std::chrono::milliseconds::min()).passed());
+  CHECK(Deadline(std::chrono::milliseconds::min()).left() == Clock::duration::zero());
   CHECK(Deadline(-1s).passed());
   CHECK(Deadline(-1s).left() == Clock::duration::zero());
   CHECK(Deadline(1h).left() > 59min);
@@ -105,4 +111,17 @@ TEST_CASE("random bytes fill the whole range and nothing else") {
     for (std::byte b : sum) CHECK(b != std::byte{0});
   }
   CHECK(randomNumber() != randomNumber());
+}
+
+TEST_CASE("a board gives one object per name, and forgets the names of those that are gone") {
+  Board board;
+  const auto make = [] { return std::make_shared<int>(7); };
+  const auto kept = board.findOrMake<int>("kept", make);
+  for (int i = 0; i < 100'000; ++i) {
+    const std::string name = "passing/" + std::to_string(i);
+    const auto first = board.findOrMake<int>(name, make);
+    CHECK(board.findOrMake<int>(name, make) == first);
+  }
+  CHECK(board.names() <= 100);
+  CHECK(board.findOrMake<int>("kept", make) == kept);
 }

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -154,6 +155,42 @@ TEST_CASE("shm is taken out of whatever the transport list allows") {
   CHECK_THROWS_AS(Options::fromEnvironment(), Error);
 }
 
+TEST_CASE("options that a program made are held to what the environment may say") {
+  const auto refusedAs = [](const std::function<void(Options&)>& change) {
+    Options options;
+    change(options);
+    try {
+      options.validate();
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::invalid_argument ? std::string(error.what()) : "";
+    }
+    return std::string();
+  };
+  CHECK(refusedAs([](Options&) {}).empty());
+  CHECK(refusedAs([](Options& o) {
+          o.transports = "^shm";
+          o.timeout = o.init_timeout = Options::kLongestTimeout;
+          o.heartbeat = Options::kLongestHeartbeat;
+          o.channel_bytes = 12'345;
+          o.socket_family = "AF_INET6";
+          o.log_level = LogLevel::none;
+        }).empty());
+  for (const milliseconds wrong : {milliseconds::max(), milliseconds::min(), milliseconds(0),
+                                   milliseconds(-5), milliseconds(-1000),
+                                   Options::kLongestTimeout + milliseconds(1)}) {
+    CAPTURE(wrong.count());
+    CHECK(refusedAs([&](Options& o) { o.timeout = wrong; }).find("RONDO_TIMEOUT") < 100);
+    CHECK(refusedAs([&](Options& o) { o.init_timeout = wrong; }).find("RONDO_INIT_TIMEOUT") < 100);
+    CHECK(refusedAs([&](Options& o) { o.heartbeat = wrong; }).find("RONDO_HEARTBEAT") < 100);
+  }
+  CHECK(refusedAs([](Options& o) { o.heartbeat = milliseconds(9); }).find("0.01 to 3600") < 100);
+  CHECK(refusedAs([](Options& o) { o.threads = 0; }).find("RONDO_THREADS") < 100);
+  CHECK(refusedAs([](Options& o) { o.tcp_sockets = 17; }).find("RONDO_TCP_SOCKETS") < 100);
+  CHECK(refusedAs([](Options& o) { o.channel_depth = -1; }).find("RONDO_DEPTH") < 100);
+  CHECK(refusedAs([](Options& o) { o.socket_family = "inet"; }).find("AF_INET6") < 100);
+  CHECK(refusedAs([](Options& o) { o.transports = "shm,,tcp"; }).find("RONDO_TRANSPORT") < 100);
+}
+
 TEST_CASE("a wrong value is refused, naming the variable that was read and the valid values") {
   const std::map<std::string, std::vector<std::string>> bad = {
       {"RONDO_TRANSPORT", {"^", "shm,,tcp"}},
@@ -162,7 +199,7 @@ TEST_CASE("a wrong value is refused, naming the variable that was read and the v
       {"RONDO_DETERMINISTIC", {"2", "01"}},
       {"RONDO_TIMEOUT", {"0", "-1", "abc", "1e400", "99999999999999999999"}},
       {"RONDO_INIT_TIMEOUT", {"0", "-1", "x"}},
-      {"RONDO_HEARTBEAT", {"0", "soon"}},
+      {"RONDO_HEARTBEAT", {"0", "0.009", "3601", "soon"}},
       {"RONDO_BUFFSIZE", {"-1", "64X", "18446744073709551616", "16777216T", "2T"}},
       {"NCCL_BUFFSIZE", {"4 M"}},
       {"RONDO_DEPTH", {"-1", "65", "1.5", "4294967297"}},
