@@ -42,24 +42,33 @@ void Graph::addNodes() {
 }
 
 void Graph::addMessages(std::vector<std::string>& complaints, std::size_t limit) {
+  addChannels();
+  countMessages(complaints, limit);
+  linkMessages();
+  compareShapes(complaints, limit);
+}
+
+void Graph::addChannels() {
   for (const RankPlan& plan : plans_) {
     channels_.insert(channels_.end(), plan.channels.begin(), plan.channels.end());
   }
   std::sort(channels_.begin(), channels_.end());
   channels_.erase(std::unique(channels_.begin(), channels_.end()), channels_.end());
 
-  std::vector<std::vector<std::uint32_t>> global(plans_.size()); // [rank][local channel]
+  global_.resize(plans_.size());
   for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
     for (const Channel& channel : plans_[rank].channels) {
       const auto at = std::lower_bound(channels_.begin(), channels_.end(), channel);
-      global[rank].push_back(static_cast<std::uint32_t>(at - channels_.begin()));
+      global_[rank].push_back(static_cast<std::uint32_t>(at - channels_.begin()));
     }
   }
-  const auto globalOf = [&](const Node& node, int channel) {
-    return global[static_cast<std::size_t>(node.rank)][static_cast<std::size_t>(channel)];
-  };
+}
 
-  // How many messages each channel carries, as either end sees it.
+std::uint32_t Graph::globalOf(const Node& node, int channel) const {
+  return global_[static_cast<std::size_t>(node.rank)][static_cast<std::size_t>(channel)];
+}
+
+void Graph::countMessages(std::vector<std::string>& complaints, std::size_t limit) {
   std::vector<std::uint32_t> sends(channels_.size()), receives(channels_.size());
   for (const Node& node : nodes_) {
     for (const int channel : node.step->sends) ++sends[globalOf(node, channel)];
@@ -78,10 +87,11 @@ void Graph::addMessages(std::vector<std::string>& complaints, std::size_t limit)
     }
   }
   accumulate(channel_begin_);
+}
 
+void Graph::linkMessages() {
   messages_.resize(channel_begin_.back());
-  std::fill(sends.begin(), sends.end(), 0);
-  std::fill(receives.begin(), receives.end(), 0);
+  std::vector<std::uint32_t> sends(channels_.size()), receives(channels_.size()); // so far
   received_begin_.push_back(0);
   sent_begin_.push_back(0);
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
@@ -105,7 +115,9 @@ void Graph::addMessages(std::vector<std::string>& complaints, std::size_t limit)
     received_begin_.push_back(static_cast<std::uint32_t>(received_.size()));
     sent_begin_.push_back(static_cast<std::uint32_t>(sent_.size()));
   }
+}
 
+void Graph::compareShapes(std::vector<std::string>& complaints, std::size_t limit) const {
   for (const Message& message : messages_) {
     if (message.from == kNone || message.to == kNone || complaints.size() >= limit) continue;
     const Piece& sent = nodes_[message.from].step->shape;

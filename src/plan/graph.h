@@ -84,13 +84,20 @@ class Graph {
   void forEachSuccessor(std::uint32_t node, std::uint32_t depth, Visit visit) const;
   void addNodes();
   void addMessages(std::vector<std::string>& complaints, std::size_t limit);
+  void addChannels();
+  /// Numbers the messages of each channel, whose two ends must see equally many.
+  void countMessages(std::vector<std::string>& complaints, std::size_t limit);
+  void linkMessages();
+  void compareShapes(std::vector<std::string>& complaints, std::size_t limit) const;
+  std::uint32_t globalOf(const Node& node, int channel) const;
   void addDependents();
 
   std::span<const RankPlan> plans_;
   std::vector<Node> nodes_;
   std::vector<std::vector<std::uint32_t>> lane_begin_; ///< [rank][lane]
   std::vector<Channel> channels_;
-  std::vector<std::uint32_t> channel_begin_; ///< first message of each channel
+  std::vector<std::vector<std::uint32_t>> global_; ///< index in channels_, [rank][local channel]
+  std::vector<std::uint32_t> channel_begin_;       ///< first message of each channel
   std::vector<Message> messages_;
   std::vector<std::uint32_t> received_begin_, received_, sent_begin_, sent_;
   std::vector<std::uint32_t> dependents_begin_, dependents_;

@@ -67,21 +67,27 @@ struct Numbers {
   double folds() const { return extra > 0 ? 1 : 0; }
 };
 
-Table wiresRoundsData(const Numbers& x, const Link& link) {
-  const int ranks = static_cast<int>(x.n);
-  const Subject server("parameter_server", Collective::allreduce, ranks);
-  const Subject ring("ring", Collective::allreduce, ranks);
-  const Subject tree("tree", Collective::allreduce, ranks);
-  const Subject butterfly("butterfly", Collective::allreduce, ranks);
-  const Subject naive("oneshot", Collective::allreduce, ranks);
-  const char* const names[] = {"parameter server", "ring", "tree", "butterfly", "naive"};
-  const Subject* const subjects[] = {&server, &ring, &tree, &butterfly, &naive};
-  constexpr int kSystems = 5;
+constexpr int kSystems = 5;
+constexpr Note kRoundsNotes[kSystems] = {kNone, kNone, kTreeRounds, kFold, kNone};
 
-  Table table;
-  table.title = "Table 1: wires, rounds, data";
+/// The systems of table 1, in its order.
+struct Systems {
+  explicit Systems(int ranks)
+      : server("parameter_server", Collective::allreduce, ranks),
+        ring("ring", Collective::allreduce, ranks),
+        tree("tree", Collective::allreduce, ranks),
+        butterfly("butterfly", Collective::allreduce, ranks),
+        naive("oneshot", Collective::allreduce, ranks) {}
+
+  const Subject server, ring, tree, butterfly, naive;
+  const Subject* const subjects[kSystems] = {&server, &ring, &tree, &butterfly, &naive};
+  const char* const names[kSystems] = {"parameter server", "ring", "tree", "butterfly", "naive"};
+};
+
+void addWiresAndRounds(Table& table, const Systems& systems, const Numbers& x) {
+  const auto& [server, ring, tree, butterfly, naive, subjects, names] = systems;
   const auto add = [&](TableCell cell) { table.cells.push_back(std::move(cell)); };
-  const double n = x.n, m = x.m, fold_rounds = x.floor + 2 * x.folds();
+  const double n = x.n, fold_rounds = x.floor + 2 * x.folds();
 
   const auto wires = [&](const char* who, int system, const char* formula, double expected,
                          double counted, Note note) {
@@ -96,12 +102,17 @@ Table wiresRoundsData(const Numbers& x, const Link& link) {
 
   const char* const rounds_text[] = {"2", "2(N-1)", "2 log N", "log N", "1"};
   const double rounds[] = {2, 2 * (n - 1), 2 * x.floor, fold_rounds, 1};
-  const Note rounds_note[] = {kNone, kNone, kTreeRounds, kFold, kNone};
   for (int i = 0; i < kSystems; ++i) {
     add({"rounds", names[i], rounds_text[i], "", rounds[i],
-         static_cast<double>(subjects[i]->counts.rounds), rounds_note[i]});
+         static_cast<double>(subjects[i]->counts.rounds), kRoundsNotes[i]});
   }
+}
 
+void addData(Table& table, const Systems& systems, const Numbers& x, const Link& link) {
+  const auto& subjects = systems.subjects;
+  const auto& names = systems.names;
+  const auto add = [&](TableCell cell) { table.cells.push_back(std::move(cell)); };
+  const double n = x.n, m = x.m, fold_rounds = x.floor + 2 * x.folds();
   const char* const sent_text[] = {"M", "M/N", "M", "M", "(N-1)M"};
   const double sent[] = {m, m / n, m, m, (n - 1) * m};
   for (int i = 0; i < kSystems; ++i) {
@@ -133,8 +144,16 @@ Table wiresRoundsData(const Numbers& x, const Link& link) {
   for (int i = 0; i < kSystems; ++i) {
     const auto load = subjects[i]->counts.wireLoad();
     add({"total time", names[i], all_text[i], "s", all[i] * link.beta,
-         std::accumulate(load.begin(), load.end(), 0.0) * m * link.beta, rounds_note[i]});
+         std::accumulate(load.begin(), load.end(), 0.0) * m * link.beta, kRoundsNotes[i]});
   }
+}
+
+Table wiresRoundsData(const Numbers& x, const Link& link) {
+  Table table;
+  table.title = "Table 1: wires, rounds, data";
+  const Systems systems(static_cast<int>(x.n));
+  addWiresAndRounds(table, systems, x);
+  addData(table, systems, x, link);
   return table;
 }
 

@@ -234,11 +234,11 @@ std::vector<std::byte> repeated(std::size_t count, int value) {
   return std::vector<std::byte>(count, static_cast<std::byte>(value));
 }
 
-} // namespace
+using Crime = std::pair<std::string, std::function<void(Rogue&)>>;
 
-TEST_CASE("a member that misbehaves is taken for dead, and the others are told") {
+/// What a member of a world may do that no member does.
+std::vector<Crime> crimes(std::uint64_t world) {
   constexpr std::uint64_t kUnknown = 12345;
-  const std::uint64_t world = worldId(4711, 2);
   const auto joined = [](auto next) {
     return [next](Rogue& rogue) {
       rogue.join();
@@ -246,7 +246,7 @@ TEST_CASE("a member that misbehaves is taken for dead, and the others are told")
     };
   };
   using frames::Type;
-  const std::vector<std::pair<std::string, std::function<void(Rogue&)>>> kCrimes = {
+  return {
       {"no length at all", [](Rogue& r) { r.bytes(repeated(4, 0)); }},
       {"a huge length", [](Rogue& r) { r.bytes(repeated(4, 0xff)); }},
       {"a frame without authenticity",
@@ -292,7 +292,12 @@ TEST_CASE("a member that misbehaves is taken for dead, and the others are told")
          r.frame(200, {});
        })},
   };
-  for (const auto& [crime, commit] : kCrimes) {
+}
+
+} // namespace
+
+TEST_CASE("a member that misbehaves is taken for dead, and the others are told") {
+  for (const auto& [crime, commit] : crimes(worldId(4711, 2))) {
     INFO(crime);
     Site site(2);
     const auto rogue = std::make_unique<Rogue>(site.member(1, 2));

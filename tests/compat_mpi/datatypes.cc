@@ -119,8 +119,9 @@ void Datatypes::addLayouts(const BaseType& base) {
   put("resized_below", made, in_a_row);
 }
 
-Datatypes::Datatypes() {
 #define COMPAT_TYPE(type, kind) add(#type, type, Kind::kind)
+
+void Datatypes::addTypesOfBoth() {
   COMPAT_TYPE(MPI_SIGNED_CHAR, signed_integer);
   COMPAT_TYPE(MPI_SHORT, signed_integer);
   COMPAT_TYPE(MPI_INT, signed_integer);
@@ -174,6 +175,26 @@ Datatypes::Datatypes() {
   COMPAT_TYPE(MPI_WCHAR, character);
   COMPAT_TYPE(MPI_CHARACTER, character);
   COMPAT_TYPE(MPI_PACKED, opaque);
+}
+
+void Datatypes::addTypesOfOne() {
+#ifdef MPI_INTEGER16
+  COMPAT_TYPE(MPI_INTEGER16, opaque);
+#endif
+#ifdef MPI_REAL2
+  COMPAT_TYPE(MPI_REAL2, opaque);
+#endif
+#ifdef MPI_LOGICAL1
+  COMPAT_TYPE(MPI_LOGICAL1, logical);
+  COMPAT_TYPE(MPI_LOGICAL2, logical);
+  COMPAT_TYPE(MPI_LOGICAL4, logical);
+  COMPAT_TYPE(MPI_LOGICAL8, logical);
+#endif
+}
+
+#undef COMPAT_TYPE
+
+void Datatypes::addPairs() {
   const auto pair = [this](const char* name, MPI_Datatype type, MPI_Datatype first) {
     const std::size_t before = bases_.size();
     add(name, type, Kind::pair);
@@ -188,20 +209,12 @@ Datatypes::Datatypes() {
   pair("MPI_2INTEGER", MPI_2INTEGER, MPI_INT);
   pair("MPI_2REAL", MPI_2REAL, MPI_FLOAT);
   pair("MPI_2DOUBLE_PRECISION", MPI_2DOUBLE_PRECISION, MPI_DOUBLE);
-  // Types that one of the two libraries has.
-#ifdef MPI_INTEGER16
-  COMPAT_TYPE(MPI_INTEGER16, opaque);
-#endif
-#ifdef MPI_REAL2
-  COMPAT_TYPE(MPI_REAL2, opaque);
-#endif
-#ifdef MPI_LOGICAL1
-  COMPAT_TYPE(MPI_LOGICAL1, logical);
-  COMPAT_TYPE(MPI_LOGICAL2, logical);
-  COMPAT_TYPE(MPI_LOGICAL4, logical);
-  COMPAT_TYPE(MPI_LOGICAL8, logical);
-#endif
-#undef COMPAT_TYPE
+}
+
+Datatypes::Datatypes() {
+  addTypesOfBoth();
+  addPairs();
+  addTypesOfOne();
   add("struct{int,double,char[3]}", keep(mixedStruct()), Kind::opaque);
   MPI_Datatype affine = MPI_DATATYPE_NULL;
   MPI_Type_contiguous(2, MPI_UNSIGNED, &affine);

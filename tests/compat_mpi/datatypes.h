@@ -74,6 +74,9 @@ class Datatypes {
 
  private:
   void add(const char* name, MPI_Datatype type, Kind kind);
+  void addTypesOfBoth();
+  void addTypesOfOne(); ///< those that one of the two libraries has
+  void addPairs();
   void addLayouts(const BaseType& base);
   MPI_Datatype keep(MPI_Datatype type);
 

@@ -26,7 +26,8 @@ program fortran_use_mpi
   call check(all(y == ranks), 'Allreduce in place')
 
   numbers = rank
-  call MPI_Iallreduce(MPI_IN_PLACE, numbers, n, MPI_INTEGER, MPI_MIN, MPI_COMM_WORLD, request, ierror)
+  call MPI_Iallreduce(MPI_IN_PLACE, numbers, n, MPI_INTEGER, MPI_MIN, MPI_COMM_WORLD, request, &
+                      ierror)
   call MPI_Wait(request, MPI_STATUS_IGNORE, ierror)
   call check(all(numbers == 0), 'Iallreduce in place')
 

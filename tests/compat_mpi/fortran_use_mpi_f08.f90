@@ -1,4 +1,5 @@
-! Collectives of a Fortran program with use mpi_f08: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks, an I-form.
+! Collectives of a Fortran program with use mpi_f08: MPI_IN_PLACE, MPI_BOTTOM, uneven blocks, an
+! I-form.
 program fortran_use_mpi_f08
   use mpi_f08
   implicit none
@@ -27,7 +28,8 @@ program fortran_use_mpi_f08
   call check(all(y == ranks), 'Allreduce in place')
 
   numbers = rank
-  call MPI_Iallreduce(MPI_IN_PLACE, numbers, n, MPI_INTEGER, MPI_MIN, MPI_COMM_WORLD, request, ierror)
+  call MPI_Iallreduce(MPI_IN_PLACE, numbers, n, MPI_INTEGER, MPI_MIN, MPI_COMM_WORLD, request, &
+                      ierror)
   call MPI_Wait(request, MPI_STATUS_IGNORE, ierror)
   call check(all(numbers == 0), 'Iallreduce in place')
 

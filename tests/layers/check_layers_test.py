@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Proves that tools/check_layers passes the tree as it is, and catches one planted violation of every
-rule, by file, line and rule.
+"""Proves that tools/check_layers passes the tree as it is, and catches one planted violation of
+every rule, by file, line and rule.
 
 usage: check_layers_test.py SOURCE_FOLDER
 """
@@ -80,7 +80,8 @@ IDLE_RULES = [
     ('"src/net": (["base"]', '"src/net": (["base", "train"]', "src/net", "nobody uses"),
     ('"src/net": (["base"]', '"src/net": (["base", "kernels/reduce.h"]', "src/net", "nobody uses"),
     ('"zlib": (r"zlib\\.h$", [', '"zlib": (r"zlib\\.h$", ["src/net", ', "zlib", "nobody uses"),
-    ('PLAN_TOOLS_RULE = (["plan"', 'PLAN_TOOLS_RULE = (["plan", "comm"', "tools/plan*", "nobody uses"),
+    ('PLAN_TOOLS_RULE = (["plan"', 'PLAN_TOOLS_RULE = (["plan", "comm"', "tools/plan*",
+     "nobody uses"),
 ]
 
 # What must stay allowed, so that the check cannot pass by refusing everything.
@@ -113,13 +114,16 @@ def expect(condition, text, output):
 
 
 def run(root):
-    done = subprocess.run([root / "tools/check_layers", "--root", root], capture_output=True, text=True)
+    done = subprocess.run([root / "tools/check_layers", "--root", root], capture_output=True,
+                          text=True)
     return done.returncode, done.stdout + done.stderr
 
 
 def load(source):
-    loader = importlib.machinery.SourceFileLoader("check_layers", str(source / "tools/check_layers"))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_layers", loader))
+    path = str(source / "tools/check_layers")
+    loader = importlib.machinery.SourceFileLoader("check_layers", path)
+    spec = importlib.util.spec_from_loader("check_layers", loader)
+    module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     return module
 
@@ -142,7 +146,8 @@ def main():
     check = load(source)
     code, output = run(source)
     expect(code == 0, "the tree as it is passes", output)
-    drawn = subprocess.run([source / "tools/check_layers", "--table"], capture_output=True, text=True)
+    drawn = subprocess.run([source / "tools/check_layers", "--table"], capture_output=True,
+                           text=True)
     for part in drawn.stdout.split("\n\n"):
         expect(part.strip() in (source / "src/README.md").read_text(),
                "src/README.md shows what tools/check_layers --table prints", part)
@@ -175,8 +180,8 @@ def main():
             said = planted(check, copy, path, line)
             expect(not said, f"{path}: {line} is allowed", said)
 
-    print(f"{len(VIOLATIONS)} violations, {len(IDLE_RULES)} idle rules, {len(ALLOWED)} allowed lines, "
-          f"{failures} failures")
+    print(f"{len(VIOLATIONS)} violations, {len(IDLE_RULES)} idle rules, "
+          f"{len(ALLOWED)} allowed lines, {failures} failures")
     return 1 if failures else 0
 
 

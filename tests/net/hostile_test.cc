@@ -340,6 +340,45 @@ TEST_CASE("idle connections make way when the process has no descriptor left") {
   CHECK(status == 0);
 }
 
+namespace {
+
+enum class Trick { random_bytes, echo, wrong_proof, cut_reply, silence, bad_welcome, late_close };
+
+/// What a false listener does with a dialer's hello.
+void answer(RawPeer& peer, Trick trick, const handshake::HelloBytes& hello, const Key& key,
+            std::mt19937& random) {
+  handshake::ReplyMessage reply;
+  randomBytes(reply.nonce);
+  reply.proof = handshake::accepterProof(key, hello, reply.nonce);
+  switch (trick) {
+    case Trick::random_bytes: peer.send(randomOf(random, 500)); break;
+    case Trick::echo: peer.send(hello); break;
+    case Trick::wrong_proof:
+      reply.proof = handshake::dialerProof(key, hello, reply.nonce);
+      peer.send(handshake::encodeReply(reply));
+      break;
+    case Trick::cut_reply: {
+      const handshake::ReplyBytes whole = handshake::encodeReply(reply);
+      peer.send(std::span(whole).first(whole.size() - 1));
+      peer.fd.reset();
+      break;
+    }
+    case Trick::silence: break;
+    case Trick::bad_welcome:
+      peer.send(handshake::encodeReply(reply));
+      CHECK(peer.receive(handshake::kProofBytes).size() == handshake::kProofBytes);
+      peer.send(std::span(hello).first(1));
+      break;
+    case Trick::late_close:
+      peer.send(handshake::encodeReply(reply));
+      CHECK(peer.receive(handshake::kProofBytes).size() == handshake::kProofBytes);
+      peer.fd.reset();
+      break;
+  }
+}
+
+} // namespace
+
 TEST_CASE("a dial is not fooled by a false listener") {
   const NoLeak check;
   const SocketAddress any = SocketAddress::parse("127.0.0.1:0", "");
@@ -354,7 +393,6 @@ TEST_CASE("a dial is not fooled by a false listener") {
   std::mt19937 random(21);
   const Key key = handshake::keyOf(settings.secret);
 
-  enum class Trick { random_bytes, echo, wrong_proof, cut_reply, silence, bad_welcome, late_close };
   struct Case {
     Trick trick;
     ErrorCode code;
@@ -373,34 +411,7 @@ TEST_CASE("a dial is not fooled by a false listener") {
     const auto got = peer.receive(hello.size());
     REQUIRE(got.size() == hello.size());
     std::copy(got.begin(), got.end(), hello.begin());
-    handshake::ReplyMessage reply;
-    randomBytes(reply.nonce);
-    reply.proof = handshake::accepterProof(key, hello, reply.nonce);
-    switch (c.trick) {
-      case Trick::random_bytes: peer.send(randomOf(random, 500)); break;
-      case Trick::echo: peer.send(hello); break;
-      case Trick::wrong_proof:
-        reply.proof = handshake::dialerProof(key, hello, reply.nonce);
-        peer.send(handshake::encodeReply(reply));
-        break;
-      case Trick::cut_reply: {
-        const handshake::ReplyBytes whole = handshake::encodeReply(reply);
-        peer.send(std::span(whole).first(whole.size() - 1));
-        peer.fd.reset();
-        break;
-      }
-      case Trick::silence: break;
-      case Trick::bad_welcome:
-        peer.send(handshake::encodeReply(reply));
-        CHECK(peer.receive(handshake::kProofBytes).size() == handshake::kProofBytes);
-        peer.send(std::span(hello).first(1));
-        break;
-      case Trick::late_close:
-        peer.send(handshake::encodeReply(reply));
-        CHECK(peer.receive(handshake::kProofBytes).size() == handshake::kProofBytes);
-        peer.fd.reset();
-        break;
-    }
+    answer(peer, c.trick, hello, key, random);
     try {
       dial.wait();
       FAIL("the false listener was believed");

@@ -1,5 +1,5 @@
-# oneDNN by header and library: target dnnl::dnnl, variable Dnnl_FOUND. Debian's own CMake package of
-# oneDNN asks for OpenCL's headers, which nothing here needs.
+# oneDNN by header and library: target dnnl::dnnl, variable Dnnl_FOUND. Debian's own CMake package
+# of oneDNN asks for OpenCL's headers, which nothing here needs.
 find_path(Dnnl_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(Dnnl_LIBRARY dnnl)
 mark_as_advanced(Dnnl_INCLUDE_DIR Dnnl_LIBRARY)

@@ -10,7 +10,8 @@ elseif(RONDO_SANITIZE)
   # The sanitizers see host code only; what the device shares with the host is compiled and tested.
   set(RONDO_CUDA_MISSING "left out under sanitizers")
 else()
-  # CMake 3.25, for projects that ask for it, deprecates a target that toolkits from 13 on do not make.
+  # CMake 3.25, for projects that ask for it, deprecates a target that toolkits from 13 on do not
+  # make.
   set(minimum ${CMAKE_MINIMUM_REQUIRED_VERSION})
   set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit 12 QUIET)

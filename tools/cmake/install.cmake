@@ -1,4 +1,5 @@
-# Install rules: headers, the libraries, the MPI module, the command, a CMake package, pkg-config files.
+# Install rules: headers, the libraries, the MPI module, the command, a CMake package, pkg-config
+# files.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
 

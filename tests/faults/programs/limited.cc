@@ -101,7 +101,8 @@ int main(int, char** argv) {
       static_cast<void>(comm.memory()); // what is half open must not disturb who looks
       throw;
     }
-    for (int peer = 0; peer < comm.size(); ++peer) text += (peer > 0 ? " " : "") + comm.transportTo(peer);
+    for (int peer = 0; peer < comm.size(); ++peer)
+      text += (peer > 0 ? " " : "") + comm.transportTo(peer);
     // Another communicator has nothing new to say.
     if (when == "create") comm.split(0, rank);
   } catch (const rondo::Error& error) {

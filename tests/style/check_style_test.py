@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Proves that tools/check_style passes the tree as it is, and names what is too long.
+
+usage: check_style_test.py SOURCE_FOLDER
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+LONG = "x" * 101
+BODY = "\n".join(["  f();"] * 59)
+# (file, text, what must be said of it; None: nothing)
+CASES = [
+    ("src/a.cc", f"// {LONG[:98]}\n", "src/a.cc:1: 101 columns"),
+    ("tools/a.py", f"\n{LONG}\n", "tools/a.py:2: 101 columns"),
+    ("tools/a", f"#!/bin/sh\n{LONG}\n", "tools/a:2: 101 columns"),
+    ("tests/CMakeLists.txt", LONG, "tests/CMakeLists.txt:1: 101 columns"),
+    ("src/b.cc", LONG[:100], None),
+    ("bench/results/a.py", LONG, None),
+    ("src/c.cc", f"namespace n {{\nvoid f() {{\n{BODY}\n}}\n}}\n", "src/c.cc:2: f: 61 lines"),
+    ("src/d.cc", f"A::A() : a_{{1}} {{\n{BODY}\n}}\n", "src/d.cc:1: A::A: 61 lines"),
+    ("src/e.cc", f"int f() {{ return '{{'; }}\nclass A {{\n{BODY}\n}};\n", None),
+    ("src/f.cc", "void f() {\n" + BODY[7:] + "\n}\n", None),
+]
+
+
+def run(tool, *arguments):
+    done = subprocess.run([tool, *arguments], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def main():
+    tool = pathlib.Path(sys.argv[1]) / "tools/check_style"
+    failures = []
+    code, output = run(tool)
+    if code != 0:
+        failures.append(output)
+    for path, text, said in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "CMakeLists.txt").write_text("")
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+            (root / "src").mkdir(exist_ok=True)
+            (root / "src/fine.cc").write_text("")
+            code, output = run(tool, "--root", folder)
+        if (said is None) != (code == 0) or (said or "") not in output:
+            failures.append(f"{path}: expected {said}, got\n{output}")
+    print("".join(f"FAILED: {text}\n" for text in failures) + f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
