@@ -92,19 +92,23 @@ TEST_CASE("a released descriptor is its new owner's, in children too") {
 }
 
 TEST_CASE("fork waits for another thread's section, and a nested one is no other") {
-  std::atomic<bool> inside{false}, outside{false};
+  std::atomic<bool> inside{false}, outside{false}, forked{false};
   std::thread other([&] {
-    const base::NoFork section;
-    const base::NoFork nested;
-    inside = true;
-    std::this_thread::sleep_for(100ms);
-    outside = true;
+    {
+      const base::NoFork section;
+      const base::NoFork nested;
+      inside = true;
+      std::this_thread::sleep_for(100ms);
+      outside = true;
+    }
+    while (!forked) std::this_thread::yield(); // a child's sanitizer misses who ended unjoined
   });
   while (!inside) std::this_thread::yield();
   Child child([&] {
     const base::NoFork free; // a lock that was held in the parent would hang here
     return outside ? 0 : 1;
   });
+  forked = true;
   CHECK(child.end() == 0);
   other.join();
 }
