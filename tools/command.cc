@@ -35,14 +35,15 @@ int runCommand(int argc, const char* const* argv) {
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   using Add = Action (*)(CLI::App&, const std::vector<std::string>&);
   std::vector<std::pair<std::string, Action>> commands;
-  for (const auto& [word, add] :
-       std::initializer_list<std::pair<const char*, Add>>{{"bench", addBench},
-                                                          {"run", addRun},
-                                                          {"plan", addPlan},
+  for (const auto& [word, add] : std::initializer_list<std::pair<const char*, Add>> {
+         {"bench", addBench}, {"run", addRun}, {"plan", addPlan},
 #if RONDO_HAVE_TRAINER
-                                                          {"train", addTrain},
+             {"train", addTrain},
 #endif
-                                                          {"help", addHelp}}) {
+         {
+           "help", addHelp
+         }
+       }) {
     commands.emplace_back(word, add(app, arguments));
   }
   // CLI11 would only say that a command is missing.

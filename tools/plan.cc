@@ -9,7 +9,7 @@
 #include "plan/registry.h"
 #include "plan/tables.h"
 #include "rondo/error.h"
-#include "tools/bench_shape.h"
+#include "tools/bench/shape.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
 #include "tools/parse.h"

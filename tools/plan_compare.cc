@@ -8,7 +8,7 @@
 #include "plan/count.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
-#include "tools/bench_shape.h"
+#include "tools/bench/shape.h"
 #include "tools/parse.h"
 
 namespace rondo::tools {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "rondo/communicator.h"
-#include "tools/bench_json.h"
+#include "tools/bench/json.h"
 #include "tools/command.h"
 #include "tools/spawn.h"
 

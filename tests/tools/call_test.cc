@@ -3,8 +3,8 @@
 
 #include "rondo/communicator.h"
 #include "support/test.h"
-#include "tools/bench_call.h"
-#include "tools/bench_shape.h"
+#include "tools/bench/call.h"
+#include "tools/bench/shape.h"
 
 namespace rondo::tools {
 namespace {

@@ -6,7 +6,7 @@
 #include "support/host_devices.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
-#include "tools/bench.h"
+#include "tools/bench/bench.h"
 #include "tools/command.h"
 
 namespace rondo::tools {

@@ -4,10 +4,10 @@
 #include <sstream>
 
 #include "support/test.h"
-#include "tools/bench_buffer.h"
-#include "tools/bench_json.h"
-#include "tools/bench_result.h"
-#include "tools/bench_table.h"
+#include "tools/bench/buffer.h"
+#include "tools/bench/json.h"
+#include "tools/bench/result.h"
+#include "tools/bench/table.h"
 #include "tools/train.h"
 
 namespace rondo::tools {

@@ -4,7 +4,7 @@
 
 #include "rondo/error.h"
 #include "support/test.h"
-#include "tools/bench_shape.h"
+#include "tools/bench/shape.h"
 #include "tools/elements.h"
 #include "tools/parse.h"
 

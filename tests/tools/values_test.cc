@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "support/test.h"
-#include "tools/bench_data.h"
-#include "tools/bench_values.h"
+#include "tools/bench/data.h"
+#include "tools/bench/values.h"
 #include "tools/elements.h"
 
 namespace rondo::tools {

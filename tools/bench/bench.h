@@ -1,7 +1,7 @@
 // Runs the benchmark: finds or starts the ranks, measures all rows, prints and writes the results.
 #pragma once
 
-#include "tools/bench_config.h"
+#include "tools/bench/config.h"
 
 namespace rondo::tools {
 

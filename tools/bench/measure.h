@@ -19,11 +19,11 @@
 #include <optional>
 
 #include "rondo/communicator.h"
-#include "tools/bench_buffer.h"
-#include "tools/bench_call.h"
-#include "tools/bench_config.h"
-#include "tools/bench_data.h"
-#include "tools/bench_result.h"
+#include "tools/bench/buffer.h"
+#include "tools/bench/call.h"
+#include "tools/bench/config.h"
+#include "tools/bench/data.h"
+#include "tools/bench/result.h"
 
 namespace rondo::tools {
 

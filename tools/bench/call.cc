@@ -1,5 +1,5 @@
 // One call of a collective with its arguments, as the benchmark repeats it.
-#include "tools/bench_call.h"
+#include "tools/bench/call.h"
 
 namespace rondo::tools {
 

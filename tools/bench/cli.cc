@@ -5,7 +5,7 @@
 
 #include "rondo/error.h"
 #include "rondo/rendezvous.h"
-#include "tools/bench.h"
+#include "tools/bench/bench.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
 #include "tools/parse.h"

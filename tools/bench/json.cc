@@ -1,5 +1,5 @@
 // The benchmark's results as JSON (-J).
-#include "tools/bench_json.h"
+#include "tools/bench/json.h"
 
 #include <cerrno>
 #include <cstring>

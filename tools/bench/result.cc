@@ -1,5 +1,5 @@
 // What the benchmark measured, as the table and the JSON file show it.
-#include "tools/bench_result.h"
+#include "tools/bench/result.h"
 
 #include <algorithm>
 #include <cmath>

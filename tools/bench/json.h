@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tools/bench_config.h"
-#include "tools/bench_result.h"
-#include "tools/bench_table.h"
+#include "tools/bench/config.h"
+#include "tools/bench/result.h"
+#include "tools/bench/table.h"
 
 namespace rondo::tools {
 

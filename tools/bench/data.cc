@@ -1,11 +1,11 @@
 // What the benchmark sends, and what must come out: inputs whose results are exact whatever the
 // order of the reduction.
-#include "tools/bench_data.h"
+#include "tools/bench/data.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "tools/bench_values.h"
+#include "tools/bench/values.h"
 #include "tools/elements.h"
 
 namespace rondo::tools {

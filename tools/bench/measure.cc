@@ -1,5 +1,5 @@
 // Measures and checks one row of the benchmark, as one rank.
-#include "tools/bench_measure.h"
+#include "tools/bench/measure.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "tools/bench_shape.h"
+#include "tools/bench/shape.h"
 
 namespace rondo::tools {
 

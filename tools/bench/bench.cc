@@ -1,5 +1,5 @@
 // Runs the benchmark: finds or starts the ranks, measures all rows, prints and writes the results.
-#include "tools/bench.h"
+#include "tools/bench/bench.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,10 +10,10 @@
 #include <thread>
 
 #include "rondo/communicator.h"
-#include "tools/bench_json.h"
-#include "tools/bench_measure.h"
-#include "tools/bench_shape.h"
-#include "tools/bench_table.h"
+#include "tools/bench/json.h"
+#include "tools/bench/measure.h"
+#include "tools/bench/shape.h"
+#include "tools/bench/table.h"
 #include "tools/command.h"
 #include "tools/spawn.h"
 

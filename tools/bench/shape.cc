@@ -1,5 +1,5 @@
 // Sizes of a benchmark: which rows a table has, who holds how many elements, what busbw means.
-#include "tools/bench_shape.h"
+#include "tools/bench/shape.h"
 
 #include <algorithm>
 #include <limits>

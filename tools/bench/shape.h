@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "tools/bench_config.h"
+#include "tools/bench/config.h"
 
 namespace rondo::tools {
 

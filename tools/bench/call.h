@@ -5,7 +5,7 @@
 
 #include "rondo/communicator.h"
 #include "rondo/types.h"
-#include "tools/bench_data.h"
+#include "tools/bench/data.h"
 
 namespace rondo::tools {
 

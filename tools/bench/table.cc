@@ -1,5 +1,5 @@
 // The benchmark's table, in the columns that scripts for nccl-tests parse.
-#include "tools/bench_table.h"
+#include "tools/bench/table.h"
 
 #include <unistd.h>
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/bench_config.h"
-#include "tools/bench_result.h"
+#include "tools/bench/config.h"
+#include "tools/bench/result.h"
 
 namespace rondo::tools {
 

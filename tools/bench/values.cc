@@ -1,5 +1,5 @@
 // One element of the benchmark's inputs and of its results; bench_data.h says how they are chosen.
-#include "tools/bench_values.h"
+#include "tools/bench/values.h"
 
 #include <algorithm>
 #include <bit>
