@@ -7,6 +7,7 @@
 #include "base/codec.h"
 #include "base/futex.h"
 #include "rondo/communicator.h"
+#include "rondo/detail/hash.h"
 
 namespace rondo::bootstrap {
 
@@ -206,13 +207,7 @@ std::pair<int, int> decodeSplit(const std::vector<std::byte>& blob) {
 }
 
 std::uint64_t childId(std::uint64_t parent, std::uint64_t index, int color) {
-  // The finalizer of splitmix64, keyed three times: ids collide as rarely as random words.
-  const auto mix = [](std::uint64_t x) {
-    x += 0x9e3779b97f4a7c15ULL;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
-  };
+  using detail::mix; // keyed three times: ids collide as rarely as random words
   const std::uint64_t id = mix(mix(parent ^ mix(index)) ^ static_cast<std::uint32_t>(color));
   return id == 0 ? 1 : id;
 }

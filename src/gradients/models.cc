@@ -5,6 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include "rondo/detail/hash.h"
+
 namespace rondo {
 
 std::size_t Parameter::count() const {
@@ -24,11 +26,8 @@ std::string describe(const Parameter& parameter) {
   return text + "]";
 }
 
-/// FNV-1a.
 std::uint64_t hashOf(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (unsigned char byte : text) hash = (hash ^ byte) * 0x100000001b3;
-  return hash;
+  return detail::fnv1a(std::as_bytes(std::span(text)));
 }
 
 /// Rank `owner`'s text, on all ranks.

@@ -3,18 +3,18 @@
 
 #include <cstdint>
 
+#include "rondo/detail/hash.h"
+
 namespace rondo::training {
 
-/// SplitMix64 (Steele, Lea, Flood 2014). Different seeds give unrelated sequences.
+/// SplitMix64. Different seeds give unrelated sequences.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
   std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
+    state_ += detail::kGoldenRatio;
+    return detail::finish(state_);
   }
 
   /// In [0, bound); the bias is below bound / 2^32.

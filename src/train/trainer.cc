@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstdio>
 
+#include "rondo/detail/hash.h"
 #include "rondo/train.h"
 #include "train/agreement.h"
 #include "train/aligned.h"
 #include "train/dataset.h"
-#include "train/hash.h"
 #include "train/mlp.h"
 #include "train/product.h"
 #include "train/sampler.h"
@@ -87,8 +87,9 @@ std::string describe(const TrainOptions& options, const Data& data) {
                       std::to_string(options.verify_ranks);
   for (const auto& [name, set] : {std::pair{"training", &data.train}, {"test", &data.test}}) {
     lines += std::string("\n") + name + " samples " + std::to_string(set->size()) + " (images " +
-             std::to_string(hashBytes(set->images.data(), set->images.size())) + ", labels " +
-             std::to_string(hashBytes(set->labels.data(), set->labels.size())) + ")";
+             std::to_string(detail::hashBytes(set->images.data(), set->images.size())) +
+             ", labels " +
+             std::to_string(detail::hashBytes(set->labels.data(), set->labels.size())) + ")";
   }
   return lines;
 }
@@ -213,7 +214,7 @@ class Trainer {
   }
 
   std::uint64_t parameterHash() const {
-    return hashBytes(parameters_.data(), parameters_.size() * sizeof(float));
+    return detail::hashBytes(parameters_.data(), parameters_.size() * sizeof(float));
   }
 
   Communicator& comm_;

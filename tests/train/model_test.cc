@@ -4,9 +4,9 @@
 #include <random>
 #include <set>
 
+#include "rondo/detail/hash.h"
 #include "rondo/error.h"
 #include "support/test.h"
-#include "train/hash.h"
 #include "train/mlp.h"
 #include "train/product.h"
 #include "train/sampler.h"
@@ -194,10 +194,10 @@ TEST_CASE("a hash tells every single flipped bit, and the length") {
   std::vector<unsigned char> bytes(75, 0);
   std::set<std::uint64_t> hashes;
   for (std::size_t length = 0; length <= bytes.size(); ++length)
-    hashes.insert(hashBytes(bytes.data(), length));
+    hashes.insert(detail::hashBytes(bytes.data(), length));
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     bytes[bit / 8] ^= static_cast<unsigned char>(1U << bit % 8);
-    hashes.insert(hashBytes(bytes.data(), bytes.size()));
+    hashes.insert(detail::hashBytes(bytes.data(), bytes.size()));
     bytes[bit / 8] = 0;
   }
   REQUIRE(hashes.size() == bytes.size() + 1 + bytes.size() * 8);

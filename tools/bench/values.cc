@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "rondo/detail/hash.h"
 #include "tools/elements.h"
 
 namespace rondo::tools {
@@ -107,11 +108,7 @@ std::uint64_t combine(const Recipe& recipe, std::uint64_t a, std::uint64_t b) {
 } // namespace
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-  // The finisher of splitmix64: every bit of the result depends on every bit of a and b.
-  std::uint64_t z = a * 0x9e3779b97f4a7c15u + b * 0xd1b54a32d192ed03u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
+  return detail::finish(a * detail::kGoldenRatio + b * 0xd1b54a32d192ed03u);
 }
 
 double floatInput(const Recipe& recipe, int rank, std::size_t index) {

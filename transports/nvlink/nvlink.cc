@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/codec.h"
+#include "rondo/detail/hash.h"
 #include "rondo/error.h"
 #include "transports/device_port.h"
 #include "transports/nvlink/handles.h"
@@ -22,12 +23,7 @@ constexpr const char* kWhat = "nvlink address";
 constexpr std::size_t kMostReached = 16;
 
 /// An identity in 8 bytes, so that an address holds many.
-std::uint64_t shortOf(const DeviceIdentity& identity) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (std::byte byte : identity.uuid)
-    hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3u;
-  return hash;
-}
+std::uint64_t shortOf(const DeviceIdentity& identity) { return detail::fnv1a(identity.uuid); }
 
 /// What a rank tells the others.
 struct Card {

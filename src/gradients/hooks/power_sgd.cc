@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "rondo/detail/hash.h"
 #include "rondo/gradients.h"
 
 namespace rondo {
@@ -125,14 +126,12 @@ class PowerSgd final : public GradientHook {
     return state;
   }
 
-  /// The same numbers in [-1, 1) on all ranks: SplitMix64.
+  /// The same numbers in [-1, 1) on all ranks.
   static void fillAlike(std::vector<float>& numbers, std::size_t seed) {
-    std::uint64_t at = seed;
+    std::uint64_t state = seed;
     for (float& one : numbers) {
-      std::uint64_t z = at += 0x9e3779b97f4a7c15;
-      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-      z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-      one = static_cast<float>(static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1.0);
+      one = static_cast<float>(static_cast<double>(detail::mix(state) >> 11) * 0x1p-52 - 1.0);
+      state += detail::kGoldenRatio;
     }
   }
 

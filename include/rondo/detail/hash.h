@@ -1,0 +1,62 @@
+// Fingerprints and mixers of numbers: one of each for all rooms, also for those that see nothing
+// but include/. No part of what programs may count on.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+namespace rondo::detail {
+
+inline constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
+
+/// The finisher of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every
+/// bit of the number, and different numbers give different results.
+constexpr std::uint64_t finish(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return z ^ (z >> 31);
+}
+
+/// What SplitMix64 gives from this state: not zero for zero.
+constexpr std::uint64_t mix(std::uint64_t state) { return finish(state + kGoldenRatio); }
+
+inline constexpr std::uint64_t kFnvBasis = 0xcbf29ce484222325, kFnvPrime = 0x100000001b3;
+
+/// FNV-1a, byte by byte: for short keys.
+inline std::uint64_t fnv1a(std::span<const std::byte> bytes) {
+  std::uint64_t hash = kFnvBasis;
+  for (std::byte byte : bytes) hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * kFnvPrime;
+  return hash;
+}
+
+/// A fingerprint of large memory: equal on equal bytes, different on others as good as surely.
+/// FNV-1a over words of 8 bytes on four lanes, whose multiplications overlap; then over the lanes,
+/// the bytes left over and the length.
+inline std::uint64_t hashBytes(const void* data, std::size_t bytes) {
+  const auto* at = static_cast<const unsigned char*>(data);
+  std::array<std::uint64_t, 4> lanes = {kFnvBasis, kFnvBasis + 1, kFnvBasis + 2, kFnvBasis + 3};
+  std::size_t left = bytes;
+  for (; left >= sizeof lanes; left -= sizeof lanes, at += sizeof lanes) {
+    std::array<std::uint64_t, 4> words;
+    std::memcpy(words.data(), at, sizeof words);
+    for (std::size_t i = 0; i < 4; ++i) {
+      lanes[i] = (lanes[i] ^ words[i]) * kFnvPrime;
+      // A product carries upwards only: without this, high bits would never reach low ones.
+      lanes[i] ^= lanes[i] >> 32;
+    }
+  }
+  std::uint64_t hash = kFnvBasis;
+  const auto add = [&hash](std::uint64_t value) {
+    hash = (hash ^ value) * kFnvPrime;
+    hash ^= hash >> 32;
+  };
+  for (std::uint64_t lane : lanes) add(lane);
+  for (; left > 0; --left) add(*at++);
+  add(bytes);
+  return hash;
+}
+
+} // namespace rondo::detail
