@@ -65,45 +65,8 @@ struct MemoryUse {
 /// Results. With Options::deterministic floating-point results do not depend on algorithm,
 /// transport, or size of the message; otherwise only on the algorithm chosen for the size.
 ///
-/// Devices. With Options::device the buffers of all calls are memory that the device can use, and
-/// each call is one kernel on the communicator's stream. Async forms return when it is enqueued:
-/// what the stream was given before runs before it, what it is given afterwards sees the result,
-/// and Work::wait() waits for it on the host, as the plain forms do. Six things are different:
-/// - Ranks of one process that share a device need a stream each (setStream), or one would wait
-/// behind
-///   the other: Error(invalid_argument). All ranks' kernels run at the same time, and must fit on
-///   the device together, else the call is Error(unsupported). For more than seven such ranks start
-///   the program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for each
-///   other. A thread that copies from the device to memory that is not pinned, behind a call that
-///   has not ended, may keep the other ranks' threads from launching theirs: wait() first.
-/// - A stream that is being captured takes calls into the graph, and their Work is done when the
-/// calls
-///   before them are. Every rank must replay the same graphs in the same order, mixed with other
-///   calls alike, before its communicator ends. The first call of a shape opens channels: where
-///   ranks are processes on one machine it waits for the peers, so make it before the capture.
-/// - A send that is alone runs until the message is in the channel, a receive until it is there,
-/// and
-///   what follows on the stream waits for it: two ranks that both send first and receive then would
-///   wait for each other until the deadline. All sends and receives of a Group on one communicator
-///   run side by side, in one kernel (those of one peer in order; of more than 112 / size() to or
-///   from one peer, in several), so messages that cross belong in a Group on both ranks, as do both
-///   ends of one to oneself. That kernel follows the group's collectives, on all ranks, wherever
-///   the calls stand. The first send or receive between two processes on one machine waits for the
-///   peer's.
-/// - Options::timeout runs from when a call is the first on the communicator that has not ended, so
-/// it
-///   holds what else the stream does until then.
-/// - After an error, memory is in use until the streams of all ranks of this process have been
-///   synchronized: kernels that wait for a peer end soon, but not before wait() throws. A replay
-///   that fails shows in the next call.
-/// - v-forms whose blocks, and messages whose counts, differ at sender and receiver may end as
-///   Error(timeout).
-/// Devices that do not reach each other, as those of several machines, talk over TCP: a thread of
-/// the communicator's own moves messages between the network and host memory that the kernels use.
-/// It exists from the first such channel on, and looks for messages all the time, busily for 0.2 ms
-/// after each. The first messages of a replayed graph may each wait for a hundredth of the pause
-/// before it, up to 1 ms. Not on devices: allocate() and registerBuffer() (Error(unsupported); any
-/// device memory is as good as any other).
+/// Devices. With Options::device the buffers are memory of a GPU, and calls go to streams: what is
+/// different then stands in stream.h.
 class RONDO_API Communicator {
  public:
   /// Meets the other ranks. Throws Error(init_failed) that lists missing ranks at the deadline.
@@ -150,83 +113,130 @@ class RONDO_API Communicator {
   Buffer registerBuffer(void* data, std::size_t bytes);
 
   // Collectives ---------------------------------------------------------------------------------
+  //
+  // What holds for all of them, beside what the class says. Every rank of the communicator calls,
+  // with the same count, type, operator and root. An element of a reduction is one application of
+  // `op` to the ranks' contributions; 16- and 8-bit floats are combined in fp32. Errors:
+  // invalid_argument for what is wrong with this rank's arguments (the text names the call and the
+  // argument; nothing was sent), unsupported for an operator that the type does not have, mismatch
+  // where ranks differ, and what ends a communicator: peer_dead, unresponsive, timeout, aborted,
+  // transport, system. How the algorithms work, and what they cost, stands at the heads of
+  // src/algorithms/*.cc; `rondo plan` shows them.
 
-  /// output[i] = op over ranks of input[i]. Both have `count` elements. In place: output == input.
+  /// Combines one vector of every rank, and gives all ranks the result: output[i] is `op` over the
+  /// ranks' input[i]. Both buffers have `count` elements. In place: output == input. The order in
+  /// which contributions are combined depends on the algorithm; with Options::deterministic it is
+  /// the order of the ranks.
+  ///
+  ///     std::vector<float> gradients(1000, comm.rank() + 1.0F);
+  ///     comm.allReduce(gradients.data(), gradients.data(), gradients.size(),
+  ///                    DataType::float32, ReduceOp::avg);
   void allReduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
   Work allReduceAsync(const void* input, void* output, std::size_t count, DataType type,
                       ReduceOp op);
 
-  /// As allReduce, on `root` only; elsewhere output is not used and may be null. In place: equal.
+  /// Does what allReduce does, for `root` alone. Both buffers have `count` elements; on other ranks
+  /// output is not used, and may be null. In place: output == input.
   void reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
               int root);
   Work reduceAsync(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
                    int root);
 
-  /// Rank r gets elements [r*count, (r+1)*count) of the reduction. input has size()*count elements,
-  /// output `count`. In place: output == input + rank()*count elements.
+  /// Combines one vector of every rank, and gives each rank its part: rank r gets elements
+  /// [r*count, (r+1)*count) of the result. input has size()*count elements, output has `count`. In
+  /// place: output == input + rank()*count elements. Order as
+  /// in allReduce.
   void reduceScatter(const void* input, void* output, std::size_t count, DataType type,
                      ReduceOp op);
   Work reduceScatterAsync(const void* input, void* output, std::size_t count, DataType type,
                           ReduceOp op);
 
-  /// Every rank's output gets root's input; both have `count` elements. input is used only on root
-  /// and may be null elsewhere. In place: equal.
+  /// Copies a vector of `root` to all ranks. Both buffers have `count` elements; input is used on
+  /// root alone, and may be null elsewhere. In place: output == input.
+  ///
+  ///     std::vector<float> weights(64, comm.rank() == 0 ? 0.5F : 0.0F);
+  ///     comm.broadcast(weights.data(), weights.data(), weights.size(), DataType::float32,
+  ///                    0);
   void broadcast(const void* input, void* output, std::size_t count, DataType type, int root);
   Work broadcastAsync(const void* input, void* output, std::size_t count, DataType type, int root);
 
-  /// Rank r's output (`count`) gets elements [r*count, (r+1)*count) of root's input (size()*count;
-  /// elsewhere not used, may be null). In place, on root: output == input + root*count elements.
+  /// Deals out a vector of `root`: rank r gets its elements [r*count, (r+1)*count). input has
+  /// size()*count elements, and is used on root alone (elsewhere it may be null); output has
+  /// `count`. In place, on root: output == input + root*count elements.
   void scatter(const void* input, void* output, std::size_t count, DataType type, int root);
   Work scatterAsync(const void* input, void* output, std::size_t count, DataType type, int root);
 
-  /// root's output (size()*count; elsewhere not used, may be null) gets rank r's input (`count`) at
-  /// r*count. In place, on root: input == output + root*count elements.
+  /// Collects a vector of every rank on `root`, rank r's at r*count. input has `count` elements;
+  /// output has size()*count, and is used on root alone (elsewhere it may be null). In place, on
+  /// root: input == output + root*count elements.
   void gather(const void* input, void* output, std::size_t count, DataType type, int root);
   Work gatherAsync(const void* input, void* output, std::size_t count, DataType type, int root);
 
-  /// Every rank's output (size()*count) gets rank r's input (`count`) at r*count.
-  /// In place: input == output + rank()*count elements.
+  /// Collects a vector of every rank on all ranks, rank r's at r*count. input has `count` elements,
+  /// output has size()*count. In place: input == output + rank()*count elements.
+  ///
+  ///     const std::int32_t mine = comm.rank() * comm.rank();
+  ///     std::vector<std::int32_t> squares(static_cast<std::size_t>(comm.size()));
+  ///     comm.allGather(&mine, squares.data(), 1, DataType::int32);
   void allGather(const void* input, void* output, std::size_t count, DataType type);
   Work allGatherAsync(const void* input, void* output, std::size_t count, DataType type);
 
-  /// Block s of rank r's output gets block r of rank s's input. Both have size()*count elements.
-  /// Not in place: Error(invalid_argument) when the buffers overlap.
+  /// Gives every rank a block of every rank: block s of rank r's output is block r of rank s's
+  /// input. Both buffers have size() blocks of `count` elements. Not in place: buffers that overlap
+  /// are Error(invalid_argument).
   void allToAll(const void* input, void* output, std::size_t count, DataType type);
   Work allToAllAsync(const void* input, void* output, std::size_t count, DataType type);
 
   // v-forms: blocks of different sizes. Counts and offsets are in elements of `type`. Sender and
   // receiver must tell the same count for a block, else Error(mismatch).
 
-  /// As reduceScatter: rank r gets block r of the reduction, in `output` (blocks.counts[rank()]
-  /// elements). `blocks`, which lie in input, must have the same counts on all ranks. In place:
-  /// output == input + blocks.offsets[rank()] elements.
+  /// Does what reduceScatter does, with blocks of any sizes: rank r gets block r of the result.
+  /// `blocks` lie in input, and must have the same counts on all ranks; output has
+  /// blocks.counts[rank()] elements. In place: output == input + blocks.offsets[rank()] elements.
   void reduceScatterv(const void* input, Blocks blocks, void* output, DataType type, ReduceOp op);
   Work reduceScattervAsync(const void* input, Blocks blocks, void* output, DataType type,
                            ReduceOp op);
 
-  /// Rank r's output (`count`) gets block r of root's input. input and blocks are used on root
-  /// only. In place, on root: output == input + blocks.offsets[root] elements.
+  /// Does what scatter does, with blocks of any sizes: rank r's output, of `count` elements, gets
+  /// block r of root's input. input and blocks are used on root alone. In place, on root: output ==
+  /// input + blocks.offsets[root] elements.
   void scatterv(const void* input, Blocks blocks, void* output, std::size_t count, DataType type,
                 int root);
   Work scattervAsync(const void* input, Blocks blocks, void* output, std::size_t count,
                      DataType type, int root);
 
-  /// Block r of root's output gets rank r's input (`count`). output and blocks are used on root
-  /// only. In place, on root: input == output + blocks.offsets[root] elements.
+  /// Does what gather does, with blocks of any sizes: block r of root's output gets rank r's input,
+  /// of `count` elements. output and blocks are used on root alone. In place, on root: input ==
+  /// output + blocks.offsets[root] elements.
   void gatherv(const void* input, std::size_t count, void* output, Blocks blocks, DataType type,
                int root);
   Work gathervAsync(const void* input, std::size_t count, void* output, Blocks blocks,
                     DataType type, int root);
 
-  /// Block r of every rank's output gets rank r's input (`count`, which is blocks.counts[rank()]).
-  /// The counts must be the same on all ranks; the offsets need not be.
-  /// In place: input == output + blocks.offsets[rank()] elements.
+  /// Does what allGather does, with blocks of any sizes: block r of every rank's output gets rank
+  /// r's input, of `count` elements, which is blocks.counts[rank()]. The counts must be the same on
+  /// all ranks; the offsets need not be. In place: input == output + blocks.offsets[rank()]
+  /// elements.
+  ///
+  ///     // Rank r has r + 1 elements.
+  ///     std::vector<std::size_t> counts, offsets;
+  ///     std::size_t all = 0;
+  ///     for (int r = 0; r < comm.size(); ++r) {
+  ///       counts.push_back(static_cast<std::size_t>(r) + 1);
+  ///       offsets.push_back(all);
+  ///       all += counts.back();
+  ///     }
+  ///     const std::vector<float> part(counts[static_cast<std::size_t>(comm.rank())], 1.0F);
+  ///     std::vector<float> whole(all);
+  ///     comm.allGatherv(part.data(), part.size(), whole.data(), {counts, offsets},
+  ///                     DataType::float32);
   void allGatherv(const void* input, std::size_t count, void* output, Blocks blocks, DataType type);
   Work allGathervAsync(const void* input, std::size_t count, void* output, Blocks blocks,
                        DataType type);
 
-  /// Block s of rank r's output gets block r of rank s's input. Blocks of input may overlap.
-  /// Not in place: Error(invalid_argument) when the buffers' blocks overlap.
+  /// Does what allToAll does, with blocks of any sizes: block s of rank r's output gets block r of
+  /// rank s's input. Blocks of input may overlap each other. Not in place: blocks of the two
+  /// buffers that overlap are Error(invalid_argument).
   void allToAllv(const void* input, Blocks input_blocks, void* output, Blocks output_blocks,
                  DataType type);
   Work allToAllvAsync(const void* input, Blocks input_blocks, void* output, Blocks output_blocks,
@@ -236,10 +246,22 @@ class RONDO_API Communicator {
   void barrier();
   Work barrierAsync();
 
-  /// Matched by recv() of `peer` with the same count and type. peer may be this rank itself
-  /// (then one of both must be Async or in a Group). A zero count is matched too.
+  /// Sends a vector to `peer`, whose recv() with the same count and type it matches, in the order
+  /// of the calls between the two. Returns when the buffer may be changed, which may be before the
+  /// peer has received. peer may be this rank itself (then one of both is Async or in a Group). A
+  /// count of zero is matched too. Errors: as of collectives; another count or type is mismatch on
+  /// all ranks.
+  ///
+  ///     std::int64_t token = comm.rank(), from_left = -1;
+  ///     const int right = (comm.rank() + 1) % comm.size();
+  ///     const int left = (comm.rank() + comm.size() - 1) % comm.size();
+  ///     Group group; // both at once: nobody waits for a neighbour that waits
+  ///     comm.send(&token, 1, DataType::int64, right);
+  ///     comm.recv(&from_left, 1, DataType::int64, left);
+  ///     group.end();
   void send(const void* input, std::size_t count, DataType type, int peer);
   Work sendAsync(const void* input, std::size_t count, DataType type, int peer);
+  /// Receives what `peer` sends with send(). output has `count` elements.
   void recv(void* output, std::size_t count, DataType type, int peer);
   Work recvAsync(void* output, std::size_t count, DataType type, int peer);
 

@@ -175,9 +175,9 @@ TEST_CASE("options that a program made are held to what the environment may say"
           o.socket_family = "AF_INET6";
           o.log_level = LogLevel::none;
         }).empty());
-  for (const milliseconds wrong : {milliseconds::max(), milliseconds::min(), milliseconds(0),
-                                   milliseconds(-5), milliseconds(-1000),
-                                   Options::kLongestTimeout + milliseconds(1)}) {
+  for (const milliseconds wrong :
+       {milliseconds::max(), milliseconds::min(), milliseconds(0), milliseconds(-5),
+        milliseconds(-1000), Options::kLongestTimeout + milliseconds(1)}) {
     CAPTURE(wrong.count());
     CHECK(refusedAs([&](Options& o) { o.timeout = wrong; }).find("RONDO_TIMEOUT") < 100);
     CHECK(refusedAs([&](Options& o) { o.init_timeout = wrong; }).find("RONDO_INIT_TIMEOUT") < 100);

@@ -1,0 +1,109 @@
+// The examples of communicator.h, as they stand there: that they compile, what they give, and that
+// the header shows this very text.
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+std::string trimmed(const std::string& line) {
+  const auto begin = line.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : line.substr(begin);
+}
+
+std::vector<std::string> linesOf(const char* path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The blocks of lines that a doc comment shows indented by four blanks.
+std::vector<std::vector<std::string>> examplesOf(const std::vector<std::string>& header) {
+  std::vector<std::vector<std::string>> examples;
+  bool inside = false;
+  for (const std::string& line : header) {
+    const std::string text = trimmed(line);
+    const bool shown = text.starts_with("///     ");
+    if (shown && !inside) examples.emplace_back();
+    if (shown) examples.back().push_back(trimmed(text.substr(3)));
+    inside = shown;
+  }
+  return examples;
+}
+
+} // namespace
+
+TEST_CASE("the examples of communicator.h do what they are there for") {
+  for (int size : {1, 2, 5}) {
+    auto ranks = Communicator::createAll(size, plainOptions());
+    REQUIRE(firstComplaint(onRanks(ranks, [size](Communicator& comm) -> std::string {
+              {
+                std::vector<float> gradients(1000, comm.rank() + 1.0F);
+                comm.allReduce(gradients.data(), gradients.data(), gradients.size(),
+                               DataType::float32, ReduceOp::avg);
+                if (std::abs(gradients[999] - (size + 1) / 2.0F) > 1e-5F) return "allReduce";
+              }
+              {
+                std::vector<float> weights(64, comm.rank() == 0 ? 0.5F : 0.0F);
+                comm.broadcast(weights.data(), weights.data(), weights.size(), DataType::float32,
+                               0);
+                if (weights[63] != 0.5F) return "broadcast";
+              }
+              {
+                const std::int32_t mine = comm.rank() * comm.rank();
+                std::vector<std::int32_t> squares(static_cast<std::size_t>(comm.size()));
+                comm.allGather(&mine, squares.data(), 1, DataType::int32);
+                if (squares.back() != (size - 1) * (size - 1)) return "allGather";
+              }
+              {
+                // Rank r has r + 1 elements.
+                std::vector<std::size_t> counts, offsets;
+                std::size_t all = 0;
+                for (int r = 0; r < comm.size(); ++r) {
+                  counts.push_back(static_cast<std::size_t>(r) + 1);
+                  offsets.push_back(all);
+                  all += counts.back();
+                }
+                const std::vector<float> part(counts[static_cast<std::size_t>(comm.rank())], 1.0F);
+                std::vector<float> whole(all);
+                comm.allGatherv(part.data(), part.size(), whole.data(), {counts, offsets},
+                                DataType::float32);
+                if (std::count(whole.begin(), whole.end(), 1.0F) != size * (size + 1) / 2)
+                  return "allGatherv";
+              }
+              {
+                std::int64_t token = comm.rank(), from_left = -1;
+                const int right = (comm.rank() + 1) % comm.size();
+                const int left = (comm.rank() + comm.size() - 1) % comm.size();
+                Group group; // both at once: nobody waits for a neighbour that waits
+                comm.send(&token, 1, DataType::int64, right);
+                comm.recv(&from_left, 1, DataType::int64, left);
+                group.end();
+                if (from_left != left) return "send and recv";
+              }
+              return {};
+            })) == "");
+  }
+}
+
+TEST_CASE("communicator.h shows the examples that are compiled here") {
+  std::string compiled = "\n";
+  for (const std::string& line : linesOf(RONDO_SOURCE_DIR "/tests/comm/examples_test.cc"))
+    compiled += trimmed(line) + "\n";
+  const auto examples = examplesOf(linesOf(RONDO_SOURCE_DIR "/include/rondo/communicator.h"));
+  REQUIRE(examples.size() == 5);
+  for (const auto& example : examples) {
+    std::string text = "\n";
+    for (const std::string& line : example) text += line + "\n";
+    INFO(text);
+    CHECK(compiled.find(text) != std::string::npos);
+  }
+}
+
+} // namespace rondo::test
