@@ -1,9 +1,14 @@
 // The wire form of every frame's body. All reads are bounded by the codec.
 #include "bootstrap/frames.h"
 
+#include <algorithm>
+
 namespace rondo::bootstrap::frames {
 
 namespace {
+
+/// Of an encoded address.
+constexpr std::size_t kAddressBytes = 64;
 
 bool readFlag(base::Reader& in) {
   const std::uint8_t flag = in.u8();
@@ -15,6 +20,8 @@ void write(base::Writer& out, const Failure& failure) {
   out.u8(static_cast<std::uint8_t>(failure.code));
   out.i32(failure.culprit);
   out.text(bounded(failure.text));
+  out.u8(failure.difference ? 1 : 0);
+  if (failure.difference) failure.difference->write(out);
 }
 
 Failure readFailure(base::Reader& in) {
@@ -24,12 +31,12 @@ Failure readFailure(base::Reader& in) {
   failure.code = static_cast<ErrorCode>(code);
   failure.culprit = in.i32();
   failure.text = in.text(kTextBytes);
+  if (readFlag(in)) failure.difference = CallDifference::read(in);
   return failure;
 }
 
 void write(base::Writer& out, const Stall& stall) {
   out.u64(stall.sequence);
-  out.u64(stall.signature);
   out.i32(stall.waiting_for);
   out.text(bounded(stall.text));
 }
@@ -37,24 +44,9 @@ void write(base::Writer& out, const Stall& stall) {
 Stall readStall(base::Reader& in) {
   Stall stall;
   stall.sequence = in.u64();
-  stall.signature = in.u64();
   stall.waiting_for = in.i32();
   stall.text = in.text(kTextBytes);
   return stall;
-}
-
-void write(base::Writer& out, const Progress& progress) {
-  out.u64(progress.entered);
-  out.u64(progress.completed);
-  out.u64(progress.signature);
-}
-
-Progress readProgress(base::Reader& in) {
-  Progress progress;
-  progress.entered = in.u64();
-  progress.completed = in.u64();
-  progress.signature = in.u64();
-  return progress;
 }
 
 } // namespace
@@ -169,27 +161,66 @@ Failed Failed::read(base::Reader& in) {
   return failed;
 }
 
-void Ask::write(base::Writer& out) const { out.u64(number); }
-Ask Ask::read(base::Reader& in) { return {in.u64()}; }
+void Ask::write(base::Writer& out) const {
+  out.u64(number);
+  out.u64(communicator);
+}
+Ask Ask::read(base::Reader& in) {
+  Ask ask;
+  ask.number = in.u64();
+  ask.communicator = in.u64();
+  return ask;
+}
+
+void Beat::write(base::Writer& out) const { out.u64(number); }
+Beat Beat::read(base::Reader& in) { return {in.u64()}; }
+
+void ProgressReport::Board::write(base::Writer& out) const {
+  out.u64(communicator);
+  out.u64(completed);
+  calls.write(out);
+}
+ProgressReport::Board ProgressReport::Board::read(base::Reader& in) {
+  Board board;
+  board.communicator = in.u64();
+  board.completed = in.u64();
+  board.calls = CallReport::read(in);
+  return board;
+}
 
 void ProgressReport::write(base::Writer& out) const {
+  out.u64(heard);
   out.u64(answer_to);
   out.u32(static_cast<std::uint32_t>(boards.size()));
-  for (const auto& [communicator, progress] : boards) {
-    out.u64(communicator);
-    frames::write(out, progress);
-  }
+  for (const Board& board : boards) board.write(out);
 }
 ProgressReport ProgressReport::read(base::Reader& in) {
   ProgressReport report;
+  report.heard = in.u64();
   report.answer_to = in.u64();
   const std::uint32_t count = in.u32();
-  if (count > kMost) in.fail("reports on too many communicators");
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const std::uint64_t communicator = in.u64();
-    report.boards.emplace_back(communicator, readProgress(in));
-  }
+  if (count > in.left() / (8 + 8 + CallReport{}.wireBytes()))
+    in.fail("announces more reports than it has bytes for");
+  for (std::uint32_t i = 0; i < count; ++i) report.boards.push_back(Board::read(in));
   return report;
+}
+std::vector<ProgressReport> ProgressReport::parts(std::uint64_t heard, std::uint64_t answer_to,
+                                                  std::vector<Board> boards) {
+  constexpr std::size_t kRoom = kBodyBytes - 8 - 8 - 4;
+  std::vector<ProgressReport> parts(1);
+  std::size_t room = kRoom;
+  for (Board& board : boards) {
+    const std::size_t needed = 8 + 8 + board.calls.wireBytes();
+    if (needed > room) {
+      parts.emplace_back();
+      room = kRoom;
+    }
+    parts.back().boards.push_back(std::move(board));
+    room -= needed;
+  }
+  for (ProgressReport& part : parts) part.heard = heard;
+  parts.back().answer_to = answer_to;
+  return parts;
 }
 
 void Stalled::write(base::Writer& out) const {
@@ -203,15 +234,79 @@ Stalled Stalled::read(base::Reader& in) {
   return stalled;
 }
 
-void Leave::write(base::Writer& out) const {
-  out.u64(communicator);
-  frames::write(out, progress);
+void Leave::write(base::Writer& out) const { board.write(out); }
+Leave Leave::read(base::Reader& in) { return {ProgressReport::Board::read(in)}; }
+
+void Left::write(base::Writer& out) const { out.u64(communicator); }
+Left Left::read(base::Reader& in) { return {in.u64()}; }
+
+void Succeed::write(base::Writer& out) const {
+  std::vector<std::byte> bits((expected.size() + 7) / 8);
+  for (std::size_t rank = 0; rank < expected.size(); ++rank)
+    if (expected[rank]) bits[rank / 8] |= std::byte{1} << rank % 8;
+  out.u32(static_cast<std::uint32_t>(expected.size()));
+  out.blob(bits);
 }
-Leave Leave::read(base::Reader& in) {
-  Leave leave;
-  leave.communicator = in.u64();
-  leave.progress = readProgress(in);
-  return leave;
+Succeed Succeed::read(base::Reader& in) {
+  Succeed offer;
+  const std::uint32_t size = in.u32();
+  const auto bits = in.blob(kBodyBytes);
+  if (bits.size() != (std::size_t{size} + 7) / 8) in.fail("holds bits for other ranks");
+  for (std::size_t rank = 0; rank < size; ++rank)
+    offer.expected.push_back((bits[rank / 8] >> rank % 8 & std::byte{1}) != std::byte{0});
+  return offer;
+}
+
+void Succeeded::write(base::Writer& out) const {
+  out.u8(address ? 1 : 0);
+  if (address) out.blob(address->encode());
+}
+Succeeded Succeeded::read(base::Reader& in) {
+  Succeeded answer;
+  if (readFlag(in)) answer.address = net::SocketAddress::decode(in.blob(kAddressBytes));
+  return answer;
+}
+
+void Moved::write(base::Writer& out) const {
+  out.i32(host);
+  out.blob(address.encode());
+}
+Moved Moved::read(base::Reader& in) {
+  Moved moved;
+  moved.host = in.i32();
+  moved.address = net::SocketAddress::decode(in.blob(kAddressBytes));
+  return moved;
+}
+
+void Roster::write(base::Writer& out) const {
+  out.u64(communicator);
+  out.u32(size);
+  out.u32(first);
+  out.u32(static_cast<std::uint32_t>(ranks.size()));
+  for (const std::int32_t rank : ranks) out.i32(rank);
+}
+Roster Roster::read(base::Reader& in) {
+  Roster roster;
+  roster.communicator = in.u64();
+  roster.size = in.u32();
+  roster.first = in.u32();
+  const std::uint32_t count = in.u32();
+  if (count > in.left() / 4) in.fail("announces more ranks than it has bytes for");
+  for (std::uint32_t i = 0; i < count; ++i) roster.ranks.push_back(in.i32());
+  return roster;
+}
+std::vector<Roster> Roster::parts(std::uint64_t communicator, const std::vector<int>& ranks) {
+  constexpr std::size_t kMost = (kBodyBytes - 8 - 4 - 4 - 4) / 4;
+  std::vector<Roster> parts;
+  for (std::size_t at = 0; at < ranks.size(); at += kMost) {
+    const auto begin = ranks.begin() + static_cast<std::ptrdiff_t>(at);
+    const std::size_t count = std::min(kMost, ranks.size() - at);
+    parts.push_back({communicator,
+                     static_cast<std::uint32_t>(ranks.size()),
+                     static_cast<std::uint32_t>(at),
+                     {begin, begin + static_cast<std::ptrdiff_t>(count)}});
+  }
+  return parts;
 }
 
 } // namespace rondo::bootstrap::frames

@@ -18,20 +18,26 @@ inline constexpr std::size_t kFrameBytes = 64 * 1024;
 inline constexpr std::size_t kBodyBytes = kFrameBytes - 4 - 2 - 32;
 
 enum class Type : std::uint8_t {
-  join = 1, ///< member: the first frame
-  welcome,  ///< hub: all ranks have joined
-  refused,  ///< hub: not this one; the connection ends
-  gather,   ///< member: a contribution to an exchange
-  gathered, ///< hub: a part of its result
-  fail,     ///< member: the communicator is to fail
-  failed,   ///< hub: it has failed
-  ask,      ///< hub: report progress now
-  progress, ///< member: heartbeat, and answer to ask
-  stalled,  ///< member: waits, and for whom
-  leave,    ///< member: done with a communicator
-  bye,      ///< member: done with the job; its connection ends
-  beat,     ///< hub: heartbeat
-  farewell, ///< hub: its process ends; go on without
+  join = 1,  ///< member: the first frame
+  welcome,   ///< hub: all ranks have joined
+  refused,   ///< hub: not this one; the connection ends
+  gather,    ///< member: a contribution to an exchange
+  gathered,  ///< hub: a part of its result
+  fail,      ///< member: the communicator is to fail
+  failed,    ///< hub: it has failed
+  ask,       ///< hub: report progress now
+  progress,  ///< member: heartbeat, and answer to ask
+  stalled,   ///< member: waits, and for whom
+  leave,     ///< member: done with a communicator
+  bye,       ///< member: done with the job; its connection ends
+  beat,      ///< hub: heartbeat
+  farewell,  ///< hub: its process ends; go on without
+  left,      ///< hub: the answer to leave
+  succeed,   ///< hub: its process ends; take its place
+  succeeded, ///< member: the answer
+  moved,     ///< hub: another has taken its place
+  roster,    ///< member, to a hub that takes over: a part of a communicator's ranks
+  settled,   ///< member, to it: it knows all now
 };
 
 struct Join {
@@ -98,20 +104,38 @@ struct Failed {
 };
 
 struct Ask {
-  std::uint64_t number = 0;
+  std::uint64_t number = 0, communicator = 0;
 
   void write(base::Writer& out) const;
   static Ask read(base::Reader& in);
 };
 
-struct ProgressReport {
-  static constexpr std::size_t kMost = 1024; ///< of one frame
+struct Beat {
+  std::uint64_t number = 0; ///< counts up
 
-  std::uint64_t answer_to = 0;                            ///< Ask::number; 0: a heartbeat
-  std::vector<std::pair<std::uint64_t, Progress>> boards; ///< by communicator
+  void write(base::Writer& out) const;
+  static Beat read(base::Reader& in);
+};
+
+struct ProgressReport {
+  struct Board {
+    std::uint64_t communicator = 0, completed = 0;
+    CallReport calls; ///< since the last report; in an answer all that is kept
+
+    void write(base::Writer& out) const;
+    static Board read(base::Reader& in);
+  };
+
+  std::uint64_t heard = 0;     ///< Beat::number of the last one
+  std::uint64_t answer_to = 0; ///< Ask::number; 0: a heartbeat
+  std::vector<Board> boards;
 
   void write(base::Writer& out) const;
   static ProgressReport read(base::Reader& in);
+  /// Cut so that every part fits a frame; at least one. The last one answers: by then the hub knows
+  /// all of it.
+  static std::vector<ProgressReport> parts(std::uint64_t heard, std::uint64_t answer_to,
+                                           std::vector<Board> boards);
 };
 
 struct Stalled {
@@ -123,11 +147,50 @@ struct Stalled {
 };
 
 struct Leave {
-  std::uint64_t communicator = 0;
-  Progress progress;
+  ProgressReport::Board board;
 
   void write(base::Writer& out) const;
   static Leave read(base::Reader& in);
+};
+
+struct Left {
+  std::uint64_t communicator = 0;
+
+  void write(base::Writer& out) const;
+  static Left read(base::Reader& in);
+};
+
+struct Succeed {
+  std::vector<bool> expected; ///< by rank of the job: who is still there
+
+  void write(base::Writer& out) const;
+  static Succeed read(base::Reader& in);
+};
+
+struct Succeeded {
+  std::optional<net::SocketAddress> address; ///< none: it cannot
+
+  void write(base::Writer& out) const;
+  static Succeeded read(base::Reader& in);
+};
+
+struct Moved {
+  int host = -1; ///< rank whose process it is in
+  net::SocketAddress address;
+
+  void write(base::Writer& out) const;
+  static Moved read(base::Reader& in);
+};
+
+struct Roster {
+  std::uint64_t communicator = 0;
+  std::uint32_t size = 0, first = 0;
+  std::vector<std::int32_t> ranks; ///< of the job, from the communicator's rank `first` on
+
+  void write(base::Writer& out) const;
+  static Roster read(base::Reader& in);
+  /// Cut so that every part fits a frame.
+  static std::vector<Roster> parts(std::uint64_t communicator, const std::vector<int>& ranks);
 };
 
 } // namespace rondo::bootstrap::frames

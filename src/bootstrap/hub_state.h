@@ -21,8 +21,12 @@ struct Member {
   int rank = 0; ///< of the job
   std::shared_ptr<Link> link;
   bool joined = false, gone = false, hosts_hub = false, silent = false;
+  bool deaf = false; ///< heard, but it does not hear the hub
   std::chrono::milliseconds heartbeat{1000};
   Silence silence;
+  std::uint64_t heard = 0;                           ///< the last beat that it heard
+  Silence echo;                                      ///< since it last said that it heard a new one
+  std::map<std::uint64_t, std::vector<int>> rosters; ///< what it told a hub that takes over
 
   bool reachable() const { return joined && !gone; }
 };
@@ -39,22 +43,37 @@ struct Group {
   std::map<int, int> rank_of;     ///< the inverse
   Ledger ledger;
 
-  /// A timeout that waits for the ranks' counters.
-  struct Timeout {
+  /// What a rank complained of, until all ranks have said what they called.
+  struct Suspicion {
     Failure failure;
     int reporter = 0;
     std::optional<Stall> stall;
+  };
+  struct Inquiry {
+    std::optional<Suspicion> suspicion; ///< none: somebody leaves, and wants to know
+    std::uint64_t target = 0; ///< the call that all ranks should have come to, if they come in time
     std::uint64_t ask = 0;
     std::set<int> awaited; ///< job's ranks
+    bool over = false;     ///< its time is
+    net::EventLoop::Id limit = 0, again = 0;
+  };
+  std::optional<Inquiry> inquiry;
+  std::vector<int> leaving; ///< job's ranks that wait for the answer to their leave
+
+  /// A rank that lost another, until that one's death must be known.
+  struct Accusation {
+    int accuser = 0;
+    Failure failure;
     net::EventLoop::Id timer = 0;
   };
-  std::optional<Timeout> timeout;
+  std::optional<Accusation> accusation;
 };
 
 /// All ranks that claim one size of the job.
 struct World {
   int size = 0;
   bool complete = false;
+  std::set<int> awaited; ///< ranks that have yet to come to a hub that takes over
   std::map<int, std::shared_ptr<Member>> members;
   std::map<std::uint64_t, std::shared_ptr<Group>> groups;
   std::shared_ptr<Group> root;

@@ -12,9 +12,7 @@
 namespace rondo::bootstrap {
 
 Progress Progress::of(const ProgressBoard& board) {
-  return {board.entered.load(std::memory_order_relaxed),
-          board.completed.load(std::memory_order_relaxed),
-          board.signature.load(std::memory_order_relaxed)};
+  return {board.calls.entered(), board.completed.load(std::memory_order_relaxed)};
 }
 
 bool Round::contribute(int rank, bool is_split, std::vector<std::byte> blob) {
@@ -58,6 +56,11 @@ std::string callOf(const Stall& stall) {
   return call;
 }
 
+std::optional<Failure> mismatch(const std::optional<CallDifference>& difference) {
+  if (!difference) return std::nullopt;
+  return Failure{ErrorCode::mismatch, difference->text(nullptr), difference->odd, difference};
+}
+
 } // namespace
 
 Ledger::Ledger(int size) : members_(static_cast<std::size_t>(size)) {}
@@ -95,23 +98,23 @@ void Ledger::setProgress(int rank, const Progress& progress) {
   members_.at(static_cast<std::size_t>(rank)).progress = progress;
 }
 
+std::optional<Failure> Ledger::compare(int rank, const CallReport& calls) {
+  return mismatch(comparison_.add(rank, calls));
+}
+
+void Ledger::setCalls(int rank, CallReport calls) {
+  members_.at(static_cast<std::size_t>(rank)).calls = std::move(calls);
+}
+
+std::optional<Failure> Ledger::different() const {
+  std::vector<const CallReport*> reports;
+  for (const Member& member : members_) reports.push_back(member.calls ? &*member.calls : nullptr);
+  return mismatch(firstDifference(reports));
+}
+
 std::optional<Failure> Ledger::stalled(int rank, const Stall& stall) {
   auto& own = members_.at(static_cast<std::size_t>(rank));
   own.stall = stall;
-  if (stall.sequence != 0) {
-    for (int other = 0; other < size(); ++other) {
-      const auto& theirs = members_[static_cast<std::size_t>(other)].stall;
-      if (other == rank || !theirs || theirs->sequence != stall.sequence) continue;
-      if (theirs->signature == stall.signature) continue;
-      // Both orders of arrival must read the same.
-      const int low = std::min(rank, other), high = std::max(rank, other);
-      const Stall& first = low == rank ? stall : *theirs;
-      const Stall& second = low == rank ? *theirs : stall;
-      return Failure{ErrorCode::mismatch,
-                     "ranks called different things: rank " + std::to_string(low) + " is in " +
-                         first.text + "; rank " + std::to_string(high) + " is in " + second.text};
-    }
-  }
   if (stall.waiting_for >= 0 && stall.waiting_for < size())
     return leftBehind(rank, stall.waiting_for);
   return std::nullopt;
@@ -140,6 +143,29 @@ std::optional<Failure> Ledger::leftBehind(int waiting, int gone) const {
     return std::nullopt;
   return Failure{ErrorCode::peer_dead,
                  "rank " + std::to_string(gone) + " left without entering " + callOf(stall), gone};
+}
+
+bool Ledger::anyBehind(std::uint64_t sequence) const {
+  return std::any_of(members_.begin(), members_.end(), [sequence](const Member& m) {
+    return !m.left && m.progress.entered < sequence;
+  });
+}
+
+Failure Ledger::brokenLink(int accuser, const Failure& failure) {
+  const auto [low, high] = std::minmax(accuser, failure.culprit);
+  return {ErrorCode::transport,
+          "the connection between rank " + std::to_string(low) + " and rank " +
+              std::to_string(high) + " broke, though both are alive; rank " +
+              std::to_string(accuser) + " says: " + failure.text,
+          failure.culprit};
+}
+
+Failure Ledger::unheardHost(const std::string& host, int culprit, int deaf,
+                            std::chrono::milliseconds limit) {
+  return {ErrorCode::unresponsive,
+          host + ", which hosts the control plane, does not respond: rank " + std::to_string(deaf) +
+              " heard no heartbeat for " + std::to_string(limit.count()) + " ms",
+          culprit};
 }
 
 bool Ledger::allLeft() const {
@@ -218,6 +244,11 @@ void raise(std::atomic<std::uint32_t>& word) {
   base::futexWake(word);
   base::futexWake(word, std::numeric_limits<int>::max(), base::FutexScope::shared);
   word.notify_all();
+}
+
+std::string hostName(int culprit, int host) {
+  if (culprit >= 0) return "rank " + std::to_string(culprit);
+  return host >= 0 ? "rank " + std::to_string(host) + " of the job" : "its process";
 }
 
 std::string bounded(std::string text) {

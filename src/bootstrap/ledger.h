@@ -1,6 +1,19 @@
 // What the members of one communicator told each other, and the verdicts drawn from it.
+//
+// One verdict on all ranks, by these rules:
+//  - The first verdict on a communicator stays, and is everybody's.
+//  - A rank whose process ended is dead. One that loses its connection to another only accuses it:
+//    when no death is heard of within a moment, the link between the two is what broke.
+//  - Between hub and rank, who is not heard is to blame. The hub blames a rank whose frames stopped
+//    (the rank still hears that verdict). A rank blames the hub's host when the hub's heartbeats
+//    stopped; the hub knows it by then, since a rank's reports name the last heartbeat that it
+//    heard, and tells all others the same.
+//  - Ranks that called different things are found by comparing what they called, before any other
+//    explanation of a call that ends late. The majority is right, and of equal parts the one with
+//    the lowest rank.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -22,7 +35,7 @@ inline constexpr std::size_t kTextBytes = 2048;
 
 /// A copy of a ProgressBoard.
 struct Progress {
-  std::uint64_t entered = 0, completed = 0, signature = 0;
+  std::uint64_t entered = 0, completed = 0;
 
   static Progress of(const ProgressBoard& board);
   bool operator==(const Progress&) const = default;
@@ -66,13 +79,25 @@ class Ledger {
   std::optional<Failure> contributing(int rank, const Round& round, bool is_split) const;
 
   void setProgress(int rank, const Progress& progress);
-  /// The verdict on a rank's report that it waits: a mismatch with another's report, or a peer that
-  /// has left without entering the call. Nothing: wait on.
+  const Progress& progress(int rank) const {
+    return members_.at(static_cast<std::size_t>(rank)).progress;
+  }
+  /// A part of a rank's calls: the verdict when it contradicts another's part. It may name a block
+  /// of calls, or two ranks of many; with all that all ranks know, different() says it exactly.
+  std::optional<Failure> compare(int rank, const CallReport& calls);
+  /// All that a rank knows of its calls; the last one counts.
+  void setCalls(int rank, CallReport calls);
+  /// The verdict on what setCalls() was told: the first call that not all ranks called alike.
+  std::optional<Failure> different() const;
+  /// The verdict on a rank's report that it waits: a peer that has left without entering the call.
+  /// Nothing: wait on.
   std::optional<Failure> stalled(int rank, const Stall& stall);
   /// The rank has left. The verdict on those who wait for it.
   std::optional<Failure> leave(int rank);
   bool hasLeft(int rank) const { return members_.at(static_cast<std::size_t>(rank)).left; }
   bool allLeft() const;
+  /// Whether a rank that has not left is not known to have come to this call.
+  bool anyBehind(std::uint64_t sequence) const;
 
   /// Adds to a timeout which ranks did not come, judged by the last setProgress() of every rank.
   Failure completeTimeout(Failure failure, int reporter, const std::optional<Stall>& stall) const;
@@ -80,15 +105,25 @@ class Ledger {
   /// culprit.
   Failure completeRound(Failure failure, std::uint64_t index) const;
 
+  /// The verdict where a rank lost another that is alive: both are named, and the one that the
+  /// first of them lost is the culprit.
+  static Failure brokenLink(int accuser, const Failure& failure);
+  /// The verdict where the hub's heartbeats do not reach a rank, which is the same on that rank and
+  /// at the hub: who is not heard is to blame, so the hub's host is.
+  static Failure unheardHost(const std::string& host, int culprit, int deaf,
+                             std::chrono::milliseconds limit);
+
  private:
   struct Member {
     Progress progress;
+    std::optional<CallReport> calls;
     std::optional<Stall> stall;
     bool left = false;
   };
   std::optional<Failure> leftBehind(int waiting, int gone) const;
 
   std::vector<Member> members_;
+  CallComparison comparison_;
   std::map<std::uint64_t, std::shared_ptr<Round>> rounds_;
   std::optional<Failure> failure_;
 };
@@ -105,6 +140,9 @@ std::uint64_t childId(std::uint64_t parent, std::uint64_t index, int color);
 
 /// Sets the word and wakes every thread that waits on it, by std::atomic or by futex.
 void raise(std::atomic<std::uint32_t>& word);
+
+/// "rank 2", or outside the communicator "rank 5 of the job", or "its process" when no rank hosts.
+std::string hostName(int culprit, int host);
 
 /// For Failure's texts: cut to kTextBytes.
 std::string bounded(std::string text);

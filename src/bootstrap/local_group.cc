@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/random.h"
 
 namespace rondo::bootstrap {
@@ -145,8 +146,9 @@ Failure LocalCommunicator::fail(int rank, const Failure& failure,
   std::lock_guard lock(mutex_);
   if (!ledger_.failure()) {
     readBoards();
-    failLocked(failure.code == ErrorCode::timeout ? ledger_.completeTimeout(failure, rank, stall)
-                                                  : failure);
+    const bool ask = failure.code == ErrorCode::timeout || failure.code == ErrorCode::mismatch;
+    const auto verdict = ask ? ledger_.different() : std::nullopt;
+    failLocked(verdict ? *verdict : ledger_.completeTimeout(failure, rank, stall));
   }
   return *ledger_.failure();
 }
@@ -155,13 +157,20 @@ void LocalCommunicator::stalled(int rank, const Stall& stall) {
   std::lock_guard lock(mutex_);
   if (ledger_.failure()) return;
   readBoards();
-  if (const auto verdict = ledger_.stalled(rank, stall)) failLocked(*verdict);
+  if (const auto different = ledger_.different()) failLocked(*different);
+  else if (const auto verdict = ledger_.stalled(rank, stall)) failLocked(*verdict);
 }
 
 void LocalCommunicator::leave(int rank) {
   if (maker_.elsewhere()) return;
   std::lock_guard lock(mutex_);
   readBoards();
+  if (!ledger_.failure()) {
+    if (const auto verdict = ledger_.different()) {
+      failLocked(*verdict);
+      base::log(LogLevel::error, "a communicator ended in an error: ", ledger_.failure()->text);
+    }
+  }
   if (const auto verdict = ledger_.leave(rank)) failLocked(*verdict);
 }
 
@@ -170,15 +179,22 @@ Failure LocalCommunicator::failure() const {
   return ledger_.failure().value_or(Failure{});
 }
 
-void LocalCommunicator::failLocked(const Failure& failure) {
+void LocalCommunicator::failLocked(Failure failure) {
+  if (failure.difference) {
+    const ProgressBoard& odd = *boards_[static_cast<std::size_t>(failure.difference->odd)];
+    failure.text = failure.difference->text(odd.describe.load());
+  }
   if (!ledger_.fail(failure)) return;
   raise(failed_);
   changed_.notify_all();
 }
 
 void LocalCommunicator::readBoards() {
-  for (int rank = 0; rank < size(); ++rank)
-    ledger_.setProgress(rank, Progress::of(*boards_[static_cast<std::size_t>(rank)]));
+  for (int rank = 0; rank < size(); ++rank) {
+    const ProgressBoard& board = *boards_[static_cast<std::size_t>(rank)];
+    ledger_.setProgress(rank, Progress::of(board));
+    ledger_.setCalls(rank, board.calls.since(0));
+  }
 }
 
 LocalGroup::LocalGroup(int size)

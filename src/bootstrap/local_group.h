@@ -52,7 +52,7 @@ class LocalCommunicator {
     std::map<int, std::shared_ptr<LocalCommunicator>> communicators;
     int unclaimed = 0;
   };
-  void failLocked(const Failure& failure);
+  void failLocked(Failure failure);
   void readBoards();
 
   const base::Maker maker_;

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "bootstrap/hub.h"
+#include "bootstrap/remote_communicator.h"
 #include "net/interfaces.h"
 #include "net/native_address.h"
 #include "rondo/error.h"
@@ -19,30 +20,15 @@ namespace {
 
 /// How long a failure that this rank reports may take to come back as everybody's.
 constexpr std::chrono::milliseconds kAgreeLimit{400};
+/// Calls are reported at least so often while there are new ones: a difference is to be known
+/// within a second.
+constexpr std::chrono::milliseconds kReportPeriod{250};
 
 [[noreturn]] void throwFailure(const Failure& failure) {
   throw Error(failure.code, failure.text, failure.culprit);
 }
 
 } // namespace
-
-/// One communicator, as this rank is in it.
-struct RemoteCommunicator {
-  RemoteCommunicator(std::uint64_t i, int r, std::vector<int> m)
-      : id(i), rank(r), members(std::move(m)) {}
-
-  const std::uint64_t id;
-  const int rank;
-  const std::vector<int> members; ///< the job's ranks, by the communicator's
-  std::atomic<std::uint32_t> failed{0};
-  ProgressBoard board;
-  std::atomic<std::uint64_t> exchanges{0};
-
-  // Guarded by the membership's mutex.
-  std::optional<Failure> failure;
-  std::map<std::uint64_t, std::shared_ptr<Membership::Exchange>> open;
-  Progress reported;
-};
 
 class RemoteSession final : public Session {
  public:
@@ -128,6 +114,11 @@ Membership::Membership(const Settings& settings)
 }
 
 void Membership::connect(base::UniqueFd fd, const net::Key& key) {
+  openLink(std::move(fd), key);
+  scheduleTick();
+}
+
+void Membership::openLink(base::UniqueFd fd, const net::Key& key) {
   const auto weak = weak_from_this();
   link_ = Link::open(loop_, std::move(fd), key, Link::Side::member,
                      {[weak](Type type, base::Reader& in) {
@@ -139,15 +130,22 @@ void Membership::connect(base::UniqueFd fd, const net::Key& key) {
                       }});
   frames::Join hello;
   hello.heartbeat_ms = static_cast<std::uint32_t>(settings_.heartbeat.count());
-  hello.hosts_hub = settings_.hosts_hub;
+  hello.hosts_hub = settings_.hosts_hub || host_ == settings_.rank;
   link_->send(Type::join, hello);
   silence_.heard(Clock::now());
-  scheduleTick();
+  heard_ = 0;
 }
 
 Membership::~Membership() {
+  {
+    // A good-bye that the new hub does not hear would be a death.
+    std::unique_lock lock(mutex_);
+    if (!loop_->onLoopThread()) changed_.wait_for(lock, kAgreeLimit, [&] { return !moving_; });
+  }
   loop_->call([this] {
     loop_->cancel(tick_);
+    loop_->cancel(move_timer_);
+    dial_.reset();
     if (!link_) return;
     link_->send(Type::bye);
     link_->close();
@@ -180,9 +178,10 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
   auto exchange = std::make_shared<Exchange>();
   exchange->split = split;
   exchange->blobs.resize(communicator.members.size());
+  exchange->blob = std::move(blob);
   communicator.open[index] = exchange;
   const auto ended = [&] { return exchange->done || communicator.failure || !supervised_; };
-  post(Type::gather, frames::Gather{communicator.id, index, split, std::move(blob)});
+  post(Type::gather, frames::Gather{communicator.id, index, split, exchange->blob});
   if (!changed_.wait_until(lock, deadline.at(), ended)) {
     post(Type::fail, frames::Fail{communicator.id, late, {}, index});
     if (!changed_.wait_for(lock, kAgreeLimit, ended)) setFailure(communicator, late);
@@ -211,10 +210,9 @@ Failure Membership::fail(RemoteCommunicator& communicator, const Failure& failur
   std::unique_lock lock(mutex_);
   if (communicator.failure) return *communicator.failure;
   if (supervised_ && !loop_->onLoopThread()) {
-    frames::ProgressReport report;
-    report.boards.emplace_back(communicator.id, Progress::of(communicator.board));
-    post(Type::progress, report);
-    post(Type::fail, frames::Fail{communicator.id, failure, stall, {}});
+    communicator.proposed = frames::Fail{communicator.id, failure, stall, {}};
+    postReport();
+    post(Type::fail, *communicator.proposed);
     changed_.wait_for(lock, kAgreeLimit, [&] { return communicator.failure.has_value(); });
   }
   if (!communicator.failure) setFailure(communicator, failure);
@@ -226,21 +224,43 @@ Failure Membership::failureOf(const RemoteCommunicator& communicator) const {
   return communicator.failure.value_or(Failure{});
 }
 
-void Membership::stalled(const RemoteCommunicator& communicator, const Stall& stall) {
+void Membership::stalled(RemoteCommunicator& communicator, const Stall& stall) {
+  {
+    std::lock_guard lock(mutex_);
+    communicator.stall = stall;
+  }
+  postReport();
   post(Type::stalled, frames::Stalled{communicator.id, stall});
 }
 
-void Membership::leave(const RemoteCommunicator& communicator) {
+void Membership::postReport() {
+  loop_->post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->report();
+  });
+}
+
+void Membership::leave(RemoteCommunicator& communicator) {
   if (maker_.elsewhere()) return;
+  // Waits until it is sent: the process may end right after this.
+  const frames::Leave farewell{boardOf(communicator, 0)};
   {
     std::lock_guard lock(mutex_);
-    communicators_.erase(communicator.id);
+    communicator.leaving = true;
   }
-  // Waits until it is sent: the process may end right after this.
-  const frames::Leave farewell{communicator.id, Progress::of(communicator.board)};
+  bool sent = false;
   loop_->call([&] {
-    if (link_) link_->send(Type::leave, farewell);
+    if (!link_) return;
+    link_->send(Type::leave, farewell);
+    sent = link_->open();
   });
+  std::unique_lock lock(mutex_);
+  const bool compared = sent && farewell.board.calls.entered > 0 && !communicator.failure;
+  if (compared && !loop_->onLoopThread())
+    changed_.wait_for(lock, kAgreeLimit,
+                      [&] { return communicator.left || communicator.failure || !supervised_; });
+  if (communicator.failure && communicator.failure->difference)
+    base::log(LogLevel::error, "a communicator ended in an error: ", communicator.failure->text);
+  communicators_.erase(communicator.id);
 }
 
 // On the loop thread ------------------------------------------------------------------------------
@@ -254,8 +274,11 @@ void Membership::received(Type type, base::Reader& in) {
       break;
     case Type::gathered: gathered(frames::Gathered::read(in)); break;
     case Type::failed: failed(frames::Failed::read(in)); break;
-    case Type::ask: report(frames::Ask::read(in).number, true); break;
-    case Type::beat: break;
+    case Type::ask: answer(frames::Ask::read(in)); break;
+    case Type::beat: heard_ = frames::Beat::read(in).number; break;
+    case Type::left: left(frames::Left::read(in)); break;
+    case Type::succeed: succeed(frames::Succeed::read(in)); break;
+    case Type::moved: moved(frames::Moved::read(in)); break;
     case Type::farewell: {
       base::log(LogLevel::info, "the control plane has ended; going on without");
       std::lock_guard lock(mutex_);
@@ -269,7 +292,10 @@ void Membership::received(Type type, base::Reader& in) {
     case Type::progress:
     case Type::stalled:
     case Type::leave:
-    case Type::bye: in.fail("is one that only members send");
+    case Type::bye:
+    case Type::succeeded:
+    case Type::roster:
+    case Type::settled: in.fail("is one that only members send");
   }
   in.finish();
 }
@@ -308,7 +334,7 @@ void Membership::gathered(frames::Gathered part) {
     if (exchange.abandoned) communicator.open.erase(open);
     changed_.notify_all();
   }
-  if (orphan != 0) link_->send(Type::leave, frames::Leave{orphan, {}});
+  if (orphan != 0) link_->send(Type::leave, frames::Leave{{orphan, 0, {}}});
 }
 
 std::shared_ptr<RemoteCommunicator> Membership::makeChild(const RemoteCommunicator& parent,
@@ -336,6 +362,14 @@ void Membership::failed(const frames::Failed& report) {
   if (found != communicators_.end()) setFailure(*found->second, report.failure);
 }
 
+void Membership::left(const frames::Left& answer) {
+  std::lock_guard lock(mutex_);
+  const auto found = communicators_.find(answer.communicator);
+  if (found == communicators_.end()) return;
+  found->second->left = true;
+  changed_.notify_all();
+}
+
 std::string Membership::hubText() const {
   if (host_ >= 0) return "rank " + std::to_string(host_) + " of the job";
   return settings_.hub_process + " at " + settings_.hub.text();
@@ -344,29 +378,46 @@ std::string Membership::hubText() const {
 void Membership::setFailure(RemoteCommunicator& communicator, Failure failure) {
   if (communicator.failure) return;
   if (failure.culprit >= static_cast<int>(communicator.members.size())) failure.culprit = -1;
+  if (failure.difference)
+    failure.text = failure.difference->text(communicator.board.describe.load());
   communicator.failure = std::move(failure);
   raise(communicator.failed);
+  changed_.notify_all();
+}
+
+void Membership::failAll(const std::function<Failure(const RemoteCommunicator&, int)>& verdict) {
+  const auto communicators = communicators_;
+  for (const auto& [id, communicator] : communicators) {
+    const auto& members = communicator->members;
+    const auto host = std::find(members.begin(), members.end(), host_);
+    const int culprit = host == members.end() ? -1 : static_cast<int>(host - members.begin());
+    setFailure(*communicator, verdict(*communicator, culprit));
+  }
   changed_.notify_all();
 }
 
 void Membership::hubLost(ErrorCode code, const std::string& what) {
   std::lock_guard lock(mutex_);
   if (!supervised_) return;
-  if (code != ErrorCode::unresponsive) supervised_ = false;
+  supervised_ = false;
   if (code == ErrorCode::peer_dead && !welcome_) code = ErrorCode::init_failed;
-  const auto communicators = communicators_;
-  for (const auto& [id, communicator] : communicators) {
-    const auto& members = communicator->members;
-    const auto host = std::find(members.begin(), members.end(), host_);
-    const int culprit = host == members.end() ? -1 : static_cast<int>(host - members.begin());
-    const std::string who = culprit >= 0 ? "rank " + std::to_string(culprit) : hubText();
-    setFailure(*communicator, {code, who + ", which hosts the control plane, " + what, culprit});
-  }
-  changed_.notify_all();
+  failAll([&](const RemoteCommunicator&, int culprit) -> Failure {
+    const std::string who = culprit >= 0 ? hostName(culprit, host_) : hubText();
+    return {code, who + ", which hosts the control plane, " + what, culprit};
+  });
+}
+
+void Membership::hubUnheard(std::chrono::milliseconds limit) {
+  std::lock_guard lock(mutex_);
+  if (!supervised_) return;
+  failAll([&](const RemoteCommunicator& communicator, int culprit) {
+    const std::string host = culprit >= 0 ? hostName(culprit, host_) : hubText();
+    return Ledger::unheardHost(host, culprit, communicator.rank, limit);
+  });
 }
 
 void Membership::scheduleTick() {
-  const auto period = beatPeriod(settings_.heartbeat);
+  const auto period = std::min(beatPeriod(settings_.heartbeat), kReportPeriod);
   gap_.expect(Clock::now() + period);
   tick_ = loop_->after(period, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->tick();
@@ -374,31 +425,50 @@ void Membership::scheduleTick() {
 }
 
 void Membership::tick() {
-  const auto now = Clock::now();
-  silence_.forgive(gap_.late(now), now);
-  const auto limit = silenceLimit(settings_.heartbeat);
-  if (silence_.longerThan(limit, now))
-    hubLost(ErrorCode::unresponsive,
-            "does not respond: no heartbeat for " + std::to_string(limit.count()) + " ms");
-  report(0, false);
+  const auto late = gap_.late(Clock::now());
   scheduleTick();
+  if (!link_) return; // it moves, which has a deadline of its own
+  const auto now = Clock::now();
+  silence_.forgive(late, now);
+  const auto limit = silenceLimit(settings_.heartbeat);
+  if (silence_.longerThan(limit, now)) hubUnheard(limit);
+  report();
 }
 
-void Membership::report(std::uint64_t answer_to, bool all) {
-  std::vector<frames::ProgressReport> reports(1);
+frames::ProgressReport::Board Membership::boardOf(const RemoteCommunicator& communicator,
+                                                  std::uint64_t reported) {
+  const ProgressBoard& board = communicator.board;
+  return {communicator.id, board.completed.load(std::memory_order_relaxed),
+          board.calls.since(reported)};
+}
+
+void Membership::report() {
+  if (!link_) return;
+  std::vector<frames::ProgressReport::Board> boards;
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, communicator] : communicators_) {
       const Progress progress = Progress::of(communicator->board);
-      if (!all && progress == communicator->reported) continue;
-      communicator->reported = progress;
-      if (reports.back().boards.size() == frames::ProgressReport::kMost) reports.emplace_back();
-      reports.back().boards.emplace_back(id, progress);
+      if (progress == communicator->reported) continue;
+      boards.push_back(boardOf(*communicator, communicator->reported.entered));
+      communicator->reported = {boards.back().calls.entered, boards.back().completed};
     }
   }
-  // Only the last part answers: by then the hub knows all of it.
-  reports.back().answer_to = answer_to;
-  for (const auto& part : reports) link_->send(Type::progress, part);
+  const auto now = Clock::now();
+  if (boards.empty() && now < next_beat_) return;
+  next_beat_ = now + beatPeriod(settings_.heartbeat);
+  for (const auto& part : frames::ProgressReport::parts(heard_, 0, std::move(boards)))
+    link_->send(Type::progress, part);
+}
+
+void Membership::answer(const frames::Ask& ask) {
+  frames::ProgressReport report{heard_, ask.number, {}};
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = communicators_.find(ask.communicator);
+    if (found != communicators_.end()) report.boards.push_back(boardOf(*found->second, 0));
+  }
+  link_->send(Type::progress, report);
 }
 
 } // namespace rondo::bootstrap

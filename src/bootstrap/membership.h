@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -54,6 +55,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// An exchange that this rank has contributed to.
   struct Exchange {
     bool split = false;
+    std::vector<std::byte> blob; ///< this rank's
     Blobs blobs;
     std::size_t have = 0;
     bool done = false, abandoned = false;
@@ -62,6 +64,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
 
   explicit Membership(const Settings& settings);
   void connect(base::UniqueFd fd, const net::Key& key);
+  void openLink(base::UniqueFd fd, const net::Key& key);
 
   // For sessions.
   std::shared_ptr<Exchange> exchange(RemoteCommunicator& communicator, bool split,
@@ -72,22 +75,37 @@ class Membership : public std::enable_shared_from_this<Membership> {
   Failure fail(RemoteCommunicator& communicator, const Failure& failure,
                const std::optional<Stall>& stall);
   Failure failureOf(const RemoteCommunicator& communicator) const;
-  void stalled(const RemoteCommunicator& communicator, const Stall& stall);
-  void leave(const RemoteCommunicator& communicator);
+  void stalled(RemoteCommunicator& communicator, const Stall& stall);
+  void leave(RemoteCommunicator& communicator);
 
   // On the loop thread.
   void received(frames::Type type, base::Reader& in);
   void welcomed(const frames::Welcome& welcome);
   void gathered(frames::Gathered part);
   void failed(const frames::Failed& report);
+  void left(const frames::Left& answer);
   void hubLost(ErrorCode code, const std::string& what);
+  void hubUnheard(std::chrono::milliseconds limit);
+  void succeed(const frames::Succeed& offer);
+  void moved(const frames::Moved& to);
+  void awaitMove();
+  void moveFailed(const std::string& why);
+  void tellAll();
   void scheduleTick();
   void tick();
-  void report(std::uint64_t answer_to, bool all);
+  /// What is new, and a heartbeat in any case when one is due.
+  void report();
+  void answer(const frames::Ask& ask);
+  void postReport();
   template <class Body>
   void post(frames::Type type, Body body);
 
+  static frames::ProgressReport::Board boardOf(const RemoteCommunicator& communicator,
+                                               std::uint64_t reported);
+
   // With mutex_ held.
+  /// Fails all communicators; the verdict is told the rank of the hub's host in each, or -1.
+  void failAll(const std::function<Failure(const RemoteCommunicator&, int)>& verdict);
   void setFailure(RemoteCommunicator& communicator, Failure failure);
   std::shared_ptr<RemoteCommunicator> makeChild(const RemoteCommunicator& parent,
                                                 std::uint64_t index, const Blobs& blobs);
@@ -102,6 +120,10 @@ class Membership : public std::enable_shared_from_this<Membership> {
   net::EventLoop::Id tick_ = 0;
   Gap gap_;
   Silence silence_;
+  std::uint64_t heard_ = 0; ///< number of the hub's last beat
+  base::Clock::time_point next_beat_{};
+  std::unique_ptr<net::Dial> dial_; ///< to the hub that takes over
+  net::EventLoop::Id move_timer_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -112,6 +134,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::uint64_t job_ = 0;
   int host_ = -1; ///< rank whose process hosts the hub
   bool welcome_ = false;
+  bool moving_ = false;    ///< from hub to hub: frames wait
   bool supervised_ = true; ///< false: the hub said farewell, or is lost
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/board.h"
+#include "bootstrap/call_log.h"
 #include "net/connection.h"
 #include "rondo/error.h"
 #include "rondo/options.h"
@@ -26,28 +27,32 @@ struct Failure {
   ErrorCode code = ErrorCode::aborted;
   std::string text;
   int culprit = -1;
+  std::optional<CallDifference> difference = {}; ///< of a mismatch; the text is made from it
 };
 
-/// What a rank's engine is at. Heartbeats carry it, so that deadlines can name who is late.
-/// Written by the engine's thread, read by the control thread; all relaxed.
+/// What a rank's engine is at. Reports carry it, so that deadlines can name who is late, and ranks
+/// that call different things are found although no message between them would show it.
+/// Written by the engine's thread, read by the control thread.
 struct alignas(64) ProgressBoard {
-  std::atomic<std::uint64_t> entered{0};   ///< number of the last collective entered (from 1 on)
-  std::atomic<std::uint64_t> completed{0}; ///< number of the last one completed
-  std::atomic<std::uint64_t> signature{0}; ///< of the last one entered
+  CallLog calls;                                    ///< the collectives entered
+  std::atomic<std::uint64_t> completed{0};          ///< number of the last one completed
+  std::atomic<DescribeSignature> describe{nullptr}; ///< set before the first call
 };
 
 /// Where an engine waits, for reports.
 struct Stall {
   std::uint64_t sequence = 0; ///< 0: a Send or Recv
-  std::uint64_t signature = 0;
-  int waiting_for = -1; ///< rank of the peer
-  std::string text;     ///< "AllReduce #412 (float sum, 100 elements): lane 0 step 3, tile 2"
+  int waiting_for = -1;       ///< rank of the peer
+  std::string text;           ///< "AllReduce #412 (float sum, 100 elements): lane 0 step 3, tile 2"
 };
 
 class Session {
  public:
   /// Meets the other ranks. Throws Error(init_failed) with the missing ranks at the deadline.
   static std::unique_ptr<Session> open(const Rendezvous& meet, const Options& options);
+  /// Leaves the communicator. The ranks' calls are compared for the last time, which waits for the
+  /// control plane's answer (at most 400 ms); a difference is logged as an error, since no
+  /// call is left that could throw it.
   virtual ~Session() = default;
 
   virtual int rank() const = 0;
@@ -74,9 +79,8 @@ class Session {
   /// Only after failedWord() is set.
   virtual Failure failure() const = 0;
   virtual ProgressBoard& progress() = 0;
-  /// The engine has waited for a while (about 50 ms). The ranks' stalls are compared: equal
-  /// sequence and different signature is a mismatch, which fails the communicator with both calls'
-  /// texts.
+  /// The engine has waited for a while (about 50 ms). The ranks' calls are compared: a difference
+  /// is a mismatch, which fails the communicator with both calls' texts.
   virtual void stalled(const Stall& stall) = 0;
   /// Fails the communicator on all ranks and returns the failure that everyone sees: the first one
   /// that the ranks agree on, which may be another's. A timeout is completed with the ranks that

@@ -60,7 +60,9 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       calls_(rank_, size_),
       engine_(std::move(engine)),
       verdict_(*session_, *engine_, options.timeout),
-      pump_(*engine_, verdict_, progress_board_, rank_, crowded) {}
+      pump_(*engine_, verdict_, progress_board_, rank_, crowded) {
+  progress_board_.describe = &describe;
+}
 
 void CommunicatorImpl::release(CommunicatorImpl* impl) {
   if (!impl->pump_.helper().bequeath([impl] { delete impl; })) delete impl;
@@ -133,10 +135,7 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   run.signature = numbered(shape.signature, sequence);
   run.sequence = point_to_point ? 0 : sequence;
   if (reduces(call.collective)) run.scaling = engine::scalingOf(call.op, call.type, size_);
-  if (!point_to_point) {
-    progress_board_.entered.store(sequence, std::memory_order_relaxed);
-    progress_board_.signature.store(run.signature, std::memory_order_relaxed);
-  }
+  if (!point_to_point) progress_board_.calls.enter(sequence, run.signature);
   engine_->submit(run, queue);
 }
 

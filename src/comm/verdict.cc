@@ -13,7 +13,7 @@ namespace rondo::comm {
 namespace {
 
 bootstrap::Stall stallOf(const engine::Run& run, const engine::Position& position) {
-  return {run.sequence, run.signature, position.peer, Verdict::titleOf(run) + ": " + position.text};
+  return {run.sequence, position.peer, Verdict::titleOf(run) + ": " + position.text};
 }
 
 } // namespace

@@ -189,28 +189,33 @@ TEST_CASE("ranks end one after the other, the host first") {
   }
 }
 
-TEST_CASE("a launcher that ends says farewell and the ranks go on") {
-  Job job(Host::launcher, 2, "quit", kOften);
-  job.startAll();
-  job.endLaunch();
-  std::this_thread::sleep_for(1500ms); // five heartbeats
-  for (int rank = 0; rank < 2; ++rank) {
-    job.at(rank).tell("go");
-    CHECK(job.at(rank).line() == "done");
+TEST_CASE("a launcher that ends hands the control plane over, and the ranks go on with all of it") {
+  for (const int size : {2, 4}) {
+    Job job(Host::launcher, size, "wait", kOften);
+    job.startAll();
+    job.endLaunch();
+    std::this_thread::sleep_for(1500ms); // five heartbeats
+    for (int rank = 0; rank < size; ++rank) job.at(rank).tell("go");
+    for (int rank = 0; rank < size; ++rank) CHECK(job.at(rank).line() == "done");
+    for (int rank = 0; rank < size; ++rank) CHECK(job.at(rank).end().value_or(-1) == 0);
   }
 }
 
-TEST_CASE("without a launcher nothing new can be set up, and the error says so") {
-  Job job(Host::launcher, 2, "wait", kOften);
+TEST_CASE("the control plane moves on as often as its host ends") {
+  Job job(Host::launcher, 5, "quit", kOften);
   job.startAll();
   job.endLaunch();
-  std::this_thread::sleep_for(100ms);
-  for (int rank = 0; rank < 2; ++rank) {
+  for (int rank = 0; rank < 3; ++rank) {
+    std::this_thread::sleep_for(500ms); // a host that ends before all have come is a dead one
     job.at(rank).tell("go");
-    const std::string line = job.at(rank).line();
-    INFO(line);
-    CHECK(startsWith(line, "error peer_dead -1 the launcher at 127.0.0.1:"));
+    CHECK(job.at(rank).line() == "done");
+    CHECK(job.at(rank).end().value_or(-1) == 0);
   }
+  std::this_thread::sleep_for(500ms);
+  job.at(3).signal(SIGKILL);
+  const std::string line = job.at(4).line(10s);
+  INFO("rank 4 says: " << line);
+  CHECK(startsWith(line, "failed peer_dead 3 rank 3"));
 }
 
 TEST_CASE("a child that a rank forks may exit without harm to the rank") {

@@ -65,7 +65,7 @@ void checkGarbage(std::mt19937& random) {
 
 TEST_CASE("every frame's body reads back, and a cut one is an error") {
   const Failure failure{ErrorCode::timeout, "late", 3};
-  const Stall stall{412, 99, 2, "AllReduce #412 (float sum): lane 0"};
+  const Stall stall{412, 2, "AllReduce #412 (float sum): lane 0"};
   net::Secret secret = net::Secret::random();
   checkForm("join", frames::Join{250, true});
   checkForm("welcome", frames::Welcome{-1, 5, secret});
@@ -77,10 +77,23 @@ TEST_CASE("every frame's body reads back, and a cut one is an error") {
   checkForm("fail with stall", frames::Fail{1, failure, stall, {}});
   checkForm("fail with round", frames::Fail{1, failure, {}, 7});
   checkForm("failed", frames::Failed{1, failure});
-  checkForm("ask", frames::Ask{8});
-  checkForm("progress", frames::ProgressReport{1, {{2, {3, 4, 5}}, {6, {7, 8, 9}}}});
+  Failure mismatch = failure;
+  mismatch.difference = CallDifference{4, 4, 1, 0, 8, 9};
+  checkForm("failed with a difference", frames::Failed{1, mismatch});
+  checkForm("ask", frames::Ask{8, 9});
+  checkForm("beat", frames::Beat{7});
+  checkForm("left", frames::Left{7});
+  checkForm("succeed", frames::Succeed{{true, false, true, true, false, false, true, true, true}});
+  checkForm("succeeded", frames::Succeeded{net::SocketAddress::parse("127.0.0.1:80", "")});
+  checkForm("not succeeded", frames::Succeeded{});
+  checkForm("moved", frames::Moved{3, net::SocketAddress::parse("[::1]:80", "")});
+  checkForm("roster", frames::Roster{1, 3, 1, {4, 2}});
+  CallReport calls{5, {}};
+  calls.scales[0] = {3, {10, 11, 12}};
+  calls.scales[2] = {0, {13}};
+  checkForm("progress", frames::ProgressReport{1, 2, {{3, 4, {}}, {5, 6, calls}}});
   checkForm("stalled", frames::Stalled{1, stall});
-  checkForm("leave", frames::Leave{1, {2, 3, 4}});
+  checkForm("leave", frames::Leave{{1, 2, calls}});
 }
 
 TEST_CASE("random bytes never read as anything but a value or an error") {
@@ -92,6 +105,13 @@ TEST_CASE("random bytes never read as anything but a value or an error") {
   checkGarbage<frames::Gathered>(random);
   checkGarbage<frames::Fail>(random);
   checkGarbage<frames::Failed>(random);
+  checkGarbage<frames::Ask>(random);
+  checkGarbage<frames::Beat>(random);
+  checkGarbage<frames::Left>(random);
+  checkGarbage<frames::Succeed>(random);
+  checkGarbage<frames::Succeeded>(random);
+  checkGarbage<frames::Moved>(random);
+  checkGarbage<frames::Roster>(random);
   checkGarbage<frames::ProgressReport>(random);
   checkGarbage<frames::Stalled>(random);
   checkGarbage<frames::Leave>(random);
@@ -100,12 +120,62 @@ TEST_CASE("random bytes never read as anything but a value or an error") {
 TEST_CASE("the largest texts and reports fit a frame") {
   const std::string text(100'000, 'x');
   const Failure failure{ErrorCode::timeout, text, 0};
-  const Stall stall{1, 1, 0, text};
+  const Stall stall{1, 0, text};
   CHECK(written(frames::Fail{1, failure, stall, 1}).size() <= frames::kBodyBytes);
   CHECK(written(frames::Refused{text}).size() <= frames::kBodyBytes);
-  frames::ProgressReport report;
-  report.boards.resize(frames::ProgressReport::kMost);
-  CHECK(written(report).size() <= frames::kBodyBytes);
+}
+
+TEST_CASE("reports are cut into parts that fit a frame, and the last one answers") {
+  CallLog log;
+  for (std::uint64_t call = 1; call <= 300'000; ++call) log.enter(call, call);
+  for (const std::size_t boards : {0, 1, 39, 1000}) {
+    std::vector<frames::ProgressReport::Board> all;
+    for (std::size_t i = 0; i < boards; ++i) all.push_back({i, 0, log.since(0)});
+    std::size_t next = 0;
+    const auto parts = frames::ProgressReport::parts(5, 6, all);
+    for (const auto& part : parts) {
+      CHECK(written(part).size() <= frames::kBodyBytes);
+      CHECK(part.heard == 5);
+      CHECK(part.answer_to == (&part == &parts.back() ? 6 : 0));
+      for (const auto& board : part.boards) CHECK(board.communicator == next++);
+    }
+    CHECK(next == boards);
+  }
+}
+
+TEST_CASE("communicators are told in parts that fit a frame") {
+  for (const int size : {1, 16'000, 65'536}) {
+    std::vector<int> ranks(static_cast<std::size_t>(size));
+    for (int rank = 0; rank < size; ++rank) ranks[static_cast<std::size_t>(rank)] = size - rank;
+    std::vector<int> back;
+    for (const auto& part : frames::Roster::parts(1, ranks)) {
+      CHECK(written(part).size() <= frames::kBodyBytes);
+      CHECK(part.size == ranks.size());
+      CHECK(part.first == back.size());
+      back.insert(back.end(), part.ranks.begin(), part.ranks.end());
+    }
+    CHECK(back == ranks);
+  }
+}
+
+TEST_CASE("a report of calls that cannot be is refused") {
+  const auto refused = [](const CallReport& report) {
+    const auto bytes = written(report);
+    base::Reader reader(bytes, "a test");
+    return outcomeOf([&] { CallReport::read(reader); }).code == ErrorCode::transport;
+  };
+  CallReport report{10, {}};
+  report.scales[0] = {10, {1}};
+  CHECK_FALSE(refused(report));
+  report.scales[0] = {10, {1, 2}};
+  CHECK(refused(report)); // behind the last call
+  report.scales[0] = {11, {1}};
+  CHECK(refused(report));
+  report = {~std::uint64_t{0}, {}};
+  report.scales[1] = {~std::uint64_t{0}, {1, 2}};
+  CHECK(refused(report)); // beyond all numbers
+  report.scales[1] = {0, std::vector<std::uint64_t>(65)};
+  CHECK(refused(report));
 }
 
 TEST_CASE("exchanges are cut into parts that fit a frame") {
@@ -139,7 +209,8 @@ std::vector<std::byte> threeFrames(const net::Key& key) {
   std::shared_ptr<Link> link;
   loop->call([&] {
     link = Link::open(loop, std::move(theirs), key, Link::Side::member, {});
-    for (const std::uint64_t number : {1, 2, 3}) link->send(frames::Type::ask, frames::Ask{number});
+    for (const std::uint64_t number : {1, 2, 3})
+      link->send(frames::Type::ask, frames::Ask{number, 0});
     link.reset();
   });
   std::vector<std::byte> bytes(4096);
@@ -259,21 +330,21 @@ TEST_CASE("lists of ranks read well") {
 }
 
 TEST_CASE("a timeout tells who is late and who is merely behind") {
-  const Stall stall{5, 1, 0, "Gather #5 (int8): lane 1"};
+  const Stall stall{5, 0, "Gather #5 (int8): lane 1"};
   const Failure failure{ErrorCode::timeout, "too long", -1};
   Ledger ledger(4);
-  for (int rank = 0; rank < 4; ++rank) ledger.setProgress(rank, {5, 4, 1});
+  for (int rank = 0; rank < 4; ++rank) ledger.setProgress(rank, {5, 4});
   CHECK(ledger.completeTimeout(failure, 0, stall).text ==
         "too long; all ranks entered Gather #5, ranks 1, 2 and 3 did not complete it either");
-  ledger.setProgress(2, {6, 5, 1});
+  ledger.setProgress(2, {6, 5});
   CHECK(ledger.completeTimeout(failure, 0, stall).text ==
         "too long; all ranks entered Gather #5, ranks 1 and 3 did not complete it either");
-  for (const int rank : {1, 3}) ledger.setProgress(rank, {4, 4, 1});
+  for (const int rank : {1, 3}) ledger.setProgress(rank, {4, 4});
   const Failure late = ledger.completeTimeout(failure, 0, stall);
   CHECK(late.text == "too long; ranks 1 and 3 never entered Gather #5");
   CHECK(late.culprit == 1);
   // A Send or Recv has no number, and a timeout without a call nothing to compare.
-  CHECK(ledger.completeTimeout(failure, 0, Stall{0, 1, 0, "Send"}).text == "too long");
+  CHECK(ledger.completeTimeout(failure, 0, Stall{0, 0, "Send"}).text == "too long");
   CHECK(ledger.completeTimeout(failure, 0, {}).text == "too long");
 }
 

@@ -236,15 +236,40 @@ std::vector<std::byte> repeated(std::size_t count, int value) {
 
 using Crime = std::pair<std::string, std::function<void(Rogue&)>>;
 
+/// A crime of one that has joined.
+template <class Next>
+std::function<void(Rogue&)> joined(Next next) {
+  return [next](Rogue& rogue) {
+    rogue.join();
+    next(rogue);
+  };
+}
+
+/// Frames that are well-formed, and untrue or not its to send.
+std::vector<Crime> lies(std::uint64_t world) {
+  using frames::Type;
+  return {
+      {"a heartbeat that nobody can bear",
+       [](Rogue& r) {
+         r.frame(Type::join, frames::Join{9, false});
+       }},
+      {"calls that were not entered", joined([=](Rogue& r) {
+         CallReport calls;
+         calls.scales[0] = {1, {7}};
+         r.frame(Type::progress, frames::ProgressReport{0, 0, {{world, 0, calls}}});
+       })},
+      {"taking a place that nobody offered",
+       joined([](Rogue& r) { r.frame(Type::succeeded, frames::Succeeded{}); })},
+      {"telling of communicators unasked", joined([=](Rogue& r) {
+         r.frame(Type::roster, frames::Roster{world, 2, 0, {0, 1}});
+       })},
+      {"settling unasked", joined([](Rogue& r) { r.frame(Type::settled, Rogue::Raw{}); })},
+  };
+}
+
 /// What a member of a world may do that no member does.
 std::vector<Crime> crimes(std::uint64_t world) {
   constexpr std::uint64_t kUnknown = 12345;
-  const auto joined = [](auto next) {
-    return [next](Rogue& rogue) {
-      rogue.join();
-      next(rogue);
-    };
-  };
   using frames::Type;
   return {
       {"no length at all", [](Rogue& r) { r.bytes(repeated(4, 0)); }},
@@ -288,7 +313,7 @@ std::vector<Crime> crimes(std::uint64_t world) {
          r.frame(Type::gather, frames::Gather{world, 0, true, repeated(3, 1)});
        })},
       {"an unknown communicator, then the end", joined([](Rogue& r) {
-         r.frame(Type::leave, frames::Leave{kUnknown, {}});
+         r.frame(Type::leave, frames::Leave{{kUnknown, 0, {}}});
          r.frame(200, {});
        })},
   };
@@ -297,7 +322,9 @@ std::vector<Crime> crimes(std::uint64_t world) {
 } // namespace
 
 TEST_CASE("a member that misbehaves is taken for dead, and the others are told") {
-  for (const auto& [crime, commit] : crimes(worldId(4711, 2))) {
+  auto all = crimes(worldId(4711, 2));
+  for (Crime& lie : lies(worldId(4711, 2))) all.push_back(std::move(lie));
+  for (const auto& [crime, commit] : all) {
     INFO(crime);
     Site site(2);
     const auto rogue = std::make_unique<Rogue>(site.member(1, 2));

@@ -28,8 +28,14 @@ std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 /// Tells every rank's session to wait until all ranks are here.
 void barrier(Session& session) { session.allGather({}, kLimit); }
 
-Stall stallIn(std::uint64_t sequence, std::uint64_t signature, const std::string& call, int peer) {
-  return {sequence, signature, peer, call + ": lane 0 step 3, tile 2"};
+Stall stallIn(std::uint64_t sequence, const std::string& call, int peer) {
+  return {sequence, peer, call + ": lane 0 step 3, tile 2"};
+}
+
+/// Calls that all ranks make alike, up to this number.
+void enterUpTo(Session& session, std::uint64_t sequence) {
+  auto& calls = session.progress().calls;
+  while (calls.entered() < sequence) calls.enter(calls.entered() + 1, 1000 + calls.entered());
 }
 
 /// What the rank sees in the end, as an outcome.
@@ -216,27 +222,55 @@ void differentCallsAreAMismatch(const MakeMeet& make) {
     std::vector<Outcome> ends(at(size));
     const auto outcomes = runRanks(size, [&](int rank) {
       const SessionPtr session = Session::open(meet(rank), quickOptions());
-      // Equal reports are no mismatch, nor are different calls at different numbers.
-      session->stalled(stallIn(4, 40, "Barrier #4", (rank + 1) % size));
-      session->stalled(stallIn(0, static_cast<std::uint64_t>(rank), "Send", (rank + 1) % size));
+      session->progress().describe = [](std::uint64_t signature, std::uint64_t sequence) {
+        return "Call " + std::to_string(signature) + " #" + std::to_string(sequence);
+      };
+      // Equal calls are no mismatch, however far each rank is.
+      enterUpTo(*session, 400 + static_cast<std::uint64_t>(rank));
+      session->stalled(stallIn(400, "Barrier #400", (rank + 1) % size));
+      session->stalled(stallIn(0, "Send", (rank + 1) % size));
       barrier(*session);
       std::this_thread::sleep_for(20ms);
       expect(session->failedWord().load() == 0, "no mismatch yet");
       barrier(*session);
-      if (rank == 0)
-        session->stalled(stallIn(5, 77, "AllReduce #5 (float sum, 100 elements)", odd));
-      if (rank == odd)
-        session->stalled(stallIn(5, 78, "AllReduce #5 (float sum, 101 elements)", 0));
+      enterUpTo(*session, 499);
+      session->progress().calls.enter(500, rank == odd ? 78 : 77);
+      enterUpTo(*session, 510); // and goes on as if nothing was
+      if (rank == 0) session->stalled(stallIn(510, "Barrier #510", odd));
+      if (rank == odd) session->stalled(stallIn(510, "Barrier #510", 0));
       ends[at(rank)] = endOf(*session);
     });
     INFO(size << " ranks");
     CHECK(troubles(outcomes) == "");
     for (const Outcome& end : ends) {
       CHECK(end.code == ErrorCode::mismatch);
-      CHECK(has(end.text, "rank 0 is in AllReduce #5 (float sum, 100 elements)"));
-      CHECK(has(end.text,
-                "rank " + std::to_string(odd) + " is in AllReduce #5 (float sum, 101 elements)"));
+      // Who else is named depends on which ranks have come so far.
+      CHECK(has(end.text, "rank " + std::to_string(odd) + " calls Call 78 #500"));
+      CHECK(has(end.text, " calls Call 77 #500"));
       CHECK(end.text == ends[0].text);
+    }
+  }
+}
+
+void differentCallsAreFoundWithoutAnyStall(const MakeMeet& make) {
+  for (const int size : {2, 5}) {
+    const Meet meet = make(size);
+    std::vector<Outcome> ends(at(size));
+    const auto outcomes = runRanks(size, [&](int rank) {
+      const SessionPtr session = Session::open(meet(rank), quickOptions());
+      barrier(*session);
+      // So long ago that no signature of it is kept.
+      enterUpTo(*session, 99);
+      session->progress().calls.enter(100, rank == 1 ? 78 : 77);
+      enterUpTo(*session, 10'000);
+      ends[at(rank)] = endOf(*session);
+    });
+    INFO(size << " ranks");
+    CHECK(troubles(outcomes) == "");
+    for (const Outcome& end : ends) {
+      CHECK(end.code == ErrorCode::mismatch);
+      CHECK(end.culprit == 1);
+      CHECK(has(end.text, "rank 1 called something else than rank 0"));
     }
   }
 }
@@ -249,13 +283,12 @@ void timeoutNamesTheLateRank(const MakeMeet& make) {
       const int reporter = (late + 1) % size;
       const auto outcomes = runRanks(size, [&](int rank) {
         const SessionPtr session = Session::open(meet(rank), quickOptions());
-        auto& progress = session->progress();
-        progress.completed = 411;
-        progress.entered = rank == late ? 411 : 412;
+        session->progress().completed = 411;
+        enterUpTo(*session, rank == late ? 411 : 412);
         barrier(*session);
         if (rank == reporter)
           session->fail({ErrorCode::timeout, "no progress for 2 s", -1},
-                        stallIn(412, 9, "AllReduce #412 (float sum, 8 elements)", late));
+                        stallIn(412, "AllReduce #412 (float sum, 8 elements)", late));
         ends[at(rank)] = endOf(*session);
       });
       INFO(size << " ranks, rank " << late << " is late");
@@ -278,7 +311,7 @@ void rankThatLeavesEarlyIsNamed(const MakeMeet& make) {
       std::atomic<int> stalls{0};
       const auto outcomes = runRanks(size, [&](int rank) {
         const SessionPtr session = Session::open(meet(rank), quickOptions());
-        session->progress().entered = 6;
+        enterUpTo(*session, 6);
         barrier(*session);
         if (rank == gone) {
           while (!leaves_first && stalls.load() < size - 1) std::this_thread::sleep_for(1ms);
@@ -286,7 +319,7 @@ void rankThatLeavesEarlyIsNamed(const MakeMeet& make) {
           return;
         }
         if (leaves_first) std::this_thread::sleep_for(50ms);
-        session->stalled(stallIn(7, 1, "Barrier #7", gone));
+        session->stalled(stallIn(7, "Barrier #7", gone));
         ++stalls;
         ends[at(rank)] = endOf(*session);
       });
@@ -306,11 +339,11 @@ void leavingAfterTheWorkHurtsNobody(const MakeMeet& make) {
     const Meet meet = make(size);
     const auto outcomes = runRanks(size, [&](int rank) {
       SessionPtr session = Session::open(meet(rank), quickOptions());
-      session->progress().entered = 7;
+      enterUpTo(*session, 7);
       barrier(*session);
       if (rank % 2 == 1) return;
       std::this_thread::sleep_for(50ms);
-      session->stalled(stallIn(7, 1, "Barrier #7", 1)); // it entered before it left
+      session->stalled(stallIn(7, "Barrier #7", 1)); // it entered before it left
       std::this_thread::sleep_for(50ms);
       expect(session->failedWord().load() == 0, "no failure");
     });

@@ -25,6 +25,8 @@ void failReachesAllWithOneFailure(const MakeMeet& make);
 void firstOfManyFailuresIsSeenByAll(const MakeMeet& make);
 void failureStaysWithinItsCommunicator(const MakeMeet& make);
 void differentCallsAreAMismatch(const MakeMeet& make);
+/// Not for threads of one process: without a control thread nobody looks.
+void differentCallsAreFoundWithoutAnyStall(const MakeMeet& make);
 void timeoutNamesTheLateRank(const MakeMeet& make);
 void rankThatLeavesEarlyIsNamed(const MakeMeet& make);
 void leavingAfterTheWorkHurtsNobody(const MakeMeet& make);

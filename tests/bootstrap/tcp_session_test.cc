@@ -33,6 +33,9 @@ TEST_CASE("tcp: a failure stays within its communicator") {
   failureStaysWithinItsCommunicator(byUniqueId);
 }
 TEST_CASE("tcp: different calls are a mismatch") { differentCallsAreAMismatch(byUniqueId); }
+TEST_CASE("tcp: different calls are found without a call that waits") {
+  differentCallsAreFoundWithoutAnyStall(byUniqueId);
+}
 TEST_CASE("tcp: a timeout names the late rank") { timeoutNamesTheLateRank(byUniqueId); }
 TEST_CASE("tcp: a rank that leaves early is named") { rankThatLeavesEarlyIsNamed(byUniqueId); }
 TEST_CASE("tcp: leaving after the work hurts nobody") {

@@ -1,0 +1,144 @@
+// The hub's state and rules. All of it belongs to the loop thread.
+//
+// hub.cc has what members ask for: to join, to exchange, to split, to leave. hub_verdicts.cc has
+// what may go wrong with them, and hub_succession.cc what happens when the hub's process ends.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bootstrap/hub.h"
+#include "bootstrap/hub_state.h"
+#include "net/event_loop.h"
+#include "rondo/error.h"
+
+namespace rondo::bootstrap {
+
+/// Ends the link of the member whose frame is being read: its fault, nobody else's.
+[[noreturn]] inline void violation(const std::string& what) {
+  throw Error(ErrorCode::transport, what);
+}
+
+class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
+ public:
+  Impl(const Settings& settings, std::function<void()> over)
+      : settings_(settings), over_(std::move(over)), loop_(net::EventLoop::get()) {
+    welcome_.job = settings.job;
+    welcome_.secret = settings.secret.present ? net::Secret{} : net::Secret::random();
+  }
+  void start();
+  void stop();
+  void ended(int rank);
+  /// Not on the loop thread. Returns when another hub has taken over, or none is needed or found.
+  void handOver();
+
+  const std::shared_ptr<net::EventLoop>& loop() const { return loop_; }
+  const net::SocketAddress& address() const { return settings_.address; }
+  std::uint64_t rejected() const { return rejected_.load() + acceptorRejected(); }
+
+ private:
+  using Type = frames::Type;
+
+  std::uint64_t acceptorRejected() const;
+  void accept(net::Accepted peer);
+  /// Empty: welcome.
+  std::string whyRefused(const net::Hello& hello);
+  World& makeWorld(int size);
+  void join(World& world, Member& member, const frames::Join& join);
+  void complete(World& world);
+
+  // What members send.
+  void received(int size, int rank, Type type, base::Reader& in);
+  /// Null when the communicator is over; a communicator that the member is not in is a violation.
+  std::shared_ptr<Group> groupOf(World& world, const Member& member, std::uint64_t id);
+  void gather(World& world, Member& member, frames::Gather contribution);
+  void makeChildren(World& world, const Group& parent, std::uint64_t index, const Blobs& blobs);
+  void progress(World& world, Member& member, const frames::ProgressReport& report);
+  void leave(World& world, Member& member, const frames::Leave& report);
+  void leaveGroup(World& world, Group& group, int rank);
+  /// Whoever leaves knows now how its calls compare with the others'.
+  void answerLeaving(World& world, Group& group);
+  void bye(World& world, Member& member);
+  void endIfAllGone(World& world);
+
+  // Verdicts.
+  struct Verdict {
+    ErrorCode code;
+    std::string text; ///< after "rank N "
+  };
+  static Verdict deathOf();
+  static Verdict silenceOf(const Member& member);
+  void fail(World& world, Member& member, const frames::Fail& report);
+  void stalled(World& world, Member& member, const frames::Stalled& report);
+  /// Asks all ranks what they called, then decides: the ranks called different things, or else what
+  /// is suspected. A second suspicion joins the first.
+  void inquire(World& world, Group& group, const std::optional<Group::Suspicion>& suspicion,
+               std::uint64_t target);
+  void ask(World& world, Group& group);
+  void inquiryOver(World& world, Group& group);
+  void answered(World& world, const Member& member, const frames::ProgressReport& report);
+  void conclude(World& world, Group& group);
+  /// A rank says that it lost another: waits a moment for the news of that one's death.
+  void accuse(World& world, Group& group, int accuser, const Failure& failure);
+  void accusationStands(World& world, Group& group);
+  void lost(int size, int rank, const std::string& why);
+  /// Fails every communicator that the rank is still in.
+  void condemn(World& world, int rank, const Verdict& verdict, bool leaves);
+  /// The same for one that does not hear the hub.
+  void blameHost(World& world, const Member& deaf);
+  /// A member may have died or fallen silent after its contribution to a split.
+  void condemnChildrenOfTheDead(World& world);
+  void failGroup(World& world, Group& group, const Failure& failure);
+  void dropTimers(Group& group);
+  void dropInquiry(Group& group);
+  /// Runs it after the delay if the group is still there.
+  net::EventLoop::Id later(std::chrono::milliseconds delay, const World& world, const Group& group,
+                           void (Impl::*run)(World&, Group&));
+
+  // Succession.
+  /// Whether two ranks outside this process share a communicator that still works.
+  bool goesOn() const;
+  /// Offers the hub's place to the first rank that can take it after this one.
+  void offer(int after);
+  void succeeded(World& world, const Member& member, const frames::Succeeded& answer);
+  void takeOver(const Succession& from);
+  void roster(World& world, Member& member, const frames::Roster& part);
+  /// The rank has told all that it knows, or will not.
+  void settled(World& world, int rank);
+
+  // Heartbeats.
+  void scheduleTick();
+  void tick();
+  void judge(World& world, Member& member, base::Clock::duration late, base::Clock::time_point now);
+
+  template <class Body>
+  void toAll(World& world, const Group& group, Type type, const Body& body) {
+    for (const int rank : group.members) {
+      const auto member = world.members.find(rank);
+      if (member != world.members.end() && member->second->reachable())
+        member->second->link->send(type, body);
+    }
+  }
+
+  Settings settings_;
+  std::function<void()> over_;
+  const std::shared_ptr<net::EventLoop> loop_;
+  frames::Welcome welcome_;
+  std::unique_ptr<net::Acceptor> acceptor_;
+  std::map<int, World> worlds_; ///< by size
+  std::atomic<std::uint64_t> rejected_{0};
+  std::uint64_t asks_ = 0, beats_ = 0;
+  net::EventLoop::Id tick_ = 0;
+  std::chrono::milliseconds tick_period_{300};
+  Gap gap_;
+  bool stopped_ = false;
+  int heir_ = -1; ///< the rank that the hub's place is offered to
+  std::function<void()> handed_over_;
+  net::EventLoop::Id settle_timer_ = 0;
+};
+
+} // namespace rondo::bootstrap

@@ -1,0 +1,188 @@
+// Handing the control plane over to another rank when the hub's process ends, and taking it over.
+//
+// The hub that ends offers its place to the lowest rank outside its process. That rank's process
+// opens a hub of its own and says where; all ranks are then told, connect to it, and tell it what
+// they know: their communicators, what they called, what waits. So nothing has to be copied from
+// hub to hub but who is still there. Who does not come to the new hub in time counts as dead: a
+// death meanwhile is known after three seconds at the latest.
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "bootstrap/hub_impl.h"
+
+namespace rondo::bootstrap {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Ranks that end together need no successor: so long the first of them waits for the others.
+constexpr std::chrono::milliseconds kTogether{50};
+/// How long a process that ends waits for its successor.
+constexpr std::chrono::milliseconds kHandOverLimit{1000};
+/// How long the ranks may take to come to the new hub.
+constexpr std::chrono::milliseconds kSettleLimit{3000};
+
+} // namespace
+
+// The hub that ends -------------------------------------------------------------------------------
+
+bool Hub::Impl::goesOn() const {
+  for (const auto& [size, world] : worlds_) {
+    if (!world.complete) continue;
+    if (!world.awaited.empty()) return true; // nobody knows yet
+    for (const auto& [id, group] : world.groups) {
+      if (group == world.root || group->ledger.failure()) continue;
+      int there = 0;
+      for (const int rank : group->members) {
+        const auto member = world.members.find(rank);
+        there += member != world.members.end() && member->second->reachable() &&
+                 !member->second->hosts_hub && !group->ledger.hasLeft(group->rank_of.at(rank));
+      }
+      if (there >= 2) return true;
+    }
+  }
+  return false;
+}
+
+void Hub::Impl::handOver() {
+  bool needed = false, settling = false;
+  const base::Deadline together(kTogether), limit(kHandOverLimit);
+  for (;;) {
+    loop_->call([&] {
+      needed = goesOn();
+      settling = false;
+      for (const auto& [size, world] : worlds_) settling |= !world.awaited.empty();
+    });
+    if (!needed) return;
+    if (limit.passed() || (together.passed() && !settling)) break;
+    std::this_thread::sleep_for(1ms);
+  }
+  struct Ending {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+  };
+  const auto ending = std::make_shared<Ending>();
+  loop_->call([&] {
+    handed_over_ = [ending] {
+      std::lock_guard lock(ending->mutex);
+      ending->done = true;
+      ending->changed.notify_all();
+    };
+    offer(-1);
+  });
+  std::unique_lock lock(ending->mutex);
+  ending->changed.wait_for(lock, kHandOverLimit, [&] { return ending->done; });
+}
+
+void Hub::Impl::offer(int after) {
+  for (auto& [size, world] : worlds_) {
+    if (!world.complete) continue;
+    frames::Succeed offer;
+    for (int rank = 0; rank < size; ++rank) {
+      const auto member = world.members.find(rank);
+      offer.expected.push_back(member != world.members.end() && member->second->reachable());
+    }
+    for (auto next = world.members.upper_bound(after); next != world.members.end(); ++next) {
+      const Member& member = *next->second;
+      if (!member.reachable() || member.hosts_hub || member.silent || member.deaf) continue;
+      heir_ = member.rank;
+      return member.link->send(Type::succeed, offer);
+    }
+  }
+  heir_ = -1;
+  if (const auto done = std::exchange(handed_over_, nullptr)) done();
+}
+
+void Hub::Impl::succeeded(World& world, const Member& member, const frames::Succeeded& answer) {
+  if (member.rank != heir_) violation("it hosts a control plane that nobody offered it");
+  if (!answer.address) return offer(heir_);
+  base::log(LogLevel::info, "rank ", heir_, " hosts the control plane from now on");
+  const frames::Moved moved{heir_, *answer.address};
+  for (const auto& [rank, other] : world.members) {
+    if (!other->reachable()) continue;
+    other->link->send(Type::moved, moved);
+    other->gone = true;
+  }
+  heir_ = -1;
+  if (const auto done = std::exchange(handed_over_, nullptr)) done();
+}
+
+// The hub that takes over -------------------------------------------------------------------------
+
+void Hub::Impl::takeOver(const Succession& from) {
+  World& world = makeWorld(settings_.size);
+  world.complete = true;
+  welcome_.host = from.host;
+  for (int rank = 0; rank < settings_.size; ++rank) {
+    if (from.expected[static_cast<std::size_t>(rank)]) world.awaited.insert(rank);
+    else world.root->ledger.leave(rank);
+  }
+  settle_timer_ = loop_->after(kSettleLimit, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->stopped_) return;
+    World& in = self->worlds_.at(self->settings_.size);
+    for (const int rank : std::set<int>(in.awaited)) {
+      base::log(LogLevel::info, "rank ", rank, " did not come to the new control plane");
+      self->condemn(in, rank, deathOf(), true);
+      self->settled(in, rank);
+    }
+  });
+}
+
+void Hub::Impl::roster(World& world, Member& member, const frames::Roster& part) {
+  if (!world.awaited.contains(member.rank)) violation("it told of a communicator too late");
+  std::vector<int>& ranks = member.rosters[part.communicator];
+  if (part.first != ranks.size()) violation("parts of a communicator came in disorder");
+  ranks.insert(ranks.end(), part.ranks.begin(), part.ranks.end());
+  if (ranks.size() > part.size || ranks.size() > static_cast<std::size_t>(world.size))
+    violation("it told of more ranks than there are");
+  if (ranks.size() < part.size) return;
+  for (const int rank : ranks)
+    if (rank < 0 || rank >= world.size) violation("it told of a rank that is not in the job");
+  const std::set<int> once(ranks.begin(), ranks.end());
+  if (once.size() != ranks.size() || !once.contains(member.rank))
+    violation("it told of a communicator that cannot be");
+  std::shared_ptr<Group>& group = world.groups[part.communicator];
+  if (!group) {
+    group = std::make_shared<Group>(part.communicator, ranks);
+    // Who is not there any more, or has told of all its communicators but this, has left it.
+    for (const int rank : ranks) {
+      const bool comes = world.awaited.contains(rank);
+      if (!comes) group->ledger.leave(group->rank_of.at(rank));
+    }
+  } else if (group->members != ranks) {
+    violation("it told of a communicator of other ranks");
+  }
+  // It may have failed before this rank came.
+  if (const auto& failure = group->ledger.failure())
+    member.link->send(Type::failed, frames::Failed{group->id, *failure});
+}
+
+void Hub::Impl::settled(World& world, int rank) {
+  if (world.awaited.erase(rank) == 0) violation("it settled twice");
+  const auto member = world.members.find(rank);
+  const auto groups = world.groups;
+  for (const auto& [id, group] : groups) {
+    const auto found = group->rank_of.find(rank);
+    if (found == group->rank_of.end() || group->ledger.hasLeft(found->second)) continue;
+    if (member == world.members.end() || !member->second->rosters.contains(id))
+      leaveGroup(world, *group, found->second);
+  }
+  if (member != world.members.end()) member->second->rosters.clear();
+  if (!world.awaited.empty()) return;
+  loop_->cancel(settle_timer_);
+  rejected_ += acceptor_->rejected();
+  acceptor_.reset();
+  base::log(LogLevel::info, "the control plane has moved here");
+  endIfAllGone(world);
+}
+
+} // namespace rondo::bootstrap

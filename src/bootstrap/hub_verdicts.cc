@@ -1,0 +1,293 @@
+// What may go wrong with members: calls that differ, ranks that are late, silent, deaf or dead.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "bootstrap/hub_impl.h"
+
+namespace rondo::bootstrap {
+
+namespace {
+
+using base::Clock;
+
+/// What a process sent before its end, such as its good-bye, has arrived by then.
+constexpr std::chrono::milliseconds kLastWords{100};
+/// How long an inquiry waits for the ranks' answers, and for all ranks to come to the call that it
+/// is about.
+constexpr std::chrono::milliseconds kAskLimit{100};
+/// The same for a rank that leaves: less than it waits for the answer.
+constexpr std::chrono::milliseconds kLeaveLimit{300};
+/// Between two questions to ranks that had not come yet.
+constexpr std::chrono::milliseconds kAskAgain{5};
+/// How long after its last message the end of a dead rank's control connection may be heard of.
+constexpr std::chrono::milliseconds kDeathLimit{200};
+
+} // namespace
+
+Hub::Impl::Verdict Hub::Impl::deathOf() {
+  return {ErrorCode::peer_dead, "died: its process ended or its connection broke"};
+}
+
+Hub::Impl::Verdict Hub::Impl::silenceOf(const Member& member) {
+  return {ErrorCode::unresponsive, "does not respond: no heartbeat for " +
+                                       std::to_string(silenceLimit(member.heartbeat).count()) +
+                                       " ms"};
+}
+
+void Hub::Impl::fail(World& world, Member& member, const frames::Fail& report) {
+  const auto group = groupOf(world, member, report.communicator);
+  if (!group || group->ledger.failure()) return;
+  const int rank = group->rank_of[member.rank];
+  const Failure& failure = report.failure;
+  const bool call_late = failure.code == ErrorCode::timeout && report.stall;
+  if (report.round) {
+    failGroup(world, *group, group->ledger.completeRound(failure, *report.round));
+  } else if (call_late || failure.code == ErrorCode::mismatch) {
+    inquire(world, *group, Group::Suspicion{failure, rank, report.stall}, 0);
+  } else if (failure.code == ErrorCode::peer_dead || failure.code == ErrorCode::transport) {
+    accuse(world, *group, rank, failure);
+  } else {
+    failGroup(world, *group, failure);
+  }
+}
+
+void Hub::Impl::stalled(World& world, Member& member, const frames::Stalled& report) {
+  const auto group = groupOf(world, member, report.communicator);
+  if (!group || group->ledger.failure()) return;
+  if (const auto verdict = group->ledger.stalled(group->rank_of[member.rank], report.stall))
+    failGroup(world, *group, *verdict);
+}
+
+// Inquiries ---------------------------------------------------------------------------------------
+
+void Hub::Impl::inquire(World& world, Group& group,
+                        const std::optional<Group::Suspicion>& suspicion, std::uint64_t target) {
+  if (group.inquiry) {
+    if (!group.inquiry->suspicion) group.inquiry->suspicion = suspicion;
+    group.inquiry->target = std::max(group.inquiry->target, target);
+    return;
+  }
+  group.inquiry.emplace();
+  group.inquiry->suspicion = suspicion;
+  group.inquiry->target = target;
+  group.inquiry->limit =
+      later(suspicion ? kAskLimit : kLeaveLimit, world, group, &Impl::inquiryOver);
+  ask(world, group);
+}
+
+void Hub::Impl::ask(World& world, Group& group) {
+  if (!group.inquiry) return;
+  group.inquiry->ask = ++asks_;
+  for (const int rank : group.members) {
+    const auto member = world.members.find(rank);
+    if (member == world.members.end() || !member->second->reachable()) continue;
+    if (group.ledger.hasLeft(group.rank_of[rank])) continue;
+    group.inquiry->awaited.insert(rank);
+    member->second->link->send(Type::ask, frames::Ask{asks_, group.id});
+  }
+}
+
+void Hub::Impl::inquiryOver(World& world, Group& group) {
+  if (!group.inquiry) return;
+  group.inquiry->over = true;
+  conclude(world, group);
+}
+
+void Hub::Impl::answered(World& world, const Member& member, const frames::ProgressReport& report) {
+  const auto groups = world.groups; // concluding may change it
+  for (const auto& [id, group] : groups) {
+    if (!group->inquiry || group->inquiry->ask != report.answer_to) continue;
+    group->inquiry->awaited.erase(member.rank);
+    if (group->inquiry->awaited.empty()) conclude(world, *group);
+  }
+}
+
+void Hub::Impl::conclude(World& world, Group& group) {
+  if (!group.inquiry) return;
+  const auto different = group.ledger.different();
+  // A majority means more when all ranks have come to the call; and who leaves wants to know.
+  if (different) group.inquiry->target = different->difference->first;
+  if (!group.inquiry->over && !group.ledger.failure() &&
+      group.ledger.anyBehind(group.inquiry->target)) {
+    group.inquiry->again = later(kAskAgain, world, group, &Impl::ask);
+    return;
+  }
+  const auto suspicion = group.inquiry->suspicion;
+  dropInquiry(group);
+  if (!group.ledger.failure()) {
+    if (different) failGroup(world, group, *different);
+    else if (suspicion)
+      failGroup(
+          world, group,
+          group.ledger.completeTimeout(suspicion->failure, suspicion->reporter, suspicion->stall));
+  }
+  answerLeaving(world, group);
+}
+
+// Accusations -------------------------------------------------------------------------------------
+
+void Hub::Impl::accuse(World& world, Group& group, int accuser, const Failure& failure) {
+  const int accused = failure.culprit;
+  if (accused < 0 || accused >= group.ledger.size() || accused == accuser ||
+      group.ledger.hasLeft(accused))
+    return failGroup(world, group, failure);
+  if (group.accusation) return; // the first counts
+  group.accusation = Group::Accusation{accuser, failure, 0};
+  group.accusation->timer = later(kDeathLimit, world, group, &Impl::accusationStands);
+}
+
+void Hub::Impl::accusationStands(World& world, Group& group) {
+  if (!group.accusation) return;
+  const Group::Accusation accusation = *std::exchange(group.accusation, {});
+  const int accused = group.members[static_cast<std::size_t>(accusation.failure.culprit)];
+  const auto member = world.members.find(accused);
+  // Of one that has not come to this hub yet nobody knows better than the accuser.
+  const bool lives = member != world.members.end() && member->second->reachable();
+  failGroup(
+      world, group,
+      lives ? Ledger::brokenLink(accusation.accuser, accusation.failure) : accusation.failure);
+}
+
+// What befalls members ----------------------------------------------------------------------------
+
+void Hub::Impl::ended(int rank) {
+  loop_->after(kLastWords, [weak = weak_from_this(), rank] {
+    const auto self = weak.lock();
+    if (!self) return;
+    std::vector<int> sizes; // losing a rank may change the worlds
+    for (const auto& [size, world] : self->worlds_)
+      if (world.members.contains(rank)) sizes.push_back(size);
+    for (const int size : sizes) self->lost(size, rank, "its process has ended");
+  });
+}
+
+void Hub::Impl::lost(int size, int rank, const std::string& why) {
+  const auto found = worlds_.find(size);
+  if (found == worlds_.end() || stopped_) return;
+  World& world = found->second;
+  Member& member = *world.members.at(rank);
+  if (member.gone) return;
+  member.gone = true;
+  member.link->close();
+  base::log(LogLevel::info, "rank ", rank, " of ", size, " is lost: ", why);
+  if (!world.complete) {
+    std::vector<int> absent;
+    for (int r = 0; r < size; ++r)
+      if (!world.members.contains(r)) absent.push_back(r);
+    std::string text = "rank " + std::to_string(rank) + " died while the ranks were meeting";
+    if (!absent.empty()) text += "; " + rankList(absent) + " had not come yet";
+    failGroup(world, *world.root, {ErrorCode::init_failed, text, rank});
+  }
+  condemn(world, rank, deathOf(), true);
+  if (rank == heir_) offer(heir_);
+  endIfAllGone(world);
+}
+
+void Hub::Impl::condemn(World& world, int rank, const Verdict& verdict, bool leaves) {
+  const auto groups = world.groups;
+  for (const auto& [id, group] : groups) {
+    const auto found = group->rank_of.find(rank);
+    if (found == group->rank_of.end() || group->ledger.hasLeft(found->second)) continue;
+    failGroup(world, *group,
+              {verdict.code, "rank " + std::to_string(found->second) + " " + verdict.text,
+               found->second});
+    if (leaves) leaveGroup(world, *group, found->second);
+  }
+}
+
+void Hub::Impl::blameHost(World& world, const Member& deaf) {
+  const auto groups = world.groups;
+  for (const auto& [id, group] : groups) {
+    const auto found = group->rank_of.find(deaf.rank);
+    if (found == group->rank_of.end() || group->ledger.hasLeft(found->second)) continue;
+    const auto host = group->rank_of.find(welcome_.host);
+    const int culprit = host == group->rank_of.end() ? -1 : host->second;
+    failGroup(world, *group,
+              Ledger::unheardHost(hostName(culprit, welcome_.host), culprit, found->second,
+                                  silenceLimit(deaf.heartbeat)));
+  }
+}
+
+void Hub::Impl::condemnChildrenOfTheDead(World& world) {
+  for (const auto& [rank, member] : world.members) {
+    if (member->gone) condemn(world, rank, deathOf(), true);
+    else if (member->silent) condemn(world, rank, silenceOf(*member), false);
+    else if (member->deaf) blameHost(world, *member);
+  }
+}
+
+void Hub::Impl::failGroup(World& world, Group& group, const Failure& failure) {
+  if (!group.ledger.fail(failure)) return;
+  dropTimers(group);
+  base::log(LogLevel::info, "a communicator of ", group.members.size(),
+            " ranks failed: ", group.ledger.failure()->text);
+  toAll(world, group, Type::failed, frames::Failed{group.id, *group.ledger.failure()});
+  answerLeaving(world, group);
+}
+
+void Hub::Impl::dropTimers(Group& group) {
+  dropInquiry(group);
+  if (group.accusation) loop_->cancel(group.accusation->timer);
+  group.accusation.reset();
+}
+
+void Hub::Impl::dropInquiry(Group& group) {
+  if (!group.inquiry) return;
+  loop_->cancel(group.inquiry->limit);
+  loop_->cancel(group.inquiry->again);
+  group.inquiry.reset();
+}
+
+net::EventLoop::Id Hub::Impl::later(std::chrono::milliseconds delay, const World& world,
+                                    const Group& group, void (Impl::*run)(World&, Group&)) {
+  return loop_->after(delay, [weak = weak_from_this(), size = world.size, id = group.id, run] {
+    const auto self = weak.lock();
+    if (!self || self->stopped_) return;
+    World& in = self->worlds_.at(size);
+    if (const auto found = in.groups.find(id); found != in.groups.end())
+      ((*self).*run)(in, *std::shared_ptr<Group>(found->second));
+  });
+}
+
+// Heartbeats --------------------------------------------------------------------------------------
+
+void Hub::Impl::scheduleTick() {
+  gap_.expect(Clock::now() + tick_period_);
+  tick_ = loop_->after(tick_period_, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->tick();
+  });
+}
+
+void Hub::Impl::tick() {
+  if (stopped_) return;
+  const auto now = Clock::now();
+  const auto late = gap_.late(now);
+  ++beats_;
+  for (auto& [size, world] : worlds_)
+    for (auto& [rank, member] : world.members) {
+      if (!member->reachable()) continue;
+      member->link->send(Type::beat, frames::Beat{beats_});
+      judge(world, *member, late, now);
+    }
+  scheduleTick();
+}
+
+void Hub::Impl::judge(World& world, Member& member, base::Clock::duration late,
+                      base::Clock::time_point now) {
+  const auto limit = silenceLimit(member.heartbeat);
+  member.silence.forgive(late, now);
+  member.echo.forgive(late, now);
+  const bool silent = member.silence.longerThan(limit, now);
+  // One that is about to be silent echoes nothing either: that is its own silence.
+  const bool deaf =
+      member.echo.longerThan(limit, now) && !member.silence.longerThan(member.heartbeat, now);
+  if (silent && !member.silent) condemn(world, member.rank, silenceOf(member), false);
+  if (deaf && !member.deaf) blameHost(world, member);
+  member.silent = silent;
+  member.deaf = deaf;
+}
+
+} // namespace rondo::bootstrap

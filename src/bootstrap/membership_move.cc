@@ -1,0 +1,110 @@
+// When the control plane moves to another rank: hosting it, and telling the new hub what it must
+// know.
+#include "base/log.h"
+#include "bootstrap/hub.h"
+#include "bootstrap/meetings.h"
+#include "bootstrap/remote_communicator.h"
+
+namespace rondo::bootstrap {
+
+namespace {
+
+using base::Clock;
+using frames::Type;
+
+/// How long the new hub may take to be reached.
+constexpr std::chrono::milliseconds kMoveLimit{3000};
+/// Between two looks whether it is.
+constexpr std::chrono::milliseconds kLook{1};
+
+} // namespace
+
+void Membership::succeed(const frames::Succeed& offer) {
+  frames::Succeeded answer;
+  try {
+    if (offer.expected.size() != static_cast<std::size_t>(settings_.size))
+      throw Error(ErrorCode::transport, "an offer for another number of ranks");
+    Hub::Settings hub;
+    hub.address = bind_;
+    hub.secret = secret_;
+    hub.job = job_;
+    hub.size = settings_.size;
+    hub.succession = Hub::Succession{settings_.rank, offer.expected};
+    answer.address = Meetings::ofProcess().host(hub);
+  } catch (const Error& error) {
+    base::log(LogLevel::info, "the control plane cannot move here: ", error.what());
+  }
+  link_->send(Type::succeeded, answer);
+}
+
+void Membership::moved(const frames::Moved& to) {
+  link_->close();
+  link_.reset();
+  {
+    std::lock_guard lock(mutex_);
+    host_ = to.host;
+    moving_ = true;
+  }
+  net::Dial::Settings dial;
+  dial.address = to.address;
+  dial.secret = secret_;
+  dial.hello.purpose = net::Hello::Purpose::control;
+  dial.hello.job = job_;
+  dial.hello.rank = settings_.rank;
+  dial.hello.size = settings_.size;
+  dial.deadline = Clock::now() + kMoveLimit;
+  try {
+    dial_ = std::make_unique<net::Dial>(dial);
+    awaitMove();
+  } catch (const Error& error) {
+    moveFailed(error.what());
+  }
+}
+
+void Membership::awaitMove() {
+  try {
+    if (auto fd = dial_->poll()) {
+      const net::Key key = dial_->sessionKey();
+      dial_.reset();
+      openLink(std::move(*fd), key);
+      return tellAll();
+    }
+  } catch (const Error& error) {
+    return moveFailed(error.what());
+  }
+  move_timer_ = loop_->after(kLook, [weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self && self->dial_) self->awaitMove();
+  });
+}
+
+void Membership::moveFailed(const std::string& why) {
+  dial_.reset();
+  hubLost(ErrorCode::peer_dead, "did not take it over: " + why);
+  std::lock_guard lock(mutex_);
+  moving_ = false;
+  changed_.notify_all();
+}
+
+void Membership::tellAll() {
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, communicator] : communicators_) {
+    if (communicator->leaving) continue; // what is not told of has been left
+    for (const auto& part : frames::Roster::parts(id, communicator->members))
+      link_->send(Type::roster, part);
+    communicator->reported = {};
+    if (communicator->failure) {
+      link_->send(Type::fail, frames::Fail{id, *communicator->failure, {}, {}});
+      continue;
+    }
+    for (const auto& [index, exchange] : communicator->open)
+      if (!exchange->done && !exchange->abandoned)
+        link_->send(Type::gather, frames::Gather{id, index, exchange->split, exchange->blob});
+    if (communicator->stall) link_->send(Type::stalled, frames::Stalled{id, *communicator->stall});
+    if (communicator->proposed) link_->send(Type::fail, *communicator->proposed);
+  }
+  link_->send(Type::settled);
+  moving_ = false;
+  changed_.notify_all();
+}
+
+} // namespace rondo::bootstrap

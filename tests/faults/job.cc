@@ -1,0 +1,116 @@
+// Starts the ranks in a process group of its own, and reads its pipe line by line.
+#include "job.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "base/unique_fd.h"
+
+namespace rondo::test {
+
+namespace {
+
+/// A loopback TCP port that nobody listens on.
+int freePort() {
+  const base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(fd.get(), any, length) != 0 || ::getsockname(fd.get(), any, &length) != 0)
+    std::abort();
+  return ntohs(address.sin_port);
+}
+
+} // namespace
+
+long long now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+std::string Job::underLauncher(int ranks, const std::string& environment,
+                               const std::string& program) {
+  return "exec timeout -s KILL 60 env " + environment + " " RONDO_COMMAND " run -p " +
+         std::to_string(ranks) + " -- " RONDO_TEST_PROGRAMS "/program_" + program + " 2>/dev/null";
+}
+
+std::string Job::withoutLauncher(int ranks, const std::string& environment,
+                                 const std::string& program) {
+  const std::string port = std::to_string(freePort());
+  std::string command;
+  for (int rank = 0; rank < ranks; ++rank)
+    command += "timeout -s KILL 60 env " + environment + " RONDO_RANK=" + std::to_string(rank) +
+               " RONDO_SIZE=" + std::to_string(ranks) + " RONDO_COMM_ID=127.0.0.1:" + port +
+               " " RONDO_TEST_PROGRAMS "/program_" + program + " 2>/dev/null & ";
+  return command + "wait";
+}
+
+Job::Job(const std::string& command, int ranks) : ranks_(ranks) {
+  int ends[2];
+  if (::pipe(ends) != 0) std::abort();
+  launcher_ = ::fork();
+  if (launcher_ == 0) {
+    ::setpgid(0, 0);
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ::close(ends[1]);
+  output_ = ::fdopen(ends[0], "r");
+}
+
+Job::~Job() {
+  for (const auto& [rank, pid] : pids) ::kill(pid, SIGKILL);
+  ::kill(-launcher_, SIGKILL);
+  std::fclose(output_);
+  ::waitpid(launcher_, nullptr, 0);
+}
+
+bool Job::ready() {
+  while (pids.size() < static_cast<std::size_t>(ranks_) && readLine()) {
+  }
+  return pids.size() == static_cast<std::size_t>(ranks_);
+}
+
+bool Job::ended(std::size_t ranks) {
+  while (endings.size() < ranks && readLine()) {
+  }
+  return endings.size() == ranks;
+}
+
+bool Job::told(std::size_t ranks) {
+  while (heard.size() < ranks && readLine()) {
+  }
+  return heard.size() == ranks;
+}
+
+bool Job::readLine() {
+  char line[4096];
+  if (!std::fgets(line, sizeof line, output_)) return false;
+  std::istringstream words(line);
+  std::string what;
+  int rank = -1;
+  words >> what >> rank;
+  if (what == "ready") words >> pids[rank];
+  if (what == "heard") std::getline(words, heard[rank]);
+  if (what == "error") {
+    Ending& ending = endings[rank];
+    words >> ending.at >> ending.called >> ending.code >> ending.culprit;
+    std::getline(words, ending.text);
+  }
+  return true;
+}
+
+} // namespace rondo::test

@@ -1,0 +1,69 @@
+// Ranks as processes, and what they say on their standard output.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdio>
+#include <ctime>
+#include <map>
+#include <string>
+
+namespace rondo::test {
+
+// Instrumented code is several times slower; the bounds are promised for what users run.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr double kSlower = 4;
+#else
+inline constexpr double kSlower = 1;
+#endif
+
+/// The monotonic clock, which the programs print too, in nanoseconds.
+long long now();
+inline double seconds(long long nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+
+struct Ending {
+  long long at = 0;     ///< when the rank knew
+  long long called = 0; ///< when it made the call that failed
+  std::string code;
+  int culprit = -2;
+  std::string text;
+};
+
+/// Ranks that run a test program, for a minute at most. A rank says "ready RANK PID", and at the
+/// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" or "heard RANK TEXT".
+class Job {
+ public:
+  /// A shell command that starts the ranks; `ranks`: those that will be ready.
+  Job(const std::string& command, int ranks);
+  /// By `rondo run`. `environment`: "NAME=VALUE ..."; `program`: its name and arguments.
+  Job(int ranks, const std::string& environment, const std::string& program)
+      : Job(underLauncher(ranks, environment, program), ranks) {}
+  static std::string underLauncher(int ranks, const std::string& environment,
+                                   const std::string& program);
+  /// By the shell alone, so that rank 0 hosts the control plane.
+  static std::string withoutLauncher(int ranks, const std::string& environment,
+                                     const std::string& program);
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  /// Reads until every rank is ready.
+  bool ready();
+  /// Reads until so many ranks have ended with an error.
+  bool ended(std::size_t ranks);
+  /// Reads until so many ranks said that they heard of one.
+  bool told(std::size_t ranks);
+
+  std::map<int, pid_t> pids;
+  std::map<int, Ending> endings;
+  std::map<int, std::string> heard;
+
+ private:
+  bool readLine();
+
+  const int ranks_;
+  pid_t launcher_ = -1;
+  FILE* output_ = nullptr;
+};
+
+} // namespace rondo::test

@@ -1,0 +1,112 @@
+// Ranks that call the same thing three times; then one of them calls it otherwise.
+//
+// Arguments: CALL ODD_RANK THEN. CALL: what the odd rank does otherwise, see kCalls. THEN: "next",
+// the ranks go on with barriers, after a second's rest; "end", they end. Prints "error RANK
+// NANOSECONDS CALLED CODE CULPRIT TEXT" for an error that was thrown, and "heard RANK TEXT" for
+// one that was logged when the communicator ended.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rondo/communicator.h"
+
+namespace {
+
+using rondo::Communicator;
+using rondo::DataType;
+using rondo::ReduceOp;
+
+long long now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+/// One write per line, so that lines of several ranks do not mix.
+void say(const std::string& line) {
+  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
+}
+
+std::vector<float> x(1000), y(1000);
+
+const std::map<std::string, std::function<void(Communicator&, bool odd)>> kCalls = {
+    {"broadcast_root",
+     [](Communicator& c, bool odd) {
+       c.broadcast(x.data(), y.data(), 100, DataType::float32, odd ? c.rank() : 0);
+     }},
+    {"broadcast_count",
+     [](Communicator& c, bool odd) {
+       c.broadcast(x.data(), y.data(), odd ? 101 : 100, DataType::float32, 0);
+     }},
+    {"broadcast_nothing",
+     [](Communicator& c, bool odd) {
+       c.broadcast(x.data(), y.data(), odd ? 0 : 100, DataType::float32, 0);
+     }},
+    {"gather_root",
+     [](Communicator& c, bool odd) {
+       c.gather(x.data(), y.data(), 100, DataType::float32, odd ? c.rank() : 0);
+     }},
+    {"gather_type",
+     [](Communicator& c, bool odd) {
+       c.gather(x.data(), y.data(), 100, odd ? DataType::int32 : DataType::float32, 0);
+     }},
+    {"scatter_root",
+     [](Communicator& c, bool odd) {
+       c.scatter(x.data(), y.data(), 100, DataType::float32, odd ? c.rank() : 0);
+     }},
+    {"reduce_root",
+     [](Communicator& c, bool odd) {
+       c.reduce(x.data(), y.data(), 100, DataType::float32, ReduceOp::sum, odd ? c.rank() : 0);
+     }},
+};
+
+std::string logOf(const std::string& file) {
+  std::ifstream in(file);
+  std::string line, found;
+  while (std::getline(in, line))
+    if (line.find("ended in an error") != std::string::npos) found = line;
+  return found;
+}
+
+} // namespace
+
+int main(int, char** argv) {
+  const auto& call = kCalls.at(argv[1]);
+  rondo::Options options = rondo::Options::fromEnvironment();
+  options.log_level = rondo::LogLevel::error;
+  options.log_file = "/tmp/rondo-odd-call-" + std::to_string(::getpid());
+  std::optional<Communicator> comm(Communicator::create(rondo::Rendezvous::environment(), options));
+  const std::string rank = std::to_string(comm->rank());
+  const bool odd = comm->rank() == std::atoi(argv[2]);
+  long long called = 0;
+  try {
+    for (int i = 0; i < 3; ++i) call(*comm, false);
+    comm->barrier();
+    called = now();
+    call(*comm, odd);
+    if (std::string(argv[3]) == "next") {
+      ::sleep(1);
+      for (;;) {
+        called = now();
+        comm->barrier();
+      }
+    }
+  } catch (const rondo::Error& error) {
+    say("error " + rank + " " + std::to_string(now()) + " " + std::to_string(called) + " " +
+        std::string(rondo::name(error.code())) + " " + std::to_string(error.culprit()) + " " +
+        error.what() + "\n");
+    say("heard " + rank + " " + error.what() + "\n");
+  }
+  comm.reset();
+  if (const std::string line = logOf(options.log_file); !line.empty())
+    say("heard " + rank + " " + line + "\n");
+  ::unlink(options.log_file.c_str());
+}
