@@ -73,7 +73,7 @@ TEST_CASE("an unknown name is refused with all the valid ones") {
     const std::string message = refusal([&] { parseReduceOp(text); });
     for (ReduceOp op : kReduceOps) CHECK(message.find(name(op)) != std::string::npos);
   }
-  for (std::string text : {"", "all", "allreducee", "all_reduce"}) {
+  for (std::string text : {"", "all", "allreducee", "all-reduce"}) {
     CAPTURE(text);
     const std::string message = refusal([&] { parseCollective(text); });
     for (Collective c : kCollectives) CHECK(message.find(name(c)) != std::string::npos);
