@@ -10,6 +10,22 @@
 
 namespace rondo::tools {
 
+namespace {
+
+void addVerification(CLI::App& app, TrainOptions& options) {
+  CLI::Option* every = app.add_option("--verify-every", options.verify_every,
+                                      "Compare the ranks' parameters after so many steps, and "
+                                      "after each epoch; 0: never")
+                           ->check(CLI::Range(0, 1'000'000))
+                           ->capture_default_str();
+  app.add_flag_callback(
+         "--no-verify", [&options] { options.verify_every = 0; },
+         "Never compare the ranks' parameters")
+      ->excludes(every);
+}
+
+} // namespace
+
 Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
   auto config = std::make_shared<TrainConfig>();
   config->arguments = arguments;
@@ -41,8 +57,7 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
       ->capture_default_str();
   app->add_option("--limit", options.limit_samples, "Use only the first samples; 0: all")
       ->capture_default_str();
-  app->add_flag("!--no-verify", options.verify_ranks,
-                "Do not compare the ranks' parameters after every step");
+  addVerification(*app, options);
   app->add_flag("--deterministic", config->deterministic,
                 "Results do not depend on how the ranks add up");
   CLI::Option* ranks =

@@ -44,23 +44,42 @@ class Mlp {
     return parameters;
   }
 
-  /// images [count x inputs], labels [count]: gives the sum of the samples' losses and writes the
-  /// gradient of that sum to gradient [parameterCount()].
-  Real lossAndGradient(const Real* parameters, const Real* images, const std::uint8_t* labels,
-                       std::size_t count, Real* gradient) {
+  /// Shapes of what is learnt, in the order in which it lies in the array: per layer weights [in,
+  /// out] and biases [out].
+  std::vector<std::vector<std::size_t>> shapes() const {
+    std::vector<std::vector<std::size_t>> all;
+    for (const Layer& layer : layers_) {
+      all.push_back({layer.in, layer.out});
+      all.push_back({layer.out});
+    }
+    return all;
+  }
+
+  /// images [count x inputs], labels [count]: gives the sum of the samples' losses.
+  Real loss(const Real* parameters, const Real* images, const std::uint8_t* labels,
+            std::size_t count) {
     forward(parameters, images, count);
-    const Real loss = lossInPlace(labels, count);
+    return lossInPlace(labels, count);
+  }
+
+  /// Behind loss() with the same arguments: writes the gradient of that sum to gradients(i), one of
+  /// each of shapes(), and calls ready(i) as soon as it stands there, the last layer's first.
+  template <class Gradients, class Ready>
+  void backward(const Real* parameters, const Real* images, std::size_t count,
+                const Gradients& gradients, const Ready& ready) {
     for (std::size_t l = layers_.size(); l-- > 0;) {
       const Layer& layer = layers_[l];
       const Real* in = l == 0 ? images : outputs_[l - 1].data();
       const Real* delta = outputs_[l].data(); // of the layer's sums, [count x out]
-      multiply(
-          Product{.rows = layer.in, .columns = layer.out, .inner = count, .a_transposed = true}, in,
-          delta, gradient + layer.offset);
-      Real* biases = gradient + layer.bias();
+      Real* biases = gradients(2 * l + 1);
       std::fill_n(biases, layer.out, Real(0));
       for (std::size_t i = 0; i < count; ++i)
         for (std::size_t o = 0; o < layer.out; ++o) biases[o] += delta[i * layer.out + o];
+      ready(2 * l + 1);
+      multiply(
+          Product{.rows = layer.in, .columns = layer.out, .inner = count, .a_transposed = true}, in,
+          delta, gradients(2 * l));
+      ready(2 * l);
       if (l == 0) break;
       back_.resize(count * layer.in);
       multiply(
@@ -70,7 +89,6 @@ class Mlp {
         if (!(in[i] > 0)) back_[i] = 0;
       outputs_[l - 1].swap(back_);
     }
-    return loss;
   }
 
   /// How many of the images are put into their class.

@@ -8,7 +8,7 @@
 #include "support/ranks.h"
 #include "support/test.h"
 #include "synthetic.h"
-#include "train/agreement.h"
+#include "train/loop/agreement.h"
 
 namespace rondo::test {
 namespace {
@@ -191,8 +191,8 @@ TEST_CASE("what can be learnt is learnt") {
   writeDataset(folder, 400, 150);
   TrainOptions options = small(folder);
   options.epochs = 4;
-  for (bool verify : {true, false}) {
-    options.verify_ranks = verify;
+  for (int every : {0, 1, 7}) {
+    options.verify_every = every;
     const TrainReport report = trainAll(makeRanks(2), options);
     REQUIRE(report.epoch_loss.size() == 4);
     REQUIRE(report.epoch_loss.front() < 2.5); // of ten classes: 2.3 before anything is learnt
@@ -266,7 +266,7 @@ TEST_CASE("options that differ between ranks are a mismatch that quotes them") {
       {"momentum 0.5", [](TrainOptions& o) { o.momentum = 0.5; }},
       {"seed 7", [](TrainOptions& o) { o.seed = 7; }},
       {"limit_samples 99", [](TrainOptions& o) { o.limit_samples = 99; }},
-      {"verify_ranks 0", [](TrainOptions& o) { o.verify_ranks = false; }},
+      {"verify_every 0", [](TrainOptions& o) { o.verify_every = 0; }},
       {"training samples 130", [&](TrainOptions& o) { o.data = other.path(); }}};
   for (const Change& change : changes) {
     auto ranks = makeRanks(3);
@@ -306,6 +306,7 @@ TEST_CASE("options that make no sense are refused, and the communicator stays us
       {"learning_rate is -1", [](TrainOptions& o) { o.learning_rate = -1; }},
       {"learning_rate is nan", [=](TrainOptions& o) { o.learning_rate = kNan; }},
       {"learning_rate is inf", [=](TrainOptions& o) { o.learning_rate = kInfinity; }},
+      {"verify_every is -1", [](TrainOptions& o) { o.verify_every = -1; }},
       {"momentum is 1.5", [](TrainOptions& o) { o.momentum = 1.5; }},
       {"momentum is nan", [=](TrainOptions& o) { o.momentum = kNan; }}};
   auto ranks = makeRanks(2);

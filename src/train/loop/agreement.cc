@@ -1,5 +1,5 @@
 // What ranks tell each other, by Allgather, so that all come to the same verdict.
-#include "train/agreement.h"
+#include "train/loop/agreement.h"
 
 #include <algorithm>
 #include <array>
