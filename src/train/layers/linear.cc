@@ -1,0 +1,26 @@
+// What a linear layer learns.
+#include <cmath>
+
+#include "rondo/error.h"
+#include "train/layers/values.h"
+
+namespace rondo::training {
+
+SampleShape Linear::output(const SampleShape& in) const {
+  if (in.height != 1 || in.width != 1) {
+    throw Error(ErrorCode::invalid_argument,
+                "a linear layer takes features, not " + std::to_string(in.height) + " x " +
+                    std::to_string(in.width) + " places of each: flatten them before it");
+  }
+  return {outputs, 1, 1};
+}
+
+Learned Linear::learned(const SampleShape& in) const {
+  // He's variance 2 / inputs, drawn evenly, so that no machine's logarithm has a say.
+  const double spread = std::sqrt(6.0 / static_cast<double>(in.channels));
+  return {{{.name = "weight", .shape = {outputs, in.channels}, .decays = true, .spread = spread},
+           {.name = "bias", .shape = {outputs}}},
+          {}};
+}
+
+} // namespace rondo::training

@@ -1,0 +1,51 @@
+// Builds layers from nodes, each with the ReLU behind it where it can do that along.
+#include "train/layers/onednn/chain.h"
+
+namespace rondo::training::onednn {
+
+namespace {
+
+bool takesRelu(const LayerValue& value) {
+  return std::visit([](const auto& layer) { return kTakesRelu<std::decay_t<decltype(layer)>>; },
+                    value);
+}
+
+} // namespace
+
+Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in) {
+  output_ = in;
+  bool behind_learners = false;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = nodes[i];
+    const bool relu = takesRelu(node.value) && i + 1 < nodes.size() &&
+                      std::holds_alternative<Relu>(nodes[i + 1].value);
+    const auto add = [&](const auto& value) {
+      links_.push_back({build(value, {.site = site, .node = node, .in = output_, .relu = relu}),
+                        behind_learners});
+      output_ = links_.back().layer->output();
+    };
+    // Features may come as channels of 1 x 1.
+    if (std::holds_alternative<Linear>(node.value) && output_.get_desc().dims().size() > 2)
+      add(Flatten{});
+    std::visit(add, node.value);
+    behind_learners = behind_learners || !node.weights.empty();
+    if (relu) ++i;
+  }
+}
+
+Tensor Chain::buildBack(const Tensor& gradient, bool wanted) {
+  Tensor back = gradient;
+  for (std::size_t i = links_.size(); i-- > 0 && back;)
+    back = links_[i].layer->buildBack(back, wanted || links_[i].behind_learners);
+  return back;
+}
+
+void Chain::forward(const Batch& batch, const Pass& pass) {
+  for (const Link& link : links_) link.layer->forward(batch, pass);
+}
+
+void Chain::backward(const Ready& ready) {
+  for (std::size_t i = links_.size(); i-- > 0;) links_[i].layer->backward(ready);
+}
+
+} // namespace rondo::training::onednn

@@ -1,0 +1,28 @@
+// Layers one behind the other.
+#pragma once
+
+#include <vector>
+
+#include "train/layers/onednn/layer.h"
+
+namespace rondo::training::onednn {
+
+class Chain : public Layer {
+ public:
+  /// The nodes must live as long. An empty chain gives what comes in.
+  Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in);
+
+  Tensor buildBack(const Tensor& gradient, bool wanted) override;
+  void forward(const Batch& batch, const Pass& pass) override;
+  void backward(const Ready& ready) override;
+
+ private:
+  struct Link {
+    std::unique_ptr<Layer> layer;
+    bool behind_learners; ///< some layer before it needs a gradient
+  };
+
+  std::vector<Link> links_;
+};
+
+} // namespace rondo::training::onednn

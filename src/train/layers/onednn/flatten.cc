@@ -1,0 +1,53 @@
+// Flattening: the same values in a row, behind a copy only where the layout was not plain.
+#include "train/layers/onednn/layer.h"
+#include "train/layers/onednn/op.h"
+
+namespace rondo::training::onednn {
+
+namespace {
+
+class FlattenLayer : public Layer {
+ public:
+  explicit FlattenLayer(const Place& place)
+      : site_(place.site), in_(place.in), placed_(site_, in_, plain(in_.get_desc().dims())) {
+    const Dims dims = in_.get_desc().dims();
+    Dims flat = {dims[0], 1};
+    for (std::size_t i = 1; i < dims.size(); ++i) flat[1] *= dims[i];
+    output_ = site_.view(plain(flat));
+  }
+
+  Tensor buildBack(const Tensor& gradient, bool wanted) override {
+    if (!wanted) return {};
+    // The row of a sample is its places: the same memory, called by other dimensions.
+    const Converted flat(site_, gradient, output_.get_desc());
+    flatten_back_ = flat.convert;
+    gradient_ = flat.tensor;
+    back_ = site_.view(placed_.tensor.get_desc());
+    return back_;
+  }
+
+  void forward(const Batch&, const Pass&) override {
+    placed_.convert.run();
+    output_.set_data_handle(placed_.tensor.get_data_handle());
+  }
+
+  void backward(const Ready&) override {
+    flatten_back_.run();
+    if (gradient_) back_.set_data_handle(gradient_.get_data_handle());
+  }
+
+ private:
+  Site& site_;
+  Tensor in_;
+  Converted placed_;
+  Op flatten_back_;
+  Tensor gradient_, back_;
+};
+
+} // namespace
+
+std::unique_ptr<Layer> build(const Flatten&, const Place& place) {
+  return std::make_unique<FlattenLayer>(place);
+}
+
+} // namespace rondo::training::onednn

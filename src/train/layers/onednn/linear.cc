@@ -1,0 +1,116 @@
+// Linear layers: inner products with the bias, and ReLU behind them.
+#include <optional>
+
+#include "train/layers/onednn/layer.h"
+#include "train/layers/onednn/relu.h"
+#include "train/layers/onednn/weights.h"
+
+namespace rondo::training::onednn {
+
+namespace {
+
+using Forward = dnnl::inner_product_forward;
+using BackData = dnnl::inner_product_backward_data;
+using BackWeights = dnnl::inner_product_backward_weights;
+
+class LinearLayer : public Layer {
+ public:
+  explicit LinearLayer(const Place& place)
+      : site_(place.site),
+        weight_(*place.node.weights[0]),
+        bias_(*place.node.weights[1]),
+        relu_(place.relu),
+        in_(place.in) {
+    const auto out = static_cast<dnnl::memory::dim>(place.node.out.channels);
+    const Dims in = in_.get_desc().dims();
+    weight_layout_ = plain({out, in[1]});
+    bias_layout_ = plain({out});
+    const bool training = site_.binding().training;
+    forward_description_ = Forward::primitive_desc(
+        {training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
+         in_.get_desc(), weight_layout_, bias_layout_, plain({in[0], out})},
+        attributes(relu_), site_.engine());
+    output_ = site_.tensor(forward_description_.dst_desc());
+    packed_weight_.emplace(site_, weight_, weight_layout_, forward_description_.weights_desc());
+    packed_bias_.emplace(site_, bias_, bias_layout_, bias_layout_);
+    forward_ = Op::of<Forward>(site_, forward_description_,
+                               {{DNNL_ARG_SRC, in_},
+                                {DNNL_ARG_WEIGHTS, packed_weight_->tensor()},
+                                {DNNL_ARG_BIAS, packed_bias_->tensor()},
+                                {DNNL_ARG_DST, output_}});
+  }
+
+  Tensor buildBack(const Tensor& gradient, bool wanted) override {
+    Tensor behind = gradient;
+    if (relu_) {
+      relu_back_ = ReluBack(site_, output_, gradient);
+      behind = relu_back_.gradient();
+    }
+    buildWeights(behind);
+    return wanted ? buildData(behind) : Tensor();
+  }
+
+  void forward(const Batch&, const Pass&) override {
+    packed_weight_->refresh();
+    packed_bias_->refresh();
+    forward_.run();
+  }
+
+  void backward(const Ready& ready) override {
+    relu_back_.run();
+    made_weight_->aim();
+    made_bias_->aim();
+    back_weights_.run();
+    made_weight_->deliver();
+    ready(weight_.number);
+    ready(bias_.number);
+    if (data_weight_) data_weight_->refresh();
+    back_data_.run();
+  }
+
+ private:
+  void buildWeights(const Tensor& gradient) {
+    const BackWeights::primitive_desc description(
+        {in_.get_desc(), weight_layout_, bias_layout_, gradient.get_desc()}, attributes(),
+        site_.engine(), forward_description_);
+    made_weight_.emplace(site_, weight_, weight_layout_, description.diff_weights_desc());
+    made_bias_.emplace(site_, bias_, bias_layout_, bias_layout_);
+    back_weights_ = Op::of<BackWeights>(site_, description,
+                                        {{DNNL_ARG_SRC, in_},
+                                         {DNNL_ARG_DIFF_DST, gradient},
+                                         {DNNL_ARG_DIFF_WEIGHTS, made_weight_->tensor()},
+                                         {DNNL_ARG_DIFF_BIAS, made_bias_->tensor()}});
+  }
+
+  Tensor buildData(const Tensor& gradient) {
+    const BackData::primitive_desc description(
+        {in_.get_desc(), weight_layout_, gradient.get_desc()}, attributes(), site_.engine(),
+        forward_description_);
+    data_weight_.emplace(site_, weight_, weight_layout_, description.weights_desc());
+    Tensor result = site_.tensor(description.diff_src_desc());
+    back_data_ = Op::of<BackData>(site_, description,
+                                  {{DNNL_ARG_DIFF_DST, gradient},
+                                   {DNNL_ARG_WEIGHTS, data_weight_->tensor()},
+                                   {DNNL_ARG_DIFF_SRC, result}});
+    return result;
+  }
+
+  Site& site_;
+  const Weight &weight_, &bias_;
+  bool relu_;
+  Tensor in_;
+  Layout weight_layout_, bias_layout_;
+  Forward::primitive_desc forward_description_;
+  std::optional<Packed> packed_weight_, packed_bias_, data_weight_;
+  std::optional<Unpacked> made_weight_, made_bias_;
+  Op forward_, back_weights_, back_data_;
+  ReluBack relu_back_;
+};
+
+} // namespace
+
+std::unique_ptr<Layer> build(const Linear&, const Place& place) {
+  return std::make_unique<LinearLayer>(place);
+}
+
+} // namespace rondo::training::onednn

@@ -1,0 +1,67 @@
+// ReLU by itself, and the way back through one that another layer did along.
+#include "train/layers/onednn/relu.h"
+
+#include "train/layers/onednn/layer.h"
+
+namespace rondo::training::onednn {
+
+dnnl::eltwise_forward::primitive_desc reluForward(Site& site, const Layout& layout) {
+  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_relu, layout, 0.0F},
+          attributes(),
+          site.engine()};
+}
+
+ReluBack::ReluBack(Site& site, const Tensor& output, const Tensor& gradient) {
+  const Layout layout = output.get_desc();
+  const Converted given(site, gradient, layout);
+  convert_ = given.convert;
+  masked_ = site.tensor(layout);
+  const dnnl::eltwise_backward::primitive_desc description(
+      {dnnl::algorithm::eltwise_relu_use_dst_for_bwd, layout, layout, 0.0F}, attributes(),
+      site.engine(),
+      {{dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_relu_use_dst_for_bwd, layout,
+        0.0F},
+       site.engine()});
+  mask_ = Op::of<dnnl::eltwise_backward>(
+      site, description,
+      {{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, given.tensor}, {DNNL_ARG_DIFF_SRC, masked_}});
+}
+
+void ReluBack::run() const {
+  convert_.run();
+  mask_.run();
+}
+
+namespace {
+
+class ReluLayer : public Layer {
+ public:
+  explicit ReluLayer(const Place& place) : site_(place.site) {
+    const Layout layout = place.in.get_desc();
+    output_ = site_.tensor(layout);
+    forward_ = Op::of<dnnl::eltwise_forward>(site_, reluForward(site_, layout),
+                                             {{DNNL_ARG_SRC, place.in}, {DNNL_ARG_DST, output_}});
+  }
+
+  Tensor buildBack(const Tensor& gradient, bool wanted) override {
+    if (!wanted) return {};
+    back_ = ReluBack(site_, output_, gradient);
+    return back_.gradient();
+  }
+
+  void forward(const Batch&, const Pass&) override { forward_.run(); }
+  void backward(const Ready&) override { back_.run(); }
+
+ private:
+  Site& site_;
+  Op forward_;
+  ReluBack back_;
+};
+
+} // namespace
+
+std::unique_ptr<Layer> build(const Relu&, const Place& place) {
+  return std::make_unique<ReluLayer>(place);
+}
+
+} // namespace rondo::training::onednn

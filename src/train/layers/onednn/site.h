@@ -1,0 +1,52 @@
+// Where a program's layers are built: oneDNN's engine and stream, and the memory of all tensors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
+
+#include "train/aligned.h"
+#include "train/layers/program.h"
+
+namespace rondo::training::onednn {
+
+/// A tensor is oneDNN's memory: values in a layout. Those of a program's insides are its Site's.
+using Tensor = dnnl::memory;
+using Layout = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+
+/// Lives as long as what is built on it.
+class Site {
+ public:
+  explicit Site(const Binding& binding);
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+
+  const Binding& binding() const { return binding_; }
+  const dnnl::engine& engine() const { return engine_; }
+  dnnl::stream& stream() { return stream_; }
+
+  /// A tensor with memory of its own.
+  Tensor tensor(const Layout& layout);
+  /// One without, for memory of others.
+  Tensor view(const Layout& layout) { return {layout, engine_, nullptr}; }
+  /// For a primitive's passing needs: all have the same memory.
+  Tensor scratch(const Layout& layout);
+
+ private:
+  Binding binding_;
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  std::deque<AlignedVector<std::byte>> memory_;
+  AlignedVector<std::byte> scratch_;
+  std::vector<Tensor> scratch_users_;
+};
+
+/// Row by row: [count x features], or [count x channels x height x width].
+Layout plain(const Dims& dims);
+/// Any that the primitive likes best.
+Layout any(const Dims& dims);
+
+} // namespace rondo::training::onednn

@@ -1,0 +1,23 @@
+// Models by name: each is a list of layers for a shape of samples and a number of classes.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "train/layers/values.h"
+
+namespace rondo::training {
+
+namespace models {
+#define MODEL(name) LayerValues name(const SampleShape& input, std::size_t classes);
+#include "train/models/models.def"
+#undef MODEL
+} // namespace models
+
+/// Throws Error(invalid_argument), which lists what there is, for a name of none.
+LayerValues model(const std::string& name, const SampleShape& input, std::size_t classes);
+
+/// "mlp, cnn"
+std::string modelNames();
+
+} // namespace rondo::training

@@ -1,0 +1,154 @@
+// Networks as wholes: what they are called, when gradients are ready, and that bits do not depend
+// on where or how often something is computed.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "rondo/error.h"
+#include "support/test.h"
+#include "train/models/model.h"
+#include "train_layers/owner.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace training;
+
+constexpr SampleShape kGrey = {1, 28, 28};
+
+std::vector<std::string> names(const std::vector<Weight*>& weights) {
+  std::vector<std::string> result;
+  for (const Weight* weight : weights) result.push_back(weight->name);
+  return result;
+}
+
+struct Outcome {
+  double loss;
+  std::vector<float> gradients;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome pass(Network& network, const Batch& batch) {
+  Outcome outcome{.loss = network.forward(batch, {}), .gradients = {}};
+  network.backward([](std::size_t) {});
+  for (const Weight* weight : network.weights())
+    outcome.gradients.insert(outcome.gradients.end(), weight->gradient,
+                             weight->gradient + weight->size());
+  return outcome;
+}
+
+} // namespace
+
+TEST_CASE("an unknown model is refused with the list of those there are") {
+  try {
+    Network("lenet", kGrey, 10);
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    CHECK(error.what() == "train: model \"lenet\"; there is: " + modelNames());
+  }
+}
+
+TEST_CASE("layers that do not fit are refused with their number") {
+  try {
+    Network({Relu{}, Linear{3}}, {2, 5, 5});
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    CHECK(std::string(error.what()).find("layer 1: ") == 0);
+  }
+}
+
+TEST_CASE("weights are named by layer, shaped as they are stored, and numbered in order") {
+  Network network("mlp", kGrey, 10);
+  const auto weights = network.weights();
+  CHECK(names(weights) == std::vector<std::string>{"1.weight", "1.bias", "3.weight", "3.bias",
+                                                   "5.weight", "5.bias", "7.weight", "7.bias"});
+  CHECK(weights[0]->shape == std::vector<std::size_t>{256, 784});
+  CHECK(weights[7]->shape == std::vector<std::size_t>{10});
+  for (std::size_t i = 0; i < weights.size(); ++i) CHECK(weights[i]->number == i);
+  CHECK(weights[0]->decays);
+  CHECK(!weights[1]->decays);
+}
+
+TEST_CASE("initial values depend on the seed only") {
+  Network one("mlp", kGrey, 10), same("mlp", kGrey, 10), other("mlp", kGrey, 10);
+  const Owner a(one, 4), b(same, 4), c(other, 5);
+  const Weight &x = *one.weights()[0], &y = *same.weights()[0], &z = *other.weights()[0];
+  CHECK(std::memcmp(x.value, y.value, x.size() * sizeof(float)) == 0);
+  CHECK(std::memcmp(x.value, z.value, x.size() * sizeof(float)) != 0);
+  CHECK(*std::max_element(x.value, x.value + x.size()) <= 0.0875F); // sqrt(6 / 784)
+}
+
+TEST_CASE("each gradient is told ready once, the last layer's first, and is complete then") {
+  Network network("mlp", kGrey, 10);
+  const Owner owner(network);
+  const MadeUp samples(kGrey, 10, 4);
+  const auto weights = network.weights();
+  const Outcome whole = pass(network, samples.batch());
+  for (Weight* weight : weights) std::fill_n(weight->gradient, weight->size(), 9.0F);
+  network.forward(samples.batch(), {});
+  std::vector<std::size_t> order;
+  std::vector<std::vector<float>> seen(weights.size());
+  network.backward([&](std::size_t i) {
+    order.push_back(i);
+    seen[i].assign(weights[i]->gradient, weights[i]->gradient + weights[i]->size());
+  });
+  CHECK(order == std::vector<std::size_t>{6, 7, 4, 5, 2, 3, 0, 1});
+  std::vector<float> all;
+  for (const auto& gradient : seen) all.insert(all.end(), gradient.begin(), gradient.end());
+  CHECK(all == whole.gradients);
+}
+
+TEST_CASE("the same batch gives the same bits, in any network and after any other batch") {
+  for (const char* model : {"mlp"})
+    for (std::size_t count : {1, 3, 16}) {
+      Network one(model, kGrey, 10), other(model, kGrey, 10);
+      const Owner a(one, 4), b(other, 4);
+      const MadeUp samples(kGrey, 10, count), before(kGrey, 10, 5, 100);
+      const Outcome first = pass(one, samples.batch());
+      CHECK(pass(one, samples.batch()) == first);
+      pass(other, before.batch());
+      CHECK(pass(other, samples.batch()) == first);
+    }
+}
+
+TEST_CASE("gradients go where the weights point at that time") {
+  Network network("mlp", kGrey, 10);
+  const Owner owner(network);
+  const MadeUp samples(kGrey, 10, 4);
+  const Outcome first = pass(network, samples.batch());
+  std::vector<Floats> elsewhere;
+  for (Weight* weight : network.weights())
+    weight->gradient = elsewhere.emplace_back(weight->size()).data();
+  CHECK(pass(network, samples.batch()) == first);
+}
+
+TEST_CASE("changed values count in the next pass, in training and in evaluation") {
+  Network network("mlp", kGrey, 10);
+  const Owner owner(network);
+  const MadeUp samples(kGrey, 10, 4);
+  const double before = network.forward(samples.batch(), {});
+  CHECK(network.evaluate(samples.batch()).loss == Approx(before).epsilon(1e-6));
+  for (Weight* weight : network.weights())
+    for (std::size_t i = 0; i < weight->size(); ++i) weight->value[i] *= 0.5F;
+  network.weightsChanged();
+  const double after = network.forward(samples.batch(), {});
+  CHECK(after != before);
+  CHECK(network.evaluate(samples.batch()).loss == Approx(after).epsilon(1e-6));
+}
+
+TEST_CASE("an evaluation counts the samples whose class is the highest") {
+  Network network({Linear{3}}, {3, 1, 1});
+  const Owner owner(network);
+  Weight& weight = *network.weights()[0];
+  for (std::size_t i = 0; i < 9; ++i) weight.value[i] = i % 4 == 0 ? 1.0F : 0.0F;
+  network.weightsChanged();
+  MadeUp samples({3, 1, 1}, 3, 4);
+  for (std::size_t n = 0; n < 4; ++n) // each sample speaks for class n % 3; the last is labelled 1
+    for (std::size_t c = 0; c < 3; ++c) samples.inputs[n * 3 + c] = c == n % 3 ? 2.0F : 0.0F;
+  samples.labels = {0, 1, 2, 1};
+  CHECK(network.evaluate(samples.batch()).correct == 3);
+}
+
+} // namespace rondo::test

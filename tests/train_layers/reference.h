@@ -1,0 +1,44 @@
+// What layers compute, in plain loops and double: what the trainer's layers are held against.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "train/layers/node.h"
+
+namespace rondo::test {
+
+using Numbers = std::vector<double>;
+
+/// The samples' values, one behind the other.
+struct Values {
+  std::size_t count;
+  training::SampleShape shape;
+  Numbers data;
+
+  double& at(std::size_t n, std::size_t c, std::size_t y, std::size_t x) {
+    return data[((n * shape.channels + c) * shape.height + y) * shape.width + x];
+  }
+  double at(std::size_t n, std::size_t c, std::size_t y, std::size_t x) const {
+    return const_cast<Values*>(this)->at(n, c, y, x);
+  }
+};
+
+/// A network like training::Network, whose weights are by number.
+class Reference {
+ public:
+  Reference(const training::LayerValues& layers, const training::SampleShape& in);
+
+  /// Sum over the samples, of a training pass.
+  double loss(const Values& in, const std::vector<std::uint8_t>& labels) const;
+  /// What the last layer makes.
+  Values output(Values in) const;
+
+  std::vector<Numbers> weights;
+
+ private:
+  training::Weights places_;
+  std::vector<training::Node> nodes_;
+};
+
+} // namespace rondo::test
