@@ -44,6 +44,12 @@ struct GradientBucket {
   double factor = 1; ///< by which every rank's contribution counts: 1 / ranks for an average
 };
 
+/// An array that a hook keeps from step to step; each rank has its own.
+struct GradientHookArray {
+  std::string name;
+  std::span<float> values;
+};
+
 /// How the ranks' gradients become one. Every rank calls the same functions for the same buckets in
 /// the same order, on the thread that calls GradientReducer. State (residuals) is kept by the index
 /// of the bucket, and lost when buckets are formed anew after the first step.
@@ -59,6 +65,10 @@ class RONDO_API GradientHook {
   /// Called when that is done, after all buckets have started; puts the result into bucket.data.
   /// May call collectives.
   virtual void finish(Communicator& comm, GradientBucket& bucket) = 0;
+  /// All that it keeps for these buckets (GradientReducer::buckets()), made where there is nothing
+  /// yet: a checkpoint saves what stands there, and a run that goes on from it writes that back.
+  /// Valid until the next start(). Empty: it keeps nothing.
+  virtual std::vector<GradientHookArray> state(std::span<const GradientBucket> buckets);
 };
 
 /// Sends float32 gradients as `type` (float16 or bfloat16), multiplied by the factor before they

@@ -358,6 +358,7 @@ std::vector<GradientBucket> GradientReducer::Impl::buckets() const {
 // The public face ---------------------------------------------------------------------------------
 
 GradientHook::~GradientHook() = default;
+std::vector<GradientHookArray> GradientHook::state(std::span<const GradientBucket>) { return {}; }
 
 GradientReducer::GradientReducer(Communicator& comm, std::vector<Parameter> parameters,
                                  const GradientOptions& options)

@@ -1,6 +1,7 @@
 // Hooks: what they send is what they promise, and nothing of a gradient is lost.
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "gradients/half.h"
@@ -204,6 +205,43 @@ TEST_CASE("PowerSGD: what a step leaves out comes in later ones") {
             return error < 0.15 ? "" : "off by " + std::to_string(error);
           })) == "");
   CHECK(says(caught([] { powerSgdGradients(0); }), ErrorCode::invalid_argument, {"rank 0"}));
+}
+
+TEST_CASE("a hook that gets another one's state goes on as that one would have") {
+  constexpr int kRanks = 3, kBefore = 3, kAfter = 3;
+  const std::vector<std::function<std::unique_ptr<GradientHook>()>> hooks = {
+      [] { return topKGradients(0.1); }, [] { return powerSgdGradients(2, 1); },
+      [] { return powerSgdGradients(1, 5); }};
+  for (const auto& make : hooks) {
+    auto ranks = Communicator::createAll(kRanks, plainOptions());
+    const auto wrong = firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+      std::vector<float> value(600);
+      const auto reducer = [&](const std::shared_ptr<GradientHook>& hook) {
+        GradientOptions options = with(hook);
+        options.follow_observed_order = false;
+        return GradientReducer(comm, {{.name = "w", .value = value.data(), .shape = {30, 20}}},
+                               options);
+      };
+      const std::shared_ptr<GradientHook> first = make(), second = make();
+      GradientReducer one = reducer(first), other = reducer(second);
+      for (int s = 0; s < kBefore; ++s) step(one, noise(600, comm.rank(), s));
+      const auto from = first->state(one.buckets()), to = second->state(other.buckets());
+      if (from.empty() || from.size() != to.size()) return "states of different lengths";
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        if (from[i].name != to[i].name || from[i].values.size() != to[i].values.size())
+          return "not the same array: " + from[i].name;
+        std::copy(from[i].values.begin(), from[i].values.end(), to[i].values.begin());
+      }
+      for (int s = kBefore; s < kBefore + kAfter; ++s) {
+        step(one, noise(600, comm.rank(), s));
+        step(other, noise(600, comm.rank(), s));
+        if (std::memcmp(one.gradient(0), other.gradient(0), 600 * sizeof(float)) != 0)
+          return "step " + std::to_string(s) + " differs";
+      }
+      return {};
+    }));
+    REQUIRE(wrong == "");
+  }
 }
 
 } // namespace rondo::test

@@ -28,7 +28,7 @@ struct Whole {
 class PowerSgd final : public GradientHook {
  public:
   PowerSgd(int rank, int exact_steps)
-      : rank_(static_cast<std::size_t>(rank)), exact_steps_(exact_steps) {
+      : rank_(static_cast<std::size_t>(rank)), exact_steps_(static_cast<float>(exact_steps)) {
     if (rank < 1 || exact_steps < 0)
       throw Error(ErrorCode::invalid_argument, "powerSgdGradients: rank " + std::to_string(rank) +
                                                    ", exact_steps " + std::to_string(exact_steps));
@@ -38,9 +38,9 @@ class PowerSgd final : public GradientHook {
   bool supports(DataType type) const override { return type == DataType::float32; }
 
   Work start(Communicator& comm, GradientBucket& bucket) override {
-    if (bucket.index == 0) ++step_;
+    if (bucket.index == 0 && exact()) ++steps_;
     const auto count = bucket.count;
-    if (step_ <= exact_steps_)
+    if (exact())
       return comm.allReduceAsync(bucket.data, bucket.data, count, DataType::float32,
                                  ReduceOp::preMulSum(bucket.factor));
     State& state = stateOf(bucket);
@@ -63,7 +63,7 @@ class PowerSgd final : public GradientHook {
   }
 
   void finish(Communicator& comm, GradientBucket& bucket) override {
-    if (step_ <= exact_steps_) return;
+    if (exact()) return;
     State& state = states_.at(bucket.index);
     for (const Matrix& one : state.matrices) {
       float* const p = state.first.data() + one.p;
@@ -82,6 +82,17 @@ class PowerSgd final : public GradientHook {
     for (const Matrix& one : state.matrices) expand(state, one, result);
     for (const Whole& one : state.wholes)
       std::memcpy(result + one.offset, state.first.data() + one.at, one.count * sizeof(float));
+  }
+
+  std::vector<GradientHookArray> state(std::span<const GradientBucket> buckets) override {
+    std::vector<GradientHookArray> arrays = {{"steps", {&steps_, 1}}};
+    for (const GradientBucket& bucket : buckets) {
+      State& one = stateOf(bucket);
+      const std::string number = std::to_string(bucket.index);
+      arrays.push_back({"kept." + number, one.kept});
+      arrays.push_back({"q." + number, one.q});
+    }
+    return arrays;
   }
 
  private:
@@ -126,6 +137,9 @@ class PowerSgd final : public GradientHook {
     return state;
   }
 
+  /// Whether the step that began last is one of those without compression.
+  bool exact() const { return steps_ <= exact_steps_; }
+
   /// The same numbers in [-1, 1) on all ranks.
   static void fillAlike(std::vector<float>& numbers, std::size_t seed) {
     std::uint64_t state = seed;
@@ -168,8 +182,8 @@ class PowerSgd final : public GradientHook {
   }
 
   const std::size_t rank_;
-  const int exact_steps_;
-  int step_ = 0;
+  const float exact_steps_;
+  float steps_ = 0;                     ///< begun so far, but counted to exact_steps_ + 1 only
   std::map<std::size_t, State> states_; ///< by bucket
 };
 

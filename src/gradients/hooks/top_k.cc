@@ -22,7 +22,10 @@ class TopK final : public GradientHook {
   bool supports(DataType type) const override { return type == DataType::float32; }
 
   Work start(Communicator& comm, GradientBucket& bucket) override {
-    State& state = stateOf(bucket, static_cast<std::size_t>(comm.size()));
+    State& state = stateOf(bucket);
+    const std::size_t all = state.sent.size() * static_cast<std::size_t>(comm.size());
+    state.all_sent.resize(all);
+    state.all_values.resize(all);
     const auto* const gradient = static_cast<const float*>(bucket.data);
     for (std::size_t i = 0; i < bucket.count; ++i) state.kept[i] += gradient[i];
     select(state);
@@ -47,6 +50,13 @@ class TopK final : public GradientHook {
       result[state.all_sent[i]] += factor * state.all_values[i];
   }
 
+  std::vector<GradientHookArray> state(std::span<const GradientBucket> buckets) override {
+    std::vector<GradientHookArray> arrays;
+    for (const GradientBucket& bucket : buckets)
+      arrays.push_back({"kept." + std::to_string(bucket.index), stateOf(bucket).kept});
+    return arrays;
+  }
+
  private:
   struct State {
     std::vector<std::size_t> parameters; ///< of the bucket that it belongs to
@@ -56,7 +66,7 @@ class TopK final : public GradientHook {
     std::vector<float> values, all_values;
   };
 
-  State& stateOf(const GradientBucket& bucket, std::size_t ranks) {
+  State& stateOf(const GradientBucket& bucket) {
     State& state = states_[bucket.index];
     if (state.parameters != bucket.parameters || state.kept.size() != bucket.count) {
       const auto wanted =
@@ -65,9 +75,9 @@ class TopK final : public GradientHook {
                .kept = std::vector<float>(bucket.count),
                .order = std::vector<std::uint32_t>(bucket.count),
                .sent = std::vector<std::uint32_t>(wanted),
-               .all_sent = std::vector<std::uint32_t>(wanted * ranks),
+               .all_sent = {},
                .values = std::vector<float>(wanted),
-               .all_values = std::vector<float>(wanted * ranks)};
+               .all_values = {}};
       std::iota(state.order.begin(), state.order.end(), 0U);
     }
     return state;
