@@ -46,6 +46,9 @@ class Program {
   /// Of the last pass forward: writes the gradients of that sum, the last layers' first.
   virtual void backward(const Ready& ready) = 0;
   virtual Score evaluate(const Batch& batch) = 0;
+  /// The number of the first layer whose output, of the last pass forward, is not finite; the
+  /// number of layers if there is none.
+  virtual std::size_t firstNotFinite() const = 0;
 };
 
 } // namespace rondo::training

@@ -1,7 +1,6 @@
 // Finds a model in the registry.
 #include "train/models/model.h"
 
-#include <algorithm>
 #include <array>
 
 #include "rondo/error.h"
@@ -10,33 +9,23 @@ namespace rondo::training {
 
 namespace {
 
-struct Entry {
-  const char* name;
-  LayerValues (*make)(const SampleShape&, std::size_t);
-};
-
 constexpr std::array kModels = {
-#define MODEL(name) Entry{#name, models::name},
+#define MODEL(name, summary) ModelKind{#name, summary, models::name},
 #include "train/models/models.def"
 #undef MODEL
 };
 
 } // namespace
 
-LayerValues model(const std::string& name, const SampleShape& input, std::size_t classes) {
-  const auto* found = std::find_if(kModels.begin(), kModels.end(),
-                                   [&](const Entry& entry) { return name == entry.name; });
-  if (found == kModels.end()) {
-    throw Error(ErrorCode::invalid_argument,
-                "train: model \"" + name + "\"; there is: " + modelNames());
-  }
-  return found->make(input, classes);
-}
+std::span<const ModelKind> modelKinds() { return kModels; }
 
-std::string modelNames() {
-  std::string names;
-  for (const Entry& entry : kModels) names += (names.empty() ? "" : ", ") + std::string(entry.name);
-  return names;
+LayerValues model(const std::string& name, const SampleShape& input, std::size_t classes) {
+  std::string valid;
+  for (const ModelKind& kind : kModels) {
+    if (name == kind.name) return kind.make(input, classes);
+    valid += (valid.empty() ? "" : ", ") + std::string(kind.name);
+  }
+  throw Error(ErrorCode::invalid_argument, "train: model \"" + name + "\"; there is: " + valid);
 }
 
 } // namespace rondo::training

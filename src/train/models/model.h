@@ -2,14 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "train/layers/values.h"
 
 namespace rondo::training {
 
 namespace models {
-#define MODEL(name) LayerValues name(const SampleShape& input, std::size_t classes);
+#define MODEL(name, summary) LayerValues name(const SampleShape& input, std::size_t classes);
 #include "train/models/models.def"
 #undef MODEL
 } // namespace models
@@ -17,7 +19,12 @@ namespace models {
 /// Throws Error(invalid_argument), which lists what there is, for a name of none.
 LayerValues model(const std::string& name, const SampleShape& input, std::size_t classes);
 
-/// "mlp, cnn"
-std::string modelNames();
+struct ModelKind {
+  std::string_view name, summary;
+  LayerValues (*make)(const SampleShape&, std::size_t classes);
+};
+
+/// All of the registry.
+std::span<const ModelKind> modelKinds();
 
 } // namespace rondo::training

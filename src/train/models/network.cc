@@ -72,6 +72,11 @@ double Network::forward(const Batch& batch, const Pass& pass) {
 
 void Network::backward(const Ready& ready) { passed_->backward(ready); }
 
+std::string Network::firstNotFinite() const {
+  const std::size_t layer = passed_->firstNotFinite();
+  return layer < nodes_.size() ? "layer " + std::to_string(layer) : "the loss";
+}
+
 Score Network::evaluate(const Batch& batch) { return program(batch.count, false).evaluate(batch); }
 
 Program& Network::program(std::size_t count, bool training) {

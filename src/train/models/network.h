@@ -44,6 +44,10 @@ class Network {
   /// layers' come first.
   void backward(const Ready& ready);
 
+  /// Of the last pass forward: "layer 3", as in the names of its weights, the first one whose
+  /// output is not finite; "the loss" if all are.
+  std::string firstNotFinite() const;
+
   /// By the running statistics, without dropout.
   Score evaluate(const Batch& batch);
 

@@ -1,6 +1,9 @@
 // Builds layers from nodes, each with the ReLU behind it where it can do that along.
 #include "train/layers/onednn/chain.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace rondo::training::onednn {
 
 namespace {
@@ -12,7 +15,7 @@ bool takesRelu(const LayerValue& value) {
 
 } // namespace
 
-Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in) {
+Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in) : nodes_(nodes.size()) {
   output_ = in;
   bool behind_learners = false;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -21,7 +24,7 @@ Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in) {
                       std::holds_alternative<Relu>(nodes[i + 1].value);
     const auto add = [&](const auto& value) {
       links_.push_back({build(value, {.site = site, .node = node, .in = output_, .relu = relu}),
-                        behind_learners});
+                        behind_learners, i});
       output_ = links_.back().layer->output();
     };
     // Features may come as channels of 1 x 1.
@@ -46,6 +49,17 @@ void Chain::forward(const Batch& batch, const Pass& pass) {
 
 void Chain::backward(const Ready& ready) {
   for (std::size_t i = links_.size(); i-- > 0;) links_[i].layer->backward(ready);
+}
+
+std::size_t Chain::firstNotFinite() const {
+  for (const Link& link : links_) {
+    const Tensor& output = link.layer->output();
+    const auto* const values = static_cast<const float*>(output.get_data_handle());
+    if (!std::all_of(values, values + output.get_desc().get_size() / sizeof(float),
+                     [](float value) { return std::isfinite(value); }))
+      return link.node;
+  }
+  return nodes_;
 }
 
 } // namespace rondo::training::onednn

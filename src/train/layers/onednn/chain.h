@@ -16,12 +16,18 @@ class Chain : public Layer {
   void forward(const Batch& batch, const Pass& pass) override;
   void backward(const Ready& ready) override;
 
+  /// The number of the first node whose output, of the last pass forward, is not finite; the number
+  /// of nodes if there is none.
+  std::size_t firstNotFinite() const;
+
  private:
   struct Link {
     std::unique_ptr<Layer> layer;
     bool behind_learners; ///< some layer before it needs a gradient
+    std::size_t node;     ///< the number of its own
   };
 
+  std::size_t nodes_;
   std::vector<Link> links_;
 };
 

@@ -35,6 +35,8 @@ class NetworkProgram : public Program {
 
   void backward(const Ready& ready) override { layers_.backward(ready); }
 
+  std::size_t firstNotFinite() const override { return layers_.firstNotFinite(); }
+
   Score evaluate(const Batch& batch) override {
     run(batch);
     return loss_.score(batch);
