@@ -1,0 +1,56 @@
+// Schedules by arithmetic that all machines share: libraries differ in the last bit of a cosine.
+#include "train/optim/schedule.h"
+
+#include <algorithm>
+#include <string>
+
+#include "rondo/error.h"
+#include "train/optim/power.h"
+
+namespace rondo::training {
+
+namespace {
+
+/// (1 + cos(pi x)) / 2 for x in [0, 1], which is cos^2(pi x / 2), by the cosine's power series; its
+/// remainder is below 1e-16 on this interval.
+double halfWave(double x) {
+  constexpr double kHalfPi = 1.57079632679489661923;
+  const double square = (kHalfPi * x) * (kHalfPi * x);
+  double sum = 1;
+  for (int n = 22; n >= 2; n -= 2) sum = 1 - sum * square / (n * (n - 1));
+  return sum * sum;
+}
+
+} // namespace
+
+double rateAt(const Schedule& schedule, std::uint64_t step) {
+  if (step < schedule.warmup_steps) {
+    const double part = static_cast<double>(step + 1) / static_cast<double>(schedule.warmup_steps);
+    return schedule.warmup_rate + (schedule.rate - schedule.warmup_rate) * part;
+  }
+  switch (schedule.kind) {
+    case Schedule::Kind::constant: return schedule.rate;
+    case Schedule::Kind::step:
+      return schedule.rate *
+             power(schedule.step_factor, step / std::max<std::uint64_t>(schedule.step_length, 1));
+    case Schedule::Kind::cosine: break;
+  }
+  if (step >= schedule.total_steps) return schedule.least_rate;
+  const double part = static_cast<double>(step - schedule.warmup_steps) /
+                      static_cast<double>(schedule.total_steps - schedule.warmup_steps);
+  return schedule.least_rate + (schedule.rate - schedule.least_rate) * halfWave(part);
+}
+
+double scaledRate(double rate, std::uint64_t batch, std::uint64_t reference) {
+  return rate * (static_cast<double>(batch) / static_cast<double>(reference));
+}
+
+Schedule::Kind scheduleKind(std::string_view name) {
+  if (name == "constant") return Schedule::Kind::constant;
+  if (name == "step") return Schedule::Kind::step;
+  if (name == "cosine") return Schedule::Kind::cosine;
+  throw Error(ErrorCode::invalid_argument,
+              "train: schedule \"" + std::string(name) + "\"; there are: constant, step, cosine");
+}
+
+} // namespace rondo::training

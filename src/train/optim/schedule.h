@@ -1,0 +1,34 @@
+// The learning rate of each step.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace rondo::training {
+
+/// Steps are counted from 0 over the whole training.
+struct Schedule {
+  enum class Kind { constant, step, cosine };
+
+  Kind kind = Kind::constant;
+  double rate = 0.02;             ///< at the end of the warm-up
+  double warmup_rate = 0;         ///< from which the warm-up climbs
+  std::uint64_t warmup_steps = 0; ///< the last of them has `rate`
+  std::uint64_t step_length = 1;  ///< step: after each so many steps the rate ...
+  double step_factor = 0.1;       ///< step: ... is multiplied by this
+  std::uint64_t total_steps = 1;  ///< cosine: of the training; the rate falls from `rate` ...
+  double least_rate = 0;          ///< cosine: ... towards this along half a wave
+};
+
+/// Made of sums and products only: every machine has the same rates.
+double rateAt(const Schedule& schedule, std::uint64_t step);
+
+/// The rate for a batch of `batch` samples where `rate` was found with `reference`: in proportion.
+/// Meant to be reached by a warm-up from `rate`. (Goyal et al., Accurate, Large Minibatch SGD,
+/// 2017.)
+double scaledRate(double rate, std::uint64_t batch, std::uint64_t reference);
+
+/// constant, step or cosine; Error(invalid_argument) that lists them for any other name.
+Schedule::Kind scheduleKind(std::string_view name);
+
+} // namespace rondo::training
