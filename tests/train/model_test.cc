@@ -1,4 +1,4 @@
-// The arithmetic: products against plain loops, gradients against differences, sampling, hashing.
+// The arithmetic: products against plain loops, gradients against differences, hashing.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -10,7 +10,6 @@
 #include "support/test.h"
 #include "train/mlp.h"
 #include "train/product.h"
-#include "train/sampler.h"
 
 namespace rondo::training {
 
@@ -173,37 +172,6 @@ TEST_CASE("single precision gives the gradient of double precision but for round
 }
 
 #endif
-
-TEST_CASE("the order of samples holds each once and depends on seed and epoch only") {
-  std::set<std::vector<std::uint32_t>> orders;
-  for (std::uint32_t count : {1, 2, 3, 100, 1000})
-    for (std::uint64_t seed : {0, 1, 2, 3})
-      for (int epoch : {1, 2, 3}) {
-        const auto order = sampleOrder(count, seed, epoch);
-        REQUIRE(order == sampleOrder(count, seed, epoch));
-        auto sorted = order;
-        std::sort(sorted.begin(), sorted.end());
-        REQUIRE(sorted.size() == count);
-        for (std::uint32_t i = 0; i < count; ++i) REQUIRE(sorted[i] == i);
-        if (count >= 100) orders.insert(order);
-      }
-  REQUIRE(orders.size() == 2 * 4 * 3);
-}
-
-TEST_CASE("shares cover everything once and differ by one at most") {
-  for (std::size_t total : {0, 1, 2, 7, 40, 128, 10'000})
-    for (std::size_t parts = 1; parts <= 17; ++parts) {
-      std::size_t next = 0;
-      for (std::size_t part = 0; part < parts; ++part) {
-        const Range range = share(total, part, parts);
-        INFO(total << " in " << parts << ", part " << part);
-        REQUIRE(range.begin == next);
-        REQUIRE((range.size() == total / parts || range.size() == total / parts + 1));
-        next = range.end;
-      }
-      REQUIRE(next == total);
-    }
-}
 
 TEST_CASE("a hash tells every single flipped bit, and the length") {
   std::vector<unsigned char> bytes(75, 0);

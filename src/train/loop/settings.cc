@@ -42,12 +42,8 @@ void check(const TrainOptions& options, int ranks) {
 }
 
 Data load(const TrainOptions& options) {
-  const std::string folder = options.data.empty() ? defaultDataFolder() : options.data;
-  Data data{loadDataset(folder, "train"), loadDataset(folder, "t10k")};
-  if (options.limit_samples > 0 && options.limit_samples < data.train.size()) {
-    data.train.images.resize(options.limit_samples * kPixels);
-    data.train.labels.resize(options.limit_samples);
-  }
+  Data data =
+      loadData(options.data.empty() ? defaultDataFolder() : options.data, options.limit_samples);
   if (data.train.size() < static_cast<std::size_t>(options.batch))
     refuse("batch is " + std::to_string(options.batch) + ", but there are only " +
            std::to_string(data.train.size()) + " training samples");

@@ -4,13 +4,9 @@
 #include <string>
 
 #include "rondo/train.h"
-#include "train/dataset.h"
+#include "train/data/dataset.h"
 
 namespace rondo::training {
-
-struct Data {
-  Dataset train, test;
-};
 
 /// Throws Error(invalid_argument) that names the option that makes no sense.
 void check(const TrainOptions& options, int ranks);

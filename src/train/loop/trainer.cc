@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 
 #include "rondo/detail/hash.h"
 #include "train/loop/agreement.h"
-#include "train/sampler.h"
 
 namespace rondo::training {
 
@@ -14,13 +12,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Fashion-MNIST's mean and standard deviation, in units of a full pixel.
-constexpr float kMean = 0.2860F, kDeviation = 0.3530F;
 /// Test samples of one forward pass. The same for any number of ranks, so that all of them compute
 /// the same products.
 constexpr std::size_t kTestBatch = 128;
 
-const std::vector<std::size_t> kMlpWidths = {kPixels, 256, 128, 64, kClasses};
+std::vector<std::size_t> mlpWidths(const Dataset& set) {
+  return {set.shape.size(), 256, 128, 64, set.classes};
+}
 
 double secondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -41,13 +39,15 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, Data data)
     : comm_(comm),
       options_(options),
       data_(std::move(data)),
-      model_(kMlpWidths),
+      model_(mlpWidths(data_.train)),
       parameters_(model_.initialParameters(options.seed)),
       velocity_(parameters_.size()),
-      reducer_(comm, parameters(), reduction()) {
+      reducer_(comm, parameters(), reduction()),
+      train_(data_.train, data_.statistics, static_cast<std::size_t>(options.batch)),
+      test_(data_.test, data_.statistics, kTestBatch),
+      sampler_(data_.train.size(), static_cast<std::size_t>(options.batch), options.seed,
+               Remainder::drop) {
   if (options.accumulate > 1) part_.resize(*std::max_element(counts_.begin(), counts_.end()));
-  for (std::size_t pixel = 0; pixel < shade_.size(); ++pixel)
-    shade_[pixel] = (static_cast<float>(pixel) / 255.0F - kMean) / kDeviation;
 }
 
 /// As the reducer knows them: "0.weight", "0.bias", "1.weight", ...
@@ -76,10 +76,7 @@ TrainReport Trainer::run(const Progress& progress) {
 
 /// Samples that do not fill a step are left out; each epoch's order leaves out others.
 void Trainer::runEpoch(int epoch, const Progress& progress, TrainReport& report) {
-  const auto batch = static_cast<std::size_t>(options_.batch);
-  const auto order =
-      sampleOrder(static_cast<std::uint32_t>(data_.train.size()), options_.seed, epoch);
-  const int steps = static_cast<int>(data_.train.size() / batch);
+  const int steps = static_cast<int>(sampler_.steps());
   const Clock::time_point begin = Clock::now();
   double losses = 0;
   for (int step = 1; step <= steps; ++step) {
@@ -89,7 +86,7 @@ void Trainer::runEpoch(int epoch, const Progress& progress, TrainReport& report)
                       .steps = steps,
                       .loss = 0,
                       .samples_per_second = 0};
-    now.loss = runStep(order.data() + static_cast<std::size_t>(step - 1) * batch);
+    now.loss = runStep(sampler_.samples(epoch, static_cast<std::size_t>(step - 1)));
     losses += now.loss;
     verify(now);
     now.samples_per_second = static_cast<double>(step) * options_.batch / secondsSince(begin);
@@ -103,7 +100,7 @@ void Trainer::runEpoch(int epoch, const Progress& progress, TrainReport& report)
 }
 
 /// Gives the mean loss.
-double Trainer::runStep(const std::uint32_t* samples) {
+double Trainer::runStep(std::span<const std::uint32_t> samples) {
   loss_ = 0;
   Work losses = computeGradients(samples);
   reducer_.wait();
@@ -115,7 +112,7 @@ double Trainer::runStep(const std::uint32_t* samples) {
 /// Gives the sums over this rank's micro-batches to the reducer; the Work is that of their losses.
 /// Sums go from left to right, and so does the rank-order reduction: one micro-batch each on N
 /// ranks, or N on one rank, is the same sum.
-Work Trainer::computeGradients(const std::uint32_t* samples) {
+Work Trainer::computeGradients(std::span<const std::uint32_t> samples) {
   const auto batch = static_cast<std::size_t>(options_.batch);
   const auto local = static_cast<std::size_t>(options_.accumulate);
   const std::size_t first = static_cast<std::size_t>(comm_.rank()) * local;
@@ -124,14 +121,14 @@ Work Trainer::computeGradients(const std::uint32_t* samples) {
   Work losses;
   for (std::size_t m = 0; m < local; ++m) {
     const Range range = share(batch, first + m, all);
-    gather(data_.train, samples + range.begin, range.size());
-    loss_ += model_.loss(parameters_.data(), images_.data(), labels_.data(), range.size());
+    const Batch part = train_.load(samples.subspan(range.begin, range.size()));
+    loss_ += model_.loss(parameters_.data(), part.inputs, part.labels, part.count);
     if (m + 1 == local) { // the loss travels while the backward pass goes on
       losses = comm_.allReduceAsync(&loss_, &loss_, 1, DataType::float64, ReduceOp::sum);
       reducer_.begin();
     }
     model_.backward(
-        parameters_.data(), images_.data(), range.size(),
+        parameters_.data(), part.inputs, part.count,
         [&](std::size_t i) { return m == 0 ? sum(i) : part_.data(); },
         [&](std::size_t i) {
           if (m > 0)
@@ -173,29 +170,14 @@ double Trainer::evaluate() {
   const Range own = share(batches, static_cast<std::size_t>(comm_.rank()),
                           static_cast<std::size_t>(comm_.size()));
   std::uint64_t correct = 0;
-  std::vector<std::uint32_t> numbers(kTestBatch);
   for (std::size_t batch = own.begin; batch < own.end; ++batch) {
     const std::size_t begin = batch * kTestBatch;
     const std::size_t count = std::min(kTestBatch, samples - begin);
-    std::iota(numbers.begin(), numbers.end(), static_cast<std::uint32_t>(begin));
-    gather(data_.test, numbers.data(), count);
-    correct += model_.countCorrect(parameters_.data(), images_.data(), labels_.data(), count);
+    const Batch part = test_.load(begin, count);
+    correct += model_.countCorrect(parameters_.data(), part.inputs, part.labels, count);
   }
   comm_.allReduce(&correct, &correct, 1, DataType::uint64, ReduceOp::sum);
   return static_cast<double>(correct) / static_cast<double>(samples);
-}
-
-/// Copies samples to images_ and labels_.
-void Trainer::gather(const Dataset& set, const std::uint32_t* samples, std::size_t count) {
-  images_.resize(count * kPixels);
-  labels_.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint8_t* pixels = set.images.data() + samples[i] * kPixels;
-    std::transform(pixels, pixels + kPixels,
-                   images_.begin() + static_cast<std::ptrdiff_t>(i * kPixels),
-                   [this](std::uint8_t pixel) { return shade_[pixel]; });
-    labels_[i] = set.labels[samples[i]];
-  }
 }
 
 std::uint64_t Trainer::parameterHash() const {

@@ -1,15 +1,16 @@
 // One rank's half of a training run: steps, epochs, evaluation.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "rondo/gradients.h"
 #include "rondo/train.h"
 #include "train/aligned.h"
+#include "train/data/loader.h"
+#include "train/data/sampler.h"
 #include "train/loop/settings.h"
 #include "train/mlp.h"
 
@@ -26,12 +27,11 @@ class Trainer {
 
  private:
   void runEpoch(int epoch, const Progress& progress, TrainReport& report);
-  double runStep(const std::uint32_t* samples);
-  Work computeGradients(const std::uint32_t* samples);
+  double runStep(std::span<const std::uint32_t> samples);
+  Work computeGradients(std::span<const std::uint32_t> samples);
   void update();
   void verify(const TrainProgress& now);
   double evaluate();
-  void gather(const Dataset& set, const std::uint32_t* samples, std::size_t count);
   std::uint64_t parameterHash() const;
   std::vector<Parameter> parameters();
 
@@ -42,11 +42,10 @@ class Trainer {
   AlignedVector<float> parameters_, velocity_;
   std::vector<std::size_t> counts_; ///< elements of each parameter
   GradientReducer reducer_;
-  double loss_ = 0;             ///< of the step's samples: its reduction may be on its way
-  AlignedVector<float> part_;   ///< gradient of a micro-batch behind the first
-  AlignedVector<float> images_; ///< of the samples at work
-  std::vector<std::uint8_t> labels_;
-  std::array<float, 256> shade_{}; ///< what a pixel's value becomes
+  double loss_ = 0;           ///< of the step's samples: its reduction may be on its way
+  AlignedVector<float> part_; ///< gradient of a micro-batch behind the first
+  Loader train_, test_;
+  Sampler sampler_;
 };
 
 } // namespace rondo::training

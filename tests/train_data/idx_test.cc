@@ -1,14 +1,14 @@
 // Data files: what is whole is read, and every kind of damage is an error that names file and
 // fault.
-#include "train/dataset.h"
-
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 
+#include "rondo/error.h"
 #include "rondo/train.h"
+#include "support/data_files.h"
 #include "support/test.h"
-#include "synthetic.h"
+#include "train/data/dataset.h"
 
 namespace rondo::test {
 namespace {
@@ -17,12 +17,10 @@ bool contains(const std::string& text, const std::string& piece) {
   return text.find(piece) != std::string::npos;
 }
 
-std::string part(std::size_t file) { return file < 2 ? "train" : "t10k"; }
-
-/// The text of the Error(data) that loading the file's part throws; anything else is a complaint.
-std::string complaint(const TemporaryFolder& folder, std::size_t file) {
+/// The text of the Error(data) that loading the folder throws; anything else is a complaint.
+std::string complaint(const TemporaryFolder& folder) {
   try {
-    training::loadDataset(folder.path(), part(file));
+    training::loadData(folder.path());
   } catch (const Error& error) {
     return error.code() == ErrorCode::data ? error.what()
                                            : "another code: " + std::string(error.what());
@@ -95,13 +93,16 @@ const std::vector<Damage> kDamages = {
 TEST_CASE("a data set is read as it was written") {
   TemporaryFolder folder;
   writeDataset(folder, 30, 20);
+  const training::Data both = training::loadData(folder.path());
   for (std::size_t file : {0, 2}) {
-    const training::Dataset data = training::loadDataset(folder.path(), part(file));
+    const training::Dataset& data = file == 0 ? both.train : both.test;
     Bytes images = readGzip(folder.file(kDataFiles[file]));
     Bytes labels = readGzip(folder.file(kDataFiles[file + 1]));
     images.erase(images.begin(), images.begin() + 16);
     labels.erase(labels.begin(), labels.begin() + 8);
     REQUIRE(data.size() == (file == 0 ? 30 : 20));
+    REQUIRE(data.shape == training::SampleShape{1, 28, 28});
+    REQUIRE(data.classes == 10);
     REQUIRE(data.images == images);
     REQUIRE(data.labels == labels);
   }
@@ -115,21 +116,42 @@ TEST_CASE("every damage to every file is Error(data) that names the file and the
       const std::string path = folder.file(kDataFiles[file]);
       damage.inflict(path);
       INFO(kDataFiles[file] << ": " << damage.name);
-      const std::string text = complaint(folder, file);
+      const std::string text = complaint(folder);
       INFO(text);
       REQUIRE(text.starts_with(path + ": "));
       REQUIRE(contains(text, damage.says));
     }
 }
 
+TEST_CASE("files that are not compressed are read too, and each by itself") {
+  TemporaryFolder folder;
+  writeDataset(folder, 30, 20);
+  const training::Data expected = training::loadData(folder.path());
+  for (const std::string& name : kDataFiles) {
+    const std::string compressed = folder.file(name);
+    writeRaw(compressed.substr(0, compressed.size() - 3), readGzip(compressed));
+    std::filesystem::remove(compressed);
+    const training::Data found = training::loadData(folder.path());
+    REQUIRE(found.train.images == expected.train.images);
+    REQUIRE(found.train.labels == expected.train.labels);
+    REQUIRE(found.test.images == expected.test.images);
+    REQUIRE(found.test.labels == expected.test.labels);
+  }
+  const std::string images = folder.file("t10k-images-idx3-ubyte");
+  rewriteRaw(images, [](Bytes& b) { b.pop_back(); });
+  REQUIRE(complaint(folder).starts_with(images + ": ends after 15679 of the 15680 bytes"));
+}
+
 TEST_CASE("what does not fit is said with its number") {
   TemporaryFolder folder;
   writeDataset(folder, 30, 20);
   rewrite(folder.file(kDataFiles[0]), [](Bytes& b) { b[11] = 32; });
-  REQUIRE(contains(complaint(folder, 0), "side of 32, not 28"));
+  REQUIRE(contains(complaint(folder), "side of 32, not 28"));
+  rewrite(folder.file(kDataFiles[0]), [](Bytes& b) { b[11] = 28; });
 
   rewrite(folder.file(kDataFiles[3]), [](Bytes& b) { b[8 + 5] = 10; });
-  REQUIRE(contains(complaint(folder, 3), "label 5 is 10, beyond the 10 classes"));
+  REQUIRE(contains(complaint(folder), "label 5 is 10, beyond the 10 classes"));
+  rewrite(folder.file(kDataFiles[3]), [](Bytes& b) { b[8 + 5] = 9; });
 
   TemporaryFolder fewer; // both files whole, but of different data sets
   writeDataset(fewer, 29, 20);
@@ -138,7 +160,7 @@ TEST_CASE("what does not fit is said with its number") {
   writeDataset(fewer, 30, 20);
   std::filesystem::copy_file(fewer.file(kDataFiles[0]), folder.file(kDataFiles[0]),
                              std::filesystem::copy_options::overwrite_existing);
-  REQUIRE(contains(complaint(folder, 1), "has 29 labels for 30 images"));
+  REQUIRE(contains(complaint(folder), "has 29 labels for 30 images"));
 }
 
 TEST_CASE("RONDO_DATA names the default folder") {

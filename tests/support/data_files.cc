@@ -1,5 +1,5 @@
 // Makes data sets for the trainer's tests.
-#include "synthetic.h"
+#include "support/data_files.h"
 
 #include <unistd.h>
 #include <zlib.h>

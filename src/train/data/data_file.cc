@@ -1,0 +1,93 @@
+// Reads through zlib, which hands on what is not compressed.
+#include "train/data/data_file.h"
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "rondo/error.h"
+
+namespace rondo::training {
+
+namespace {
+
+constexpr std::size_t kReadBytes = 1U << 20;
+
+bool isThere(const std::string& path) {
+  struct stat ignored {};
+  return ::stat(path.c_str(), &ignored) == 0;
+}
+
+} // namespace
+
+void DataFile::Close::operator()(gzFile_s* file) const { gzclose_r(file); }
+
+DataFile::DataFile(const std::string& path) : path_(path + ".gz") {
+  const bool compressed = isThere(path_) || !isThere(path);
+  if (!compressed) path_ = path;
+  errno = 0;
+  file_.reset(gzopen(path_.c_str(), "rb"));
+  if (file_ == nullptr) fail(errno == 0 ? "out of memory" : std::generic_category().message(errno));
+  gzbuffer(file_.get(), 128 << 10);
+  // zlib looks at the beginning now. An empty file, or a folder, is neither; reading tells.
+  if (compressed && gzdirect(file_.get()) != 0) {
+    std::uint8_t first = 0;
+    if (some(&first, 1) == 1) fail("is not a gzip file");
+  }
+}
+
+bool DataFile::exists(const std::string& path) { return isThere(path) || isThere(path + ".gz"); }
+
+void DataFile::fail(const std::string& what) const {
+  throw Error(ErrorCode::data, path_ + ": " + what);
+}
+
+std::size_t DataFile::some(std::uint8_t* into, std::size_t bytes) {
+  const int got = gzread(file_.get(), into, static_cast<unsigned>(bytes));
+  if (got == static_cast<int>(bytes)) return bytes;
+  int code = Z_OK;
+  std::string text = gzerror(file_.get(), &code);
+  if (code != Z_OK && code != Z_STREAM_END) {
+    if (text.starts_with(path_ + ": ")) text.erase(0, path_.size() + 2);
+    fail("damaged: " + text);
+  }
+  return static_cast<std::size_t>(std::max(got, 0));
+}
+
+void DataFile::read(std::vector<std::uint8_t>& into, std::size_t bytes, const std::string& items) {
+  const std::size_t begin = into.size();
+  readRest(into, bytes);
+  if (into.size() < begin + bytes)
+    fail("ends after " + std::to_string(into.size() - begin) + " of the " + std::to_string(bytes) +
+         " bytes of the " + items);
+}
+
+void DataFile::readRest(std::vector<std::uint8_t>& into, std::size_t most) {
+  for (std::size_t left = most; left > 0;) {
+    const std::size_t have = into.size(), want = std::min(kReadBytes, left);
+    into.resize(have + want);
+    const std::size_t got = some(into.data() + have, want);
+    into.resize(have + got);
+    left -= got;
+    if (got < want) return;
+  }
+}
+
+void DataFile::expectEnd(const std::string& items) {
+  std::uint8_t extra = 0; // asking for it makes zlib check the sum at the end
+  if (some(&extra, 1) != 0) fail("goes on behind the " + items);
+}
+
+std::uint32_t DataFile::bigEndianWord() {
+  std::array<std::uint8_t, 4> bytes{};
+  if (some(bytes.data(), bytes.size()) != bytes.size()) fail("ends within its header");
+  std::uint32_t value = 0;
+  for (std::uint8_t byte : bytes) value = value << 8 | byte;
+  return value;
+}
+
+} // namespace rondo::training

@@ -1,0 +1,36 @@
+// The order of samples: Fisher and Yates' shuffle.
+#include "train/data/sampler.h"
+
+#include <numeric>
+#include <utility>
+
+#include "train/random.h"
+
+namespace rondo::training {
+
+std::vector<std::uint32_t> sampleOrder(std::uint32_t count, std::uint64_t seed, int epoch) {
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  // The epoch picks a place far along the seed's own sequence: (1, 2) must not look like (2, 1).
+  Random random(Random(seed).next() + static_cast<std::uint64_t>(epoch));
+  for (std::uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+  return order;
+}
+
+Sampler::Sampler(std::size_t count, std::size_t batch, std::uint64_t seed, Remainder remainder)
+    : count_(count),
+      batch_(batch),
+      steps_(remainder == Remainder::drop ? count / batch : (count + batch - 1) / batch),
+      seed_(seed) {}
+
+std::span<const std::uint32_t> Sampler::samples(int epoch, std::size_t step) {
+  if (order_.empty() || epoch != epoch_) {
+    order_ = sampleOrder(static_cast<std::uint32_t>(count_), seed_, epoch);
+    epoch_ = epoch;
+    // Fewer samples than a step takes go round more than once.
+    for (std::size_t i = 0; order_.size() < steps_ * batch_; ++i) order_.push_back(order_[i]);
+  }
+  return std::span(order_).subspan(step * batch_, batch_);
+}
+
+} // namespace rondo::training
