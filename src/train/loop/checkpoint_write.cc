@@ -1,0 +1,98 @@
+// Writes a checkpoint beside the old one, and puts it in its place.
+#include <cstdio>
+#include <limits>
+
+#include "rondo/detail/hash.h"
+#include "rondo/error.h"
+#include "train/loop/checkpoint.h"
+#include "train/loop/checkpoint_file.h"
+
+namespace rondo::training {
+
+namespace {
+
+class Packer {
+ public:
+  void number(std::uint64_t value) { raw(&value, sizeof value); }
+  void real(double value) { raw(&value, sizeof value); }
+  void byte(std::uint8_t value) { raw(&value, sizeof value); }
+  void text(const std::string& value) {
+    number(value.size());
+    raw(value.data(), value.size());
+  }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  void raw(const void* data, std::size_t size) {
+    const auto* begin = static_cast<const std::byte*>(data);
+    bytes_.insert(bytes_.end(), begin, begin + size);
+  }
+
+  std::vector<std::byte> bytes_;
+};
+
+std::vector<std::byte> packIndex(const CheckpointValues& values,
+                                 std::span<const TensorMemory> tensors) {
+  Packer index;
+  index.number(values.size());
+  for (const auto& [name, value] : values) {
+    index.text(name);
+    index.byte(static_cast<std::uint8_t>(value.index()));
+    if (const auto* number = std::get_if<std::uint64_t>(&value)) index.number(*number);
+    if (const auto* real = std::get_if<double>(&value)) index.real(*real);
+    if (const auto* text = std::get_if<std::string>(&value)) index.text(*text);
+  }
+  index.number(tensors.size());
+  for (const TensorMemory& tensor : tensors) {
+    index.text(tensor.label.name);
+    index.byte(static_cast<std::uint8_t>(tensor.label.type));
+    index.number(tensor.label.shape.size());
+    for (std::size_t extent : tensor.label.shape) index.number(extent);
+    index.number(detail::hashBytes(tensor.data, tensor.label.bytes()));
+  }
+  return index.bytes();
+}
+
+/// All of a checkpoint into a file of this name, and onto the disk.
+bool writeAll(const std::string& path, const std::vector<std::byte>& index,
+              std::span<const TensorMemory> tensors) {
+  DiskFile file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
+  CheckpointHeader header;
+  header.index_bytes = static_cast<std::uint32_t>(index.size());
+  header.index_hash = detail::hashBytes(index.data(), index.size());
+  if (!file.isOpen() || !file.write(&header, sizeof header) ||
+      !file.write(index.data(), index.size()))
+    return false;
+  for (const TensorMemory& tensor : tensors)
+    if (!file.write(tensor.data, tensor.label.bytes())) return false;
+  return file.flush() && file.close();
+}
+
+/// A rename is safe from a loss of power once its folder is on the disk.
+bool flushFolderOf(const std::string& path) {
+  const auto slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  DiskFile file(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return file.isOpen() && file.flush();
+}
+
+} // namespace
+
+void writeCheckpoint(const std::string& path, const CheckpointValues& values,
+                     std::span<const TensorMemory> tensors) {
+  const std::vector<std::byte> index = packIndex(values, tensors);
+  if (index.size() > std::numeric_limits<std::uint32_t>::max())
+    throw Error(ErrorCode::invalid_argument, path + ": too many tensors for one checkpoint");
+  // In the same folder, so that it is on the same file system, and of a fixed name, so that what a
+  // killed process leaves is overwritten by the next one.
+  const std::string fresh = path + ".new";
+  if (!writeAll(fresh, index, tensors) || ::rename(fresh.c_str(), path.c_str()) != 0) {
+    const std::string why = reason();
+    ::unlink(fresh.c_str());
+    throw Error(ErrorCode::system, path + ": the checkpoint could not be written: " + why);
+  }
+  if (!flushFolderOf(path))
+    throw Error(ErrorCode::system, path + ": its folder could not be written: " + reason());
+}
+
+} // namespace rondo::training

@@ -1,0 +1,264 @@
+// A checkpoint is whole and the same to the last bit, or refused by name; and a file that is being
+// replaced is never lost.
+#include "train/loop/checkpoint.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <limits>
+
+#include "rondo/error.h"
+#include "support/data_files.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace training;
+
+/// A small model's worth of tensors, one of them empty, and one value of each type.
+struct Run {
+  std::vector<float> weight = {1.5F, -0.0F, std::numeric_limits<float>::denorm_min(), 3, 4, 5};
+  std::vector<float> bias = {std::numeric_limits<float>::infinity(), -2};
+  std::vector<std::uint8_t> residual = {0, 255, 7};
+  std::vector<float> nothing;
+  CheckpointValues values = {
+      {"epoch", std::uint64_t{3}}, {"rate", 0.1}, {"model", std::string("cnn \"x\"\n")}};
+
+  std::vector<TensorMemory> tensors() {
+    return {{{"0.weight", {2, 3}, ElementType::float32}, weight.data()},
+            {{"0.bias", {2}, ElementType::float32}, bias.data()},
+            {{"hook", {3}, ElementType::byte}, residual.data()},
+            {{"nothing", {0, 5}, ElementType::float32}, nothing.data()}};
+  }
+  void forget() {
+    std::fill(weight.begin(), weight.end(), 9.0F);
+    std::fill(bias.begin(), bias.end(), 9.0F);
+    std::fill(residual.begin(), residual.end(), std::uint8_t{9});
+  }
+};
+
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+std::string write(const TemporaryFolder& folder, Run run = {}) {
+  const std::string path = folder.file("checkpoint");
+  writeCheckpoint(path, run.values, run.tensors());
+  return path;
+}
+
+/// The text of the Error(data) that the action throws, less the file's name at its beginning.
+std::string complaint(const std::string& path, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    const std::string text = error.what(), begin = path + ": ";
+    if (error.code() != ErrorCode::data) return "another code: " + text;
+    return text.starts_with(begin) ? text.substr(begin.size()) : "without the file: " + text;
+  }
+  return "nothing was thrown";
+}
+
+std::string readingComplaint(const std::string& path) {
+  return complaint(path, [&] { Checkpoint{path}; });
+}
+
+std::string restoringComplaint(const std::string& path, const std::vector<TensorMemory>& tensors) {
+  const Checkpoint checkpoint(path);
+  return complaint(path, [&] { checkpoint.restore(tensors); });
+}
+
+} // namespace
+
+TEST_CASE("what is restored is what was written, to the last bit") {
+  TemporaryFolder folder;
+  Run run;
+  const std::string path = write(folder);
+  run.forget();
+  const Checkpoint checkpoint(path);
+  auto tensors = run.tensors();
+  std::reverse(tensors.begin(), tensors.end()); // any order does
+  checkpoint.restore(tensors);
+  REQUIRE(same(run.weight, Run().weight));
+  REQUIRE(same(run.bias, Run().bias));
+  REQUIRE(run.residual == Run().residual);
+  REQUIRE(checkpoint.values() == Run().values);
+  REQUIRE(checkpoint.value<std::uint64_t>("epoch") == 3);
+  REQUIRE(checkpoint.value<double>("rate") == 0.1);
+  REQUIRE(checkpoint.value<std::string>("model") == "cnn \"x\"\n");
+  REQUIRE(checkpoint.tensors().size() == 4);
+  REQUIRE(checkpoint.tensors()[0].name == "0.weight");
+  REQUIRE(checkpoint.tensors()[0].shape == std::vector<std::size_t>{2, 3});
+  REQUIRE(checkpoint.tensors()[2].bytes() == 3);
+
+  write(folder);
+  REQUIRE(readRaw(path) == [&] {
+    TemporaryFolder other;
+    return readRaw(write(other));
+  }());
+}
+
+TEST_CASE("a checkpoint without anything is one too") {
+  TemporaryFolder folder;
+  writeCheckpoint(folder.file("empty"), {}, {});
+  const Checkpoint checkpoint(folder.file("empty"));
+  REQUIRE(checkpoint.values().empty());
+  checkpoint.restore({});
+}
+
+TEST_CASE("every cut and every flipped bit of a checkpoint is found") {
+  TemporaryFolder folder;
+  const Bytes whole = readRaw(write(folder));
+  const std::string path = folder.file("damaged");
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    writeRaw(path, Bytes(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)));
+    INFO("cut to " << length << ": " << readingComplaint(path));
+    REQUIRE(readingComplaint(path).starts_with("is torn: it ends within "));
+  }
+  for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
+    Bytes damaged = whole;
+    damaged[bit / 8] ^= static_cast<std::uint8_t>(1U << bit % 8);
+    writeRaw(path, damaged);
+    INFO("byte " << bit / 8);
+    REQUIRE(readingComplaint(path).starts_with("is "));
+  }
+  Bytes longer = whole;
+  longer.push_back(0);
+  writeRaw(path, longer);
+  REQUIRE(readingComplaint(path) == "goes on behind its last tensor");
+}
+
+TEST_CASE("a damaged tensor, a foreign file and another version are told apart") {
+  TemporaryFolder folder;
+  const std::string path = write(folder);
+  const Bytes whole = readRaw(path);
+  const auto changed = [&](std::size_t at, std::uint8_t value) {
+    Bytes bytes = whole;
+    bytes[at] = value;
+    writeRaw(path, bytes);
+    return readingComplaint(path);
+  };
+  // The last bytes are of the weight [6 floats], the bias [2 floats] and the hook [3 bytes].
+  REQUIRE(changed(whole.size() - 3, 1) == "is damaged: tensor \"hook\" has another check sum");
+  REQUIRE(changed(whole.size() - 11, 1) == "is damaged: tensor \"0.bias\" has another check sum");
+  REQUIRE(changed(0, 'x') == "is not a checkpoint of Rondo");
+  REQUIRE(changed(8, 2) == "is a checkpoint of version 2; expected is version 1");
+  REQUIRE(changed(30, 77) == "is damaged: its index has another check sum");
+  REQUIRE(readingComplaint(folder.file("missing")) == "No such file or directory");
+  REQUIRE(readingComplaint(folder.path()) == "Is a directory");
+}
+
+TEST_CASE("tensors that differ are refused by name, and none is changed") {
+  TemporaryFolder folder;
+  const std::string path = write(folder);
+  Run run;
+  run.forget();
+  const Run before = run;
+  const auto with = [&](std::size_t index, TensorLabel label) {
+    auto tensors = run.tensors();
+    tensors[index].label = std::move(label);
+    return restoringComplaint(path, tensors);
+  };
+  REQUIRE(with(1, {"0.bias", {1, 2}, ElementType::float32}) ==
+          "tensor \"0.bias\" is float32 2; expected is float32 1 x 2");
+  REQUIRE(with(2, {"hook", {4}, ElementType::byte}) ==
+          "tensor \"hook\" is bytes 3; expected is bytes 4");
+  REQUIRE(with(2, {"hook", {3}, ElementType::float32}) ==
+          "tensor \"hook\" is bytes 3; expected is float32 3");
+  REQUIRE(with(1, {"1.bias", {2}, ElementType::float32}) ==
+          "has no tensor \"1.bias\"; expected is float32 2");
+  auto fewer = run.tensors();
+  fewer.pop_back();
+  REQUIRE(restoringComplaint(path, fewer) ==
+          "has a tensor \"nothing\" (float32 0 x 5), which is not expected");
+  REQUIRE(same(run.weight, before.weight));
+  REQUIRE(same(run.bias, before.bias));
+  REQUIRE(run.residual == before.residual);
+
+  const Checkpoint checkpoint(path);
+  REQUIRE(complaint(path, [&] { checkpoint.value<double>("epoch"); }) ==
+          "has no value \"epoch\" of the type that is expected");
+  REQUIRE(complaint(path, [&] { checkpoint.value<double>("epochs"); }) ==
+          "has no value \"epochs\" of the type that is expected");
+}
+
+TEST_CASE("writing replaces the file, and leaves no other") {
+  TemporaryFolder folder;
+  writeRaw(folder.file("checkpoint.new"), Bytes(100'000, 7)); // what a killed process left
+  Run run;
+  write(folder, run);
+  run.weight[0] = 42;
+  const std::string path = write(folder, run);
+  Run restored;
+  Checkpoint(path).restore(restored.tensors());
+  REQUIRE(restored.weight[0] == 42);
+  REQUIRE(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("where the disk is full the old checkpoint stays, and the error says why") {
+  TemporaryFolder folder;
+  const std::string path = write(folder);
+  const Bytes before = readRaw(path);
+  // A limit on files stands for the disk; in a child, since it holds for the whole process.
+  const pid_t child = fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{10'000, 10'000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    std::vector<float> large(100'000, 1);
+    const std::vector<TensorMemory> tensors = {{{"large", {large.size()}}, large.data()}};
+    try {
+      writeCheckpoint(path, {}, tensors);
+    } catch (const Error& error) {
+      const std::string expected =
+          path + ": the checkpoint could not be written: " + std::strerror(EFBIG);
+      _exit(error.code() == ErrorCode::system && error.what() == expected ? 0 : 1);
+    }
+    _exit(2);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(status == 0);
+  REQUIRE(readRaw(path) == before);
+  REQUIRE(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("a folder that does not exist is an error that names the checkpoint") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("nowhere/checkpoint");
+  REQUIRE_THROWS_WITH(writeCheckpoint(path, {}, {}),
+                      path + ": the checkpoint could not be written: No such file or directory");
+}
+
+TEST_CASE("a process that is killed while it writes leaves a whole checkpoint") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("checkpoint");
+  std::vector<float> values(200'000);
+  const auto tensors = [&] {
+    return std::vector<TensorMemory>{{{"values", {values.size()}}, values.data()}};
+  };
+  writeCheckpoint(path, {}, tensors());
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const pid_t child = fork();
+    if (child == 0)
+      for (float number = 1;; ++number) { // every file holds one number only
+        std::fill(values.begin(), values.end(), number);
+        writeCheckpoint(path, {}, tensors());
+      }
+    usleep(static_cast<useconds_t>(1000 + attempt * 1700));
+    kill(child, SIGKILL);
+    REQUIRE(waitpid(child, nullptr, 0) == child);
+    Checkpoint(path).restore(tensors());
+    REQUIRE(std::all_of(values.begin(), values.end(), [&](float v) { return v == values[0]; }));
+  }
+}
+
+} // namespace rondo::test
