@@ -14,7 +14,7 @@ namespace {
 
 using namespace training;
 
-constexpr SampleShape kGrey = {1, 28, 28};
+constexpr SampleShape kGrey = {1, 28, 28}, kColour = {3, 32, 32};
 
 std::vector<std::string> names(const std::vector<Weight*>& weights) {
   std::vector<std::string> result;
@@ -71,6 +71,46 @@ TEST_CASE("weights are named by layer, shaped as they are stored, and numbered i
   CHECK(!weights[1]->decays);
 }
 
+TEST_CASE("models have as many weights as those of the same name elsewhere") {
+  const auto count = [](const char* model, const SampleShape& in, std::size_t classes) {
+    Network network(model, in, classes);
+    std::size_t all = 0;
+    for (const Weight* weight : network.weights()) all += weight->size();
+    return all;
+  };
+  CHECK(count("mlp", kGrey, 10) == 242762);
+  CHECK(count("cnn", kGrey, 10) == 421642);
+  CHECK(count("resnet18", kColour, 10) == 11173962);
+  CHECK(count("resnet50", {3, 224, 224}, 1000) == 25557032);
+}
+
+TEST_CASE("weights inside a residual are named by their path") {
+  Network network("resnet18", kColour, 10);
+  CHECK(network.weights()[3]->name == "3.body.0.weight");
+  CHECK(network.weights()[3]->shape == std::vector<std::size_t>{64, 64, 3, 3});
+  const auto all = names(network.weights());
+  CHECK(std::find(all.begin(), all.end(), "7.shortcut.0.weight") != all.end());
+  CHECK(names(network.state())[0] == "1.running_mean");
+}
+
+TEST_CASE("a residual whose ways differ in shape is refused") {
+  try {
+    Network({Residual{{Convolution{4, {.kernel = 1}}}, {}}, Linear{3}}, {2, 5, 5});
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) ==
+          "layer 0: the residual's body makes 4 x 5 x 5 and its shortcut 2 x 5 x 5");
+  }
+}
+
+TEST_CASE("windows that do not fit are refused") {
+  for (const Window window : {Window{.kernel = 6},
+                              {.kernel = 0},
+                              {.kernel = 2, .stride = 0},
+                              {.kernel = 2, .padding = 2}})
+    CHECK_THROWS_AS(Network({MaxPool{window}, Flatten{}, Linear{3}}, {2, 5, 5}), Error);
+}
+
 TEST_CASE("initial values depend on the seed only") {
   Network one("mlp", kGrey, 10), same("mlp", kGrey, 10), other("mlp", kGrey, 10);
   const Owner a(one, 4), b(same, 4), c(other, 5);
@@ -100,12 +140,28 @@ TEST_CASE("each gradient is told ready once, the last layer's first, and is comp
   CHECK(all == whole.gradients);
 }
 
+TEST_CASE("a residual's gradients are told ready as they come, none twice") {
+  Network network("resnet18", kColour, 10);
+  const Owner owner(network);
+  const MadeUp samples(kColour, 10, 1);
+  network.forward(samples.batch(), {});
+  std::vector<std::size_t> order;
+  network.backward([&](std::size_t i) { order.push_back(i); });
+  CHECK(order.front() >= network.weights().size() - 2);
+  CHECK(order.back() == 0);
+  std::sort(order.begin(), order.end());
+  std::vector<std::size_t> all(network.weights().size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  CHECK(order == all);
+}
+
 TEST_CASE("the same batch gives the same bits, in any network and after any other batch") {
-  for (const char* model : {"mlp"})
-    for (std::size_t count : {1, 3, 16}) {
-      Network one(model, kGrey, 10), other(model, kGrey, 10);
+  for (const char* model : {"mlp", "cnn", "resnet18"})
+    for (std::size_t count : {1, 3}) {
+      const SampleShape shape = std::string(model) == "resnet18" ? kColour : kGrey;
+      Network one(model, shape, 10), other(model, shape, 10);
       const Owner a(one, 4), b(other, 4);
-      const MadeUp samples(kGrey, 10, count), before(kGrey, 10, 5, 100);
+      const MadeUp samples(shape, 10, count), before(shape, 10, 2, 100);
       const Outcome first = pass(one, samples.batch());
       CHECK(pass(one, samples.batch()) == first);
       pass(other, before.batch());

@@ -56,6 +56,110 @@ Values run(const Flatten&, const Job& job) {
   return out;
 }
 
+/// visit(y, x, inside) for each place of the window that makes place (oy, ox) of the output.
+template <class Visit>
+void overWindow(const Window& window, const SampleShape& in, std::size_t oy, std::size_t ox,
+                const Visit& visit) {
+  for (std::size_t ky = 0; ky < window.kernel; ++ky)
+    for (std::size_t kx = 0; kx < window.kernel; ++kx) {
+      // Padded coordinates, so that they do not go below zero.
+      const std::size_t y = oy * window.stride + ky, x = ox * window.stride + kx;
+      if (y < window.padding || x < window.padding || y - window.padding >= in.height ||
+          x - window.padding >= in.width)
+        continue;
+      visit(y - window.padding, x - window.padding, ky * window.kernel + kx);
+    }
+}
+
+/// value(n, channel, y, x) for each entry.
+template <class Value>
+Values fill(const Job& job, const Value& value) {
+  Values out = job.empty();
+  for (std::size_t n = 0; n < out.count; ++n)
+    for (std::size_t c = 0; c < out.shape.channels; ++c)
+      for (std::size_t y = 0; y < out.shape.height; ++y)
+        for (std::size_t x = 0; x < out.shape.width; ++x) out.at(n, c, y, x) = value(n, c, y, x);
+  return out;
+}
+
+Values run(const Convolution& layer, const Job& job) {
+  const std::size_t area = layer.window.kernel * layer.window.kernel;
+  const std::size_t inputs = job.in.shape.channels;
+  const Numbers& filters = job.own()[0];
+  return fill(job, [&](std::size_t n, std::size_t c, std::size_t oy, std::size_t ox) {
+    double sum = layer.bias ? job.own()[1][c] : 0;
+    overWindow(layer.window, job.in.shape, oy, ox,
+               [&](std::size_t y, std::size_t x, std::size_t k) {
+                 for (std::size_t i = 0; i < inputs; ++i)
+                   sum += filters[(c * inputs + i) * area + k] * job.in.at(n, i, y, x);
+               });
+    return sum;
+  });
+}
+
+Values run(const MaxPool& layer, const Job& job) {
+  return fill(job, [&](std::size_t n, std::size_t c, std::size_t oy, std::size_t ox) {
+    double highest = -1e30;
+    overWindow(layer.window, job.in.shape, oy, ox, [&](std::size_t y, std::size_t x, std::size_t) {
+      highest = std::max(highest, job.in.at(n, c, y, x));
+    });
+    return highest;
+  });
+}
+
+Values run(const AveragePool& layer, const Job& job) {
+  return fill(job, [&](std::size_t n, std::size_t c, std::size_t oy, std::size_t ox) {
+    double sum = 0;
+    overWindow(layer.window, job.in.shape, oy, ox,
+               [&](std::size_t y, std::size_t x, std::size_t) { sum += job.in.at(n, c, y, x); });
+    return sum / static_cast<double>(layer.window.kernel * layer.window.kernel);
+  });
+}
+
+Values run(const GlobalAveragePool&, const Job& job) {
+  const std::size_t places = job.in.shape.height * job.in.shape.width;
+  return fill(job, [&](std::size_t n, std::size_t c, std::size_t, std::size_t) {
+    double sum = 0;
+    for (std::size_t p = 0; p < places; ++p)
+      sum += job.in.data[(n * job.in.shape.channels + c) * places + p];
+    return sum / static_cast<double>(places);
+  });
+}
+
+Values run(const BatchNorm&, const Job& job) {
+  const SampleShape& shape = job.in.shape;
+  const auto places = static_cast<double>(job.in.count * shape.height * shape.width);
+  const auto mean = [&](std::size_t c, const auto& value) {
+    double sum = 0;
+    for (std::size_t n = 0; n < job.in.count; ++n)
+      for (std::size_t y = 0; y < shape.height; ++y)
+        for (std::size_t x = 0; x < shape.width; ++x) sum += value(job.in.at(n, c, y, x));
+    return sum / places;
+  };
+  Numbers means, deviations;
+  for (std::size_t c = 0; c < shape.channels; ++c) {
+    const double middle = mean(c, [](double v) { return v; });
+    means.push_back(middle);
+    deviations.push_back(
+        std::sqrt(mean(c, [&](double v) { return (v - middle) * (v - middle); }) + 1e-5));
+  }
+  return fill(job, [&](std::size_t n, std::size_t c, std::size_t y, std::size_t x) {
+    return job.own()[0][c] * (job.in.at(n, c, y, x) - means[c]) / deviations[c] + job.own()[1][c];
+  });
+}
+
+/// Which values are dropped is no business of a reference: with a rate of zero, none.
+Values run(const Dropout&, const Job& job) { return job.in; }
+
+Values runAll(const std::vector<Node>& nodes, const std::vector<Numbers>& all, Values values);
+
+Values run(const Residual&, const Job& job) {
+  Values sum = runAll(job.node.body, job.all, job.in);
+  const Values other = runAll(job.node.shortcut, job.all, job.in);
+  for (std::size_t i = 0; i < sum.data.size(); ++i) sum.data[i] += other.data[i];
+  return sum;
+}
+
 Values runAll(const std::vector<Node>& nodes, const std::vector<Numbers>& all, Values values) {
   for (const Node& node : nodes)
     values = std::visit(

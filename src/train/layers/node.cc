@@ -19,17 +19,35 @@ std::vector<Weight*> keep(std::vector<Weight> own, const std::string& layer,
   return kept;
 }
 
-Node placeOne(const LayerValue& value, const SampleShape& in, const std::string& path,
+template <class Value>
+Node placeOne(const Value& value, const SampleShape& in, const std::string& path,
               Weights& weights) {
-  return std::visit(
-      [&](const auto& layer) {
-        Node node{.value = value, .in = in, .out = layer.output(in)};
-        Learned learned = layer.learned(in);
-        node.weights = keep(std::move(learned.weights), path, weights.learned);
-        node.state = keep(std::move(learned.state), path, weights.state);
-        return node;
-      },
-      value);
+  Node node{.value = value, .path = path, .in = in, .out = value.output(in)};
+  Learned learned = value.learned(in);
+  node.weights = keep(std::move(learned.weights), path, weights.learned);
+  node.state = keep(std::move(learned.state), path, weights.state);
+  return node;
+}
+
+SampleShape shapeBehind(const std::vector<Node>& nodes, const SampleShape& in) {
+  return nodes.empty() ? in : nodes.back().out;
+}
+
+std::string text(const SampleShape& shape) {
+  return std::to_string(shape.channels) + " x " + std::to_string(shape.height) + " x " +
+         std::to_string(shape.width);
+}
+
+Node placeOne(const Residual& value, const SampleShape& in, const std::string& path,
+              Weights& weights) {
+  Node node{.value = value, .path = path, .in = in, .out = in};
+  node.body = place(value.body, in, path + ".body.", weights);
+  node.shortcut = place(value.shortcut, in, path + ".shortcut.", weights);
+  node.out = shapeBehind(node.body, in);
+  const SampleShape other = shapeBehind(node.shortcut, in);
+  if (node.out == other) return node;
+  throw Error(ErrorCode::invalid_argument,
+              "the residual's body makes " + text(node.out) + " and its shortcut " + text(other));
 }
 
 } // namespace
@@ -40,9 +58,12 @@ std::vector<Node> place(const LayerValues& values, SampleShape in, const std::st
   for (const LayerValue& value : values) {
     const std::string name = path + std::to_string(nodes.size());
     try {
-      nodes.push_back(placeOne(value, in, name, weights));
+      nodes.push_back(
+          std::visit([&](const auto& layer) { return placeOne(layer, in, name, weights); }, value));
     } catch (const Error& error) {
-      throw Error(error.code(), "layer " + name + ": " + error.what());
+      // The innermost layer's name is the whole path.
+      const std::string what = error.what();
+      throw Error(error.code(), what.starts_with("layer ") ? what : "layer " + name + ": " + what);
     }
     in = nodes.back().out;
   }

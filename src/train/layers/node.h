@@ -16,8 +16,10 @@ struct Weights {
 
 struct Node {
   LayerValue value;
+  std::string path; ///< "3", or "3.body.0"
   SampleShape in, out;
   std::vector<Weight*> weights{}, state{}; ///< in the order of the value's learned()
+  std::vector<Node> body{}, shortcut{};    ///< a residual's
 };
 
 /// Places the layers one behind the other, the first on samples of shape `in`, and adds what they

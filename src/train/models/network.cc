@@ -20,9 +20,6 @@ constexpr bool kBackend = false;
 std::unique_ptr<Program> makeProgram(const std::vector<Node>&, const Binding&) { return nullptr; }
 #endif
 
-/// The shares of the batch's statistics in the running ones, as PyTorch has it.
-constexpr float kNewest = 0.1F;
-
 std::vector<Weight*> pointers(std::deque<Weight>& weights) {
   std::vector<Weight*> result;
   for (Weight& weight : weights) result.push_back(&weight);
@@ -61,7 +58,7 @@ void Network::moveState(std::size_t batches) {
   const float scale = 1.0F / static_cast<float>(batches);
   for (Weight& weight : weights_.state)
     for (std::size_t i = 0; i < weight.size(); ++i)
-      weight.value[i] += kNewest * (scale * weight.gradient[i] - weight.value[i]);
+      weight.value[i] += BatchNorm::kNewest * (scale * weight.gradient[i] - weight.value[i]);
   weightsChanged();
 }
 

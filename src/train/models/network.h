@@ -35,7 +35,8 @@ class Network {
   void initialise(std::uint64_t seed);
   /// To be called whenever values were changed: layers may hold copies in other layouts.
   void weightsChanged() { ++version_; }
-  /// Moves the running statistics by what their gradients hold, sums over so many batches.
+  /// Moves the running statistics by what their gradients hold, sums over so many batches. So one
+  /// step's micro-batches count alike, whether they ran one after the other or on many ranks.
   void moveState(std::size_t batches);
 
   /// A training pass: the sum of the samples' losses.

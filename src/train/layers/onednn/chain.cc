@@ -13,6 +13,11 @@ bool takesRelu(const LayerValue& value) {
                     value);
 }
 
+bool learns(const Node& node) {
+  return !node.weights.empty() || std::any_of(node.body.begin(), node.body.end(), learns) ||
+         std::any_of(node.shortcut.begin(), node.shortcut.end(), learns);
+}
+
 } // namespace
 
 Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in) : nodes_(nodes.size()) {
@@ -31,7 +36,7 @@ Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in) : nod
     if (std::holds_alternative<Linear>(node.value) && output_.get_desc().dims().size() > 2)
       add(Flatten{});
     std::visit(add, node.value);
-    behind_learners = behind_learners || !node.weights.empty();
+    behind_learners = behind_learners || learns(node);
     if (relu) ++i;
   }
 }

@@ -42,11 +42,24 @@ struct Place {
 std::unique_ptr<Layer> build(const Linear& value, const Place& place);
 std::unique_ptr<Layer> build(const Relu& value, const Place& place);
 std::unique_ptr<Layer> build(const Flatten& value, const Place& place);
+std::unique_ptr<Layer> build(const Convolution& value, const Place& place);
+std::unique_ptr<Layer> build(const MaxPool& value, const Place& place);
+std::unique_ptr<Layer> build(const AveragePool& value, const Place& place);
+std::unique_ptr<Layer> build(const GlobalAveragePool& value, const Place& place);
+std::unique_ptr<Layer> build(const BatchNorm& value, const Place& place);
+std::unique_ptr<Layer> build(const Dropout& value, const Place& place);
+std::unique_ptr<Layer> build(const Residual& value, const Place& place);
 
 /// Layers that can do the ReLU behind them in the same go.
 template <class Value>
 inline constexpr bool kTakesRelu = false;
 template <>
 inline constexpr bool kTakesRelu<Linear> = true;
+template <>
+inline constexpr bool kTakesRelu<Convolution> = true;
+template <>
+inline constexpr bool kTakesRelu<BatchNorm> = true;
+template <>
+inline constexpr bool kTakesRelu<Residual> = true;
 
 } // namespace rondo::training::onednn

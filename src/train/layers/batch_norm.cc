@@ -1,0 +1,13 @@
+// What batch norm learns, and the statistics that it keeps.
+#include "train/layers/values.h"
+
+namespace rondo::training {
+
+Learned BatchNorm::learned(const SampleShape& in) const {
+  return {{{.name = "weight", .shape = {in.channels}, .start = 1},
+           {.name = "bias", .shape = {in.channels}}},
+          {{.name = "running_mean", .shape = {in.channels}},
+           {.name = "running_var", .shape = {in.channels}, .start = 1}}};
+}
+
+} // namespace rondo::training

@@ -1,0 +1,180 @@
+// Batch norm, with ReLU behind it; in training by the statistics of this rank's batch, or of all.
+#include <optional>
+
+#include "train/layers/onednn/layer.h"
+#include "train/layers/onednn/rank_statistics.h"
+#include "train/layers/onednn/weights.h"
+
+namespace rondo::training::onednn {
+
+namespace {
+
+using Flags = dnnl::normalization_flags;
+
+class BatchNormLayer : public Layer {
+ public:
+  explicit BatchNormLayer(const Place& place)
+      : site_(place.site), node_(place.node), relu_(place.relu), in_(place.in) {
+    const Layout channels = plain({in_.get_desc().dims()[1]});
+    output_ = site_.tensor(in_.get_desc());
+    scale_.emplace(site_, *node_.weights[0], channels, channels);
+    shift_.emplace(site_, *node_.weights[1], channels, channels);
+    if (site_.binding().training) buildTraining(channels);
+    else buildEvaluation(channels);
+  }
+
+  Tensor buildBack(const Tensor& gradient, bool) override {
+    const Layout layout = in_.get_desc(), channels = plain({layout.dims()[1]});
+    const Converted given(site_, gradient, layout);
+    convert_ = given.convert;
+    result_ = site_.tensor(layout);
+    made_scale_.emplace(site_, *node_.weights[0], channels, channels);
+    made_shift_.emplace(site_, *node_.weights[1], channels, channels);
+    back_arguments_ = {{DNNL_ARG_SRC, in_},
+                       {DNNL_ARG_MEAN, mean_},
+                       {DNNL_ARG_VARIANCE, variance_},
+                       {DNNL_ARG_SCALE, scale_->tensor()},
+                       {DNNL_ARG_SHIFT, shift_->tensor()},
+                       {DNNL_ARG_DIFF_DST, given.tensor},
+                       {DNNL_ARG_DIFF_SRC, result_},
+                       {DNNL_ARG_DIFF_SCALE, made_scale_->tensor()},
+                       {DNNL_ARG_DIFF_SHIFT, made_shift_->tensor()}};
+    if (relu_) back_arguments_.emplace_back(DNNL_ARG_WORKSPACE, kept_);
+    back_ = backOf(description_, Flags::none);
+    return result_;
+  }
+
+  void forward(const Batch&, const Pass& pass) override {
+    scale_->refresh();
+    shift_->refresh();
+    if (!mean_weight_) {
+      synchronised_ = pass.sum_over_ranks ? &pass.sum_over_ranks : nullptr;
+      if (!synchronised_) forward_.run();
+      return moveRunning(synchronised_ ? forwardOverRanks() : places());
+    }
+    mean_weight_->refresh();
+    variance_weight_->refresh();
+    forward_.run();
+  }
+
+  void backward(const Ready& ready) override {
+    convert_.run();
+    made_scale_->aim();
+    made_shift_->aim();
+    if (synchronised_) backwardOverRanks();
+    else back_.run();
+    for (const Weight* weight : node_.weights) ready(weight->number);
+  }
+
+ private:
+  std::size_t places() const { return site_.binding().count * node_.in.height * node_.in.width; }
+
+  dnnl::batch_normalization_forward::primitive_desc forwardOf(Flags more) const {
+    return {{site_.binding().training ? dnnl::prop_kind::forward_training
+                                      : dnnl::prop_kind::forward_inference,
+             in_.get_desc(), BatchNorm::kEpsilon, flags(more)},
+            attributes(),
+            site_.engine()};
+  }
+
+  Flags flags(Flags more) const {
+    return Flags::use_scale | Flags::use_shift | more |
+           (relu_ ? Flags::fuse_norm_relu : Flags::none);
+  }
+
+  Op backOf(const dnnl::batch_normalization_forward::primitive_desc& forward, Flags more) const {
+    const Layout layout = in_.get_desc();
+    return Op::of<dnnl::batch_normalization_backward>(
+        site_,
+        {{dnnl::prop_kind::backward, layout, layout, BatchNorm::kEpsilon, flags(more)},
+         attributes(),
+         site_.engine(),
+         forward},
+        back_arguments_);
+  }
+
+  Arguments forwardArguments() const {
+    Arguments arguments = {{DNNL_ARG_SRC, in_},
+                           {DNNL_ARG_MEAN, mean_},
+                           {DNNL_ARG_VARIANCE, variance_},
+                           {DNNL_ARG_SCALE, scale_->tensor()},
+                           {DNNL_ARG_SHIFT, shift_->tensor()},
+                           {DNNL_ARG_DST, output_}};
+    if (kept_) arguments.emplace_back(DNNL_ARG_WORKSPACE, kept_);
+    return arguments;
+  }
+
+  void buildTraining(const Layout& channels) {
+    mean_ = site_.tensor(channels);
+    variance_ = site_.tensor(channels);
+    description_ = forwardOf(Flags::none);
+    if (relu_) kept_ = site_.tensor(description_.workspace_desc());
+    forward_ = Op::of<dnnl::batch_normalization_forward>(site_, description_, forwardArguments());
+  }
+
+  void buildEvaluation(const Layout& channels) {
+    mean_weight_.emplace(site_, *node_.state[0], channels, channels);
+    variance_weight_.emplace(site_, *node_.state[1], channels, channels);
+    mean_ = mean_weight_->tensor();
+    variance_ = variance_weight_->tensor();
+    forward_ = Op::of<dnnl::batch_normalization_forward>(site_, forwardOf(Flags::use_global_stats),
+                                                         forwardArguments());
+  }
+
+  /// Gives the number of places over all ranks.
+  std::size_t forwardOverRanks() {
+    if (!over_ranks_) {
+      const auto given = forwardOf(Flags::use_global_stats);
+      over_ranks_.emplace(site_, in_, mean_, variance_);
+      forward_given_ = Op::of<dnnl::batch_normalization_forward>(site_, given, forwardArguments());
+      back_given_ = backOf(given, Flags::use_global_stats);
+    }
+    const std::size_t all = over_ranks_->sum(places(), *synchronised_);
+    forward_given_.run();
+    return all;
+  }
+
+  /// oneDNN takes given statistics as constants; what the gradient lacks is added.
+  void backwardOverRanks() {
+    back_given_.run();
+    over_ranks_->addToGradient(
+        {scale_->tensor(), made_scale_->tensor(), made_shift_->tensor(), result_}, *synchronised_);
+  }
+
+  /// Of `all` places, of which the running variance is the unbiased one.
+  void moveRunning(std::size_t all) const {
+    const auto n = static_cast<double>(all);
+    const auto unbiased = static_cast<float>(all > 1 ? n / (n - 1) : 1);
+    move(*node_.state[0], mean_, 1);
+    move(*node_.state[1], variance_, unbiased);
+  }
+
+  static void move(const Weight& running, const Tensor& statistic, float factor) {
+    const auto* now = static_cast<const float*>(statistic.get_data_handle());
+    for (std::size_t c = 0; c < running.size(); ++c) {
+      if (running.gradient != nullptr) running.gradient[c] = factor * now[c];
+      else running.value[c] += BatchNorm::kNewest * (factor * now[c] - running.value[c]);
+    }
+  }
+
+  Site& site_;
+  const Node& node_;
+  bool relu_;
+  Tensor in_, mean_, variance_, kept_, result_;
+  std::optional<Packed> scale_, shift_;
+  std::optional<Packed> mean_weight_, variance_weight_; ///< evaluation's
+  std::optional<Unpacked> made_scale_, made_shift_;
+  dnnl::batch_normalization_forward::primitive_desc description_;
+  Arguments back_arguments_;
+  Op forward_, convert_, back_, forward_given_, back_given_;
+  std::optional<RankStatistics> over_ranks_;
+  const std::function<void(float*, std::size_t)>* synchronised_ = nullptr; ///< of this pass
+};
+
+} // namespace
+
+std::unique_ptr<Layer> build(const BatchNorm&, const Place& place) {
+  return std::make_unique<BatchNormLayer>(place);
+}
+
+} // namespace rondo::training::onednn

@@ -1,0 +1,149 @@
+// Convolutions with the bias, and ReLU behind them; layouts are those that oneDNN likes best.
+#include <optional>
+
+#include "train/layers/onednn/layer.h"
+#include "train/layers/onednn/relu.h"
+#include "train/layers/onednn/weights.h"
+
+namespace rondo::training::onednn {
+
+namespace {
+
+using Forward = dnnl::convolution_forward;
+using BackData = dnnl::convolution_backward_data;
+using BackWeights = dnnl::convolution_backward_weights;
+constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
+
+class ConvolutionLayer : public Layer {
+ public:
+  ConvolutionLayer(const Convolution& value, const Place& place)
+      : site_(place.site), node_(place.node), relu_(place.relu), with_bias_(value.bias) {
+    const auto dim = [](std::size_t size) { return static_cast<dnnl::memory::dim>(size); };
+    const SampleShape &in = node_.in, &out = node_.out;
+    const Window& window = value.window;
+    filter_ = {dim(value.channels), dim(in.channels), dim(window.kernel), dim(window.kernel)};
+    strides_ = {dim(window.stride), dim(window.stride)};
+    padding_ = {dim(window.padding), dim(window.padding)};
+    const auto count = dim(site_.binding().count);
+    in_dims_ = {count, dim(in.channels), dim(in.height), dim(in.width)};
+    out_dims_ = {count, dim(out.channels), dim(out.height), dim(out.width)};
+    buildForward(place.in);
+  }
+
+  Tensor buildBack(const Tensor& gradient, bool wanted) override {
+    Tensor behind = gradient;
+    if (relu_) {
+      relu_back_ = ReluBack(site_, output_, gradient);
+      behind = relu_back_.gradient();
+    }
+    behind = buildWeights(behind);
+    return wanted ? buildData(behind) : Tensor();
+  }
+
+  void forward(const Batch&, const Pass&) override {
+    convert_in_.run();
+    packed_->refresh();
+    if (bias_) bias_->refresh();
+    forward_.run();
+  }
+
+  void backward(const Ready& ready) override {
+    relu_back_.run();
+    convert_gradient_.run();
+    convert_source_.run();
+    made_->aim();
+    if (made_bias_) made_bias_->aim();
+    back_weights_.run();
+    made_->deliver();
+    for (const Weight* weight : node_.weights) ready(weight->number);
+    if (!data_packed_) return;
+    convert_data_gradient_.run();
+    data_packed_->refresh();
+    back_data_.run();
+  }
+
+ private:
+  Layout biasLayout() const { return plain({filter_[0]}); }
+
+  void buildForward(const Tensor& in) {
+    const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training
+                                               : dnnl::prop_kind::forward_inference;
+    description_ = {with_bias_
+                        ? Forward::desc(kind, kAlgorithm, any(in_dims_), any(filter_), biasLayout(),
+                                        any(out_dims_), strides_, padding_, padding_)
+                        : Forward::desc(kind, kAlgorithm, any(in_dims_), any(filter_),
+                                        any(out_dims_), strides_, padding_, padding_),
+                    attributes(relu_), site_.engine()};
+    const Converted source(site_, in, description_.src_desc());
+    convert_in_ = source.convert;
+    in_ = source.tensor;
+    output_ = site_.tensor(description_.dst_desc());
+    packed_.emplace(site_, *node_.weights[0], plain(filter_), description_.weights_desc());
+    Arguments arguments = {
+        {DNNL_ARG_SRC, in_}, {DNNL_ARG_WEIGHTS, packed_->tensor()}, {DNNL_ARG_DST, output_}};
+    if (with_bias_) {
+      bias_.emplace(site_, *node_.weights[1], biasLayout(), biasLayout());
+      arguments.emplace_back(DNNL_ARG_BIAS, bias_->tensor());
+    }
+    forward_ = Op::of<Forward>(site_, description_, std::move(arguments));
+  }
+
+  /// Gives the gradient in the layout that was wanted.
+  Tensor buildWeights(const Tensor& gradient) {
+    const BackWeights::primitive_desc description(
+        with_bias_ ? BackWeights::desc(kAlgorithm, any(in_dims_), any(filter_), biasLayout(),
+                                       any(out_dims_), strides_, padding_, padding_)
+                   : BackWeights::desc(kAlgorithm, any(in_dims_), any(filter_), any(out_dims_),
+                                       strides_, padding_, padding_),
+        attributes(), site_.engine(), description_);
+    const Converted given(site_, gradient, description.diff_dst_desc());
+    const Converted source(site_, in_, description.src_desc());
+    convert_gradient_ = given.convert;
+    convert_source_ = source.convert;
+    made_.emplace(site_, *node_.weights[0], plain(filter_), description.diff_weights_desc());
+    Arguments arguments = {{DNNL_ARG_SRC, source.tensor},
+                           {DNNL_ARG_DIFF_DST, given.tensor},
+                           {DNNL_ARG_DIFF_WEIGHTS, made_->tensor()}};
+    if (with_bias_) {
+      made_bias_.emplace(site_, *node_.weights[1], biasLayout(), biasLayout());
+      arguments.emplace_back(DNNL_ARG_DIFF_BIAS, made_bias_->tensor());
+    }
+    back_weights_ = Op::of<BackWeights>(site_, description, std::move(arguments));
+    return given.tensor;
+  }
+
+  Tensor buildData(const Tensor& gradient) {
+    const BackData::primitive_desc description(
+        {kAlgorithm, any(in_dims_), any(filter_), any(out_dims_), strides_, padding_, padding_},
+        attributes(), site_.engine(), description_);
+    const Converted given(site_, gradient, description.diff_dst_desc());
+    convert_data_gradient_ = given.convert;
+    data_packed_.emplace(site_, *node_.weights[0], plain(filter_), description.weights_desc());
+    Tensor result = site_.tensor(description.diff_src_desc());
+    back_data_ = Op::of<BackData>(site_, description,
+                                  {{DNNL_ARG_DIFF_DST, given.tensor},
+                                   {DNNL_ARG_WEIGHTS, data_packed_->tensor()},
+                                   {DNNL_ARG_DIFF_SRC, result}});
+    return result;
+  }
+
+  Site& site_;
+  const Node& node_;
+  bool relu_, with_bias_;
+  Dims filter_, strides_, padding_, in_dims_, out_dims_;
+  Forward::primitive_desc description_;
+  Tensor in_; ///< as the way forward wants it
+  std::optional<Packed> packed_, bias_, data_packed_;
+  std::optional<Unpacked> made_, made_bias_;
+  Op convert_in_, forward_;
+  Op convert_gradient_, convert_source_, back_weights_, convert_data_gradient_, back_data_;
+  ReluBack relu_back_;
+};
+
+} // namespace
+
+std::unique_ptr<Layer> build(const Convolution& value, const Place& place) {
+  return std::make_unique<ConvolutionLayer>(value, place);
+}
+
+} // namespace rondo::training::onednn

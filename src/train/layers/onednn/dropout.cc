@@ -1,0 +1,85 @@
+// Dropout: factors drawn for each sample by its number.
+#include "rondo/detail/hash.h"
+#include "train/layers/onednn/layer.h"
+#include "train/layers/onednn/op.h"
+#include "train/random.h"
+
+namespace rondo::training::onednn {
+
+namespace {
+
+/// Plain layouts only: which value is dropped must not depend on where it stands in memory.
+class DropoutLayer : public Layer {
+ public:
+  DropoutLayer(const Dropout& value, const Place& place)
+      : site_(place.site),
+        rate_(value.rate),
+        layer_(detail::hashBytes(place.node.path.data(), place.node.path.size())),
+        in_(site_, place.in, plain(place.in.get_desc().dims())),
+        factors_(site_.binding().count * place.node.in.size()) {
+    output_ = site_.tensor(in_.tensor.get_desc());
+  }
+
+  Tensor buildBack(const Tensor& gradient, bool wanted) override {
+    if (!wanted) return {};
+    const Converted given(site_, gradient, output_.get_desc());
+    convert_back_ = given.convert;
+    gradient_ = given.tensor;
+    back_ = site_.tensor(output_.get_desc());
+    return back_;
+  }
+
+  void forward(const Batch& batch, const Pass& pass) override {
+    in_.convert.run();
+    const std::size_t size = factors_.size() / batch.count;
+    for (std::size_t i = 0; i < batch.count; ++i)
+      draw(pass.seed, batch.samples[i], factors_.data() + i * size, size);
+    multiply(in_.tensor, output_);
+  }
+
+  void backward(const Ready&) override {
+    convert_back_.run();
+    if (gradient_) multiply(gradient_, back_);
+  }
+
+ private:
+  void draw(std::uint64_t seed, std::uint32_t sample, float* factors, std::size_t size) const {
+    Random random(Random(Random(seed).next() + layer_).next() + sample);
+    random = Random(random.next()); // neighbours must not share parts of their sequences
+    const auto kept = static_cast<float>(1 / (1 - rate_));
+    const auto limit = static_cast<std::uint64_t>(rate_ * 0x1p32);
+    for (std::size_t i = 0; i < size; ++i) factors[i] = (random.next() >> 32) < limit ? 0.0F : kept;
+  }
+
+  void multiply(const Tensor& from, const Tensor& to) const {
+    const auto* values = static_cast<const float*>(from.get_data_handle());
+    auto* results = static_cast<float*>(to.get_data_handle());
+    for (std::size_t i = 0; i < factors_.size(); ++i) results[i] = values[i] * factors_[i];
+  }
+
+  Site& site_;
+  double rate_;
+  std::uint64_t layer_; ///< no two layers drop the same
+  Converted in_;
+  AlignedVector<float> factors_; ///< 0, or what makes up for the zeros
+  Op convert_back_;
+  Tensor gradient_, back_;
+};
+
+/// What evaluation makes of it.
+class Nothing : public Layer {
+ public:
+  explicit Nothing(const Tensor& in) { output_ = in; }
+  Tensor buildBack(const Tensor& gradient, bool) override { return gradient; }
+  void forward(const Batch&, const Pass&) override {}
+  void backward(const Ready&) override {}
+};
+
+} // namespace
+
+std::unique_ptr<Layer> build(const Dropout& value, const Place& place) {
+  if (!place.site.binding().training) return std::make_unique<Nothing>(place.in);
+  return std::make_unique<DropoutLayer>(value, place);
+}
+
+} // namespace rondo::training::onednn

@@ -1,0 +1,94 @@
+// Max and average pooling, in the layout that comes in.
+#include "train/layers/onednn/layer.h"
+#include "train/layers/onednn/op.h"
+
+namespace rondo::training::onednn {
+
+namespace {
+
+using Forward = dnnl::pooling_forward;
+using Back = dnnl::pooling_backward;
+
+/// What to pool, and how.
+struct Pooling {
+  dnnl::algorithm algorithm;
+  Dims kernel, strides, padding;
+};
+
+class PoolLayer : public Layer {
+ public:
+  PoolLayer(Pooling pooling, const Place& place)
+      : site_(place.site), pooling_(std::move(pooling)), in_(place.in) {
+    const auto dim = [](std::size_t size) { return static_cast<dnnl::memory::dim>(size); };
+    const SampleShape& out = place.node.out;
+    out_dims_ = {dim(site_.binding().count), dim(out.channels), dim(out.height), dim(out.width)};
+    const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training
+                                               : dnnl::prop_kind::forward_inference;
+    description_ = {{kind, pooling_.algorithm, in_.get_desc(), any(out_dims_), pooling_.strides,
+                     pooling_.kernel, pooling_.padding, pooling_.padding},
+                    attributes(),
+                    site_.engine()};
+    output_ = site_.tensor(description_.dst_desc());
+    Arguments arguments = {{DNNL_ARG_SRC, in_}, {DNNL_ARG_DST, output_}};
+    if (description_.workspace_desc().get_size() > 0) {
+      choices_ = site_.tensor(description_.workspace_desc());
+      arguments.emplace_back(DNNL_ARG_WORKSPACE, choices_);
+    }
+    forward_ = Op::of<Forward>(site_, description_, std::move(arguments));
+  }
+
+  Tensor buildBack(const Tensor& gradient, bool wanted) override {
+    if (!wanted) return {};
+    const Back::primitive_desc description(
+        {pooling_.algorithm, in_.get_desc(), output_.get_desc(), pooling_.strides, pooling_.kernel,
+         pooling_.padding, pooling_.padding},
+        attributes(), site_.engine(), description_);
+    const Converted given(site_, gradient, output_.get_desc());
+    convert_ = given.convert;
+    Tensor result = site_.tensor(in_.get_desc());
+    Arguments arguments = {{DNNL_ARG_DIFF_DST, given.tensor}, {DNNL_ARG_DIFF_SRC, result}};
+    if (choices_) arguments.emplace_back(DNNL_ARG_WORKSPACE, choices_);
+    back_ = Op::of<Back>(site_, description, std::move(arguments));
+    return result;
+  }
+
+  void forward(const Batch&, const Pass&) override { forward_.run(); }
+  void backward(const Ready&) override {
+    convert_.run();
+    back_.run();
+  }
+
+ private:
+  Site& site_;
+  Pooling pooling_;
+  Tensor in_, choices_; ///< which of a window's values was the highest
+  Dims out_dims_;
+  Forward::primitive_desc description_;
+  Op forward_, convert_, back_;
+};
+
+std::unique_ptr<Layer> buildPool(dnnl::algorithm algorithm, const Window& window,
+                                 const Place& place) {
+  const auto both = [](std::size_t size) { return Dims(2, static_cast<dnnl::memory::dim>(size)); };
+  return std::make_unique<PoolLayer>(
+      Pooling{algorithm, both(window.kernel), both(window.stride), both(window.padding)}, place);
+}
+
+} // namespace
+
+std::unique_ptr<Layer> build(const MaxPool& value, const Place& place) {
+  return buildPool(dnnl::algorithm::pooling_max, value.window, place);
+}
+
+std::unique_ptr<Layer> build(const AveragePool& value, const Place& place) {
+  return buildPool(dnnl::algorithm::pooling_avg_include_padding, value.window, place);
+}
+
+std::unique_ptr<Layer> build(const GlobalAveragePool&, const Place& place) {
+  const auto dim = [](std::size_t size) { return static_cast<dnnl::memory::dim>(size); };
+  const Dims whole = {dim(place.node.in.height), dim(place.node.in.width)};
+  return std::make_unique<PoolLayer>(
+      Pooling{dnnl::algorithm::pooling_avg_include_padding, whole, whole, {0, 0}}, place);
+}
+
+} // namespace rondo::training::onednn

@@ -1,0 +1,36 @@
+// Batch norm over the batches of all ranks: what it needs beyond each rank's own.
+#pragma once
+
+#include "train/layers/onednn/op.h"
+
+namespace rondo::training::onednn {
+
+using SumOverRanks = std::function<void(float*, std::size_t)>;
+
+class RankStatistics {
+ public:
+  /// Of `in`; `mean` and `variance` are written by sum().
+  RankStatistics(Site& site, const Tensor& in, const Tensor& mean, const Tensor& variance);
+
+  /// The statistics of all ranks' batches, of which this one's has so many places; gives how many
+  /// all have. In two steps, since a mean of squares less a squared mean would cancel.
+  std::size_t sum(std::size_t places, const SumOverRanks& over_ranks);
+
+  struct Gradients {
+    const Tensor& scale_value; ///< the weight
+    const Tensor& scale;       ///< this rank's gradients of scale and shift
+    const Tensor& shift;
+    const Tensor& in; ///< as if the statistics were constants; what follows from them is added
+  };
+  void addToGradient(const Gradients& gradients, const SumOverRanks& over_ranks);
+
+ private:
+  std::size_t channels_;
+  Tensor mean_, variance_, own_mean_, own_variance_;
+  AlignedVector<float> sums_;
+  double places_ = 0; ///< of all ranks
+  Tensor scale_, shift_, correction_;
+  Op statistics_, correct_;
+};
+
+} // namespace rondo::training::onednn

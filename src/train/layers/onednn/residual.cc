@@ -1,0 +1,83 @@
+// Two chains from the same input, added, and ReLU behind the sum.
+#include "train/layers/onednn/chain.h"
+#include "train/layers/onednn/relu.h"
+
+namespace rondo::training::onednn {
+
+namespace {
+
+/// to = a + b, in a's layout, which is to's; b is converted where it has another.
+struct Sum {
+  Sum() = default;
+  Sum(Site& site, const Tensor& a, const Tensor& b, const Tensor& to, bool relu) {
+    const Layout layout = a.get_desc();
+    const Converted other(site, b, layout);
+    convert = other.convert;
+    const dnnl::binary::primitive_desc description(
+        {dnnl::algorithm::binary_add, layout, layout, layout}, attributes(relu), site.engine());
+    add = Op::of<dnnl::binary>(
+        site, description,
+        {{DNNL_ARG_SRC_0, a}, {DNNL_ARG_SRC_1, other.tensor}, {DNNL_ARG_DST, to}});
+  }
+
+  void run() const {
+    convert.run();
+    add.run();
+  }
+
+  Op convert, add;
+};
+
+class ResidualLayer : public Layer {
+ public:
+  explicit ResidualLayer(const Place& place)
+      : site_(place.site),
+        relu_(place.relu),
+        body_(site_, place.node.body, place.in),
+        shortcut_(site_, place.node.shortcut, place.in) {
+    output_ = site_.tensor(body_.output().get_desc());
+    sum_ = Sum(site_, body_.output(), shortcut_.output(), output_, relu_);
+  }
+
+  Tensor buildBack(const Tensor& gradient, bool wanted) override {
+    Tensor behind = gradient;
+    if (relu_) {
+      relu_back_ = ReluBack(site_, output_, gradient);
+      behind = relu_back_.gradient();
+    }
+    const Tensor body = body_.buildBack(behind, wanted);
+    const Tensor shortcut = shortcut_.buildBack(behind, wanted);
+    if (!wanted) return {};
+    Tensor result = site_.tensor(body.get_desc());
+    sum_back_ = Sum(site_, body, shortcut, result, false);
+    return result;
+  }
+
+  void forward(const Batch& batch, const Pass& pass) override {
+    body_.forward(batch, pass);
+    shortcut_.forward(batch, pass);
+    sum_.run();
+  }
+
+  void backward(const Ready& ready) override {
+    relu_back_.run();
+    shortcut_.backward(ready);
+    body_.backward(ready);
+    sum_back_.run();
+  }
+
+ private:
+  Site& site_;
+  bool relu_;
+  Chain body_, shortcut_;
+  Sum sum_, sum_back_;
+  ReluBack relu_back_;
+};
+
+} // namespace
+
+std::unique_ptr<Layer> build(const Residual&, const Place& place) {
+  return std::make_unique<ResidualLayer>(place);
+}
+
+} // namespace rondo::training::onednn
