@@ -1,12 +1,10 @@
-// Runs a training job: finds or starts the ranks, shows progress, writes the report.
+// Runs a training job: finds or starts the ranks, stops them when asked to, writes the report.
 #include "tools/train.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
+#include <signal.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
+#include <atomic>
 #include <cstdio>
 #include <thread>
 
@@ -14,53 +12,64 @@
 #include "tools/bench/json.h"
 #include "tools/command.h"
 #include "tools/spawn.h"
+#include "tools/train_display.h"
 
 namespace rondo::tools {
 
 namespace {
 
-/// What rank 0 shows while it trains.
-class ProgressDisplay {
- public:
-  void operator()(const TrainProgress& progress) {
-    loss_sum_ += progress.loss;
-    ++steps_;
-    const bool ended = progress.test_accuracy >= 0;
-    const auto now = std::chrono::steady_clock::now();
-    if (terminal_ && !ended && now - drawn_ > std::chrono::milliseconds(100)) {
-      drawn_ = now;
-      std::printf("\r%s\x1b[K", progressLine(progress, columns()).c_str());
-      std::fflush(stdout);
-    }
-    if (!ended) return;
-    std::printf("%s%s\n", terminal_ ? "\r\x1b[K" : "",
-                epochLine(progress, loss_sum_ / steps_).c_str());
-    std::fflush(stdout);
-    loss_sum_ = 0;
-    steps_ = 0;
-  }
+/// Set by the first SIGINT or SIGTERM; a second one ends the process at once.
+std::atomic<bool> stop_asked{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
- private:
-  static std::size_t columns() {
-    winsize size{};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-    return size.ws_col;
-  }
-
-  bool terminal_ = isatty(STDOUT_FILENO) != 0;
-  double loss_sum_ = 0;
-  int steps_ = 0;
-  std::chrono::steady_clock::time_point drawn_{};
-};
+/// From now on these signals ask the run to end behind its step.
+void stopOnSignals() {
+  struct sigaction action {};
+  action.sa_handler = [](int) { stop_asked = true; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
+}
 
 void printHead(const TrainConfig& config, const Communicator& comm) {
   const TrainOptions& options = config.options;
-  std::printf("model %s, %d %s over %s, batch %d, learning rate %g, momentum %g%s\n",
+  std::printf("model %s, %d %s over %s, batch %d, %s, learning rate %g, momentum %g%s\n",
               options.model.c_str(), comm.size(), comm.size() == 1 ? "rank" : "ranks",
               comm.transportTo((comm.rank() + 1) % comm.size()).c_str(), options.batch,
-              options.learning_rate, options.momentum,
+              options.optimizer.c_str(), options.learning_rate, options.momentum,
               config.deterministic ? ", deterministic" : "");
   std::fflush(stdout);
+}
+
+void printEnd(const TrainConfig& config, const TrainReport& report) {
+  const std::string& checkpoint = config.options.checkpoint;
+  if (report.times.step > 0) std::printf("%s\n", timesLine(report.times).c_str());
+  if (report.stopped) {
+    std::printf("stopped after step %lld%s\n", static_cast<long long>(report.steps),
+                checkpoint.empty() ? "" : ("; --resume goes on from " + checkpoint).c_str());
+  }
+  std::printf("trained in %.1f s, parameter hash %016llx\n", report.seconds,
+              static_cast<unsigned long long>(report.parameter_hash));
+  if (!report.stopped) std::printf("test accuracy %.4f\n", report.test_accuracy);
+  std::fflush(stdout);
+}
+
+TrainReport trainOn(Communicator& comm, const TrainConfig& config) {
+  std::function<void(const TrainProgress&)> show;
+  if (comm.rank() == 0) {
+    printHead(config, comm);
+    show = TrainDisplay();
+  }
+  stopOnSignals();
+  TrainOptions options = config.options;
+  options.stop = [] { return stop_asked.load(); };
+  try {
+    return train(comm, options, show);
+  } catch (const Error&) {
+    throw; // the library has told the other ranks where it concerns them
+  } catch (const std::exception& error) {
+    comm.abort("rank " + std::to_string(comm.rank()) + ": " + error.what());
+    throw;
+  }
 }
 
 int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
@@ -69,27 +78,12 @@ int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
     if (!config.transport.empty()) options.transports = config.transport;
     if (config.deterministic) options.deterministic = true;
     Communicator comm = Communicator::create(meet, options);
-    std::function<void(const TrainProgress&)> show;
+    const TrainReport report = trainOn(comm, config);
     if (rank == 0) {
-      printHead(config, comm);
-      show = ProgressDisplay();
+      if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report));
+      printEnd(config, report);
     }
-    TrainReport report;
-    try {
-      report = train(comm, config.options, show);
-    } catch (const Error&) {
-      throw; // the library has told the other ranks where it concerns them
-    } catch (const std::exception& error) {
-      comm.abort("rank " + std::to_string(rank) + ": " + error.what());
-      throw;
-    }
-    if (rank != 0) return kSuccess;
-    if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report));
-    std::printf("trained in %.1f s, parameter hash %016llx\n", report.seconds,
-                static_cast<unsigned long long>(report.parameter_hash));
-    std::printf("test accuracy %.4f\n", report.test_accuracy);
-    std::fflush(stdout);
-    return kSuccess;
+    return report.stopped ? kStopped : kSuccess;
   } catch (const std::exception& error) {
     return reportError(error, rank);
   }
@@ -111,6 +105,9 @@ int trainThreads(const TrainConfig& config) {
 } // namespace
 
 int runTrain(const TrainConfig& config) {
+  if (config.options.device != "cpu") // in one line, not in one of each rank
+    throw Error(ErrorCode::unsupported, "train: device " + config.options.device +
+                                            ": this build's layers run on the CPU only");
   if (config.threads) return trainThreads(config);
   if (config.launched) {
     return trainRank(config, Rendezvous::environment(), Rendezvous::detectLauncher().rank);
@@ -120,29 +117,9 @@ int runTrain(const TrainConfig& config) {
   spawn.command = {ownExecutable()};
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
   spawn.pin = static_cast<std::size_t>(config.ranks) <= availableCores().size();
-  spawn.report_status = false; // the ranks say what is wrong
+  spawn.report_status = false;            // the ranks say what is wrong
+  spawn.grace = std::chrono::seconds(30); // a step, and its checkpoint
   return spawnRanks(spawn);
-}
-
-std::string progressLine(const TrainProgress& progress, std::size_t columns) {
-  std::array<char, 64> head, tail;
-  std::snprintf(head.data(), head.size(), "epoch %d/%d [", progress.epoch, progress.epochs);
-  std::snprintf(tail.data(), tail.size(), "] %d/%d  loss %.4f  %.0f samples/s", progress.step,
-                progress.steps, progress.loss, progress.samples_per_second);
-  const std::string before = head.data(), behind = tail.data();
-  const std::size_t used = before.size() + behind.size() + 1;
-  const std::size_t width = columns > used ? std::min<std::size_t>(columns - used, 40) : 0;
-  const double part = progress.steps > 0 ? static_cast<double>(progress.step) / progress.steps : 0;
-  const auto full = std::min(width, static_cast<std::size_t>(part * static_cast<double>(width)));
-  return before + std::string(full, '=') + std::string(width - full, ' ') + behind;
-}
-
-std::string epochLine(const TrainProgress& progress, double epoch_loss) {
-  std::array<char, 128> line;
-  std::snprintf(line.data(), line.size(),
-                "epoch %d/%d: loss %.4f, test accuracy %.4f, %.0f samples/s", progress.epoch,
-                progress.epochs, epoch_loss, progress.test_accuracy, progress.samples_per_second);
-  return line.data();
 }
 
 } // namespace rondo::tools

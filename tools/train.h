@@ -19,16 +19,14 @@ struct TrainConfig {
   std::vector<std::string> arguments;
 };
 
-/// Exit status as that of runBench().
+/// Exit status as that of runBench(); kStopped where SIGINT or SIGTERM ended it behind a step.
 int runTrain(const TrainConfig& config);
+inline constexpr int kStopped = 130; ///< what shells make of SIGINT
 
 /// One object: version, args, options, ranks, test_accuracy, epoch_loss, epoch_accuracy,
-/// parameter_hash (hexadecimal text), seconds.
+/// parameter_hash (hexadecimal text), steps, stopped, step_ms (the median) and
+/// step_parts_ms (of data, forward, backward, exposed_communication, optimizer),
+/// samples_per_second, seconds.
 std::string trainJsonText(const TrainConfig& config, const TrainReport& report);
-
-/// "epoch 2/5 [=====>    ] 230/469  loss 0.4321  51234 samples/s", for a line `columns` wide.
-std::string progressLine(const TrainProgress& progress, std::size_t columns);
-/// "epoch 2/5: loss 0.4321, test accuracy 0.8612, 51234 samples/s".
-std::string epochLine(const TrainProgress& progress, double epoch_loss);
 
 } // namespace rondo::tools

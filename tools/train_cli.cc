@@ -1,27 +1,178 @@
 // `rondo train`: its options.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 
 #include "rondo/error.h"
 #include "rondo/rendezvous.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
+#include "tools/parse.h"
 #include "tools/train.h"
 
 namespace rondo::tools {
 
 namespace {
 
-void addVerification(CLI::App& app, TrainOptions& options) {
+/// "mlp (784-256-128-64-10); cnn (...)"
+std::string summaries(const std::vector<TrainChoice>& choices) {
+  std::string text;
+  for (const TrainChoice& one : choices)
+    text += (text.empty() ? "" : "; ") + one.name + " (" + one.summary + ")";
+  return text;
+}
+
+/// One of the choices; where it has a colon, with something behind it.
+CLI::Validator choice(const std::vector<TrainChoice>& choices) {
+  return CLI::Validator(
+      [choices](const std::string& text) -> std::string {
+        std::string valid;
+        for (const TrainChoice& one : choices) {
+          valid += (valid.empty() ? "" : ", ") + one.name;
+          const std::size_t colon = one.name.find(':');
+          if (text == one.name && colon == std::string::npos) return {};
+          if (colon != std::string::npos && text.size() > colon + 1 &&
+              text.compare(0, colon + 1, one.name, 0, colon + 1) == 0)
+            return {};
+        }
+        return "\"" + text + "\"; there is: " + valid;
+      },
+      "NAME");
+}
+
+CLI::Validator dataSource() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        if (text.starts_with("synthetic") || std::filesystem::is_directory(text)) return {};
+        return "there is no folder " + text + "; the other source is: synthetic";
+      },
+      "FOLDER|synthetic");
+}
+
+void addJob(CLI::App& app, TrainOptions& options) {
+  app.add_option("--model", options.model, summaries(trainModels()))
+      ->check(choice(trainModels()))
+      ->capture_default_str();
+  app.add_option("--data", options.data,
+                 "Samples: " + summaries(trainData()) +
+                     ". Default: RONDO_DATA, else where Debian's dataset-fashion-mnist puts them")
+      ->check(dataSource());
+  app.add_option("--device", options.device, "Where the layers run")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--epochs", options.epochs, "Passes over the training samples")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--steps", options.steps,
+                 "End after so many steps in place of --epochs; 0: do not")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
+  app.add_option("--batch", options.batch, "Samples of one step, over all ranks and micro-batches")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--accumulate", options.accumulate, "Micro-batches of a rank in one step")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--seed", options.seed, "Of the first weights and the order of the samples")
+      ->capture_default_str();
+  app.add_option("--limit", options.limit_samples, "Use only the first samples; 0: all")
+      ->capture_default_str();
+  app.add_flag("--augment", options.augment, "Flip and crop training samples");
+}
+
+void addOptimizer(CLI::App& app, TrainOptions& options) {
+  const std::string group = "Optimizer";
+  app.add_option("--optimizer", options.optimizer, summaries(trainOptimizers()))
+      ->check(choice(trainOptimizers()))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--lr", options.learning_rate, "Learning rate")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--schedule", options.schedule,
+                 "Of the learning rate: " + summaries(trainSchedules()))
+      ->check(choice(trainSchedules()))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--warm-up", options.warm_up, "Steps in which the learning rate climbs")
+      ->check(CLI::Range(0, 1 << 30))
+      ->group(group);
+  app.add_option("--momentum", options.momentum, "Momentum of the gradient descent")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--weight-decay", options.weight_decay, "Of matrices and filters")
+      ->check(CLI::Range(0.0, 1e6))
+      ->group(group);
+  app.add_option("--clip", options.clip, "Limit of the gradient's norm; 0: none")
+      ->check(CLI::Range(0.0, 1e30))
+      ->group(group);
+}
+
+void addReduction(CLI::App& app, TrainConfig& config) {
+  TrainOptions& options = config.options;
+  const std::string group = "Gradients";
+  app.add_option_function<std::string>(
+         "--bucket-cap",
+         [&options](const std::string& text) {
+           options.bucket_bytes.clear();
+           for (const std::string& word : splitWords(text))
+             options.bucket_bytes.push_back(parseBytes(word));
+         },
+         "Bytes at which buckets are closed: the first, the second, ...; the last serves all "
+         "others. Default: 1M,25M; 0: one bucket a parameter")
+      ->group(group);
+  app.add_flag("!--no-overlap", options.overlap, "Send gradients behind the backward pass only")
+      ->group(group);
+  app.add_option("--hook", options.hook, "How gradients travel: " + summaries(trainHooks()))
+      ->check(choice(trainHooks()))
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--deterministic", config.deterministic,
+               "Results do not depend on how the ranks add up")
+      ->group(group);
   CLI::Option* every = app.add_option("--verify-every", options.verify_every,
                                       "Compare the ranks' parameters after so many steps, and "
                                       "after each epoch; 0: never")
                            ->check(CLI::Range(0, 1'000'000))
-                           ->capture_default_str();
+                           ->capture_default_str()
+                           ->group(group);
   app.add_flag_callback(
          "--no-verify", [&options] { options.verify_every = 0; },
          "Never compare the ranks' parameters")
-      ->excludes(every);
+      ->excludes(every)
+      ->group(group);
+}
+
+void addOutput(CLI::App& app, TrainConfig& config) {
+  TrainOptions& options = config.options;
+  const std::string group = "Files";
+  CLI::Option* checkpoint =
+      app.add_option("--checkpoint", options.checkpoint,
+                     "Write a checkpoint at the end, and when stopped by SIGINT or SIGTERM")
+          ->group(group);
+  app.add_option("--checkpoint-every", options.checkpoint_every, "And after so many steps")
+      ->check(CLI::Range(1, 1 << 30))
+      ->needs(checkpoint)
+      ->group(group);
+  app.add_flag("--resume", options.resume, "Go on from the checkpoint")
+      ->needs(checkpoint)
+      ->group(group);
+  app.add_option("--json", config.json, "Also write the report to this file as JSON")->group(group);
+}
+
+/// Returns -p.
+CLI::Option* addRanks(CLI::App& app, TrainConfig& config) {
+  CLI::Option* ranks =
+      app.add_option("-p,--ranks", config.ranks, "Ranks to start, unless a launcher did")
+          ->check(CLI::Range(1, 512))
+          ->capture_default_str()
+          ->group("Ranks");
+  app.add_option("--transport", config.transport, transportHelp())
+      ->check(transportNames())
+      ->group("Ranks");
+  app.add_flag("--threads", config.threads, "Ranks are threads of one process")->group("Ranks");
+  return ranks;
 }
 
 } // namespace
@@ -29,48 +180,18 @@ void addVerification(CLI::App& app, TrainOptions& options) {
 Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
   auto config = std::make_shared<TrainConfig>();
   config->arguments = arguments;
-  TrainOptions& options = config->options;
   CLI::App* app = parent.add_subcommand("train", "Train an image classifier on several ranks");
-  app->add_option("--model", options.model, "mlp: 784-256-128-64-10 with ReLU")
-      ->check(CLI::IsMember({"mlp"}))
-      ->capture_default_str();
-  app->add_option("--data", options.data,
-                  "Folder of the Fashion-MNIST files; default: RONDO_DATA, else where Debian's "
-                  "dataset-fashion-mnist puts them")
-      ->check(CLI::ExistingDirectory);
-  app->add_option("--epochs", options.epochs, "Passes over the training samples")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  app->add_option("--batch", options.batch, "Samples of one step, over all ranks and micro-batches")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app->add_option("--accumulate", options.accumulate, "Micro-batches of a rank in one step")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app->add_option("--lr", options.learning_rate, "Learning rate")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
-  app->add_option("--momentum", options.momentum, "Momentum of the gradient descent")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  app->add_option("--seed", options.seed, "Of the first weights and the order of the samples")
-      ->capture_default_str();
-  app->add_option("--limit", options.limit_samples, "Use only the first samples; 0: all")
-      ->capture_default_str();
-  addVerification(*app, options);
-  app->add_flag("--deterministic", config->deterministic,
-                "Results do not depend on how the ranks add up");
-  CLI::Option* ranks =
-      app->add_option("-p,--ranks", config->ranks, "Ranks to start, unless a launcher did")
-          ->check(CLI::Range(1, 512))
-          ->capture_default_str();
-  app->add_option("--transport", config->transport, transportHelp())->check(transportNames());
-  app->add_flag("--threads", config->threads, "Ranks are threads of one process");
-  app->add_option("--json", config->json, "Also write the report to this file as JSON");
+  addJob(*app, config->options);
+  addOptimizer(*app, config->options);
+  addReduction(*app, *config);
+  addOutput(*app, *config);
+  CLI::Option* ranks = addRanks(*app, *config);
   app->footer(
       "Examples:\n"
       "  rondo train --model mlp -p 2\n"
-      "  rondo train -p 4 --epochs 10 --batch 256 --lr 0.1 --json report.json\n");
+      "  rondo train --model cnn -p 2 --epochs 10 --schedule cosine --lr 0.05 --warm-up 100\n"
+      "  rondo train -p 2 --checkpoint run.ckpt --checkpoint-every 100 # then: the same, --resume\n"
+      "  rondo train --model resnet18 --data synthetic -p 2 --steps 20 --json report.json\n");
   return [config, ranks] {
     config->threads = config->threads || needsThreads(config->transport);
     const LaunchInfo launch = Rendezvous::detectLauncher();

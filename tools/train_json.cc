@@ -26,12 +26,33 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
                      {"momentum", options.momentum},
                      {"seed", options.seed},
                      {"limit_samples", options.limit_samples},
-                     {"deterministic", config.deterministic}};
+                     {"deterministic", config.deterministic},
+                     {"data", options.data},
+                     {"augment", options.augment},
+                     {"optimizer", options.optimizer},
+                     {"weight_decay", options.weight_decay},
+                     {"clip", options.clip},
+                     {"schedule", options.schedule},
+                     {"warm_up", options.warm_up},
+                     {"bucket_bytes", options.bucket_bytes},
+                     {"overlap", options.overlap},
+                     {"hook", options.hook},
+                     {"verify_every", options.verify_every}};
   json["ranks"] = config.ranks;
   json["test_accuracy"] = report.test_accuracy;
   json["epoch_loss"] = report.epoch_loss;
   json["epoch_accuracy"] = report.epoch_accuracy;
   json["parameter_hash"] = hash.data();
+  json["steps"] = report.steps;
+  json["stopped"] = report.stopped;
+  const TrainTimes& times = report.times;
+  json["step_ms"] = times.step;
+  json["step_parts_ms"] = {{"data", times.data},
+                           {"forward", times.forward},
+                           {"backward", times.backward},
+                           {"exposed_communication", times.communication},
+                           {"optimizer", times.optimizer}};
+  json["samples_per_second"] = report.samples_per_second;
   json["seconds"] = report.seconds;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

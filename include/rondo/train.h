@@ -1,4 +1,4 @@
-// Data-parallel training of small image classifiers, on any communicator.
+// Data-parallel training of image classifiers, on any communicator.
 #pragma once
 
 #include <cstddef>
@@ -12,60 +12,121 @@
 
 namespace rondo {
 
+/// Equal on all ranks, but for the folder, the files and `stop`.
 struct TrainOptions {
-  std::string model = "mlp"; ///< "mlp": 784-256-128-64-10, ReLU
-  std::string data;          ///< folder of the *-ubyte.gz files; "": defaultDataFolder()
+  std::string model = "mlp"; ///< one of trainModels()
+  /// A folder with Fashion-MNIST's or MNIST's *-ubyte files, or CIFAR-10's *.bin, as they are or
+  /// compressed (.gz); "synthetic"; "": defaultDataFolder().
+  std::string data;
+  std::string device = "cpu"; ///< "cuda" is Error(unsupported): the layers run on CPUs
   int epochs = 5;
-  int batch = 128;    ///< samples of one step over all ranks and micro-batches
-  int accumulate = 1; ///< micro-batches per rank and step, summed locally
-  double learning_rate = 0.02;
-  double momentum = 0.9;
-  std::uint64_t seed = 1;        ///< of the initial weights and the sampler
+  std::int64_t steps = 0; ///< ends after so many steps, wherever in an epoch; 0: after the epochs
+  int batch = 128;        ///< samples of one step over all ranks and micro-batches
+  int accumulate = 1;     ///< micro-batches per rank and step, summed locally
+  std::uint64_t seed = 1; ///< of the initial weights, the sampler, dropout and augmentation
   std::size_t limit_samples = 0; ///< use only the first training samples; 0: all
+  bool augment = false;          ///< flips and crops training samples
+
+  std::string optimizer = "sgd"; ///< one of trainOptimizers()
+  double learning_rate = 0.02;
+  double momentum = 0.9;             ///< of sgd and lars
+  double weight_decay = 0;           ///< of matrices and filters
+  double clip = 0;                   ///< limit of the norm of the whole gradient; 0: none
+  std::string schedule = "constant"; ///< of the learning rate; one of trainSchedules()
+  int warm_up = 0;                   ///< steps in which the learning rate climbs to its value
+
+  /// As GradientOptions::bucket_bytes and ::overlap.
+  std::vector<std::size_t> bucket_bytes = {std::size_t{1} << 20, std::size_t{25} << 20};
+  bool overlap = true;
+  /// How gradients travel: one of trainHooks(), with its value behind a colon where it has one.
+  std::string hook = "none";
   /// The hash of all parameters is compared over the ranks after so many steps, and after each
   /// epoch; 0: never. It reads all parameters: each step it would cost a small model some percent.
   int verify_every = 50;
+
+  std::string checkpoint;   ///< file; "": none. Rank 0 writes it, at the end too
+  int checkpoint_every = 0; ///< steps; 0: only at the end, and when stopped
+  bool resume = false;      ///< goes on from the checkpoint
+  /// Asked on every rank in every step, by the thread that called train(): if any rank's says true,
+  /// all end behind this step. Null: never.
+  std::function<bool()> stop;
+};
+
+/// Where the time of a step went on this rank, in milliseconds.
+struct TrainTimes {
+  double step = 0; ///< all of it, with what is not named here
+  double data = 0; ///< waiting for samples
+  double forward = 0;
+  double backward = 0;      ///< with starting and moving what is sent meanwhile
+  double communication = 0; ///< exposed: behind the backward pass
+  double optimizer = 0;
 };
 
 /// Sent to the progress callback of every rank after each step.
 struct TrainProgress {
   int epoch, epochs, step, steps; ///< the first epoch and step are 1
   double loss;                    ///< mean over the step's samples, all ranks
-  double samples_per_second;      ///< since the epoch began, all ranks
+  double samples_per_second;      ///< since the epoch began, or went on, all ranks
   double test_accuracy =
       -1; ///< in [0, 1] after the last step of an epoch, which is evaluated first
+  std::int64_t total_step = 0; ///< over all epochs, the first is 1
+  double learning_rate = 0;    ///< of this step
+  TrainTimes times = {};
 };
 
 struct TrainReport {
   double test_accuracy = 0;           ///< over all test samples, in [0, 1]
-  std::vector<double> epoch_loss;     ///< mean training loss of each epoch
-  std::vector<double> epoch_accuracy; ///< test accuracy after each epoch
+  std::vector<double> epoch_loss;     ///< mean training loss of each epoch that ended
+  std::vector<double> epoch_accuracy; ///< test accuracy after each of them
   std::uint64_t parameter_hash = 0;   ///< of all parameters, equal on all ranks
+  std::int64_t steps = 0;             ///< of the whole training, with those before resuming
+  bool stopped = false;               ///< TrainOptions::stop ended it
+  TrainTimes times;                   ///< medians over this call's steps
+  double samples_per_second = 0;      ///< in this call's steps, all ranks
   double seconds = 0;
 };
 
 /// Collective. Each rank trains on its share of every step's samples; a GradientReducer sums the
 /// gradients while the backward pass goes on (BSP). After each epoch the test set is evaluated,
-/// shared out too. Every rank returns the same report but for `seconds`.
+/// shared out too. Every rank returns the same report, but for its times.
 ///
-/// Data: train-images-idx3, train-labels-idx1, t10k-images-idx3, t10k-labels-idx1 (-ubyte.gz), 28 x
-/// 28 grey images of 10 classes. Every rank reads its own copy. An epoch's last, incomplete step is
-/// left out.
+/// Data. Every rank reads its own copy. An epoch's last, incomplete step is left out.
 ///
 /// Order. A step's samples depend on (seed, epoch) only. They are split into size() * accumulate
 /// micro-batches, of which rank r takes r * accumulate to (r+1) * accumulate - 1: N ranks with A
-/// micro-batches see the same ones as 1 rank with N*A. Gradients are summed over micro-batches from
-/// left to right, then over ranks, and scaled by 1/batch behind that. So with
-/// Options::deterministic N ranks with accumulate 1 train bit for bit as 1 rank with accumulate N
-/// does, for every N; other splits (2 ranks with 2 against 1 rank with 4) differ by rounding.
+/// micro-batches see the same ones as 1 rank with N*A. Gradients, and batch norm's running
+/// statistics, are summed over micro-batches from left to right, then over ranks, and scaled behind
+/// that. So with Options::deterministic N ranks with accumulate 1 train bit for bit as 1 rank with
+/// accumulate N does, for every N; other splits (2 ranks with 2 against 1 rank with 4) differ by
+/// rounding. Neither bucket_bytes nor overlap changes a bit then.
 ///
-/// Threads: matrix products run on one thread per rank, or on OMP_NUM_THREADS.
+/// Checkpoints hold all that the next step depends on: a run that was resumed ends with the same
+/// bytes as one that was not. Rank 0 alone reads and writes the file. Another number of ranks may
+/// go on, if the batch can be split so; not with a hook that keeps residuals of each rank.
+/// Model, data, batch, seed, augment, optimizer and hook must be those of the file, all else may
+/// change.
 ///
-/// Errors, the same on every rank: data for a missing or damaged file (named), invalid_argument,
-/// mismatch when ranks hold different options, data or parameters, unsupported in a build without
-/// oneDNN.
+/// Threads: layers run on one thread per rank, or on OMP_NUM_THREADS.
+///
+/// Errors, the same on every rank: data for a missing, damaged or foreign file (named),
+/// invalid_argument, mismatch when ranks hold different options, data or parameters, aborted for a
+/// loss that is not finite (the text names step, layer and rank), system for a checkpoint that
+/// cannot be written (the old one stays), unsupported in a build without oneDNN. Where a rank
+/// ends, its peers get peer_dead.
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});
+
+/// A word that one of the options takes.
+struct TrainChoice {
+  std::string name, summary;
+};
+RONDO_API std::vector<TrainChoice> trainModels();
+/// Kinds of samples, and what TrainOptions::data says to get them.
+RONDO_API std::vector<TrainChoice> trainData();
+RONDO_API std::vector<TrainChoice> trainOptimizers();
+RONDO_API std::vector<TrainChoice> trainSchedules();
+/// "topk:DENSITY": the value behind the colon is to be given.
+RONDO_API std::vector<TrainChoice> trainHooks();
 
 /// Where Debian's dataset-fashion-mnist puts the files, or $RONDO_DATA if set.
 RONDO_API std::string defaultDataFolder();

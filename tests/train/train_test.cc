@@ -5,56 +5,13 @@
 #include <mutex>
 
 #include "rondo/train.h"
+#include "runs.h"
 #include "support/data_files.h"
 #include "support/ranks.h"
 #include "support/test.h"
 #include "train/loop/agreement.h"
 
 namespace rondo::test {
-namespace {
-
-bool contains(const std::string& text, const std::string& piece) {
-  return text.find(piece) != std::string::npos;
-}
-
-std::vector<Communicator> makeRanks(int ranks, const std::string& transport = "inproc",
-                                    bool deterministic = true) {
-  Options options = plainOptions(transport);
-  options.deterministic = deterministic;
-  return Communicator::createAll(ranks, options);
-}
-
-/// What a rank's call threw.
-struct Thrown {
-  ErrorCode code = ErrorCode::system;
-  std::string text = "nothing was thrown";
-  int culprit = -2;
-
-  bool operator==(const Thrown&) const = default;
-};
-
-/// One error on all ranks, or "" and what differs.
-Thrown thrownByAll(std::vector<Communicator>& ranks,
-                   const std::function<void(Communicator&)>& body) {
-  std::vector<Thrown> thrown(ranks.size());
-  const auto complaints = onRanks(ranks, [&](Communicator& comm) -> std::string {
-    try {
-      body(comm);
-    } catch (const Error& error) {
-      thrown[static_cast<std::size_t>(comm.rank())] = {error.code(), error.what(), error.culprit()};
-    }
-    return {};
-  });
-  REQUIRE(firstComplaint(complaints) == "");
-  for (std::size_t rank = 0; rank < thrown.size(); ++rank) {
-    INFO("rank 0: " << thrown[0].text << "; rank " << rank << ": " << thrown[rank].text);
-    REQUIRE(thrown[rank] == thrown[0]);
-  }
-  return thrown[0];
-}
-
-} // namespace
-
 TEST_CASE("an error while preparing is the same error on every rank, and names the rank") {
   for (int size : {1, 2, 3, 5})
     for (int bad = 0; bad < size; ++bad) {
@@ -113,34 +70,9 @@ TEST_CASE("a rank whose parameters differ is found on all ranks") {
 namespace {
 
 TrainOptions small(const TemporaryFolder& folder) {
-  TrainOptions options;
+  TrainOptions options = smallRun();
   options.data = folder.path();
-  options.epochs = 2;
-  options.batch = 40;
   return options;
-}
-
-/// Trains on all ranks; the report that all gave.
-TrainReport trainAll(std::vector<Communicator> ranks, const TrainOptions& options) {
-  std::vector<TrainReport> reports(ranks.size());
-  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
-            reports[static_cast<std::size_t>(comm.rank())] = train(comm, options);
-            return {};
-          })) == "");
-  for (const TrainReport& report : reports) {
-    REQUIRE(report.parameter_hash == reports[0].parameter_hash);
-    REQUIRE(report.epoch_loss == reports[0].epoch_loss);
-    REQUIRE(report.epoch_accuracy == reports[0].epoch_accuracy);
-    REQUIRE(report.test_accuracy == report.epoch_accuracy.back());
-    REQUIRE(report.seconds > 0);
-  }
-  return reports[0];
-}
-
-void requireSame(const TrainReport& a, const TrainReport& b) {
-  REQUIRE(a.parameter_hash == b.parameter_hash);
-  REQUIRE(a.epoch_loss == b.epoch_loss);
-  REQUIRE(a.epoch_accuracy == b.epoch_accuracy);
 }
 
 } // namespace
@@ -266,6 +198,10 @@ TEST_CASE("options that differ between ranks are a mismatch that quotes them") {
       {"momentum 0.5", [](TrainOptions& o) { o.momentum = 0.5; }},
       {"seed 7", [](TrainOptions& o) { o.seed = 7; }},
       {"limit_samples 99", [](TrainOptions& o) { o.limit_samples = 99; }},
+      {"optimizer lars", [](TrainOptions& o) { o.optimizer = "lars"; }},
+      {"hook bf16", [](TrainOptions& o) { o.hook = "bf16"; }},
+      {"overlap 0", [](TrainOptions& o) { o.overlap = false; }},
+      {"bucket_bytes 7", [](TrainOptions& o) { o.bucket_bytes = {7}; }},
       {"verify_every 0", [](TrainOptions& o) { o.verify_every = 0; }},
       {"training samples 130", [&](TrainOptions& o) { o.data = other.path(); }}};
   for (const Change& change : changes) {
@@ -292,7 +228,24 @@ TEST_CASE("options that make no sense are refused, and the communicator stays us
     std::function<void(TrainOptions&)> make;
   };
   const std::vector<Change> changes = {
-      {"model \"cnn\"", [](TrainOptions& o) { o.model = "cnn"; }},
+      {"model \"lenet\"; there is: mlp", [](TrainOptions& o) { o.model = "lenet"; }},
+      {"optimizer \"adagrad\"", [](TrainOptions& o) { o.optimizer = "adagrad"; }},
+      {"schedule \"linear\"", [](TrainOptions& o) { o.schedule = "linear"; }},
+      {"hook \"topk\"; there is: none, fp16, bf16, topk:DENSITY, powersgd:RANK",
+       [](TrainOptions& o) { o.hook = "topk"; }},
+      {"hook \"fp16:2\"", [](TrainOptions& o) { o.hook = "fp16:2"; }},
+      {"hook \"topk:x\"", [](TrainOptions& o) { o.hook = "topk:x"; }},
+      {"hook \"powersgd:2.5\"", [](TrainOptions& o) { o.hook = "powersgd:2.5"; }},
+      {"density 2", [](TrainOptions& o) { o.hook = "topk:2"; }},
+      {"rank 0", [](TrainOptions& o) { o.hook = "powersgd:0"; }},
+      {"device \"tpu\"", [](TrainOptions& o) { o.device = "tpu"; }},
+      {"steps is -1", [](TrainOptions& o) { o.steps = -1; }},
+      {"warm_up is -1", [](TrainOptions& o) { o.warm_up = -1; }},
+      {"weight_decay is -1", [](TrainOptions& o) { o.weight_decay = -1; }},
+      {"clip is nan", [=](TrainOptions& o) { o.clip = kNan; }},
+      {"bucket_bytes is empty", [](TrainOptions& o) { o.bucket_bytes.clear(); }},
+      {"resume without a checkpoint", [](TrainOptions& o) { o.resume = true; }},
+      {"checkpoint_every without a checkpoint", [](TrainOptions& o) { o.checkpoint_every = 3; }},
       {"epochs is 0", [](TrainOptions& o) { o.epochs = 0; }},
       {"accumulate is 0", [](TrainOptions& o) { o.accumulate = 0; }},
       {"accumulate is -3", [](TrainOptions& o) { o.accumulate = -3; }},
@@ -345,7 +298,7 @@ TEST_CASE("a file that is missing on one rank stops all of them, and they can go
 
 TEST_CASE("a build without oneDNN says what is missing") {
   auto ranks = makeRanks(2);
-  const Thrown thrown = thrownByAll(ranks, [](Communicator& comm) { train(comm, {}); });
+  const Thrown thrown = thrownByAll(ranks, [](Communicator& comm) { train(comm, smallRun()); });
   REQUIRE(thrown.code == ErrorCode::unsupported);
   REQUIRE(contains(thrown.text, "libdnnl-dev"));
 }

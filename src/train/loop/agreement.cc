@@ -19,7 +19,7 @@ struct Statement {
   static constexpr std::int32_t kReady = -1;
 
   std::int32_t code = kReady; ///< else an ErrorCode
-  std::array<char, 1020> text{};
+  std::array<char, 4092> text{};
 
   void say(const std::string& what) {
     what.copy(text.data(), text.size() - 1); // the last byte stays zero; longer texts are cut
@@ -48,16 +48,6 @@ std::vector<std::string> lines(const std::string& text) {
   return result;
 }
 
-/// The first line in which the two texts differ, of both.
-std::pair<std::string, std::string> difference(const std::string& a, const std::string& b) {
-  std::vector<std::string> left = lines(a), right = lines(b);
-  const std::size_t count = std::max(left.size(), right.size());
-  left.resize(count);
-  right.resize(count);
-  const auto [l, r] = std::mismatch(left.begin(), left.end(), right.begin());
-  return {*l, *r};
-}
-
 std::string hex(std::uint64_t value) {
   std::array<char, 20> text;
   std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
@@ -73,6 +63,15 @@ std::string rankList(const std::vector<int>& ranks) {
 }
 
 } // namespace
+
+std::pair<std::string, std::string> firstDifference(const std::string& a, const std::string& b) {
+  std::vector<std::string> left = lines(a), right = lines(b);
+  const std::size_t count = std::max(left.size(), right.size());
+  left.resize(count);
+  right.resize(count);
+  const auto [l, r] = std::mismatch(left.begin(), left.end(), right.begin());
+  return {*l, *r};
+}
 
 void agree(Communicator& comm, const std::function<std::string()>& prepare) {
   const Statement own = state(prepare);
@@ -93,7 +92,7 @@ void agree(Communicator& comm, const std::function<std::string()>& prepare) {
   }
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank].text == all[0].text) continue;
-    const auto [first, other] = difference(all[0].said(), all[rank].said());
+    const auto [first, other] = firstDifference(all[0].said(), all[rank].said());
     throw Error(ErrorCode::mismatch,
                 "ranks train differently: rank 0 has " + first + ", rank " + std::to_string(rank) +
                     " has " + other,

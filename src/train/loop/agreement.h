@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "rondo/communicator.h"
 
@@ -14,6 +15,9 @@ namespace rondo::training {
 /// unless all ranks say the same). If the texts differ, every rank throws Error(mismatch) that
 /// quotes the first differing line of two ranks.
 void agree(Communicator& comm, const std::function<std::string()>& prepare);
+
+/// The first line in which the two texts differ, of both.
+std::pair<std::string, std::string> firstDifference(const std::string& a, const std::string& b);
 
 /// Collective. If the hashes differ, every rank throws Error(mismatch) that says which ranks hold
 /// which, beginning with `when`; its culprit is the one rank that differs from all others, if so.

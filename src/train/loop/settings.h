@@ -8,15 +8,19 @@
 
 namespace rondo::training {
 
-/// Throws Error(invalid_argument) that names the option that makes no sense.
+/// Throws Error(invalid_argument) that names the option that makes no sense, Error(unsupported) for
+/// a device that there is not.
 void check(const TrainOptions& options, int ranks);
 
 /// Throws Error(data) that names the file; Error(invalid_argument) where there are fewer samples
 /// than a step takes.
 Data load(const TrainOptions& options);
 
-/// What must be equal on all ranks, one "name value" a line. Not the folder: only what is in it
+/// What a run cannot go on without, one "name value" a line. Not the folder: only what is in it
 /// counts.
+std::string identity(const TrainOptions& options, const Data& data);
+
+/// What must be equal on all ranks: that and more.
 std::string describe(const TrainOptions& options, const Data& data);
 
 } // namespace rondo::training

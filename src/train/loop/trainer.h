@@ -1,18 +1,17 @@
-// One rank's half of a training run: steps, epochs, evaluation.
+// One rank's half of a training run: epochs, evaluation, checkpoints.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <span>
+#include <string>
 #include <vector>
 
-#include "rondo/gradients.h"
 #include "rondo/train.h"
-#include "train/aligned.h"
-#include "train/data/loader.h"
-#include "train/data/sampler.h"
+#include "train/loop/replica.h"
+#include "train/loop/resume.h"
 #include "train/loop/settings.h"
-#include "train/mlp.h"
+#include "train/loop/step.h"
+#include "train/loop/stopwatch.h"
 
 namespace rondo::training {
 
@@ -20,32 +19,34 @@ using Progress = std::function<void(const TrainProgress&)>;
 
 class Trainer {
  public:
-  /// Collective, as run(). The options must live as long.
-  Trainer(Communicator& comm, const TrainOptions& options, Data data);
+  /// Collective, as run(). What is passed must live as long.
+  Trainer(Communicator& comm, const TrainOptions& options, const Data& data, Replica& replica,
+          const Progress& progress);
 
-  TrainReport run(const Progress& progress);
+  TrainReport run();
 
  private:
-  void runEpoch(int epoch, const Progress& progress, TrainReport& report);
-  double runStep(std::span<const std::uint32_t> samples);
-  Work computeGradients(std::span<const std::uint32_t> samples);
-  void update();
+  void runStep(const Stopwatch& since, int done_before);
+  void endEpoch(TrainProgress& now);
   void verify(const TrainProgress& now);
+  void saveIfDue();
+  bool over() const;
   double evaluate();
-  std::uint64_t parameterHash() const;
-  std::vector<Parameter> parameters();
+  Running running();
 
   Communicator& comm_;
   const TrainOptions& options_;
-  const Data data_;
-  Mlp<float> model_;
-  AlignedVector<float> parameters_, velocity_;
-  std::vector<std::size_t> counts_; ///< elements of each parameter
-  GradientReducer reducer_;
-  double loss_ = 0;           ///< of the step's samples: its reduction may be on its way
-  AlignedVector<float> part_; ///< gradient of a micro-batch behind the first
-  Loader train_, test_;
-  Sampler sampler_;
+  const Data& data_;
+  const Progress& progress_;
+  const std::string identity_;
+  const int epoch_steps_;
+  const std::int64_t total_steps_;
+  Replica& replica_;
+  Stepper stepper_;
+  Loader test_;
+  TrainReport report_;
+  Position at_;
+  std::vector<TrainTimes> times_;
 };
 
 } // namespace rondo::training

@@ -1,0 +1,59 @@
+#include "train/loop/replica.h"
+
+#include "rondo/detail/hash.h"
+
+namespace rondo::training {
+
+namespace {
+
+/// Elements that a weight takes up, so that the next one begins on a cache line.
+std::size_t padded(const Weight& weight) {
+  constexpr std::size_t kLine = kAlignment / sizeof(float);
+  return (weight.size() + kLine - 1) / kLine * kLine;
+}
+
+std::size_t total(std::span<Weight* const> weights) {
+  std::size_t elements = 0;
+  for (const Weight* weight : weights) elements += padded(*weight);
+  return elements;
+}
+
+} // namespace
+
+Replica::Replica(const std::string& model, const SampleShape& input, std::size_t classes,
+                 std::uint64_t seed)
+    : network_(model, input, classes),
+      weights_(network_.weights()),
+      state_(network_.state()),
+      values_(total(weights_) + total(state_)),
+      statistics_(total(state_)) {
+  float* value = values_.data();
+  for (const auto* list : {&weights_, &state_})
+    for (Weight* weight : *list) {
+      weight->value = value;
+      value += padded(*weight);
+    }
+  float* statistic = statistics_.data();
+  for (Weight* weight : state_) {
+    weight->gradient = statistic;
+    statistic += padded(*weight);
+  }
+  network_.initialise(seed);
+}
+
+std::vector<Parameter> Replica::parameters() const {
+  std::vector<Parameter> all;
+  for (const Weight* weight : weights_) {
+    Parameter& one = all.emplace_back();
+    one.name = weight->name;
+    one.value = weight->value;
+    one.shape = weight->shape;
+  }
+  return all;
+}
+
+std::uint64_t Replica::hash() const {
+  return detail::hashBytes(values_.data(), values_.size() * sizeof(float));
+}
+
+} // namespace rondo::training

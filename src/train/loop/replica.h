@@ -1,0 +1,40 @@
+// This rank's copy of a model: the network, and the memory in which its values stand.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rondo/gradients.h"
+#include "train/aligned.h"
+#include "train/models/network.h"
+
+namespace rondo::training {
+
+class Replica {
+ public:
+  /// With the values that the seed gives. Errors as of Network.
+  Replica(const std::string& model, const SampleShape& input, std::size_t classes,
+          std::uint64_t seed);
+
+  Network& network() { return network_; }
+  std::span<Weight* const> weights() const { return weights_; }
+  std::span<Weight* const> state() const { return state_; }
+  /// The weights, for a GradientReducer.
+  std::vector<Parameter> parameters() const;
+  /// Where a forward pass puts the batch's own statistics: one array for all of the state.
+  std::span<float> statistics() { return statistics_; }
+
+  /// Of all values, the state's too.
+  std::uint64_t hash() const;
+  /// All values: those of all ranks are the same.
+  std::span<float> values() { return values_; }
+
+ private:
+  Network network_;
+  const std::vector<Weight*> weights_, state_;
+  AlignedVector<float> values_, statistics_;
+};
+
+} // namespace rondo::training

@@ -1,0 +1,95 @@
+// `rondo train` as people run it: killed and interrupted runs go on from their checkpoint.
+#include "runs.h"
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+using tools::Outcome;
+using tools::readFile;
+using tools::shell;
+
+/// 2000 steps, in which some tenths of a second pass: what comes in between comes in the middle.
+const std::string kTrain =
+    "train -p 2 --data synthetic:shape=1x8x8,train=2000,test=100 --batch 20 --epochs 20 "
+    "--verify-every 500 ";
+
+/// Starts a run in the background, and does `then` (a shell line; $JOB is the launcher) as soon as
+/// there is a checkpoint.
+Outcome disturbed(const std::string& file, const std::string& then) {
+  // A shell's background jobs ignore SIGINT.
+  return shell("env --default-signal=INT $RONDO " + kTrain + "--checkpoint " + file +
+               " --checkpoint-every 50 &\nJOB=$!\nwhile [ ! -e " + file +
+               " ]; do sleep 0.01; done\n" + then + "\nwait $JOB\n");
+}
+
+/// What the undisturbed run's checkpoint holds.
+std::string undisturbed(const tools::TemporaryFolder& folder) {
+  const Outcome outcome = shell("$RONDO " + kTrain + "--checkpoint " + folder.file("whole"));
+  REQUIRE(outcome.status == 0);
+  return readFile(folder.file("whole"));
+}
+
+void requireResumed(const std::string& file, const std::string& expected) {
+  REQUIRE(readFile(file) != expected); // it was disturbed in time
+  const Outcome outcome = shell("$RONDO " + kTrain + "--resume --checkpoint " + file);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  REQUIRE(contains(outcome.out, "test accuracy"));
+  REQUIRE((readFile(file) == expected));
+}
+
+} // namespace
+
+TEST_CASE("a rank that is killed ends all by its name, and --resume ends with the same bytes") {
+  const tools::TemporaryFolder folder;
+  const std::string expected = undisturbed(folder);
+  for (const char* rank : {"head", "tail"}) {
+    const std::string file = folder.file(rank);
+    const Outcome outcome =
+        disturbed(file, std::string("kill -9 $(pgrep -P $JOB | ") + rank + " -n 1)");
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 128 + 9);
+    REQUIRE(contains(outcome.err, *rank == 'h' ? "rank 0 (pid " : "rank 1 (pid "));
+    REQUIRE(contains(outcome.err, "was killed by signal 9"));
+    requireResumed(file, expected);
+  }
+}
+
+TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume goes on") {
+  const tools::TemporaryFolder folder;
+  const std::string expected = undisturbed(folder);
+  for (const char* signal : {"INT", "TERM"}) {
+    const std::string file = folder.file(signal);
+    const Outcome outcome = disturbed(file, std::string("kill -") + signal + " $JOB");
+    INFO(outcome.err << outcome.out);
+    REQUIRE(outcome.status == 130);
+    REQUIRE(outcome.err == "");
+    REQUIRE(contains(outcome.out, "stopped after step "));
+    REQUIRE(contains(outcome.out, "--resume goes on from " + file));
+    requireResumed(file, expected);
+  }
+}
+
+TEST_CASE("a device that there is not is one line") {
+  const Outcome outcome = shell("$RONDO train -p 2 --device cuda");
+  REQUIRE(outcome.status == 3);
+  REQUIRE(tools::linesOf(outcome.err).size() == 1);
+  REQUIRE(contains(outcome.err, "device cuda"));
+}
+
+TEST_CASE("a file that cannot be read is one error on every rank, that names it") {
+  const tools::TemporaryFolder folder;
+  const Outcome outcome =
+      shell("$RONDO " + kTrain + "--resume --checkpoint " + folder.file("none"));
+  REQUIRE(outcome.status == 3);
+  REQUIRE(contains(outcome.err, folder.file("none") + ": "));
+}
+
+#endif
+
+} // namespace rondo::test

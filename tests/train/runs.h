@@ -1,0 +1,40 @@
+// Training on several ranks of one process, and what all of them gave or threw.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "rondo/train.h"
+
+namespace rondo::test {
+
+std::vector<Communicator> makeRanks(int ranks, const std::string& transport = "inproc",
+                                    bool deterministic = true);
+
+/// A small synthetic set of 8 x 8 pixels, which mlp learns within seconds.
+TrainOptions smallRun();
+
+/// Trains on all ranks; the report that all gave.
+TrainReport trainAll(std::vector<Communicator> ranks, const TrainOptions& options,
+                     const std::function<void(const TrainProgress&)>& progress_of_0 = {});
+
+/// The same parameters, losses and accuracies.
+void requireSame(const TrainReport& a, const TrainReport& b);
+
+/// What a rank's call threw.
+struct Thrown {
+  ErrorCode code = ErrorCode::system;
+  std::string text = "nothing was thrown";
+  int culprit = -2;
+
+  bool operator==(const Thrown&) const = default;
+};
+
+/// Requires one error on all ranks, and gives it.
+Thrown thrownByAll(std::vector<Communicator>& ranks,
+                   const std::function<void(Communicator&)>& body);
+
+bool contains(const std::string& text, const std::string& piece);
+
+} // namespace rondo::test
