@@ -10,24 +10,14 @@ using namespace training;
 
 namespace {
 
-/// The values of a layer's own weights, by their place in its list.
-class Own {
- public:
-  Own(const Node& node, const std::vector<Numbers>& all) : node_(node), all_(all) {}
-  const Numbers& operator[](std::size_t i) const { return all_[node_.weights[i]->number]; }
-
- private:
-  const Node& node_;
-  const std::vector<Numbers>& all_;
-};
-
 /// What a layer gets.
 struct Job {
   const Node& node;
-  const std::vector<Numbers>& all;
+  const Reference& all;
   const Values& in;
 
-  Own own() const { return {node, all}; }
+  /// The values of one of the layer's own weights, by its place in their list.
+  const Numbers& own(std::size_t i) const { return all.weights[node.weights[i]->number]; }
   Values empty() const { return {in.count, node.out, Numbers(in.count * node.out.size())}; }
 };
 
@@ -36,9 +26,9 @@ Values run(const Linear&, const Job& job) {
   const std::size_t inputs = job.in.shape.channels;
   for (std::size_t n = 0; n < out.count; ++n)
     for (std::size_t o = 0; o < out.shape.channels; ++o) {
-      double sum = job.own()[1][o];
+      double sum = job.own(1)[o];
       for (std::size_t i = 0; i < inputs; ++i)
-        sum += job.own()[0][o * inputs + i] * job.in.data[n * inputs + i];
+        sum += job.own(0)[o * inputs + i] * job.in.data[n * inputs + i];
       out.at(n, o, 0, 0) = sum;
     }
   return out;
@@ -85,9 +75,9 @@ Values fill(const Job& job, const Value& value) {
 Values run(const Convolution& layer, const Job& job) {
   const std::size_t area = layer.window.kernel * layer.window.kernel;
   const std::size_t inputs = job.in.shape.channels;
-  const Numbers& filters = job.own()[0];
+  const Numbers& filters = job.own(0);
   return fill(job, [&](std::size_t n, std::size_t c, std::size_t oy, std::size_t ox) {
-    double sum = layer.bias ? job.own()[1][c] : 0;
+    double sum = layer.bias ? job.own(1)[c] : 0;
     overWindow(layer.window, job.in.shape, oy, ox,
                [&](std::size_t y, std::size_t x, std::size_t k) {
                  for (std::size_t i = 0; i < inputs; ++i)
@@ -136,22 +126,26 @@ Values run(const BatchNorm&, const Job& job) {
         for (std::size_t x = 0; x < shape.width; ++x) sum += value(job.in.at(n, c, y, x));
     return sum / places;
   };
-  Numbers means, deviations;
+  Numbers means, variances;
   for (std::size_t c = 0; c < shape.channels; ++c) {
     const double middle = mean(c, [](double v) { return v; });
     means.push_back(middle);
-    deviations.push_back(
-        std::sqrt(mean(c, [&](double v) { return (v - middle) * (v - middle); }) + 1e-5));
+    variances.push_back(mean(c, [&](double v) { return (v - middle) * (v - middle); }));
+  }
+  if (!job.all.state.empty()) {
+    means = job.all.state[job.node.state[0]->number];
+    variances = job.all.state[job.node.state[1]->number];
   }
   return fill(job, [&](std::size_t n, std::size_t c, std::size_t y, std::size_t x) {
-    return job.own()[0][c] * (job.in.at(n, c, y, x) - means[c]) / deviations[c] + job.own()[1][c];
+    return job.own(0)[c] * (job.in.at(n, c, y, x) - means[c]) / std::sqrt(variances[c] + 1e-5) +
+           job.own(1)[c];
   });
 }
 
 /// Which values are dropped is no business of a reference: with a rate of zero, none.
 Values run(const Dropout&, const Job& job) { return job.in; }
 
-Values runAll(const std::vector<Node>& nodes, const std::vector<Numbers>& all, Values values);
+Values runAll(const std::vector<Node>& nodes, const Reference& all, Values values);
 
 Values run(const Residual&, const Job& job) {
   Values sum = runAll(job.node.body, job.all, job.in);
@@ -160,7 +154,7 @@ Values run(const Residual&, const Job& job) {
   return sum;
 }
 
-Values runAll(const std::vector<Node>& nodes, const std::vector<Numbers>& all, Values values) {
+Values runAll(const std::vector<Node>& nodes, const Reference& all, Values values) {
   for (const Node& node : nodes)
     values = std::visit(
         [&](const auto& layer) {
@@ -177,10 +171,8 @@ Reference::Reference(const LayerValues& layers, const SampleShape& in)
   for (const Weight& weight : places_.learned) weights.emplace_back(weight.size());
 }
 
-Values Reference::output(Values in) const { return runAll(nodes_, weights, std::move(in)); }
-
 double Reference::loss(const Values& in, const std::vector<std::uint8_t>& labels) const {
-  const Values out = output(in);
+  const Values out = runAll(nodes_, *this, in);
   double loss = 0;
   for (std::size_t n = 0; n < out.count; ++n) {
     double sum = 0;

@@ -29,12 +29,12 @@ class Reference {
  public:
   Reference(const training::LayerValues& layers, const training::SampleShape& in);
 
-  /// Sum over the samples, of a training pass.
+  /// Sum over the samples.
   double loss(const Values& in, const std::vector<std::uint8_t>& labels) const;
-  /// What the last layer makes.
-  Values output(Values in) const;
 
   std::vector<Numbers> weights;
+  /// Running statistics. If there are any, batch norm is by them, as in evaluation.
+  std::vector<Numbers> state;
 
  private:
   training::Weights places_;

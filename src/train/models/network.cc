@@ -38,6 +38,7 @@ Network::Network(const LayerValues& layers, const SampleShape& input) : input_(i
                 "(Debian: libdnnl-dev)");
   }
   nodes_ = place(layers, input, "", weights_);
+  folded_.emplace(nodes_);
 }
 
 std::vector<Weight*> Network::weights() { return pointers(weights_.learned); }
@@ -54,6 +55,11 @@ void Network::initialise(std::uint64_t seed) {
   weightsChanged();
 }
 
+void Network::weightsChanged() {
+  ++version_;
+  stale_ = true;
+}
+
 void Network::moveState(std::size_t batches) {
   const float scale = 1.0F / static_cast<float>(batches);
   for (Weight& weight : weights_.state)
@@ -64,6 +70,7 @@ void Network::moveState(std::size_t batches) {
 
 double Network::forward(const Batch& batch, const Pass& pass) {
   passed_ = &program(batch.count, true);
+  stale_ = stale_ || !weights_.state.empty(); // which the pass may move
   return passed_->forward(batch, pass);
 }
 
@@ -74,11 +81,24 @@ std::string Network::firstNotFinite() const {
   return layer < nodes_.size() ? "layer " + std::to_string(layer) : "the loss";
 }
 
-Score Network::evaluate(const Batch& batch) { return program(batch.count, false).evaluate(batch); }
+Score Network::evaluate(const Batch& batch) {
+  folded();
+  return program(batch.count, false).evaluate(batch);
+}
+
+const std::vector<Node>& Network::folded() {
+  if (stale_) {
+    folded_->refresh();
+    ++folded_version_;
+    stale_ = false;
+  }
+  return folded_->nodes();
+}
 
 Program& Network::program(std::size_t count, bool training) {
   auto& made = programs_[{count, training}];
-  if (!made) made = makeProgram(nodes_, {input_, count, training, &version_});
+  if (!made && training) made = makeProgram(nodes_, {input_, count, true, &version_});
+  if (!made) made = makeProgram(folded_->nodes(), {input_, count, false, &folded_version_});
   return *made;
 }
 

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "train/data/batch.h"
+#include "train/layers/fold.h"
 #include "train/layers/node.h"
 #include "train/layers/program.h"
 
@@ -34,7 +36,7 @@ class Network {
   /// Writes all values, of the state too: the same on every machine.
   void initialise(std::uint64_t seed);
   /// To be called whenever values were changed: layers may hold copies in other layouts.
-  void weightsChanged() { ++version_; }
+  void weightsChanged();
   /// Moves the running statistics by what their gradients hold, sums over so many batches. So one
   /// step's micro-batches count alike, whether they ran one after the other or on many ranks.
   void moveState(std::size_t batches);
@@ -51,6 +53,9 @@ class Network {
 
   /// By the running statistics, without dropout.
   Score evaluate(const Batch& batch);
+  /// What evaluate() computes, for export: layers without the batch norms behind convolutions, and
+  /// their weights, as they are until the next pass forward or change of weights.
+  const std::vector<Node>& folded();
 
  private:
   Program& program(std::size_t count, bool training);
@@ -58,7 +63,9 @@ class Network {
   SampleShape input_;
   Weights weights_;
   std::vector<Node> nodes_;
-  std::uint64_t version_ = 1; ///< of the weights' values
+  std::optional<Folded> folded_;
+  std::uint64_t version_ = 1, folded_version_ = 0; ///< of the weights' values
+  bool stale_ = true;                              ///< the folded ones
   std::map<std::pair<std::size_t, bool>, std::unique_ptr<Program>> programs_;
   Program* passed_ = nullptr; ///< the last pass forward's
 };
