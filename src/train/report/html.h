@@ -1,0 +1,36 @@
+// Pieces of HTML and SVG text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace rondo::training {
+
+/// What the text looks like, wherever it stands in a page.
+std::string htmlText(std::string_view text);
+
+/// With so many digits behind the point; a dash for what is not finite.
+std::string fixedText(double value, int digits);
+
+/// With about three digits, and never an exponent where people read: "1.69", "0.0042", "12,300".
+std::string numberText(double value);
+
+/// "512 B", "1.0 MiB".
+std::string bytesText(std::uint64_t bytes);
+
+/// A rectangle of an SVG; `style` is the class that gives its colour, `hint` is shown when the
+/// pointer rests on it.
+struct Box {
+  double x, y, width, height;
+};
+std::string boxText(const Box& box, std::string_view style, std::string_view hint);
+
+/// Text in an SVG; `anchor` is "start", "middle" or "end".
+std::string labelText(double x, double y, std::string_view anchor, std::string_view text,
+                      std::string_view style = "tick");
+
+/// From (x1, y1) to (x2, y2).
+std::string lineText(double x1, double y1, double x2, double y2, std::string_view style);
+
+} // namespace rondo::training

@@ -1,0 +1,41 @@
+// Writes JSON text.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace rondo::training {
+
+/// The text as a JSON string, with its quotes. Bytes from 0x80 on are taken for UTF-8 as they are.
+std::string jsonText(std::string_view text);
+
+/// With all its digits; null for what JSON has no word for, NaN and infinity.
+std::string jsonNumber(double value);
+
+/// One object, member by member: JsonObject().add("a", 1).add("b", "text").str().
+class JsonObject {
+ public:
+  JsonObject& add(std::string_view name, double value) { return raw(name, jsonNumber(value)); }
+  JsonObject& add(std::string_view name, std::integral auto value) {
+    return raw(name, std::to_string(value));
+  }
+  JsonObject& add(std::string_view name, std::string_view text) {
+    return raw(name, jsonText(text));
+  }
+  JsonObject& add(std::string_view name, const JsonObject& object) {
+    return raw(name, object.str());
+  }
+  std::string str() const { return members_ + "}"; }
+
+ private:
+  JsonObject& raw(std::string_view name, const std::string& json) {
+    members_ += (members_.size() > 1 ? "," : "") + jsonText(name) + ":" + json;
+    return *this;
+  }
+
+  std::string members_ = "{";
+};
+
+} // namespace rondo::training
