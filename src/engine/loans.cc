@@ -2,7 +2,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
+#include <string>
 
+#include "base/log.h"
 #include "engine/host_engine.h"
 
 namespace rondo::engine {
@@ -14,6 +17,9 @@ constexpr std::size_t kManyLoans = 32;
 /// About 20 us: much longer than a peer that is there takes to read a slot's worth, much shorter
 /// than what waiting for one that is not there may cost.
 constexpr std::uint32_t kPatientLooks = 500;
+
+/// Much longer than any pass over memory takes, on a machine that stands still at times too.
+constexpr std::chrono::seconds kReadingAtMost{5};
 
 bool returned(const BoundPlan::OpenLoan& loan) { return loan.end->ring->returned(loan.number); }
 
@@ -31,18 +37,28 @@ std::optional<transport::Loan> HostEngine::loanFor(const Run& run, const BoundSt
 }
 
 /// Finds the bodies of all messages that the step receives on rings; false, with nothing taken,
-/// when one was withdrawn: the communicator is failing.
+/// when one was withdrawn: the communicator is failing. Nothing is taken either when it throws.
 bool HostEngine::takeBodies(const BoundStep& step) {
-  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-    End* end = step.inputs[i].wire;
-    if (!end || !end->mapped()) continue;
-    end->body = end->ring->readBody(step.bytes, end->loans);
-    if (end->body) continue;
-    while (i-- > 0)
-      if (End* taken = step.inputs[i].wire; taken && taken->mapped()) taken->ring->giveBack();
-    return false;
+  std::size_t taken = 0;
+  const auto giveBack = [&] {
+    for (std::size_t i = 0; i < taken; ++i)
+      if (End* end = step.inputs[i].wire; end && end->mapped()) end->ring->giveBack();
+  };
+  try {
+    for (; taken < step.inputs.size(); ++taken) {
+      End* end = step.inputs[taken].wire;
+      if (!end || !end->mapped()) continue;
+      end->body = end->ring->readBody(step.bytes, end->loans);
+      if (!end->body) break;
+    }
+  } catch (...) {
+    ++taken; // the message whose body could not be found
+    giveBack();
+    throw;
   }
-  return true;
+  if (taken == step.inputs.size()) return true;
+  giveBack();
+  return false;
 }
 
 /// Whether no peer reads what the step writes. Loans that nobody has begun to read are revoked, so
@@ -87,12 +103,22 @@ bool HostEngine::settleLoans(Run& run) {
   return loans.empty();
 }
 
-/// The run has failed, and its caller may free the memory.
+/// The run has failed, and its caller may free the memory. Where that would take it from a thread
+/// in the midst of reading, this waits for the thread: it waits for nothing itself, so the deadline
+/// only passes when somebody holds it.
 void HostEngine::endLoans(Run& run) {
+  const auto deadline = base::Clock::now() + kReadingAtMost;
   for (const BoundPlan::OpenLoan& loan : run.plan->loans) {
     const auto ended = [&] { return returned(loan) || loan.end->ring->withdraw(loan.number); };
-    // Else a thread is in the midst of reading, which waits for nothing.
-    while (!ended() && !loan.end->loans->outliveSender()) sched_yield();
+    while (!ended() && !loan.end->loans->outliveSender()) {
+      if (base::Clock::now() >= deadline) {
+        base::log(LogLevel::warn, "rank ", loan.end->peer, " has not read ", loan.bytes,
+                  " lent bytes to their end within ", kReadingAtMost.count(),
+                  " s: no longer waited for");
+        break;
+      }
+      sched_yield();
+    }
   }
   run.plan->loans.clear();
 }

@@ -33,6 +33,7 @@ struct Network {
     all
   } sharing = Sharing::none; ///< pairs that share memory instead
   bool lending = false;      ///< on shared memory, whatever may be lent is
+  int lost = -1;             ///< what this rank lends is not found
   bool worked = false;       ///< no message is there before the receiver's worker has seen it
   std::size_t looks = 0;     ///< of all workers
   std::size_t slot_bytes = 1024;
@@ -48,14 +49,19 @@ struct Network {
 /// Memory that is overwritten while it is lent shows as a wrong result.
 class Pointers : public Loans {
  public:
+  explicit Pointers(bool lost) : lost_(lost) {}
   std::size_t worthFrom(bool) const override { return 0; }
   std::optional<Loan> offer(const void* data, std::size_t) override {
     return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
   }
   const std::byte* find(const Loan& loan, std::size_t) override {
+    if (lost_) throw Error(ErrorCode::transport, "not found");
     return reinterpret_cast<const std::byte*>(loan.words[0]);
   }
   bool outliveSender() const override { return false; }
+
+ private:
+  const bool lost_;
 };
 
 class Sender : public StreamSender {
@@ -154,7 +160,7 @@ class Rendezvous : public Transport {
       }
       port->path = MappedSlots{
           std::make_shared<SlotRing>(memory.get(), network_.depth, network_.slot_bytes, memory),
-          network_.lending ? std::make_shared<Pointers>() : nullptr};
+          network_.lending ? std::make_shared<Pointers>(id.src == network_.lost) : nullptr};
     } else if (id.src == rank_) {
       port->path = std::make_unique<Sender>(network_, network_.streams[id]);
     } else {
@@ -233,6 +239,9 @@ class Rank {
     engine_.submit(*run_, engine::HostEngine::kCollectives);
   }
   bool progress() { return engine_.progress(); }
+  void fail() {
+    engine_.failAll(std::make_exception_ptr(Error(ErrorCode::aborted, "the test ends it")));
+  }
   bool done() const { return run_->done.load(); }
   std::string position() { return done() ? "done" : engine_.position(*run_).text; }
 
@@ -363,6 +372,52 @@ TEST_CASE(
     allAlgorithms(Network::Sharing::all, true, depth);
     allAlgorithms(Network::Sharing::mixed, true, depth);
   }
+}
+
+// Proves: a rank that cannot read one of a step's messages gives back the others that it had begun
+// to read, so that the ranks which lent them need not wait for it in order to fail.
+TEST_CASE("what a step began to read is given back when another of its messages is not found") {
+  const plan::Algorithm& linear = *plan::findAlgorithm("linear");
+  const plan::Spec spec{Collective::reduce, 3, 0, 0};
+  Network network;
+  network.sharing = Network::Sharing::all;
+  network.lending = true;
+  network.lost = 2;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int r = 0; r < 3; ++r) ranks.push_back(std::make_unique<Rank>(network, r, 3));
+  for (auto& rank : ranks) rank->submit(linear, spec, 251, false, 1);
+  CHECK_THROWS_AS(
+      [&] {
+        for (int turn = 0; turn < 10; ++turn)
+          for (int r : {1, 2, 0}) ranks[static_cast<std::size_t>(r)]->progress();
+      }(),
+      Error);
+  const auto begin = base::Clock::now();
+  for (auto& rank : ranks) rank->fail();
+  CHECK(base::Clock::now() - begin < std::chrono::seconds(5)); // else a lender's patience ended
+}
+
+// Proves: a lender does not wait for ever for a thread that never ends its reading.
+TEST_CASE("a reader that never comes back is waited for up to a deadline") {
+  const plan::Algorithm& linear = *plan::findAlgorithm("linear");
+  const plan::Spec spec{Collective::reduce, 2, 0, 0};
+  Network network;
+  network.sharing = Network::Sharing::all;
+  network.lending = true;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int r = 0; r < 2; ++r) ranks.push_back(std::make_unique<Rank>(network, r, 2));
+  for (auto& rank : ranks) rank->submit(linear, spec, 251, false, 1);
+  while (ranks[1]->progress()) continue;
+  const auto found = std::find_if(network.rings.begin(), network.rings.end(),
+                                  [](const auto& entry) { return entry.first.src == 1; });
+  REQUIRE(found != network.rings.end());
+  const auto& memory = found->second;
+  SlotRing ring(memory.get(), network.depth, network.slot_bytes, memory);
+  REQUIRE(ring.readable());
+  Pointers reader(false);
+  REQUIRE(ring.readBody(251 * sizeof(std::int32_t), &reader));
+  ranks[1]->fail();
+  CHECK(ranks[1]->done());
 }
 
 } // namespace rondo::test
