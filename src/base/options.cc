@@ -48,6 +48,15 @@ std::string showSeconds(const Options& options) {
   return base::formatSeconds(options.*field);
 }
 
+template <bool Options::*field>
+void setFlag(Options& options, const std::string& value, std::string_view what) {
+  options.*field = base::parseFlag(value, what);
+}
+template <bool Options::*field>
+std::string showFlag(const Options& options) {
+  return options.*field ? "1" : "0";
+}
+
 template <int Options::*field, int lowest, int highest>
 void setInteger(Options& options, const std::string& value, std::string_view what) {
   options.*field = static_cast<int>(base::parseInteger(value, what, lowest, highest));
@@ -92,16 +101,15 @@ constexpr Entry kEntries[] = {
      [](const Options&) { return std::string("0"); }},
     {"RONDO_DETERMINISTIC", "",
      "1: results are the rank-order reduction, whatever algorithm, transport or size",
-     [](Options& options, const std::string& value, std::string_view what) {
-       options.deterministic = base::parseFlag(value, what);
-     },
-     [](const Options& options) { return std::string(options.deterministic ? "1" : "0"); }},
+     setFlag<&Options::deterministic>, showFlag<&Options::deterministic>},
     {"RONDO_TIMEOUT", "", "seconds without progress after which a call fails",
      setTimeout<&Options::timeout>, showSeconds<&Options::timeout>},
     {"RONDO_INIT_TIMEOUT", "", "seconds to create a communicator, and to make each connection",
      setTimeout<&Options::init_timeout>, showSeconds<&Options::init_timeout>},
     {"RONDO_HEARTBEAT", "", "seconds between heartbeats; three missed ones: unresponsive",
      setHeartbeat, showSeconds<&Options::heartbeat>},
+    {"RONDO_PATIENT", "", "1: a silent process is only warned of and waited for",
+     setFlag<&Options::patient>, showFlag<&Options::patient>},
     {"RONDO_BUFFSIZE", "NCCL_BUFFSIZE",
      "bytes of slots per channel (suffixes K, M, G); 0: the transport's default",
      [](Options& options, const std::string& value, std::string_view what) {

@@ -54,11 +54,13 @@ Stall readStall(base::Reader& in) {
 void Join::write(base::Writer& out) const {
   out.u32(heartbeat_ms);
   out.u8(hosts_hub ? 1 : 0);
+  out.u8(patient ? 1 : 0);
 }
 Join Join::read(base::Reader& in) {
   Join join;
   join.heartbeat_ms = in.u32();
   join.hosts_hub = readFlag(in);
+  join.patient = readFlag(in);
   return join;
 }
 

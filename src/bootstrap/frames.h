@@ -43,6 +43,7 @@ enum class Type : std::uint8_t {
 struct Join {
   std::uint32_t heartbeat_ms = 0;
   bool hosts_hub = false; ///< the hub lives in the member's process
+  bool patient = false;   ///< its silence is no failure
 
   void write(base::Writer& out) const;
   static Join read(base::Reader& in);

@@ -129,6 +129,7 @@ void Hub::Impl::join(World& world, Member& member, const frames::Join& join) {
   member.joined = true;
   member.hosts_hub = join.hosts_hub;
   member.heartbeat = heartbeat;
+  member.patient = join.patient;
   tick_period_ = std::min(tick_period_, beatPeriod(member.heartbeat));
   loop_->cancel(tick_);
   scheduleTick();

@@ -21,7 +21,8 @@ struct Member {
   int rank = 0; ///< of the job
   std::shared_ptr<Link> link;
   bool joined = false, gone = false, hosts_hub = false, silent = false;
-  bool deaf = false; ///< heard, but it does not hear the hub
+  bool deaf = false;    ///< heard, but it does not hear the hub
+  bool patient = false; ///< silent or deaf, it is only warned of
   std::chrono::milliseconds heartbeat{1000};
   Silence silence;
   std::uint64_t heard = 0;                           ///< the last beat that it heard

@@ -214,6 +214,7 @@ void Hub::Impl::blameHost(World& world, const Member& deaf) {
 void Hub::Impl::condemnChildrenOfTheDead(World& world) {
   for (const auto& [rank, member] : world.members) {
     if (member->gone) condemn(world, rank, deathOf(), true);
+    else if (member->patient) continue;
     else if (member->silent) condemn(world, rank, silenceOf(*member), false);
     else if (member->deaf) blameHost(world, *member);
   }
@@ -284,8 +285,14 @@ void Hub::Impl::judge(World& world, Member& member, base::Clock::duration late,
   // One that is about to be silent echoes nothing either: that is its own silence.
   const bool deaf =
       member.echo.longerThan(limit, now) && !member.silence.longerThan(member.heartbeat, now);
-  if (silent && !member.silent) condemn(world, member.rank, silenceOf(member), false);
-  if (deaf && !member.deaf) blameHost(world, member);
+  if (member.patient) {
+    if (silent && !member.silent)
+      base::log(LogLevel::warn, "rank ", member.rank, " ", silenceOf(member).text,
+                "; it is waited for");
+  } else {
+    if (silent && !member.silent) condemn(world, member.rank, silenceOf(member), false);
+    if (deaf && !member.deaf) blameHost(world, member);
+  }
   member.silent = silent;
   member.deaf = deaf;
 }

@@ -130,6 +130,7 @@ void Membership::openLink(base::UniqueFd fd, const net::Key& key) {
                       }});
   frames::Join hello;
   hello.heartbeat_ms = static_cast<std::uint32_t>(settings_.heartbeat.count());
+  hello.patient = settings_.patient;
   hello.hosts_hub = settings_.hosts_hub || host_ == settings_.rank;
   link_->send(Type::join, hello);
   silence_.heard(Clock::now());
@@ -431,7 +432,7 @@ void Membership::tick() {
   const auto now = Clock::now();
   silence_.forgive(late, now);
   const auto limit = silenceLimit(settings_.heartbeat);
-  if (silence_.longerThan(limit, now)) hubUnheard(limit);
+  if (!settings_.patient && silence_.longerThan(limit, now)) hubUnheard(limit);
   report();
 }
 

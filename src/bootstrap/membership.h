@@ -31,6 +31,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
     int rank = 0, size = 1;
     base::Clock::time_point deadline{};
     std::chrono::milliseconds heartbeat{1000};
+    bool patient = false;         ///< as in Options
     bool hosts_hub = false;       ///< the hub lives in this process
     std::string hub_process;      ///< who hosts it when no rank does: "the launcher"
     std::string socket_interface; ///< for bindAddress(); as in Options

@@ -21,6 +21,7 @@ Membership::Settings settingsFor(const Options& options, int rank, int size) {
   settings.size = size;
   settings.deadline = base::Deadline(options.init_timeout).at();
   settings.heartbeat = options.heartbeat;
+  settings.patient = options.patient;
   settings.socket_interface = options.socket_interface;
   settings.socket_family = options.socket_family;
   return settings;

@@ -53,11 +53,11 @@ class Environment {
 std::string dump(const Options& o) {
   std::ostringstream out;
   out << o.algorithm << '|' << o.transports << '|' << o.deterministic << '|' << o.timeout.count()
-      << '|' << o.init_timeout.count() << '|' << o.heartbeat.count() << '|' << o.channel_bytes
-      << '|' << o.channel_depth << '|' << o.threads << '|' << o.device << '|' << o.socket_interface
-      << '|' << o.socket_family << '|' << o.tcp_sockets << '|' << o.tcp_congestion << '|'
-      << o.comm_id << '|' << o.secret_file << '|' << static_cast<int>(o.log_level) << '|'
-      << o.log_file;
+      << '|' << o.init_timeout.count() << '|' << o.heartbeat.count() << '|' << o.patient << '|'
+      << o.channel_bytes << '|' << o.channel_depth << '|' << o.threads << '|' << o.device << '|'
+      << o.socket_interface << '|' << o.socket_family << '|' << o.tcp_sockets << '|'
+      << o.tcp_congestion << '|' << o.comm_id << '|' << o.secret_file << '|'
+      << static_cast<int>(o.log_level) << '|' << o.log_file;
   return out.str();
 }
 
@@ -87,6 +87,7 @@ const Case kCases[] = {
     {"RONDO_TIMEOUT", "", "2.5", [](Options& o) { o.timeout = milliseconds(2500); }},
     {"RONDO_INIT_TIMEOUT", "", "3", [](Options& o) { o.init_timeout = milliseconds(3000); }},
     {"RONDO_HEARTBEAT", "", "0.25", [](Options& o) { o.heartbeat = milliseconds(250); }},
+    {"RONDO_PATIENT", "", "1", [](Options& o) { o.patient = true; }},
     {"RONDO_BUFFSIZE", "NCCL_BUFFSIZE", "64K", [](Options& o) { o.channel_bytes = 65536; }},
     {"RONDO_DEPTH", "", "64", [](Options& o) { o.channel_depth = 64; }},
     {"RONDO_THREADS", "", "16", [](Options& o) { o.threads = 16; }},

@@ -109,6 +109,27 @@ TEST_CASE("a stopped rank is named to all others after three heartbeats") {
     }
 }
 
+// Proves: with RONDO_PATIENT nobody gives up a rank that is stopped for longer than three
+// heartbeats, whoever it is; and one that is killed is still named at once.
+TEST_CASE("a patient job waits for a stopped rank, and still hears of a killed one") {
+  std::map<std::string, std::string> patient = kOften;
+  patient["RONDO_PATIENT"] = "1";
+  for (const Host host : kHosts)
+    for (const int victim : {0, 2}) {
+      INFO((host == Host::launcher ? "launcher" : "rank 0")
+           << " hosts; rank " << victim << " is stopped");
+      Job job(host, 3, "wait", patient);
+      job.startAll();
+      job.at(victim).signal(SIGSTOP);
+      std::this_thread::sleep_for(1500ms);
+      job.at(victim).signal(SIGCONT);
+      std::this_thread::sleep_for(300ms); // verdicts would be out by now
+      job.at(1).signal(SIGKILL);
+      for (const int rank : {0, 2})
+        CHECK(startsWith(job.at(rank).line(10s), "failed peer_dead 1 rank 1"));
+    }
+}
+
 TEST_CASE("a rank that was stopped for two heartbeats goes on as if nothing was") {
   for (const Host host : kHosts)
     for (const int victim : {0, 1}) {

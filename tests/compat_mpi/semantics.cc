@@ -47,19 +47,31 @@ struct Check {
   void (*run)();
 };
 
-constexpr Check kChecks[] = {
-    {"ordering", compat::checkOrdering},   {"between", compat::checkBetween},
-    {"apart", compat::checkApart},         {"threads", compat::checkThreads},
-    {"finalize", compat::checkFinalize},   {"columns", compat::checkColumns},
-    {"bottom", compat::checkBottom},       {"unsigned", compat::checkUnsigned},
-    {"late", compat::checkLate},           {"nan", compat::checkNan},
-    {"immediate", compat::checkImmediate}, {"idup", compat::checkIdup},
-    {"spawned", compat::checkSpawned},     {"child", compat::checkChild},
-    {"many", compat::checkMany},           {"refused", compat::checkRefused},
-    {"aliased", compat::checkAliased},     {"errors", compat::checkErrors},
-    {"handler", compat::checkHandler},     {"truncate", compat::checkTruncate},
-    {"fatal", compat::checkFatal},         {"killed", compat::checkKilled},
-    {"abort", compat::checkAbort},         {"descriptors", compat::checkDescriptors}};
+constexpr Check kChecks[] = {{"ordering", compat::checkOrdering},
+                             {"between", compat::checkBetween},
+                             {"apart", compat::checkApart},
+                             {"threads", compat::checkThreads},
+                             {"finalize", compat::checkFinalize},
+                             {"columns", compat::checkColumns},
+                             {"bottom", compat::checkBottom},
+                             {"unsigned", compat::checkUnsigned},
+                             {"late", compat::checkLate},
+                             {"nan", compat::checkNan},
+                             {"stopped", compat::checkStopped},
+                             {"immediate", compat::checkImmediate},
+                             {"idup", compat::checkIdup},
+                             {"spawned", compat::checkSpawned},
+                             {"child", compat::checkChild},
+                             {"many", compat::checkMany},
+                             {"refused", compat::checkRefused},
+                             {"aliased", compat::checkAliased},
+                             {"errors", compat::checkErrors},
+                             {"handler", compat::checkHandler},
+                             {"truncate", compat::checkTruncate},
+                             {"fatal", compat::checkFatal},
+                             {"killed", compat::checkKilled},
+                             {"abort", compat::checkAbort},
+                             {"descriptors", compat::checkDescriptors}};
 
 } // namespace
 

@@ -22,6 +22,7 @@ void checkBetween();
 void checkApart();
 void checkThreads();
 void checkFinalize();
+void checkStopped();
 void checkDescriptors();
 // semantics_data.cc
 void checkColumns();

@@ -1,6 +1,11 @@
 // Order with the program's own messages, threads, and the life of communicators and requests.
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -160,6 +165,22 @@ void checkFinalize() {
     for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
   }
   require(out.back() == sizeOf(comm), "Iallreduce before Finalize");
+}
+
+/// MPI waits for a rank that is stopped, whichever it is, far beyond Rondo's heartbeats.
+void checkStopped() {
+  for (const int victim : {0, sizeOf(MPI_COMM_WORLD) - 1}) {
+    int one = 1;
+    int sum = 0;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rankIn(MPI_COMM_WORLD) == victim) {
+      const std::string wake = "(sleep 5; kill -CONT " + std::to_string(::getpid()) + ") &";
+      require(std::system(wake.c_str()) == 0, "a process that wakes this one");
+      std::raise(SIGSTOP);
+    }
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    require(sum == sizeOf(MPI_COMM_WORLD), "Allreduce with a rank that was stopped");
+  }
 }
 
 void checkDescriptors() {

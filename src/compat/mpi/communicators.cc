@@ -58,8 +58,9 @@ int deleteAttribute(MPI_Comm, int, void* value, void*) {
 Options optionsOfJob() {
   Options options = Options::fromEnvironment();
   options.device = -1; // MPI's buffers are where the program has them
-  // MPI has no deadline for a rank that comes late; dead ones are found without.
+  // MPI has no deadline for a rank that comes late, or is stopped; dead ones are found without.
   if (!std::getenv("RONDO_TIMEOUT")) options.timeout = std::chrono::hours(24 * 7);
+  if (!std::getenv("RONDO_PATIENT")) options.patient = true;
   return options;
 }
 
