@@ -33,9 +33,11 @@ CLI::Validator rankCounts(int limit) {
 }
 
 CLI::Validator collectives() {
-  std::vector<std::string> names;
-  for (const Collective collective : kCollectives) names.emplace_back(name(collective));
-  return CLI::IsMember(names);
+  std::string names;
+  for (const Collective collective : kCollectives)
+    names += (names.empty() ? "{" : ",") + std::string(name(collective));
+  // An alias becomes the name.
+  return validator(names + "}", [](std::string& text) { text = name(parseCollective(text)); });
 }
 
 CLI::Validator dataTypes() { return validator("TYPES", parseDataTypes); }

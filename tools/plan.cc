@@ -156,7 +156,7 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   auto config = std::make_shared<PlanConfig>();
   CLI::App* app = parent.add_subcommand("plan", "Explain, prove and count what algorithms do");
   app->add_option("collective", config->collective, "Default: allreduce; with --check: all")
-      ->check(collectives());
+      ->transform(collectives());
   auto* algorithm = app->add_option(
       "--algorithm", config->algorithm,
       "NAME[/N], or all: what each rank does. Default: a comparison of all. There are " +

@@ -185,6 +185,36 @@ TEST_CASE("bench: every collective on every transport is right, with all algorit
   }
 }
 
+TEST_CASE("the command takes the other names of collectives too", "[command]") {
+  const Outcome one = shell("$RONDO plan broadcast -p 4 --algorithm tree");
+  const Outcome other = shell("$RONDO plan bcast -p 4 --algorithm tree");
+  CHECK(one.status == 0);
+  CHECK(other.out == one.out);
+  const Outcome bench = shell("$RONDO bench all_reduce -p 2 -n 1 -b 1K -e 1K");
+  CHECK(expectGood(bench) == 1);
+  const Outcome wrong = shell("$RONDO plan alreduce -p 4");
+  CHECK(wrong.status != 0);
+  CHECK(wrong.err.find("alreduce") != std::string::npos);
+}
+
+// Proves: ranks on machines of their own (here: network namespaces) meet, and get right results,
+// over links that are much slower than the ranks; and the links are as slow as they should be,
+// since what no rank could be faster than is no claim about speed.
+TEST_CASE("ranks behind slow links of their own get the same results", "[command]") {
+  const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network ";
+  if (const Outcome probe = shell(network + "--probe"); probe.status == 77) {
+    WARN("skipped: " << probe.err);
+    return;
+  }
+  const Outcome outcome = shell(network +
+                                "--ranks 3 --mbit 200 -- $RONDO bench allreduce -b 1M -e 4M -n 2 "
+                                "--algorithm ring,direct -f 4");
+  INFO(outcome.err);
+  CHECK(expectGood(outcome) == 4);
+  CHECK(outcome.seconds > 2); // each rank sends 80 MiB at 25 MB/s
+  CHECK(shell(network + "-- sh -c 'exit $RONDO_RANK'").status == 1);
+}
+
 TEST_CASE("bench: processes that read each other's buffers get the same results", "[command]") {
   for (const Collective collective : kCollectives) {
     if (collective == Collective::barrier) continue;

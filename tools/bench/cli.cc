@@ -206,7 +206,7 @@ Action addBench(CLI::App& parent, const std::vector<std::string>& arguments) {
   CLI::App* app = parent.add_subcommand("bench", "Measure and check a collective");
   app->add_option("collective", words->collective, "What to measure")
       ->required()
-      ->check(collectives());
+      ->transform(collectives());
   addSizes(*app, *config, *words);
   addCalls(*app, *config, *words);
   addRanks(*app, *config, *words);
