@@ -9,6 +9,7 @@
 #include "tools/bench/result.h"
 #include "tools/bench/table.h"
 #include "tools/train.h"
+#include "tools/train_display.h"
 
 namespace rondo::tools {
 namespace {
@@ -202,12 +203,15 @@ TEST_CASE("The training report as JSON holds the hash as text", "[train]") {
   report.epoch_loss = {1.0, 0.5};
   report.epoch_accuracy = {0.8, 0.875};
   report.parameter_hash = 0xffffffffffffff01u;
+  report.times = {.step = 5, .data = 0.5, .forward = 1, .backward = 2, .communication = 0.75};
   const auto json = nlohmann::json::parse(trainJsonText(config, report));
   CHECK(json.at("test_accuracy") == 0.875);
   CHECK(json.at("epoch_loss").size() == 2);
   CHECK(json.at("epoch_accuracy").at(1) == 0.875);
   CHECK(json.at("parameter_hash") == "ffffffffffffff01");
   CHECK(json.at("options").at("epochs") == 2);
+  CHECK(json.at("step_ms") == 5);
+  CHECK(json.at("step_parts_ms").at("exposed_communication") == 0.75);
 }
 
 } // namespace

@@ -114,4 +114,5 @@ int main(int, char** argv) {
       std::chrono::steady_clock::now() - start);
   std::printf("end %d %lld %s %d %s\n", rank, static_cast<long long>(took.count()), code.c_str(),
               culprit, text.c_str());
+  std::fflush(stdout); // at its end a sanitizer may want what there is no more of
 }
