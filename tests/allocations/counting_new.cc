@@ -7,7 +7,7 @@
 
 namespace {
 
-thread_local std::size_t made = 0;
+thread_local std::size_t made = 0, large = 0;
 
 void* plain(std::size_t bytes) { return std::malloc(bytes > 0 ? bytes : 1); }
 
@@ -16,43 +16,45 @@ void* aligned(std::size_t bytes, std::align_val_t alignment) {
   return std::aligned_alloc(align, (bytes + align - 1) / align * align);
 }
 
-void* counted(void* memory) {
+void* counted(std::size_t bytes, void* memory) {
   ++made;
+  if (bytes >= rondo::test::kLarge) ++large;
   return memory;
 }
 
-void* needed(void* memory) {
+void* needed(std::size_t bytes, void* memory) {
   if (!memory) throw std::bad_alloc();
-  return counted(memory);
+  return counted(bytes, memory);
 }
 
 } // namespace
 
 namespace rondo::test {
 std::size_t allocations() { return made; }
+std::size_t largeAllocations() { return large; }
 } // namespace rondo::test
 
-void* operator new(std::size_t bytes) { return needed(plain(bytes)); }
-void* operator new[](std::size_t bytes) { return needed(plain(bytes)); }
+void* operator new(std::size_t bytes) { return needed(bytes, plain(bytes)); }
+void* operator new[](std::size_t bytes) { return needed(bytes, plain(bytes)); }
 void* operator new(std::size_t bytes, const std::nothrow_t& /*nothrow*/) noexcept {
-  return counted(plain(bytes));
+  return counted(bytes, plain(bytes));
 }
 void* operator new[](std::size_t bytes, const std::nothrow_t& /*nothrow*/) noexcept {
-  return counted(plain(bytes));
+  return counted(bytes, plain(bytes));
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return needed(aligned(bytes, alignment));
+  return needed(bytes, aligned(bytes, alignment));
 }
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return needed(aligned(bytes, alignment));
+  return needed(bytes, aligned(bytes, alignment));
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment,
                    const std::nothrow_t& /*nothrow*/) noexcept {
-  return counted(aligned(bytes, alignment));
+  return counted(bytes, aligned(bytes, alignment));
 }
 void* operator new[](std::size_t bytes, std::align_val_t alignment,
                      const std::nothrow_t& /*nothrow*/) noexcept {
-  return counted(aligned(bytes, alignment));
+  return counted(bytes, aligned(bytes, alignment));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }

@@ -16,7 +16,7 @@ class BatchNormLayer : public Layer {
   explicit BatchNormLayer(const Place& place)
       : site_(place.site), node_(place.node), relu_(place.relu), in_(place.in) {
     const Layout channels = plain({in_.get_desc().dims()[1]});
-    output_ = site_.tensor(in_.get_desc());
+    output_ = site_.tensor(in_.get_desc(), Lifetime::forward);
     scale_.emplace(site_, *node_.weights[0], channels, channels);
     shift_.emplace(site_, *node_.weights[1], channels, channels);
     if (site_.binding().training) buildTraining(channels);
@@ -25,9 +25,9 @@ class BatchNormLayer : public Layer {
 
   Tensor buildBack(const Tensor& gradient, bool) override {
     const Layout layout = in_.get_desc(), channels = plain({layout.dims()[1]});
-    const Converted given(site_, gradient, layout);
+    const Converted given(site_, gradient, layout, Lifetime::passing);
     convert_ = given.convert;
-    result_ = site_.tensor(layout);
+    result_ = site_.tensor(layout, Lifetime::passing);
     made_scale_.emplace(site_, *node_.weights[0], channels, channels);
     made_shift_.emplace(site_, *node_.weights[1], channels, channels);
     back_arguments_ = {{DNNL_ARG_SRC, in_},
@@ -105,10 +105,10 @@ class BatchNormLayer : public Layer {
   }
 
   void buildTraining(const Layout& channels) {
-    mean_ = site_.tensor(channels);
-    variance_ = site_.tensor(channels);
+    mean_ = site_.tensor(channels, Lifetime::kept);
+    variance_ = site_.tensor(channels, Lifetime::kept);
     description_ = forwardOf(Flags::none);
-    if (relu_) kept_ = site_.tensor(description_.workspace_desc());
+    if (relu_) kept_ = site_.tensor(description_.workspace_desc(), Lifetime::kept);
     forward_ = Op::of<dnnl::batch_normalization_forward>(site_, description_, forwardArguments());
   }
 

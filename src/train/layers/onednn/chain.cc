@@ -20,8 +20,10 @@ bool learns(const Node& node) {
 
 } // namespace
 
-Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in) : nodes_(nodes.size()) {
+Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in)
+    : site_(site), nodes_(nodes.size()) {
   output_ = in;
+  const std::uint64_t mark = site_.mark();
   bool behind_learners = false;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = nodes[i];
@@ -31,6 +33,7 @@ Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in) : nod
       links_.push_back({build(value, {.site = site, .node = node, .in = output_, .relu = relu}),
                         behind_learners, i});
       output_ = links_.back().layer->output();
+      site_.release(mark, output_);
     };
     // Features may come as channels of 1 x 1.
     if (std::holds_alternative<Linear>(node.value) && output_.get_desc().dims().size() > 2)
@@ -43,8 +46,11 @@ Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in) : nod
 
 Tensor Chain::buildBack(const Tensor& gradient, bool wanted) {
   Tensor back = gradient;
-  for (std::size_t i = links_.size(); i-- > 0 && back;)
+  const std::uint64_t mark = site_.mark();
+  for (std::size_t i = links_.size(); i-- > 0 && back;) {
     back = links_[i].layer->buildBack(back, wanted || links_[i].behind_learners);
+    site_.release(mark, back);
+  }
   return back;
 }
 

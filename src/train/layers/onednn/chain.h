@@ -27,6 +27,7 @@ class Chain : public Layer {
     std::size_t node;     ///< the number of its own
   };
 
+  Site& site_;
   std::size_t nodes_;
   std::vector<Link> links_;
 };

@@ -83,10 +83,10 @@ class ConvolutionLayer : public Layer {
                         : Forward::desc(kind, algorithm_, any(in_dims_), any(filter_),
                                         any(out_dims_), strides_, padding_, padding_),
                     attributes(relu_), site_.engine()};
-    const Converted source(site_, in, description_.src_desc());
+    const Converted source(site_, in, description_.src_desc(), Lifetime::forward);
     convert_in_ = source.convert;
     in_ = source.tensor;
-    output_ = site_.tensor(description_.dst_desc());
+    output_ = site_.tensor(description_.dst_desc(), Lifetime::forward);
     packed_.emplace(site_, *node_.weights[0], plain(filter_), description_.weights_desc());
     Arguments arguments = {
         {DNNL_ARG_SRC, in_}, {DNNL_ARG_WEIGHTS, packed_->tensor()}, {DNNL_ARG_DST, output_}};
@@ -105,8 +105,8 @@ class ConvolutionLayer : public Layer {
                    : BackWeights::desc(algorithm_, any(in_dims_), any(filter_), any(out_dims_),
                                        strides_, padding_, padding_),
         attributes(), site_.engine(), description_);
-    const Converted given(site_, gradient, description.diff_dst_desc());
-    const Converted source(site_, in_, description.src_desc());
+    const Converted given(site_, gradient, description.diff_dst_desc(), Lifetime::passing);
+    const Converted source(site_, in_, description.src_desc(), Lifetime::passing);
     convert_gradient_ = given.convert;
     convert_source_ = source.convert;
     made_.emplace(site_, *node_.weights[0], plain(filter_), description.diff_weights_desc());
@@ -125,10 +125,10 @@ class ConvolutionLayer : public Layer {
     const BackData::primitive_desc description(
         {algorithm_, any(in_dims_), any(filter_), any(out_dims_), strides_, padding_, padding_},
         attributes(), site_.engine(), description_);
-    const Converted given(site_, gradient, description.diff_dst_desc());
+    const Converted given(site_, gradient, description.diff_dst_desc(), Lifetime::passing);
     convert_data_gradient_ = given.convert;
     data_packed_.emplace(site_, *node_.weights[0], plain(filter_), description.weights_desc());
-    Tensor result = site_.tensor(description.diff_src_desc());
+    Tensor result = site_.tensor(description.diff_src_desc(), Lifetime::passing);
     back_data_ = Op::of<BackData>(site_, description,
                                   {{DNNL_ARG_DIFF_DST, given.tensor},
                                    {DNNL_ARG_WEIGHTS, data_packed_->tensor()},

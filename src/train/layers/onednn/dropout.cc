@@ -15,17 +15,17 @@ class DropoutLayer : public Layer {
       : site_(place.site),
         rate_(value.rate),
         layer_(detail::hashBytes(place.node.path.data(), place.node.path.size())),
-        in_(site_, place.in, plain(place.in.get_desc().dims())),
+        in_(site_, place.in, plain(place.in.get_desc().dims()), Lifetime::forward),
         factors_(site_.binding().count * place.node.in.size()) {
-    output_ = site_.tensor(in_.tensor.get_desc());
+    output_ = site_.tensor(in_.tensor.get_desc(), Lifetime::forward);
   }
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
     if (!wanted) return {};
-    const Converted given(site_, gradient, output_.get_desc());
+    const Converted given(site_, gradient, output_.get_desc(), Lifetime::passing);
     convert_back_ = given.convert;
     gradient_ = given.tensor;
-    back_ = site_.tensor(output_.get_desc());
+    back_ = site_.tensor(output_.get_desc(), Lifetime::passing);
     return back_;
   }
 

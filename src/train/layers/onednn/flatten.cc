@@ -9,39 +9,40 @@ namespace {
 class FlattenLayer : public Layer {
  public:
   explicit FlattenLayer(const Place& place)
-      : site_(place.site), in_(place.in), placed_(site_, in_, plain(in_.get_desc().dims())) {
+      : site_(place.site),
+        in_(place.in),
+        placed_(site_, in_, plain(in_.get_desc().dims()), Lifetime::forward) {
     const Dims dims = in_.get_desc().dims();
     Dims flat = {dims[0], 1};
     for (std::size_t i = 1; i < dims.size(); ++i) flat[1] *= dims[i];
     output_ = site_.view(plain(flat));
+    output_.set_data_handle(placed_.tensor.get_data_handle());
   }
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
     if (!wanted) return {};
     // The row of a sample is its places: the same memory, called by other dimensions.
-    const Converted flat(site_, gradient, output_.get_desc());
+    const Converted flat(site_, gradient, output_.get_desc(), Lifetime::passing);
     flatten_back_ = flat.convert;
-    gradient_ = flat.tensor;
     back_ = site_.view(placed_.tensor.get_desc());
+    back_.set_data_handle(flat.tensor.get_data_handle());
     return back_;
   }
 
   void forward(const Batch&, const Pass&) override {
     placed_.convert.run();
+    // A network's input is elsewhere in every pass.
     output_.set_data_handle(placed_.tensor.get_data_handle());
   }
 
-  void backward(const Ready&) override {
-    flatten_back_.run();
-    if (gradient_) back_.set_data_handle(gradient_.get_data_handle());
-  }
+  void backward(const Ready&) override { flatten_back_.run(); }
 
  private:
   Site& site_;
   Tensor in_;
   Converted placed_;
   Op flatten_back_;
-  Tensor gradient_, back_;
+  Tensor back_;
 };
 
 } // namespace

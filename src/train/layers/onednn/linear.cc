@@ -30,7 +30,7 @@ class LinearLayer : public Layer {
         {training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
          in_.get_desc(), weight_layout_, bias_layout_, plain({in[0], out})},
         attributes(relu_), site_.engine());
-    output_ = site_.tensor(forward_description_.dst_desc());
+    output_ = site_.tensor(forward_description_.dst_desc(), Lifetime::forward);
     packed_weight_.emplace(site_, weight_, weight_layout_, forward_description_.weights_desc());
     packed_bias_.emplace(site_, bias_, bias_layout_, bias_layout_);
     forward_ = Op::of<Forward>(site_, forward_description_,
@@ -87,7 +87,7 @@ class LinearLayer : public Layer {
         {in_.get_desc(), weight_layout_, gradient.get_desc()}, attributes(), site_.engine(),
         forward_description_);
     data_weight_.emplace(site_, weight_, weight_layout_, description.weights_desc());
-    Tensor result = site_.tensor(description.diff_src_desc());
+    Tensor result = site_.tensor(description.diff_src_desc(), Lifetime::passing);
     back_data_ = Op::of<BackData>(site_, description,
                                   {{DNNL_ARG_DIFF_DST, gradient},
                                    {DNNL_ARG_WEIGHTS, data_weight_->tensor()},

@@ -44,9 +44,10 @@ Op reorder(Site& site, const Tensor& from, const Tensor& to) {
       {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
-Converted::Converted(Site& site, const Tensor& from, const Layout& wanted) : tensor(from) {
+Converted::Converted(Site& site, const Tensor& from, const Layout& wanted, Lifetime lifetime)
+    : tensor(from) {
   if (from.get_desc() == wanted) return;
-  tensor = site.tensor(wanted);
+  tensor = site.tensor(wanted, lifetime);
   convert = reorder(site, from, tensor);
 }
 

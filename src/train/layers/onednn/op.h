@@ -46,7 +46,7 @@ Op reorder(Site& site, const Tensor& from, const Tensor& to);
 
 /// The tensor as a primitive wants it: itself, or a copy that the op makes.
 struct Converted {
-  Converted(Site& site, const Tensor& from, const Layout& wanted);
+  Converted(Site& site, const Tensor& from, const Layout& wanted, Lifetime lifetime);
 
   Tensor tensor;
   Op convert;

@@ -28,10 +28,10 @@ class PoolLayer : public Layer {
                      pooling_.kernel, pooling_.padding, pooling_.padding},
                     attributes(),
                     site_.engine()};
-    output_ = site_.tensor(description_.dst_desc());
+    output_ = site_.tensor(description_.dst_desc(), Lifetime::forward);
     Arguments arguments = {{DNNL_ARG_SRC, in_}, {DNNL_ARG_DST, output_}};
     if (description_.workspace_desc().get_size() > 0) {
-      choices_ = site_.tensor(description_.workspace_desc());
+      choices_ = site_.tensor(description_.workspace_desc(), Lifetime::forward);
       arguments.emplace_back(DNNL_ARG_WORKSPACE, choices_);
     }
     forward_ = Op::of<Forward>(site_, description_, std::move(arguments));
@@ -43,9 +43,9 @@ class PoolLayer : public Layer {
         {pooling_.algorithm, in_.get_desc(), output_.get_desc(), pooling_.strides, pooling_.kernel,
          pooling_.padding, pooling_.padding},
         attributes(), site_.engine(), description_);
-    const Converted given(site_, gradient, output_.get_desc());
+    const Converted given(site_, gradient, output_.get_desc(), Lifetime::passing);
     convert_ = given.convert;
-    Tensor result = site_.tensor(in_.get_desc());
+    Tensor result = site_.tensor(in_.get_desc(), Lifetime::passing);
     Arguments arguments = {{DNNL_ARG_DIFF_DST, given.tensor}, {DNNL_ARG_DIFF_SRC, result}};
     if (choices_) arguments.emplace_back(DNNL_ARG_WORKSPACE, choices_);
     back_ = Op::of<Back>(site_, description, std::move(arguments));

@@ -31,12 +31,12 @@ RankStatistics::RankStatistics(Site& site, const Tensor& in, const Tensor& mean,
     : channels_(static_cast<std::size_t>(in.get_desc().dims()[1])),
       mean_(mean),
       variance_(variance),
-      own_mean_(site.tensor(mean.get_desc())),
-      own_variance_(site.tensor(mean.get_desc())),
+      own_mean_(site.tensor(mean.get_desc(), Lifetime::kept)),
+      own_variance_(site.tensor(mean.get_desc(), Lifetime::kept)),
       sums_(2 * channels_ + 1),
-      scale_(site.tensor(mean.get_desc())),
-      shift_(site.tensor(mean.get_desc())),
-      correction_(site.tensor(in.get_desc())) {
+      scale_(site.tensor(mean.get_desc(), Lifetime::kept)),
+      shift_(site.tensor(mean.get_desc(), Lifetime::kept)),
+      correction_(site.tensor(in.get_desc(), Lifetime::kept)) {
   const Forward::primitive_desc own(
       {dnnl::prop_kind::forward_training, in.get_desc(), BatchNorm::kEpsilon, Flags::none},
       attributes(), site.engine());

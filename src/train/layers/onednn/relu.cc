@@ -13,9 +13,9 @@ dnnl::eltwise_forward::primitive_desc reluForward(Site& site, const Layout& layo
 
 ReluBack::ReluBack(Site& site, const Tensor& output, const Tensor& gradient) {
   const Layout layout = output.get_desc();
-  const Converted given(site, gradient, layout);
+  const Converted given(site, gradient, layout, Lifetime::passing);
   convert_ = given.convert;
-  masked_ = site.tensor(layout);
+  masked_ = site.tensor(layout, Lifetime::passing);
   const dnnl::eltwise_backward::primitive_desc description(
       {dnnl::algorithm::eltwise_relu_use_dst_for_bwd, layout, layout, 0.0F}, attributes(),
       site.engine(),
@@ -38,7 +38,7 @@ class ReluLayer : public Layer {
  public:
   explicit ReluLayer(const Place& place) : site_(place.site) {
     const Layout layout = place.in.get_desc();
-    output_ = site_.tensor(layout);
+    output_ = site_.tensor(layout, Lifetime::forward);
     forward_ = Op::of<dnnl::eltwise_forward>(site_, reluForward(site_, layout),
                                              {{DNNL_ARG_SRC, place.in}, {DNNL_ARG_DST, output_}});
   }

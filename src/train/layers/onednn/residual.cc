@@ -11,7 +11,7 @@ struct Sum {
   Sum() = default;
   Sum(Site& site, const Tensor& a, const Tensor& b, const Tensor& to, bool relu) {
     const Layout layout = a.get_desc();
-    const Converted other(site, b, layout);
+    const Converted other(site, b, layout, Lifetime::passing);
     convert = other.convert;
     const dnnl::binary::primitive_desc description(
         {dnnl::algorithm::binary_add, layout, layout, layout}, attributes(relu), site.engine());
@@ -35,7 +35,7 @@ class ResidualLayer : public Layer {
         relu_(place.relu),
         body_(site_, place.node.body, place.in),
         shortcut_(site_, place.node.shortcut, place.in) {
-    output_ = site_.tensor(body_.output().get_desc());
+    output_ = site_.tensor(body_.output().get_desc(), Lifetime::forward);
     sum_ = Sum(site_, body_.output(), shortcut_.output(), output_, relu_);
   }
 
@@ -45,10 +45,10 @@ class ResidualLayer : public Layer {
       relu_back_ = ReluBack(site_, output_, gradient);
       behind = relu_back_.gradient();
     }
-    const Tensor body = body_.buildBack(behind, wanted);
     const Tensor shortcut = shortcut_.buildBack(behind, wanted);
+    const Tensor body = body_.buildBack(behind, wanted);
     if (!wanted) return {};
-    Tensor result = site_.tensor(body.get_desc());
+    Tensor result = site_.tensor(body.get_desc(), Lifetime::passing);
     sum_back_ = Sum(site_, body, shortcut, result, false);
     return result;
   }

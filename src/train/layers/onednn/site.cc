@@ -16,9 +16,29 @@ Layout withTag(const Dims& dims, Tag tag) { return {dims, dnnl::memory::data_typ
 Site::Site(const Binding& binding)
     : binding_(binding), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 
-Tensor Site::tensor(const Layout& layout) {
-  memory_.emplace_back(layout.get_size());
-  return {layout, engine_, memory_.back().data()};
+Tensor Site::tensor(const Layout& layout, Lifetime lifetime) {
+  if (lifetime == Lifetime::passing || (lifetime == Lifetime::forward && !binding_.training))
+    return passing(layout);
+  kept_.emplace_back(layout.get_size());
+  return {layout, engine_, kept_.back().data()};
+}
+
+Tensor Site::passing(const Layout& layout) {
+  const std::size_t bytes = layout.get_size();
+  Buffer* best = nullptr;
+  for (Buffer& buffer : passing_)
+    if (buffer.used_since == 0 && buffer.memory.size() >= bytes &&
+        (best == nullptr || buffer.memory.size() < best->memory.size()))
+      best = &buffer;
+  if (best == nullptr) best = &passing_.emplace_back(Buffer{AlignedVector<std::byte>(bytes), 0});
+  best->used_since = ++made_;
+  return {layout, engine_, best->memory.data()};
+}
+
+void Site::release(std::uint64_t mark, const Tensor& result) {
+  const void* kept = result ? result.get_data_handle() : nullptr;
+  for (Buffer& buffer : passing_)
+    if (buffer.used_since > mark && buffer.memory.data() != kept) buffer.used_since = 0;
 }
 
 Tensor Site::scratch(const Layout& layout) {

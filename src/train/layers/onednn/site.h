@@ -17,6 +17,10 @@ using Tensor = dnnl::memory;
 using Layout = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
+/// How long a tensor's values are needed: for good, until they have passed through the next layers,
+/// or, on the way forward, for good in training, where the way back needs them.
+enum class Lifetime { kept, passing, forward };
+
 /// Lives as long as what is built on it.
 class Site {
  public:
@@ -28,8 +32,12 @@ class Site {
   const dnnl::engine& engine() const { return engine_; }
   dnnl::stream& stream() { return stream_; }
 
-  /// A tensor with memory of its own.
-  Tensor tensor(const Layout& layout);
+  /// A tensor with memory, for as long as is said.
+  Tensor tensor(const Layout& layout, Lifetime lifetime);
+  /// Passing tensors that were made since a mark() are used no more behind here, but for `result`:
+  /// the next ones may have their memory. Layers must run in the order in which they are built.
+  std::uint64_t mark() const { return made_; }
+  void release(std::uint64_t mark, const Tensor& result);
   /// One without, for memory of others.
   Tensor view(const Layout& layout) { return {layout, engine_, nullptr}; }
   /// For a primitive's passing needs: all have the same memory.
@@ -39,7 +47,16 @@ class Site {
   Binding binding_;
   dnnl::engine engine_;
   dnnl::stream stream_;
-  std::deque<AlignedVector<std::byte>> memory_;
+  struct Buffer {
+    AlignedVector<std::byte> memory;
+    std::uint64_t used_since; ///< the number of its tensor; 0: free
+  };
+
+  Tensor passing(const Layout& layout);
+
+  std::deque<AlignedVector<std::byte>> kept_;
+  std::deque<Buffer> passing_;
+  std::uint64_t made_ = 0; ///< passing tensors so far
   AlignedVector<std::byte> scratch_;
   std::vector<Tensor> scratch_users_;
 };

@@ -18,8 +18,8 @@ float exponentials(const float* row, std::size_t classes, float highest, float* 
 } // namespace
 
 SoftmaxCrossEntropy::SoftmaxCrossEntropy(Site& site, const Tensor& in)
-    : in_(site, in, plain(in.get_desc().dims())),
-      gradient_(site.tensor(plain(in.get_desc().dims()))),
+    : in_(site, in, plain(in.get_desc().dims()), Lifetime::kept),
+      gradient_(site.tensor(plain(in.get_desc().dims()), Lifetime::kept)),
       classes_(static_cast<std::size_t>(in.get_desc().dims()[1])) {}
 
 double SoftmaxCrossEntropy::loss(const Batch& batch) {

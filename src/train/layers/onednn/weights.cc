@@ -10,7 +10,7 @@ Packed::Packed(Site& site, const Weight& weight, const Layout& plain, const Layo
       packed_(plain_),
       copied_(plain != wanted) {
   if (!copied_) return;
-  packed_ = site.tensor(wanted);
+  packed_ = site.tensor(wanted, Lifetime::kept);
   pack_ = reorder(site, plain_, packed_);
 }
 
@@ -25,7 +25,7 @@ void Packed::refresh() {
 Unpacked::Unpacked(Site& site, const Weight& weight, const Layout& plain, const Layout& made)
     : weight_(&weight), plain_(site.view(plain)), made_(plain_) {
   if (plain == made) return;
-  made_ = site.tensor(made);
+  made_ = site.tensor(made, Lifetime::passing);
   unpack_ = reorder(site, made_, plain_);
 }
 
