@@ -13,18 +13,25 @@ using Forward = dnnl::convolution_forward;
 using BackData = dnnl::convolution_backward_data;
 using BackWeights = dnnl::convolution_backward_weights;
 
-/// Winograd's way, where oneDNN has it, takes half the time of the direct one, but not with the few
-/// channels of pictures: 64 samples of 3 -> 64 channels on 32 x 32 took 10.3 ms where the direct
-/// way took 2.3, and 64 -> 64 channels 21 ms in place of 42 (one core of an EPYC 9004).
+/// Winograd's way takes half the time of the direct one, but not with the few channels of pictures:
+/// 64 samples of 64 -> 64 channels on 32 x 32 took 21 ms in place of 42, 32 -> 64 on 14 x 14 3.0 in
+/// place of 3.9, but 3 -> 64 on 32 x 32 10.3 in place of 2.3 (one core of an EPYC 9004).
 constexpr std::size_t kFewChannels = 16;
+
+/// make(algorithm, allow_empty) gives a description: Winograd's if that is wanted and there is one.
+template <class Make>
+auto describe(bool winograd, const Make& make) {
+  if (winograd)
+    if (auto description = make(dnnl::algorithm::convolution_winograd, true)) return description;
+  return make(dnnl::algorithm::convolution_direct, false);
+}
 
 class ConvolutionLayer : public Layer {
  public:
   ConvolutionLayer(const Convolution& value, const Place& place)
       : site_(place.site),
         node_(place.node),
-        algorithm_(node_.in.channels < kFewChannels ? dnnl::algorithm::convolution_direct
-                                                    : dnnl::algorithm::convolution_auto),
+        winograd_(node_.in.channels >= kFewChannels),
         relu_(place.relu),
         with_bias_(value.bias) {
     const auto dim = [](std::size_t size) { return static_cast<dnnl::memory::dim>(size); };
@@ -77,12 +84,14 @@ class ConvolutionLayer : public Layer {
   void buildForward(const Tensor& in) {
     const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training
                                                : dnnl::prop_kind::forward_inference;
-    description_ = {with_bias_
-                        ? Forward::desc(kind, algorithm_, any(in_dims_), any(filter_), biasLayout(),
-                                        any(out_dims_), strides_, padding_, padding_)
-                        : Forward::desc(kind, algorithm_, any(in_dims_), any(filter_),
-                                        any(out_dims_), strides_, padding_, padding_),
-                    attributes(relu_), site_.engine()};
+    description_ = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
+      return Forward::primitive_desc(
+          with_bias_ ? Forward::desc(kind, algorithm, any(in_dims_), any(filter_), biasLayout(),
+                                     any(out_dims_), strides_, padding_, padding_)
+                     : Forward::desc(kind, algorithm, any(in_dims_), any(filter_), any(out_dims_),
+                                     strides_, padding_, padding_),
+          attributes(relu_), site_.engine(), allow_empty);
+    });
     const Converted source(site_, in, description_.src_desc(), Lifetime::forward);
     convert_in_ = source.convert;
     in_ = source.tensor;
@@ -99,12 +108,14 @@ class ConvolutionLayer : public Layer {
 
   /// Gives the gradient in the layout that was wanted.
   Tensor buildWeights(const Tensor& gradient) {
-    const BackWeights::primitive_desc description(
-        with_bias_ ? BackWeights::desc(algorithm_, any(in_dims_), any(filter_), biasLayout(),
-                                       any(out_dims_), strides_, padding_, padding_)
-                   : BackWeights::desc(algorithm_, any(in_dims_), any(filter_), any(out_dims_),
-                                       strides_, padding_, padding_),
-        attributes(), site_.engine(), description_);
+    const auto description = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
+      return BackWeights::primitive_desc(
+          with_bias_ ? BackWeights::desc(algorithm, any(in_dims_), any(filter_), biasLayout(),
+                                         any(out_dims_), strides_, padding_, padding_)
+                     : BackWeights::desc(algorithm, any(in_dims_), any(filter_), any(out_dims_),
+                                         strides_, padding_, padding_),
+          attributes(), site_.engine(), description_, allow_empty);
+    });
     const Converted given(site_, gradient, description.diff_dst_desc(), Lifetime::passing);
     const Converted source(site_, in_, description.src_desc(), Lifetime::passing);
     convert_gradient_ = given.convert;
@@ -122,9 +133,11 @@ class ConvolutionLayer : public Layer {
   }
 
   Tensor buildData(const Tensor& gradient) {
-    const BackData::primitive_desc description(
-        {algorithm_, any(in_dims_), any(filter_), any(out_dims_), strides_, padding_, padding_},
-        attributes(), site_.engine(), description_);
+    const auto description = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
+      return BackData::primitive_desc(
+          {algorithm, any(in_dims_), any(filter_), any(out_dims_), strides_, padding_, padding_},
+          attributes(), site_.engine(), description_, allow_empty);
+    });
     const Converted given(site_, gradient, description.diff_dst_desc(), Lifetime::passing);
     convert_data_gradient_ = given.convert;
     data_packed_.emplace(site_, *node_.weights[0], plain(filter_), description.weights_desc());
@@ -138,8 +151,7 @@ class ConvolutionLayer : public Layer {
 
   Site& site_;
   const Node& node_;
-  dnnl::algorithm algorithm_;
-  bool relu_, with_bias_;
+  bool winograd_, relu_, with_bias_;
   Dims filter_, strides_, padding_, in_dims_, out_dims_;
   Forward::primitive_desc description_;
   Tensor in_; ///< as the way forward wants it
