@@ -1,9 +1,11 @@
 // A network with memory for its weights, and a batch made up for it.
 #pragma once
 
+#include <deque>
 #include <vector>
 
 #include "train/aligned.h"
+#include "train/loop/compute_threads.h"
 #include "train/models/network.h"
 #include "train/random.h"
 
@@ -11,7 +13,8 @@ namespace rondo::test {
 
 using Floats = training::AlignedVector<float>;
 
-/// Owns what a training loop would: values and gradients of weights and state.
+/// Does what a training loop would: owns values and gradients of weights and state, and sees to it
+/// that this thread computes alone.
 class Owner {
  public:
   explicit Owner(training::Network& network, std::uint64_t seed = 1) {
@@ -27,6 +30,7 @@ class Owner {
  private:
   float* make(std::size_t count) { return memory_.emplace_back(count).data(); }
 
+  training::ComputeThreads alone_;
   std::deque<Floats> memory_;
 };
 

@@ -19,7 +19,8 @@ namespace rondo::training {
 
 /// One thread at a time. The same weights and batch give the same bits in every network of the same
 /// model, on every rank, for the same number of compute threads. A pass over a batch size that was
-/// there before allocates nothing of its own (oneDNN's call of a primitive does, some bytes).
+/// there before allocates nothing of its own (oneDNN's call of a primitive does, some bytes), and
+/// runs on as many compute threads as that first one.
 class Network {
  public:
   /// Throws Error(unsupported), which says what to install, in a build without oneDNN, and
