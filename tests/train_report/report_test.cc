@@ -62,10 +62,10 @@ TrainRecord drawRecord() {
   TrainRecord record;
   record.title = kWild;
   record.settings = {{"model", "mlp"}, {kWild, "<script>alert(1)</script>"}};
-  for (std::int64_t number = 1; number <= 1000; ++number)
+  for (std::int64_t number = 1; number <= 20'000; ++number)
     record.steps.push_back(stepRecord(number));
   for (int epoch = 1; epoch <= 10; ++epoch)
-    record.epochs.push_back({epoch, epoch * 100, 1.0 / epoch, 0.9 - 0.1 / epoch, 12});
+    record.epochs.push_back({epoch, epoch * 2000, 1.0 / epoch, 0.9 - 0.1 / epoch, 12});
   record.timeline = drawTimeline(2);
   record.seconds = 100;
   return record;
@@ -215,8 +215,19 @@ TEST_CASE("a timeline shows no more ranks than a reader can follow") {
   const std::string text = timelineText(drawTimeline(20));
   REQUIRE(count(text, "rank 7 compute") == 1);
   REQUIRE(count(text, "rank 8 compute") == 0);
-  // Buckets that are on their way together stand in two rows: 8 ranks, 4 events each.
+  // 8 ranks, 4 events each.
   REQUIRE(count(text, "<rect") == 32);
+}
+
+TEST_CASE("buckets that are on their way together stand in rows of their own") {
+  const std::string text = timelineText(drawTimeline(1)), box = "<rect class=\"communication\"";
+  std::set<std::string> rows;
+  for (auto at = text.find(box); at != std::string::npos; at = text.find(box, at + 1)) {
+    const auto y = text.find("y=", at);
+    rows.insert(text.substr(y, text.find(' ', y) - y));
+  }
+  REQUIRE(count(text, box) == 2);
+  REQUIRE(rows.size() == 2);
 }
 
 TEST_CASE("ticks are round, hold the values, and are about as many as asked for") {
