@@ -1,5 +1,6 @@
 // A pass through a network whose batch has a size that was there before uses the tensors of that
 // time. What oneDNN itself allocates to run a primitive is small.
+#ifdef RONDO_HAVE_DNNL
 #include "allocations/counting_new.h"
 #include "support/test.h"
 #include "train_layers/owner.h"
@@ -49,3 +50,5 @@ TEST_CASE("a second pass over a batch of the same size allocates no tensor", "[a
 }
 
 } // namespace rondo::test
+
+#endif
