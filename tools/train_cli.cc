@@ -158,6 +158,12 @@ void addOutput(CLI::App& app, TrainConfig& config) {
   app.add_flag("--resume", options.resume, "Go on from the checkpoint")
       ->needs(checkpoint)
       ->group(group);
+  app.add_option("--report", options.report,
+                 "Write a page of curves and timings: index.html in this folder")
+      ->group(group);
+  app.add_option("--trace", options.trace, "Write a timeline for ui.perfetto.dev")->group(group);
+  app.add_option("--metrics", options.metrics, "Write a line of JSON for each step and epoch")
+      ->group(group);
   app.add_option("--json", config.json, "Also write the report to this file as JSON")->group(group);
 }
 

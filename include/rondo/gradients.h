@@ -119,6 +119,14 @@ struct GradientStatistics {
   std::uint64_t bytes = 0;  ///< of the buckets
 };
 
+/// When a bucket of the last step was on its way, in seconds since that step's begin(); its end as
+/// GradientStatistics knows it.
+struct GradientBucketTimes {
+  std::size_t bucket = 0;
+  double begin = 0, end = 0;
+  std::uint64_t bytes = 0;
+};
+
 /// Averages gradients over the ranks while the backward pass goes on (Li et al., PyTorch
 /// Distributed: Experiences on Accelerating Data Parallel Training, 2020).
 ///
@@ -179,6 +187,8 @@ class RONDO_API GradientReducer {
   /// As they are now; after the first step they are formed anew. `data` and `factor` are not set.
   std::vector<GradientBucket> buckets() const;
   GradientStatistics statistics() const;
+  /// Of the last step that was reduced, in order of launching.
+  std::vector<GradientBucketTimes> timeline() const;
 
  private:
   class Impl;

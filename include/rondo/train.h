@@ -40,13 +40,20 @@ struct TrainOptions {
   bool overlap = true;
   /// How gradients travel: one of trainHooks(), with its value behind a colon where it has one.
   std::string hook = "none";
-  /// The hash of all parameters is compared over the ranks after so many steps, and after each
-  /// epoch; 0: never. It reads all parameters: each step it would cost a small model some percent.
+  /// After so many steps, and after each epoch, the hash of all parameters is compared over the
+  /// ranks, and they must be finite; 0: never. It reads all parameters: each step it would cost a
+  /// small model some percent.
   int verify_every = 50;
 
   std::string checkpoint;   ///< file; "": none. Rank 0 writes it, at the end too
   int checkpoint_every = 0; ///< steps; 0: only at the end, and when stopped
   bool resume = false;      ///< goes on from the checkpoint
+
+  /// Files that rank 0 writes; "": none. `report` is a folder, in which index.html shows curves,
+  /// where the time of steps went, and the buckets of one step; `trace` is for ui.perfetto.dev:
+  /// what ten steps computed and communicated; `metrics` has a line of JSON for each step and
+  /// epoch, and is gone on with by a run that is resumed.
+  std::string report, trace, metrics;
   /// Asked on every rank in every step, by the thread that called train(): if any rank's says true,
   /// all end behind this step. Null: never.
   std::function<bool()> stop;
@@ -110,8 +117,8 @@ struct TrainReport {
 ///
 /// Errors, the same on every rank: data for a missing, damaged or foreign file (named),
 /// invalid_argument, mismatch when ranks hold different options, data or parameters, aborted for a
-/// loss that is not finite (the text names step, layer and rank), system for a checkpoint that
-/// cannot be written (the old one stays), unsupported in a build without oneDNN. Where a rank
+/// loss or parameters that are not finite (the text names step and layer), system for a checkpoint
+/// that cannot be written (the old one stays), unsupported in a build without oneDNN. Where a rank
 /// ends, its peers get peer_dead.
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});

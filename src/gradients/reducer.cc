@@ -355,6 +355,16 @@ std::vector<GradientBucket> GradientReducer::Impl::buckets() const {
   return all;
 }
 
+std::vector<GradientBucketTimes> GradientReducer::Impl::timeline() const {
+  std::vector<GradientBucketTimes> all;
+  if (statistics_.steps == 0) return all;
+  for (const Slot& slot : slots_)
+    all.push_back({slot.bucket.index, gradients::seconds(slot.time.begin - began_),
+                   gradients::seconds(slot.time.end - began_),
+                   slot.bucket.count * sizeOf(slot.bucket.type)});
+  return all;
+}
+
 // The public face ---------------------------------------------------------------------------------
 
 GradientHook::~GradientHook() = default;
@@ -377,5 +387,6 @@ void GradientReducer::wait() { impl_->wait(); }
 bool GradientReducer::shadow() { return impl_->shadow(); }
 std::vector<GradientBucket> GradientReducer::buckets() const { return impl_->buckets(); }
 GradientStatistics GradientReducer::statistics() const { return impl_->statistics(); }
+std::vector<GradientBucketTimes> GradientReducer::timeline() const { return impl_->timeline(); }
 
 } // namespace rondo

@@ -22,6 +22,7 @@ class GradientReducer::Impl {
   bool shadow();
   std::vector<GradientBucket> buckets() const;
   const GradientStatistics& statistics() const { return statistics_; }
+  std::vector<GradientBucketTimes> timeline() const;
 
  private:
   struct Slot {

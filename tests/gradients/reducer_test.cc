@@ -241,6 +241,16 @@ TEST_CASE("statistics: what is exposed is the wait, what overlaps lies before it
             if (seen.bytes == 0) return "bytes";
             if (!(seen.overlap >= 0 && seen.overlap <= seen.communication)) return "overlap";
             if (!(seen.communication <= seen.backward + seen.exposed + 1e-9)) return "sum";
+            const auto times = reducer.timeline();
+            if (times.size() != reducer.buckets().size()) return "a bucket without times";
+            std::uint64_t bytes = 0;
+            for (std::size_t i = 0; i < times.size(); ++i) {
+              if (times[i].bucket != i) return "another bucket";
+              if (!(times[i].begin >= 0 && times[i].end >= times[i].begin)) return "times";
+              if (i > 0 && times[i].begin < times[i - 1].begin) return "order";
+              bytes += times[i].bytes;
+            }
+            if (4 * bytes != seen.bytes) return "bytes of the buckets";
             return {};
           })) == "");
 }

@@ -4,6 +4,7 @@
 
 #include "rondo/train.h"
 #include "runs.h"
+#include "support/data_files.h"
 #include "support/test.h"
 
 namespace rondo::test {
@@ -78,6 +79,34 @@ TEST_CASE("N ranks train as one rank with the whole batch does, but for rounding
       INFO(size << " ranks, step " << step);
       REQUIRE(std::abs(whole[step] - parts[step]) <= 5e-5 + 1.3e-6 * std::abs(whole[step]));
     }
+  }
+}
+
+TEST_CASE("models with filters and batch norm: ranks as micro-batches, and resumed, bit for bit") {
+  TemporaryFolder folder;
+  for (const char* model : {"cnn", "resnet18"}) {
+    TrainOptions options = smallRun();
+    options.model = model;
+    options.data = "synthetic:shape=3x8x8,train=16,test=9";
+    options.batch = 5; // shares of 2 and 3
+    options.learning_rate = 0.001;
+    options.accumulate = 2;
+    options.epochs = 1;
+    options.checkpoint = folder.file("file");
+    const TrainReport expected = trainAll(makeRanks(1), options);
+    const Bytes bytes = readRaw(options.checkpoint);
+    options.accumulate = 1;
+    INFO(model);
+    requireSame(trainAll(makeRanks(2), options), expected);
+    REQUIRE((readRaw(options.checkpoint) == bytes));
+    options.steps = 1;
+    trainAll(makeRanks(2), options);
+    options.steps = 3;
+    options.resume = true;
+    options.overlap = false;
+    options.bucket_bytes = {100'000};
+    trainAll(makeRanks(2, "shm"), options);
+    REQUIRE((readRaw(options.checkpoint) == bytes));
   }
 }
 

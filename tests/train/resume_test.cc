@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <limits>
 
 #include "runs.h"
 #include "support/data_files.h"
@@ -217,18 +218,27 @@ TEST_CASE("--steps ends anywhere in an epoch, with an evaluation") {
   }
 }
 
-TEST_CASE("a loss that is not finite ends the run on all ranks, naming step and layer") {
+TEST_CASE("what is not finite ends the run on all ranks, and is in no checkpoint") {
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));
-  options.learning_rate = 1e30;
+  const auto ends = [&](const std::string& first, const std::string& last) {
+    auto ranks = makeRanks(2);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    INFO(thrown.text);
+    REQUIRE(thrown.code == ErrorCode::aborted);
+    REQUIRE(contains(thrown.text, first));
+    REQUIRE(contains(thrown.text, last));
+    REQUIRE(!std::filesystem::exists(folder.file("file")));
+    trainAll(std::move(ranks), smallRun()); // the communicators are as good as before
+  };
+  options.learning_rate = 1e4;
+  ends("train: the loss of step ",
+       " is not finite; the first values of that kind come from layer ");
+  options.learning_rate = 1e30; // and the loss stays finite
+  ends("train: after step 3 of epoch 1: the values of ", ".weight are not finite");
+  options.learning_rate = std::numeric_limits<double>::max();
   options.checkpoint_every = 1;
-  auto ranks = makeRanks(2);
-  const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
-  INFO(thrown.text);
-  REQUIRE(thrown.code == ErrorCode::aborted);
-  REQUIRE(contains(thrown.text, "step "));
-  REQUIRE(contains(thrown.text, "finite"));
-  trainAll(std::move(ranks), smallRun()); // the communicator is as good as before
+  ends("train: after step 1 weight.", " is not finite: no checkpoint is written");
 }
 
 #endif

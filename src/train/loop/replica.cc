@@ -1,5 +1,8 @@
 #include "train/loop/replica.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "rondo/detail/hash.h"
 
 namespace rondo::training {
@@ -50,6 +53,15 @@ std::vector<Parameter> Replica::parameters() const {
     one.shape = weight->shape;
   }
   return all;
+}
+
+std::string Replica::firstNotFinite() const {
+  for (const auto* list : {&weights_, &state_})
+    for (const Weight* weight : *list)
+      if (!std::all_of(weight->value, weight->value + weight->size(),
+                       [](float value) { return std::isfinite(value); }))
+        return weight->name;
+  return {};
 }
 
 std::uint64_t Replica::hash() const {

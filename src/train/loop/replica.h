@@ -26,6 +26,8 @@ class Replica {
   /// Where a forward pass puts the batch's own statistics: one array for all of the state.
   std::span<float> statistics() { return statistics_; }
 
+  /// The name of the first weight or statistic with a value that is not finite; "": there is none.
+  std::string firstNotFinite() const;
   /// Of all values, the state's too.
   std::uint64_t hash() const;
   /// All values: those of all ranks are the same.

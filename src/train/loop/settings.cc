@@ -1,9 +1,9 @@
 #include "train/loop/settings.h"
 
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <concepts>
-#include <cstdio>
 
 #include "rondo/detail/hash.h"
 #include "train/loop/hooks.h"
@@ -18,9 +18,8 @@ namespace {
 }
 
 std::string text(double value) {
-  std::array<char, 32> digits;
-  std::snprintf(digits.data(), digits.size(), "%.17g", value);
-  return digits.data();
+  std::array<char, 32> digits; // as few as tell the value from all others
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
 }
 
 void atLeast(const std::string& name, std::int64_t value, std::int64_t least) {
@@ -34,29 +33,35 @@ void atLeastZero(const std::string& name, double value) {
     refuse(name + " is " + text(value) + ", must be 0 or more");
 }
 
-/// "name value" lines.
-class Lines {
+/// Names and values, in the order in which they were added.
+class List {
  public:
-  void add(const std::string& name, const std::string& value) {
-    text_ += (text_.empty() ? "" : "\n") + name + " " + value;
-  }
-  void add(const std::string& name, double value) { add(name, training::text(value)); }
+  void add(const std::string& name, const std::string& value) { all_.emplace_back(name, value); }
+  void add(const std::string& name, double value) { add(name, text(value)); }
   template <std::integral Number>
   void add(const std::string& name, Number value) {
     add(name, std::to_string(value));
   }
-  std::string text() const { return text_; }
+  void add(const Settings& other) { all_.insert(all_.end(), other.begin(), other.end()); }
+  const Settings& all() const { return all_; }
 
  private:
-  std::string text_;
+  Settings all_;
 };
 
-void addSet(Lines& lines, const std::string& name, const Dataset& set) {
+std::string lines(const Settings& settings) {
+  std::string text;
+  for (const auto& [name, value] : settings)
+    text += (text.empty() ? "" : "\n") + name + " " + value;
+  return text;
+}
+
+void addSet(List& list, const std::string& name, const Dataset& set) {
   const auto hash = [](const auto& bytes) {
     return std::to_string(detail::hashBytes(bytes.data(), bytes.size()));
   };
-  lines.add(name + " samples", std::to_string(set.size()) + " (images " + hash(set.images) +
-                                   ", labels " + hash(set.labels) + ")");
+  list.add(name + " samples", std::to_string(set.size()) + " (images " + hash(set.images) +
+                                  ", labels " + hash(set.labels) + ")");
 }
 
 } // namespace
@@ -96,40 +101,55 @@ Data load(const TrainOptions& options) {
   return data;
 }
 
-std::string identity(const TrainOptions& options, const Data& data) {
-  Lines lines;
-  lines.add("model", options.model);
-  lines.add("batch", options.batch);
-  lines.add("seed", options.seed);
-  lines.add("augment", int{options.augment});
-  lines.add("optimizer", options.optimizer);
-  lines.add("hook", options.hook);
+namespace {
+
+/// What a run cannot go on without.
+Settings essence(const TrainOptions& options, const Data& data) {
+  List list;
+  list.add("model", options.model);
+  list.add("batch", options.batch);
+  list.add("seed", options.seed);
+  list.add("augment", int{options.augment});
+  list.add("optimizer", options.optimizer);
+  list.add("hook", options.hook);
   if (options.hook != "none") // what hooks keep belongs to buckets
-    for (std::size_t bytes : options.bucket_bytes) lines.add("bucket_bytes", bytes);
-  addSet(lines, "training", data.train);
-  return lines.text();
+    for (std::size_t bytes : options.bucket_bytes) list.add("hook_bucket_bytes", bytes);
+  addSet(list, "training", data.train);
+  return list.all();
+}
+
+} // namespace
+
+std::string identity(const TrainOptions& options, const Data& data) {
+  return lines(essence(options, data));
+}
+
+Settings settings(const TrainOptions& options, const Data& data) {
+  List list;
+  list.add("epochs", options.epochs);
+  list.add("steps", options.steps);
+  list.add("accumulate", options.accumulate);
+  list.add("learning_rate", options.learning_rate);
+  list.add("momentum", options.momentum);
+  list.add("weight_decay", options.weight_decay);
+  list.add("clip", options.clip);
+  list.add("schedule", options.schedule);
+  list.add("warm_up", options.warm_up);
+  list.add("limit_samples", options.limit_samples);
+  for (std::size_t bytes : options.bucket_bytes) list.add("bucket_bytes", bytes);
+  list.add("overlap", int{options.overlap});
+  list.add("verify_every", options.verify_every);
+  list.add("checkpoint", int{!options.checkpoint.empty()});
+  list.add("checkpoint_every", options.checkpoint_every);
+  list.add("resume", int{options.resume});
+  list.add("observed", int{!(options.report.empty() && options.trace.empty())});
+  list.add(essence(options, data));
+  addSet(list, "test", data.test);
+  return list.all();
 }
 
 std::string describe(const TrainOptions& options, const Data& data) {
-  Lines lines, test;
-  lines.add("epochs", options.epochs);
-  lines.add("steps", options.steps);
-  lines.add("accumulate", options.accumulate);
-  lines.add("learning_rate", options.learning_rate);
-  lines.add("momentum", options.momentum);
-  lines.add("weight_decay", options.weight_decay);
-  lines.add("clip", options.clip);
-  lines.add("schedule", options.schedule);
-  lines.add("warm_up", options.warm_up);
-  lines.add("limit_samples", options.limit_samples);
-  for (std::size_t bytes : options.bucket_bytes) lines.add("bucket_bytes", bytes);
-  lines.add("overlap", int{options.overlap});
-  lines.add("verify_every", options.verify_every);
-  lines.add("checkpoint", int{!options.checkpoint.empty()});
-  lines.add("checkpoint_every", options.checkpoint_every);
-  lines.add("resume", int{options.resume});
-  addSet(test, "test", data.test);
-  return lines.text() + "\n" + identity(options, data) + "\n" + test.text();
+  return lines(settings(options, data));
 }
 
 } // namespace rondo::training

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "rondo/train.h"
 #include "train/data/dataset.h"
@@ -16,11 +18,15 @@ void check(const TrainOptions& options, int ranks);
 /// than a step takes.
 Data load(const TrainOptions& options);
 
+/// Names and values.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
 /// What a run cannot go on without, one "name value" a line. Not the folder: only what is in it
 /// counts.
 std::string identity(const TrainOptions& options, const Data& data);
 
-/// What must be equal on all ranks: that and more.
+/// What must be equal on all ranks: that and more; as text also one "name value" a line.
+Settings settings(const TrainOptions& options, const Data& data);
 std::string describe(const TrainOptions& options, const Data& data);
 
 } // namespace rondo::training

@@ -7,7 +7,6 @@
 #include "rondo/detail/hash.h"
 #include "train/loop/agreement.h"
 #include "train/loop/hooks.h"
-#include "train/loop/stopwatch.h"
 #include "train/optim/norm.h"
 
 namespace rondo::training {
@@ -69,21 +68,22 @@ Stepper::Stepper(Communicator& comm, const TrainOptions& options, const Data& da
   statistics_.resize(replica.statistics().size());
 }
 
-StepResult Stepper::run(const Position& done) {
+StepResult Stepper::run(const Position& done, Timeline* timeline) {
   StepResult result;
   const Stopwatch whole;
   sums_ = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
   layer_.clear();
-  computeGradients(done, result.times);
-  Stopwatch watch;
+  StepClock clock(result.times, timeline);
+  computeGradients(done, clock);
   reducer_.wait();
   sent_.wait();
   statistics_sent_.wait();
-  result.times.communication = watch.lap();
+  clock.lap(&TrainTimes::communication, nullptr);
+  if (timeline) showBuckets(*timeline);
   requireFinite(done);
   result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   update(result.learning_rate);
-  result.times.optimizer = watch.lap();
+  clock.lap(&TrainTimes::optimizer, "optimizer");
   result.loss = sums_.loss / options_.batch;
   result.stop = sums_.stops > 0;
   result.times.step = whole.read();
@@ -93,22 +93,21 @@ StepResult Stepper::run(const Position& done) {
 /// The reducer gets the sums over this rank's micro-batches. They go from left to right, and so
 /// does the rank-order reduction: one micro-batch each on N ranks, or N on one rank, is the same
 /// sum.
-void Stepper::computeGradients(const Position& done, TrainTimes& times) {
+void Stepper::computeGradients(const Position& done, StepClock& clock) {
   const auto number = static_cast<std::uint64_t>(done.total);
   const Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
-  Stopwatch watch;
   for (micro_ = 0; micro_ < options_.accumulate; ++micro_) {
     aim(micro_ == 0);
     const Batch batch = load(done);
-    times.data += watch.lap();
+    clock.lap(&TrainTimes::data, "data");
     const double loss = replica_.network().forward(batch, pass);
     sums_.loss += loss;
     if (!std::isfinite(loss) && layer_.empty()) layer_ = replica_.network().firstNotFinite();
     addStatistics();
-    times.forward += watch.lap();
+    clock.lap(&TrainTimes::forward, "forward");
     if (micro_ + 1 == options_.accumulate) sendSums();
     replica_.network().backward(ready_);
-    times.backward += watch.lap();
+    clock.lap(&TrainTimes::backward, "backward");
   }
 }
 
@@ -149,6 +148,7 @@ void Stepper::sendSums() {
     statistics_sent_ = comm_.allReduceAsync(statistics.data(), statistics.data(), statistics.size(),
                                             DataType::float32, ReduceOp::sum);
   }
+  reducing_ = Clock::now();
   reducer_.begin();
 }
 
@@ -156,6 +156,15 @@ void Stepper::gradientStands(std::size_t weight) {
   if (micro_ > 0)
     add(static_cast<float*>(reducer_.gradient(weight)), part_[weight].data(), part_[weight].size());
   if (micro_ + 1 == options_.accumulate) reducer_.ready(weight);
+}
+
+void Stepper::showBuckets(Timeline& timeline) const {
+  for (const GradientBucketTimes& bucket : reducer_.timeline()) {
+    const auto begin = std::chrono::duration<double>(bucket.begin);
+    timeline.add("bucket " + std::to_string(bucket.bucket), Lane::communication,
+                 reducing_ + std::chrono::duration_cast<Clock::duration>(begin),
+                 bucket.end - bucket.begin, bucket.bytes);
+  }
 }
 
 /// All ranks have the same sum, so all come here or none.

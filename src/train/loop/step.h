@@ -12,6 +12,7 @@
 #include "train/data/loader.h"
 #include "train/data/sampler.h"
 #include "train/loop/replica.h"
+#include "train/loop/stopwatch.h"
 #include "train/optim/optimizer.h"
 #include "train/optim/schedule.h"
 
@@ -44,19 +45,21 @@ class Stepper {
 
   /// The step behind those that are done. Throws Error(aborted) on all ranks, and leaves the
   /// weights alone, where the loss is not finite.
-  StepResult run(const Position& done);
+  /// Fills the timeline, if there is one.
+  StepResult run(const Position& done, Timeline* timeline);
 
   Optimizer& optimizer() { return *optimizer_; }
   /// What the gradient hook keeps on this rank.
   std::vector<GradientHookArray> hookState();
 
  private:
-  void computeGradients(const Position& done, TrainTimes& times);
+  void computeGradients(const Position& done, StepClock& clock);
   Batch load(const Position& done);
   void addStatistics();
   void aim(bool first);
   void sendSums();
   void gradientStands(std::size_t weight);
+  void showBuckets(Timeline& timeline) const;
   void requireFinite(const Position& done);
   void update(double learning_rate);
 
@@ -79,7 +82,8 @@ class Stepper {
     double loss, stops;
   } sums_{};
   Work sent_, statistics_sent_;
-  std::string layer_; ///< the first that gave what is not finite; "": none
+  Clock::time_point reducing_; ///< when the reducer's step began
+  std::string layer_;          ///< the first that gave what is not finite; "": none
 };
 
 } // namespace rondo::training

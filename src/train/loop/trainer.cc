@@ -30,11 +30,13 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& da
       total_steps_(totalSteps(options, epoch_steps_)),
       replica_(replica),
       stepper_(comm, options, data, replica_, total_steps_),
-      test_(data.test, data.statistics, kTestBatch) {
+      test_(data.test, data.statistics, kTestBatch),
+      observer_(comm, options, settings(options, data)) {
   times_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(total_steps_, 100'000)));
 }
 
 TrainReport Trainer::run() {
+  const Stopwatch watch;
   if (options_.resume) restore(comm_, options_.checkpoint, running());
   while (!over()) {
     const Stopwatch since;
@@ -49,13 +51,14 @@ TrainReport Trainer::run() {
   for (const TrainTimes& times : times_) passed += times.step / 1000;
   if (passed > 0)
     report_.samples_per_second = static_cast<double>(times_.size()) * options_.batch / passed;
+  observer_.finish(watch.read() / 1000);
   return report_;
 }
 
 bool Trainer::over() const { return report_.stopped || at_.total >= total_steps_; }
 
 void Trainer::runStep(const Stopwatch& since, int done_before) {
-  const StepResult result = stepper_.run(at_);
+  const StepResult result = stepper_.run(at_, observer_.timeline(times_.size(), at_.total + 1));
   ++at_.step;
   ++at_.total;
   at_.losses += result.loss;
@@ -72,25 +75,35 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
       .learning_rate = result.learning_rate,
       .times = result.times};
   verify(now);
-  if (at_.step == epoch_steps_) endEpoch(now);
+  observer_.add(now);
+  if (at_.step == epoch_steps_) endEpoch(now, since.read() / 1000);
   else if (over() && !report_.stopped) report_.test_accuracy = now.test_accuracy = evaluate();
   saveIfDue();
   if (progress_) progress_(now);
 }
 
-void Trainer::endEpoch(TrainProgress& now) {
+void Trainer::endEpoch(TrainProgress& now, double seconds) {
   report_.test_accuracy = now.test_accuracy = evaluate();
   report_.epoch_loss.push_back(at_.losses / at_.step);
   report_.epoch_accuracy.push_back(now.test_accuracy);
+  observer_.add({.epoch = at_.epoch,
+                 .last_step = at_.total,
+                 .loss = report_.epoch_loss.back(),
+                 .test_accuracy = now.test_accuracy,
+                 .seconds = seconds});
   at_ = {.epoch = at_.epoch + 1, .step = 0, .total = at_.total, .losses = 0};
 }
 
 void Trainer::verify(const TrainProgress& now) {
   if (options_.verify_every == 0) return;
   if (now.step != now.steps && now.step % options_.verify_every != 0) return;
-  compareHashes(
-      comm_, replica_.hash(),
-      "train: after step " + std::to_string(now.step) + " of epoch " + std::to_string(now.epoch));
+  const std::string when =
+      "train: after step " + std::to_string(now.step) + " of epoch " + std::to_string(now.epoch);
+  compareHashes(comm_, replica_.hash(), when);
+  // ReLU makes zeros of NaN: the loss may never tell.
+  const std::string weight = replica_.firstNotFinite();
+  if (!weight.empty())
+    throw Error(ErrorCode::aborted, when + ": the values of " + weight + " are not finite");
 }
 
 void Trainer::saveIfDue() {

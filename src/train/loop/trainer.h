@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rondo/train.h"
+#include "train/loop/observer.h"
 #include "train/loop/replica.h"
 #include "train/loop/resume.h"
 #include "train/loop/settings.h"
@@ -27,7 +28,7 @@ class Trainer {
 
  private:
   void runStep(const Stopwatch& since, int done_before);
-  void endEpoch(TrainProgress& now);
+  void endEpoch(TrainProgress& now, double seconds);
   void verify(const TrainProgress& now);
   void saveIfDue();
   bool over() const;
@@ -44,6 +45,7 @@ class Trainer {
   Replica& replica_;
   Stepper stepper_;
   Loader test_;
+  Observer observer_;
   TrainReport report_;
   Position at_;
   std::vector<TrainTimes> times_;

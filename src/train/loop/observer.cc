@@ -1,0 +1,139 @@
+#include "train/loop/observer.h"
+
+#include <array>
+#include <filesystem>
+#include <type_traits>
+
+#include "train/loop/agreement.h"
+#include "train/report/page.h"
+#include "train/report/trace.h"
+
+namespace rondo::training {
+
+namespace {
+
+/// The steps that are observed closely: behind those that open channels and build programs.
+constexpr std::size_t kFirst = 2, kCount = 10;
+
+/// A TimelineEvent on its way to rank 0.
+struct Packed {
+  std::array<char, 24> name{};
+  std::int64_t rank, lane, step;
+  double begin, seconds;
+  std::uint64_t bytes;
+};
+static_assert(std::is_trivially_copyable_v<Packed>);
+
+Packed pack(const TimelineEvent& event) {
+  Packed packed{.rank = event.rank,
+                .lane = static_cast<std::int64_t>(event.lane),
+                .step = event.step,
+                .begin = event.begin,
+                .seconds = event.seconds,
+                .bytes = event.bytes};
+  event.name.copy(packed.name.data(), packed.name.size() - 1);
+  return packed;
+}
+
+TimelineEvent unpack(const Packed& packed) {
+  return {packed.name.data(),
+          static_cast<int>(packed.rank),
+          static_cast<Lane>(packed.lane),
+          packed.step,
+          packed.begin,
+          packed.seconds,
+          packed.bytes};
+}
+
+} // namespace
+
+Observer::Observer(Communicator& comm, const TrainOptions& options, const Settings& settings)
+    : comm_(comm),
+      options_(options),
+      keeps_(comm.rank() == 0 && !(options.report.empty() && options.metrics.empty())),
+      observes_(!(options.report.empty() && options.trace.empty())) {
+  record_.title =
+      options.model + ", " + std::to_string(comm.size()) + (comm.size() == 1 ? " rank" : " ranks");
+  record_.settings = settings;
+  agree(comm, [&]() -> std::string {
+    if (comm.rank() == 0 && !options.metrics.empty())
+      metrics_ = std::make_unique<MetricsFile>(
+          options.metrics, options.resume ? TextFile::Begin::behind : TextFile::Begin::anew);
+    return {};
+  });
+  comm.barrier();
+  timeline_.zero = Clock::now();
+  timeline_.rank = comm.rank();
+}
+
+Timeline* Observer::timeline(std::size_t before, std::int64_t step) {
+  if (!observes_ || before < kFirst || before >= kFirst + kCount) return nullptr;
+  timeline_.step = step;
+  return &timeline_;
+}
+
+template <class Record>
+void Observer::write(const Record& record) {
+  if (!metrics_ || fault_) return;
+  try {
+    metrics_->add(record);
+  } catch (const Error& error) {
+    fault_ = std::make_unique<Error>(error);
+  }
+}
+
+void Observer::add(const TrainProgress& progress) {
+  if (!keeps_) return;
+  const StepRecord record{.number = progress.total_step,
+                          .epoch = progress.epoch,
+                          .step = progress.step,
+                          .loss = progress.loss,
+                          .learning_rate = progress.learning_rate,
+                          .samples_per_second = options_.batch / (progress.times.step / 1000),
+                          .times = progress.times};
+  write(record);
+  if (!options_.report.empty()) record_.steps.push_back(record);
+}
+
+void Observer::add(const EpochRecord& epoch) {
+  if (!keeps_) return;
+  write(epoch);
+  record_.epochs.push_back(epoch);
+}
+
+/// The timelines of all ranks come to rank 0.
+void Observer::collect() {
+  std::vector<Packed> own, all;
+  for (const TimelineEvent& event : timeline_.events) own.push_back(pack(event));
+  const std::size_t bytes = own.size() * sizeof(Packed);
+  std::vector<std::size_t> counts(static_cast<std::size_t>(comm_.size())), offsets;
+  comm_.allGather(&bytes, counts.data(), 1, DataType::uint64);
+  std::size_t total = 0;
+  for (const std::size_t count : counts) {
+    offsets.push_back(total);
+    total += count;
+  }
+  if (comm_.rank() == 0) all.resize(total / sizeof(Packed));
+  comm_.gatherv(own.data(), bytes, all.data(), {counts, offsets}, DataType::uint8, 0);
+  for (const Packed& packed : all) record_.timeline.push_back(unpack(packed));
+}
+
+void Observer::finish(double seconds) {
+  if (observes_) collect();
+  record_.seconds = seconds;
+  agree(comm_, [&]() -> std::string {
+    if (comm_.rank() != 0) return {};
+    if (fault_) throw Error(*fault_);
+    metrics_.reset();
+    if (!options_.trace.empty()) writeTrace(options_.trace, record_.timeline);
+    if (options_.report.empty()) return {};
+    std::error_code fault;
+    std::filesystem::create_directories(options_.report, fault);
+    if (fault)
+      throw Error(ErrorCode::system, options_.report + ": could not be made: " + fault.message());
+    writePage(options_.report + "/index.html", record_);
+    return {};
+  });
+}
+
+} // namespace rondo::training

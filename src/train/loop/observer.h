@@ -1,0 +1,49 @@
+// Keeps what a run's reports are made of, and writes them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "rondo/train.h"
+#include "train/loop/settings.h"
+#include "train/loop/stopwatch.h"
+#include "train/report/metrics.h"
+#include "train/report/record.h"
+
+namespace rondo::training {
+
+/// What of TrainOptions::report, trace and metrics is wanted: rank 0 keeps it, the others tell it
+/// their timelines at the end.
+class Observer {
+ public:
+  /// Collective. Finds a moment at which all ranks' timelines begin. Throws Error(system), that
+  /// names the file, on every rank. What is passed must live as long.
+  Observer(Communicator& comm, const TrainOptions& options, const Settings& settings);
+
+  /// Where the events of this step go; null where it is not observed so closely. `before` steps
+  /// have run since this was made.
+  Timeline* timeline(std::size_t before, std::int64_t step);
+  /// Once a step; a fault of the metrics' file is thrown in finish(), on every rank.
+  void add(const TrainProgress& progress);
+  void add(const EpochRecord& epoch);
+
+  /// Collective. Writes the files. Throws Error(system), that names the file, on every rank.
+  void finish(double seconds);
+
+ private:
+  template <class Record>
+  void write(const Record& record);
+  void collect();
+
+  Communicator& comm_;
+  const TrainOptions& options_;
+  const bool keeps_, observes_;
+  TrainRecord record_;
+  Timeline timeline_;
+  std::unique_ptr<MetricsFile> metrics_;
+  std::unique_ptr<Error> fault_; ///< of the metrics' file
+};
+
+} // namespace rondo::training

@@ -1,0 +1,91 @@
+// What a run writes about itself: metrics, trace and page, and what happens when it cannot.
+#include <filesystem>
+
+#include "runs.h"
+#include "support/data_files.h"
+#include "support/test.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+std::string textOf(const std::string& path) {
+  const Bytes bytes = readRaw(path);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::size_t occurrences(const std::string& text, const std::string& piece) {
+  std::size_t count = 0;
+  for (auto at = text.find(piece); at != std::string::npos; at = text.find(piece, at + 1)) ++count;
+  return count;
+}
+
+} // namespace
+
+TEST_CASE("metrics have each step and epoch once, also where a run goes on") {
+  TemporaryFolder folder;
+  TrainOptions options = smallRun();
+  options.checkpoint = folder.file("checkpoint");
+  options.metrics = folder.file("metrics");
+  options.steps = 4;
+  trainAll(makeRanks(2), options);
+  const std::string first = textOf(options.metrics);
+  REQUIRE(occurrences(first, "\"kind\":\"step\"") == 4);
+  REQUIRE(occurrences(first, "\"kind\":\"epoch\"") == 1);
+  options.steps = 6;
+  options.resume = true;
+  trainAll(makeRanks(2), options);
+  const std::string both = textOf(options.metrics);
+  REQUIRE(both.starts_with(first));
+  REQUIRE(occurrences(both, "\"kind\":\"step\"") == 6);
+  REQUIRE(occurrences(both, "\"kind\":\"epoch\"") == 2);
+  for (int number = 1; number <= 6; ++number)
+    REQUIRE(occurrences(both, "\"kind\":\"step\",\"number\":" + std::to_string(number) + ",") == 1);
+}
+
+TEST_CASE("the trace shows what every rank computes, and every bucket") {
+  TemporaryFolder folder;
+  TrainOptions options = smallRun();
+  options.trace = folder.file("trace");
+  options.report = folder.file("page");
+  options.bucket_bytes = {0}; // of each weight its own
+  options.epochs = 3;
+  options.accumulate = 2;
+  trainAll(makeRanks(3), options);
+  // 9 steps, of which 7 are observed.
+  const std::string trace = textOf(options.trace);
+  for (const char* name : {"data", "forward", "backward"})
+    REQUIRE(occurrences(trace, "\"name\":\"" + std::string(name) + "\"") == 7 * 3 * 2);
+  REQUIRE(occurrences(trace, "\"name\":\"optimizer\"") == 7 * 3);
+  for (int bucket = 0; bucket < 8; ++bucket)
+    REQUIRE(occurrences(trace, "\"name\":\"bucket " + std::to_string(bucket) + "\"") == 7 * 3);
+  const std::string page = textOf(folder.file("page/index.html"));
+  REQUIRE(contains(page, "bucket 7"));
+  REQUIRE(contains(page, "mlp, 3 ranks"));
+}
+
+TEST_CASE("a report that cannot be written is one error on all ranks") {
+  TemporaryFolder folder;
+  writeRaw(folder.file("file"), {1});
+  const std::vector<std::function<void(TrainOptions&)>> changes = {
+      [&](TrainOptions& o) { o.report = folder.file("file/page"); },
+      [&](TrainOptions& o) { o.trace = folder.file("no/trace"); },
+      [&](TrainOptions& o) { o.metrics = folder.file("no/metrics"); },
+      [](TrainOptions& o) { o.metrics = "/dev/full"; }};
+  for (const auto& change : changes) {
+    TrainOptions options = smallRun();
+    change(options);
+    auto ranks = makeRanks(2);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    INFO(thrown.text);
+    REQUIRE(thrown.code == ErrorCode::system);
+    REQUIRE(thrown.culprit == 0);
+    REQUIRE(contains(thrown.text, options.report + options.trace + options.metrics));
+  }
+}
+
+#endif
+
+} // namespace rondo::test
