@@ -1,8 +1,11 @@
 // powerSgdGradients: a matrix M (n x m) as P Q', with P (n x rank) and Q (m x rank).
 //
 // One step of the power method, begun where the last one ended: P = M Q, summed over the ranks and
-// made orthonormal; Q = M' P, averaged; every rank then has the same P Q', and keeps M - P Q' for
-// the next step. (n + m) rank numbers travel in place of n m.
+// made orthonormal; Q = M' P, summed and multiplied by the bucket's factor; every rank then has the
+// same P Q'. That is factor times what was sent of all ranks' M together, so each of them keeps
+// M - P Q' / (factor ranks) for the next step: nothing of the sum is lost or counts twice, also
+// where the factor changes from step to step, or a rank gives zeros and what it had kept.
+// (n + m) rank numbers travel in place of n m.
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -65,6 +68,7 @@ class PowerSgd final : public GradientHook {
   void finish(Communicator& comm, GradientBucket& bucket) override {
     if (exact()) return;
     State& state = states_.at(bucket.index);
+    state.old_q = state.q;
     for (const Matrix& one : state.matrices) {
       float* const p = state.first.data() + one.p;
       orthonormalize(p, one.rows);
@@ -79,7 +83,11 @@ class PowerSgd final : public GradientHook {
     comm.allReduce(state.q.data(), state.q.data(), state.q.size(), DataType::float32,
                    ReduceOp::preMulSum(bucket.factor));
     auto* const result = static_cast<float*>(bucket.data);
-    for (const Matrix& one : state.matrices) expand(state, one, result);
+    const auto share = static_cast<float>(1 / (bucket.factor * comm.size()));
+    for (const Matrix& one : state.matrices) {
+      expand(state, one, share, result);
+      keepDirections(state, one);
+    }
     for (const Whole& one : state.wholes)
       std::memcpy(result + one.offset, state.first.data() + one.at, one.count * sizeof(float));
   }
@@ -103,6 +111,7 @@ class PowerSgd final : public GradientHook {
     std::vector<float> kept, target; ///< [bucket.count]: residual, and gradient with it
     std::vector<float> first;        ///< the P of all matrices, then what is sent whole
     std::vector<float> q;            ///< the Q of all matrices
+    std::vector<float> old_q;        ///< those of the step before
   };
 
   State& stateOf(const GradientBucket& bucket) {
@@ -149,26 +158,33 @@ class PowerSgd final : public GradientHook {
     }
   }
 
-  /// Gram and Schmidt, column by column; a column without length becomes zero.
+  /// Gram and Schmidt, column by column; a column of zeros stays one. Where a column nearly lies in
+  /// those before it, one pass leaves much rounding in the rest, which the second one removes: a
+  /// direction that is not orthogonal to the others would count twice, and residuals would grow.
   void orthonormalize(float* p, std::size_t rows) const {
-    for (std::size_t k = 0; k < rank_; ++k) {
-      for (std::size_t before = 0; before < k; ++before) {
-        double product = 0;
+    for (std::size_t k = 0; k < rank_; ++k)
+      for (int pass = 0; pass < 2; ++pass) {
+        for (std::size_t before = 0; before < k; ++before) {
+          const double product = dot(p, rows, k, before);
+          for (std::size_t r = 0; r < rows; ++r)
+            p[r * rank_ + k] -= static_cast<float>(product) * p[r * rank_ + before];
+        }
+        const double square = dot(p, rows, k, k);
+        const double scale = square > 0 ? 1 / std::sqrt(square) : 0;
         for (std::size_t r = 0; r < rows; ++r)
-          product += static_cast<double>(p[r * rank_ + k]) * p[r * rank_ + before];
-        for (std::size_t r = 0; r < rows; ++r)
-          p[r * rank_ + k] -= static_cast<float>(product) * p[r * rank_ + before];
+          p[r * rank_ + k] = static_cast<float>(p[r * rank_ + k] * scale);
       }
-      double square = 0;
-      for (std::size_t r = 0; r < rows; ++r)
-        square += static_cast<double>(p[r * rank_ + k]) * p[r * rank_ + k];
-      const auto scale = static_cast<float>(square > 0 ? 1 / std::sqrt(square) : 0);
-      for (std::size_t r = 0; r < rows; ++r) p[r * rank_ + k] *= scale;
-    }
   }
 
-  /// result = P Q', and what that lacks is kept.
-  void expand(State& state, const Matrix& one, float* result) const {
+  double dot(const float* p, std::size_t rows, std::size_t a, std::size_t b) const {
+    double sum = 0;
+    for (std::size_t r = 0; r < rows; ++r)
+      sum += static_cast<double>(p[r * rank_ + a]) * p[r * rank_ + b];
+    return sum;
+  }
+
+  /// result = P Q'; what this rank's `share` of it lacks is kept.
+  void expand(State& state, const Matrix& one, float share, float* result) const {
     const float* const p = state.first.data() + one.p;
     const float* const q = state.q.data() + one.q;
     for (std::size_t r = 0; r < one.rows; ++r)
@@ -177,8 +193,21 @@ class PowerSgd final : public GradientHook {
         for (std::size_t k = 0; k < rank_; ++k) sum += p[r * rank_ + k] * q[c * rank_ + k];
         const std::size_t at = one.offset + r * one.columns + c;
         result[at] = sum;
-        state.kept[at] = state.target[at] - sum;
+        state.kept[at] = state.target[at] - share * sum;
       }
+  }
+
+  /// A column of Q that came to nothing would stay so for ever: the next step begins with the one
+  /// before. Q is the same on all ranks.
+  void keepDirections(State& state, const Matrix& one) const {
+    float* const q = state.q.data() + one.q;
+    const float* const old = state.old_q.data() + one.q;
+    for (std::size_t k = 0; k < rank_; ++k) {
+      bool nothing = true;
+      for (std::size_t c = 0; c < one.columns; ++c) nothing = nothing && q[c * rank_ + k] == 0;
+      for (std::size_t c = 0; nothing && c < one.columns; ++c)
+        q[c * rank_ + k] = old[c * rank_ + k];
+    }
   }
 
   const std::size_t rank_;
