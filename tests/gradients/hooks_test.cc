@@ -1,8 +1,11 @@
 // Hooks: what they send is what they promise, and nothing of a gradient is lost.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "gradients/half.h"
 #include "gradients/model.h"
@@ -139,6 +142,37 @@ TEST_CASE("top-k: sent and kept are gradient and kept before, bit for bit, the l
     CHECK(says(caught([&] { topKGradients(density); }), ErrorCode::invalid_argument, {"density"}));
 }
 
+TEST_CASE("top-k: infinities count as larger than all numbers, NaN as larger still") {
+  constexpr std::size_t kCount = 4096, kSent = 41;
+  const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
+  // More NaN than are sent; fewer, and infinities for the rest; both, and room for numbers.
+  for (const auto& [nans, infinities] : {std::pair{60, 5}, std::pair{30, 60}, std::pair{9, 8}}) {
+    std::vector<float> gradient = noise(kCount, 0, 0), want(kCount);
+    for (int i = 0; i < nans; ++i) gradient[kCount - 1 - 50 * i] = i % 2 == 0 ? nan : -nan;
+    for (int i = 0; i < infinities; ++i) gradient[10 + 20 * i] = i % 2 == 0 ? infinity : -infinity;
+    std::vector<std::size_t> order(kCount);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      const auto key = [&](std::size_t i) {
+        return std::pair(std::isnan(gradient[i]),
+                         std::isnan(gradient[i]) ? 0 : std::fabs(gradient[i]));
+      };
+      return key(a) > key(b);
+    });
+    for (std::size_t k = 0; k < kSent; ++k) want[order[k]] = gradient[order[k]];
+    auto ranks = Communicator::createAll(1, plainOptions());
+    Model model({{kCount}}, true);
+    GradientReducer reducer(ranks.front(), model.parameters(), with(topKGradients(0.01)));
+    step(reducer, gradient);
+    const auto* got = static_cast<const float*>(reducer.gradient(0));
+    INFO(nans << " NaN, " << infinities << " infinities");
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < kCount; ++i)
+      wrong += std::isnan(want[i]) ? !std::isnan(got[i]) : got[i] != want[i];
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("PowerSGD: plain averages first, exact for matrices of its rank, and all ranks agree") {
   constexpr std::size_t kRows = 24, kColumns = 40;
   auto ranks = Communicator::createAll(2, plainOptions());
@@ -205,6 +239,88 @@ TEST_CASE("PowerSGD: what a step leaves out comes in later ones") {
             return error < 0.15 ? "" : "off by " + std::to_string(error);
           })) == "");
   CHECK(says(caught([] { powerSgdGradients(0); }), ErrorCode::invalid_argument, {"rank 0"}));
+}
+
+TEST_CASE("PowerSGD: what is applied and what all ranks keep is what they had, sums and averages") {
+  constexpr std::size_t kCount = 24 * 40;
+  struct Row {
+    const char* what;
+    bool average, uneven;
+  };
+  for (const Row& row : {Row{"sums", false, false}, Row{"averages", true, false},
+                         Row{"uneven sums", false, true}, Row{"uneven averages", true, true}})
+    for (int size : {2, 3, 4}) {
+      auto ranks = Communicator::createAll(size, plainOptions());
+      const auto wrong = firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+        const std::shared_ptr<GradientHook> hook = powerSgdGradients(2, 0);
+        GradientOptions options = with(hook);
+        options.average = row.average;
+        options.uneven_inputs = row.uneven;
+        Model model({{24, 40}}, true);
+        GradientReducer reducer(comm, model.parameters(), options);
+        const auto kept = [&] { return hook->state(reducer.buckets())[1].values; };
+        constexpr int kSteps = 12;
+        for (int s = 0; s < kSteps; ++s) {
+          // Ranks behind the first run out, one after the other.
+          const auto has = [&](int r) { return !row.uneven || r == 0 || s < 3 * r; };
+          int live = 0;
+          for (int r = 0; r < size; ++r) live += has(r) ? 1 : 0;
+          const double factor = row.average ? 1.0 / live : 1.0;
+          std::vector<double> owed(kept().begin(), kept().end());
+          if (has(comm.rank())) {
+            const auto gradient = noise(kCount, comm.rank(), s);
+            for (std::size_t i = 0; i < kCount; ++i) owed[i] += gradient[i];
+            step(reducer, gradient);
+          } else if (!reducer.shadow()) {
+            return "no step to shadow";
+          }
+          for (std::size_t i = 0; i < kCount; ++i) owed[i] -= kept()[i];
+          comm.allReduce(owed.data(), owed.data(), kCount, DataType::float64, ReduceOp::sum);
+          const auto* got = static_cast<const float*>(reducer.gradient(0));
+          for (std::size_t i = 0; i < kCount; ++i)
+            if (!(std::fabs(got[i] / factor - owed[i]) < 1e-4))
+              return "step " + std::to_string(s) + ", element " + std::to_string(i) + ": applied " +
+                     std::to_string(got[i] / factor) + ", given up " + std::to_string(owed[i]);
+        }
+        return {};
+      }));
+      INFO(row.what << ", " << size << " ranks");
+      REQUIRE(wrong == "");
+    }
+}
+
+TEST_CASE("PowerSGD: a step of zeros, or of too few directions, locks nothing") {
+  constexpr std::size_t kRows = 24, kColumns = 40;
+  for (bool average : {true, false}) {
+    auto ranks = Communicator::createAll(3, plainOptions());
+    const auto wrong = firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+      Model model({{kRows, kColumns}}, true);
+      GradientOptions options = with(powerSgdGradients(4, 0));
+      options.average = average;
+      GradientReducer reducer(comm, model.parameters(), options);
+      // As many directions in each step, the same matrix on all ranks; the hook has room for all.
+      const int directions[] = {0, 0, 4, 1, 1, 1, 1, 1, 1, 1, 1, 4, 2, 1};
+      for (std::size_t s = 0; s < std::size(directions); ++s) {
+        std::vector<float> gradient(kRows * kColumns);
+        for (int k = 0; k < directions[s]; ++k) {
+          const auto u = noise(kRows, k, static_cast<int>(s)), v = noise(kColumns, k + 9, 0);
+          for (std::size_t i = 0; i < gradient.size(); ++i)
+            gradient[i] += u[i / kColumns] * v[i % kColumns];
+        }
+        step(reducer, gradient);
+        const auto* got = static_cast<const float*>(reducer.gradient(0));
+        for (std::size_t i = 0; i < gradient.size(); ++i) {
+          const float want = average ? gradient[i] : 3 * gradient[i];
+          if (!(std::fabs(got[i] - want) < 1e-3F))
+            return "step " + std::to_string(s) + ", element " + std::to_string(i) + ": " +
+                   std::to_string(got[i]) + ", not " + std::to_string(want);
+        }
+      }
+      return {};
+    }));
+    INFO((average ? "averages" : "sums"));
+    REQUIRE(wrong == "");
+  }
 }
 
 TEST_CASE("a hook that gets another one's state goes on as that one would have") {

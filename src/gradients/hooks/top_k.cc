@@ -1,5 +1,6 @@
 // topKGradients: the largest elements of a bucket as pairs of index and value, the rest next time.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -83,10 +84,15 @@ class TopK final : public GradientHook {
     return state;
   }
 
+  /// Orders as magnitudes do, infinity above all numbers and NaN above that.
+  static std::uint32_t magnitude(float value) {
+    return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU;
+  }
+
   /// The largest, equal ones by their index; in ascending order.
   static void select(State& state) {
     const auto larger = [&kept = state.kept](std::uint32_t a, std::uint32_t b) {
-      const float left = std::fabs(kept[a]), right = std::fabs(kept[b]);
+      const std::uint32_t left = magnitude(kept[a]), right = magnitude(kept[b]);
       return left > right || (left == right && a < b);
     };
     const auto end = state.order.begin() + static_cast<std::ptrdiff_t>(state.sent.size());
