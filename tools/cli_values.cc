@@ -27,6 +27,7 @@ CLI::Validator validator(const std::string& description, Parse parse) {
 } // namespace
 
 CLI::Validator byteCount() { return validator("BYTES", parseBytes); }
+CLI::Validator byteCounts() { return validator("BYTES,...", parseByteCounts); }
 
 CLI::Validator rankCounts(int limit) {
   return validator("RANKS", [limit](const std::string& text) { parseRanks(text, limit); });
@@ -63,6 +64,12 @@ bool needsThreads(const std::string& name) {
   for (const TransportInfo& transport : transports())
     if (transport.name == name) return !transport.between_processes;
   return false;
+}
+
+std::vector<std::size_t> parseByteCounts(const std::string& text) {
+  std::vector<std::size_t> counts;
+  for (const std::string& word : splitWords(text)) counts.push_back(parseBytes(word));
+  return counts;
 }
 
 std::vector<DataType> parseDataTypes(const std::string& text) {

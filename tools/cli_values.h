@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 namespace rondo::tools {
 
 CLI::Validator byteCount();
+CLI::Validator byteCounts();          ///< a comma list
 CLI::Validator rankCounts(int limit); ///< "1-64"
 CLI::Validator collectives();
 CLI::Validator dataTypes(); ///< "all" or a comma list
@@ -21,6 +23,7 @@ std::string transportHelp();
 bool needsThreads(const std::string& transport);
 
 /// Throw Error(invalid_argument).
+std::vector<std::size_t> parseByteCounts(const std::string& text);
 std::vector<DataType> parseDataTypes(const std::string& text);
 std::vector<ReduceOp> parseReduceOps(const std::string& text);
 

@@ -241,7 +241,7 @@ class Job {
       interrupted_ = true;
       // The kernel sent a terminal's signal to the ranks as well.
       if (info.ssi_code != SI_KERNEL) signalAll(signal);
-      startGrace();
+      if (!options_.patient) startGrace();
     }
   }
 

@@ -16,6 +16,9 @@ struct SpawnOptions {
   /// How long the other ranks may go on once one has failed or a signal came; then SIGTERM, and a
   /// second later SIGKILL.
   std::chrono::milliseconds grace{5000};
+  /// After a signal the ranks may take as long as they need, until one of them has failed or a
+  /// second signal comes, which kills them.
+  bool patient = false;
 };
 
 /// Runs the command as all ranks, which find each other by Rendezvous::environment(); returns when

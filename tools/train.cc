@@ -117,8 +117,8 @@ int runTrain(const TrainConfig& config) {
   spawn.command = {ownExecutable()};
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
   spawn.pin = static_cast<std::size_t>(config.ranks) <= availableCores().size();
-  spawn.report_status = false;            // the ranks say what is wrong
-  spawn.grace = std::chrono::seconds(30); // a step, and its checkpoint
+  spawn.report_status = false; // the ranks say what is wrong
+  spawn.patient = true;        // an evaluation or a long step, then the checkpoint
   return spawnRanks(spawn);
 }
 

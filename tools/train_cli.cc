@@ -114,13 +114,10 @@ void addReduction(CLI::App& app, TrainConfig& config) {
   const std::string group = "Gradients";
   app.add_option_function<std::string>(
          "--bucket-cap",
-         [&options](const std::string& text) {
-           options.bucket_bytes.clear();
-           for (const std::string& word : splitWords(text))
-             options.bucket_bytes.push_back(parseBytes(word));
-         },
+         [&options](const std::string& text) { options.bucket_bytes = parseByteCounts(text); },
          "Bytes at which buckets are closed: the first, the second, ...; the last serves all "
          "others. Default: 1M,25M; 0: one bucket a parameter")
+      ->check(byteCounts())
       ->group(group);
   app.add_flag("!--no-overlap", options.overlap, "Send gradients behind the backward pass only")
       ->group(group);
@@ -132,14 +129,14 @@ void addReduction(CLI::App& app, TrainConfig& config) {
                "Results do not depend on how the ranks add up")
       ->group(group);
   CLI::Option* every = app.add_option("--verify-every", options.verify_every,
-                                      "Compare the ranks' parameters after so many steps, and "
-                                      "after each epoch; 0: never")
+                                      "Compare the ranks' parameters after so many steps, after "
+                                      "each epoch and at the end; 0: only at the end")
                            ->check(CLI::Range(0, 1'000'000))
                            ->capture_default_str()
                            ->group(group);
   app.add_flag_callback(
          "--no-verify", [&options] { options.verify_every = 0; },
-         "Never compare the ranks' parameters")
+         "Compare the ranks' parameters only at the end")
       ->excludes(every)
       ->group(group);
 }

@@ -40,9 +40,9 @@ struct TrainOptions {
   bool overlap = true;
   /// How gradients travel: one of trainHooks(), with its value behind a colon where it has one.
   std::string hook = "none";
-  /// After so many steps, and after each epoch, the hash of all parameters is compared over the
-  /// ranks, and they must be finite; 0: never. It reads all parameters: each step it would cost a
-  /// small model some percent.
+  /// After so many steps, after each epoch and at the end, the hash of all parameters is compared
+  /// over the ranks, and they must be finite; 0: only at the end. It reads all parameters: each
+  /// step it would cost a small model some percent.
   int verify_every = 50;
 
   std::string checkpoint;   ///< file; "": none. Rank 0 writes it, at the end too

@@ -53,6 +53,10 @@ TEST_CASE("Refused arguments: status 2, and an error that names what is valid", 
       {"train --model resnet", "mlp"},
       {"train --data /no/such/folder", "/no/such/folder"},
       {"train --momentum 2", "2"},
+      {"train --bucket-cap 3X", "a number of bytes"},
+      {"train --bucket-cap 1M,,2M", "a list of words"},
+      {"train --bucket-cap ,", "a list of words"},
+      {"train --bucket-cap ''", "a list of words"},
       {"help cooking", "environment"},
   };
   for (const auto& [arguments, named] : cases) {

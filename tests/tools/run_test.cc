@@ -1,12 +1,40 @@
 // `rondo run`: statuses, signals, output and environment of the ranks, and that nobody outlives it.
 #include <algorithm>
+#include <csignal>
 #include <set>
+#include <thread>
 
 #include "support/test.h"
 #include "tests/tools/shell.h"
+#include "tools/spawn.h"
 
 namespace rondo::tools {
 namespace {
+
+/// The launcher's status where it starts a shell with these lines and, once they made a file
+/// "ready", gets SIGTERM so many times.
+int statusBehindSignals(const std::string& lines, bool patient, int signals) {
+  const TemporaryFolder folder;
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    SpawnOptions spawn;
+    spawn.ranks = 1;
+    spawn.command = {"sh", "-c", "cd " + folder.file("") + "\n" + lines};
+    spawn.grace = std::chrono::milliseconds(100);
+    spawn.patient = patient;
+    _exit(spawnRanks(spawn));
+  }
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+  while (!std::filesystem::exists(folder.file("ready"))) pause();
+  for (int i = 0; i < signals; ++i) {
+    if (i > 0) pause();
+    kill(launcher, SIGTERM);
+  }
+  int status = 0;
+  REQUIRE(waitpid(launcher, &status, 0) == launcher);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
 
 TEST_CASE("run: the status is that of the first rank that fails, and the rank is named", "[run]") {
   for (const int ranks : {1, 2, 4}) {
@@ -102,6 +130,14 @@ TEST_CASE("run: signals are passed on to every rank", "[run]") {
     CHECK(outcome.status == 9);
     CHECK(outcome.out == "got\ngot\ngot\n");
   }
+}
+
+TEST_CASE("run: a patient launcher lets ranks end after a signal; a second one kills", "[run]") {
+  const std::string slow = "trap 'sleep 2; exit 9' TERM; touch ready; while :; do sleep 0.05; done";
+  CHECK(statusBehindSignals(slow, true, 1) == 9);
+  CHECK(statusBehindSignals(slow, false, 1) == 128 + SIGKILL);
+  const std::string deaf = "trap '' TERM; touch ready; while :; do sleep 0.05; done";
+  CHECK(statusBehindSignals(deaf, true, 2) == 128 + SIGKILL);
 }
 
 TEST_CASE("run: the ranks die with the launcher, even when it is killed", "[run]") {

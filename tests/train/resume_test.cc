@@ -218,6 +218,22 @@ TEST_CASE("--steps ends anywhere in an epoch, with an evaluation") {
   }
 }
 
+TEST_CASE("a run that is asked to stop in its last step has ended, not stopped") {
+  TrainOptions options = smallRun();
+  for (int steps : {3, 4}) { // with an epoch's end, and without
+    options.steps = steps;
+    const TrainReport whole = trainAll(makeRanks(2), options);
+    auto ranks = makeRanks(2);
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+              TrainOptions own = options;
+              own.stop = stopAfter(steps);
+              const TrainReport report = train(comm, own);
+              if (report.test_accuracy != whole.test_accuracy) return "was not evaluated";
+              return report.stopped || report.steps != steps ? "was stopped" : "";
+            })) == "");
+  }
+}
+
 TEST_CASE("what is not finite ends the run on all ranks, and is in no checkpoint") {
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));

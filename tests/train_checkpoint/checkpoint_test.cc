@@ -16,6 +16,7 @@
 
 #include "rondo/error.h"
 #include "support/data_files.h"
+#include "support/forged.h"
 #include "support/test.h"
 
 namespace rondo::test {
@@ -188,6 +189,55 @@ TEST_CASE("tensors that differ are refused by name, and none is changed") {
           "has no value \"epoch\" of the type that is expected");
   REQUIRE(complaint(path, [&] { checkpoint.value<double>("epochs"); }) ==
           "has no value \"epochs\" of the type that is expected");
+}
+
+TEST_CASE("an index that makes no sense is refused, though its check sum holds") {
+  TemporaryFolder folder;
+  const std::string path = write(folder);
+  const Bytes whole = readRaw(path);
+  // A value's type stands behind its name, and so do a tensor's type, how many extents it has, and
+  // these.
+  const auto number = [&](const std::string& word, std::size_t behind, std::uint64_t value) {
+    Bytes bytes = whole;
+    forge(bytes, word, behind, value);
+    writeRaw(path, bytes);
+    return readingComplaint(path);
+  };
+  const auto byte = [&](const std::string& word, std::size_t behind, std::uint8_t value) {
+    Bytes bytes = whole;
+    forgeByte(bytes, word, behind, value);
+    writeRaw(path, bytes);
+    return readingComplaint(path);
+  };
+  const std::string senseless = "is damaged: its index makes no sense";
+  REQUIRE(byte("epoch", 0, 3) == senseless);
+  REQUIRE(byte("0.weight", 0, 2) == senseless);
+  REQUIRE(number("0.weight", 1, std::uint64_t{1} << 60) == senseless);
+  REQUIRE(number("0.weight", 1, 1) == senseless);
+  REQUIRE(number("0.weight", 9, std::uint64_t{1} << 40) ==
+          "is torn: it ends within tensor \"0.weight\"");
+  // 2^62 x 3 x 4 bytes would be 2^64 and wrap to none.
+  REQUIRE(number("0.weight", 9, std::uint64_t{1} << 62) ==
+          "is torn: it ends within tensor \"0.weight\"");
+  REQUIRE(number("model", 1, std::uint64_t{0} - 1) == senseless);
+}
+
+TEST_CASE("a name twice is refused") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("checkpoint");
+  const std::vector<float> values(2);
+  float* data = const_cast<float*>(values.data());
+  writeCheckpoint(path, {{"a", 1.0}, {"b", 2.0}},
+                  std::vector<TensorMemory>{{{"x", {1}}, data}, {{"y", {1}}, data}});
+  const Bytes whole = readRaw(path);
+  // Names are one letter behind a length of 8 bytes.
+  for (const auto& [from, to] : {std::pair{'b', 'a'}, std::pair{'y', 'x'}}) {
+    Bytes bytes = whole;
+    const std::string length("\1\0\0\0\0\0\0\0", 8);
+    forgeByte(bytes, length + from, std::size_t(0) - 1, static_cast<std::uint8_t>(to));
+    writeRaw(path, bytes);
+    REQUIRE(readingComplaint(path) == "is damaged: its index makes no sense");
+  }
 }
 
 TEST_CASE("writing replaces the file, and leaves no other") {

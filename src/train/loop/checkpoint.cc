@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "rondo/detail/hash.h"
 #include "rondo/error.h"
@@ -72,6 +73,7 @@ std::uint64_t bytesUpTo(const TensorLabel& label, std::uint64_t most) {
 bool unpackValues(Unpacker& index, CheckpointValues& values) {
   for (std::uint64_t left = index.number(); left > 0 && index.good; --left) {
     const std::string name = index.text();
+    if (values.contains(name)) return false;
     switch (static_cast<ValueKind>(index.byte())) {
       case ValueKind::number: values[name] = index.number(); break;
       case ValueKind::real: values[name] = index.real(); break;
@@ -130,13 +132,15 @@ std::vector<std::uint64_t> Checkpoint::readIndex(std::span<const std::byte> byte
   Unpacker index(bytes);
   bool sensible = unpackValues(index, values_);
   std::vector<std::uint64_t> hashes;
+  std::set<std::string> names;
   for (std::uint64_t count = index.number(); sensible && count > 0; --count) {
-    TensorLabel& label = labels_.emplace_back();
-    sensible = unpackLabel(index, label);
+    TensorLabel label;
+    sensible = unpackLabel(index, label) && names.insert(label.name).second;
     const std::uint64_t size = sensible ? bytesUpTo(label, left) : 0;
     if (size > left) fail("is torn: it ends within tensor \"" + label.name + "\"");
     left -= size;
     hashes.push_back(index.number());
+    labels_.push_back(std::move(label));
   }
   if (!sensible || !index.good || !index.ended()) fail("is damaged: its index makes no sense");
   return hashes;

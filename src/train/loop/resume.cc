@@ -1,6 +1,7 @@
 #include "train/loop/resume.h"
 
 #include <cmath>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -100,12 +101,26 @@ void checkRanks(const std::string& path, const Checkpoint& file, int ranks) {
                                                " cannot take over");
 }
 
+/// Where the run stood. The sampler takes any place for one that there is.
+Position position(const Checkpoint& file, int epoch_steps) {
+  const auto epoch = file.value<std::uint64_t>("epoch");
+  const auto step = file.value<std::uint64_t>("step");
+  const auto total = file.value<std::uint64_t>("total_steps");
+  const auto steps = static_cast<std::uint64_t>(epoch_steps);
+  if (epoch < 1 || epoch > std::uint64_t{std::numeric_limits<int>::max()} || step >= steps ||
+      total != (epoch - 1) * steps + step || file.value<std::uint64_t>("optimizer_steps") != total)
+    file.fail("is a checkpoint of no place in this run: epoch " + std::to_string(epoch) +
+              ", step " + std::to_string(step) + ", " + std::to_string(total) +
+              " steps in all; epochs have " + std::to_string(steps) + " steps");
+  return {.epoch = static_cast<int>(epoch),
+          .step = static_cast<int>(step),
+          .total = static_cast<std::int64_t>(total),
+          .losses = file.value<double>("epoch_losses")};
+}
+
 void takeValues(const Checkpoint& file, const Running& run) {
-  run.at.epoch = static_cast<int>(file.value<std::uint64_t>("epoch"));
-  run.at.step = static_cast<int>(file.value<std::uint64_t>("step"));
-  run.at.total = static_cast<std::int64_t>(file.value<std::uint64_t>("total_steps"));
-  run.at.losses = file.value<double>("epoch_losses");
-  run.stepper.optimizer().setSteps(file.value<std::uint64_t>("optimizer_steps"));
+  run.at = position(file, run.stepper.epochSteps());
+  run.stepper.optimizer().setSteps(static_cast<std::uint64_t>(run.at.total));
   for (int i = 1; i < run.at.epoch; ++i) {
     run.report.epoch_loss.push_back(file.value<double>("loss." + std::to_string(i)));
     run.report.epoch_accuracy.push_back(file.value<double>("accuracy." + std::to_string(i)));
@@ -128,7 +143,10 @@ void shareValues(Communicator& comm, const Running& run) {
 } // namespace
 
 void save(Communicator& comm, const std::string& path, const Running& run) {
-  requireFinite(run);
+  agree(comm, [&]() -> std::string {
+    requireFinite(run);
+    return {};
+  });
   HookArrays hooks(comm, run);
   hooks.gather();
   agree(comm, [&]() -> std::string {

@@ -63,7 +63,7 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
   ++at_.total;
   at_.losses += result.loss;
   times_.push_back(result.times);
-  report_.stopped = result.stop;
+  report_.stopped = result.stop && at_.total < total_steps_;
   TrainProgress now{
       .epoch = at_.epoch,
       .epochs = static_cast<int>((total_steps_ + epoch_steps_ - 1) / epoch_steps_),
@@ -95,12 +95,13 @@ void Trainer::endEpoch(TrainProgress& now, double seconds) {
 }
 
 void Trainer::verify(const TrainProgress& now) {
-  if (options_.verify_every == 0) return;
-  if (now.step != now.steps && now.step % options_.verify_every != 0) return;
+  const int every = options_.verify_every;
+  const bool due = every > 0 && (now.step == now.steps || now.step % every == 0);
+  if (!due && !over()) return;
   const std::string when =
       "train: after step " + std::to_string(now.step) + " of epoch " + std::to_string(now.epoch);
   compareHashes(comm_, replica_.hash(), when);
-  // ReLU makes zeros of NaN: the loss may never tell.
+  // ReLU makes zeros of NaN: the loss may never tell. The values are the same on all ranks by now.
   const std::string weight = replica_.firstNotFinite();
   if (!weight.empty())
     throw Error(ErrorCode::aborted, when + ": the values of " + weight + " are not finite");

@@ -1,0 +1,118 @@
+// What a run does not believe: the numbers of a checkpoint whose check sums hold, and that the
+// ranks still hold the same model.
+#include <cstring>
+#include <limits>
+
+#include "runs.h"
+#include "support/data_files.h"
+#include "support/forged.h"
+#include "support/ranks.h"
+#include "support/test.h"
+#include "train/loop/trainer.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+using namespace training;
+
+/// A rank's half of a run, as train() makes it, with a replica that a test can spoil.
+struct Half {
+  explicit Half(const TrainOptions& options)
+      : data(load(options)),
+        replica(options.model, data.train.shape, data.train.classes, options.seed) {}
+
+  Data data;
+  Replica replica;
+};
+
+} // namespace
+
+TEST_CASE("a checkpoint of a place that there is not is refused by name, though its sums hold") {
+  TemporaryFolder folder;
+  TrainOptions options = smallRun();
+  options.checkpoint = folder.file("file");
+  options.steps = 4;
+  trainAll(makeRanks(2), options);
+  const Bytes good = readRaw(options.checkpoint);
+  options.resume = true;
+  options.steps = 6;
+  struct Forgery {
+    std::string value;
+    std::uint64_t number;
+  };
+  // It stands at epoch 2, step 1, total_steps 4. The file has its names in alphabetic order.
+  const auto wild = [](std::int64_t number) { return static_cast<std::uint64_t>(number); };
+  const std::vector<Forgery> forgeries = {{"step", 4'000'000},
+                                          {"step", 2},
+                                          {"step", 3},
+                                          {"step", wild(-1)},
+                                          {"epoch", 0},
+                                          {"epoch", 1},
+                                          {"epoch", std::uint64_t{1} << 32 | 2},
+                                          {"epoch", wild(-1)},
+                                          {"total_steps", wild(-5)},
+                                          {"total_steps", 5},
+                                          {"optimizer_steps", 5}};
+  for (const auto& [value, number] : forgeries) {
+    Bytes forged = good;
+    // With its length before it: "step" is part of other names. A byte says the value's type.
+    std::string word(8, '\0');
+    word[0] = static_cast<char>(value.size());
+    forge(forged, word + value, 1, number);
+    writeRaw(options.checkpoint, forged);
+    auto ranks = makeRanks(2);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    INFO(value << " " << number << ": " << thrown.text);
+    REQUIRE(thrown.code == ErrorCode::data);
+    REQUIRE(contains(thrown.text, options.checkpoint + ": is a checkpoint of no place in this "));
+  }
+  writeRaw(options.checkpoint, good);
+  REQUIRE(trainAll(makeRanks(2), options).steps == 6);
+}
+
+TEST_CASE("a rank whose parameters went astray is found at the end at the latest") {
+  TrainOptions options = smallRun();
+  for (int every : {0, 50})
+    for (int steps : {1, 2, 3, 5}) {
+      options.verify_every = every;
+      options.steps = steps;
+      auto ranks = makeRanks(3);
+      const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+        Half half(options);
+        TrainOptions own = options;
+        own.stop = [&] { // is asked in every step
+          if (comm.rank() == 1) half.replica.values()[0] += 1;
+          return false;
+        };
+        Trainer(comm, own, half.data, half.replica, {}).run();
+      });
+      INFO(every << ", " << steps << ": " << thrown.text);
+      REQUIRE(thrown.code == ErrorCode::mismatch);
+      REQUIRE(thrown.culprit == 1);
+    }
+}
+
+TEST_CASE("what is not finite on one rank alone is in no checkpoint, and an error on all") {
+  TemporaryFolder folder;
+  const TrainOptions options = smallRun();
+  auto ranks = makeRanks(2);
+  const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+    Half half(options);
+    Stepper stepper(comm, options, half.data, half.replica, 1);
+    Position at;
+    TrainReport report;
+    if (comm.rank() == 1)
+      stepper.optimizer().state()[0].values[0] = std::numeric_limits<float>::infinity();
+    save(comm, folder.file("file"), {half.replica, stepper, at, report, "this run"});
+  });
+  REQUIRE(thrown.code == ErrorCode::aborted);
+  REQUIRE(thrown.culprit == 1);
+  REQUIRE(!std::filesystem::exists(folder.file("file")));
+}
+
+#endif
+
+} // namespace rondo::test
