@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "gradients/model.h"
+#include "plan/registry.h"
 #include "support/ranks.h"
 #include "support/test.h"
 
@@ -61,6 +62,26 @@ TEST_CASE("every step gives the exact sum over ranks: transports, ranks, caps, c
             REQUIRE(wrong == "");
             if (!kWholeGrid && overlap) break;
           }
+}
+
+TEST_CASE("every algorithm gives the exact sum, for all rank counts and bucket sizes") {
+  for (const plan::Algorithm* algorithm : plan::algorithms())
+    for (int size : kRankCounts) {
+      if (!algorithm->supports({Collective::allreduce, size, 0, 0})) continue;
+      for (std::size_t cap : {std::size_t{0}, std::size_t{2000}, std::size_t{1} << 20}) {
+        auto ranks = Communicator::createAll(
+            size, plainOptions("inproc", "allreduce:" + std::string(algorithm->name)));
+        const auto wrong = firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+          Model model(someShapes(), true);
+          GradientReducer reducer(comm, model.parameters(), summing(cap));
+          step(reducer, model, comm.rank(), 0);
+          return differs(reducer, model,
+                         [&](std::size_t i, std::size_t e) { return sumOf(size, 0, i, e); });
+        }));
+        INFO(algorithm->name << ", " << size << " ranks, cap " << cap);
+        REQUIRE(wrong == "");
+      }
+    }
 }
 
 TEST_CASE("averages are the sums' exact parts, and parameters begin with rank 0's values") {
