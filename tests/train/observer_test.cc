@@ -1,4 +1,5 @@
 // What a run writes about itself: metrics, trace and page, and what happens when it cannot.
+#include <atomic>
 #include <filesystem>
 
 #include "runs.h"
@@ -45,6 +46,41 @@ TEST_CASE("metrics have each step and epoch once, also where a run goes on") {
     REQUIRE(occurrences(both, "\"kind\":\"step\",\"number\":" + std::to_string(number) + ",") == 1);
 }
 
+TEST_CASE("metrics of a killed run go on from its checkpoint: each step once, whole lines") {
+  TemporaryFolder folder;
+  TrainOptions options = smallRun();
+  options.checkpoint = folder.file("checkpoint");
+  options.metrics = folder.file("metrics");
+  options.checkpoint_every = 4;
+  options.steps = 5;
+  Bytes checkpoint;
+  std::string metrics;
+  trainAll(makeRanks(2), options, [&](const TrainProgress& progress) {
+    if (progress.total_step != 4) return;
+    checkpoint = readRaw(options.checkpoint);
+    metrics = textOf(options.metrics);
+  });
+  REQUIRE(occurrences(metrics, "\"kind\":\"step\"") == 4);
+  // What it may have written when it was killed later on, in part or in whole.
+  const std::string all = textOf(options.metrics);
+  REQUIRE(occurrences(all, "\"kind\":\"step\"") == 5);
+  options.resume = true;
+  options.steps = 6;
+  for (std::size_t length = metrics.size(); length <= all.size(); length += 13) {
+    writeRaw(options.metrics,
+             Bytes(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(length)));
+    writeRaw(options.checkpoint, checkpoint);
+    trainAll(makeRanks(2), options);
+    const std::string whole = textOf(options.metrics);
+    INFO(length << ": " << whole);
+    REQUIRE(whole.starts_with(metrics));
+    REQUIRE(occurrences(whole, "\n") == 8); // with two epochs
+    REQUIRE(occurrences(whole, "}\n{") == 7);
+    for (int number = 1; number <= 6; ++number)
+      REQUIRE(occurrences(whole, "\"step\",\"number\":" + std::to_string(number) + ",") == 1);
+  }
+}
+
 TEST_CASE("the trace shows what every rank computes, and every bucket") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
@@ -73,15 +109,21 @@ TEST_CASE("a report that cannot be written is one error on all ranks") {
       [&](TrainOptions& o) { o.report = folder.file("file/page"); },
       [&](TrainOptions& o) { o.trace = folder.file("no/trace"); },
       [&](TrainOptions& o) { o.metrics = folder.file("no/metrics"); },
-      [](TrainOptions& o) { o.metrics = "/dev/full"; }};
+      [](TrainOptions& o) { o.metrics = "/dev/full"; },
+      [](TrainOptions& o) { o.metrics = "/dev/full", o.steps = 2; },
+      [](TrainOptions& o) { o.trace = "/dev/full"; }};
   for (const auto& change : changes) {
     TrainOptions options = smallRun();
     change(options);
     auto ranks = makeRanks(2);
-    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    std::atomic<bool> trained = false;
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+      train(comm, options, [&](const TrainProgress&) { trained = true; });
+    });
     INFO(thrown.text);
     REQUIRE(thrown.code == ErrorCode::system);
     REQUIRE(thrown.culprit == 0);
+    REQUIRE(trained == contains(thrown.text, "/dev/full")); // else it is known beforehand
     REQUIRE(contains(thrown.text, options.report + options.trace + options.metrics));
   }
 }

@@ -55,15 +55,34 @@ Observer::Observer(Communicator& comm, const TrainOptions& options, const Settin
   record_.title =
       options.model + ", " + std::to_string(comm.size()) + (comm.size() == 1 ? " rank" : " ranks");
   record_.settings = settings;
-  agree(comm, [&]() -> std::string {
-    if (comm.rank() == 0 && !options.metrics.empty())
-      metrics_ = std::make_unique<MetricsFile>(
-          options.metrics, options.resume ? TextFile::Begin::behind : TextFile::Begin::anew);
+}
+
+void Observer::begin(std::int64_t done) {
+  agree(comm_, [&]() -> std::string {
+    if (comm_.rank() == 0) open(done);
     return {};
   });
-  comm.barrier();
+  comm_.barrier();
   timeline_.zero = Clock::now();
-  timeline_.rank = comm.rank();
+  timeline_.rank = comm_.rank();
+}
+
+/// What is only written at the end is opened too, without a change: who cannot write it shall not
+/// train first.
+void Observer::open(std::int64_t done) {
+  using Begin = TextFile::Begin;
+  if (!options_.metrics.empty()) {
+    if (options_.resume) cutMetrics(options_.metrics, done);
+    metrics_ = std::make_unique<MetricsFile>(options_.metrics,
+                                             options_.resume ? Begin::behind : Begin::anew);
+  }
+  if (!options_.trace.empty()) TextFile(options_.trace, Begin::behind);
+  if (options_.report.empty()) return;
+  std::error_code fault;
+  std::filesystem::create_directories(options_.report, fault);
+  if (fault)
+    throw Error(ErrorCode::system, options_.report + ": could not be made: " + fault.message());
+  TextFile(page(), Begin::behind);
 }
 
 Timeline* Observer::timeline(std::size_t before, std::int64_t step) {
@@ -72,11 +91,11 @@ Timeline* Observer::timeline(std::size_t before, std::int64_t step) {
   return &timeline_;
 }
 
-template <class Record>
-void Observer::write(const Record& record) {
+template <class Write>
+void Observer::toMetrics(const Write& write) {
   if (!metrics_ || fault_) return;
   try {
-    metrics_->add(record);
+    write(*metrics_);
   } catch (const Error& error) {
     fault_ = std::make_unique<Error>(error);
   }
@@ -91,14 +110,18 @@ void Observer::add(const TrainProgress& progress) {
                           .learning_rate = progress.learning_rate,
                           .samples_per_second = options_.batch / (progress.times.step / 1000),
                           .times = progress.times};
-  write(record);
+  toMetrics([&](MetricsFile& file) { file.add(record); });
   if (!options_.report.empty()) record_.steps.push_back(record);
 }
 
 void Observer::add(const EpochRecord& epoch) {
   if (!keeps_) return;
-  write(epoch);
+  toMetrics([&](MetricsFile& file) { file.add(epoch); });
   record_.epochs.push_back(epoch);
+}
+
+void Observer::flush() {
+  toMetrics([](MetricsFile& file) { file.flush(); });
 }
 
 /// The timelines of all ranks come to rank 0.
@@ -124,14 +147,9 @@ void Observer::finish(double seconds) {
   agree(comm_, [&]() -> std::string {
     if (comm_.rank() != 0) return {};
     if (fault_) throw Error(*fault_);
-    metrics_.reset();
+    if (metrics_) metrics_->close();
     if (!options_.trace.empty()) writeTrace(options_.trace, record_.timeline);
-    if (options_.report.empty()) return {};
-    std::error_code fault;
-    std::filesystem::create_directories(options_.report, fault);
-    if (fault)
-      throw Error(ErrorCode::system, options_.report + ": could not be made: " + fault.message());
-    writePage(options_.report + "/index.html", record_);
+    if (!options_.report.empty()) writePage(page(), record_);
     return {};
   });
 }

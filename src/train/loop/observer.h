@@ -18,9 +18,13 @@ namespace rondo::training {
 /// their timelines at the end.
 class Observer {
  public:
-  /// Collective. Finds a moment at which all ranks' timelines begin. Throws Error(system), that
-  /// names the file, on every rank. What is passed must live as long.
+  /// What is passed must live as long.
   Observer(Communicator& comm, const TrainOptions& options, const Settings& settings);
+
+  /// Collective; once, before the first step. Opens the files of a run of which `done` steps are
+  /// done, and finds a moment at which all ranks' timelines begin. Throws Error(system), that names
+  /// what cannot be written, on every rank.
+  void begin(std::int64_t done);
 
   /// Where the events of this step go; null where it is not observed so closely. `before` steps
   /// have run since this was made.
@@ -28,13 +32,18 @@ class Observer {
   /// Once a step; a fault of the metrics' file is thrown in finish(), on every rank.
   void add(const TrainProgress& progress);
   void add(const EpochRecord& epoch);
+  /// What was added is in the metrics' file: a run that goes on from a checkpoint does not repeat
+  /// it.
+  void flush();
 
   /// Collective. Writes the files. Throws Error(system), that names the file, on every rank.
   void finish(double seconds);
 
  private:
-  template <class Record>
-  void write(const Record& record);
+  template <class Write>
+  void toMetrics(const Write& write);
+  std::string page() const { return options_.report + "/index.html"; }
+  void open(std::int64_t done);
   void collect();
 
   Communicator& comm_;

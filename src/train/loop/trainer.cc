@@ -38,6 +38,7 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& da
 TrainReport Trainer::run() {
   const Stopwatch watch;
   if (options_.resume) restore(comm_, options_.checkpoint, running());
+  observer_.begin(at_.total);
   while (!over()) {
     const Stopwatch since;
     const int before = at_.step;
@@ -109,8 +110,10 @@ void Trainer::verify(const TrainProgress& now) {
 
 void Trainer::saveIfDue() {
   if (options_.checkpoint.empty()) return;
-  if (over() || (options_.checkpoint_every > 0 && at_.total % options_.checkpoint_every == 0))
-    save(comm_, options_.checkpoint, running());
+  const int every = options_.checkpoint_every;
+  if (!over() && (every == 0 || at_.total % every != 0)) return;
+  observer_.flush();
+  save(comm_, options_.checkpoint, running());
 }
 
 Running Trainer::running() { return {replica_, stepper_, at_, report_, identity_}; }

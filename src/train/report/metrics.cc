@@ -1,9 +1,42 @@
 // The members of the metrics' lines.
 #include "train/report/metrics.h"
 
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string_view>
+
+#include "rondo/error.h"
 #include "train/report/json.h"
 
 namespace rondo::training {
+
+namespace {
+
+/// The step that a line belongs to; beyond all steps for what is no line of metrics.
+std::int64_t stepOf(std::string_view line) {
+  constexpr std::string_view kName = "\"number\":";
+  std::int64_t number = std::numeric_limits<std::int64_t>::max();
+  const std::size_t at = line.find(kName);
+  if (line.starts_with("{\"kind\":") && line.ends_with('}') && at != std::string_view::npos)
+    std::from_chars(line.data() + at + kName.size(), line.data() + line.size(), number);
+  return number;
+}
+
+} // namespace
+
+void cutMetrics(const std::string& path, std::int64_t step) {
+  std::error_code fault;
+  if (!std::filesystem::is_regular_file(path, fault)) return;
+  std::ifstream file(path);
+  std::uintmax_t kept = 0;
+  // A last line without its end sets eof().
+  for (std::string line; std::getline(file, line) && !file.eof() && stepOf(line) <= step;)
+    kept += line.size() + 1;
+  std::filesystem::resize_file(path, kept, fault);
+  if (fault) throw Error(ErrorCode::system, path + ": could not be written: " + fault.message());
+}
 
 std::string metricsLine(const StepRecord& step) {
   return JsonObject()

@@ -1,6 +1,7 @@
 // A training run's figures as JSONL: one JSON object a line, for other programs to follow.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "train/report/record.h"
@@ -16,7 +17,13 @@ std::string metricsLine(const StepRecord& step);
 /// {"kind":"epoch","epoch":1,"number":468,"loss":0.61,"test_accuracy":0.85,"seconds":1.9}
 std::string metricsLine(const EpochRecord& epoch);
 
-/// Lines are in the file once an epoch ended, or when this is destroyed. Errors as of TextFile.
+/// Cuts a file, if there is one, behind its last line of a step up to this number: what a run that
+/// goes on there will not write again. A run that was killed may have written more, and half a
+/// line. Error(system) that names the file if that fails.
+void cutMetrics(const std::string& path, std::int64_t step);
+
+/// Lines are in the file once an epoch ended, and behind flush() and close(). Errors as of
+/// TextFile.
 class MetricsFile {
  public:
   /// A run that was resumed goes on behind what its first part wrote.
@@ -27,6 +34,8 @@ class MetricsFile {
     file_.write(metricsLine(epoch) + "\n");
     file_.flush();
   }
+  void flush() { file_.flush(); }
+  void close() { file_.close(); }
 
  private:
   TextFile file_;

@@ -120,7 +120,7 @@ std::string pageText(const TrainRecord& record) {
 void writePage(const std::string& path, const TrainRecord& record) {
   TextFile file(path, TextFile::Begin::anew);
   file.write(pageText(record));
-  file.flush();
+  file.close();
 }
 
 } // namespace rondo::training

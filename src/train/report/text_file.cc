@@ -21,6 +21,10 @@ void TextFile::flush() {
   if (std::fflush(file_.get()) != 0) fail();
 }
 
+void TextFile::close() {
+  if (std::fclose(file_.release()) != 0) fail();
+}
+
 void TextFile::fail() const {
   throw Error(ErrorCode::system,
               path_ + ": could not be written: " + std::generic_category().message(errno));

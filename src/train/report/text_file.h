@@ -19,6 +19,8 @@ class TextFile {
   void write(std::string_view text);
   /// What was written is in the file from now on; also tells errors that came late.
   void flush();
+  /// The same for the last time: nothing is told by an object that just goes away.
+  void close();
 
  private:
   struct Close {

@@ -68,7 +68,7 @@ std::string traceText(std::span<const TimelineEvent> events) {
 void writeTrace(const std::string& path, std::span<const TimelineEvent> events) {
   TextFile file(path, TextFile::Begin::anew);
   file.write(traceText(events));
-  file.flush();
+  file.close();
 }
 
 } // namespace rondo::training
