@@ -105,9 +105,7 @@ int trainThreads(const TrainConfig& config) {
 } // namespace
 
 int runTrain(const TrainConfig& config) {
-  if (config.options.device != "cpu") // in one line, not in one of each rank
-    throw Error(ErrorCode::unsupported, "train: device " + config.options.device +
-                                            ": this build's layers run on the CPU only");
+  requireTrainDevice(config.options.device); // in one line, not in one of each rank
   if (config.threads) return trainThreads(config);
   if (config.launched) {
     return trainRank(config, Rendezvous::environment(), Rendezvous::detectLauncher().rank);

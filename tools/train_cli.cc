@@ -77,6 +77,8 @@ void addJob(CLI::App& app, TrainOptions& options) {
   app.add_option("--limit", options.limit_samples, "Use only the first samples; 0: all")
       ->capture_default_str();
   app.add_flag("--augment", options.augment, "Flip and crop training samples");
+  app.add_flag("--sync-batch-norm", options.sync_batch_norm,
+               "Batch norm takes the statistics of all ranks' samples");
 }
 
 void addOptimizer(CLI::App& app, TrainOptions& options) {
@@ -89,6 +91,10 @@ void addOptimizer(CLI::App& app, TrainOptions& options) {
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str()
       ->group(group);
+  app.add_option("--scale-lr", options.base_batch,
+                 "Batch that --lr is for: it is scaled in proportion to --batch")
+      ->check(CLI::Range(1, 1 << 20))
+      ->group(group);
   app.add_option("--schedule", options.schedule,
                  "Of the learning rate: " + summaries(trainSchedules()))
       ->check(choice(trainSchedules()))
@@ -100,6 +106,8 @@ void addOptimizer(CLI::App& app, TrainOptions& options) {
   app.add_option("--momentum", options.momentum, "Momentum of the gradient descent")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str()
+      ->group(group);
+  app.add_flag("--nesterov", options.nesterov, "sgd looks one step of momentum ahead")
       ->group(group);
   app.add_option("--weight-decay", options.weight_decay, "Of matrices and filters")
       ->check(CLI::Range(0.0, 1e6))
@@ -205,7 +213,6 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
                                                    std::to_string(launch.size) + " ranks");
     }
     if (config->launched) config->ranks = launch.size;
-    if (config->options.data.empty()) config->options.data = defaultDataFolder();
     return runTrain(*config);
   };
 }

@@ -12,13 +12,17 @@
 
 namespace rondo {
 
-/// Equal on all ranks, but for the folder, the files and `stop`.
+/// Where Debian's dataset-fashion-mnist puts the files, or $RONDO_DATA if set.
+RONDO_API std::string defaultDataFolder();
+
+/// Equal on all ranks, but for the names of the folder and the files, and `stop`: that there is a
+/// checkpoint, a report or a trace is told alike by all, though rank 0 writes it.
 struct TrainOptions {
   std::string model = "mlp"; ///< one of trainModels()
   /// A folder with Fashion-MNIST's or MNIST's *-ubyte files, or CIFAR-10's *.bin, as they are or
-  /// compressed (.gz); "synthetic"; "": defaultDataFolder().
-  std::string data;
-  std::string device = "cpu"; ///< "cuda" is Error(unsupported): the layers run on CPUs
+  /// compressed (.gz); "synthetic".
+  std::string data = defaultDataFolder();
+  std::string device = "cpu"; ///< as requireTrainDevice() takes it
   int epochs = 5;
   std::int64_t steps = 0; ///< ends after so many steps, wherever in an epoch; 0: after the epochs
   int batch = 128;        ///< samples of one step over all ranks and micro-batches
@@ -26,10 +30,17 @@ struct TrainOptions {
   std::uint64_t seed = 1; ///< of the initial weights, the sampler, dropout and augmentation
   std::size_t limit_samples = 0; ///< use only the first training samples; 0: all
   bool augment = false;          ///< flips and crops training samples
+  /// Batch norm takes the statistics of all ranks' samples, not of each rank's own: one more sum
+  /// over the ranks for each such layer and direction.
+  bool sync_batch_norm = false;
 
   std::string optimizer = "sgd"; ///< one of trainOptimizers()
   double learning_rate = 0.02;
+  /// The batch that learning_rate is for: it is scaled in proportion to `batch`, and the warm-up
+  /// climbs from the unscaled one. 0: it is for this batch.
+  int base_batch = 0;
   double momentum = 0.9;             ///< of sgd and lars
+  bool nesterov = false;             ///< sgd: looks one step of momentum ahead
   double weight_decay = 0;           ///< of matrices and filters
   double clip = 0;                   ///< limit of the norm of the whole gradient; 0: none
   std::string schedule = "constant"; ///< of the learning rate; one of trainSchedules()
@@ -105,13 +116,14 @@ struct TrainReport {
 /// statistics, are summed over micro-batches from left to right, then over ranks, and scaled behind
 /// that. So with Options::deterministic N ranks with accumulate 1 train bit for bit as 1 rank with
 /// accumulate N does, for every N; other splits (2 ranks with 2 against 1 rank with 4) differ by
-/// rounding. Neither bucket_bytes nor overlap changes a bit then.
+/// rounding. Neither bucket_bytes nor overlap changes a bit then. All of this is without a hook,
+/// and without sync_batch_norm, by which the split does not matter but for rounding.
 ///
 /// Checkpoints hold all that the next step depends on: a run that was resumed ends with the same
 /// bytes as one that was not. Rank 0 alone reads and writes the file. Another number of ranks may
 /// go on, if the batch can be split so; not with a hook that keeps residuals of each rank.
-/// Model, data, batch, seed, augment, optimizer and hook must be those of the file, all else may
-/// change.
+/// Model, data, batch, seed, augment, optimizer and hook must be those of the file, and with a hook
+/// bucket_bytes; all else may change.
 ///
 /// Threads: layers run on one thread per rank, or on OMP_NUM_THREADS.
 ///
@@ -122,6 +134,10 @@ struct TrainReport {
 /// ends, its peers get peer_dead.
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});
+
+/// Throws Error(unsupported) for "cuda", since the layers run on CPUs, and Error(invalid_argument)
+/// for what is no device.
+RONDO_API void requireTrainDevice(const std::string& device);
 
 /// A word that one of the options takes.
 struct TrainChoice {
@@ -134,8 +150,5 @@ RONDO_API std::vector<TrainChoice> trainOptimizers();
 RONDO_API std::vector<TrainChoice> trainSchedules();
 /// "topk:DENSITY": the value behind the colon is to be given.
 RONDO_API std::vector<TrainChoice> trainHooks();
-
-/// Where Debian's dataset-fashion-mnist puts the files, or $RONDO_DATA if set.
-RONDO_API std::string defaultDataFolder();
 
 } // namespace rondo

@@ -1,11 +1,14 @@
 // The correctness ladder of data-parallel training: what may not change a bit, and what only
 // rounding may change.
+#include <algorithm>
 #include <cmath>
 
 #include "rondo/train.h"
 #include "runs.h"
 #include "support/data_files.h"
+#include "support/ranks.h"
 #include "support/test.h"
+#include "train/loop/trainer.h"
 
 namespace rondo::test {
 
@@ -23,6 +26,32 @@ const std::vector<Bucketing> kBucketings = {{{0}, true},
                                             {{std::size_t{1} << 10, std::size_t{1} << 16}, true},
                                             {{std::size_t{1} << 30}, true},
                                             {{std::size_t{1} << 30}, false}};
+
+/// All that a model learnt and keeps, behind the run's last step.
+std::vector<float> valuesAfter(int size, const TrainOptions& options) {
+  auto ranks = makeRanks(size, "inproc", false);
+  std::vector<float> values;
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            const training::Data data = training::load(options);
+            training::Replica replica(options.model, data.train.shape, data.train.classes,
+                                      options.seed);
+            training::Trainer(comm, options, data, replica, {}).run();
+            if (comm.rank() == 0) values.assign(replica.values().begin(), replica.values().end());
+            return {};
+          })) == "");
+  return values;
+}
+
+/// By how much the worst value is beyond reference/ddp.md's bounds for float32; 1 is just right.
+double excess(const std::vector<float>& expected, const std::vector<float>& values) {
+  REQUIRE(expected.size() == values.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double bound = 5e-5 + 1.3e-6 * std::abs(double{expected[i]});
+    worst = std::max(worst, std::abs(double{expected[i]} - values[i]) / bound);
+  }
+  return worst;
+}
 
 } // namespace
 
@@ -80,6 +109,58 @@ TEST_CASE("N ranks train as one rank with the whole batch does, but for rounding
       REQUIRE(std::abs(whole[step] - parts[step]) <= 5e-5 + 1.3e-6 * std::abs(whole[step]));
     }
   }
+}
+
+TEST_CASE("N ranks have the weights of one rank with the whole batch, but for rounding") {
+  TrainOptions options = smallRun();
+  for (const char* model : {"mlp", "cnn"}) {
+    options.model = model;
+    options.steps = 5;
+    const std::vector<float> whole = valuesAfter(1, options);
+    for (int size : {2, 3, 4}) {
+      INFO(model << ", " << size << " ranks");
+      REQUIRE(excess(whole, valuesAfter(size, options)) <= 1);
+    }
+    options.steps = 4;
+    REQUIRE(excess(whole, valuesAfter(2, options)) > 1); // one step shows
+  }
+}
+
+TEST_CASE("with synchronised batch norm ranks with parts train as one rank with the whole batch") {
+  TrainOptions options = smallRun();
+  options.model = "resnet18";
+  options.data = "synthetic:shape=3x8x8,train=16,test=9";
+  options.batch = 8;
+  options.steps = 2;
+  options.learning_rate = 0.001;
+  const std::vector<float> whole = valuesAfter(1, options);
+  for (int size : {2, 3}) { // of 4 samples, of 2, 3 and 3
+    for (bool overlap : {true, false}) {
+      INFO(size << " ranks, overlap " << overlap);
+      options.overlap = overlap;
+      options.sync_batch_norm = true;
+      REQUIRE(excess(whole, valuesAfter(size, options)) <= 1);
+      options.sync_batch_norm = false;
+      REQUIRE(excess(whole, valuesAfter(size, options)) > 10);
+    }
+  }
+}
+
+TEST_CASE("Nesterov's momentum and the rate scaled by the batch reach the optimizer") {
+  TrainOptions options = smallRun();
+  options.steps = 3;
+  const TrainReport plain = trainAll(makeRanks(2), options);
+  options.nesterov = true;
+  REQUIRE(trainAll(makeRanks(2), options).parameter_hash != plain.parameter_hash);
+  options.nesterov = false;
+  options.learning_rate = 0.005;
+  options.base_batch = 10; // of 40
+  requireSame(trainAll(makeRanks(2), options), plain);
+  options.warm_up = 2;
+  std::vector<double> rates;
+  trainAll(makeRanks(2), options,
+           [&](const TrainProgress& progress) { rates.push_back(progress.learning_rate); });
+  REQUIRE(rates == std::vector<double>{0.0125, 0.02, 0.02});
 }
 
 TEST_CASE("models with filters and batch norm: ranks as micro-batches, and resumed, bit for bit") {

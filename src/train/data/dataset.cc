@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "rondo/detail/hash.h"
 #include "rondo/error.h"
 #include "rondo/train.h"
 
@@ -25,6 +26,11 @@ constexpr auto kSources = std::to_array<const DataSource*>({
 #include "train/data/sources.def"
 #undef SOURCE
 });
+
+std::uint64_t contentHash(const Dataset& set) {
+  const std::uint64_t labels = detail::hashBytes(set.labels.data(), set.labels.size());
+  return detail::mix(detail::hashBytes(set.images.data(), set.images.size()) + labels);
+}
 
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
@@ -69,6 +75,7 @@ Data loadData(const std::string& where, std::size_t limit) {
       Data data = source->load(where);
       if (limit > 0) data.train.limit(limit);
       data.statistics = channelStatistics(data.train);
+      for (Dataset* set : {&data.train, &data.test}) set->hash = contentHash(*set);
       return data;
     }
     known += (known.empty() ? "" : "; ") + std::string(source->name) + " (" +

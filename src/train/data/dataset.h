@@ -17,6 +17,7 @@ struct Dataset {
   std::size_t classes = 0;
   std::vector<std::uint8_t> images; ///< [size() x shape]
   std::vector<std::uint8_t> labels; ///< [size()], each below classes
+  std::uint64_t hash = 0;           ///< of images and labels, set by loadData()
 
   std::size_t size() const { return labels.size(); }
   const std::uint8_t* image(std::size_t sample) const {

@@ -3,6 +3,7 @@
 #include "train/data/dataset.h"
 #include "train/models/model.h"
 #include "train/optim/optimizer.h"
+#include "train/optim/schedule.h"
 
 namespace rondo {
 
@@ -29,9 +30,10 @@ std::vector<TrainChoice> trainOptimizers() {
 }
 
 std::vector<TrainChoice> trainSchedules() {
-  return {{"constant", "the same in all steps"},
-          {"step", "a tenth after each third of the steps"},
-          {"cosine", "half a wave down to 0 at the end"}};
+  std::vector<TrainChoice> all;
+  for (const training::ScheduleKind& kind : training::scheduleKinds())
+    all.push_back({std::string(kind.name), std::string(kind.summary)});
+  return all;
 }
 
 } // namespace rondo

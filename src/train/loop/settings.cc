@@ -1,11 +1,11 @@
 #include "train/loop/settings.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <concepts>
 
-#include "rondo/detail/hash.h"
 #include "train/loop/hooks.h"
 #include "train/optim/schedule.h"
 
@@ -38,6 +38,7 @@ class List {
  public:
   void add(const std::string& name, const std::string& value) { all_.emplace_back(name, value); }
   void add(const std::string& name, double value) { add(name, text(value)); }
+  void add(const std::string& name, bool value) { add(name, std::string(value ? "yes" : "no")); }
   template <std::integral Number>
   void add(const std::string& name, Number value) {
     add(name, std::to_string(value));
@@ -56,23 +57,19 @@ std::string lines(const Settings& settings) {
   return text;
 }
 
-void addSet(List& list, const std::string& name, const Dataset& set) {
-  const auto hash = [](const auto& bytes) {
-    return std::to_string(detail::hashBytes(bytes.data(), bytes.size()));
-  };
-  list.add(name + " samples", std::to_string(set.size()) + " (images " + hash(set.images) +
-                                  ", labels " + hash(set.labels) + ")");
+std::string sized(const Dataset& set) { return std::to_string(set.size()); }
+std::string hashed(const Dataset& set) {
+  return sized(set) + " (hash " + std::to_string(set.hash) + ")";
 }
 
 } // namespace
 
 void check(const TrainOptions& options, int ranks) {
-  if (options.device == "cuda")
-    throw Error(ErrorCode::unsupported, "train: device cuda: the layers run on the CPU only");
-  if (options.device != "cpu") refuse("device \"" + options.device + "\"; there is: cpu");
+  requireTrainDevice(options.device);
   atLeast("epochs", options.epochs, 1);
   atLeast("steps", options.steps, 0);
   atLeast("accumulate", options.accumulate, 1);
+  atLeast("base_batch", options.base_batch, 0);
   atLeast("warm_up", options.warm_up, 0);
   atLeast("verify_every", options.verify_every, 0);
   atLeast("checkpoint_every", options.checkpoint_every, 0);
@@ -85,6 +82,8 @@ void check(const TrainOptions& options, int ranks) {
   atLeastZero("clip", options.clip);
   if (!(options.momentum >= 0 && options.momentum <= 1))
     refuse("momentum is " + text(options.momentum) + ", must be in 0 to 1");
+  if (options.nesterov && options.optimizer != "sgd")
+    refuse("nesterov with optimizer " + options.optimizer + ", must be sgd");
   if (options.bucket_bytes.empty()) refuse("bucket_bytes is empty");
   if (options.checkpoint.empty() && (options.resume || options.checkpoint_every > 0))
     refuse(std::string(options.resume ? "resume" : "checkpoint_every") + " without a checkpoint");
@@ -93,8 +92,7 @@ void check(const TrainOptions& options, int ranks) {
 }
 
 Data load(const TrainOptions& options) {
-  Data data =
-      loadData(options.data.empty() ? defaultDataFolder() : options.data, options.limit_samples);
+  Data data = loadData(options.data, options.limit_samples);
   if (data.train.size() < static_cast<std::size_t>(options.batch))
     refuse("batch is " + std::to_string(options.batch) + ", but there are only " +
            std::to_string(data.train.size()) + " training samples");
@@ -103,53 +101,82 @@ Data load(const TrainOptions& options) {
 
 namespace {
 
-/// What a run cannot go on without.
-Settings essence(const TrainOptions& options, const Data& data) {
+/// What a run cannot go on without, but for the data.
+Settings essence(const TrainOptions& options) {
   List list;
   list.add("model", options.model);
   list.add("batch", options.batch);
   list.add("seed", options.seed);
-  list.add("augment", int{options.augment});
+  list.add("augment", options.augment);
   list.add("optimizer", options.optimizer);
   list.add("hook", options.hook);
   if (options.hook != "none") // what hooks keep belongs to buckets
     for (std::size_t bytes : options.bucket_bytes) list.add("hook_bucket_bytes", bytes);
-  addSet(list, "training", data.train);
+  return list.all();
+}
+
+Settings settings(const TrainOptions& options) {
+  List list;
+  list.add(essence(options));
+  list.add("epochs", options.epochs);
+  list.add("steps", options.steps);
+  list.add("accumulate", options.accumulate);
+  list.add("learning_rate", options.learning_rate);
+  list.add("base_batch", options.base_batch);
+  list.add("momentum", options.momentum);
+  list.add("nesterov", options.nesterov);
+  list.add("weight_decay", options.weight_decay);
+  list.add("clip", options.clip);
+  list.add("schedule", options.schedule);
+  list.add("warm_up", options.warm_up);
+  list.add("sync_batch_norm", options.sync_batch_norm);
+  list.add("limit_samples", options.limit_samples);
+  for (std::size_t bytes : options.bucket_bytes) list.add("bucket_bytes", bytes);
+  list.add("overlap", options.overlap);
+  list.add("verify_every", options.verify_every);
+  list.add("checkpoint", !options.checkpoint.empty());
+  list.add("checkpoint_every", options.checkpoint_every);
+  list.add("resume", options.resume);
+  list.add("report or trace", !(options.report.empty() && options.trace.empty()));
   return list.all();
 }
 
 } // namespace
 
 std::string identity(const TrainOptions& options, const Data& data) {
-  return lines(essence(options, data));
-}
-
-Settings settings(const TrainOptions& options, const Data& data) {
   List list;
-  list.add("epochs", options.epochs);
-  list.add("steps", options.steps);
-  list.add("accumulate", options.accumulate);
-  list.add("learning_rate", options.learning_rate);
-  list.add("momentum", options.momentum);
-  list.add("weight_decay", options.weight_decay);
-  list.add("clip", options.clip);
-  list.add("schedule", options.schedule);
-  list.add("warm_up", options.warm_up);
-  list.add("limit_samples", options.limit_samples);
-  for (std::size_t bytes : options.bucket_bytes) list.add("bucket_bytes", bytes);
-  list.add("overlap", int{options.overlap});
-  list.add("verify_every", options.verify_every);
-  list.add("checkpoint", int{!options.checkpoint.empty()});
-  list.add("checkpoint_every", options.checkpoint_every);
-  list.add("resume", int{options.resume});
-  list.add("observed", int{!(options.report.empty() && options.trace.empty())});
-  list.add(essence(options, data));
-  addSet(list, "test", data.test);
-  return list.all();
+  list.add(essence(options));
+  list.add("training samples", hashed(data.train));
+  return lines(list.all());
 }
 
 std::string describe(const TrainOptions& options, const Data& data) {
-  return lines(settings(options, data));
+  List list;
+  list.add(settings(options));
+  list.add("training samples", hashed(data.train));
+  list.add("test samples", hashed(data.test));
+  return lines(list.all());
+}
+
+Settings shown(const TrainOptions& options, const Data& data) {
+  List list;
+  for (auto [name, value] : settings(options)) {
+    std::replace(name.begin(), name.end(), '_', ' ');
+    list.add(name, value);
+  }
+  list.add("training samples", sized(data.train));
+  list.add("test samples", sized(data.test));
+  return list.all();
 }
 
 } // namespace rondo::training
+
+namespace rondo {
+
+void requireTrainDevice(const std::string& device) {
+  if (device == "cuda")
+    throw Error(ErrorCode::unsupported, "train: device cuda: the layers run on the CPU only");
+  if (device != "cpu") training::refuse("device \"" + device + "\"; there is: cpu");
+}
+
+} // namespace rondo

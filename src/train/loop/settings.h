@@ -25,8 +25,10 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 /// counts.
 std::string identity(const TrainOptions& options, const Data& data);
 
-/// What must be equal on all ranks: that and more; as text also one "name value" a line.
-Settings settings(const TrainOptions& options, const Data& data);
+/// What must be equal on all ranks, that and more: also one "name value" a line.
 std::string describe(const TrainOptions& options, const Data& data);
+
+/// The same for people.
+Settings shown(const TrainOptions& options, const Data& data);
 
 } // namespace rondo::training

@@ -27,13 +27,19 @@ GradientOptions reduction(const TrainOptions& options, std::shared_ptr<GradientH
 }
 
 OptimizerSettings settings(const TrainOptions& options) {
-  return {.momentum = options.momentum, .weight_decay = options.weight_decay};
+  return {.momentum = options.momentum,
+          .nesterov = options.nesterov,
+          .weight_decay = options.weight_decay};
 }
 
 Schedule schedule(const TrainOptions& options, std::int64_t total) {
   const auto total_steps = static_cast<std::uint64_t>(total);
+  const bool scales = options.base_batch > 0;
+  const auto batch = static_cast<std::uint64_t>(options.batch);
+  const auto base = static_cast<std::uint64_t>(options.base_batch);
   return {.kind = scheduleKind(options.schedule),
-          .rate = options.learning_rate,
+          .rate = scales ? scaledRate(options.learning_rate, batch, base) : options.learning_rate,
+          .warmup_rate = scales ? options.learning_rate : 0,
           .warmup_steps = static_cast<std::uint64_t>(options.warm_up),
           .step_length = std::max<std::uint64_t>((total_steps + 2) / 3, 1),
           .total_steps = total_steps};
@@ -95,7 +101,11 @@ StepResult Stepper::run(const Position& done, Timeline* timeline) {
 /// sum.
 void Stepper::computeGradients(const Position& done, StepClock& clock) {
   const auto number = static_cast<std::uint64_t>(done.total);
-  const Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
+  Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
+  if (options_.sync_batch_norm)
+    pass.sum_over_ranks = [this](float* values, std::size_t count) {
+      comm_.allReduce(values, values, count, DataType::float32, ReduceOp::sum);
+    };
   for (micro_ = 0; micro_ < options_.accumulate; ++micro_) {
     aim(micro_ == 0);
     const Batch batch = load(done);

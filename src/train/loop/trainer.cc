@@ -31,7 +31,7 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& da
       replica_(replica),
       stepper_(comm, options, data, replica_, total_steps_),
       test_(data.test, data.statistics, kTestBatch),
-      observer_(comm, options, settings(options, data)) {
+      observer_(comm, options, shown(options, data)) {
   times_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(total_steps_, 100'000)));
 }
 

@@ -2,6 +2,7 @@
 #include "train/optim/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "rondo/error.h"
@@ -45,12 +46,23 @@ double scaledRate(double rate, std::uint64_t batch, std::uint64_t reference) {
   return rate * (static_cast<double>(batch) / static_cast<double>(reference));
 }
 
+std::span<const ScheduleKind> scheduleKinds() {
+  using Kind = Schedule::Kind;
+  static constexpr auto kKinds =
+      std::to_array<ScheduleKind>({{"constant", "the same in all steps", Kind::constant},
+                                   {"step", "a tenth after each third of the steps", Kind::step},
+                                   {"cosine", "half a wave down to 0 at the end", Kind::cosine}});
+  return kKinds;
+}
+
 Schedule::Kind scheduleKind(std::string_view name) {
-  if (name == "constant") return Schedule::Kind::constant;
-  if (name == "step") return Schedule::Kind::step;
-  if (name == "cosine") return Schedule::Kind::cosine;
+  std::string names;
+  for (const ScheduleKind& one : scheduleKinds()) {
+    if (one.name == name) return one.kind;
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  }
   throw Error(ErrorCode::invalid_argument,
-              "train: schedule \"" + std::string(name) + "\"; there are: constant, step, cosine");
+              "train: schedule \"" + std::string(name) + "\"; there are: " + names);
 }
 
 } // namespace rondo::training

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace rondo::training {
@@ -28,7 +29,13 @@ double rateAt(const Schedule& schedule, std::uint64_t step);
 /// 2017.)
 double scaledRate(double rate, std::uint64_t batch, std::uint64_t reference);
 
-/// constant, step or cosine; Error(invalid_argument) that lists them for any other name.
+struct ScheduleKind {
+  std::string_view name, summary;
+  Schedule::Kind kind;
+};
+std::span<const ScheduleKind> scheduleKinds();
+
+/// Error(invalid_argument) that lists the names for any other.
 Schedule::Kind scheduleKind(std::string_view name);
 
 } // namespace rondo::training
