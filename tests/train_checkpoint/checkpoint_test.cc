@@ -28,21 +28,21 @@ using namespace training;
 struct Run {
   std::vector<float> weight = {1.5F, -0.0F, std::numeric_limits<float>::denorm_min(), 3, 4, 5};
   std::vector<float> bias = {std::numeric_limits<float>::infinity(), -2};
-  std::vector<std::uint8_t> residual = {0, 255, 7};
+  std::vector<float> residual = {0, 255, 7};
   std::vector<float> nothing;
   CheckpointValues values = {
       {"epoch", std::uint64_t{3}}, {"rate", 0.1}, {"model", std::string("cnn \"x\"\n")}};
 
   std::vector<TensorMemory> tensors() {
-    return {{{"0.weight", {2, 3}, ElementType::float32}, weight.data()},
-            {{"0.bias", {2}, ElementType::float32}, bias.data()},
-            {{"hook", {3}, ElementType::byte}, residual.data()},
-            {{"nothing", {0, 5}, ElementType::float32}, nothing.data()}};
+    return {{{"0.weight", {2, 3}}, weight.data()},
+            {{"0.bias", {2}}, bias.data()},
+            {{"hook", {3}}, residual.data()},
+            {{"nothing", {0, 5}}, nothing.data()}};
   }
   void forget() {
     std::fill(weight.begin(), weight.end(), 9.0F);
     std::fill(bias.begin(), bias.end(), 9.0F);
-    std::fill(residual.begin(), residual.end(), std::uint8_t{9});
+    std::fill(residual.begin(), residual.end(), 9.0F);
   }
 };
 
@@ -95,10 +95,6 @@ TEST_CASE("what is restored is what was written, to the last bit") {
   REQUIRE(checkpoint.value<std::uint64_t>("epoch") == 3);
   REQUIRE(checkpoint.value<double>("rate") == 0.1);
   REQUIRE(checkpoint.value<std::string>("model") == "cnn \"x\"\n");
-  REQUIRE(checkpoint.tensors().size() == 4);
-  REQUIRE(checkpoint.tensors()[0].name == "0.weight");
-  REQUIRE(checkpoint.tensors()[0].shape == std::vector<std::size_t>{2, 3});
-  REQUIRE(checkpoint.tensors()[2].bytes() == 3);
 
   write(folder);
   REQUIRE(readRaw(path) == [&] {
@@ -147,9 +143,9 @@ TEST_CASE("a damaged tensor, a foreign file and another version are told apart")
     writeRaw(path, bytes);
     return readingComplaint(path);
   };
-  // The last bytes are of the weight [6 floats], the bias [2 floats] and the hook [3 bytes].
+  // The last bytes are of the weight [6 floats], the bias [2 floats] and the hook [3 floats].
   REQUIRE(changed(whole.size() - 3, 1) == "is damaged: tensor \"hook\" has another check sum");
-  REQUIRE(changed(whole.size() - 11, 1) == "is damaged: tensor \"0.bias\" has another check sum");
+  REQUIRE(changed(whole.size() - 14, 1) == "is damaged: tensor \"0.bias\" has another check sum");
   REQUIRE(changed(0, 'x') == "is not a checkpoint of Rondo");
   REQUIRE(changed(8, 2) == "is a checkpoint of version 2; expected is version 1");
   REQUIRE(changed(30, 77) == "is damaged: its index has another check sum");
@@ -168,14 +164,10 @@ TEST_CASE("tensors that differ are refused by name, and none is changed") {
     tensors[index].label = std::move(label);
     return restoringComplaint(path, tensors);
   };
-  REQUIRE(with(1, {"0.bias", {1, 2}, ElementType::float32}) ==
+  REQUIRE(with(1, {"0.bias", {1, 2}}) ==
           "tensor \"0.bias\" is float32 2; expected is float32 1 x 2");
-  REQUIRE(with(2, {"hook", {4}, ElementType::byte}) ==
-          "tensor \"hook\" is bytes 3; expected is bytes 4");
-  REQUIRE(with(2, {"hook", {3}, ElementType::float32}) ==
-          "tensor \"hook\" is bytes 3; expected is float32 3");
-  REQUIRE(with(1, {"1.bias", {2}, ElementType::float32}) ==
-          "has no tensor \"1.bias\"; expected is float32 2");
+  REQUIRE(with(2, {"hook", {4}}) == "tensor \"hook\" is float32 3; expected is float32 4");
+  REQUIRE(with(1, {"1.bias", {2}}) == "has no tensor \"1.bias\"; expected is float32 2");
   auto fewer = run.tensors();
   fewer.pop_back();
   REQUIRE(restoringComplaint(path, fewer) ==
@@ -211,7 +203,7 @@ TEST_CASE("an index that makes no sense is refused, though its check sum holds")
   };
   const std::string senseless = "is damaged: its index makes no sense";
   REQUIRE(byte("epoch", 0, 3) == senseless);
-  REQUIRE(byte("0.weight", 0, 2) == senseless);
+  REQUIRE(byte("0.weight", 0, 1) == senseless);
   REQUIRE(number("0.weight", 1, std::uint64_t{1} << 60) == senseless);
   REQUIRE(number("0.weight", 1, 1) == senseless);
   REQUIRE(number("0.weight", 9, std::uint64_t{1} << 40) ==

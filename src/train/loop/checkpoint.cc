@@ -51,9 +51,7 @@ class Unpacker {
 
 bool unpackLabel(Unpacker& index, TensorLabel& label) {
   label.name = index.text();
-  const std::uint8_t type = index.byte();
-  if (type > static_cast<std::uint8_t>(ElementType::byte)) return false;
-  label.type = static_cast<ElementType>(type);
+  if (index.byte() != kFloat32) return false;
   for (std::uint64_t left = index.number(); left > 0 && index.good; --left)
     label.shape.push_back(index.number());
   return index.good;
@@ -61,7 +59,7 @@ bool unpackLabel(Unpacker& index, TensorLabel& label) {
 
 /// The label's bytes, or most + 1 for any number above: a product of wild extents must not wrap.
 std::uint64_t bytesUpTo(const TensorLabel& label, std::uint64_t most) {
-  std::uint64_t product = label.type == ElementType::float32 ? sizeof(float) : 1;
+  std::uint64_t product = sizeof(float);
   for (std::size_t extent : label.shape) {
     if (extent == 0) return 0;
     if (product > most / extent) return most + 1;
@@ -85,7 +83,7 @@ bool unpackValues(Unpacker& index, CheckpointValues& values) {
 }
 
 std::string describe(const TensorLabel& label) {
-  std::string text = label.type == ElementType::float32 ? "float32" : "bytes";
+  std::string text = "float32";
   for (std::size_t i = 0; i < label.shape.size(); ++i)
     text += (i == 0 ? " " : " x ") + std::to_string(label.shape[i]);
   return text;
@@ -147,7 +145,7 @@ std::vector<std::uint64_t> Checkpoint::readIndex(std::span<const std::byte> byte
 }
 
 std::size_t TensorLabel::bytes() const {
-  std::size_t product = type == ElementType::float32 ? sizeof(float) : 1;
+  std::size_t product = sizeof(float);
   for (std::size_t extent : shape) product *= extent;
   return product;
 }
@@ -162,7 +160,7 @@ std::size_t Checkpoint::find(const TensorLabel& wanted) const {
   });
   if (found == labels_.end())
     fail("has no tensor \"" + wanted.name + "\"; expected is " + describe(wanted));
-  if (found->shape != wanted.shape || found->type != wanted.type)
+  if (found->shape != wanted.shape)
     fail("tensor \"" + wanted.name + "\" is " + describe(*found) + "; expected is " +
          describe(wanted));
   return static_cast<std::size_t>(found - labels_.begin());

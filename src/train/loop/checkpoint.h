@@ -12,13 +12,10 @@
 
 namespace rondo::training {
 
-enum class ElementType : std::uint8_t { float32 = 0, byte = 1 };
-
-/// What a tensor is called and how large it is.
+/// What a tensor of floats is called and how large it is.
 struct TensorLabel {
   std::string name;
   std::vector<std::size_t> shape;
-  ElementType type = ElementType::float32;
 
   std::size_t bytes() const;
 };
@@ -56,10 +53,9 @@ class Checkpoint {
     if (value == nullptr) fail("has no value \"" + name + "\" of the type that is expected");
     return *value;
   }
-  const std::vector<TensorLabel>& tensors() const { return labels_; }
 
   /// Fills the tensors, in any order. Refuses, before it changes any, a tensor that the file lacks,
-  /// has with another shape or type, or has beside those that are asked for; the error names it,
+  /// has with another shape, or has beside those that are asked for; the error names it,
   /// what is expected and what was found.
   void restore(std::span<const TensorMemory> tensors) const;
 

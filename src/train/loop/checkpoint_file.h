@@ -36,6 +36,9 @@ struct CheckpointHeader {
 };
 static_assert(sizeof(CheckpointHeader) == 24);
 
+/// The type of a tensor's elements, so far the only one.
+inline constexpr std::uint8_t kFloat32 = 0;
+
 /// Which alternative of CheckpointValue follows.
 enum class ValueKind : std::uint8_t { number, real, text };
 

@@ -45,7 +45,7 @@ std::vector<std::byte> packIndex(const CheckpointValues& values,
   index.number(tensors.size());
   for (const TensorMemory& tensor : tensors) {
     index.text(tensor.label.name);
-    index.byte(static_cast<std::uint8_t>(tensor.label.type));
+    index.byte(kFloat32);
     index.number(tensor.label.shape.size());
     for (std::size_t extent : tensor.label.shape) index.number(extent);
     index.number(detail::hashBytes(tensor.data, tensor.label.bytes()));
