@@ -1,6 +1,7 @@
 // When the helper thread works, lingers and sleeps.
 #include "comm/helper_thread.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <system_error>
@@ -17,6 +18,13 @@ namespace {
 constexpr std::chrono::microseconds kNap{200};
 constexpr int kNaps = 25;
 constexpr std::chrono::seconds kSleep{1};
+
+/// That the calling thread may use.
+int processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
 } // namespace
 
 HelperThread::HelperThread(Pump& pump, int rank) : pump_(pump), rank_(rank), process_(::getpid()) {}
@@ -65,7 +73,8 @@ void HelperThread::wake() {
 
 void HelperThread::main() {
   const base::LogRank in_log(rank_);
-  Backoff backoff(pump_.crowded_);
+  const bool aside = processors() == 1;
+  Backoff backoff = aside ? Backoff::aside() : Backoff(pump_.crowded_);
   base::Clock::time_point inspected{};
   int naps = 0;
   while (!stopping_.load() && !bury_) {
@@ -82,7 +91,7 @@ void HelperThread::main() {
       if (pump_.engine_.idle()) needed_.store(false);
     }
     pump_.giveWay();
-    if (moved) {
+    if (moved && !aside) {
       backoff.reset();
     } else if (!backoff.spinning()) {
       backoff.rest(pump_.verdict_.word());

@@ -14,7 +14,9 @@ class Pump;
 
 /// It exists from the first asynchronous call on, makes progress only while such calls are in
 /// flight and no thread waits that came after them, lingers for some milliseconds after the last
-/// one, then sleeps on a futex: a program that starts the next call soon pays no wake-up.
+/// one, then sleeps on a futex: a program that starts the next call soon pays no wake-up. Where the
+/// process has one processor it looks once a millisecond: who computes and looks now and then, as
+/// GradientReducer does, moves its calls itself.
 class HelperThread {
  public:
   /// `rank`: of its log lines.
