@@ -101,7 +101,7 @@ struct GradientOptions {
   /// is learned there. Buckets with unused parameters then overlap too.
   bool static_graph = false;
   /// Ranks may have different numbers of steps: see GradientReducer::shadow(). Costs a small
-  /// all-reduce a step.
+  /// all-reduce a step. Not with static_graph.
   bool uneven_inputs = false;
   /// Null: an all-reduce.
   std::shared_ptr<GradientHook> hook = nullptr;
@@ -143,23 +143,30 @@ struct GradientBucketTimes {
 /// backward pass comes to the last ones first; after the first step in the order that was seen.
 /// They start in this order on all ranks, whatever the order in which they become full.
 ///
-/// Errors. Whatever goes wrong with one rank's gradients ends the communicators: that rank gets
-/// Error(invalid_argument) that names the parameter, all others Error(aborted) with the same text.
+/// Errors. What one rank alone does wrong ends the communicators, so that nobody waits for it: it
+/// gets Error(invalid_argument) that names the parameter or the call, all others Error(aborted)
+/// with the same text. So do options and parameters that make no sense, and calls out of turn; only
+/// gradient() with a wrong number is refused without that. A step that is left before wait() has
+/// ended it, as by an exception, ends them too, as soon as the reducer ends.
 ///
 /// One thread at a time. The communicators must live as long, and be used by nobody else between
 /// begin() and wait().
 class RONDO_API GradientReducer {
  public:
-  /// Collective. Compares the models of all ranks (names, types, shapes, order) and gives every
-  /// rank the values of rank 0. Throws Error(mismatch) on every rank that names the first parameter
-  /// that differs; Error(invalid_argument) for options or parameters that make no sense,
-  /// Error(unsupported) for a type that the hook cannot take.
+  /// Collective. Compares the options of all ranks (but for `overlap`, and of the hook its name)
+  /// and their models (names, types, shapes, order), and gives every rank the values of rank 0.
+  /// Throws Error(mismatch) on every rank that names the first option or parameter that differs and
+  /// two ranks, and leaves the communicators usable; Error(invalid_argument) for options or
+  /// parameters that make no sense, Error(unsupported) for a type that the hook cannot take, after
+  /// which they are not.
   GradientReducer(Communicator& comm, std::vector<Parameter> parameters,
                   const GradientOptions& options = {});
   /// Bucket i goes over communicator i modulo their number: they are the same ranks in the same
   /// order.
   GradientReducer(std::vector<Communicator*> communicators, std::vector<Parameter> parameters,
                   const GradientOptions& options = {});
+  /// Where a step was left it aborts the communicators, and returns when nothing of the step is on
+  /// its way.
   ~GradientReducer();
   GradientReducer(GradientReducer&&) noexcept;
   GradientReducer& operator=(GradientReducer&&) noexcept;

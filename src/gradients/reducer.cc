@@ -8,6 +8,7 @@
 
 #include "gradients/assign.h"
 #include "gradients/models.h"
+#include "gradients/options.h"
 
 namespace rondo {
 
@@ -15,16 +16,15 @@ using gradients::Clock;
 
 namespace {
 
-void checkOptions(const GradientOptions& options, std::span<Communicator* const> communicators) {
-  const auto refuse = [](const std::string& what) {
-    throw Error(ErrorCode::invalid_argument, "GradientReducer: " + what);
-  };
-  if (communicators.empty()) refuse("no communicator");
-  for (const Communicator* one : communicators)
-    if (one->size() != communicators.front()->size() ||
-        one->rank() != communicators.front()->rank())
-      refuse("the communicators are not of the same ranks");
-  if (options.bucket_bytes.empty()) refuse("bucket_bytes is empty");
+/// Much longer than an aborted communicator takes to end a work.
+constexpr std::chrono::seconds kEndsWithin{10};
+
+/// Waits for a work whose communicator was aborted.
+void settle(Work& work) {
+  try {
+    work.waitFor(kEndsWithin);
+  } catch (const std::exception&) { // how it ended is of no interest
+  }
 }
 
 std::vector<std::size_t> reversed(std::size_t count) {
@@ -42,16 +42,31 @@ GradientReducer::Impl::Impl(std::vector<Communicator*> communicators,
       options_(options),
       entries_(parameters_.size()),
       used_(parameters_.size(), 1) {
-  checkOptions(options_, communicators_);
-  gradients::checkParameters(parameters_);
-  if (options_.hook)
-    for (const Parameter& one : parameters_)
-      if (!options_.hook->supports(one.type))
-        throw Error(ErrorCode::unsupported, "the gradient hook " + options_.hook->name() +
-                                                " does not take " + std::string(name(one.type)) +
-                                                ", the type of " + one.name);
+  try {
+    gradients::checkOptions(options_, communicators_);
+    gradients::checkParameters(parameters_);
+    gradients::checkHook(options_, parameters_);
+  } catch (const std::exception& error) {
+    abort(error.what());
+    throw;
+  }
+  gradients::compareOptions(options_, communicators_);
   broadcastParameters(*communicators_.front(), parameters_);
   form(reversed(parameters_.size()));
+}
+
+/// Works on their way use the buckets, and what hooks keep: nothing of that ends before they do.
+GradientReducer::Impl::~Impl() {
+  bool left = open_ && synchronize_;
+  for (Slot& slot : slots_) left = !slot.work.test() || left;
+  left = !sharing_.test() || left;
+  if (!left) return;
+  try {
+    abort("GradientReducer: a step was left, as by an exception, before wait() had ended it");
+  } catch (const std::exception&) { // the works end by themselves, or with the deadline
+  }
+  for (Slot& slot : slots_) settle(slot.work);
+  settle(sharing_);
 }
 
 // Buckets -----------------------------------------------------------------------------------------
@@ -148,7 +163,7 @@ int GradientReducer::Impl::open(bool with_data) {
 }
 
 void GradientReducer::Impl::begin(bool synchronize) {
-  if (open_) throw Error(ErrorCode::invalid_argument, "begin: the last step lacks its wait()");
+  if (open_) fail("begin: the last step lacks its wait()");
   began_ = Clock::now();
   first_ready_ = {};
   if (synchronize) open(true);
@@ -161,10 +176,8 @@ void GradientReducer::Impl::begin(bool synchronize) {
 }
 
 void GradientReducer::Impl::ready(std::size_t parameter) {
-  if (parameter >= parameters_.size())
-    throw Error(ErrorCode::invalid_argument, "ready: " + title(parameter));
-  if (!open_)
-    throw Error(ErrorCode::invalid_argument, "ready: " + title(parameter) + " outside of a step");
+  if (parameter >= parameters_.size()) fail("ready: " + title(parameter));
+  if (!open_) fail("ready: " + title(parameter) + " outside of a step");
   if (first_ready_ == Clock::time_point{}) first_ready_ = Clock::now();
   Entry& entry = entries_[parameter];
   ++entry.calls;
@@ -255,7 +268,7 @@ void GradientReducer::Impl::checkComplete() {
 }
 
 void GradientReducer::Impl::wait() {
-  if (!open_) throw Error(ErrorCode::invalid_argument, "wait: no step has begun");
+  if (!open_) fail("wait: no step has begun");
   if (!synchronize_) {
     open_ = false;
     return;
@@ -267,9 +280,8 @@ void GradientReducer::Impl::wait() {
 
 bool GradientReducer::Impl::shadow() {
   if (!options_.uneven_inputs || open_)
-    throw Error(ErrorCode::invalid_argument,
-                open_ ? "shadow: the last step lacks its wait()"
-                      : "shadow: GradientOptions::uneven_inputs is not set");
+    fail(open_ ? "shadow: the last step lacks its wait()"
+               : "shadow: GradientOptions::uneven_inputs is not set");
   began_ = first_ready_ = Clock::now();
   if (open(false) == 0) return false;
   open_ = true;
@@ -344,9 +356,13 @@ std::string GradientReducer::Impl::title(std::size_t parameter) const {
          std::to_string(communicators_.front()->rank());
 }
 
+void GradientReducer::Impl::abort(const std::string& text) const {
+  for (Communicator* one : communicators_) one->abort(text);
+}
+
 void GradientReducer::Impl::fail(const std::string& text) {
   open_ = false;
-  for (Communicator* one : communicators_) one->abort(text);
+  abort(text);
   throw Error(ErrorCode::invalid_argument, text);
 }
 

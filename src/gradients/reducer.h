@@ -14,6 +14,9 @@ class GradientReducer::Impl {
  public:
   Impl(std::vector<Communicator*> communicators, std::vector<Parameter> parameters,
        const GradientOptions& options);
+  ~Impl();
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   void* gradient(std::size_t parameter) const;
   void begin(bool synchronize);
@@ -49,6 +52,7 @@ class GradientReducer::Impl {
   /// Whether the ranks tell each other in this step what they used.
   bool sharesUse() const;
   std::string title(std::size_t parameter) const;
+  void abort(const std::string& text) const;
   [[noreturn]] void fail(const std::string& text);
 
   void form(const std::vector<std::size_t>& order);

@@ -1,5 +1,7 @@
 // What is wrong with one rank's gradients is named on every rank, and nobody waits for ever.
 #include <barrier>
+#include <memory>
+#include <stdexcept>
 
 #include "gradients/model.h"
 #include "support/caught.h"
@@ -122,41 +124,171 @@ TEST_CASE("models that differ are told apart on every rank, by the first paramet
   }
 }
 
-TEST_CASE("calls and lists that make no sense are refused and change nothing") {
-  auto ranks = Communicator::createAll(1, plainOptions());
-  Communicator& comm = ranks.front();
-  Model model(kShapes, true);
-  const auto make = [&](const std::function<void(std::vector<Parameter>&)>& change,
-                        const GradientOptions& options = {}) {
-    return caught([&] {
-      auto parameters = model.parameters();
-      change(parameters);
-      const GradientReducer reducer(comm, parameters, options);
-    });
+TEST_CASE("calls out of turn are named with their rank everywhere") {
+  const auto step = [](GradientReducer& reducer) {
+    reducer.begin();
+    for (std::size_t i : {2U, 1U, 0U}) reducer.ready(i);
+    reducer.wait();
   };
-  using P = std::vector<Parameter>;
-  constexpr auto kBad = ErrorCode::invalid_argument;
-  CHECK(says(make([](P& p) { p[1].name = ""; }), kBad, {"name"}));
-  CHECK(says(make([](P& p) { p[1].name = "p0"; }), kBad, {"\"p0\"", "twice"}));
-  CHECK(says(make([](P& p) { p[1].type = DataType::int32; }), kBad, {"\"p1\"", "int32"}));
-  CHECK(says(make([](P& p) { p[1].value = nullptr; }), kBad, {"\"p1\"", "memory"}));
-  GradientOptions options;
-  options.bucket_bytes = {};
-  CHECK(says(make([](P&) {}, options), kBad, {"bucket_bytes"}));
-  options = {};
-  options.hook = compressGradients(DataType::bfloat16);
-  CHECK(says(make([](P& p) { p[1].type = DataType::float64; }, options), ErrorCode::unsupported,
-             {"bfloat16", "double", "p1"}));
+  struct Row {
+    std::initializer_list<const char*> words;
+    std::function<void(GradientReducer&)> wrong; ///< what rank 1 does where others make steps
+  };
+  const Row rows[] = {
+      {{"ready", "parameter 99", "only 3"},
+       [](GradientReducer& r) {
+         r.begin();
+         r.ready(2);
+         r.ready(99);
+       }},
+      {{"\"p0\" of rank 1", "outside"}, [](GradientReducer& r) { r.ready(0); }},
+      {{"begin", "wait()"},
+       [](GradientReducer& r) {
+         r.begin();
+         r.ready(2);
+         r.begin();
+       }},
+      {{"wait", "begun"}, [](GradientReducer& r) { r.wait(); }},
+      {{"shadow", "uneven_inputs"}, [](GradientReducer& r) { r.shadow(); }},
+  };
+  for (const Row& row : rows)
+    requireNamed({}, row.words, [&](GradientReducer& reducer, int rank) {
+      step(reducer);
+      if (rank == 1) row.wrong(reducer);
+      else step(reducer);
+    });
+  // What ends nothing.
+  auto ranks = Communicator::createAll(1, plainOptions());
+  Model model(kShapes, true);
+  GradientReducer reducer(ranks.front(), model.parameters());
+  CHECK(says(caught([&] { reducer.gradient(3); }), ErrorCode::invalid_argument, {"3"}));
+  step(reducer);
+}
 
-  GradientReducer reducer(comm, model.parameters());
-  CHECK(says(caught([&] { reducer.ready(0); }), kBad, {"\"p0\"", "outside"}));
-  CHECK(says(caught([&] { reducer.wait(); }), kBad, {"begun"}));
-  CHECK(says(caught([&] { reducer.shadow(); }), kBad, {"uneven_inputs"}));
-  reducer.begin();
-  CHECK(says(caught([&] { reducer.begin(); }), kBad, {"wait()"}));
-  CHECK(says(caught([&] { reducer.ready(3); }), kBad, {"3"}));
-  for (std::size_t i : {0U, 1U, 2U}) reducer.ready(i);
-  reducer.wait();
+TEST_CASE("options and lists that make no sense on one rank end the others' waiting") {
+  using P = std::vector<Parameter>;
+  using O = GradientOptions;
+  struct Row {
+    ErrorCode code;
+    std::initializer_list<const char*> words;
+    std::function<void(P&, O&)> change;
+  };
+  constexpr auto kBad = ErrorCode::invalid_argument;
+  const Row rows[] = {
+      {kBad, {"name"}, [](P& p, O&) { p[1].name = ""; }},
+      {kBad, {"\"p0\"", "twice"}, [](P& p, O&) { p[1].name = "p0"; }},
+      {kBad, {"\"p1\"", "int32"}, [](P& p, O&) { p[1].type = DataType::int32; }},
+      {kBad, {"\"p1\"", "memory"}, [](P& p, O&) { p[1].value = nullptr; }},
+      {kBad, {"bucket_bytes"}, [](P&, O& o) { o.bucket_bytes = {}; }},
+      {kBad,
+       {"static_graph", "uneven_inputs"},
+       [](P&, O& o) { o.static_graph = o.uneven_inputs = true; }},
+      {ErrorCode::unsupported,
+       {"bfloat16", "double", "p1"},
+       [](P& p, O& o) {
+         o.hook = compressGradients(DataType::bfloat16);
+         p[1].type = DataType::float64;
+       }},
+  };
+  for (const Row& row : rows) {
+    auto ranks = Communicator::createAll(3, plainOptions());
+    std::vector<Caught> seen(3);
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+              Model model(kShapes, true);
+              auto parameters = model.parameters();
+              GradientOptions options;
+              if (comm.rank() == 1) row.change(parameters, options);
+              seen[static_cast<std::size_t>(comm.rank())] =
+                  caught([&] { const GradientReducer reducer(comm, parameters, options); });
+              return {};
+            })) == "");
+    for (int r = 0; r < 3; ++r) {
+      INFO("rank " << r);
+      const Caught& one = seen[static_cast<std::size_t>(r)];
+      CHECK(says(one, r == 1 ? row.code : ErrorCode::aborted, row.words));
+      if (r != 1) CHECK(one.culprit == 1);
+    }
+  }
+}
+
+TEST_CASE("options that differ are told apart on every rank, by the first one that does") {
+  struct Row {
+    std::initializer_list<const char*> words;
+    std::function<void(GradientOptions&)> change;
+  };
+  using O = GradientOptions;
+  const Row rows[] = {
+      {{"bucket_bytes [1048576, 26214400] on rank 0", "bucket_bytes [4] on rank 2"},
+       [](O& o) { o.bucket_bytes = {4}; }},
+      {{"average true", "average false"}, [](O& o) { o.average = false; }},
+      {{"follow_observed_order true", "false"}, [](O& o) { o.follow_observed_order = false; }},
+      {{"find_unused false", "find_unused true on rank 2"}, [](O& o) { o.find_unused = true; }},
+      {{"static_graph false", "true"}, [](O& o) { o.static_graph = true; }},
+      {{"uneven_inputs false", "true"}, [](O& o) { o.uneven_inputs = true; }},
+      {{"hook none", "hook top_k on rank 2"}, [](O& o) { o.hook = topKGradients(0.5); }},
+  };
+  for (const Row& row : rows) {
+    auto ranks = Communicator::createAll(4, plainOptions());
+    std::vector<Caught> seen(4);
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+              Model model(kShapes, true);
+              GradientOptions options;
+              options.overlap = comm.rank() != 3; // each rank's own affair
+              if (comm.rank() == 2) row.change(options);
+              seen[static_cast<std::size_t>(comm.rank())] =
+                  caught([&] { const GradientReducer reducer(comm, model.parameters(), options); });
+              comm.barrier(); // nothing is lost: the communicator goes on
+              return {};
+            })) == "");
+    for (const Caught& one : seen) {
+      CHECK(says(one, ErrorCode::mismatch, row.words));
+      CHECK(one.culprit == 2);
+    }
+  }
+}
+
+TEST_CASE("a step that an exception leaves is named on the other ranks") {
+  const std::vector<std::function<std::shared_ptr<GradientHook>()>> hooks = {
+      [] { return nullptr; }, [] { return topKGradients(0.5); },
+      [] { return powerSgdGradients(1, 0); }};
+  for (const auto& hook : hooks)
+    for (bool started : {true, false}) {
+      Options plain = plainOptions();
+      plain.timeout = std::chrono::seconds(20);
+      auto ranks = Communicator::createAll(3, plain);
+      std::vector<Caught> seen(3);
+      std::barrier made(3), left(3); // so that rank 1's buckets are on their way when it leaves
+      REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+                Model model({{100, 200}, {300, 400}}, true);
+                GradientOptions options;
+                options.bucket_bytes = {0};
+                options.hook = hook();
+                auto reducer = std::make_unique<GradientReducer>(comm, model.parameters(), options);
+                made.arrive_and_wait(); // an abort would end what makes the others' reducers
+                if (comm.rank() == 1) {
+                  try {
+                    const auto unwound = std::move(reducer);
+                    unwound->begin();
+                    if (started) unwound->ready(1);
+                    throw std::runtime_error("the backward pass failed");
+                  } catch (const std::runtime_error&) {
+                  }
+                }
+                left.arrive_and_wait();
+                if (!reducer) return {};
+                seen[static_cast<std::size_t>(comm.rank())] = caught([&] {
+                  reducer->begin();
+                  for (std::size_t i : {1U, 0U}) reducer->ready(i);
+                  reducer->wait();
+                });
+                return {};
+              })) == "");
+      for (int r : {0, 2}) {
+        const Caught& one = seen[static_cast<std::size_t>(r)];
+        CHECK(says(one, ErrorCode::aborted, {"rank 1", "step was left"}));
+        CHECK(one.culprit == 1);
+      }
+    }
 }
 
 } // namespace rondo::test

@@ -1,8 +1,13 @@
 // What a reducer's steps give, whatever the buckets: sums over ranks, accumulation, overlap, order.
 #include <atomic>
+#include <barrier>
+#include <chrono>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "gradients/model.h"
+#include "gradients/timeline.h"
 #include "plan/registry.h"
 #include "support/ranks.h"
 #include "support/test.h"
@@ -252,28 +257,70 @@ TEST_CASE("buckets go round-robin over several communicators, with the same sums
 }
 
 TEST_CASE("statistics: what is exposed is the wait, what overlaps lies before it") {
-  auto ranks = Communicator::createAll(2, plainOptions());
-  REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
-            Model model(someShapes(), true);
-            GradientReducer reducer(comm, model.parameters(), summing(0));
-            for (int s = 0; s < 4; ++s) step(reducer, model, comm.rank(), s);
-            const GradientStatistics seen = reducer.statistics();
-            if (seen.steps != 4) return "steps";
-            if (seen.bytes == 0) return "bytes";
-            if (!(seen.overlap >= 0 && seen.overlap <= seen.communication)) return "overlap";
-            if (!(seen.communication <= seen.backward + seen.exposed + 1e-9)) return "sum";
-            const auto times = reducer.timeline();
-            if (times.size() != reducer.buckets().size()) return "a bucket without times";
-            std::uint64_t bytes = 0;
-            for (std::size_t i = 0; i < times.size(); ++i) {
-              if (times[i].bucket != i) return "another bucket";
-              if (!(times[i].begin >= 0 && times[i].end >= times[i].begin)) return "times";
-              if (i > 0 && times[i].begin < times[i - 1].begin) return "order";
-              bytes += times[i].bytes;
-            }
-            if (4 * bytes != seen.bytes) return "bytes of the buckets";
-            return {};
-          })) == "");
+  // No bucket of rank 0 is through before rank 1 begins, which waits until rank 0 has slept.
+  constexpr std::chrono::milliseconds kSleep{5};
+  for (bool overlap : {true, false}) {
+    auto ranks = Communicator::createAll(2, plainOptions());
+    std::barrier slept(2);
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+              Model model(someShapes(), true);
+              GradientOptions options = summing(0);
+              options.overlap = overlap;
+              GradientReducer reducer(comm, model.parameters(), options);
+              for (int s = 0; s < 4; ++s) {
+                if (comm.rank() == 1) slept.arrive_and_wait();
+                reducer.begin();
+                for (std::size_t i = model.shapes.size(); i-- > 0;) reducer.ready(i);
+                if (comm.rank() == 0) {
+                  std::this_thread::sleep_for(kSleep);
+                  slept.arrive_and_wait();
+                }
+                reducer.wait();
+              }
+              const GradientStatistics seen = reducer.statistics();
+              const double asleep = comm.rank() == 0 ? 4 * gradients::seconds(kSleep) : 0;
+              if (seen.steps != 4) return "steps";
+              if (seen.bytes == 0) return "bytes";
+              if (!(seen.overlap <= seen.communication)) return "overlap";
+              if (overlap ? !(seen.overlap > asleep) : seen.overlap != 0) return "no overlap";
+              if (!(seen.backward >= asleep && seen.exposed > 0)) return "parts";
+              if (!(seen.communication <= seen.backward + seen.exposed + 1e-9)) return "sum";
+              const auto times = reducer.timeline();
+              if (times.size() != reducer.buckets().size()) return "a bucket without times";
+              std::uint64_t bytes = 0;
+              for (std::size_t i = 0; i < times.size(); ++i) {
+                if (times[i].bucket != i) return "another bucket";
+                if (!(times[i].begin >= 0 && times[i].end >= times[i].begin)) return "times";
+                if (i > 0 && times[i].begin < times[i - 1].begin) return "order";
+                bytes += times[i].bytes;
+              }
+              if (4 * bytes != seen.bytes) return "bytes of the buckets";
+              return {};
+            })) == "");
+  }
+}
+
+TEST_CASE("time that several intervals cover counts once, and up to the end only") {
+  using gradients::Clock, gradients::Interval;
+  const auto at = [](int second) { return Clock::time_point(std::chrono::seconds(second)); };
+  const auto sum = [&at](const std::vector<std::pair<int, int>>& pairs, int until) {
+    std::vector<Interval> intervals;
+    for (const auto& [begin, end] : pairs) intervals.push_back({at(begin), at(end)});
+    return gradients::covered(intervals, at(until));
+  };
+  CHECK(sum({}, 100) == 0);
+  CHECK(sum({{2, 5}}, 100) == 3);
+  CHECK(sum({{2, 5}, {7, 8}}, 100) == 4);           // a gap
+  CHECK(sum({{2, 5}, {5, 8}}, 100) == 6);           // one behind the other
+  CHECK(sum({{2, 5}, {4, 8}}, 100) == 6);           // one into the other
+  CHECK(sum({{2, 9}, {3, 4}, {5, 6}}, 100) == 7);   // one in the other
+  CHECK(sum({{2, 9}, {3, 4}, {5, 12}}, 100) == 10); // and out of the first
+  CHECK(sum({{2, 2}, {2, 5}, {2, 4}}, 100) == 3);   // the same begin
+  CHECK(sum({{2, 5}, {7, 10}}, 8) == 4);            // across the end
+  CHECK(sum({{2, 9}, {3, 12}}, 8) == 6);            // both across it
+  CHECK(sum({{2, 5}, {7, 10}}, 7) == 3);            // begins at the end
+  CHECK(sum({{2, 5}, {7, 10}}, 2) == 0);            // all behind it
+  CHECK(gradients::covered({{at(2), at(5)}}, Clock::time_point::max()) == 3);
 }
 
 } // namespace rondo::test
