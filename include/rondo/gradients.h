@@ -65,6 +65,9 @@ class RONDO_API GradientHook {
   /// Called when that is done, after all buckets have started; puts the result into bucket.data.
   /// May call collectives.
   virtual void finish(Communicator& comm, GradientBucket& bucket) = 0;
+  /// What this rank gave to the collectives of the bucket's last step, asked after finish(); for
+  /// reports. The bucket's size if a hook does not say.
+  virtual std::uint64_t bytes(const GradientBucket& bucket) const;
   /// All that it keeps for these buckets (GradientReducer::buckets()), made where there is nothing
   /// yet: a checkpoint saves what stands there, and a run that goes on from it writes that back.
   /// Valid until the next start(). Empty: it keeps nothing.
@@ -116,7 +119,7 @@ struct GradientStatistics {
   double communication = 0; ///< while at least one bucket was on its way
   double overlap = 0;       ///< part of it that lies before wait()
   double exposed = 0;       ///< in wait()
-  std::uint64_t bytes = 0;  ///< of the buckets
+  std::uint64_t bytes = 0;  ///< of the buckets, as the hook sends them
 };
 
 /// When a bucket of the last step was on its way, in seconds since that step's begin(); its end as
@@ -124,7 +127,7 @@ struct GradientStatistics {
 struct GradientBucketTimes {
   std::size_t bucket = 0;
   double begin = 0, end = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0; ///< as the hook sends it
 };
 
 /// Averages gradients over the ranks while the backward pass goes on (Li et al., PyTorch

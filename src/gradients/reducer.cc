@@ -308,9 +308,11 @@ void GradientReducer::Impl::finish() {
     slot.work.wait();
     slot.work = {};
     if (!slot.over) slot.time.end = Clock::now();
+    slot.bytes = slot.bucket.count * sizeOf(slot.bucket.type);
     if (options_.hook) {
       options_.hook->finish(communicatorOf(i), slot.bucket);
       slot.time.end = Clock::now();
+      slot.bytes = options_.hook->bytes(slot.bucket);
     }
   }
   sharing_.wait();
@@ -337,7 +339,7 @@ void GradientReducer::Impl::account(Clock::time_point waiting) {
   std::vector<gradients::Interval> times;
   for (const Slot& slot : slots_) {
     times.push_back(slot.time);
-    statistics_.bytes += slot.bucket.count * sizeOf(slot.bucket.type);
+    statistics_.bytes += slot.bytes;
   }
   ++statistics_.steps;
   if (first_ready_ == Clock::time_point{}) first_ready_ = waiting;
@@ -381,14 +383,16 @@ std::vector<GradientBucketTimes> GradientReducer::Impl::timeline() const {
   if (statistics_.steps == 0) return all;
   for (const Slot& slot : slots_)
     all.push_back({slot.bucket.index, gradients::seconds(slot.time.begin - began_),
-                   gradients::seconds(slot.time.end - began_),
-                   slot.bucket.count * sizeOf(slot.bucket.type)});
+                   gradients::seconds(slot.time.end - began_), slot.bytes});
   return all;
 }
 
 // The public face ---------------------------------------------------------------------------------
 
 GradientHook::~GradientHook() = default;
+std::uint64_t GradientHook::bytes(const GradientBucket& bucket) const {
+  return bucket.count * sizeOf(bucket.type);
+}
 std::vector<GradientHookArray> GradientHook::state(std::span<const GradientBucket>) { return {}; }
 
 GradientReducer::GradientReducer(Communicator& comm, std::vector<Parameter> parameters,

@@ -33,7 +33,8 @@ class GradientReducer::Impl {
     Buffer memory;
     std::size_t missing = 0; ///< parameters that are not ready
     Work work;
-    bool over = false; ///< the work was seen to be done
+    bool over = false;       ///< the work was seen to be done
+    std::uint64_t bytes = 0; ///< sent in the last step
     gradients::Interval time;
   };
   /// What a step knows of a parameter.

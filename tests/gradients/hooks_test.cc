@@ -323,6 +323,30 @@ TEST_CASE("PowerSGD: a step of zeros, or of too few directions, locks nothing") 
   }
 }
 
+TEST_CASE("statistics and timeline count the bytes that a hook sends") {
+  constexpr std::size_t kRows = 32, kColumns = 64, kWhole = kRows * kColumns * 4;
+  struct Row {
+    std::shared_ptr<GradientHook> hook;
+    std::size_t first, second; ///< bytes of the two steps
+  };
+  for (const Row& row :
+       {Row{nullptr, kWhole, kWhole},
+        Row{compressGradients(DataType::float16), kWhole / 2, kWhole / 2},
+        Row{topKGradients(0.25), kWhole / 2, kWhole / 2}, // an index with each value
+        Row{powerSgdGradients(2, 1), kWhole, 2 * (kRows + kColumns) * 4}}) {
+    auto ranks = Communicator::createAll(1, plainOptions());
+    Model model({{kRows, kColumns}}, true);
+    GradientReducer reducer(ranks.front(), model.parameters(), with(row.hook));
+    for (std::size_t want : {row.first, row.second}) {
+      const std::uint64_t before = reducer.statistics().bytes;
+      step(reducer, noise(kRows * kColumns, 0, 0));
+      INFO((row.hook ? row.hook->name() : "no hook"));
+      CHECK(reducer.statistics().bytes - before == want);
+      CHECK(reducer.timeline().at(0).bytes == want);
+    }
+  }
+}
+
 TEST_CASE("a hook that gets another one's state goes on as that one would have") {
   constexpr int kRanks = 3, kBefore = 3, kAfter = 3;
   const std::vector<std::function<std::unique_ptr<GradientHook>()>> hooks = {

@@ -51,6 +51,10 @@ class Compress final : public GradientHook {
     else widen(narrowed, to, bucket.count, gradients::fromBfloat16);
   }
 
+  std::uint64_t bytes(const GradientBucket& bucket) const override {
+    return bucket.count * sizeof(std::uint16_t);
+  }
+
  private:
   const DataType type_;
   std::map<std::size_t, Buffer> memory_; ///< by bucket

@@ -92,6 +92,12 @@ class PowerSgd final : public GradientHook {
       std::memcpy(result + one.offset, state.first.data() + one.at, one.count * sizeof(float));
   }
 
+  std::uint64_t bytes(const GradientBucket& bucket) const override {
+    if (exact()) return GradientHook::bytes(bucket);
+    const State& state = states_.at(bucket.index);
+    return (state.first.size() + state.q.size()) * sizeof(float);
+  }
+
   std::vector<GradientHookArray> state(std::span<const GradientBucket> buckets) override {
     std::vector<GradientHookArray> arrays = {{"steps", {&steps_, 1}}};
     for (const GradientBucket& bucket : buckets) {

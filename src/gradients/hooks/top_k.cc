@@ -51,6 +51,10 @@ class TopK final : public GradientHook {
       result[state.all_sent[i]] += factor * state.all_values[i];
   }
 
+  std::uint64_t bytes(const GradientBucket& bucket) const override {
+    return states_.at(bucket.index).sent.size() * (sizeof(std::uint32_t) + sizeof(float));
+  }
+
   std::vector<GradientHookArray> state(std::span<const GradientBucket> buckets) override {
     std::vector<GradientHookArray> arrays;
     for (const GradientBucket& bucket : buckets)
