@@ -74,6 +74,18 @@ Stepper::Stepper(Communicator& comm, const TrainOptions& options, const Data& da
   statistics_.resize(replica.statistics().size());
 }
 
+/// Works on their way use sums_, and the replica's statistics.
+Stepper::~Stepper() {
+  for (Work* work : {&sent_, &statistics_sent_}) {
+    try {
+      if (work->test()) continue;
+      comm_.abort("train: a step was left by an exception");
+      work->waitFor(std::chrono::seconds(10));
+    } catch (const std::exception&) { // how it ended is of no interest
+    }
+  }
+}
+
 StepResult Stepper::run(const Position& done, Timeline* timeline) {
   StepResult result;
   const Stopwatch whole;

@@ -39,6 +39,11 @@ class Stepper {
   /// Collective, as run().
   Stepper(Communicator& comm, const TrainOptions& options, const Data& data, Replica& replica,
           std::int64_t total_steps);
+  /// Where an exception has left a step it aborts the communicator, and returns when nothing of the
+  /// step is on its way.
+  ~Stepper();
+  Stepper(const Stepper&) = delete;
+  Stepper& operator=(const Stepper&) = delete;
 
   /// Of every epoch.
   int epochSteps() const { return static_cast<int>(sampler_.steps()); }
