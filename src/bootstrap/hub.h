@@ -40,8 +40,8 @@ class Hub {
   /// net::Acceptor does.
   Hub(const Settings& settings, std::function<void()> over);
   /// Hands the control plane over to another rank where two or more go on together (takes at most
-  /// about a second); else tells the ranks that they are on their own now. Any thread; on the loop
-  /// thread it hands nothing over.
+  /// about a second, or three where the ranks have not all come here yet); else tells the ranks
+  /// that they are on their own now. Any thread; on the loop thread it hands nothing over.
   ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;

@@ -53,7 +53,8 @@ bool Hub::Impl::goesOn() const {
 
 void Hub::Impl::handOver() {
   bool needed = false, settling = false;
-  const base::Deadline together(kTogether), limit(kHandOverLimit);
+  // Who does not come to this hub in time counts as dead, and is not waited for.
+  const base::Deadline together(kTogether), limit(kSettleLimit);
   for (;;) {
     loop_->call([&] {
       needed = goesOn();

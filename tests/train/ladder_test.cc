@@ -8,6 +8,7 @@
 #include "support/data_files.h"
 #include "support/ranks.h"
 #include "support/test.h"
+#include "train/loop/compute_threads.h"
 #include "train/loop/trainer.h"
 
 namespace rondo::test {
@@ -32,6 +33,7 @@ std::vector<float> valuesAfter(int size, const TrainOptions& options) {
   auto ranks = makeRanks(size, "inproc", false);
   std::vector<float> values;
   REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            const training::ComputeThreads threads;
             const training::Data data = training::load(options);
             training::Replica replica(options.model, data.train.shape, data.train.classes,
                                       options.seed);
