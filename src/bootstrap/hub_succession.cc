@@ -52,6 +52,11 @@ bool Hub::Impl::goesOn() const {
 }
 
 void Hub::Impl::handOver() {
+  // The host's own rank has gone before its hub. It may never have heard that it is to come here.
+  loop_->call([&] {
+    for (auto& [size, world] : worlds_)
+      if (world.awaited.contains(welcome_.host)) settled(world, welcome_.host);
+  });
   bool needed = false, settling = false;
   // Who does not come to this hub in time counts as dead, and is not waited for.
   const base::Deadline together(kTogether), limit(kSettleLimit);

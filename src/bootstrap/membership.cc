@@ -138,19 +138,32 @@ void Membership::openLink(base::UniqueFd fd, const net::Key& key) {
 }
 
 Membership::~Membership() {
-  {
-    // A good-bye that the new hub does not hear would be a death.
-    std::unique_lock lock(mutex_);
-    if (!loop_->onLoopThread()) changed_.wait_for(lock, kAgreeLimit, [&] { return !moving_; });
+  // A good-bye that the new hub does not hear would be a death. That there is one may be heard of
+  // at any time before the loop comes to the farewell.
+  const base::Deadline limit(kAgreeLimit);
+  const bool waits = !loop_->onLoopThread();
+  for (bool parted = false; !parted;) {
+    if (waits) {
+      std::unique_lock lock(mutex_);
+      changed_.wait_until(lock, limit.at(), [&] { return !moving_; });
+    }
+    loop_->call([&] { parted = part(waits && !limit.passed()); });
   }
-  loop_->call([this] {
-    loop_->cancel(tick_);
-    loop_->cancel(move_timer_);
-    dial_.reset();
-    if (!link_) return;
-    link_->send(Type::bye);
-    link_->close();
-  });
+}
+
+/// Says good-bye and ends the connection; not while the hub moves, if that may be waited for.
+bool Membership::part(bool waits) {
+  {
+    std::lock_guard lock(mutex_);
+    if (moving_ && waits) return false;
+  }
+  loop_->cancel(tick_);
+  loop_->cancel(move_timer_);
+  dial_.reset();
+  if (!link_) return true;
+  link_->send(Type::bye);
+  link_->close();
+  return true;
 }
 
 std::unique_ptr<Session> Membership::open(std::chrono::milliseconds limit) {

@@ -92,6 +92,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   void awaitMove();
   void moveFailed(const std::string& why);
   void tellAll();
+  bool part(bool waits);
   void scheduleTick();
   void tick();
   /// What is new, and a heartbeat in any case when one is due.

@@ -124,6 +124,7 @@ class BatchNormLayer : public Layer {
   /// Gives the number of places over all ranks.
   std::size_t forwardOverRanks() {
     if (!over_ranks_) {
+      const auto lock = making();
       const auto given = forwardOf(Flags::use_global_stats);
       over_ranks_.emplace(site_, in_, mean_, variance_);
       forward_given_ = Op::of<dnnl::batch_normalization_forward>(site_, given, forwardArguments());

@@ -1,7 +1,6 @@
 // A network's layers and its loss, built for batches of one size.
 #include "train/layers/onednn/program.h"
 
-#include <mutex>
 #include <string>
 
 #include "rondo/error.h"
@@ -59,10 +58,7 @@ class NetworkProgram : public Program {
 } // namespace
 
 std::unique_ptr<Program> makeProgram(const std::vector<Node>& nodes, const Binding& binding) {
-  // oneDNN makes caches of the process when it is first asked for a primitive. The thread sanitizer
-  // cannot see how it keeps threads apart there, and programs are made rarely.
-  static std::mutex making;
-  const std::lock_guard lock(making);
+  const auto lock = making();
   try {
     return std::make_unique<NetworkProgram>(nodes, binding);
   } catch (const dnnl::error& error) {

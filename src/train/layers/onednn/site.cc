@@ -13,6 +13,11 @@ Layout withTag(const Dims& dims, Tag tag) { return {dims, dnnl::memory::data_typ
 
 } // namespace
 
+std::unique_lock<std::mutex> making() {
+  static std::mutex mutex;
+  return std::unique_lock(mutex);
+}
+
 Site::Site(const Binding& binding)
     : binding_(binding), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
@@ -20,6 +21,11 @@ using Dims = dnnl::memory::dims;
 /// How long a tensor's values are needed: for good, until they have passed through the next layers,
 /// or, on the way forward, for good in training, where the way back needs them.
 enum class Lifetime { kept, passing, forward };
+
+/// Held while primitives are made, which is rarely. oneDNN shares them over the threads of a
+/// process and keeps the threads apart by itself, but in a way that the thread sanitizer cannot
+/// see.
+std::unique_lock<std::mutex> making();
 
 /// Lives as long as what is built on it.
 class Site {
