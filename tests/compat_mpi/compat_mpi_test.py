@@ -31,7 +31,7 @@ SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "apart": [2, 3], "threads": 
              "errors": [1, 3], "handler": [1, 3], "truncate": [2, 3], "descriptors": [3]}
 ENDS = ["fatal", "killed", "abort"]
 # A program that takes longer hangs.
-DEADLINE_S = 120
+DEADLINE_S = 240
 
 STATISTIC = re.compile(r"rondo_mpi: (\w+) +(taken over|passed on) +(\d+) calls +\d+ bytes *(.*)")
 
