@@ -170,6 +170,11 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
   World& world = found->second;
   Member& member = *world.members.at(rank);
   if (member.gone) return;
+  // This process lives: its own rank has left, without a word if it was still on its way here.
+  if (rank == welcome_.host) {
+    if (world.awaited.contains(rank)) settled(world, rank);
+    return bye(world, member);
+  }
   member.gone = true;
   member.link->close();
   base::log(LogLevel::info, "rank ", rank, " of ", size, " is lost: ", why);
