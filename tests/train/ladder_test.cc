@@ -134,7 +134,9 @@ TEST_CASE("with synchronised batch norm ranks with parts train as one rank with 
   options.data = "synthetic:shape=3x8x8,train=16,test=9";
   options.batch = 8;
   options.steps = 2;
-  options.learning_rate = 0.001;
+  // Batch norm over 8 values and ReLU's corner make much of a rounding, how much depends on the
+  // processor: at this rate 0.1 of the bound, and 150 with a wrong backward pass.
+  options.learning_rate = 0.0001;
   const std::vector<float> whole = valuesAfter(1, options);
   REQUIRE(excess(whole, valuesAfter(2, options)) > 10); // each rank by its own statistics
   options.sync_batch_norm = true;
