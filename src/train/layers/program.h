@@ -33,6 +33,8 @@ struct Binding {
   std::size_t count; ///< samples of a batch
   bool training;
   const std::uint64_t* version; ///< of the weights' values; changes when they do
+  bool ends = true;             ///< with the loss behind the last layer; else with what that makes
+  bool begins = true; ///< with samples, whose gradient nobody wants; else with what layers made
 };
 
 /// Made either for training (forward, backward) or for evaluation. One thread at a time. The
@@ -41,11 +43,18 @@ class Program {
  public:
   virtual ~Program() = default;
 
-  /// The sum of the samples' losses.
+  /// The sum of the samples' losses; 0 where it does not end with the loss.
   virtual double forward(const Batch& batch, const Pass& pass) = 0;
-  /// Of the last pass forward: writes the gradients of that sum, the last layers' first.
-  virtual void backward(const Ready& ready) = 0;
+  /// Of the last pass forward: writes the gradients of that sum, the last layers' first. Where it
+  /// does not end with the loss, `gradient` is that of output(), else it is not used.
+  virtual void backward(const float* gradient, const Ready& ready) = 0;
   virtual Score evaluate(const Batch& batch) = 0;
+  /// [count x channels x height x width] of the last pass, until the next one; where it does not
+  /// end with the loss.
+  virtual const float* output() const = 0;
+  /// Of the last pass back, until the next pass, as the batch's inputs; where it does not begin
+  /// with samples.
+  virtual const float* inputGradient() const = 0;
   /// The number of the first layer whose output, of the last pass forward, is not finite; the
   /// number of layers if there is none.
   virtual std::size_t firstNotFinite() const = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "rondo/detail/hash.h"
+#include "train/models/model.h"
 
 namespace rondo::training {
 
@@ -25,7 +26,11 @@ std::size_t total(std::span<Weight* const> weights) {
 
 Replica::Replica(const std::string& model, const SampleShape& input, std::size_t classes,
                  std::uint64_t seed)
-    : network_(model, input, classes),
+    : Replica(training::model(model, input, classes), input, kAllLayers, seed) {}
+
+Replica::Replica(const LayerValues& layers, const SampleShape& input, LayerRange part,
+                 std::uint64_t seed)
+    : network_(layers, input, part),
       weights_(network_.weights()),
       state_(network_.state()),
       values_(total(weights_) + total(state_)),

@@ -1,4 +1,5 @@
-// This rank's copy of a model: the network, and the memory in which its values stand.
+// This rank's copy of a model, or of some of its layers: the network, and the memory in which its
+// values stand.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,8 @@ class Replica {
   /// With the values that the seed gives. Errors as of Network.
   Replica(const std::string& model, const SampleShape& input, std::size_t classes,
           std::uint64_t seed);
+  /// Of some of the layers, as Network has them.
+  Replica(const LayerValues& layers, const SampleShape& input, LayerRange part, std::uint64_t seed);
 
   Network& network() { return network_; }
   std::span<Weight* const> weights() const { return weights_; }

@@ -1,6 +1,8 @@
 // Keeps a model's weights, and one program per batch size and purpose.
 #include "train/models/network.h"
 
+#include <algorithm>
+
 #include "rondo/error.h"
 #include "train/models/model.h"
 #include "train/random.h"
@@ -20,10 +22,21 @@ constexpr bool kBackend = false;
 std::unique_ptr<Program> makeProgram(const std::vector<Node>&, const Binding&) { return nullptr; }
 #endif
 
-std::vector<Weight*> pointers(std::deque<Weight>& weights) {
-  std::vector<Weight*> result;
-  for (Weight& weight : weights) result.push_back(&weight);
-  return result;
+/// Adds what the nodes learn and keep, in order of definition, and numbers it in this order.
+void collect(const std::vector<Node>& nodes, std::vector<Weight*>& weights,
+             std::vector<Weight*>& state) {
+  const auto add = [](const std::vector<Weight*>& own, std::vector<Weight*>& all) {
+    for (Weight* weight : own) {
+      weight->number = all.size();
+      all.push_back(weight);
+    }
+  };
+  for (const Node& node : nodes) {
+    add(node.weights, weights);
+    add(node.state, state);
+    collect(node.body, weights, state);
+    collect(node.shortcut, weights, state);
+  }
 }
 
 } // namespace
@@ -31,26 +44,33 @@ std::vector<Weight*> pointers(std::deque<Weight>& weights) {
 Network::Network(const std::string& model, const SampleShape& input, std::size_t classes)
     : Network(training::model(model, input, classes), input) {}
 
-Network::Network(const LayerValues& layers, const SampleShape& input) : input_(input) {
+Network::Network(const LayerValues& layers, const SampleShape& input)
+    : Network(layers, input, kAllLayers) {}
+
+Network::Network(const LayerValues& layers, const SampleShape& input, LayerRange part)
+    : begins_(part.begin == 0), ends_(part.end >= layers.size()) {
   if (!kBackend) {
     throw Error(ErrorCode::unsupported,
                 "this build of Rondo cannot train: oneDNN was missing when it was configured "
                 "(Debian: libdnnl-dev)");
   }
-  nodes_ = place(layers, input, "", weights_);
+  const std::vector<Node> all = place(layers, input, "", all_);
+  const auto at = [&](std::size_t layer) {
+    return all.begin() + static_cast<std::ptrdiff_t>(layer);
+  };
+  nodes_.assign(at(part.begin), at(std::min(part.end, all.size())));
+  collect(nodes_, weights_, state_);
   folded_.emplace(nodes_);
 }
 
-std::vector<Weight*> Network::weights() { return pointers(weights_.learned); }
-std::vector<Weight*> Network::state() { return pointers(weights_.state); }
-
 void Network::initialise(std::uint64_t seed) {
   Random random(seed);
-  for (auto* weights : {&weights_.learned, &weights_.state})
+  for (auto* weights : {&all_.learned, &all_.state})
     for (Weight& weight : *weights)
       for (std::size_t i = 0; i < weight.size(); ++i) {
         const double drawn = weight.spread > 0 ? weight.spread * random.symmetric() : 0;
-        weight.value[i] = static_cast<float>(weight.start + drawn);
+        // Layers that are not here draw as if they were, for the sake of those behind them.
+        if (weight.value) weight.value[i] = static_cast<float>(weight.start + drawn);
       }
   weightsChanged();
 }
@@ -62,28 +82,33 @@ void Network::weightsChanged() {
 
 void Network::moveState(std::size_t batches) {
   const float scale = 1.0F / static_cast<float>(batches);
-  for (Weight& weight : weights_.state)
-    for (std::size_t i = 0; i < weight.size(); ++i)
-      weight.value[i] += BatchNorm::kNewest * (scale * weight.gradient[i] - weight.value[i]);
+  for (Weight* weight : state_)
+    for (std::size_t i = 0; i < weight->size(); ++i)
+      weight->value[i] += BatchNorm::kNewest * (scale * weight->gradient[i] - weight->value[i]);
   weightsChanged();
 }
 
-double Network::forward(const Batch& batch, const Pass& pass) {
-  passed_ = &program(batch.count, true);
-  stale_ = stale_ || !weights_.state.empty(); // which the pass may move
-  return passed_->forward(batch, pass);
+double Network::forward(const Batch& batch, const Pass& pass, std::size_t slot) {
+  if (slot >= passed_.size()) passed_.resize(slot + 1);
+  passed_[slot] = &program(batch.count, true, slot);
+  stale_ = stale_ || !state_.empty(); // which the pass may move
+  return passed_[slot]->forward(batch, pass);
 }
 
-void Network::backward(const Ready& ready) { passed_->backward(ready); }
-
-std::string Network::firstNotFinite() const {
-  const std::size_t layer = passed_->firstNotFinite();
-  return layer < nodes_.size() ? "layer " + std::to_string(layer) : "the loss";
+std::string Network::firstNotFinite(std::size_t slot) const {
+  const std::size_t layer = passed_[slot]->firstNotFinite();
+  if (layer < nodes_.size()) return "layer " + nodes_[layer].path;
+  return ends_ ? "the loss" : "";
 }
 
 Score Network::evaluate(const Batch& batch) {
   folded();
-  return program(batch.count, false).evaluate(batch);
+  return program(batch.count, false, 0).evaluate(batch);
+}
+
+const float* Network::evaluateOutput(const Batch& batch) {
+  evaluate(batch);
+  return program(batch.count, false, 0).output();
 }
 
 const std::vector<Node>& Network::folded() {
@@ -95,10 +120,16 @@ const std::vector<Node>& Network::folded() {
   return folded_->nodes();
 }
 
-Program& Network::program(std::size_t count, bool training) {
-  auto& made = programs_[{count, training}];
-  if (!made && training) made = makeProgram(nodes_, {input_, count, true, &version_});
-  if (!made) made = makeProgram(folded_->nodes(), {input_, count, false, &folded_version_});
+Program& Network::program(std::size_t count, bool training, std::size_t slot) {
+  auto& made = programs_[{count, training, slot}];
+  if (made) return *made;
+  made = makeProgram(training ? nodes_ : folded_->nodes(),
+                     {.input = inputShape(),
+                      .count = count,
+                      .training = training,
+                      .version = training ? &version_ : &folded_version_,
+                      .ends = ends_,
+                      .begins = begins_});
   return *made;
 }
 

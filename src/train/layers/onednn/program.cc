@@ -1,6 +1,8 @@
 // A network's layers and its loss, built for batches of one size.
 #include "train/layers/onednn/program.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 
 #include "rondo/error.h"
@@ -17,41 +19,75 @@ Layout inputLayout(const Binding& binding) {
                 dim(binding.input.width)});
 }
 
+float* values(const Tensor& tensor) { return static_cast<float*>(tensor.get_data_handle()); }
+
+/// Where layers end without a loss: what they make, and its gradient, in plain layouts.
+class Outlet {
+ public:
+  Outlet(Site& site, const Tensor& made)
+      : out_(site, made, plain(made.get_desc().dims()), Lifetime::kept) {
+    if (site.binding().training) gradient_ = site.tensor(out_.tensor.get_desc(), Lifetime::kept);
+  }
+
+  const Tensor& gradient() const { return gradient_; }
+  void forward() const { out_.convert.run(); }
+  const float* output() const { return values(out_.tensor); }
+  void take(const float* gradient) const {
+    std::copy_n(gradient, gradient_.get_desc().get_size() / sizeof(float), values(gradient_));
+  }
+
+ private:
+  Converted out_;
+  Tensor gradient_;
+};
+
 class NetworkProgram : public Program {
  public:
   NetworkProgram(const std::vector<Node>& nodes, const Binding& binding)
-      : site_(binding),
-        input_(site_.view(inputLayout(binding))),
-        layers_(site_, nodes, input_),
-        loss_(site_, layers_.output()) {
-    if (binding.training) layers_.buildBack(loss_.gradient(), false);
+      : site_(binding), input_(site_.view(inputLayout(binding))), layers_(site_, nodes, input_) {
+    if (binding.ends) loss_.emplace(site_, layers_.output());
+    else outlet_.emplace(site_, layers_.output());
+    if (!binding.training) return;
+    const Tensor back =
+        layers_.buildBack(loss_ ? loss_->gradient() : outlet_->gradient(), !binding.begins);
+    if (!binding.begins) back_.emplace(site_, back, input_.get_desc(), Lifetime::kept);
   }
 
   double forward(const Batch& batch, const Pass& pass) override {
     pass_ = pass; // the way back may ask for sums over ranks, too
     run(batch);
-    return loss_.loss(batch);
+    return loss_ ? loss_->loss(batch) : 0;
   }
 
-  void backward(const Ready& ready) override { layers_.backward(ready); }
+  void backward(const float* gradient, const Ready& ready) override {
+    if (outlet_) outlet_->take(gradient);
+    layers_.backward(ready);
+    if (back_) back_->convert.run();
+  }
 
   std::size_t firstNotFinite() const override { return layers_.firstNotFinite(); }
 
   Score evaluate(const Batch& batch) override {
     run(batch);
-    return loss_.score(batch);
+    return loss_ ? loss_->score(batch) : Score();
   }
+
+  const float* output() const override { return outlet_->output(); }
+  const float* inputGradient() const override { return values(back_->tensor); }
 
  private:
   void run(const Batch& batch) {
     input_.set_data_handle(const_cast<float*>(batch.inputs)); // which nothing writes to
     layers_.forward(batch, pass_);
+    if (outlet_) outlet_->forward();
   }
 
   Site site_;
   Tensor input_;
   Chain layers_;
-  SoftmaxCrossEntropy loss_;
+  std::optional<SoftmaxCrossEntropy> loss_;
+  std::optional<Outlet> outlet_; ///< in its place
+  std::optional<Converted> back_;
   Pass pass_;
 };
 
