@@ -60,6 +60,10 @@ void addJob(CLI::App& app, TrainOptions& options) {
   app.add_option("--device", options.device, "Where the layers run")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+  app.add_option("--strategy", options.strategy,
+                 "How the ranks train together: " + summaries(trainStrategies()))
+      ->check(choice(trainStrategies()))
+      ->capture_default_str();
   app.add_option("--epochs", options.epochs, "Passes over the training samples")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();

@@ -19,6 +19,7 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
   json["rondo"] = kVersion;
   json["args"] = config.arguments;
   json["options"] = {{"model", options.model},
+                     {"strategy", options.strategy},
                      {"epochs", options.epochs},
                      {"steps", options.steps},
                      {"batch", options.batch},
@@ -57,6 +58,7 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
                            {"exposed_communication", times.communication},
                            {"optimizer", times.optimizer}};
   json["samples_per_second"] = report.samples_per_second;
+  json["bytes_per_step"] = report.bytes_per_step;
   json["seconds"] = report.seconds;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

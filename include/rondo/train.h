@@ -1,4 +1,4 @@
-// Data-parallel training of image classifiers, on any communicator.
+// Training of image classifiers on the ranks of any communicator.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +23,9 @@ struct TrainOptions {
   /// compressed (.gz); "synthetic".
   std::string data = defaultDataFolder();
   std::string device = "cpu"; ///< as requireTrainDevice() takes it
+  /// How the ranks train one model together; one of trainStrategies(). Not every strategy takes
+  /// every option: one that is set though the strategy has no use for it is an error that names it.
+  std::string strategy = "ddp";
   int epochs = 5;
   std::int64_t steps = 0; ///< ends after so many steps, wherever in an epoch; 0: after the epochs
   int batch = 128;        ///< samples of one step over all ranks and micro-batches
@@ -101,12 +104,17 @@ struct TrainReport {
   bool stopped = false;               ///< TrainOptions::stop ended it
   TrainTimes times;                   ///< medians over this call's steps
   double samples_per_second = 0;      ///< in this call's steps, all ranks
+  /// That all ranks together send in one step, by the strategy's formula: what cannot be spared,
+  /// without headers.
+  double bytes_per_step = 0;
   double seconds = 0;
 };
 
-/// Collective. Each rank trains on its share of every step's samples; a GradientReducer sums the
-/// gradients while the backward pass goes on (BSP). After each epoch the test set is evaluated,
-/// shared out too. Every rank returns the same report, but for its times.
+/// Collective. With the strategy "ddp" each rank trains on its share of every step's samples, and a
+/// GradientReducer sums the gradients while the backward pass goes on (BSP); `rondo train --help`
+/// has a line for each other strategy, and its file tells what differs from what follows here.
+/// After each epoch the test set is evaluated, shared out too. Every rank returns the same report,
+/// but for its times.
 ///
 /// Data. Every rank reads its own copy. An epoch's last, incomplete step is left out.
 ///
@@ -146,6 +154,7 @@ struct TrainChoice {
 RONDO_API std::vector<TrainChoice> trainModels();
 /// Kinds of samples, and what TrainOptions::data says to get them.
 RONDO_API std::vector<TrainChoice> trainData();
+RONDO_API std::vector<TrainChoice> trainStrategies();
 RONDO_API std::vector<TrainChoice> trainOptimizers();
 RONDO_API std::vector<TrainChoice> trainSchedules();
 /// "topk:DENSITY": the value behind the colon is to be given.

@@ -15,7 +15,8 @@ import tempfile
 
 # Headers to point at; made where the tree does not have them.
 TARGETS = ["src/base/board.h", "src/plan/plan.h", "src/planner/planted.h", "src/engine/planted.h",
-           "src/comm/planted.h", "src/train/planted.h", "src/bootstrap/planted.h",
+           "src/comm/planted.h", "src/train/planted.h", "src/train/parallel/planted.h",
+           "src/train/layers/onednn/planted.h", "src/bootstrap/planted.h",
            "src/bootstrap/session.h", "src/algorithms/planted.h", "transports/inproc/planted.h",
            "transports/shm/planted.h", "transports/transport.h", "kernels/reduce.h",
            "kernels/cpu/planted.h", "kernels/cuda/planted.h", "src/device/planted.h",
@@ -54,6 +55,10 @@ VIOLATIONS = [
     ("src/comm/planted.cc", '#include "train/planted.h"', "src/comm"),
     ("src/gradients/planted.cc", '#include "comm/planted.h"', "src/gradients"),
     ("src/train/planted.cc", '#include "comm/planted.h"', "src/train"),
+    ("src/train/loop/planted.cc", '#include "train/parallel/planted.h"', "src/train"),
+    ("src/train/parallel/planted.cc", '#include "train/layers/onednn/planted.h"',
+     "src/train/parallel"),
+    ("src/train/parallel/planted.cc", '#include "comm/planted.h"', "src/train/parallel"),
     ("src/compat/nccl/planted.cc", '#include "base/board.h"', "src/compat"),
     ("tools/rondo/other.cc", '#include "plan/plan.h"', "tools"),
     ("tools/rondo/plan_planted.cc", '#include "engine/planted.h"', "tools"),
@@ -101,6 +106,7 @@ ALLOWED = [
     ("src/bootstrap/mpi/planted.cc", "#include <mpi.h>"),
     ("tests/shm/planted.cc", '#include "transports/shm/planted.h"'),
     ("src/train/planted.cc", '#include "rondo/types.h"'),
+    ("src/train/parallel/planted.cc", '#include "train/planted.h"'),
 ]
 
 failures = 0

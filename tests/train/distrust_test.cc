@@ -18,14 +18,22 @@ namespace {
 
 using namespace training;
 
-/// A rank's half of a run, as train() makes it, with a replica that a test can spoil.
+/// A rank's half of a run, as train() makes it, with values that a test can spoil.
 struct Half {
-  explicit Half(const TrainOptions& options)
+  Half(Communicator& comm, const TrainOptions& options)
       : data(load(options)),
-        replica(options.model, data.train.shape, data.train.classes, options.seed) {}
+        strategy(strategyFor(options, comm.size()).make({comm, options, data})),
+        tensors(strategy->snapshot().tensors) {}
+
+  float& first(const std::string& name) const {
+    for (const TensorMemory& one : tensors)
+      if (one.label.name.starts_with(name)) return *static_cast<float*>(one.data);
+    throw std::out_of_range(name);
+  }
 
   Data data;
-  Replica replica;
+  std::unique_ptr<Strategy> strategy;
+  std::vector<TensorMemory> tensors; ///< those of ddp stand where it uses them
 };
 
 } // namespace
@@ -81,13 +89,13 @@ TEST_CASE("a rank whose parameters went astray is found at the end at the latest
       options.steps = steps;
       auto ranks = makeRanks(3);
       const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
-        Half half(options);
         TrainOptions own = options;
+        const Half half(comm, own);
         own.stop = [&] { // is asked in every step
-          if (comm.rank() == 1) half.replica.values()[0] += 1;
+          if (comm.rank() == 1) half.first("weight.") += 1;
           return false;
         };
-        Trainer(comm, own, half.data, half.replica, {}).run();
+        Trainer(comm, own, half.data, *half.strategy, {}).run();
       });
       INFO(every << ", " << steps << ": " << thrown.text);
       REQUIRE(thrown.code == ErrorCode::mismatch);
@@ -100,13 +108,11 @@ TEST_CASE("what is not finite on one rank alone is in no checkpoint, and an erro
   const TrainOptions options = smallRun();
   auto ranks = makeRanks(2);
   const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
-    Half half(options);
-    Stepper stepper(comm, options, half.data, half.replica, 1);
+    const Half half(comm, options);
     Position at;
     TrainReport report;
-    if (comm.rank() == 1)
-      stepper.optimizer().state()[0].values[0] = std::numeric_limits<float>::infinity();
-    save(comm, folder.file("file"), {half.replica, stepper, at, report, "this run"});
+    if (comm.rank() == 1) half.first("optimizer.") = std::numeric_limits<float>::infinity();
+    save(comm, folder.file("file"), {*half.strategy, at, report, "this run", 1});
   });
   REQUIRE(thrown.code == ErrorCode::aborted);
   REQUIRE(thrown.culprit == 1);

@@ -35,10 +35,16 @@ std::vector<float> valuesAfter(int size, const TrainOptions& options) {
   REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
             const training::ComputeThreads threads;
             const training::Data data = training::load(options);
-            training::Replica replica(options.model, data.train.shape, data.train.classes,
-                                      options.seed);
-            training::Trainer(comm, options, data, replica, {}).run();
-            if (comm.rank() == 0) values.assign(replica.values().begin(), replica.values().end());
+            const auto strategy =
+                training::strategyFor(options, comm.size()).make({comm, options, data});
+            training::Trainer(comm, options, data, *strategy, {}).run();
+            const training::Snapshot snapshot = strategy->snapshot();
+            if (comm.rank() != 0) return {};
+            for (const training::TensorMemory& one : snapshot.tensors) {
+              if (one.label.name.starts_with("optimizer.")) continue;
+              const auto* begin = static_cast<const float*>(one.data);
+              values.insert(values.end(), begin, begin + one.label.bytes() / sizeof(float));
+            }
             return {};
           })) == "");
   return values;

@@ -281,6 +281,17 @@ TEST_CASE("options that make no sense are refused, and the communicator stays us
   trainAll(std::move(ranks), small(folder));
 }
 
+TEST_CASE("a strategy that there is not is refused with those that there are") {
+  auto ranks = makeRanks(3);
+  const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+    TrainOptions options = smallRun();
+    options.strategy = "fast";
+    train(comm, options);
+  });
+  REQUIRE(thrown.code == ErrorCode::invalid_argument);
+  REQUIRE(contains(thrown.text, "strategy \"fast\"; there is: ddp"));
+}
+
 TEST_CASE("a file that is missing on one rank stops all of them, and they can go on") {
   TemporaryFolder folder, broken;
   writeDataset(folder, 130, 100);

@@ -4,6 +4,7 @@
 #include "train/models/model.h"
 #include "train/optim/optimizer.h"
 #include "train/optim/schedule.h"
+#include "train/parallel/strategy.h"
 
 namespace rondo {
 
@@ -33,6 +34,13 @@ std::vector<TrainChoice> trainSchedules() {
   std::vector<TrainChoice> all;
   for (const training::ScheduleKind& kind : training::scheduleKinds())
     all.push_back({std::string(kind.name), std::string(kind.summary)});
+  return all;
+}
+
+std::vector<TrainChoice> trainStrategies() {
+  std::vector<TrainChoice> all;
+  for (const training::StrategyKind* kind : training::strategies())
+    all.push_back({std::string(kind->name), std::string(kind->summary)});
   return all;
 }
 

@@ -5,18 +5,17 @@
 #include <string>
 
 #include "rondo/train.h"
-#include "train/loop/replica.h"
-#include "train/loop/step.h"
+#include "train/parallel/strategy.h"
 
 namespace rondo::training {
 
 /// All that the next step depends on.
 struct Running {
-  Replica& replica;
-  Stepper& stepper; ///< optimizer and hook
+  Strategy& strategy;
   Position& at;
   TrainReport& report;         ///< of the epochs that ended
   const std::string& identity; ///< what must be the same when the run goes on
+  int epoch_steps;
 };
 
 /// Collective. Rank 0 writes the file; an error there is thrown on every rank. Throws

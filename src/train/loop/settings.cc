@@ -8,6 +8,7 @@
 
 #include "train/loop/hooks.h"
 #include "train/optim/schedule.h"
+#include "train/parallel/strategy.h"
 
 namespace rondo::training {
 
@@ -68,15 +69,12 @@ void check(const TrainOptions& options, int ranks) {
   requireTrainDevice(options.device);
   atLeast("epochs", options.epochs, 1);
   atLeast("steps", options.steps, 0);
+  atLeast("batch", options.batch, 1);
   atLeast("accumulate", options.accumulate, 1);
   atLeast("base_batch", options.base_batch, 0);
   atLeast("warm_up", options.warm_up, 0);
   atLeast("verify_every", options.verify_every, 0);
   atLeast("checkpoint_every", options.checkpoint_every, 0);
-  const std::int64_t parts = std::int64_t{ranks} * options.accumulate;
-  if (options.batch < parts)
-    refuse("batch is " + std::to_string(options.batch) + ", must be at least ranks x accumulate, " +
-           std::to_string(parts));
   atLeastZero("learning_rate", options.learning_rate);
   atLeastZero("weight_decay", options.weight_decay);
   atLeastZero("clip", options.clip);
@@ -89,6 +87,7 @@ void check(const TrainOptions& options, int ranks) {
     refuse(std::string(options.resume ? "resume" : "checkpoint_every") + " without a checkpoint");
   makeHook(options.hook);
   scheduleKind(options.schedule);
+  strategyFor(options, ranks);
 }
 
 Data load(const TrainOptions& options) {
@@ -97,6 +96,15 @@ Data load(const TrainOptions& options) {
     refuse("batch is " + std::to_string(options.batch) + ", but there are only " +
            std::to_string(data.train.size()) + " training samples");
   return data;
+}
+
+int epochSteps(const TrainOptions& options, const Data& data) {
+  return static_cast<int>(data.train.size() / static_cast<std::size_t>(options.batch));
+}
+
+std::int64_t totalSteps(const TrainOptions& options, const Data& data) {
+  return options.steps > 0 ? options.steps
+                           : std::int64_t{options.epochs} * epochSteps(options, data);
 }
 
 namespace {
@@ -117,6 +125,7 @@ Settings essence(const TrainOptions& options) {
 
 Settings settings(const TrainOptions& options) {
   List list;
+  list.add("strategy", options.strategy);
   list.add(essence(options));
   list.add("epochs", options.epochs);
   list.add("steps", options.steps);

@@ -1,6 +1,7 @@
 // A training run's settings: what is refused, what all ranks must have alike, and their data.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,10 @@ void check(const TrainOptions& options, int ranks);
 /// Throws Error(data) that names the file; Error(invalid_argument) where there are fewer samples
 /// than a step takes.
 Data load(const TrainOptions& options);
+
+/// The steps of an epoch, whose last, incomplete one is left out, and of the whole run.
+int epochSteps(const TrainOptions& options, const Data& data);
+std::int64_t totalSteps(const TrainOptions& options, const Data& data);
 
 /// Names and values.
 using Settings = std::vector<std::pair<std::string, std::string>>;

@@ -6,6 +6,7 @@
 #include "train/loop/settings.h"
 #include "train/loop/stopwatch.h"
 #include "train/loop/trainer.h"
+#include "train/parallel/strategy.h"
 
 namespace rondo {
 
@@ -13,16 +14,14 @@ TrainReport train(Communicator& comm, const TrainOptions& options,
                   const std::function<void(const TrainProgress&)>& progress) {
   const training::Stopwatch watch;
   training::Data data;
-  std::unique_ptr<training::Replica> replica;
   const training::ComputeThreads threads;
   training::agree(comm, [&] {
     training::check(options, comm.size());
     data = training::load(options);
-    replica = std::make_unique<training::Replica>(options.model, data.train.shape,
-                                                  data.train.classes, options.seed);
     return training::describe(options, data);
   });
-  TrainReport report = training::Trainer(comm, options, data, *replica, progress).run();
+  const auto strategy = training::strategyFor(options, comm.size()).make({comm, options, data});
+  TrainReport report = training::Trainer(comm, options, data, *strategy, progress).run();
   report.seconds = watch.read() / 1000;
   return report;
 }

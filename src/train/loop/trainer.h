@@ -8,11 +8,10 @@
 
 #include "rondo/train.h"
 #include "train/loop/observer.h"
-#include "train/loop/replica.h"
 #include "train/loop/resume.h"
 #include "train/loop/settings.h"
-#include "train/loop/step.h"
 #include "train/loop/stopwatch.h"
+#include "train/parallel/strategy.h"
 
 namespace rondo::training {
 
@@ -21,7 +20,7 @@ using Progress = std::function<void(const TrainProgress&)>;
 class Trainer {
  public:
   /// Collective, as run(). What is passed must live as long.
-  Trainer(Communicator& comm, const TrainOptions& options, const Data& data, Replica& replica,
+  Trainer(Communicator& comm, const TrainOptions& options, const Data& data, Strategy& strategy,
           const Progress& progress);
 
   TrainReport run();
@@ -29,22 +28,19 @@ class Trainer {
  private:
   void runStep(const Stopwatch& since, int done_before);
   void endEpoch(TrainProgress& now, double seconds);
-  void verify(const TrainProgress& now);
+  void verifyIfDue(const TrainProgress& now);
   void saveIfDue();
+  std::int64_t meeting() const;
   bool over() const;
-  double evaluate();
   Running running();
 
   Communicator& comm_;
   const TrainOptions& options_;
-  const Data& data_;
   const Progress& progress_;
   const std::string identity_;
   const int epoch_steps_;
   const std::int64_t total_steps_;
-  Replica& replica_;
-  Stepper stepper_;
-  Loader test_;
+  Strategy& strategy_;
   Observer observer_;
   TrainReport report_;
   Position at_;

@@ -1,0 +1,288 @@
+// Data parallel, bulk-synchronous: micro-batches forward and back, their gradients reduced in
+// buckets meanwhile, then the same step of the optimizer on every rank.
+//
+//   sent     when
+//   buckets  AllReduce of each as soon as the backward pass has filled it
+//   2 sums   AllReduce of loss and stop flag beside the last backward pass; running statistics too
+//
+// With M bytes of gradients (or of what the hook makes of them) N ranks send 2 (N-1) M bytes in a
+// step, each 2 (N-1)/N M. Every rank holds parameters, gradients and optimizer whole.
+//
+// Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, 2020; BSP of
+// the lectures: w' = w - rate * (mean over the ranks of their mean gradients).
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+
+#include "rondo/detail/hash.h"
+#include "rondo/gradients.h"
+#include "train/loop/agreement.h"
+#include "train/loop/hooks.h"
+#include "train/loop/settings.h"
+#include "train/optim/norm.h"
+#include "train/parallel/own_arrays.h"
+#include "train/parallel/recipe.h"
+#include "train/parallel/samples.h"
+#include "train/parallel/whole_model.h"
+
+namespace rondo::training::parallel {
+
+namespace {
+
+/// Sums, since they are scaled behind the reduction. The order in which gradients come is known:
+/// buckets formed anew after the first step would end what hooks keep, and a run that is resumed
+/// would have others than one that was not.
+GradientOptions reduction(const TrainOptions& options, std::shared_ptr<GradientHook> hook) {
+  GradientOptions to;
+  to.average = false;
+  to.follow_observed_order = false;
+  to.bucket_bytes = options.bucket_bytes;
+  to.overlap = options.overlap;
+  to.hook = std::move(hook);
+  return to;
+}
+
+void add(float* to, const float* from, std::size_t count) {
+  std::transform(to, to + count, from, to, std::plus<>());
+}
+
+class Ddp : public Strategy {
+ public:
+  explicit Ddp(const Setup& setup);
+  /// Where an exception has left a step it aborts the communicator, and returns when nothing of the
+  /// step is on its way.
+  ~Ddp() override;
+
+  StepResult run(const Position& done, std::int64_t meeting, Timeline* timeline) override;
+  std::uint64_t verify(const std::string& when) override { return model_.verify(when); }
+  double evaluate() override { return model_.evaluate(); }
+  Snapshot snapshot() override;
+  void adopt(const Position& at) override;
+  double bytesPerStep() const override;
+
+ private:
+  void computeGradients(const Position& done, StepClock& clock);
+  void addStatistics();
+  void aim(bool first);
+  void sendSums();
+  void gradientStands(std::size_t weight);
+  void showBuckets(Timeline& timeline) const;
+  void requireFinite(const Position& done);
+  void update(double learning_rate);
+
+  Communicator& comm_;
+  const TrainOptions& options_;
+  WholeModel model_;
+  Replica& replica_;
+  Samples samples_;
+  const std::shared_ptr<GradientHook> hook_; ///< null: none
+  GradientReducer reducer_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  const Schedule schedule_;
+  const Ready ready_;
+  std::optional<OwnArrays> kept_;          ///< by the hooks of all ranks, of the last snapshot
+  int micro_ = 0;                          ///< the micro-batch at work
+  std::vector<AlignedVector<float>> part_; ///< gradients of a micro-batch behind the first
+  AlignedVector<float> statistics_;        ///< sums of those that came before
+  /// Over this rank's samples; over all ranks' when sent_ is done.
+  struct Sums {
+    double loss, stops;
+  } sums_{};
+  Work sent_, statistics_sent_;
+  Clock::time_point reducing_; ///< when the reducer's step began
+  std::string layer_;          ///< the first that gave what is not finite; "": none
+};
+
+std::size_t parts(const Setup& setup) {
+  return static_cast<std::size_t>(setup.comm.size()) *
+         static_cast<std::size_t>(setup.options.accumulate);
+}
+
+Ddp::Ddp(const Setup& setup)
+    : comm_(setup.comm),
+      options_(setup.options),
+      model_(setup),
+      replica_(model_.replica()),
+      samples_(options_, setup.data, parts(setup)),
+      hook_(makeHook(options_.hook)),
+      reducer_(comm_, replica_.parameters(), reduction(options_, hook_)),
+      optimizer_(
+          makeOptimizer(options_.optimizer, replica_.weights(), optimizerSettings(options_))),
+      schedule_(schedule(options_, totalSteps(options_, setup.data))),
+      ready_([this](std::size_t weight) { gradientStands(weight); }) {
+  if (options_.accumulate == 1) return;
+  for (const Weight* weight : replica_.weights()) part_.emplace_back(weight->size());
+  statistics_.resize(replica_.statistics().size());
+}
+
+/// Works on their way use sums_, and the replica's statistics.
+Ddp::~Ddp() {
+  for (Work* work : {&sent_, &statistics_sent_}) {
+    try {
+      if (work->test()) continue;
+      comm_.abort("train: a step was left by an exception");
+      work->waitFor(std::chrono::seconds(10));
+    } catch (const std::exception&) { // how it ended is of no interest
+    }
+  }
+}
+
+StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
+  StepResult result;
+  const Stopwatch whole;
+  sums_ = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
+  layer_.clear();
+  StepClock clock(result.times, timeline);
+  computeGradients(done, clock);
+  reducer_.wait();
+  sent_.wait();
+  statistics_sent_.wait();
+  clock.lap(&TrainTimes::communication, nullptr);
+  if (timeline) showBuckets(*timeline);
+  requireFinite(done);
+  result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
+  update(result.learning_rate);
+  clock.lap(&TrainTimes::optimizer, "optimizer");
+  result.loss = sums_.loss / options_.batch;
+  result.at = after(done, result.loss);
+  result.stop = sums_.stops > 0;
+  result.times.step = whole.read();
+  return result;
+}
+
+/// The reducer gets the sums over this rank's micro-batches. They go from left to right, and so
+/// does the rank-order reduction: one micro-batch each on N ranks, or N on one rank, is the same
+/// sum.
+void Ddp::computeGradients(const Position& done, StepClock& clock) {
+  const auto number = static_cast<std::uint64_t>(done.total);
+  const std::size_t first =
+      static_cast<std::size_t>(comm_.rank()) * static_cast<std::size_t>(options_.accumulate);
+  Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
+  if (options_.sync_batch_norm)
+    pass.sum_over_ranks = [this](float* values, std::size_t count) {
+      comm_.allReduce(values, values, count, DataType::float32, ReduceOp::sum);
+    };
+  for (micro_ = 0; micro_ < options_.accumulate; ++micro_) {
+    aim(micro_ == 0);
+    const Batch batch =
+        samples_.load(done.epoch, done.step, first + static_cast<std::size_t>(micro_));
+    clock.lap(&TrainTimes::data, "data");
+    const double loss = replica_.network().forward(batch, pass);
+    sums_.loss += loss;
+    if (!std::isfinite(loss) && layer_.empty()) layer_ = replica_.network().firstNotFinite();
+    addStatistics();
+    clock.lap(&TrainTimes::forward, "forward");
+    if (micro_ + 1 == options_.accumulate) sendSums();
+    replica_.network().backward(ready_);
+    clock.lap(&TrainTimes::backward, "backward");
+  }
+}
+
+/// Running statistics move once a step, by the mean over all micro-batches: the sum of the batches'
+/// own is built as that of the gradients is.
+void Ddp::addStatistics() {
+  const std::span<float> own = replica_.statistics();
+  if (options_.accumulate == 1 || own.empty()) return;
+  if (micro_ > 0) add(own.data(), statistics_.data(), own.size());
+  std::copy(own.begin(), own.end(), statistics_.begin());
+}
+
+/// Lets the first micro-batch write into the buckets, the others beside them.
+void Ddp::aim(bool first) {
+  const auto weights = replica_.weights();
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    weights[i]->gradient = first ? static_cast<float*>(reducer_.gradient(i)) : part_[i].data();
+}
+
+/// Loss and statistics are complete before the last backward pass, and travel while it goes on.
+void Ddp::sendSums() {
+  static_assert(sizeof sums_ == 2 * sizeof(double));
+  sent_ = comm_.allReduceAsync(&sums_, &sums_, 2, DataType::float64, ReduceOp::sum);
+  const std::span<float> statistics = replica_.statistics();
+  if (!statistics.empty()) {
+    statistics_sent_ = comm_.allReduceAsync(statistics.data(), statistics.data(), statistics.size(),
+                                            DataType::float32, ReduceOp::sum);
+  }
+  reducing_ = Clock::now();
+  reducer_.begin();
+}
+
+void Ddp::gradientStands(std::size_t weight) {
+  if (micro_ > 0)
+    add(static_cast<float*>(reducer_.gradient(weight)), part_[weight].data(), part_[weight].size());
+  if (micro_ + 1 == options_.accumulate) reducer_.ready(weight);
+}
+
+void Ddp::showBuckets(Timeline& timeline) const {
+  for (const GradientBucketTimes& bucket : reducer_.timeline()) {
+    const auto begin = std::chrono::duration<double>(bucket.begin);
+    timeline.add("bucket " + std::to_string(bucket.bucket), Lane::communication,
+                 reducing_ + std::chrono::duration_cast<Clock::duration>(begin),
+                 bucket.end - bucket.begin, bucket.bytes);
+  }
+}
+
+/// All ranks have the same sum, so all come here or none.
+void Ddp::requireFinite(const Position& done) {
+  if (std::isfinite(sums_.loss)) return;
+  const std::string what =
+      "train: the loss of step " + std::to_string(done.total + 1) + " is not finite";
+  agree(comm_, [&]() -> std::string {
+    if (layer_.empty()) return {};
+    throw Error(ErrorCode::aborted, what + "; the first values of that kind come from " + layer_);
+  });
+  throw Error(ErrorCode::aborted, what);
+}
+
+void Ddp::update(double learning_rate) {
+  aim(true);
+  float scale = 1.0F / static_cast<float>(options_.batch);
+  if (options_.clip > 0) scale = clip(replica_.weights(), scale, options_.clip).scale;
+  optimizer_->step(learning_rate, scale);
+  if (!replica_.state().empty()) replica_.network().moveState(samples_.parts());
+  replica_.network().weightsChanged();
+}
+
+Snapshot Ddp::snapshot() {
+  std::vector<OwnArray> own;
+  if (hook_)
+    for (const GradientHookArray& one : hook_->state(reducer_.buckets()))
+      own.push_back({"hook." + one.name, one.values});
+  kept_.emplace(comm_, std::move(own));
+  kept_->gather();
+  Snapshot all{.tensors = model_.tensors(*optimizer_), .ranks = kept_->any() ? comm_.size() : 0};
+  kept_->describe(all.tensors);
+  return all;
+}
+
+void Ddp::adopt(const Position& at) {
+  optimizer_->setSteps(static_cast<std::uint64_t>(at.total));
+  model_.broadcast(model_.tensors(*optimizer_));
+  kept_->scatter();
+}
+
+double Ddp::bytesPerStep() const {
+  const GradientStatistics sent = reducer_.statistics();
+  const double bytes =
+      sent.steps == 0 ? 0 : static_cast<double>(sent.bytes) / static_cast<double>(sent.steps);
+  return 2.0 * (comm_.size() - 1) * bytes;
+}
+
+} // namespace
+
+extern const StrategyKind ddp;
+const StrategyKind ddp{
+    .name = "ddp",
+    .summary = "each rank the whole model; gradients are all-reduced beside the backward pass",
+    .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "hook"},
+    .check =
+        [](const TrainOptions& options, int ranks) {
+          requireParts(options, std::int64_t{ranks} * options.accumulate, "ranks x accumulate");
+        },
+    .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
+      return std::make_unique<Ddp>(setup);
+    },
+};
+
+} // namespace rondo::training::parallel

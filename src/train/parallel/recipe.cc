@@ -1,0 +1,35 @@
+#include "train/parallel/recipe.h"
+
+#include <algorithm>
+
+#include "rondo/error.h"
+
+namespace rondo::training {
+
+OptimizerSettings optimizerSettings(const TrainOptions& options) {
+  return {.momentum = options.momentum,
+          .nesterov = options.nesterov,
+          .weight_decay = options.weight_decay};
+}
+
+Schedule schedule(const TrainOptions& options, std::int64_t total_steps) {
+  const auto total = static_cast<std::uint64_t>(total_steps);
+  const bool scales = options.base_batch > 0;
+  const auto batch = static_cast<std::uint64_t>(options.batch);
+  const auto base = static_cast<std::uint64_t>(options.base_batch);
+  return {.kind = scheduleKind(options.schedule),
+          .rate = scales ? scaledRate(options.learning_rate, batch, base) : options.learning_rate,
+          .warmup_rate = scales ? options.learning_rate : 0,
+          .warmup_steps = static_cast<std::uint64_t>(options.warm_up),
+          .step_length = std::max<std::uint64_t>((total + 2) / 3, 1),
+          .total_steps = total};
+}
+
+void requireParts(const TrainOptions& options, std::int64_t parts, const std::string& what) {
+  if (options.batch < parts)
+    throw Error(ErrorCode::invalid_argument, "train: batch is " + std::to_string(options.batch) +
+                                                 ", must be at least " + what + ", " +
+                                                 std::to_string(parts));
+}
+
+} // namespace rondo::training

@@ -1,0 +1,21 @@
+// What strategies read from a run's options.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rondo/train.h"
+#include "train/optim/optimizer.h"
+#include "train/optim/schedule.h"
+
+namespace rondo::training {
+
+OptimizerSettings optimizerSettings(const TrainOptions& options);
+
+Schedule schedule(const TrainOptions& options, std::int64_t total_steps);
+
+/// Throws Error(invalid_argument) unless a batch has at least one sample for each of so many parts,
+/// which are called `what` ("ranks x accumulate").
+void requireParts(const TrainOptions& options, std::int64_t parts, const std::string& what);
+
+} // namespace rondo::training

@@ -1,0 +1,83 @@
+// The table that strategies.def makes, and which options which strategy takes.
+#include <algorithm>
+#include <array>
+
+#include "rondo/error.h"
+#include "train/parallel/strategy.h"
+
+namespace rondo::training {
+
+namespace parallel {
+#define STRATEGY(x) extern const StrategyKind x;
+#include "train/parallel/strategies.def"
+#undef STRATEGY
+} // namespace parallel
+
+namespace {
+
+constexpr auto kStrategies = std::to_array<const StrategyKind*>({
+#define STRATEGY(x) &parallel::x,
+#include "train/parallel/strategies.def"
+#undef STRATEGY
+});
+
+template <auto kOption>
+bool isSet(const TrainOptions& options) {
+  static const TrainOptions kDefaults;
+  return options.*kOption != kDefaults.*kOption;
+}
+
+/// An option that not every strategy takes.
+struct Feature {
+  std::string_view name;
+  bool (*is_set)(const TrainOptions&); ///< to something else than what it is by default
+};
+
+constexpr std::array kFeatures = {
+    Feature{"accumulate", isSet<&TrainOptions::accumulate>},
+    Feature{"sync_batch_norm", isSet<&TrainOptions::sync_batch_norm>},
+    Feature{"clip", isSet<&TrainOptions::clip>},
+    Feature{"bucket_bytes", isSet<&TrainOptions::bucket_bytes>},
+    Feature{"overlap", isSet<&TrainOptions::overlap>},
+    Feature{"hook", isSet<&TrainOptions::hook>},
+};
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::invalid_argument, "train: " + what);
+}
+
+bool takes(const StrategyKind& kind, std::string_view option) {
+  return std::find(kind.takes.begin(), kind.takes.end(), option) != kind.takes.end();
+}
+
+/// "ddp, local"; those for which `wanted` holds.
+template <class Wanted>
+std::string names(const Wanted& wanted) {
+  std::string text;
+  for (const StrategyKind* kind : kStrategies)
+    if (wanted(*kind)) text += (text.empty() ? "" : ", ") + std::string(kind->name);
+  return text;
+}
+
+const StrategyKind& find(const std::string& name) {
+  for (const StrategyKind* kind : kStrategies)
+    if (kind->name == name) return *kind;
+  refuse("strategy \"" + name + "\"; there is: " + names([](const auto&) { return true; }));
+}
+
+} // namespace
+
+std::span<const StrategyKind* const> strategies() { return kStrategies; }
+
+const StrategyKind& strategyFor(const TrainOptions& options, int ranks) {
+  const StrategyKind& kind = find(options.strategy);
+  for (const Feature& feature : kFeatures)
+    if (feature.is_set(options) && !takes(kind, feature.name))
+      refuse("strategy " + options.strategy + " takes no " + std::string(feature.name) +
+             ", which is for: " +
+             names([&](const StrategyKind& other) { return takes(other, feature.name); }));
+  kind.check(options, ranks);
+  return kind;
+}
+
+} // namespace rondo::training

@@ -1,0 +1,22 @@
+#include "train/parallel/samples.h"
+
+namespace rondo::training {
+
+Samples::Samples(const TrainOptions& options, const Data& data, std::size_t parts)
+    : options_(options),
+      parts_(parts),
+      sampler_(data.train.size(), static_cast<std::size_t>(options.batch), options.seed,
+               Remainder::drop),
+      loader_(data.train, data.statistics,
+              (static_cast<std::size_t>(options.batch) + parts - 1) / parts) {}
+
+Batch Samples::load(int epoch, int step, std::size_t part) {
+  static constexpr Augmentation kAugmentation{.flip = true, .padding = 4};
+  const Range range = share(static_cast<std::size_t>(options_.batch), part, parts_);
+  const auto samples =
+      sampler_.samples(epoch, static_cast<std::size_t>(step)).subspan(range.begin, range.size());
+  if (!options_.augment) return loader_.load(samples);
+  return loader_.load(samples, kAugmentation, options_.seed, epoch);
+}
+
+} // namespace rondo::training

@@ -1,0 +1,31 @@
+// The training samples of a step, part by part.
+#pragma once
+
+#include <cstddef>
+
+#include "rondo/train.h"
+#include "train/data/loader.h"
+#include "train/data/sampler.h"
+
+namespace rondo::training {
+
+/// Shares out each step's batch to `parts` parts (micro-batches of all ranks), which differ by one
+/// sample at most. Which samples a step takes depends on (seed, epoch) only. One thread at a time.
+class Samples {
+ public:
+  /// What is passed must live as long.
+  Samples(const TrainOptions& options, const Data& data, std::size_t parts);
+
+  /// One part of step `step` (the first is 0) of an epoch (the first is 1), augmented as the
+  /// options ask for. Good until the next call.
+  Batch load(int epoch, int step, std::size_t part);
+  std::size_t parts() const { return parts_; }
+
+ private:
+  const TrainOptions& options_;
+  const std::size_t parts_;
+  Sampler sampler_;
+  Loader loader_;
+};
+
+} // namespace rondo::training
