@@ -1,0 +1,47 @@
+// 1F1B (Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, 2019, with
+// the flush of Memory-Efficient Pipeline-Parallel DNN Training, 2021): behind some passes forward
+// that fill the pipe, a rank does one back for each forward.
+//
+//   rank r: F0 ... Fw-1 | Fw B0 Fw+1 B1 ... | Bm-w ... Bm-1, with w = min(m, p - r - 1)
+//
+// Holds the activations of p - r micro-batches at most, however many there are; waits as GPipe
+// does, (p - 1) / (m + p - 1) of the time.
+#include <algorithm>
+
+#include "train/parallel/pipeline/timetable.h"
+
+namespace rondo::training::pipelines {
+
+namespace {
+
+std::vector<Operation> order(const PipelineShape& shape, int rank) {
+  const int warm_up = std::min(shape.micro_batches, shape.stages - rank - 1);
+  std::vector<Operation> list;
+  for (int micro = 0; micro < warm_up; ++micro) list.push_back({Task::forward, micro, rank});
+  for (int micro = 0; micro < shape.micro_batches; ++micro) {
+    if (warm_up + micro < shape.micro_batches)
+      list.push_back({Task::forward, warm_up + micro, rank});
+    list.push_back({Task::backward, micro, rank});
+  }
+  return list;
+}
+
+int inFlight(const PipelineShape& shape, int rank) {
+  return std::min(shape.micro_batches, shape.stages - rank);
+}
+
+double idle(const PipelineShape& shape) {
+  return (shape.stages - 1.0) / (shape.micro_batches + shape.stages - 1.0);
+}
+
+} // namespace
+
+extern const PipelineKind one_f_one_b;
+const PipelineKind one_f_one_b{.name = "1f1b",
+                               .summary = "one forward, one back, once the pipe is full",
+                               .laps = false,
+                               .order = order,
+                               .in_flight = inFlight,
+                               .idle = idle};
+
+} // namespace rondo::training::pipelines
