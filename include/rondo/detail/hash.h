@@ -35,28 +35,50 @@ inline std::uint64_t fnv1a(std::span<const std::byte> bytes) {
 /// A fingerprint of large memory: equal on equal bytes, different on others as good as surely.
 /// FNV-1a over words of 8 bytes on four lanes, whose multiplications overlap; then over the lanes,
 /// the bytes left over and the length.
-inline std::uint64_t hashBytes(const void* data, std::size_t bytes) {
-  const auto* at = static_cast<const unsigned char*>(data);
-  std::array<std::uint64_t, 4> lanes = {kFnvBasis, kFnvBasis + 1, kFnvBasis + 2, kFnvBasis + 3};
-  std::size_t left = bytes;
-  for (; left >= sizeof lanes; left -= sizeof lanes, at += sizeof lanes) {
-    std::array<std::uint64_t, 4> words;
-    std::memcpy(words.data(), at, sizeof words);
-    for (std::size_t i = 0; i < 4; ++i) {
-      lanes[i] = (lanes[i] ^ words[i]) * kFnvPrime;
-      // A product carries upwards only: without this, high bits would never reach low ones.
-      lanes[i] ^= lanes[i] >> 32;
+class HashStream {
+ public:
+  /// The memory's next part; all parts but the last are multiples of 32 bytes.
+  void add(const void* data, std::size_t bytes) {
+    const auto* at = static_cast<const unsigned char*>(data);
+    bytes_ += bytes;
+    std::array<std::uint64_t, 4> lanes = lanes_; // which the memory cannot be, for the compiler
+    for (; bytes >= sizeof lanes; bytes -= sizeof lanes, at += sizeof lanes) {
+      std::array<std::uint64_t, 4> words;
+      std::memcpy(words.data(), at, sizeof words);
+      for (std::size_t i = 0; i < 4; ++i) {
+        lanes[i] = (lanes[i] ^ words[i]) * kFnvPrime;
+        // A product carries upwards only: without this, high bits would never reach low ones.
+        lanes[i] ^= lanes[i] >> 32;
+      }
     }
+    lanes_ = lanes;
+    left_ = bytes;
+    if (bytes > 0) std::memcpy(rest_.data(), at, bytes);
   }
-  std::uint64_t hash = kFnvBasis;
-  const auto add = [&hash](std::uint64_t value) {
-    hash = (hash ^ value) * kFnvPrime;
-    hash ^= hash >> 32;
-  };
-  for (std::uint64_t lane : lanes) add(lane);
-  for (; left > 0; --left) add(*at++);
-  add(bytes);
-  return hash;
+
+  std::uint64_t hash() const {
+    std::uint64_t hash = kFnvBasis;
+    const auto add = [&hash](std::uint64_t value) {
+      hash = (hash ^ value) * kFnvPrime;
+      hash ^= hash >> 32;
+    };
+    for (std::uint64_t lane : lanes_) add(lane);
+    for (std::size_t i = 0; i < left_; ++i) add(rest_[i]);
+    add(bytes_);
+    return hash;
+  }
+
+ private:
+  std::array<std::uint64_t, 4> lanes_ = {kFnvBasis, kFnvBasis + 1, kFnvBasis + 2, kFnvBasis + 3};
+  std::array<unsigned char, 32> rest_{}; ///< of the last part
+  std::size_t left_ = 0, bytes_ = 0;
+};
+
+/// Of memory in one piece.
+inline std::uint64_t hashBytes(const void* data, std::size_t bytes) {
+  HashStream stream;
+  stream.add(data, bytes);
+  return stream.hash();
 }
 
 } // namespace rondo::detail

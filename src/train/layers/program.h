@@ -27,6 +27,9 @@ struct Score {
 /// Called with a weight's number when its gradient is complete.
 using Ready = std::function<void(std::size_t weight)>;
 
+/// Called with a layer's number before that layer runs, on the way forward and back.
+using Before = std::function<void(std::size_t layer)>;
+
 /// What a program is made for.
 struct Binding {
   SampleShape input;
@@ -35,6 +38,10 @@ struct Binding {
   const std::uint64_t* version; ///< of the weights' values; changes when they do
   bool ends = true;             ///< with the loss behind the last layer; else with what that makes
   bool begins = true; ///< with samples, whose gradient nobody wants; else with what layers made
+  const Before* before = nullptr; ///< null: nobody asks
+  /// False: a layer's weights are there only from its `before` to the next layer's, so nothing of
+  /// them is kept, copies in other layouts neither.
+  bool weights_stay = true;
 };
 
 /// Made either for training (forward, backward) or for evaluation. One thread at a time. The

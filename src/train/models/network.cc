@@ -63,15 +63,22 @@ Network::Network(const LayerValues& layers, const SampleShape& input, LayerRange
   folded_.emplace(nodes_);
 }
 
-void Network::initialise(std::uint64_t seed) {
+void Network::shareWeights(Before before, bool weights_stay) {
+  before_ = std::move(before);
+  weights_stay_ = weights_stay;
+}
+
+void Network::initialise(std::uint64_t seed, const std::function<void(const Weight&)>& written) {
   Random random(seed);
   for (auto* weights : {&all_.learned, &all_.state})
-    for (Weight& weight : *weights)
+    for (Weight& weight : *weights) {
       for (std::size_t i = 0; i < weight.size(); ++i) {
         const double drawn = weight.spread > 0 ? weight.spread * random.symmetric() : 0;
         // Layers that are not here draw as if they were, for the sake of those behind them.
         if (weight.value) weight.value[i] = static_cast<float>(weight.start + drawn);
       }
+      if (written && weight.value) written(weight);
+    }
   weightsChanged();
 }
 
@@ -102,7 +109,7 @@ std::string Network::firstNotFinite(std::size_t slot) const {
 }
 
 Score Network::evaluate(const Batch& batch) {
-  folded();
+  if (weights_stay_) folded();
   return program(batch.count, false, 0).evaluate(batch);
 }
 
@@ -123,13 +130,16 @@ const std::vector<Node>& Network::folded() {
 Program& Network::program(std::size_t count, bool training, std::size_t slot) {
   auto& made = programs_[{count, training, slot}];
   if (made) return *made;
-  made = makeProgram(training ? nodes_ : folded_->nodes(),
+  const bool folds = !training && weights_stay_;
+  made = makeProgram(folds ? folded_->nodes() : nodes_,
                      {.input = inputShape(),
                       .count = count,
                       .training = training,
-                      .version = training ? &version_ : &folded_version_,
+                      .version = folds ? &folded_version_ : &version_,
                       .ends = ends_,
-                      .begins = begins_});
+                      .begins = begins_,
+                      .before = before_ && !folds ? &before_ : nullptr,
+                      .weights_stay = weights_stay_});
   return *made;
 }
 

@@ -53,8 +53,13 @@ class Network {
   /// Running statistics.
   std::vector<Weight*> state() { return state_; }
 
-  /// Writes all values, of the state too: the same on every machine.
-  void initialise(std::uint64_t seed);
+  /// Before the first pass, for weights that are not always there: the programs will call `before`,
+  /// and keep nothing of them if they do not stay; evaluation then runs the layers as they are.
+  void shareWeights(Before before, bool weights_stay);
+
+  /// Writes all values, of the state too: the same on every machine. `written` is told of each
+  /// weight that is complete, in order, before the next one is written.
+  void initialise(std::uint64_t seed, const std::function<void(const Weight&)>& written = {});
   /// To be called whenever values were changed: layers may hold copies in other layouts.
   void weightsChanged();
   /// Moves the running statistics by what their gradients hold, sums over so many batches. So one
@@ -86,6 +91,8 @@ class Network {
   Score evaluate(const Batch& batch);
   /// The same where the layers do not end with the loss: what they make, until the next call.
   const float* evaluateOutput(const Batch& batch);
+  /// Its layers, as they were placed.
+  const std::vector<Node>& nodes() const { return nodes_; }
   /// What evaluate() computes, for export: layers without the batch norms behind convolutions, and
   /// their weights, as they are until the next pass forward or change of weights.
   const std::vector<Node>& folded();
@@ -100,6 +107,8 @@ class Network {
   std::optional<Folded> folded_;
   std::uint64_t version_ = 1, folded_version_ = 0; ///< of the weights' values
   bool stale_ = true;                              ///< the folded ones
+  Before before_;
+  bool weights_stay_ = true;
   std::map<std::tuple<std::size_t, bool, std::size_t>, std::unique_ptr<Program>> programs_;
   std::vector<Program*> passed_; ///< the last pass forward's, by slot
 };

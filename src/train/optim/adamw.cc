@@ -74,6 +74,7 @@ extern const OptimizerKind adamw;
 const OptimizerKind adamw{
     .name = "adamw",
     .summary = "steps scaled by each element's own gradients, decay apart",
+    .arrays = 2,
     .make = [](std::span<Weight* const> weights, const OptimizerSettings& settings)
         -> std::unique_ptr<Optimizer> { return std::make_unique<AdamW>(weights, settings); },
 };

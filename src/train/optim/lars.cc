@@ -31,7 +31,7 @@ void descend(float* value, float* velocity, const float* gradient, std::size_t c
 class Lars : public Optimizer {
  public:
   Lars(std::span<Weight* const> weights, const OptimizerSettings& settings)
-      : Optimizer(weights, settings), velocity_(weights) {}
+      : Optimizer(weights, settings), velocity_(weights), squares_(2 * weights.size()) {}
 
   std::vector<StateArray> state() override {
     std::vector<StateArray> arrays;
@@ -41,10 +41,11 @@ class Lars : public Optimizer {
 
  protected:
   void update(double learning_rate, float gradient_scale) override {
+    measure();
     for (std::size_t w = 0; w < weights_.size(); ++w) {
       const Weight& weight = *weights_[w];
       const double decay = weight.decays ? settings_.weight_decay : 0;
-      const double local = weight.decays ? localRate(weight, gradient_scale, decay) : 1;
+      const double local = weight.decays ? localRate(w, gradient_scale, decay) : 1;
       const Factors factors{static_cast<float>(learning_rate * local), gradient_scale,
                             static_cast<float>(settings_.momentum), static_cast<float>(decay)};
       descend(weight.value, velocity_[w], weight.gradient, weight.size(), factors);
@@ -52,15 +53,26 @@ class Lars : public Optimizer {
   }
 
  private:
-  double localRate(const Weight& weight, float scale, double decay) const {
-    const double length = std::sqrt(squaredNorm(weight.value, weight.size()));
-    const double slope =
-        static_cast<double>(scale) * std::sqrt(squaredNorm(weight.gradient, weight.size()));
+  /// The squared lengths of all weights and gradients, which may lie on several ranks in parts.
+  void measure() {
+    for (std::size_t w = 0; w < weights_.size(); ++w) {
+      const Weight& weight = *weights_[w];
+      if (!weight.decays) continue;
+      squares_[2 * w] = squaredNorm(weight.value, weight.size());
+      squares_[2 * w + 1] = squaredNorm(weight.gradient, weight.size());
+    }
+    if (settings_.sum_over_shards) settings_.sum_over_shards(squares_);
+  }
+
+  double localRate(std::size_t weight, float scale, double decay) const {
+    const double length = std::sqrt(squares_[2 * weight]);
+    const double slope = static_cast<double>(scale) * std::sqrt(squares_[2 * weight + 1]);
     if (length == 0 || slope == 0) return 1;
     return settings_.trust * length / (slope + decay * length);
   }
 
   WeightArrays velocity_;
+  std::vector<double> squares_; ///< of each weight, then of its gradient
 };
 
 } // namespace
@@ -69,6 +81,7 @@ extern const OptimizerKind lars;
 const OptimizerKind lars{
     .name = "lars",
     .summary = "momentum with steps in proportion to each weight's length, for large batches",
+    .arrays = 1,
     .make = [](std::span<Weight* const> weights, const OptimizerSettings& settings)
         -> std::unique_ptr<Optimizer> { return std::make_unique<Lars>(weights, settings); },
 };

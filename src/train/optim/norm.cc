@@ -25,9 +25,11 @@ double squaredNorm(const float* values, std::size_t count) {
   return sum;
 }
 
-Clipped clip(std::span<Weight* const> weights, float scale, double limit) {
+Clipped clip(std::span<Weight* const> weights, float scale, double limit,
+             const SumOverShards& sum_over_shards) {
   double sum = 0;
   for (const Weight* weight : weights) sum += squaredNorm(weight->gradient, weight->size());
+  if (sum_over_shards) sum_over_shards({&sum, 1});
   const double norm = static_cast<double>(scale) * std::sqrt(sum);
   if (norm <= limit) return {norm, scale};
   // So that rounding cannot leave it above the limit, as PyTorch has it.

@@ -57,15 +57,19 @@ void WeightArrays::describe(const std::string& name, std::span<Weight* const> we
 
 std::span<const OptimizerKind* const> optimizers() { return kOptimizers; }
 
-std::unique_ptr<Optimizer> makeOptimizer(std::string_view name, std::span<Weight* const> weights,
-                                         const OptimizerSettings& settings) {
-  check(settings);
+const OptimizerKind& optimizerKind(std::string_view name) {
   std::string names;
   for (const OptimizerKind* kind : kOptimizers) {
-    if (kind->name == name) return kind->make(weights, settings);
+    if (kind->name == name) return *kind;
     names += (names.empty() ? "" : ", ") + std::string(kind->name);
   }
   refuse("optimizer \"" + std::string(name) + "\"; there are: " + names);
+}
+
+std::unique_ptr<Optimizer> makeOptimizer(std::string_view name, std::span<Weight* const> weights,
+                                         const OptimizerSettings& settings) {
+  check(settings);
+  return optimizerKind(name).make(weights, settings);
 }
 
 } // namespace rondo::training

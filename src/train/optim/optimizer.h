@@ -11,17 +11,19 @@
 
 #include "train/aligned.h"
 #include "train/layers/weight.h"
+#include "train/optim/norm.h"
 
 namespace rondo::training {
 
 struct OptimizerSettings {
-  double momentum = 0.9;   ///< sgd, lars: in [0, 1]
-  bool nesterov = false;   ///< sgd: look one step of momentum ahead
-  double weight_decay = 0; ///< of the weights that decay: 0 or more
-  double beta1 = 0.9;      ///< adamw: share of the old mean, in [0, 1)
-  double beta2 = 0.999;    ///< adamw: share of the old mean of squares, in [0, 1)
-  double epsilon = 1e-8;   ///< adamw: what keeps its divisor from zero
-  double trust = 0.001;    ///< lars: of a step to the weights' own length
+  double momentum = 0.9;              ///< sgd, lars: in [0, 1]
+  bool nesterov = false;              ///< sgd: look one step of momentum ahead
+  double weight_decay = 0;            ///< of the weights that decay: 0 or more
+  double beta1 = 0.9;                 ///< adamw: share of the old mean, in [0, 1)
+  double beta2 = 0.999;               ///< adamw: share of the old mean of squares, in [0, 1)
+  double epsilon = 1e-8;              ///< adamw: what keeps its divisor from zero
+  double trust = 0.001;               ///< lars: of a step to the weights' own length
+  SumOverShards sum_over_shards = {}; ///< lars: lengths are of whole weights
 };
 
 /// An array that an optimizer keeps for a weight, as a checkpoint saves and restores it.
@@ -81,13 +83,16 @@ class WeightArrays {
 /// A line of optimizers.def.
 struct OptimizerKind {
   std::string_view name, summary;
+  std::size_t arrays; ///< that it keeps beside each weight
   std::unique_ptr<Optimizer> (*make)(std::span<Weight* const>, const OptimizerSettings&);
 };
 
 std::span<const OptimizerKind* const> optimizers();
 
-/// Throws Error(invalid_argument) for a name that is not there, with those that are, and for a
-/// setting out of its range.
+/// Throws Error(invalid_argument) for a name that is not there, with those that are.
+const OptimizerKind& optimizerKind(std::string_view name);
+
+/// Errors as of optimizerKind(), and for a setting out of its range.
 std::unique_ptr<Optimizer> makeOptimizer(std::string_view name, std::span<Weight* const> weights,
                                          const OptimizerSettings& settings);
 

@@ -65,6 +65,7 @@ extern const OptimizerKind sgd;
 const OptimizerKind sgd{
     .name = "sgd",
     .summary = "gradient descent with momentum, Nesterov's too",
+    .arrays = 1,
     .make = [](std::span<Weight* const> weights, const OptimizerSettings& settings)
         -> std::unique_ptr<Optimizer> { return std::make_unique<Sgd>(weights, settings); },
 };

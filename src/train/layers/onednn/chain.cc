@@ -20,8 +20,8 @@ bool learns(const Node& node) {
 
 } // namespace
 
-Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in)
-    : site_(site), nodes_(nodes.size()) {
+Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in, const Before* before)
+    : site_(site), nodes_(nodes.size()), before_(before) {
   output_ = in;
   const std::uint64_t mark = site_.mark();
   bool behind_learners = false;
@@ -55,11 +55,17 @@ Tensor Chain::buildBack(const Tensor& gradient, bool wanted) {
 }
 
 void Chain::forward(const Batch& batch, const Pass& pass) {
-  for (const Link& link : links_) link.layer->forward(batch, pass);
+  for (const Link& link : links_) {
+    announce(link);
+    link.layer->forward(batch, pass);
+  }
 }
 
 void Chain::backward(const Ready& ready) {
-  for (std::size_t i = links_.size(); i-- > 0;) links_[i].layer->backward(ready);
+  for (std::size_t i = links_.size(); i-- > 0;) {
+    announce(links_[i]);
+    links_[i].layer->backward(ready);
+  }
 }
 
 std::size_t Chain::firstNotFinite() const {

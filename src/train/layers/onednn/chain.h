@@ -9,8 +9,9 @@ namespace rondo::training::onednn {
 
 class Chain : public Layer {
  public:
-  /// The nodes must live as long. An empty chain gives what comes in.
-  Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in);
+  /// The nodes must live as long, and `before`. An empty chain gives what comes in.
+  Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in,
+        const Before* before = nullptr);
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override;
   void forward(const Batch& batch, const Pass& pass) override;
@@ -27,8 +28,13 @@ class Chain : public Layer {
     std::size_t node;     ///< the number of its own
   };
 
+  void announce(const Link& link) const {
+    if (before_ != nullptr) (*before_)(link.node);
+  }
+
   Site& site_;
   std::size_t nodes_;
+  const Before* before_;
   std::vector<Link> links_;
 };
 

@@ -44,7 +44,9 @@ class Outlet {
 class NetworkProgram : public Program {
  public:
   NetworkProgram(const std::vector<Node>& nodes, const Binding& binding)
-      : site_(binding), input_(site_.view(inputLayout(binding))), layers_(site_, nodes, input_) {
+      : site_(binding),
+        input_(site_.view(inputLayout(binding))),
+        layers_(site_, nodes, input_, binding.before) {
     if (binding.ends) loss_.emplace(site_, layers_.output());
     else outlet_.emplace(site_, layers_.output());
     if (!binding.training) return;

@@ -10,13 +10,13 @@ Packed::Packed(Site& site, const Weight& weight, const Layout& plain, const Layo
       packed_(plain_),
       copied_(plain != wanted) {
   if (!copied_) return;
-  packed_ = site.tensor(wanted, Lifetime::kept);
+  packed_ = site.tensor(wanted, site.binding().weights_stay ? Lifetime::kept : Lifetime::passing);
   pack_ = reorder(site, plain_, packed_);
 }
 
 void Packed::refresh() {
   const std::uint64_t now = *site_->binding().version;
-  if (copied_ && version_ == now) return;
+  if (copied_ && site_->binding().weights_stay && version_ == now) return;
   plain_.set_data_handle(weight_->value);
   pack_.run();
   version_ = now;

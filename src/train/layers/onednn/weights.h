@@ -12,7 +12,7 @@ class Packed {
   Packed(Site& site, const Weight& weight, const Layout& plain, const Layout& wanted);
 
   const Tensor& tensor() const { return packed_; }
-  /// Before the primitive runs: packs anew if the values changed.
+  /// Before the primitive runs: packs anew if the values changed, or the copy did not stay.
   void refresh();
 
  private:

@@ -1,0 +1,319 @@
+#include "train/parallel/sharding/model.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "rondo/error.h"
+
+namespace rondo::training {
+
+namespace {
+
+std::vector<Weight*> pointers(std::vector<Weight>& weights) {
+  std::vector<Weight*> all;
+  for (Weight& weight : weights) all.push_back(&weight);
+  return all;
+}
+
+Blocks blocks(const ShardUnit& unit) { return {unit.counts, unit.offsets}; }
+
+} // namespace
+
+ShardedModel::ShardedModel(Communicator& shards, Communicator* replicas, Network& network,
+                           std::uint64_t seed, ShardSettings settings)
+    : shards_(shards),
+      replicas_(replicas),
+      network_(network),
+      settings_(std::move(settings)),
+      weights_(network.weights()),
+      layout_(shardLayout(sizesOf(network.nodes()), static_cast<std::size_t>(shards.size()),
+                          settings_.unit_bytes)),
+      rank_(static_cast<std::size_t>(shards.rank())),
+      units_(layout_.units.size()),
+      missing_(units_),
+      gathered_(units_),
+      reduced_(units_),
+      replicated_(units_) {
+  holds_.fill(kNone);
+  settings_.optimizer_settings.sum_over_shards = [this](std::span<double> values) {
+    shards_.allReduce(values.data(), values.data(), values.size(), DataType::float64,
+                      ReduceOp::sum);
+  };
+  placeWeights();
+  cutPieces();
+  optimizer_ = makeOptimizer(settings_.optimizer, pointers(pieces_), settings_.optimizer_settings);
+  for (const StateArray& array : optimizer_->state()) held_.optimizer += array.values.size_bytes();
+  initialise(seed);
+  network_.shareWeights([this](std::size_t layer) { enter(layer); }, !sharesParameters());
+}
+
+/// Works on their way use the buffers. Behind a step they end by themselves: all ranks have called
+/// for them.
+ShardedModel::~ShardedModel() {
+  for (auto* works : {&gathered_, &reduced_, &replicated_})
+    for (Work& work : *works) settle(work);
+}
+
+void ShardedModel::settle(Work& work) noexcept {
+  try {
+    if (work.test()) return;
+    for (Communicator* one : {&shards_, replicas_})
+      if (in_step_ && one != nullptr)
+        one->abort("train: a step of a sharded model was left by an exception");
+    work.waitFor(std::chrono::seconds(10)); // much longer than an abort takes
+  } catch (const std::exception&) {         // how it ended is of no interest
+  }
+}
+
+// Memory ------------------------------------------------------------------------------------------
+
+/// Zeroed, and read in place by the ranks of this machine.
+Buffer ShardedModel::take(std::size_t count, std::size_t ModelMemory::*counter) {
+  held_.*counter += count * sizeof(float);
+  return count > 0 ? shards_.allocate(count * sizeof(float)) : Buffer();
+}
+
+void ShardedModel::placeWeights() {
+  const std::size_t own = layout_.ownCount(rank_), all = layout_.count;
+  std::size_t begin = 0;
+  for (const ShardUnit& unit : layout_.units) {
+    own_begin_.push_back(begin);
+    begin += unit.counts[rank_];
+  }
+  std::size_t slots = 0;
+  for (std::size_t size : ShardSlots::sizes(layout_, settings_.level)) {
+    slot_begin_.push_back(slots);
+    slots += size;
+  }
+  values_ = take(sharesParameters() ? own : all, &ModelMemory::parameters);
+  gradients_ = take(settings_.level == ShardLevel::optimizer ? all : own, &ModelMemory::gradients);
+  if (settings_.micro_batches > 1) sums_ = take(own, &ModelMemory::gradients);
+  slots_ = take(slots, &ModelMemory::slots);
+  for (std::size_t w = 0; w < weights_.size(); ++w) {
+    const std::size_t u = layout_.unit_of_weight[w];
+    const std::size_t place = layout_.units[u].places[w - layout_.units[u].weights.begin];
+    weights_[w]->value = parameters(u) + place;
+    weights_[w]->gradient = gradients(u) + place;
+  }
+}
+
+void ShardedModel::cutPieces() {
+  for (std::size_t w = 0; w < weights_.size(); ++w) {
+    const std::size_t u = layout_.unit_of_weight[w];
+    const ShardUnit& unit = layout_.units[u];
+    const Range own = layout_.piece(w, weights_[w]->size(), rank_);
+    Weight& piece = pieces_.emplace_back(*weights_[w]);
+    piece.shape = {own.size()};
+    // Nothing of the weight: nothing is read there.
+    const std::size_t place = unit.places[w - unit.weights.begin] + own.begin;
+    const std::size_t offset = own.size() > 0 ? place - unit.offsets[rank_] : 0;
+    piece.value = ownParameters(u) + offset;
+    piece.gradient = ownGradients(u) + offset;
+  }
+}
+
+/// Weight by weight, so that no rank holds more of the model than it will later on.
+void ShardedModel::initialise(std::uint64_t seed) {
+  std::size_t next = 0;
+  network_.initialise(seed, [&](const Weight& weight) {
+    if (next == weights_.size() || !sharesParameters()) return; // the state, or where it belongs
+    const Range own = layout_.piece(next, weight.size(), rank_);
+    std::copy(weight.value + own.begin, weight.value + own.end, pieces_[next].value);
+    ++next;
+  });
+}
+
+float* ShardedModel::slot(std::size_t number) const {
+  return static_cast<float*>(slots_.data()) + slot_begin_[number];
+}
+
+float* ShardedModel::parameters(std::size_t unit) const {
+  if (sharesParameters()) return slot(ShardSlots::parameters(unit));
+  return static_cast<float*>(values_.data()) + layout_.units[unit].begin;
+}
+
+float* ShardedModel::gradients(std::size_t unit) const {
+  if (settings_.level != ShardLevel::optimizer)
+    return slot(ShardSlots::gradients(unit, settings_.level));
+  return static_cast<float*>(gradients_.data()) + layout_.units[unit].begin;
+}
+
+float* ShardedModel::ownParameters(std::size_t unit) const {
+  if (sharesParameters()) return static_cast<float*>(values_.data()) + own_begin_[unit];
+  return parameters(unit) + layout_.units[unit].offsets[rank_];
+}
+
+/// Where the sum over the ranks arrives.
+float* ShardedModel::incoming(std::size_t unit) const {
+  if (settings_.level != ShardLevel::optimizer)
+    return static_cast<float*>(gradients_.data()) + own_begin_[unit];
+  return gradients(unit) + layout_.units[unit].offsets[rank_];
+}
+
+/// What the optimizer takes.
+float* ShardedModel::ownGradients(std::size_t unit) const {
+  if (settings_.micro_batches == 1) return incoming(unit);
+  return static_cast<float*>(sums_.data()) + own_begin_[unit];
+}
+
+// A step ------------------------------------------------------------------------------------------
+
+void ShardedModel::beginForward() {
+  backward_ = false;
+  at_ = kNone;
+  in_step_ = true;
+  if (sharesParameters()) gather(0);
+}
+
+void ShardedModel::beginEvaluation() {
+  beginForward();
+  if (sharesParameters()) return;
+  for (Work& work : gathered_) work.wait();
+}
+
+void ShardedModel::beginBackward() {
+  backward_ = true;
+  at_ = kNone;
+  replicating_ = units_;
+  micro_ = micro_ % settings_.micro_batches + 1;
+  for (std::size_t u = 0; u < units_; ++u) missing_[u] = layout_.units[u].weights.size();
+}
+
+void ShardedModel::enter(std::size_t layer) {
+  const std::size_t unit = layout_.unit_of_layer[layer];
+  if (unit == at_) return;
+  at_ = unit;
+  enterUnit(unit);
+}
+
+/// The unit's parameters are there when it returns, and the next unit's are on their way.
+void ShardedModel::enterUnit(std::size_t unit) {
+  if (sharesParameters()) {
+    // The parameters that were left there on the way forward.
+    if (backward_) holds_[ShardSlots::gradients(unit, settings_.level)] = kNone;
+    gather(unit);
+  }
+  gathered_[unit].wait();
+  gathered_[unit] = {};
+  const std::size_t next = backward_ ? unit - 1 : unit + 1; // wraps behind the last
+  if (sharesParameters() && next < units_) gather(next);
+}
+
+/// Into a slot whose last contents are used no more, but for gradients that are perhaps still on
+/// their way: these were called for before, and collectives run in the order of the calls.
+void ShardedModel::gather(std::size_t unit) {
+  std::size_t& held = holds_[ShardSlots::parameters(unit)];
+  if (held == unit) return;
+  held = unit;
+  const ShardUnit& of = layout_.units[unit];
+  gathered_[unit] = shards_.allGathervAsync(ownParameters(unit), of.counts[rank_], parameters(unit),
+                                            blocks(of), DataType::float32);
+}
+
+void ShardedModel::stands(std::size_t weight) {
+  const std::size_t unit = layout_.unit_of_weight[weight];
+  if (--missing_[unit] == 0) reduce(unit);
+}
+
+void ShardedModel::reduce(std::size_t unit) {
+  const ShardUnit& of = layout_.units[unit];
+  reduced_[unit] = shards_.reduceScattervAsync(gradients(unit), blocks(of), incoming(unit),
+                                               DataType::float32, ReduceOp::sum);
+  if (!settings_.overlap) reduced_[unit].wait();
+  // The unit in front writes its gradients where those of the unit behind were.
+  if (settings_.level == ShardLevel::gradients && unit + 1 < units_) reduced_[unit + 1].wait();
+  if (settings_.micro_batches == 1) replicate(false);
+}
+
+/// Sends what is complete in this group to the other groups, in the order of the units.
+void ShardedModel::replicate(bool all) {
+  if (replicas_ == nullptr) return;
+  while (replicating_ > 0) {
+    const std::size_t unit = replicating_ - 1;
+    if (missing_[unit] > 0 || (!all && !reduced_[unit].test())) return;
+    reduced_[unit].wait();
+    float* const own = ownGradients(unit);
+    replicated_[unit] = replicas_->allReduceAsync(own, own, layout_.units[unit].counts[rank_],
+                                                  DataType::float32, ReduceOp::sum);
+    replicating_ = unit;
+  }
+}
+
+void ShardedModel::endBackward() {
+  for (Work& work : reduced_) {
+    work.wait();
+    work = {};
+  }
+  if (settings_.micro_batches > 1) addMicroBatch();
+  if (micro_ == settings_.micro_batches) replicate(true);
+  for (Work& work : replicated_) {
+    work.wait();
+    work = {};
+  }
+}
+
+void ShardedModel::addMicroBatch() {
+  for (std::size_t u = 0; u < units_; ++u) {
+    const float* const from = incoming(u);
+    float* const to = ownGradients(u);
+    const std::size_t count = layout_.units[u].counts[rank_];
+    if (micro_ == 1) std::copy(from, from + count, to);
+    else std::transform(to, to + count, from, to, std::plus<>());
+  }
+}
+
+void ShardedModel::update(double learning_rate, float scale, double clip_limit) {
+  const std::vector<Weight*> pieces = pointers(pieces_);
+  if (clip_limit > 0)
+    scale = clip(pieces, scale, clip_limit, settings_.optimizer_settings.sum_over_shards).scale;
+  optimizer_->step(learning_rate, scale);
+  published();
+  in_step_ = false;
+}
+
+void ShardedModel::published() {
+  holds_.fill(kNone);
+  network_.weightsChanged();
+  if (sharesParameters()) return;
+  for (std::size_t u = 0; u < units_; ++u) {
+    const ShardUnit& of = layout_.units[u];
+    gathered_[u] = shards_.allGathervAsync(ownParameters(u), of.counts[rank_], parameters(u),
+                                           blocks(of), DataType::float32);
+  }
+}
+
+// Whole parameters --------------------------------------------------------------------------------
+
+void ShardedModel::passAlong() {
+  beginEvaluation();
+  for (std::size_t u = 0; u < units_; ++u) enterUnit(u);
+}
+
+void ShardedModel::visitUnits(
+    const std::function<void(const ShardUnit&, const float* values)>& visit) {
+  backward_ = false;
+  for (std::size_t u = 0; u < units_; ++u) {
+    enterUnit(u);
+    visit(layout_.units[u], parameters(u));
+  }
+}
+
+std::vector<ShardedArray> ShardedModel::arrays() {
+  std::vector<ShardedArray> all;
+  const auto add = [&](const std::string& name, std::size_t w, std::span<float> own) {
+    ShardedArray& array = all.emplace_back(ShardedArray{name, weights_[w]->shape, own, {}, {}});
+    for (std::size_t r = 0; r < static_cast<std::size_t>(shards_.size()); ++r) {
+      const Range piece = layout_.piece(w, weights_[w]->size(), r);
+      array.counts.push_back(piece.size());
+      array.offsets.push_back(piece.begin);
+    }
+  };
+  for (std::size_t w = 0; w < weights_.size(); ++w)
+    add("weight." + weights_[w]->name, w, {pieces_[w].value, pieces_[w].size()});
+  const std::vector<StateArray> state = optimizer_->state();
+  for (std::size_t i = 0; i < state.size(); ++i)
+    add("optimizer." + state[i].name, i % weights_.size(), state[i].values);
+  return all;
+}
+
+} // namespace rondo::training
