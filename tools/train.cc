@@ -106,6 +106,10 @@ int trainThreads(const TrainConfig& config) {
 
 int runTrain(const TrainConfig& config) {
   requireTrainDevice(config.options.device); // in one line, not in one of each rank
+  if (config.show_schedule) {
+    std::fputs(trainSchedule(config.options, config.ranks).c_str(), stdout);
+    return kSuccess;
+  }
   if (config.threads) return trainThreads(config);
   if (config.launched) {
     return trainRank(config, Rendezvous::environment(), Rendezvous::detectLauncher().rank);

@@ -13,6 +13,7 @@ struct TrainConfig {
   int ranks = 2;
   bool launched = false; ///< this process is one of the ranks already
   bool threads = false;
+  bool show_schedule = false; ///< in place of training
   bool deterministic = false;
   std::string transport; ///< empty: the communicator's choice
   std::string json;      ///< file to write; empty: none
@@ -26,7 +27,7 @@ inline constexpr int kStopped = 130; ///< what shells make of SIGINT
 /// One object: version, args, options, ranks, test_accuracy, epoch_loss, epoch_accuracy,
 /// parameter_hash (hexadecimal text), steps, stopped, step_ms (the median) and
 /// step_parts_ms (of data, forward, backward, exposed_communication, optimizer),
-/// samples_per_second, bytes_per_step (the strategy's formula), seconds.
+/// samples_per_second, bytes_per_step (the strategy's formula), held_bytes, seconds.
 std::string trainJsonText(const TrainConfig& config, const TrainReport& report);
 
 } // namespace rondo::tools

@@ -49,7 +49,8 @@ CLI::Validator dataSource() {
       "FOLDER|synthetic");
 }
 
-void addJob(CLI::App& app, TrainOptions& options) {
+void addJob(CLI::App& app, TrainConfig& config) {
+  TrainOptions& options = config.options;
   app.add_option("--model", options.model, summaries(trainModels()))
       ->check(choice(trainModels()))
       ->capture_default_str();
@@ -64,6 +65,8 @@ void addJob(CLI::App& app, TrainOptions& options) {
                  "How the ranks train together: " + summaries(trainStrategies()))
       ->check(choice(trainStrategies()))
       ->capture_default_str();
+  app.add_flag("--show-schedule", config.show_schedule,
+               "Print what each rank computes, sends and receives in one step, and end");
   app.add_option("--epochs", options.epochs, "Passes over the training samples")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
@@ -153,6 +156,24 @@ void addReduction(CLI::App& app, TrainConfig& config) {
       ->group(group);
 }
 
+void addSharding(CLI::App& app, TrainOptions& options) {
+  const std::string group = "Sharding";
+  const auto bytes = [&](const std::string& name, auto& value, const std::string& help) {
+    app.add_option_function<std::string>(
+           name, [&value](const std::string& text) { value = parseBytes(text); }, help)
+        ->check(byteCount())
+        ->group(group);
+  };
+  bytes(
+      "--unit-bytes", options.unit_bytes,
+      "fsdp: layers are collected to units of so many bytes. Default: 128K; 0: each layer is one");
+  bytes("--memory-limit", options.memory_limit,
+        "Refuse what needs more bytes of parameters, gradients and optimizer on a rank");
+  app.add_option("--mesh", options.mesh,
+                 "Which ranks are neighbours for what, as data=2,shard=2; the last turns fastest")
+      ->group(group);
+}
+
 void addOutput(CLI::App& app, TrainConfig& config) {
   TrainOptions& options = config.options;
   const std::string group = "Files";
@@ -196,9 +217,10 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
   auto config = std::make_shared<TrainConfig>();
   config->arguments = arguments;
   CLI::App* app = parent.add_subcommand("train", "Train an image classifier on several ranks");
-  addJob(*app, config->options);
+  addJob(*app, *config);
   addOptimizer(*app, config->options);
   addReduction(*app, *config);
+  addSharding(*app, config->options);
   addOutput(*app, *config);
   CLI::Option* ranks = addRanks(*app, *config);
   app->footer(

@@ -42,6 +42,9 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
                      {"bucket_bytes", options.bucket_bytes},
                      {"overlap", options.overlap},
                      {"hook", options.hook},
+                     {"unit_bytes", options.unit_bytes},
+                     {"mesh", options.mesh},
+                     {"memory_limit", options.memory_limit},
                      {"verify_every", options.verify_every}};
   json["ranks"] = config.ranks;
   json["test_accuracy"] = report.test_accuracy;
@@ -59,6 +62,7 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
                            {"optimizer", times.optimizer}};
   json["samples_per_second"] = report.samples_per_second;
   json["bytes_per_step"] = report.bytes_per_step;
+  json["held_bytes"] = report.held_bytes;
   json["seconds"] = report.seconds;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -52,6 +52,14 @@ struct TrainOptions {
   /// As GradientOptions::bucket_bytes and ::overlap.
   std::vector<std::size_t> bucket_bytes = {std::size_t{1} << 20, std::size_t{25} << 20};
   bool overlap = true;
+  /// fsdp: layers are collected to units of so many bytes of weights; 0: each layer is one.
+  std::size_t unit_bytes = std::size_t{128} << 10;
+  /// Which ranks are neighbours for what: "data=2,shard=2", the last axis turning fastest; "": all
+  /// along the strategy's own axis.
+  std::string mesh;
+  /// Bytes of parameters, gradients and optimizer that a rank may hold at most; 0: any. A run that
+  /// needs more is refused before it begins.
+  std::uint64_t memory_limit = 0;
   /// How gradients travel: one of trainHooks(), with its value behind a colon where it has one.
   std::string hook = "none";
   /// After so many steps, after each epoch and at the end, the hash of all parameters is compared
@@ -107,6 +115,9 @@ struct TrainReport {
   /// That all ranks together send in one step, by the strategy's formula: what cannot be spared,
   /// without headers.
   double bytes_per_step = 0;
+  /// Of parameters, gradients and optimizer, that the rank which holds most of them held at most,
+  /// counted where they were taken; 0: the strategy does not count.
+  std::uint64_t held_bytes = 0;
   double seconds = 0;
 };
 
@@ -142,6 +153,11 @@ struct TrainReport {
 /// ends, its peers get peer_dead.
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});
+
+/// What the strategy has each of so many ranks compute, send and receive in one step, in its order,
+/// as text for people. Not collective. Errors as of train(); Error(unsupported) for a strategy that
+/// has no such plan.
+RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
 
 /// Throws Error(unsupported) for "cuda", since the layers run on CPUs, and Error(invalid_argument)
 /// for what is no device.

@@ -1,5 +1,5 @@
 // `rondo train` as people run it: killed and interrupted runs go on from their checkpoint.
-#include "runs.h"
+#include "support/runs.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
 

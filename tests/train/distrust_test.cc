@@ -3,10 +3,10 @@
 #include <cstring>
 #include <limits>
 
-#include "runs.h"
 #include "support/data_files.h"
 #include "support/forged.h"
 #include "support/ranks.h"
+#include "support/runs.h"
 #include "support/test.h"
 #include "train/loop/trainer.h"
 

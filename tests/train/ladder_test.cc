@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "rondo/train.h"
-#include "runs.h"
 #include "support/data_files.h"
 #include "support/ranks.h"
+#include "support/runs.h"
 #include "support/test.h"
 #include "train/loop/compute_threads.h"
 #include "train/loop/trainer.h"

@@ -2,8 +2,8 @@
 #include <atomic>
 #include <filesystem>
 
-#include "runs.h"
 #include "support/data_files.h"
+#include "support/runs.h"
 #include "support/test.h"
 
 namespace rondo::test {

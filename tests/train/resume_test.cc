@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <limits>
 
-#include "runs.h"
 #include "support/data_files.h"
 #include "support/ranks.h"
+#include "support/runs.h"
 #include "support/test.h"
 
 namespace rondo::test {

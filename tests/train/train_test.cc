@@ -5,9 +5,9 @@
 #include <mutex>
 
 #include "rondo/train.h"
-#include "runs.h"
 #include "support/data_files.h"
 #include "support/ranks.h"
+#include "support/runs.h"
 #include "support/test.h"
 #include "train/loop/agreement.h"
 

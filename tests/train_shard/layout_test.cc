@@ -55,9 +55,10 @@ std::string complaintAboutUnit(const LayerSizes& model, const ShardLayout& layou
     for (std::size_t size : model[layer]) {
       if (layout.unit_of_weight[weight] != u) return "a weight is in two units";
       if (unit.places[weight - unit.weights.begin] != place) return "a weight is misplaced";
+      if (unit.sizes[weight - unit.weights.begin] != size) return "a weight has another size";
       std::size_t covered = 0;
       for (std::size_t r = 0; r < ranks; ++r) {
-        const Range piece = layout.piece(weight, size, r);
+        const Range piece = layout.piece(weight, r);
         if (piece.size() == 0) continue;
         if (piece.begin != covered) return "pieces of a weight leave a gap or overlap";
         covered = piece.end;
@@ -139,9 +140,9 @@ TEST_CASE("ranks beyond the grains of a unit hold nothing of it") {
   REQUIRE(layout.units.size() == 2);
   CHECK(layout.units[0].counts == std::vector<std::size_t>{0, 0, 16, 0, 16});
   CHECK(layout.units[1].counts == std::vector<std::size_t>{0, 0, 0, 0, 16});
-  CHECK(layout.piece(0, 17, 0).size() == 0);
-  CHECK(layout.piece(0, 17, 4).begin == 16);
-  CHECK(layout.piece(0, 17, 4).end == 17);
+  CHECK(layout.piece(0, 0).size() == 0);
+  CHECK(layout.piece(0, 4).begin == 16);
+  CHECK(layout.piece(0, 4).end == 17);
   CHECK(layout.ownCount(3) == 0);
 }
 
@@ -174,13 +175,14 @@ TEST_CASE("what a step needs at the same time lies in different slots, and fits 
 TEST_CASE(
     "four ranks with momentum hold a quarter of one rank's and one unit, in the closed form") {
   LayerSizes model(12, {4096, 64});
-  model[5] = {9000};
+  model[5] = {9008};
   const ShardLayout layout = shardLayout(model, 4, std::vector<std::size_t>{0});
+  const ShardLayout alone = shardLayout(model, 1, std::vector<std::size_t>{0});
   for (std::size_t arrays : {1, 2})
     for (std::size_t rank : {0, 1, 2, 3}) {
-      const ModelMemory whole = wholeMemory(layout, arrays, false);
+      const ModelMemory whole = wholeMemory(alone, arrays, false);
       const std::size_t own = layout.ownCount(rank) * 4, all = layout.count * 4;
-      const std::size_t unit = padded(9000) * 4, other = 4160 * 4;
+      const std::size_t unit = padded(9008) * 4, other = 4160 * 4;
       REQUIRE(whole.total() == (2 + arrays) * all);
       const auto at = [&](ShardLevel level) {
         return predictedMemory(layout, {.level = level, .rank = rank, .arrays = arrays});

@@ -142,6 +142,9 @@ Settings settings(const TrainOptions& options) {
   list.add("limit_samples", options.limit_samples);
   for (std::size_t bytes : options.bucket_bytes) list.add("bucket_bytes", bytes);
   list.add("overlap", options.overlap);
+  list.add("unit_bytes", options.unit_bytes);
+  list.add("mesh", options.mesh);
+  list.add("memory_limit", options.memory_limit);
   list.add("verify_every", options.verify_every);
   list.add("checkpoint", !options.checkpoint.empty());
   list.add("checkpoint_every", options.checkpoint_every);

@@ -26,4 +26,13 @@ TrainReport train(Communicator& comm, const TrainOptions& options,
   return report;
 }
 
+std::string trainSchedule(const TrainOptions& options, int ranks) {
+  training::check(options, ranks);
+  const training::StrategyKind& kind = training::strategyFor(options, ranks);
+  if (kind.show == nullptr)
+    throw Error(ErrorCode::unsupported,
+                "train: strategy " + options.strategy + " has no plan that could be shown");
+  return kind.show(options, training::load(options).train, ranks);
+}
+
 } // namespace rondo

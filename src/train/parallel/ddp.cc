@@ -24,6 +24,7 @@
 #include "train/parallel/own_arrays.h"
 #include "train/parallel/recipe.h"
 #include "train/parallel/samples.h"
+#include "train/parallel/sharding/memory.h"
 #include "train/parallel/whole_model.h"
 
 namespace rondo::training::parallel {
@@ -60,6 +61,7 @@ class Ddp : public Strategy {
   Snapshot snapshot() override;
   void adopt(const Position& at) override;
   double bytesPerStep() const override;
+  void tell(TrainReport& report) override;
 
  private:
   void computeGradients(const Position& done, StepClock& clock);
@@ -111,6 +113,10 @@ Ddp::Ddp(const Setup& setup)
           makeOptimizer(options_.optimizer, replica_.weights(), optimizerSettings(options_))),
       schedule_(schedule(options_, totalSteps(options_, setup.data))),
       ready_([this](std::size_t weight) { gradientStands(weight); }) {
+  requireFits("ddp",
+              wholeMemory(shardLayout(sizesOf(replica_.network().nodes()), 1, kEachLayer),
+                          optimizerKind(options_.optimizer).arrays, options_.accumulate > 1),
+              options_.memory_limit);
   if (options_.accumulate == 1) return;
   for (const Weight* weight : replica_.weights()) part_.emplace_back(weight->size());
   statistics_.resize(replica_.statistics().size());
@@ -269,13 +275,23 @@ double Ddp::bytesPerStep() const {
   return 2.0 * (comm_.size() - 1) * bytes;
 }
 
+void Ddp::tell(TrainReport& report) {
+  std::size_t elements = 0;
+  for (const Weight* weight : replica_.weights()) elements += onGrains(weight->size());
+  for (const GradientBucket& bucket : reducer_.buckets()) elements += bucket.count;
+  for (const AlignedVector<float>& part : part_) elements += part.size();
+  for (const StateArray& array : optimizer_->state()) elements += array.values.size();
+  report.held_bytes = elements * sizeof(float);
+}
+
 } // namespace
 
 extern const StrategyKind ddp;
 const StrategyKind ddp{
     .name = "ddp",
     .summary = "each rank the whole model; gradients are all-reduced beside the backward pass",
-    .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "hook"},
+    .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "hook",
+              "memory_limit"},
     .check =
         [](const TrainOptions& options, int ranks) {
           requireParts(options, std::int64_t{ranks} * options.accumulate, "ranks x accumulate");

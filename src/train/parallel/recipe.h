@@ -1,6 +1,7 @@
 // What strategies read from a run's options.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -9,6 +10,10 @@
 #include "train/optim/schedule.h"
 
 namespace rondo::training {
+
+/// Test samples of one forward pass. The same for any number of ranks, so that all of them compute
+/// the same products.
+inline constexpr std::size_t kTestBatch = 128;
 
 OptimizerSettings optimizerSettings(const TrainOptions& options);
 

@@ -40,6 +40,9 @@ constexpr std::array kFeatures = {
     Feature{"bucket_bytes", isSet<&TrainOptions::bucket_bytes>},
     Feature{"overlap", isSet<&TrainOptions::overlap>},
     Feature{"hook", isSet<&TrainOptions::hook>},
+    Feature{"unit_bytes", isSet<&TrainOptions::unit_bytes>},
+    Feature{"mesh", isSet<&TrainOptions::mesh>},
+    Feature{"memory_limit", isSet<&TrainOptions::memory_limit>},
 };
 
 [[noreturn]] void refuse(const std::string& what) {

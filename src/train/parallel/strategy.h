@@ -116,6 +116,9 @@ struct StrategyKind {
   void (*check)(const TrainOptions& options, int ranks);
   /// Collective. What can go wrong on one rank alone is said inside agree().
   std::unique_ptr<Strategy> (*make)(const Setup& setup);
+  /// What each rank computes, sends and receives in one step, in its order, as text. Null: the
+  /// strategy has no such plan.
+  std::string (*show)(const TrainOptions& options, const Dataset& samples, int ranks) = nullptr;
 };
 
 std::span<const StrategyKind* const> strategies();

@@ -4,16 +4,9 @@
 
 #include "train/data/sampler.h"
 #include "train/loop/agreement.h"
+#include "train/parallel/recipe.h"
 
 namespace rondo::training {
-
-namespace {
-
-/// Test samples of one forward pass. The same for any number of ranks, so that all of them compute
-/// the same products.
-constexpr std::size_t kTestBatch = 128;
-
-} // namespace
 
 WholeModel::WholeModel(const Setup& setup)
     : comm_(setup.comm), data_(setup.data), test_(data_.test, data_.statistics, kTestBatch) {

@@ -7,13 +7,9 @@ namespace rondo::training {
 
 namespace {
 
-std::size_t padded(std::size_t elements) {
-  return (elements + kShardGrain - 1) / kShardGrain * kShardGrain;
-}
-
-std::size_t padded(const std::vector<std::size_t>& layer) {
+std::size_t onGrains(const std::vector<std::size_t>& layer) {
   std::size_t sum = 0;
-  for (std::size_t size : layer) sum += padded(size);
+  for (std::size_t size : layer) sum += training::onGrains(size);
   return sum;
 }
 
@@ -28,7 +24,7 @@ std::vector<std::size_t> firstLayers(const LayerSizes& layers, std::span<const s
   std::vector<std::size_t> first;
   std::size_t bytes = 0, closed = 0;
   for (std::size_t layer = layers.size(); layer-- > 0;) {
-    bytes += padded(layers[layer]) * sizeof(float);
+    bytes += onGrains(layers[layer]) * sizeof(float);
     if (bytes == 0 || bytes < caps[std::min(closed, caps.size() - 1)]) continue;
     first.insert(first.begin(), layer);
     bytes = 0;
@@ -69,8 +65,9 @@ ShardLayout shardLayout(const LayerSizes& layers, std::size_t ranks,
       for (std::size_t size : layers[layer]) {
         layout.unit_of_weight.push_back(u);
         ++unit.weights.end;
+        unit.sizes.push_back(size);
         unit.places.push_back(unit.count);
-        unit.count += padded(size);
+        unit.count += training::onGrains(size);
       }
     }
     layout.count += unit.count;
@@ -85,13 +82,18 @@ std::size_t ShardLayout::ownCount(std::size_t rank) const {
       [rank](std::size_t sum, const ShardUnit& unit) { return sum + unit.counts[rank]; });
 }
 
-Range ShardLayout::piece(std::size_t weight, std::size_t size, std::size_t rank) const {
+std::size_t ShardLayout::ownElements(std::size_t rank) const {
+  std::size_t sum = 0;
+  for (std::size_t w = 0; w < unit_of_weight.size(); ++w) sum += piece(w, rank).size();
+  return sum;
+}
+
+Range ShardLayout::piece(std::size_t weight, std::size_t rank) const {
   const ShardUnit& unit = units[unit_of_weight[weight]];
-  const std::size_t place = unit.places[weight - unit.weights.begin];
+  const std::size_t number = weight - unit.weights.begin;
+  const std::size_t place = unit.places[number], end = place + unit.sizes[number];
   const Range own = unit.range(rank);
-  const std::size_t begin = std::clamp(own.begin, place, place + size) - place;
-  const std::size_t end = std::clamp(own.end, place, place + size) - place;
-  return {begin, end};
+  return {std::clamp(own.begin, place, end) - place, std::clamp(own.end, place, end) - place};
 }
 
 } // namespace rondo::training

@@ -27,7 +27,7 @@ ModelMemory predictedMemory(const ShardLayout& layout, const MemoryQuestion& que
   memory.parameters = question.level == ShardLevel::parameters ? own : all;
   memory.gradients =
       (question.level == ShardLevel::optimizer ? all : own) + (question.accumulates ? own : 0);
-  memory.optimizer = question.arrays * own;
+  memory.optimizer = question.arrays * layout.ownElements(question.rank);
   memory.slots = std::accumulate(slots.begin(), slots.end(), std::size_t{0});
   for (std::size_t* part :
        {&memory.parameters, &memory.gradients, &memory.optimizer, &memory.slots})
@@ -37,9 +37,10 @@ ModelMemory predictedMemory(const ShardLayout& layout, const MemoryQuestion& que
 
 ModelMemory wholeMemory(const ShardLayout& layout, std::size_t arrays, bool accumulates) {
   const std::size_t bytes = layout.count * sizeof(float);
+  const std::size_t kept = layout.ownElements(0) * sizeof(float);
   return {.parameters = bytes,
-          .gradients = bytes * (accumulates ? 2 : 1),
-          .optimizer = bytes * arrays,
+          .gradients = bytes + (accumulates ? kept : 0),
+          .optimizer = arrays * kept,
           .slots = 0};
 }
 

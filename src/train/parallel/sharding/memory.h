@@ -50,7 +50,8 @@ struct MemoryQuestion {
   bool accumulates = false; ///< over micro-batches: sums are kept beside what comes in
 };
 
-/// With a rank's own elements O, all elements M, and the optimizer's arrays A, in floats:
+/// With a rank's own elements O, all elements M, and the optimizer's arrays A, in floats (and the
+/// optimizer's without what fills weights up to a grain):
 ///
 ///   optimizer    M + M + A O
 ///   gradients    M + O + A O + slots     slots <= 2 units
@@ -59,7 +60,7 @@ struct MemoryQuestion {
 /// and O more where micro-batches are accumulated.
 ModelMemory predictedMemory(const ShardLayout& layout, const MemoryQuestion& question);
 
-/// Of a rank that holds all itself: parameters, gradients, the optimizer's arrays.
+/// Of a rank that holds all itself, as ddp's do: the layout is of one rank.
 ModelMemory wholeMemory(const ShardLayout& layout, std::size_t arrays, bool accumulates);
 
 /// Throws Error(invalid_argument) that names the limit and what the run needs. 0: no limit.

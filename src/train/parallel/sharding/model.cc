@@ -101,7 +101,7 @@ void ShardedModel::cutPieces() {
   for (std::size_t w = 0; w < weights_.size(); ++w) {
     const std::size_t u = layout_.unit_of_weight[w];
     const ShardUnit& unit = layout_.units[u];
-    const Range own = layout_.piece(w, weights_[w]->size(), rank_);
+    const Range own = layout_.piece(w, rank_);
     Weight& piece = pieces_.emplace_back(*weights_[w]);
     piece.shape = {own.size()};
     // Nothing of the weight: nothing is read there.
@@ -117,7 +117,7 @@ void ShardedModel::initialise(std::uint64_t seed) {
   std::size_t next = 0;
   network_.initialise(seed, [&](const Weight& weight) {
     if (next == weights_.size() || !sharesParameters()) return; // the state, or where it belongs
-    const Range own = layout_.piece(next, weight.size(), rank_);
+    const Range own = layout_.piece(next, rank_);
     std::copy(weight.value + own.begin, weight.value + own.end, pieces_[next].value);
     ++next;
   });
@@ -205,7 +205,12 @@ void ShardedModel::gather(std::size_t unit) {
   std::size_t& held = holds_[ShardSlots::parameters(unit)];
   if (held == unit) return;
   held = unit;
+  call(unit);
+}
+
+void ShardedModel::call(std::size_t unit) {
   const ShardUnit& of = layout_.units[unit];
+  gathered_elements_ += of.count;
   gathered_[unit] = shards_.allGathervAsync(ownParameters(unit), of.counts[rank_], parameters(unit),
                                             blocks(of), DataType::float32);
 }
@@ -217,6 +222,7 @@ void ShardedModel::stands(std::size_t weight) {
 
 void ShardedModel::reduce(std::size_t unit) {
   const ShardUnit& of = layout_.units[unit];
+  reduced_elements_ += of.count;
   reduced_[unit] = shards_.reduceScattervAsync(gradients(unit), blocks(of), incoming(unit),
                                                DataType::float32, ReduceOp::sum);
   if (!settings_.overlap) reduced_[unit].wait();
@@ -275,11 +281,7 @@ void ShardedModel::published() {
   holds_.fill(kNone);
   network_.weightsChanged();
   if (sharesParameters()) return;
-  for (std::size_t u = 0; u < units_; ++u) {
-    const ShardUnit& of = layout_.units[u];
-    gathered_[u] = shards_.allGathervAsync(ownParameters(u), of.counts[rank_], parameters(u),
-                                           blocks(of), DataType::float32);
-  }
+  for (std::size_t u = 0; u < units_; ++u) call(u);
 }
 
 // Whole parameters --------------------------------------------------------------------------------
@@ -303,7 +305,7 @@ std::vector<ShardedArray> ShardedModel::arrays() {
   const auto add = [&](const std::string& name, std::size_t w, std::span<float> own) {
     ShardedArray& array = all.emplace_back(ShardedArray{name, weights_[w]->shape, own, {}, {}});
     for (std::size_t r = 0; r < static_cast<std::size_t>(shards_.size()); ++r) {
-      const Range piece = layout_.piece(w, weights_[w]->size(), r);
+      const Range piece = layout_.piece(w, r);
       array.counts.push_back(piece.size());
       array.offsets.push_back(piece.begin);
     }

@@ -75,6 +75,10 @@ class ShardedModel {
   void published();
 
   const ShardLayout& layout() const { return layout_; }
+  ShardLevel level() const { return settings_.level; }
+  /// Elements that this group gathered and reduced so far.
+  std::uint64_t gatheredElements() const { return gathered_elements_; }
+  std::uint64_t reducedElements() const { return reduced_elements_; }
   /// All memory that it ever took, counted where it did; nothing is given back before it ends.
   const ModelMemory& held() const { return held_; }
 
@@ -89,6 +93,7 @@ class ShardedModel {
   void enter(std::size_t layer);
   void enterUnit(std::size_t unit);
   void gather(std::size_t unit);
+  void call(std::size_t unit);
   void reduce(std::size_t unit);
   void replicate(bool all);
   void addMicroBatch();
@@ -121,6 +126,7 @@ class ShardedModel {
   std::array<std::size_t, ShardSlots::kOfParameters> holds_; ///< whose parameters are in each slot
   std::vector<std::size_t> missing_;                         ///< gradients of each unit
   std::vector<Work> gathered_, reduced_, replicated_;        ///< of each unit
+  std::uint64_t gathered_elements_ = 0, reduced_elements_ = 0;
   std::size_t replicating_ = 0; ///< units whose gradients do not yet go to the replicas
 };
 

@@ -1,4 +1,4 @@
-#include "runs.h"
+#include "support/runs.h"
 
 #include "support/ranks.h"
 #include "support/test.h"

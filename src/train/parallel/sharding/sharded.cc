@@ -1,0 +1,203 @@
+#include "train/parallel/sharding/sharded.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "rondo/detail/hash.h"
+#include "train/loop/agreement.h"
+#include "train/loop/settings.h"
+#include "train/parallel/recipe.h"
+#include "train/parallel/samples.h"
+#include "train/parallel/sharding/plan.h"
+#include "train/parallel/sharding/traffic.h"
+
+namespace rondo::training {
+
+namespace {
+
+class Sharded : public Strategy {
+ public:
+  Sharded(const Setup& setup, const Sharding& sharding);
+  ~Sharded() override;
+
+  StepResult run(const Position& done, std::int64_t meeting, Timeline* timeline) override;
+  std::uint64_t verify(const std::string& when) override { return replica_.verify(when); }
+  double evaluate() override { return replica_.evaluate(); }
+  Snapshot snapshot() override { return {.tensors = replica_.gather()}; }
+  void adopt(const Position& at) override {
+    replica_.scatter(static_cast<std::uint64_t>(at.total));
+  }
+  double bytesPerStep() const override;
+  void tell(TrainReport& report) override;
+
+ private:
+  void computeGradients(const Position& done, StepClock& clock);
+  void addStatistics(bool first);
+  void sendSums();
+  void requireFinite(const Position& done);
+  void update(double learning_rate);
+
+  Communicator& comm_;
+  const TrainOptions& options_;
+  ShardedReplica replica_;
+  Samples samples_;
+  const Schedule schedule_;
+  const Ready ready_;
+  AlignedVector<float> statistics_; ///< sums of the micro-batches that came before
+  std::string layer_;               ///< the first that gave what is not finite; "": none
+  /// Over this rank's samples; over all ranks' when sent_ is done.
+  struct Sums {
+    double loss, stops;
+  } sums_{};
+  Work sent_, statistics_sent_;
+};
+
+std::size_t parts(const Setup& setup) {
+  return static_cast<std::size_t>(setup.comm.size()) *
+         static_cast<std::size_t>(setup.options.accumulate);
+}
+
+Sharded::Sharded(const Setup& setup, const Sharding& sharding)
+    : comm_(setup.comm),
+      options_(setup.options),
+      replica_(setup, sharding),
+      samples_(options_, setup.data, parts(setup)),
+      schedule_(schedule(options_, totalSteps(options_, setup.data))),
+      ready_([this](std::size_t weight) { replica_.model().stands(weight); }),
+      statistics_(options_.accumulate > 1 ? replica_.statistics().size() : 0) {}
+
+/// Works on their way use sums_, and the replica's statistics.
+Sharded::~Sharded() {
+  for (Work* work : {&sent_, &statistics_sent_}) {
+    try {
+      if (work->test()) continue;
+      comm_.abort("train: a step was left by an exception");
+      work->waitFor(std::chrono::seconds(10));
+    } catch (const std::exception&) { // how it ended is of no interest
+    }
+  }
+}
+
+StepResult Sharded::run(const Position& done, std::int64_t, Timeline* timeline) {
+  StepResult result;
+  const Stopwatch whole;
+  replica_.forget();
+  sums_ = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
+  layer_.clear();
+  StepClock clock(result.times, timeline);
+  computeGradients(done, clock);
+  sent_.wait();
+  statistics_sent_.wait();
+  requireFinite(done);
+  result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
+  update(result.learning_rate);
+  clock.lap(&TrainTimes::optimizer, "optimizer");
+  result.loss = sums_.loss / options_.batch;
+  result.at = after(done, result.loss);
+  result.stop = sums_.stops > 0;
+  result.times.step = whole.read();
+  return result;
+}
+
+void Sharded::computeGradients(const Position& done, StepClock& clock) {
+  const auto number = static_cast<std::uint64_t>(done.total);
+  const auto micro_batches = static_cast<std::size_t>(options_.accumulate);
+  const std::size_t first = static_cast<std::size_t>(comm_.rank()) * micro_batches;
+  Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
+  if (options_.sync_batch_norm)
+    pass.sum_over_ranks = [this](float* values, std::size_t count) {
+      comm_.allReduce(values, values, count, DataType::float32, ReduceOp::sum);
+    };
+  Network& network = replica_.network();
+  for (std::size_t micro = 0; micro < micro_batches; ++micro) {
+    const Batch batch = samples_.load(done.epoch, done.step, first + micro);
+    clock.lap(&TrainTimes::data, "data");
+    replica_.model().beginForward();
+    const double loss = network.forward(batch, pass);
+    sums_.loss += loss;
+    if (!std::isfinite(loss) && layer_.empty()) layer_ = network.firstNotFinite();
+    addStatistics(micro == 0);
+    clock.lap(&TrainTimes::forward, "forward");
+    if (micro + 1 == micro_batches) sendSums();
+    replica_.model().beginBackward();
+    network.backward(ready_);
+    clock.lap(&TrainTimes::backward, "backward");
+    replica_.model().endBackward();
+    clock.lap(&TrainTimes::communication, nullptr);
+  }
+}
+
+/// As in ddp: running statistics move by the mean over all micro-batches.
+void Sharded::addStatistics(bool first) {
+  const std::span<float> own = replica_.statistics();
+  if (statistics_.empty()) return;
+  if (!first)
+    std::transform(own.begin(), own.end(), statistics_.begin(), own.begin(), std::plus<>());
+  std::copy(own.begin(), own.end(), statistics_.begin());
+}
+
+/// Loss and statistics are complete before the last backward pass, and travel while it goes on.
+void Sharded::sendSums() {
+  static_assert(sizeof sums_ == 2 * sizeof(double));
+  sent_ = comm_.allReduceAsync(&sums_, &sums_, 2, DataType::float64, ReduceOp::sum);
+  const std::span<float> statistics = replica_.statistics();
+  if (statistics.empty()) return;
+  statistics_sent_ = comm_.allReduceAsync(statistics.data(), statistics.data(), statistics.size(),
+                                          DataType::float32, ReduceOp::sum);
+}
+
+/// All ranks have the same sum, so all come here or none.
+void Sharded::requireFinite(const Position& done) {
+  if (std::isfinite(sums_.loss)) return;
+  const std::string what =
+      "train: the loss of step " + std::to_string(done.total + 1) + " is not finite";
+  agree(comm_, [&]() -> std::string {
+    if (layer_.empty()) return {};
+    throw Error(ErrorCode::aborted, what + "; the first values of that kind come from " + layer_);
+  });
+  throw Error(ErrorCode::aborted, what);
+}
+
+void Sharded::update(double learning_rate) {
+  if (!replica_.statistics().empty()) replica_.network().moveState(samples_.parts());
+  replica_.model().update(learning_rate, 1.0F / static_cast<float>(options_.batch), options_.clip);
+}
+
+double Sharded::bytesPerStep() const {
+  const ShardedModel& model = replica_.model();
+  const int groups = replica_.groups();
+  return shardTraffic(model.layout(), {.level = model.level(),
+                                       .groups = groups,
+                                       .shards = comm_.size() / groups,
+                                       .micro_batches = options_.accumulate});
+}
+
+void Sharded::tell(TrainReport& report) {
+  std::uint64_t bytes = replica_.model().held().total();
+  comm_.allReduce(&bytes, &bytes, 1, DataType::uint64, ReduceOp::max);
+  report.held_bytes = bytes;
+}
+
+} // namespace
+
+void checkSharded(const TrainOptions& options, int ranks) {
+  shardMesh(options, ranks);
+  requireParts(options, std::int64_t{ranks} * options.accumulate, "ranks x accumulate");
+}
+
+std::string showSharded(const TrainOptions& options, const Dataset& samples, int ranks,
+                        const Sharding& sharding) {
+  const Mesh mesh = shardMesh(options, ranks);
+  const Network network(options.model, samples.shape, samples.classes);
+  const ShardLayout layout =
+      shardLayout(sizesOf(network.nodes()), static_cast<std::size_t>(mesh.size(Axis::shard)),
+                  sharding.unit_bytes);
+  return shardPlanText(layout, sharding.level, mesh);
+}
+
+std::unique_ptr<Strategy> makeSharded(const Setup& setup, const Sharding& sharding) {
+  return std::make_unique<Sharded>(setup, sharding);
+}
+
+} // namespace rondo::training

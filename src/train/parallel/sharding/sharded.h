@@ -1,0 +1,23 @@
+// What the strategies zero1, zero2 and fsdp do alike: a sharded model, trained in step.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "train/parallel/sharding/sharded_replica.h"
+#include "train/parallel/strategy.h"
+
+namespace rondo::training {
+
+/// Throws Error(invalid_argument) as shardMesh(), and for a batch with fewer samples than ranks x
+/// accumulate.
+void checkSharded(const TrainOptions& options, int ranks);
+
+/// As StrategyKind::show.
+std::string showSharded(const TrainOptions& options, const Dataset& samples, int ranks,
+                        const Sharding& sharding);
+
+/// Collective. Errors as of ShardedReplica.
+std::unique_ptr<Strategy> makeSharded(const Setup& setup, const Sharding& sharding);
+
+} // namespace rondo::training

@@ -1,0 +1,168 @@
+#include "train/parallel/sharding/sharded_replica.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "rondo/detail/hash.h"
+#include "train/data/sampler.h"
+#include "train/loop/agreement.h"
+#include "train/parallel/recipe.h"
+
+namespace rondo::training {
+
+namespace {
+
+ShardSettings settings(const TrainOptions& options, const Sharding& sharding) {
+  return {.level = sharding.level,
+          .unit_bytes = sharding.unit_bytes,
+          .optimizer = options.optimizer,
+          .optimizer_settings = optimizerSettings(options),
+          .micro_batches = options.accumulate,
+          .overlap = options.overlap};
+}
+
+} // namespace
+
+Mesh shardMesh(const TrainOptions& options, int ranks) {
+  const Mesh mesh =
+      Mesh::parse(options.mesh.empty() ? "shard=" + std::to_string(ranks) : options.mesh, ranks);
+  for (Axis axis : {Axis::pipe, Axis::tensor})
+    if (mesh.size(axis) > 1)
+      throw Error(ErrorCode::invalid_argument,
+                  "train: mesh \"" + options.mesh + "\": strategy " + options.strategy +
+                      " takes the axes data and shard, not " + std::string(name(axis)));
+  return mesh;
+}
+
+ShardedReplica::ShardedReplica(const Setup& setup, const Sharding& sharding)
+    : comm_(setup.comm),
+      data_(setup.data),
+      mesh_(shardMesh(setup.options, comm_.size())),
+      shards_(mesh_.split(comm_, {Axis::shard})),
+      test_(data_.test, data_.statistics, kTestBatch) {
+  if (mesh_.size(Axis::data) > 1) replicas_ = mesh_.split(comm_, {Axis::data});
+  agree(comm_, [&]() -> std::string {
+    network_ =
+        std::make_unique<Network>(setup.options.model, data_.train.shape, data_.train.classes);
+    checkMemory(setup, sharding);
+    return {};
+  });
+  placeState();
+  model_ = std::make_unique<ShardedModel>(shards_, replicas_ ? &*replicas_ : nullptr, *network_,
+                                          setup.options.seed, settings(setup.options, sharding));
+}
+
+/// Of the rank that holds most, so that all find the same.
+void ShardedReplica::checkMemory(const Setup& setup, const Sharding& sharding) const {
+  const auto ranks = static_cast<std::size_t>(shards_.size());
+  const ShardLayout layout = shardLayout(sizesOf(network_->nodes()), ranks, sharding.unit_bytes);
+  MemoryQuestion question{.level = sharding.level,
+                          .arrays = optimizerKind(setup.options.optimizer).arrays,
+                          .accumulates = setup.options.accumulate > 1};
+  ModelMemory most;
+  for (question.rank = 0; question.rank < ranks; ++question.rank)
+    most = std::max(most, predictedMemory(layout, question),
+                    [](const auto& a, const auto& b) { return a.total() < b.total(); });
+  requireFits(sharding.name, most, setup.options.memory_limit);
+}
+
+/// As a Replica has it.
+void ShardedReplica::placeState() {
+  std::size_t count = 0;
+  const std::vector<Weight*> state = network_->state();
+  for (const Weight* weight : state) count += onGrains(weight->size());
+  state_.resize(count);
+  statistics_.resize(count);
+  std::size_t at = 0;
+  for (Weight* weight : state) {
+    weight->value = state_.data() + at;
+    weight->gradient = statistics_.data() + at;
+    at += onGrains(weight->size());
+  }
+}
+
+std::string ShardedReplica::firstNotFinite(const ShardUnit& unit, const float* values) const {
+  const std::vector<Weight*> weights = network_->weights();
+  for (std::size_t w = unit.weights.begin; w < unit.weights.end; ++w) {
+    const float* const at = values + unit.places[w - unit.weights.begin];
+    if (!std::all_of(at, at + weights[w]->size(), [](float value) { return std::isfinite(value); }))
+      return weights[w]->name;
+  }
+  return {};
+}
+
+/// The hash of a Replica with these values: unit by unit, as they lie one behind the other there.
+std::uint64_t ShardedReplica::verify(const std::string& when) {
+  detail::HashStream stream;
+  std::string bad;
+  model_->visitUnits([&](const ShardUnit& unit, const float* values) {
+    stream.add(values, unit.count * sizeof(float));
+    if (bad.empty()) bad = firstNotFinite(unit, values);
+  });
+  stream.add(state_.data(), state_.size() * sizeof(float));
+  compareHashes(comm_, stream.hash(), when);
+  for (const Weight* weight : network_->state())
+    for (std::size_t i = 0; i < weight->size() && bad.empty(); ++i)
+      if (!std::isfinite(weight->value[i])) bad = weight->name;
+  if (!bad.empty())
+    throw Error(ErrorCode::aborted, when + ": the values of " + bad + " are not finite");
+  return stream.hash();
+}
+
+/// Every rank takes some of the batches; those that have one less take part in its exchanges.
+double ShardedReplica::evaluate() {
+  const std::size_t samples = data_.test.size();
+  const std::size_t batches = (samples + kTestBatch - 1) / kTestBatch;
+  const auto ranks = static_cast<std::size_t>(comm_.size());
+  const Range own = share(batches, static_cast<std::size_t>(comm_.rank()), ranks);
+  std::uint64_t correct = 0;
+  for (std::size_t i = 0; i < (batches + ranks - 1) / ranks; ++i) {
+    if (i >= own.size()) {
+      model_->passAlong();
+      continue;
+    }
+    const std::size_t begin = (own.begin + i) * kTestBatch;
+    model_->beginEvaluation();
+    correct += network_->evaluate(test_.load(begin, std::min(kTestBatch, samples - begin))).correct;
+  }
+  comm_.allReduce(&correct, &correct, 1, DataType::uint64, ReduceOp::sum);
+  return static_cast<double>(correct) / static_cast<double>(samples);
+}
+
+std::vector<TensorMemory> ShardedReplica::gather() {
+  whole_.clear();
+  std::vector<TensorMemory> weights, optimizer;
+  const bool writes = comm_.rank() == 0;
+  for (ShardedArray& array : model_->arrays()) {
+    if (!first()) break; // other groups hold the same
+    const TensorLabel label{array.name, array.shape};
+    float* whole = nullptr;
+    if (writes) whole = whole_.emplace_back(label.bytes() / sizeof(float)).data();
+    shards_.gatherv(array.own.data(), array.own.size(), whole, {array.counts, array.offsets},
+                    DataType::float32, 0);
+    if (writes) (array.name.starts_with("weight.") ? weights : optimizer).push_back({label, whole});
+  }
+  if (!writes) return {};
+  for (const Weight* weight : network_->state())
+    weights.push_back({{"state." + weight->name, weight->shape}, weight->value});
+  weights.insert(weights.end(), optimizer.begin(), optimizer.end());
+  return weights;
+}
+
+void ShardedReplica::scatter(std::uint64_t steps) {
+  std::size_t next = 0;
+  for (ShardedArray& array : model_->arrays()) {
+    const float* const whole = comm_.rank() == 0 ? whole_[next++].data() : nullptr;
+    if (first())
+      shards_.scatterv(whole, {array.counts, array.offsets}, array.own.data(), array.own.size(),
+                       DataType::float32, 0);
+    if (replicas_)
+      replicas_->broadcast(array.own.data(), array.own.data(), array.own.size(), DataType::float32,
+                           0);
+  }
+  comm_.broadcast(state_.data(), state_.data(), state_.size(), DataType::float32, 0);
+  model_->optimizer().setSteps(steps);
+  model_->published();
+}
+
+} // namespace rondo::training

@@ -1,0 +1,42 @@
+// ZeRO-1: every rank holds parameters and gradients whole, and the optimizer's state of its shard.
+//
+//   sent        when
+//   gradients   ReduceScatter of each bucket as soon as the backward pass has filled it
+//   parameters  Allgather of each bucket behind the optimizer's step on the own shard; the next
+//               pass forward waits for a bucket where its first layer needs it
+//   2 sums      AllReduce of loss and stop flag beside the last backward pass
+//
+// With M bytes of parameters N ranks send (N-1) M for gradients, once for each micro-batch, and
+// (N-1) M for parameters: with one micro-batch as much as ddp. A rank holds M + M + A M/N, where
+// the optimizer keeps A arrays.
+//
+// With --mesh data=D,shard=S the optimizer's state is shared out over S ranks, and the D groups add
+// up their shards' gradients by AllReduce: 2 (D-1) M more, D (S-1) M in place of (N-1) M.
+//
+// Rajbhandari, Rasley, Ruwase, He, ZeRO: Memory Optimizations Toward Training Trillion Parameter
+// Models, 2020: P_os.
+#include "train/parallel/sharding/sharded.h"
+
+namespace rondo::training::parallel {
+
+namespace {
+
+Sharding sharding(const TrainOptions& options) {
+  return {.name = "zero1", .level = ShardLevel::optimizer, .unit_bytes = options.bucket_bytes};
+}
+
+} // namespace
+
+extern const StrategyKind zero1;
+const StrategyKind zero1{
+    .name = "zero1",
+    .summary = "as ddp, but each rank keeps the optimizer's state of its shard only",
+    .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "mesh",
+              "memory_limit"},
+    .check = checkSharded,
+    .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
+    .show = [](const TrainOptions& options, const Dataset& samples,
+               int ranks) { return showSharded(options, samples, ranks, sharding(options)); },
+};
+
+} // namespace rondo::training::parallel

@@ -1,0 +1,42 @@
+// ZeRO-2: every rank holds the parameters whole, gradients and the optimizer's state of its shard.
+//
+//   sent        when
+//   gradients   ReduceScatter of each bucket as soon as the backward pass has filled it; its memory
+//               is the next bucket's but one
+//   parameters  Allgather of each bucket behind the optimizer's step on the own shard; the next
+//               pass forward waits for a bucket where its first layer needs it
+//   2 sums      AllReduce of loss and stop flag beside the last backward pass
+//
+// With M bytes of parameters N ranks send (N-1) M for gradients, once for each micro-batch, and
+// (N-1) M for parameters: with one micro-batch as much as ddp. A rank holds M + M/N + A M/N and two
+// buckets, where the optimizer keeps A arrays.
+//
+// With --mesh data=D,shard=S as zero1.
+//
+// Rajbhandari, Rasley, Ruwase, He, ZeRO: Memory Optimizations Toward Training Trillion Parameter
+// Models, 2020: P_os+g.
+#include "train/parallel/sharding/sharded.h"
+
+namespace rondo::training::parallel {
+
+namespace {
+
+Sharding sharding(const TrainOptions& options) {
+  return {.name = "zero2", .level = ShardLevel::gradients, .unit_bytes = options.bucket_bytes};
+}
+
+} // namespace
+
+extern const StrategyKind zero2;
+const StrategyKind zero2{
+    .name = "zero2",
+    .summary = "as zero1, and each rank keeps its shard of the gradients only",
+    .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "mesh",
+              "memory_limit"},
+    .check = checkSharded,
+    .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
+    .show = [](const TrainOptions& options, const Dataset& samples,
+               int ranks) { return showSharded(options, samples, ranks, sharding(options)); },
+};
+
+} // namespace rondo::training::parallel

@@ -1,0 +1,282 @@
+// Whole runs under the sharded strategies: they train as data-parallel ones do.
+#include "rondo/train.h"
+
+#include <cmath>
+#include <filesystem>
+
+#include "support/data_files.h"
+#include "support/ranks.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+const std::vector<std::string> kSharded = {"zero1", "zero2", "fsdp"};
+
+/// Small buckets and units, so that there are several.
+TrainOptions shardedRun(const std::string& strategy) {
+  TrainOptions options = smallRun();
+  options.strategy = strategy;
+  if (strategy == "fsdp") options.unit_bytes = 10'000;
+  else options.bucket_bytes = {10'000};
+  return options;
+}
+
+std::vector<double> lossesOf(std::vector<Communicator> ranks, const TrainOptions& options) {
+  std::vector<double> losses;
+  trainAll(std::move(ranks), options,
+           [&](const TrainProgress& progress) { losses.push_back(progress.loss); });
+  return losses;
+}
+
+void requireClose(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t step = 0; step < a.size(); ++step) {
+    INFO("step " << step + 1);
+    REQUIRE(std::abs(a[step] - b[step]) <= 1e-5 * std::abs(a[step]));
+  }
+}
+
+std::string refusal(int ranks, const std::function<void(TrainOptions&)>& change) {
+  TrainOptions options = smallRun();
+  change(options);
+  auto comms = makeRanks(ranks);
+  const Thrown thrown = thrownByAll(comms, [&](Communicator& comm) { train(comm, options); });
+  REQUIRE(thrown.code == ErrorCode::invalid_argument);
+  return thrown.text;
+}
+
+} // namespace
+
+TEST_CASE("sharded ranks train bit for bit as one rank that holds all, with its file") {
+  TemporaryFolder folder;
+  for (int ranks : {1, 2, 3, 4})
+    for (const std::string optimizer : {"sgd", "adamw"}) {
+      TrainOptions whole = smallRun();
+      whole.optimizer = optimizer;
+      whole.learning_rate = 0.005;
+      whole.weight_decay = 0.01;
+      whole.accumulate = ranks;
+      whole.checkpoint = folder.file("whole");
+      const TrainReport expected = trainAll(makeRanks(1), whole);
+      for (const std::string& strategy : kSharded) {
+        INFO(strategy << ", " << ranks << " ranks, " << optimizer);
+        TrainOptions options = shardedRun(strategy);
+        options.optimizer = optimizer;
+        options.learning_rate = 0.005;
+        options.weight_decay = 0.01;
+        options.checkpoint = folder.file("sharded");
+        const TrainReport report = trainAll(makeRanks(ranks), options);
+        requireSame(report, expected);
+        REQUIRE(report.test_accuracy == expected.test_accuracy);
+        REQUIRE((readRaw(folder.file("sharded")) == readRaw(folder.file("whole"))));
+      }
+    }
+}
+
+TEST_CASE("filters that come and go give the same bits on every transport") {
+  TrainOptions whole = smallRun();
+  whole.model = "cnn";
+  whole.steps = 2;
+  whole.accumulate = 2;
+  const TrainReport expected = trainAll(makeRanks(1), whole);
+  for (const std::string& strategy : kSharded)
+    for (const char* transport : {"inproc", "shm", "tcp"}) {
+      INFO(strategy << " over " << transport);
+      TrainOptions options = shardedRun(strategy);
+      options.model = "cnn";
+      options.steps = 2;
+      requireSame(trainAll(makeRanks(2, transport), options), expected);
+    }
+}
+
+TEST_CASE("fifty steps of sharded ranks lose what one rank with the whole batch does") {
+  TrainOptions whole = smallRun();
+  whole.data = "synthetic:shape=1x8x8,train=1000,test=10";
+  whole.steps = 50;
+  whole.clip = 0.5;
+  whole.schedule = "cosine";
+  whole.warm_up = 5;
+  whole.augment = true;
+  const std::vector<double> expected = lossesOf(makeRanks(1, "inproc", false), whole);
+  for (const std::string& strategy : kSharded) {
+    INFO(strategy);
+    TrainOptions options = whole;
+    options.strategy = strategy;
+    requireClose(expected, lossesOf(makeRanks(3, "inproc", false), options));
+  }
+}
+
+TEST_CASE("a hybrid of data and shard, 2 x 2, loses what one rank does, whatever turns faster") {
+  TrainOptions whole = smallRun();
+  whole.accumulate = 4;
+  const std::vector<double> expected = lossesOf(makeRanks(1), whole);
+  for (const std::string& strategy : kSharded)
+    for (const char* mesh : {"data=2,shard=2", "shard=2,data=2", "data=4", "shard=4,data=1"}) {
+      INFO(strategy << ", mesh " << mesh);
+      TrainOptions options = shardedRun(strategy);
+      options.mesh = mesh;
+      requireClose(expected, lossesOf(makeRanks(4), options));
+    }
+}
+
+TEST_CASE("a run that four ranks saved goes on under every strategy and number of ranks") {
+  TemporaryFolder folder;
+  const std::string file = folder.file("file");
+  // How each strategy goes on from a file that each other one wrote: as ddp does.
+  const auto saved = [&](const std::string& strategy, const std::string& mesh) {
+    TrainOptions options = shardedRun(strategy);
+    options.optimizer = "adamw";
+    options.learning_rate = 0.002;
+    options.mesh = mesh;
+    options.checkpoint = file;
+    options.steps = 2;
+    trainAll(makeRanks(4), options);
+    return readRaw(file);
+  };
+  const auto goesOn = [&](const std::string& strategy, int ranks, const auto& bytes) {
+    writeRaw(file, bytes);
+    TrainOptions options = shardedRun(strategy);
+    options.optimizer = "adamw";
+    options.learning_rate = 0.002;
+    options.checkpoint = file;
+    options.resume = true;
+    return trainAll(makeRanks(ranks), options);
+  };
+  const auto bytes = saved("ddp", "");
+  for (const std::string& strategy : kSharded) REQUIRE((saved(strategy, "") == bytes));
+  for (int ranks : {2, 3}) {
+    const TrainReport expected = goesOn("ddp", ranks, bytes);
+    for (const std::string& strategy : kSharded) {
+      INFO(strategy << " on " << ranks << " ranks");
+      requireSame(goesOn(strategy, ranks, bytes), expected);
+    }
+  }
+  const auto hybrid = saved("fsdp", "data=2,shard=2"); // other sums, but a whole file
+  requireSame(goesOn("zero2", 3, hybrid), goesOn("ddp", 3, hybrid));
+}
+
+TEST_CASE("a hybrid run that was saved and resumed ends as one that was not") {
+  TemporaryFolder folder;
+  for (const std::string& strategy : kSharded) {
+    INFO(strategy);
+    TrainOptions options = shardedRun(strategy);
+    options.mesh = "data=2,shard=2";
+    const TrainReport whole = trainAll(makeRanks(4), options);
+    options.checkpoint = folder.file(strategy);
+    options.steps = 2;
+    trainAll(makeRanks(4), options);
+    options.steps = 0;
+    options.resume = true;
+    requireSame(trainAll(makeRanks(4), options), whole);
+  }
+}
+
+TEST_CASE("a model that is too much for a rank trains on four") {
+  TrainOptions options = smallRun();
+  const std::uint64_t needs = trainAll(makeRanks(1), options).held_bytes;
+  // Parameters and gradients with what fills the last biases up to a cache line.
+  constexpr std::uint64_t kElements =
+      64 * 256 + 256 + 256 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10;
+  REQUIRE(needs == 4 * (3 * kElements + 2 * 6));
+  options.memory_limit = needs;
+  trainAll(makeRanks(1), options);
+  const std::uint64_t limit = needs * 95 / 100;
+  const auto refused = [&](const std::string& strategy, int ranks) {
+    return refusal(ranks, [&](TrainOptions& own) {
+      own = shardedRun(strategy);
+      own.memory_limit = limit;
+    });
+  };
+  const std::string text = "train: memory_limit is " + std::to_string(limit) + " bytes, but ";
+  for (int ranks : {1, 4}) {
+    REQUIRE(contains(refused("ddp", ranks), text + "strategy ddp needs " + std::to_string(needs)));
+  }
+  REQUIRE(contains(refused("fsdp", 1), text + "strategy fsdp needs "));
+  options = shardedRun("fsdp");
+  options.memory_limit = limit;
+  const TrainReport report = trainAll(makeRanks(4), options);
+  REQUIRE(report.held_bytes > 0);
+  REQUIRE(report.held_bytes <= limit);
+}
+
+TEST_CASE("each sharded strategy holds less than a rank that holds all") {
+  const std::uint64_t whole = trainAll(makeRanks(4), smallRun()).held_bytes;
+  for (const std::string& strategy : kSharded) {
+    const std::uint64_t held = trainAll(makeRanks(4), shardedRun(strategy)).held_bytes;
+    INFO(strategy << " holds " << held << " bytes, ddp " << whole);
+    REQUIRE(held > 0);
+    REQUIRE(held < whole);
+  }
+}
+
+TEST_CASE("sharded strategies refuse meshes and options that they cannot serve") {
+  for (const std::string& strategy : kSharded) {
+    const auto with = [&](const std::function<void(TrainOptions&)>& change) {
+      return refusal(4, [&](TrainOptions& options) {
+        options.strategy = strategy;
+        change(options);
+      });
+    };
+    CHECK(contains(with([](auto& options) { options.mesh = "data=2,pipe=2"; }),
+                   "takes the axes data and shard, not pipe"));
+    CHECK(contains(with([](auto& options) { options.mesh = "shard=3"; }),
+                   "its axes have 3 ranks together, this run has 4"));
+    CHECK(contains(with([](auto& options) { options.hook = "bf16"; }), "takes no hook"));
+    CHECK(contains(with([](auto& options) { options.accumulate = 11; }),
+                   "must be at least ranks x accumulate, 44"));
+  }
+  CHECK(contains(refusal(2, [](auto& options) { options.unit_bytes = 5; }),
+                 "strategy ddp takes no unit_bytes"));
+  CHECK(contains(refusal(2, [](auto& options) { options.mesh = "data=2"; }),
+                 "strategy ddp takes no mesh"));
+}
+
+TEST_CASE("a rank that ends alone within a sharded run leaves nobody waiting") {
+  for (const std::string& strategy : kSharded)
+    for (const char* mesh : {"", "data=2,shard=2"}) {
+      auto ranks = makeRanks(4);
+      std::vector<std::string> ends(ranks.size());
+      REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+                TrainOptions options = shardedRun(strategy);
+                options.mesh = mesh;
+                int asked = 0;
+                if (comm.rank() == 2)
+                  options.stop = [&]() -> bool {
+                    if (++asked == 3) throw std::runtime_error("this rank has had enough");
+                    return false;
+                  };
+                try {
+                  Communicator own = std::move(comm);
+                  train(own, options);
+                } catch (const std::exception& error) {
+                  ends[static_cast<std::size_t>(&comm - ranks.data())] = error.what();
+                }
+                return {};
+              })) == "");
+      for (const std::string& end : ends) REQUIRE(!end.empty());
+    }
+}
+
+TEST_CASE("what is not finite ends a sharded run on all ranks, with its name") {
+  for (const std::string& strategy : kSharded) {
+    const auto ends = [&](double rate) {
+      TrainOptions options = shardedRun(strategy);
+      options.learning_rate = rate;
+      auto ranks = makeRanks(2);
+      const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+      REQUIRE(thrown.code == ErrorCode::aborted);
+      return thrown.text;
+    };
+    CHECK(contains(ends(1e4), " is not finite; the first values of that kind come from layer "));
+    CHECK(contains(ends(1e30), ".weight are not finite")); // and the loss stays finite
+  }
+}
+
+#endif
+
+} // namespace rondo::test
