@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -30,5 +32,27 @@ struct AlignedAllocator {
 
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
+
+/// Zeroed memory that starts on a cache line. A vector would set each byte by itself.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  explicit AlignedBytes(std::size_t size)
+      : memory_(AlignedAllocator<std::byte>().allocate(size)), size_(size) {
+    std::memset(memory_.get(), 0, size);
+  }
+
+  std::byte* data() const { return memory_.get(); }
+  std::size_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const {
+      AlignedAllocator<std::byte>().deallocate(memory, 0);
+    }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+  std::size_t size_ = 0;
+};
 
 } // namespace rondo::training

@@ -44,8 +44,12 @@ void writeGzip(const std::string& path, const Bytes& content) {
 }
 
 Bytes readRaw(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return Bytes(std::istreambuf_iterator<char>(file), {});
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return {};
+  Bytes content(static_cast<std::size_t>(file.tellg()));
+  file.seekg(0).read(reinterpret_cast<char*>(content.data()),
+                     static_cast<std::streamsize>(content.size()));
+  return content;
 }
 
 void writeRaw(const std::string& path, const Bytes& content) {

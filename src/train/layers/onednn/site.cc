@@ -35,7 +35,7 @@ Tensor Site::passing(const Layout& layout) {
     if (buffer.used_since == 0 && buffer.memory.size() >= bytes &&
         (best == nullptr || buffer.memory.size() < best->memory.size()))
       best = &buffer;
-  if (best == nullptr) best = &passing_.emplace_back(Buffer{AlignedVector<std::byte>(bytes), 0});
+  if (best == nullptr) best = &passing_.emplace_back(Buffer{AlignedBytes(bytes), 0});
   best->used_since = ++made_;
   return {layout, engine_, best->memory.data()};
 }
@@ -48,7 +48,7 @@ void Site::release(std::uint64_t mark, const Tensor& result) {
 
 Tensor Site::scratch(const Layout& layout) {
   scratch_users_.emplace_back(layout, engine_, nullptr);
-  if (layout.get_size() > scratch_.size()) scratch_.resize(layout.get_size());
+  if (layout.get_size() > scratch_.size()) scratch_ = AlignedBytes(layout.get_size());
   for (Tensor& user : scratch_users_) user.set_data_handle(scratch_.data());
   return scratch_users_.back();
 }

@@ -54,16 +54,16 @@ class Site {
   dnnl::engine engine_;
   dnnl::stream stream_;
   struct Buffer {
-    AlignedVector<std::byte> memory;
+    AlignedBytes memory;
     std::uint64_t used_since; ///< the number of its tensor; 0: free
   };
 
   Tensor passing(const Layout& layout);
 
-  std::deque<AlignedVector<std::byte>> kept_;
+  std::deque<AlignedBytes> kept_;
   std::deque<Buffer> passing_;
   std::uint64_t made_ = 0; ///< passing tensors so far
-  AlignedVector<std::byte> scratch_;
+  AlignedBytes scratch_;
   std::vector<Tensor> scratch_users_;
 };
 
