@@ -27,7 +27,9 @@ inline constexpr int kStopped = 130; ///< what shells make of SIGINT
 /// One object: version, args, options, ranks, test_accuracy, epoch_loss, epoch_accuracy,
 /// parameter_hash (hexadecimal text), steps, stopped, step_ms (the median) and
 /// step_parts_ms (of data, forward, backward, exposed_communication, optimizer),
-/// samples_per_second, bytes_per_step (the strategy's formula), held_bytes, seconds.
+/// samples_per_second, bytes_per_step (the strategy's formula), held_bytes, seconds; of a
+/// pipeline also pipeline: its parts (layers, forward_ms, backward_ms), idle_even, idle_predicted,
+/// idle_measured.
 std::string trainJsonText(const TrainConfig& config, const TrainReport& report);
 
 } // namespace rondo::tools

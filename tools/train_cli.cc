@@ -76,7 +76,8 @@ void addJob(CLI::App& app, TrainConfig& config) {
   app.add_option("--batch", options.batch, "Samples of one step, over all ranks and micro-batches")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  app.add_option("--accumulate", options.accumulate, "Micro-batches of a rank in one step")
+  app.add_option("--accumulate,--micro-batches", options.accumulate,
+                 "Micro-batches of a rank in one step; of a pipeline, of a step")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the first weights and the order of the samples")
@@ -174,6 +175,22 @@ void addSharding(CLI::App& app, TrainOptions& options) {
       ->group(group);
 }
 
+void addPipeline(CLI::App& app, TrainOptions& options) {
+  const std::string group = "Pipeline (--strategy pipeline)";
+  app.add_option("--pipeline", options.pipeline,
+                 "Order of the micro-batches: " + summaries(trainPipelines()))
+      ->check(choice(trainPipelines()))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--laps", options.laps, "Parts of the model that a rank has, with interleaved")
+      ->check(CLI::Range(1, 1 << 10))
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--recompute", options.recompute,
+               "Make activations again before the pass back, in place of keeping them")
+      ->group(group);
+}
+
 void addOutput(CLI::App& app, TrainConfig& config) {
   TrainOptions& options = config.options;
   const std::string group = "Files";
@@ -221,6 +238,7 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
   addOptimizer(*app, config->options);
   addReduction(*app, *config);
   addSharding(*app, config->options);
+  addPipeline(*app, config->options);
   addOutput(*app, *config);
   CLI::Option* ranks = addRanks(*app, *config);
   app->footer(
@@ -228,6 +246,7 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
       "  rondo train --model mlp -p 2\n"
       "  rondo train --model cnn -p 2 --epochs 10 --schedule cosine --lr 0.05 --warm-up 100\n"
       "  rondo train -p 2 --checkpoint run.ckpt --checkpoint-every 100 # then: the same, --resume\n"
+      "  rondo train --strategy pipeline --model cnn -p 2 --micro-batches 16\n"
       "  rondo train --model resnet18 --data synthetic -p 2 --steps 20 --json report.json\n");
   return [config, ranks] {
     config->threads = config->threads || needsThreads(config->transport);

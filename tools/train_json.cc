@@ -8,44 +8,67 @@
 
 namespace rondo::tools {
 
+namespace {
+
+nlohmann::ordered_json pipelineJson(const TrainPipeline& pipeline) {
+  nlohmann::ordered_json parts = nlohmann::ordered_json::array();
+  for (const TrainPipeline::Part& part : pipeline.parts)
+    parts.push_back({{"layers", {part.begin, part.end - 1}},
+                     {"forward_ms", part.forward},
+                     {"backward_ms", part.backward}});
+  return {{"parts", parts},
+          {"idle_even", pipeline.idle_even},
+          {"idle_predicted", pipeline.idle_predicted},
+          {"idle_measured", pipeline.idle_measured}};
+}
+
+nlohmann::ordered_json optionsJson(const TrainConfig& config) {
+  const TrainOptions& options = config.options;
+  return {{"model", options.model},
+          {"strategy", options.strategy},
+          {"epochs", options.epochs},
+          {"steps", options.steps},
+          {"batch", options.batch},
+          {"accumulate", options.accumulate},
+          {"pipeline", options.pipeline},
+          {"laps", options.laps},
+          {"recompute", options.recompute},
+          {"learning_rate", options.learning_rate},
+          {"base_batch", options.base_batch},
+          {"momentum", options.momentum},
+          {"nesterov", options.nesterov},
+          {"seed", options.seed},
+          {"limit_samples", options.limit_samples},
+          {"deterministic", config.deterministic},
+          {"data", options.data},
+          {"augment", options.augment},
+          {"sync_batch_norm", options.sync_batch_norm},
+          {"optimizer", options.optimizer},
+          {"weight_decay", options.weight_decay},
+          {"clip", options.clip},
+          {"schedule", options.schedule},
+          {"warm_up", options.warm_up},
+          {"bucket_bytes", options.bucket_bytes},
+          {"overlap", options.overlap},
+          {"hook", options.hook},
+          {"unit_bytes", options.unit_bytes},
+          {"mesh", options.mesh},
+          {"memory_limit", options.memory_limit},
+          {"verify_every", options.verify_every}};
+}
+
+} // namespace
+
 std::string trainJsonText(const TrainConfig& config, const TrainReport& report) {
   using Json = nlohmann::ordered_json;
   std::array<char, 32> hash;
   std::snprintf(hash.data(), hash.size(), "%016llx",
                 static_cast<unsigned long long>(report.parameter_hash));
-  const TrainOptions& options = config.options;
   Json json;
   json["version"] = 1;
   json["rondo"] = kVersion;
   json["args"] = config.arguments;
-  json["options"] = {{"model", options.model},
-                     {"strategy", options.strategy},
-                     {"epochs", options.epochs},
-                     {"steps", options.steps},
-                     {"batch", options.batch},
-                     {"accumulate", options.accumulate},
-                     {"learning_rate", options.learning_rate},
-                     {"base_batch", options.base_batch},
-                     {"momentum", options.momentum},
-                     {"nesterov", options.nesterov},
-                     {"seed", options.seed},
-                     {"limit_samples", options.limit_samples},
-                     {"deterministic", config.deterministic},
-                     {"data", options.data},
-                     {"augment", options.augment},
-                     {"sync_batch_norm", options.sync_batch_norm},
-                     {"optimizer", options.optimizer},
-                     {"weight_decay", options.weight_decay},
-                     {"clip", options.clip},
-                     {"schedule", options.schedule},
-                     {"warm_up", options.warm_up},
-                     {"bucket_bytes", options.bucket_bytes},
-                     {"overlap", options.overlap},
-                     {"hook", options.hook},
-                     {"unit_bytes", options.unit_bytes},
-                     {"mesh", options.mesh},
-                     {"memory_limit", options.memory_limit},
-                     {"verify_every", options.verify_every}};
+  json["options"] = optionsJson(config);
   json["ranks"] = config.ranks;
   json["test_accuracy"] = report.test_accuracy;
   json["epoch_loss"] = report.epoch_loss;
@@ -64,6 +87,7 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
   json["bytes_per_step"] = report.bytes_per_step;
   json["held_bytes"] = report.held_bytes;
   json["seconds"] = report.seconds;
+  if (!report.pipeline.parts.empty()) json["pipeline"] = pipelineJson(report.pipeline);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

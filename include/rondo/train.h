@@ -29,13 +29,19 @@ struct TrainOptions {
   int epochs = 5;
   std::int64_t steps = 0; ///< ends after so many steps, wherever in an epoch; 0: after the epochs
   int batch = 128;        ///< samples of one step over all ranks and micro-batches
-  int accumulate = 1;     ///< micro-batches per rank and step, summed locally
-  std::uint64_t seed = 1; ///< of the initial weights, the sampler, dropout and augmentation
+  /// Micro-batches per rank and step, summed locally; of a pipeline, those of a step.
+  int accumulate = 1;
+  std::uint64_t seed = 1;        ///< of the initial weights, the sampler, dropout and augmentation
   std::size_t limit_samples = 0; ///< use only the first training samples; 0: all
   bool augment = false;          ///< flips and crops training samples
   /// Batch norm takes the statistics of all ranks' samples, not of each rank's own: one more sum
   /// over the ranks for each such layer and direction.
   bool sync_batch_norm = false;
+
+  std::string pipeline = "1f1b"; ///< order of the strategy "pipeline": one of trainPipelines()
+  int laps = 2;                  ///< of "interleaved": parts of the model that a rank has
+  /// A pipeline keeps inputs of its parts only, and makes activations again before the pass back.
+  bool recompute = false;
 
   std::string optimizer = "sgd"; ///< one of trainOptimizers()
   double learning_rate = 0.02;
@@ -103,6 +109,20 @@ struct TrainProgress {
   TrainTimes times = {};
 };
 
+/// How a pipeline spent its time: shares of all ranks' time in steps in which they waited.
+struct TrainPipeline {
+  /// Layers begin to end - 1 of the model, and what one micro-batch took on the way forward and
+  /// back, in milliseconds: means over all steps but the first two.
+  struct Part {
+    std::size_t begin = 0, end = 0;
+    double forward = 0, backward = 0;
+  };
+  std::vector<Part> parts;   ///< part i is on rank i modulo ranks; empty: the run had no pipeline
+  double idle_even = 0;      ///< if all parts took the same and messages no time: the closed form
+  double idle_predicted = 0; ///< simulated, with what the parts take, and no time for messages
+  double idle_measured = 0;  ///< from the first pass of a step until all ranks have the loss
+};
+
 struct TrainReport {
   double test_accuracy = 0;           ///< over all test samples, in [0, 1]
   std::vector<double> epoch_loss;     ///< mean training loss of each epoch that ended
@@ -118,6 +138,7 @@ struct TrainReport {
   /// Of parameters, gradients and optimizer, that the rank which holds most of them held at most,
   /// counted where they were taken; 0: the strategy does not count.
   std::uint64_t held_bytes = 0;
+  TrainPipeline pipeline;
   double seconds = 0;
 };
 
@@ -158,7 +179,6 @@ RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
 /// as text for people. Not collective. Errors as of train(); Error(unsupported) for a strategy that
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
-
 /// Throws Error(unsupported) for "cuda", since the layers run on CPUs, and Error(invalid_argument)
 /// for what is no device.
 RONDO_API void requireTrainDevice(const std::string& device);
@@ -171,6 +191,7 @@ RONDO_API std::vector<TrainChoice> trainModels();
 /// Kinds of samples, and what TrainOptions::data says to get them.
 RONDO_API std::vector<TrainChoice> trainData();
 RONDO_API std::vector<TrainChoice> trainStrategies();
+RONDO_API std::vector<TrainChoice> trainPipelines();
 RONDO_API std::vector<TrainChoice> trainOptimizers();
 RONDO_API std::vector<TrainChoice> trainSchedules();
 /// "topk:DENSITY": the value behind the colon is to be given.

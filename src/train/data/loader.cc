@@ -44,7 +44,7 @@ Batch Loader::load(std::span<const std::uint32_t> samples) {
     for (const Shades& shades : shades_)
       for (std::size_t i = 0; i < pixels; ++i) *into++ = shades[*from++];
   }
-  return finish(samples);
+  return finish(samples, inputs_.data());
 }
 
 Batch Loader::load(std::span<const std::uint32_t> samples, const Augmentation& augmentation,
@@ -67,23 +67,29 @@ Batch Loader::load(std::span<const std::uint32_t> samples, const Augmentation& a
       plane += shape.height * shape.width;
     }
   }
-  return finish(samples);
+  return finish(samples, inputs_.data());
 }
 
-Batch Loader::load(std::size_t first, std::size_t count) {
+Batch Loader::load(std::size_t first, std::size_t count) { return load(number(first, count)); }
+
+Batch Loader::loadLabels(std::size_t first, std::size_t count) {
+  return loadLabels(number(first, count));
+}
+
+std::span<const std::uint32_t> Loader::number(std::size_t first, std::size_t count) {
   assert(count <= samples_.size());
   std::iota(samples_.begin(), samples_.begin() + static_cast<std::ptrdiff_t>(count),
             static_cast<std::uint32_t>(first));
-  return load(std::span<const std::uint32_t>(samples_).first(count));
+  return std::span<const std::uint32_t>(samples_).first(count);
 }
 
-Batch Loader::finish(std::span<const std::uint32_t> samples) {
+Batch Loader::finish(std::span<const std::uint32_t> samples, const float* inputs) {
   std::transform(samples.begin(), samples.end(), labels_.begin(),
                  [&](std::uint32_t sample) { return set_.labels[sample]; });
   if (samples.data() != samples_.data())
     std::copy(samples.begin(), samples.end(), samples_.begin());
   return {.count = samples.size(),
-          .inputs = inputs_.data(),
+          .inputs = inputs,
           .labels = labels_.data(),
           .samples = samples_.data()};
 }

@@ -28,11 +28,15 @@ class Loader {
              std::uint64_t seed, int epoch);
   /// The samples first to first + count - 1, for evaluation.
   Batch load(std::size_t first, std::size_t count);
+  /// The same without inputs, which are null: for those who have no first layer.
+  Batch loadLabels(std::span<const std::uint32_t> samples) { return finish(samples, nullptr); }
+  Batch loadLabels(std::size_t first, std::size_t count);
 
  private:
   using Shades = std::array<float, 256>; ///< what a pixel's value becomes
 
-  Batch finish(std::span<const std::uint32_t> samples);
+  std::span<const std::uint32_t> number(std::size_t first, std::size_t count);
+  Batch finish(std::span<const std::uint32_t> samples, const float* inputs);
 
   const Dataset& set_;
   std::vector<Shades> shades_; ///< by channel

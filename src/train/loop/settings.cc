@@ -130,6 +130,9 @@ Settings settings(const TrainOptions& options) {
   list.add("epochs", options.epochs);
   list.add("steps", options.steps);
   list.add("accumulate", options.accumulate);
+  list.add("pipeline", options.pipeline);
+  list.add("laps", options.laps);
+  list.add("recompute", options.recompute);
   list.add("learning_rate", options.learning_rate);
   list.add("base_batch", options.base_batch);
   list.add("momentum", options.momentum);

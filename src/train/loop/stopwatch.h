@@ -54,12 +54,13 @@ class StepClock {
   StepClock(TrainTimes& times, Timeline* timeline) : times_(times), timeline_(timeline) {}
 
   /// What passed since it was made or last called belongs to this part, and is shown by this name;
-  /// null: as a gap.
-  void lap(double TrainTimes::*part, const char* name) {
+  /// null: as a gap. Gives it, in milliseconds.
+  double lap(double TrainTimes::*part, const char* name) {
     const Clock::time_point begin = watch_.begin();
     const double passed = watch_.lap();
     times_.*part += passed;
     if (timeline_ && name) timeline_->add(name, Lane::compute, begin, passed / 1000);
+    return passed;
   }
 
  private:

@@ -12,11 +12,18 @@ Samples::Samples(const TrainOptions& options, const Data& data, std::size_t part
 
 Batch Samples::load(int epoch, int step, std::size_t part) {
   static constexpr Augmentation kAugmentation{.flip = true, .padding = 4};
-  const Range range = share(static_cast<std::size_t>(options_.batch), part, parts_);
-  const auto samples =
-      sampler_.samples(epoch, static_cast<std::size_t>(step)).subspan(range.begin, range.size());
+  const auto samples = numbers(epoch, step, part);
   if (!options_.augment) return loader_.load(samples);
   return loader_.load(samples, kAugmentation, options_.seed, epoch);
+}
+
+Batch Samples::loadLabels(int epoch, int step, std::size_t part) {
+  return loader_.loadLabels(numbers(epoch, step, part));
+}
+
+std::span<const std::uint32_t> Samples::numbers(int epoch, int step, std::size_t part) {
+  const Range range = share(static_cast<std::size_t>(options_.batch), part, parts_);
+  return sampler_.samples(epoch, static_cast<std::size_t>(step)).subspan(range.begin, range.size());
 }
 
 } // namespace rondo::training

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "rondo/train.h"
 #include "train/data/loader.h"
@@ -19,9 +21,13 @@ class Samples {
   /// One part of step `step` (the first is 0) of an epoch (the first is 1), augmented as the
   /// options ask for. Good until the next call.
   Batch load(int epoch, int step, std::size_t part);
+  /// The same without inputs.
+  Batch loadLabels(int epoch, int step, std::size_t part);
   std::size_t parts() const { return parts_; }
 
  private:
+  std::span<const std::uint32_t> numbers(int epoch, int step, std::size_t part);
+
   const TrainOptions& options_;
   const std::size_t parts_;
   Sampler sampler_;

@@ -1,0 +1,109 @@
+#include "train/parallel/pipeline/cut.h"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+#include <numeric>
+
+#include "train/loop/replica.h"
+#include "train/loop/stopwatch.h"
+#include "train/random.h"
+
+namespace rondo::training {
+
+namespace {
+
+bool beginsUnit(const LayerValue& layer) {
+  return std::holds_alternative<Linear>(layer) || std::holds_alternative<Convolution>(layer) ||
+         std::holds_alternative<Residual>(layer);
+}
+
+constexpr int kPasses = 4; ///< the first of them builds the program
+
+void fill(AlignedVector<float>& values, Random& random) {
+  for (float& value : values) value = static_cast<float>(random.symmetric());
+}
+
+UnitTime measureOne(Replica& unit, std::size_t samples) {
+  Network& network = unit.network();
+  std::vector<AlignedVector<float>> gradients;
+  for (Weight* weight : unit.weights())
+    weight->gradient = gradients.emplace_back(weight->size()).data();
+  AlignedVector<float> inputs(samples * network.inputShape().size()),
+      gradient(samples * network.outputShape().size());
+  Random random(1);
+  fill(inputs, random);
+  fill(gradient, random);
+  const std::vector<std::uint8_t> labels(samples);
+  std::vector<std::uint32_t> numbers(samples);
+  std::iota(numbers.begin(), numbers.end(), 0U);
+  const Batch batch{samples, inputs.data(), labels.data(), numbers.data()};
+  UnitTime best{std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
+  for (int pass = 0; pass < kPasses; ++pass) {
+    Stopwatch watch;
+    network.forward(batch, {});
+    const double forward = watch.lap() / 1000;
+    network.backward(
+        gradient.data(), [](std::size_t) {}, 0);
+    best = {std::min(best.forward, forward), std::min(best.backward, watch.lap() / 1000)};
+  }
+  return best;
+}
+
+} // namespace
+
+std::vector<LayerRange> units(const LayerValues& layers) {
+  std::vector<LayerRange> all;
+  bool learns = false; // the unit at work has what makes it one
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const bool begins = beginsUnit(layers[i]);
+    if (all.empty() || (begins && learns)) {
+      all.push_back({i, i});
+      learns = false;
+    }
+    learns = learns || begins;
+    all.back().end = i + 1;
+  }
+  return all;
+}
+
+std::vector<UnitTime> measure(const LayerValues& layers, const SampleShape& input,
+                              std::span<const LayerRange> units, std::size_t samples) {
+  std::vector<UnitTime> times;
+  for (const LayerRange& range : units) {
+    Replica unit(layers, input, range, 1);
+    times.push_back(measureOne(unit, samples));
+  }
+  return times;
+}
+
+std::vector<LayerRange> cutEvenly(std::span<const double> costs, std::size_t parts) {
+  const std::size_t items = costs.size();
+  assert(parts >= 1 && parts <= items);
+  std::vector<double> before(items + 1); // costs of the items before
+  std::partial_sum(costs.begin(), costs.end(), before.begin() + 1);
+  // best[k][i]: the cost of the most expensive of k parts of the first i items; from[k][i]: where
+  // the last of these begins.
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> best(parts + 1, std::vector<double>(items + 1, kNever));
+  std::vector<std::vector<std::size_t>> from(parts + 1, std::vector<std::size_t>(items + 1));
+  best[0][0] = 0;
+  for (std::size_t k = 1; k <= parts; ++k)
+    for (std::size_t i = k; i <= items; ++i)
+      for (std::size_t begin = k - 1; begin < i; ++begin) {
+        const double cost = std::max(best[k - 1][begin], before[i] - before[begin]);
+        if (cost < best[k][i]) {
+          best[k][i] = cost;
+          from[k][i] = begin;
+        }
+      }
+  std::vector<LayerRange> ranges(parts);
+  std::size_t end = items;
+  for (std::size_t k = parts; k > 0; --k) {
+    ranges[k - 1] = {from[k][end], end};
+    end = from[k][end];
+  }
+  return ranges;
+}
+
+} // namespace rondo::training

@@ -1,0 +1,350 @@
+// Pipeline: rank r has the r-th stage of the model's layers alone, and the micro-batches of a step
+// go through the ranks one behind the other, forward and back, in the order of a timetable.
+//
+//   sent         when
+//   activations  to the next part's rank, behind each micro-batch's pass forward
+//   gradients    of a part's input, to the rank of the part before, behind each pass back
+//   2 sums       AllReduce of loss and stop flag behind the last pass; with clipping, a third
+//
+// With batches of b samples, and a(k) floats between parts k and k + 1 for one sample, all ranks
+// together send 2 * 4 b * (sum of a(k) over the cuts) bytes in a step, whatever the number of
+// micro-batches. Weights, gradients and optimizer are on their stage only, and nothing of them is
+// sent, but for checkpoints and hashes, which rank 0 gathers.
+//
+// Gradients are summed from the first micro-batch to the last in every order, so that a step has
+// the bits of one rank that accumulates as many micro-batches. Batch norm takes the statistics of a
+// micro-batch. Model parallelism and pipelines of the lectures; the papers are named at the heads
+// of kinds/*.cc.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "rondo/detail/hash.h"
+#include "train/loop/agreement.h"
+#include "train/loop/settings.h"
+#include "train/models/model.h"
+#include "train/optim/norm.h"
+#include "train/parallel/pipeline/prepare.h"
+#include "train/parallel/pipeline/staged_tensors.h"
+#include "train/parallel/recipe.h"
+#include "train/parallel/samples.h"
+#include "train/parallel/strategy.h"
+
+namespace rondo::training::parallel {
+
+namespace {
+
+/// As Replica::hash(): each weight begins on a cache line, running statistics behind the weights.
+std::uint64_t replicaHash(const CutModel& model, const std::vector<TensorMemory>& tensors) {
+  Weights order;
+  place(model.layers, model.input, "", order);
+  std::map<std::string, const TensorMemory*> by_name;
+  for (const TensorMemory& one : tensors) by_name[one.label.name] = &one;
+  detail::HashStream stream;
+  const auto add = [&](const std::deque<Weight>& weights, const std::string& kind) {
+    constexpr std::size_t kLine = kAlignment / sizeof(float);
+    for (const Weight& weight : weights) {
+      const auto* from = static_cast<const float*>(by_name.at(kind + weight.name)->data);
+      std::vector<float> padded(from, from + weight.size());
+      padded.resize((padded.size() + kLine - 1) / kLine * kLine);
+      stream.add(padded.data(), padded.size() * sizeof(float));
+    }
+  };
+  add(order.learned, "weight.");
+  add(order.state, "state.");
+  return stream.hash();
+}
+
+class Pipeline : public Strategy {
+ public:
+  explicit Pipeline(const Setup& setup);
+
+  StepResult run(const Position& done, std::int64_t meeting, Timeline* timeline) override;
+  std::uint64_t verify(const std::string& when) override;
+  double evaluate() override;
+  Snapshot snapshot() override;
+  void adopt(const Position& at) override;
+  double bytesPerStep() const override;
+  void tell(TrainReport& report) override;
+
+ private:
+  std::vector<UnitTime> agreeOnTimes();
+  double passes(const Position& done, StepClock& clock);
+  void requireFinite(double loss, const Position& done);
+  void update(double learning_rate);
+  void addOverStages(std::span<double> sums);
+  void countIdle(const TrainTimes& times, double span);
+  std::vector<TensorMemory> valueTensors() const;
+  std::vector<TensorMemory> optimizerTensors();
+  StagedTensors& values();
+
+  Communicator& comm_;
+  const TrainOptions& options_;
+  const Data& data_;
+  const Timetable timetable_;
+  CutModel model_;
+  std::unique_ptr<Stage> stage_;
+  Samples samples_;
+  Loader test_;
+  std::vector<AlignedVector<float>> gradients_; ///< of the stage's weights, summed
+  std::unique_ptr<Optimizer> optimizer_;
+  const Schedule schedule_;
+  std::optional<StagedTensors> values_, kept_; ///< from their first use on
+  std::optional<Timetable> test_timetable_;
+  int steps_ = 0;              ///< of this run
+  double busy_ = 0, span_ = 0; ///< milliseconds of this rank in those that count
+};
+
+/// Steps that build programs and open channels, and so say nothing of those that follow.
+constexpr int kFirstSteps = 2;
+
+Pipeline::Pipeline(const Setup& setup)
+    : comm_(setup.comm),
+      options_(setup.options),
+      data_(setup.data),
+      timetable_(timetable(options_, comm_.size())),
+      samples_(options_, data_, static_cast<std::size_t>(options_.accumulate)),
+      test_(data_.test, data_.statistics, kTestBatch),
+      schedule_(schedule(options_, totalSteps(options_, data_))) {
+  requireUnits(options_, data_.train, timetable_.shape); // the same on all ranks
+  model_ = cutModel(options_, data_.train, timetable_.shape, agreeOnTimes()).model;
+  agree(comm_, [&]() -> std::string {
+    stage_ = std::make_unique<Stage>(comm_, model_);
+    for (Weight* weight : stage_->weights())
+      weight->gradient = gradients_.emplace_back(weight->size()).data();
+    optimizer_ = makeOptimizer(options_.optimizer, stage_->weights(), optimizerSettings(options_));
+    return {};
+  });
+}
+
+/// Rank 0 measures while the others wait: all cut alike, and nobody's measuring disturbs another's.
+std::vector<UnitTime> Pipeline::agreeOnTimes() {
+  std::vector<UnitTime> times(
+      units(model(options_.model, data_.train.shape, data_.train.classes)).size());
+  agree(comm_, [&]() -> std::string {
+    if (comm_.rank() == 0) times = measureUnits(options_, data_.train);
+    return {};
+  });
+  static_assert(sizeof(UnitTime) == 2 * sizeof(double));
+  comm_.broadcast(times.data(), times.data(), 2 * times.size(), DataType::float64, 0);
+  return times;
+}
+
+StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline) {
+  StepResult result;
+  const Stopwatch whole;
+  std::array<double, 2> sums = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
+  StepClock clock(result.times, timeline);
+  sums[0] = passes(done, clock);
+  comm_.allReduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);
+  clock.lap(&TrainTimes::communication, nullptr);
+  countIdle(result.times, whole.read());
+  requireFinite(sums[0], done);
+  result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
+  update(result.learning_rate);
+  clock.lap(&TrainTimes::optimizer, "optimizer");
+  result.loss = sums[0] / options_.batch;
+  result.at = after(done, result.loss);
+  result.stop = sums[1] > 0;
+  result.times.step = whole.read();
+  return result;
+}
+
+/// This rank's part of the loss: all of it on the last stage.
+double Pipeline::passes(const Position& done, StepClock& clock) {
+  const auto number = static_cast<std::uint64_t>(done.total);
+  const auto count = static_cast<std::size_t>(options_.accumulate);
+  const MicroBatches micro_batches{.counts = std::vector<std::size_t>(count, microBatch(options_)),
+                                   .load = [&](int micro, bool inputs) {
+                                     const auto part = static_cast<std::size_t>(micro);
+                                     return inputs
+                                                ? samples_.load(done.epoch, done.step, part)
+                                                : samples_.loadLabels(done.epoch, done.step, part);
+                                   }};
+  return stage_->train(
+      timetable_,
+      {.micro_batches = micro_batches,
+       .pass = {.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}},
+       .sum = [this](std::size_t weight) { return gradients_[weight].data(); },
+       .ready = [](std::size_t) {}},
+      clock);
+}
+
+/// All ranks have the same sum, so all come here or none.
+void Pipeline::requireFinite(double loss, const Position& done) {
+  if (std::isfinite(loss)) return;
+  const std::string what =
+      "train: the loss of step " + std::to_string(done.total + 1) + " is not finite";
+  agree(comm_, [&]() -> std::string {
+    const std::string layer = stage_->firstNotFinite();
+    if (layer.empty()) return {};
+    throw Error(ErrorCode::aborted, what + "; the first values of that kind come from " + layer);
+  });
+  throw Error(ErrorCode::aborted, what);
+}
+
+void Pipeline::update(double learning_rate) {
+  for (std::size_t i = 0; i < gradients_.size(); ++i)
+    stage_->weights()[i]->gradient = gradients_[i].data();
+  float scale = 1.0F / static_cast<float>(options_.batch);
+  if (options_.clip > 0)
+    scale = clip(stage_->weights(), scale, options_.clip, [this](std::span<double> sums) {
+              addOverStages(sums);
+            }).scale;
+  optimizer_->step(learning_rate, scale);
+  stage_->moveState(static_cast<std::size_t>(options_.accumulate));
+  stage_->weightsChanged();
+}
+
+/// In the order of the ranks, so that all get the same.
+void Pipeline::addOverStages(std::span<double> sums) {
+  const auto ranks = static_cast<std::size_t>(comm_.size());
+  std::vector<double> all(ranks * sums.size());
+  comm_.allGather(sums.data(), all.data(), sums.size(), DataType::float64);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    sums[i] = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) sums[i] += all[rank * sums.size() + i];
+  }
+}
+
+void Pipeline::countIdle(const TrainTimes& times, double span) {
+  if (++steps_ == kFirstSteps) stage_->forgetTimes();
+  if (steps_ <= kFirstSteps) return;
+  busy_ += times.data + times.forward + times.backward;
+  span_ += span;
+}
+
+/// As Replica::hash(), of values that rank 0 puts where a replica has them.
+std::uint64_t Pipeline::verify(const std::string& when) {
+  agree(comm_, [&]() -> std::string {
+    for (const TensorMemory& one : valueTensors()) {
+      const auto* const floats = static_cast<const float*>(one.data);
+      if (!std::all_of(floats, floats + one.label.bytes() / sizeof(float),
+                       [](float value) { return std::isfinite(value); }))
+        throw Error(ErrorCode::aborted, when + ": the values of " +
+                                            one.label.name.substr(one.label.name.find('.') + 1) +
+                                            " are not finite");
+    }
+    return {};
+  });
+  values().gather();
+  std::uint64_t hash = 0;
+  agree(comm_, [&]() -> std::string {
+    if (comm_.rank() == 0) hash = replicaHash(model_, values().tensors());
+    return {};
+  });
+  comm_.broadcast(&hash, &hash, 1, DataType::uint64, 0);
+  return hash;
+}
+
+double Pipeline::evaluate() {
+  const std::size_t samples = data_.test.size();
+  MicroBatches batches{.counts = {}, .load = [&](int batch, bool inputs) {
+                         const std::size_t begin = static_cast<std::size_t>(batch) * kTestBatch;
+                         const std::size_t count = std::min(kTestBatch, samples - begin);
+                         return inputs ? test_.load(begin, count) : test_.loadLabels(begin, count);
+                       }};
+  for (std::size_t begin = 0; begin < samples; begin += kTestBatch)
+    batches.counts.push_back(std::min(kTestBatch, samples - begin));
+  if (!test_timetable_) {
+    PipelineShape shape = timetable_.shape;
+    shape.micro_batches = static_cast<int>(batches.counts.size());
+    test_timetable_ = evaluationTimetable(shape);
+  }
+  std::uint64_t correct = stage_->evaluate(*test_timetable_, batches);
+  comm_.allReduce(&correct, &correct, 1, DataType::uint64, ReduceOp::sum);
+  return static_cast<double>(correct) / static_cast<double>(samples);
+}
+
+std::vector<TensorMemory> Pipeline::valueTensors() const {
+  std::vector<TensorMemory> all;
+  for (const Weight* weight : stage_->weights())
+    all.push_back({{"weight." + weight->name, weight->shape}, weight->value});
+  for (const Weight* weight : stage_->state())
+    all.push_back({{"state." + weight->name, weight->shape}, weight->value});
+  return all;
+}
+
+std::vector<TensorMemory> Pipeline::optimizerTensors() {
+  std::vector<TensorMemory> all;
+  for (StateArray& one : optimizer_->state())
+    all.push_back({{"optimizer." + one.name, one.shape}, one.values.data()});
+  return all;
+}
+
+StagedTensors& Pipeline::values() {
+  if (!values_) values_.emplace(comm_, valueTensors());
+  return *values_;
+}
+
+Snapshot Pipeline::snapshot() {
+  if (!kept_) kept_.emplace(comm_, optimizerTensors());
+  values().gather();
+  kept_->gather();
+  Snapshot all{.tensors = values_->tensors()};
+  all.tensors.insert(all.tensors.end(), kept_->tensors().begin(), kept_->tensors().end());
+  return all;
+}
+
+void Pipeline::adopt(const Position& at) {
+  values_->scatter();
+  kept_->scatter();
+  optimizer_->setSteps(static_cast<std::uint64_t>(at.total));
+  stage_->weightsChanged();
+}
+
+double Pipeline::bytesPerStep() const {
+  std::size_t floats = 0; // of one sample, over all cuts
+  Weights weights;
+  const std::vector<Node> nodes = place(model_.layers, model_.input, "", weights);
+  for (const LayerRange& part : model_.parts)
+    if (part.end < nodes.size()) floats += nodes[part.end - 1].out.size();
+  return 2.0 * sizeof(float) * options_.batch * static_cast<double>(floats);
+}
+
+void Pipeline::tell(TrainReport& report) {
+  const auto parts = static_cast<std::size_t>(timetable_.shape.parts());
+  std::vector<double> sums(2 * parts + 2); // each from the rank that has it
+  for (std::size_t own = 0; own < stage_->times().size(); ++own) {
+    const PartTimes& times = stage_->times()[own];
+    const std::size_t part =
+        own * static_cast<std::size_t>(comm_.size()) + static_cast<std::size_t>(comm_.rank());
+    sums[2 * part] = times.passes > 0 ? times.forward / times.passes : 0;
+    sums[2 * part + 1] = times.passes > 0 ? times.backward / times.passes : 0;
+  }
+  sums[2 * parts] = busy_;
+  sums[2 * parts + 1] = span_;
+  comm_.allReduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);
+  TrainPipeline& to = report.pipeline;
+  PassCosts costs;
+  for (std::size_t part = 0; part < parts; ++part) {
+    costs.forward.push_back(sums[2 * part]);
+    costs.backward.push_back(sums[2 * part + 1]);
+    to.parts.push_back({.begin = model_.parts[part].begin,
+                        .end = model_.parts[part].end,
+                        .forward = costs.forward.back(),
+                        .backward = costs.backward.back()});
+  }
+  to.idle_even = pipelineKind(options_.pipeline).idle(timetable_.shape);
+  if (sums[2 * parts + 1] == 0) return; // too few steps to know
+  to.idle_predicted = simulate(timetable_, costs).idle();
+  to.idle_measured = 1 - sums[2 * parts] / sums[2 * parts + 1];
+}
+
+} // namespace
+
+extern const StrategyKind pipeline;
+const StrategyKind pipeline{
+    .name = "pipeline",
+    .summary = "each rank some of the layers; micro-batches go through the ranks",
+    .takes = {"accumulate", "clip", "pipeline", "laps", "recompute"},
+    .check = [](const TrainOptions& options, int ranks) { timetable(options, ranks); },
+    .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
+      return std::make_unique<Pipeline>(setup);
+    },
+    .show = showPipeline,
+};
+
+} // namespace rondo::training::parallel

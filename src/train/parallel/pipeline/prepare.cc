@@ -1,0 +1,68 @@
+#include "train/parallel/pipeline/prepare.h"
+
+#include "rondo/error.h"
+#include "train/models/model.h"
+
+namespace rondo::training {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw Error(ErrorCode::invalid_argument, "train: pipeline: " + what);
+}
+
+LayerValues layersOf(const TrainOptions& options, const Dataset& train) {
+  return model(options.model, train.shape, train.classes);
+}
+
+} // namespace
+
+Timetable timetable(const TrainOptions& options, int stages) {
+  if (options.batch % options.accumulate != 0)
+    refuse("batch is " + std::to_string(options.batch) + ", must be a multiple of accumulate, " +
+           std::to_string(options.accumulate) + " micro-batches of one size");
+  return makeTimetable(pipelineKind(options.pipeline), {.stages = stages,
+                                                        .micro_batches = options.accumulate,
+                                                        .laps = options.laps,
+                                                        .recompute = options.recompute});
+}
+
+std::size_t microBatch(const TrainOptions& options) {
+  return static_cast<std::size_t>(options.batch / options.accumulate);
+}
+
+void requireUnits(const TrainOptions& options, const Dataset& train, const PipelineShape& shape) {
+  const std::size_t most = units(layersOf(options, train)).size();
+  if (static_cast<std::size_t>(shape.parts()) > most)
+    refuse(std::to_string(shape.stages) + " stages with " + std::to_string(shape.laps) +
+           (shape.laps == 1 ? " part" : " parts") + " each, but model " + options.model +
+           " can be cut into " + std::to_string(most) + " parts at most");
+}
+
+std::vector<UnitTime> measureUnits(const TrainOptions& options, const Dataset& train) {
+  const LayerValues layers = layersOf(options, train);
+  return measure(layers, train.shape, units(layers), microBatch(options));
+}
+
+PreparedModel cutModel(const TrainOptions& options, const Dataset& train,
+                       const PipelineShape& shape, const std::vector<UnitTime>& times) {
+  requireUnits(options, train, shape);
+  const LayerValues layers = layersOf(options, train);
+  const std::vector<LayerRange> all = units(layers);
+  std::vector<double> costs;
+  for (const UnitTime& time : times) costs.push_back(time.forward + time.backward);
+  PreparedModel prepared{{layers, train.shape, {}, options.seed}, {}};
+  for (const LayerRange& items : cutEvenly(costs, static_cast<std::size_t>(shape.parts()))) {
+    prepared.model.parts.push_back({all[items.begin].begin, all[items.end - 1].end});
+    double forward = 0, backward = 0;
+    for (std::size_t i = items.begin; i < items.end; ++i) {
+      forward += times[i].forward;
+      backward += times[i].backward;
+    }
+    prepared.costs.forward.push_back(forward);
+    prepared.costs.backward.push_back(backward);
+  }
+  return prepared;
+}
+
+} // namespace rondo::training

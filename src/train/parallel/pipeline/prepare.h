@@ -1,0 +1,42 @@
+// A pipeline as a run's options want it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rondo/train.h"
+#include "train/data/dataset.h"
+#include "train/parallel/pipeline/cut.h"
+#include "train/parallel/pipeline/simulate.h"
+#include "train/parallel/pipeline/stage.h"
+
+namespace rondo::training {
+
+/// Throws Error(invalid_argument) as makeTimetable(), and for a batch that cannot be split into
+/// equal micro-batches.
+Timetable timetable(const TrainOptions& options, int stages);
+
+/// Samples of a micro-batch.
+std::size_t microBatch(const TrainOptions& options);
+
+/// measure() of the model's units.
+std::vector<UnitTime> measureUnits(const TrainOptions& options, const Dataset& train);
+
+struct PreparedModel {
+  CutModel model;
+  PassCosts costs; ///< of the parts, in seconds
+};
+
+/// The model in as many parts as the shape has. Throws Error(invalid_argument) if it has not so
+/// many units.
+PreparedModel cutModel(const TrainOptions& options, const Dataset& train,
+                       const PipelineShape& shape, const std::vector<UnitTime>& times);
+
+/// What `rondo train --show-schedule` says: how the model is cut, by what its layers take on this
+/// machine just now, and when each rank runs which micro-batch. Throws as cutModel().
+std::string showPipeline(const TrainOptions& options, const Dataset& samples, int ranks);
+
+/// Throws as cutModel() does, before anything is measured.
+void requireUnits(const TrainOptions& options, const Dataset& train, const PipelineShape& shape);
+
+} // namespace rondo::training

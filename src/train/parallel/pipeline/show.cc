@@ -1,0 +1,64 @@
+// Pipelines as the public header shows them: their kinds, the cut and the timetable as text.
+#include <array>
+#include <cstdio>
+
+#include "train/loop/compute_threads.h"
+#include "train/parallel/pipeline/diagram.h"
+#include "train/parallel/pipeline/prepare.h"
+
+namespace rondo {
+
+namespace {
+
+using namespace training;
+
+template <class... Values>
+std::string line(const char* format, Values... values) {
+  std::array<char, 256> text;
+  std::snprintf(text.data(), text.size(), format, values...);
+  return text.data();
+}
+
+std::string parts(const PreparedModel& prepared, const PipelineShape& shape, std::size_t samples) {
+  Weights weights;
+  const CutModel& model = prepared.model;
+  const std::vector<Node> nodes = place(model.layers, model.input, "", weights);
+  std::string text;
+  for (std::size_t part = 0; part < model.parts.size(); ++part) {
+    const LayerRange range = model.parts[part];
+    text += line("part %zu on stage %d: layers %zu to %zu, forward %.3f ms, back %.3f ms", part,
+                 shape.rankOf(static_cast<int>(part)), range.begin, range.end - 1,
+                 prepared.costs.forward[part] * 1000, prepared.costs.backward[part] * 1000);
+    if (part + 1 < model.parts.size())
+      text += line(", sends %zu bytes a micro-batch",
+                   samples * nodes[range.end - 1].out.size() * sizeof(float));
+    text += "\n";
+  }
+  return text;
+}
+
+} // namespace
+
+std::vector<TrainChoice> trainPipelines() {
+  std::vector<TrainChoice> all;
+  for (const PipelineKind* kind : pipelineKinds())
+    all.push_back({std::string(kind->name), std::string(kind->summary)});
+  return all;
+}
+
+std::string training::showPipeline(const TrainOptions& options, const Dataset& samples, int ranks) {
+  const ComputeThreads threads;
+  const Timetable table = timetable(options, ranks);
+  const PipelineShape& shape = table.shape;
+  requireUnits(options, samples, shape);
+  const PreparedModel prepared = cutModel(options, samples, shape, measureUnits(options, samples));
+  const double even = pipelineKind(options.pipeline).idle(shape);
+  std::string text = line(
+      "%s, %d stages, %d micro-batches of %zu samples: idle %.1f%% with even parts, %.1f%% "
+      "with these\n",
+      options.pipeline.c_str(), ranks, shape.micro_batches, microBatch(options), even * 100,
+      simulate(table, prepared.costs).idle() * 100);
+  return text + parts(prepared, shape, microBatch(options)) + "\n" + diagram(table);
+}
+
+} // namespace rondo

@@ -1,0 +1,80 @@
+// Where models are cut: the units that stay together, and parts that cost alike.
+#include <algorithm>
+#include <numeric>
+
+#include "support/test.h"
+#include "train/models/model.h"
+#include "train/parallel/pipeline/cut.h"
+#include "train/random.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace training;
+
+std::vector<std::size_t> begins(const std::vector<LayerRange>& ranges) {
+  std::vector<std::size_t> result;
+  for (const LayerRange& range : ranges) result.push_back(range.begin);
+  return result;
+}
+
+double worst(const std::vector<double>& costs, const std::vector<LayerRange>& ranges) {
+  double most = 0;
+  for (const LayerRange& range : ranges)
+    most = std::max(most,
+                    std::accumulate(costs.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                                    costs.begin() + static_cast<std::ptrdiff_t>(range.end), 0.0));
+  return most;
+}
+
+/// The cheapest worst part over all ways to cut.
+double best(const std::vector<double>& costs, std::size_t begin, std::size_t parts) {
+  if (parts == 1)
+    return std::accumulate(costs.begin() + static_cast<std::ptrdiff_t>(begin), costs.end(), 0.0);
+  double least = 1e300, first = 0;
+  for (std::size_t end = begin + 1; end + parts - 1 <= costs.size(); ++end) {
+    first += costs[end - 1];
+    least = std::min(least, std::max(first, best(costs, end, parts - 1)));
+  }
+  return least;
+}
+
+} // namespace
+
+TEST_CASE("units begin with what learns, and cover a model once") {
+  const auto of = [](const char* name, const SampleShape& shape) {
+    const LayerValues layers = model(name, shape, 10);
+    const std::vector<LayerRange> all = units(layers);
+    REQUIRE(all.front().begin == 0);
+    REQUIRE(all.back().end == layers.size());
+    for (std::size_t i = 1; i < all.size(); ++i) REQUIRE(all[i].begin == all[i - 1].end);
+    return begins(all);
+  };
+  CHECK(of("mlp", {1, 28, 28}) == std::vector<std::size_t>{0, 3, 5, 7}); // Flatten, Linear, Relu
+  CHECK(of("cnn", {1, 28, 28}) ==
+        std::vector<std::size_t>{0, 3, 7, 9}); // a pool with what's before
+  // Convolution, BatchNorm, Relu; then residuals, each with the Relu behind it; then the head.
+  CHECK(of("resnet18", {3, 32, 32}) == std::vector<std::size_t>{0, 3, 5, 7, 9, 11, 13, 15, 17, 21});
+}
+
+TEST_CASE("parts are consecutive, none is empty, and no other cut has a cheaper worst part") {
+  Random random(3);
+  for (std::size_t items = 1; items <= 9; ++items)
+    for (std::size_t parts = 1; parts <= items; ++parts)
+      for (int round = 0; round < 10; ++round) {
+        std::vector<double> costs(items);
+        for (double& cost : costs) cost = random.below(20);
+        const std::vector<LayerRange> ranges = cutEvenly(costs, parts);
+        INFO(items << " items, " << parts << " parts");
+        REQUIRE(ranges.size() == parts);
+        REQUIRE(ranges.front().begin == 0);
+        REQUIRE(ranges.back().end == items);
+        for (std::size_t i = 0; i < parts; ++i) {
+          REQUIRE(ranges[i].begin < ranges[i].end);
+          if (i > 0) REQUIRE(ranges[i].begin == ranges[i - 1].end);
+        }
+        REQUIRE(worst(costs, ranges) == best(costs, 0, parts));
+      }
+}
+
+} // namespace rondo::test

@@ -1,0 +1,248 @@
+// Training through a pipeline gives what one rank gives.
+#include <cmath>
+
+#include "rondo/train.h"
+#include "support/ranks.h"
+#include "support/runs.h"
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+TrainOptions pipelined(TrainOptions options, const std::string& kind, int micro_batches) {
+  options.strategy = "pipeline";
+  options.pipeline = kind;
+  options.accumulate = micro_batches;
+  return options;
+}
+
+TrainOptions modelRun(const std::string& model) {
+  TrainOptions options = smallRun();
+  options.model = model;
+  if (model == "resnet18") {
+    options.data = "synthetic:shape=3x8x8,train=8,test=9";
+    options.batch = 4;
+    options.epochs = 1;
+  }
+  return options;
+}
+
+std::vector<double> losses(int ranks, const TrainOptions& options) {
+  std::vector<double> all;
+  trainAll(makeRanks(ranks), options,
+           [&](const TrainProgress& progress) { all.push_back(progress.loss); });
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("every order on 1 to 4 stages has the bits of one rank with as many micro-batches") {
+  for (const char* model : {"mlp", "cnn"}) {
+    TrainOptions options = modelRun(model);
+    options.accumulate = 4;
+    const TrainReport expected = trainAll(makeRanks(1), options);
+    for (const TrainChoice& kind : trainPipelines())
+      for (int stages : {1, 2, 3, 4}) {
+        options = pipelined(modelRun(model), kind.name, 4);
+        if (kind.name == "interleaved" && stages != 2) continue; // of four parts
+        INFO(model << ", " << kind.name << ", " << stages << " stages");
+        requireSame(trainAll(makeRanks(stages), options), expected);
+      }
+  }
+}
+
+TEST_CASE("neither recomputation nor a transport changes a bit") {
+  TrainOptions options = modelRun("cnn");
+  options.accumulate = 8;
+  const TrainReport expected = trainAll(makeRanks(1), options);
+  for (const char* kind : {"gpipe", "1f1b", "interleaved"})
+    for (const std::string transport : {"inproc", "shm", "tcp"}) {
+      options = pipelined(modelRun("cnn"), kind, 8);
+      options.recompute = transport != "tcp";
+      INFO(kind << ", " << transport);
+      requireSame(trainAll(makeRanks(2, transport), options), expected);
+    }
+}
+
+TEST_CASE("residuals, batch norm and its running statistics go through a pipeline unchanged") {
+  TrainOptions options = modelRun("resnet18");
+  options.accumulate = 2;
+  const TrainReport expected = trainAll(makeRanks(1), options);
+  options = pipelined(modelRun("resnet18"), "1f1b", 2);
+  options.recompute = true; // of the first stage's, once
+  requireSame(trainAll(makeRanks(2), options), expected);
+}
+
+TEST_CASE("fifty steps have the losses of one rank with the whole batch, but for rounding") {
+  for (const char* model : {"mlp", "cnn"}) {
+    TrainOptions options = modelRun(model);
+    options.data = "synthetic:shape=1x8x8,train=2000,test=10";
+    options.epochs = 1;            // of 50 steps
+    options.learning_rate = 0.005; // at which rounding does not grow from step to step
+    const std::vector<double> whole = losses(1, options);
+    REQUIRE(whole.size() == 50);
+    for (int stages : {1, 2, 3, 4}) {
+      const std::vector<double> parts = losses(stages, pipelined(options, "1f1b", 8));
+      REQUIRE(parts.size() == 50);
+      for (std::size_t step = 0; step < 50; ++step) {
+        INFO(model << ", " << stages << " stages, step " << step + 1);
+        REQUIRE(std::abs(parts[step] - whole[step]) <= 1e-5 * std::abs(whole[step]));
+      }
+    }
+  }
+}
+
+TEST_CASE("every optimizer trains through a pipeline as on one rank") {
+  for (const TrainChoice& optimizer : trainOptimizers()) {
+    TrainOptions options = smallRun();
+    options.optimizer = optimizer.name;
+    options.learning_rate = 0.002;
+    options.weight_decay = 0.01;
+    options.augment = true;
+    options.clip = 1;
+    options.accumulate = 4;
+    const TrainReport expected = trainAll(makeRanks(1), options);
+    INFO(optimizer.name);
+    requireSame(trainAll(makeRanks(3), pipelined(options, "1f1b", 4)), expected);
+  }
+}
+
+TEST_CASE("a checkpoint goes on with other stages, and under another strategy") {
+  const tools::TemporaryFolder folder;
+  TrainOptions options = modelRun("cnn");
+  options.optimizer = "adamw";
+  options.learning_rate = 0.001;
+  options.accumulate = 4;
+  const TrainReport expected = trainAll(makeRanks(1), options);
+  options.checkpoint = folder.file("run");
+  const auto stopped = [&](int ranks, TrainOptions part) {
+    part.steps = 2;
+    trainAll(makeRanks(ranks), part);
+  };
+  const auto resumed = [&](int ranks, TrainOptions rest) {
+    rest.resume = true;
+    requireSame(trainAll(makeRanks(ranks), rest), expected);
+  };
+  const TrainOptions piped = pipelined(options, "1f1b", 4);
+  stopped(3, piped);
+  resumed(3, piped);
+  stopped(3, piped);
+  resumed(2, pipelined(options, "interleaved", 4));
+  stopped(2, piped);
+  resumed(1, options);
+  stopped(1, options);
+  resumed(4, piped);
+}
+
+TEST_CASE("the report says how the model was cut, what is idle, and what is sent") {
+  TrainOptions options = pipelined(smallRun(), "1f1b", 4);
+  const TrainReport report = trainAll(makeRanks(2), options);
+  REQUIRE(report.pipeline.parts.size() == 2);
+  REQUIRE(report.pipeline.parts[0].begin == 0);
+  REQUIRE(report.pipeline.parts[0].end == report.pipeline.parts[1].begin);
+  REQUIRE(report.pipeline.parts[1].end == 8);
+  for (const auto& part : report.pipeline.parts) {
+    REQUIRE(part.forward > 0);
+    REQUIRE(part.backward > 0);
+  }
+  REQUIRE(std::abs(report.pipeline.idle_even - 1.0 / 5) < 1e-12);
+  REQUIRE(report.pipeline.idle_predicted >= 1.0 / 5 - 1e-9); // uneven parts only add to it
+  REQUIRE(report.pipeline.idle_predicted < 1);
+  REQUIRE(report.pipeline.idle_measured > 0);
+  REQUIRE(report.pipeline.idle_measured < 1);
+  // mlp is cut behind 256, 128 or 64 features.
+  const std::size_t cut = report.pipeline.parts[0].end;
+  const double features = cut == 3 ? 256 : cut == 5 ? 128 : 64;
+  REQUIRE(report.bytes_per_step == 2 * 4 * 40 * features);
+  REQUIRE(trainAll(makeRanks(2), smallRun()).pipeline.parts.empty());
+}
+
+TEST_CASE("a pipeline that cannot be is one error on all ranks") {
+  const auto thrown = [](int ranks, const TrainOptions& options) {
+    auto comms = makeRanks(ranks);
+    const Thrown all = thrownByAll(comms, [&](Communicator& comm) { train(comm, options); });
+    REQUIRE(all.code == ErrorCode::invalid_argument);
+    // Nothing was sent that a later run would stumble over.
+    REQUIRE(firstComplaint(onRanks(comms, [](Communicator& comm) -> std::string {
+              comm.barrier();
+              return {};
+            })) == "");
+    return all.text;
+  };
+  const TrainOptions options = smallRun();
+  CHECK(
+      thrown(5, pipelined(options, "1f1b", 4)) ==
+      "train: pipeline: 5 stages with 1 part each, but model mlp can be cut into 4 parts at most");
+  CHECK(thrown(3, pipelined(options, "interleaved", 3)) ==
+        "train: pipeline: batch is 40, must be a multiple of accumulate, 3 micro-batches of one "
+        "size");
+  CHECK(thrown(2, pipelined(options, "interleaved", 5)) ==
+        "train: pipeline: 5 micro-batches on 2 stages with 2 laps: must be a multiple of the "
+        "stages");
+  CHECK(thrown(4, pipelined(options, "interleaved", 4)) ==
+        "train: pipeline: 4 stages with 2 parts each, but model mlp can be cut into 4 parts at "
+        "most");
+  CHECK(contains(thrown(2, pipelined(options, "zigzag", 4)), "there is: naive, gpipe, 1f1b"));
+  TrainOptions clipped = pipelined(options, "1f1b", 4), plain = options;
+  clipped.hook = "bf16";
+  CHECK(contains(thrown(2, clipped), "strategy pipeline takes no hook"));
+  plain.recompute = true;
+  CHECK(contains(thrown(2, plain), "strategy ddp takes no recompute, which is for: pipeline"));
+}
+
+TEST_CASE("a loss that is not finite names its layer on all ranks, and leaves the weights alone") {
+  for (int stages : {1, 2, 4}) {
+    TrainOptions options = pipelined(smallRun(), "1f1b", 4);
+    options.learning_rate = 1e30;
+    options.verify_every = 0;
+    auto ranks = makeRanks(stages);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    INFO(thrown.text);
+    CHECK(thrown.code == ErrorCode::aborted);
+    CHECK(contains(thrown.text, "is not finite; the first values of that kind come from layer "));
+  }
+}
+
+TEST_CASE("a killed stage ends all by its name, and --resume ends with the same bytes") {
+  const tools::TemporaryFolder folder;
+  const std::string command =
+      "train -p 3 --strategy pipeline --micro-batches 4 --data "
+      "synthetic:shape=1x8x8,train=2000,test=100 --batch 20 --epochs 5 --verify-every 500 ";
+  REQUIRE(tools::shell("$RONDO " + command + "--checkpoint " + folder.file("whole")).status == 0);
+  const std::string file = folder.file("killed");
+  const tools::Outcome outcome =
+      tools::shell("$RONDO " + command + "--checkpoint " + file +
+                   " --checkpoint-every 20 &\nJOB=$!\nwhile [ ! -e " + file +
+                   " ]; do sleep 0.01; done\nkill -9 $(pgrep -P $JOB | tail -n 1)\nwait $JOB\n");
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 128 + 9);
+  REQUIRE(contains(outcome.err, "rank 2 (pid "));
+  for (const char* survivor : {"rank 0", "rank 1"})
+    REQUIRE(contains(outcome.err, std::string(survivor) + ": peer_dead: rank 2 died"));
+  const tools::Outcome rest = tools::shell("$RONDO " + command + "--resume --checkpoint " + file);
+  INFO(rest.err);
+  REQUIRE(rest.status == 0);
+  REQUIRE((tools::readFile(file) == tools::readFile(folder.file("whole"))));
+}
+
+TEST_CASE("--show-schedule prints the cut and the timetable, and trains nothing") {
+  const tools::Outcome outcome = tools::shell(
+      "$RONDO train --show-schedule --strategy pipeline --pipeline gpipe -p 2 --micro-batches 2 "
+      "--batch 40 "
+      "--data synthetic:shape=1x8x8,train=130,test=30");
+  INFO(outcome.err << outcome.out);
+  REQUIRE(outcome.status == 0);
+  REQUIRE(contains(outcome.out, "gpipe, 2 stages, 2 micro-batches of 20 samples: idle 33.3%"));
+  REQUIRE(contains(outcome.out, "part 1 on stage 1: layers "));
+  REQUIRE(contains(outcome.out,
+                   "stage 0 | F0 F1 .  .  .  B0--- B1---\n"
+                   "stage 1 | .  F0 F1 B0--- B1--- .  .\n"));
+}
+
+#endif
+
+} // namespace rondo::test
