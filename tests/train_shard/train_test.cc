@@ -94,6 +94,23 @@ TEST_CASE("filters that come and go give the same bits on every transport") {
     }
 }
 
+TEST_CASE("running statistics of sharded runs are those of ranks that hold all") {
+  if (!kWholeGrid) return; // eleven million weights
+  TrainOptions options = smallRun();
+  options.model = "resnet18";
+  options.data = "synthetic:shape=1x8x8,train=8,test=8";
+  options.batch = 8;
+  options.steps = 1;
+  const TrainReport expected = trainAll(makeRanks(2), options);
+  for (const char* strategy : {"zero2", "fsdp"}) {
+    INFO(strategy);
+    options.strategy = strategy;
+    const TrainReport report = trainAll(makeRanks(2), options);
+    REQUIRE(report.parameter_hash == expected.parameter_hash); // of these, too
+    REQUIRE(report.test_accuracy == expected.test_accuracy);
+  }
+}
+
 TEST_CASE("fifty steps of sharded ranks lose what one rank with the whole batch does") {
   TrainOptions whole = smallRun();
   whole.data = "synthetic:shape=1x8x8,train=1000,test=10";

@@ -5,11 +5,15 @@
 //   activations  to the next part's rank, behind each micro-batch's pass forward
 //   gradients    of a part's input, to the rank of the part before, behind each pass back
 //   2 sums       AllReduce of loss and stop flag behind the last pass; with clipping, a third
+//   weights'     with --mesh data=D,pipe=P: AllReduce of each bucket of a stage's gradients between
+//   gradients    the D pipelines, as soon as its last micro-batch has filled it, while the passes
+//                back of the stages in front go on: the pipeline's drain
 //
 // With batches of b samples, and a(k) floats between parts k and k + 1 for one sample, all ranks
 // together send 2 * 4 b * (sum of a(k) over the cuts) bytes in a step, whatever the number of
 // micro-batches. Weights, gradients and optimizer are on their stage only, and nothing of them is
-// sent, but for checkpoints and hashes, which rank 0 gathers.
+// sent, but for checkpoints and hashes, which rank 0 gathers. D pipelines beside each other, each
+// with its share of the batch, send 2 (D-1) M more for M bytes of weights.
 //
 // Gradients are summed from the first micro-batch to the last in every order, so that a step has
 // the bits of one rank that accumulates as many micro-batches. Batch norm takes the statistics of a
@@ -22,6 +26,7 @@
 #include <optional>
 
 #include "rondo/detail/hash.h"
+#include "rondo/gradients.h"
 #include "train/loop/agreement.h"
 #include "train/loop/settings.h"
 #include "train/models/model.h"
@@ -57,6 +62,15 @@ std::uint64_t replicaHash(const CutModel& model, const std::vector<TensorMemory>
   return stream.hash();
 }
 
+GradientOptions reduction(const TrainOptions& options) {
+  GradientOptions to;
+  to.average = false;
+  to.follow_observed_order = false;
+  to.bucket_bytes = options.bucket_bytes;
+  to.overlap = options.overlap;
+  return to;
+}
+
 class Pipeline : public Strategy {
  public:
   explicit Pipeline(const Setup& setup);
@@ -79,16 +93,25 @@ class Pipeline : public Strategy {
   std::vector<TensorMemory> valueTensors() const;
   std::vector<TensorMemory> optimizerTensors();
   StagedTensors& values();
+  std::vector<Parameter> parameters() const;
+  /// Where the sum of a weight's gradients stands.
+  float* gradient(std::size_t weight) const {
+    return static_cast<float*>(reducer_->gradient(weight));
+  }
+  void addStatistics();
 
   Communicator& comm_;
   const TrainOptions& options_;
   const Data& data_;
+  const PipelineMesh mesh_;
+  const int pipelines_, pipeline_; ///< beside each other; the number of this rank's
+  Communicator pipe_, beside_;     ///< this pipeline's stages; those that are this one elsewhere
   const Timetable timetable_;
   CutModel model_;
   std::unique_ptr<Stage> stage_;
   Samples samples_;
   Loader test_;
-  std::vector<AlignedVector<float>> gradients_; ///< of the stage's weights, summed
+  std::optional<GradientReducer> reducer_; ///< over the pipelines
   std::unique_ptr<Optimizer> optimizer_;
   const Schedule schedule_;
   std::optional<StagedTensors> values_, kept_; ///< from their first use on
@@ -104,19 +127,34 @@ Pipeline::Pipeline(const Setup& setup)
     : comm_(setup.comm),
       options_(setup.options),
       data_(setup.data),
-      timetable_(timetable(options_, comm_.size())),
-      samples_(options_, data_, static_cast<std::size_t>(options_.accumulate)),
+      mesh_(pipelineMesh(options_, comm_.size())),
+      pipelines_(mesh_.mesh.size(Axis::data)),
+      pipeline_(mesh_.mesh.coordinate(Axis::data, comm_.rank())),
+      pipe_(mesh_.mesh.split(comm_, {Axis::pipe})),
+      beside_(mesh_.mesh.split(comm_, {Axis::data})),
+      timetable_(timetable(mesh_.options, pipe_.size())),
+      samples_(options_, data_, static_cast<std::size_t>(options_.accumulate * pipelines_)),
       test_(data_.test, data_.statistics, kTestBatch),
       schedule_(schedule(options_, totalSteps(options_, data_))) {
   requireUnits(options_, data_.train, timetable_.shape); // the same on all ranks
   model_ = cutModel(options_, data_.train, timetable_.shape, agreeOnTimes()).model;
   agree(comm_, [&]() -> std::string {
-    stage_ = std::make_unique<Stage>(comm_, model_);
-    for (Weight* weight : stage_->weights())
-      weight->gradient = gradients_.emplace_back(weight->size()).data();
+    stage_ = std::make_unique<Stage>(pipe_, model_);
     optimizer_ = makeOptimizer(options_.optimizer, stage_->weights(), optimizerSettings(options_));
     return {};
   });
+  reducer_.emplace(beside_, parameters(), reduction(options_));
+}
+
+std::vector<Parameter> Pipeline::parameters() const {
+  std::vector<Parameter> all;
+  for (const Weight* weight : stage_->weights()) {
+    Parameter& one = all.emplace_back();
+    one.name = weight->name;
+    one.value = weight->value;
+    one.shape = weight->shape;
+  }
+  return all;
 }
 
 /// Rank 0 measures while the others wait: all cut alike, and nobody's measuring disturbs another's.
@@ -124,7 +162,7 @@ std::vector<UnitTime> Pipeline::agreeOnTimes() {
   std::vector<UnitTime> times(
       units(model(options_.model, data_.train.shape, data_.train.classes)).size());
   agree(comm_, [&]() -> std::string {
-    if (comm_.rank() == 0) times = measureUnits(options_, data_.train);
+    if (comm_.rank() == 0) times = measureUnits(mesh_.options, data_.train);
     return {};
   });
   static_assert(sizeof(UnitTime) == 2 * sizeof(double));
@@ -137,7 +175,10 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
   const Stopwatch whole;
   std::array<double, 2> sums = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
   StepClock clock(result.times, timeline);
+  reducer_->begin();
   sums[0] = passes(done, clock);
+  reducer_->wait();
+  addStatistics();
   comm_.allReduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);
   clock.lap(&TrainTimes::communication, nullptr);
   countIdle(result.times, whole.read());
@@ -156,19 +197,20 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
 double Pipeline::passes(const Position& done, StepClock& clock) {
   const auto number = static_cast<std::uint64_t>(done.total);
   const auto count = static_cast<std::size_t>(options_.accumulate);
-  const MicroBatches micro_batches{.counts = std::vector<std::size_t>(count, microBatch(options_)),
-                                   .load = [&](int micro, bool inputs) {
-                                     const auto part = static_cast<std::size_t>(micro);
-                                     return inputs
-                                                ? samples_.load(done.epoch, done.step, part)
-                                                : samples_.loadLabels(done.epoch, done.step, part);
-                                   }};
+  const std::size_t first = static_cast<std::size_t>(pipeline_) * count;
+  const MicroBatches micro_batches{
+      .counts = std::vector<std::size_t>(count, microBatch(mesh_.options)),
+      .load = [&](int micro, bool inputs) {
+        const auto part = first + static_cast<std::size_t>(micro);
+        return inputs ? samples_.load(done.epoch, done.step, part)
+                      : samples_.loadLabels(done.epoch, done.step, part);
+      }};
   return stage_->train(
       timetable_,
       {.micro_batches = micro_batches,
        .pass = {.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}},
-       .sum = [this](std::size_t weight) { return gradients_[weight].data(); },
-       .ready = [](std::size_t) {}},
+       .sum = [this](std::size_t weight) { return gradient(weight); },
+       .ready = [this](std::size_t weight) { reducer_->ready(weight); }},
       clock);
 }
 
@@ -186,23 +228,30 @@ void Pipeline::requireFinite(double loss, const Position& done) {
 }
 
 void Pipeline::update(double learning_rate) {
-  for (std::size_t i = 0; i < gradients_.size(); ++i)
-    stage_->weights()[i]->gradient = gradients_[i].data();
+  for (std::size_t i = 0; i < stage_->weights().size(); ++i)
+    stage_->weights()[i]->gradient = gradient(i);
   float scale = 1.0F / static_cast<float>(options_.batch);
   if (options_.clip > 0)
     scale = clip(stage_->weights(), scale, options_.clip, [this](std::span<double> sums) {
               addOverStages(sums);
             }).scale;
   optimizer_->step(learning_rate, scale);
-  stage_->moveState(static_cast<std::size_t>(options_.accumulate));
+  stage_->moveState(samples_.parts());
   stage_->weightsChanged();
+}
+
+/// The batches' own, of all pipelines.
+void Pipeline::addStatistics() {
+  if (pipelines_ == 1) return;
+  for (std::span<float> part : stage_->statistics())
+    beside_.allReduce(part.data(), part.data(), part.size(), DataType::float32, ReduceOp::sum);
 }
 
 /// In the order of the ranks, so that all get the same.
 void Pipeline::addOverStages(std::span<double> sums) {
-  const auto ranks = static_cast<std::size_t>(comm_.size());
+  const auto ranks = static_cast<std::size_t>(pipe_.size());
   std::vector<double> all(ranks * sums.size());
-  comm_.allGather(sums.data(), all.data(), sums.size(), DataType::float64);
+  pipe_.allGather(sums.data(), all.data(), sums.size(), DataType::float64);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     sums[i] = 0;
     for (std::size_t rank = 0; rank < ranks; ++rank) sums[i] += all[rank * sums.size() + i];
@@ -216,7 +265,7 @@ void Pipeline::countIdle(const TrainTimes& times, double span) {
   span_ += span;
 }
 
-/// As Replica::hash(), of values that rank 0 puts where a replica has them.
+/// As Replica::hash(), of values that a pipeline's first rank puts where a replica has them.
 std::uint64_t Pipeline::verify(const std::string& when) {
   agree(comm_, [&]() -> std::string {
     for (const TensorMemory& one : valueTensors()) {
@@ -232,28 +281,34 @@ std::uint64_t Pipeline::verify(const std::string& when) {
   values().gather();
   std::uint64_t hash = 0;
   agree(comm_, [&]() -> std::string {
-    if (comm_.rank() == 0) hash = replicaHash(model_, values().tensors());
+    if (pipe_.rank() == 0) hash = replicaHash(model_, values().tensors());
     return {};
   });
-  comm_.broadcast(&hash, &hash, 1, DataType::uint64, 0);
+  pipe_.broadcast(&hash, &hash, 1, DataType::uint64, 0);
+  compareHashes(comm_, hash, when);
   return hash;
 }
 
+/// Each pipeline takes some of the batches.
 double Pipeline::evaluate() {
   const std::size_t samples = data_.test.size();
+  const Range own =
+      share((samples + kTestBatch - 1) / kTestBatch, static_cast<std::size_t>(pipeline_),
+            static_cast<std::size_t>(pipelines_));
   MicroBatches batches{.counts = {}, .load = [&](int batch, bool inputs) {
-                         const std::size_t begin = static_cast<std::size_t>(batch) * kTestBatch;
+                         const std::size_t begin =
+                             (own.begin + static_cast<std::size_t>(batch)) * kTestBatch;
                          const std::size_t count = std::min(kTestBatch, samples - begin);
                          return inputs ? test_.load(begin, count) : test_.loadLabels(begin, count);
                        }};
-  for (std::size_t begin = 0; begin < samples; begin += kTestBatch)
-    batches.counts.push_back(std::min(kTestBatch, samples - begin));
-  if (!test_timetable_) {
+  for (std::size_t batch = own.begin; batch < own.end; ++batch)
+    batches.counts.push_back(std::min(kTestBatch, samples - batch * kTestBatch));
+  if (!test_timetable_ && own.size() > 0) {
     PipelineShape shape = timetable_.shape;
     shape.micro_batches = static_cast<int>(batches.counts.size());
     test_timetable_ = evaluationTimetable(shape);
   }
-  std::uint64_t correct = stage_->evaluate(*test_timetable_, batches);
+  std::uint64_t correct = test_timetable_ ? stage_->evaluate(*test_timetable_, batches) : 0;
   comm_.allReduce(&correct, &correct, 1, DataType::uint64, ReduceOp::sum);
   return static_cast<double>(correct) / static_cast<double>(samples);
 }
@@ -275,12 +330,12 @@ std::vector<TensorMemory> Pipeline::optimizerTensors() {
 }
 
 StagedTensors& Pipeline::values() {
-  if (!values_) values_.emplace(comm_, valueTensors());
+  if (!values_) values_.emplace(pipe_, valueTensors());
   return *values_;
 }
 
 Snapshot Pipeline::snapshot() {
-  if (!kept_) kept_.emplace(comm_, optimizerTensors());
+  if (!kept_) kept_.emplace(pipe_, optimizerTensors());
   values().gather();
   kept_->gather();
   Snapshot all{.tensors = values_->tensors()};
@@ -289,8 +344,14 @@ Snapshot Pipeline::snapshot() {
 }
 
 void Pipeline::adopt(const Position& at) {
-  values_->scatter();
-  kept_->scatter();
+  for (StagedTensors* staged : {&*values_, &*kept_}) {
+    // Rank 0's to the other pipelines' first ranks.
+    for (const TensorMemory& one : staged->tensors())
+      if (pipe_.rank() == 0)
+        beside_.broadcast(one.data, one.data, one.label.bytes() / sizeof(float), DataType::float32,
+                          0);
+    staged->scatter();
+  }
   optimizer_->setSteps(static_cast<std::uint64_t>(at.total));
   stage_->weightsChanged();
 }
@@ -301,7 +362,11 @@ double Pipeline::bytesPerStep() const {
   const std::vector<Node> nodes = place(model_.layers, model_.input, "", weights);
   for (const LayerRange& part : model_.parts)
     if (part.end < nodes.size()) floats += nodes[part.end - 1].out.size();
-  return 2.0 * sizeof(float) * options_.batch * static_cast<double>(floats);
+  std::size_t weights_of_all = 0;
+  for (const Weight& weight : weights.learned) weights_of_all += weight.size();
+  return 2.0 * sizeof(float) *
+         (options_.batch * static_cast<double>(floats) +
+          (pipelines_ - 1) * static_cast<double>(weights_of_all));
 }
 
 void Pipeline::tell(TrainReport& report) {
@@ -310,9 +375,10 @@ void Pipeline::tell(TrainReport& report) {
   for (std::size_t own = 0; own < stage_->times().size(); ++own) {
     const PartTimes& times = stage_->times()[own];
     const std::size_t part =
-        own * static_cast<std::size_t>(comm_.size()) + static_cast<std::size_t>(comm_.rank());
-    sums[2 * part] = times.passes > 0 ? times.forward / times.passes : 0;
-    sums[2 * part + 1] = times.passes > 0 ? times.backward / times.passes : 0;
+        own * static_cast<std::size_t>(pipe_.size()) + static_cast<std::size_t>(pipe_.rank());
+    if (times.passes == 0) continue;
+    sums[2 * part] = times.forward / times.passes / pipelines_;
+    sums[2 * part + 1] = times.backward / times.passes / pipelines_;
   }
   sums[2 * parts] = busy_;
   sums[2 * parts + 1] = span_;
@@ -339,8 +405,13 @@ extern const StrategyKind pipeline;
 const StrategyKind pipeline{
     .name = "pipeline",
     .summary = "each rank some of the layers; micro-batches go through the ranks",
-    .takes = {"accumulate", "clip", "pipeline", "laps", "recompute"},
-    .check = [](const TrainOptions& options, int ranks) { timetable(options, ranks); },
+    .takes = {"accumulate", "clip", "pipeline", "laps", "recompute", "mesh", "bucket_bytes",
+              "overlap"},
+    .check =
+        [](const TrainOptions& options, int ranks) {
+          const PipelineMesh mesh = pipelineMesh(options, ranks);
+          timetable(mesh.options, mesh.mesh.size(Axis::pipe));
+        },
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<Pipeline>(setup);
     },

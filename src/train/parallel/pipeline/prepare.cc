@@ -31,6 +31,22 @@ std::size_t microBatch(const TrainOptions& options) {
   return static_cast<std::size_t>(options.batch / options.accumulate);
 }
 
+PipelineMesh pipelineMesh(const TrainOptions& options, int ranks) {
+  PipelineMesh result{
+      Mesh::parse(options.mesh.empty() ? "pipe=" + std::to_string(ranks) : options.mesh, ranks),
+      options};
+  const std::string named = "mesh \"" + options.mesh + "\": ";
+  for (Axis axis : {Axis::shard, Axis::tensor})
+    if (result.mesh.size(axis) > 1)
+      refuse(named + "takes the axes data and pipe, not " + std::string(name(axis)));
+  const int pipelines = result.mesh.size(Axis::data);
+  if (options.batch % pipelines != 0)
+    refuse(named + "batch is " + std::to_string(options.batch) + ", must be a multiple of its " +
+           std::to_string(pipelines) + " pipelines");
+  result.options.batch /= pipelines;
+  return result;
+}
+
 void requireUnits(const TrainOptions& options, const Dataset& train, const PipelineShape& shape) {
   const std::size_t most = units(layersOf(options, train)).size();
   if (static_cast<std::size_t>(shape.parts()) > most)

@@ -6,6 +6,7 @@
 
 #include "rondo/train.h"
 #include "train/data/dataset.h"
+#include "train/parallel/mesh.h"
 #include "train/parallel/pipeline/cut.h"
 #include "train/parallel/pipeline/simulate.h"
 #include "train/parallel/pipeline/stage.h"
@@ -18,6 +19,17 @@ Timetable timetable(const TrainOptions& options, int stages);
 
 /// Samples of a micro-batch.
 std::size_t microBatch(const TrainOptions& options);
+
+/// Pipelines beside each other, each with its share of every batch.
+struct PipelineMesh {
+  Mesh mesh;
+  TrainOptions options; ///< of one of them: of its share
+};
+
+/// The mesh that the options name; where they name none, one pipeline of all ranks. Throws
+/// Error(invalid_argument) as Mesh::parse(), for other axes than data and pipe, and for a batch
+/// that the pipelines cannot share evenly.
+PipelineMesh pipelineMesh(const TrainOptions& options, int ranks);
 
 /// measure() of the model's units.
 std::vector<UnitTime> measureUnits(const TrainOptions& options, const Dataset& train);

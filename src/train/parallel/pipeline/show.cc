@@ -46,9 +46,11 @@ std::vector<TrainChoice> trainPipelines() {
   return all;
 }
 
-std::string training::showPipeline(const TrainOptions& options, const Dataset& samples, int ranks) {
+std::string training::showPipeline(const TrainOptions& wanted, const Dataset& samples, int ranks) {
   const ComputeThreads threads;
-  const Timetable table = timetable(options, ranks);
+  const auto [mesh, options] = pipelineMesh(wanted, ranks);
+  const int pipelines = mesh.size(Axis::data), stages = mesh.size(Axis::pipe);
+  const Timetable table = timetable(options, stages);
   const PipelineShape& shape = table.shape;
   requireUnits(options, samples, shape);
   const PreparedModel prepared = cutModel(options, samples, shape, measureUnits(options, samples));
@@ -56,9 +58,15 @@ std::string training::showPipeline(const TrainOptions& options, const Dataset& s
   std::string text = line(
       "%s, %d stages, %d micro-batches of %zu samples: idle %.1f%% with even parts, %.1f%% "
       "with these\n",
-      options.pipeline.c_str(), ranks, shape.micro_batches, microBatch(options), even * 100,
+      options.pipeline.c_str(), stages, shape.micro_batches, microBatch(options), even * 100,
       simulate(table, prepared.costs).idle() * 100);
-  return text + parts(prepared, shape, microBatch(options)) + "\n" + diagram(table);
+  text += parts(prepared, shape, microBatch(options));
+  if (pipelines > 1)
+    text += line(
+        "%d pipelines beside each other, mesh %s: AllReduce of a stage's gradients between "
+        "its %d ranks, bucket by bucket behind its last pass back\n",
+        pipelines, mesh.text().c_str(), pipelines);
+  return text + "\n" + diagram(table);
 }
 
 } // namespace rondo

@@ -1,0 +1,114 @@
+// Pipelines beside each other: a mesh of data and pipe trains as one rank does.
+#include <cmath>
+
+#include "support/data_files.h"
+#include "support/ranks.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+TrainOptions hybridRun(const std::string& mesh) {
+  TrainOptions options = smallRun();
+  options.strategy = "pipeline";
+  options.mesh = mesh;
+  options.accumulate = 2;
+  options.bucket_bytes = {10'000};
+  return options;
+}
+
+std::vector<double> lossesOf(int ranks, const TrainOptions& options) {
+  std::vector<double> losses;
+  trainAll(makeRanks(ranks), options,
+           [&](const TrainProgress& progress) { losses.push_back(progress.loss); });
+  return losses;
+}
+
+void requireClose(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t step = 0; step < a.size(); ++step) {
+    INFO("step " << step + 1);
+    REQUIRE(std::abs(a[step] - b[step]) <= 1e-5 * std::abs(a[step]));
+  }
+}
+
+} // namespace
+
+TEST_CASE("two pipelines of two stages lose what one rank does, in every order") {
+  TrainOptions whole = smallRun();
+  whole.accumulate = 4;
+  whole.clip = 0.5;
+  const std::vector<double> expected = lossesOf(1, whole);
+  for (const char* kind : {"naive", "gpipe", "1f1b", "interleaved"})
+    for (const char* mesh : {"data=2,pipe=2", "pipe=2,data=2"})
+      for (bool overlap : {true, false}) {
+        INFO(kind << ", mesh " << mesh << ", overlap " << overlap);
+        TrainOptions options = hybridRun(mesh);
+        options.pipeline = kind;
+        options.clip = 0.5;
+        options.overlap = overlap;
+        requireClose(expected, lossesOf(4, options));
+      }
+}
+
+TEST_CASE("pipelines of one stage are data-parallel ranks, bit for bit") {
+  TrainOptions whole = smallRun();
+  whole.accumulate = 2;
+  for (int ranks : {2, 3}) {
+    if (whole.batch % (2 * ranks) != 0) whole.batch = 12 * ranks;
+    TrainOptions options = hybridRun("data=" + std::to_string(ranks) + ",pipe=1");
+    options.batch = whole.batch;
+    requireSame(trainAll(makeRanks(ranks), options), trainAll(makeRanks(ranks), whole));
+  }
+}
+
+TEST_CASE("a run of pipelines beside each other goes on where it was saved, and elsewhere") {
+  TemporaryFolder folder;
+  TrainOptions options = hybridRun("data=2,pipe=2");
+  options.optimizer = "adamw";
+  options.learning_rate = 0.002;
+  const TrainReport whole = trainAll(makeRanks(4), options);
+  options.checkpoint = folder.file("file");
+  options.steps = 2;
+  const TrainReport saved = trainAll(makeRanks(4), options);
+  const auto bytes = readRaw(options.checkpoint);
+  options.steps = 0;
+  options.resume = true;
+  requireSame(trainAll(makeRanks(4), options), whole);
+  // Other strategies find the same values in it.
+  for (const char* strategy : {"ddp", "fsdp", "tensor"}) {
+    INFO(strategy);
+    writeRaw(options.checkpoint, bytes);
+    TrainOptions other = smallRun();
+    other.strategy = strategy;
+    other.optimizer = "adamw";
+    other.checkpoint = options.checkpoint;
+    other.resume = true;
+    other.steps = 2;
+    REQUIRE(trainAll(makeRanks(3), other).parameter_hash == saved.parameter_hash);
+  }
+}
+
+TEST_CASE("meshes that make no pipelines are refused, and plans name the exchange between them") {
+  const auto refusal = [](const std::string& mesh, int batch) {
+    TrainOptions options = hybridRun(mesh);
+    options.batch = batch;
+    auto ranks = makeRanks(4);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    REQUIRE(thrown.code == ErrorCode::invalid_argument);
+    return thrown.text;
+  };
+  CHECK(contains(refusal("data=2,shard=2", 40), "takes the axes data and pipe, not shard"));
+  CHECK(contains(refusal("data=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
+  CHECK(contains(refusal("data=2,pipe=4", 40), "its axes have 8 ranks together"));
+  CHECK(contains(trainSchedule(hybridRun("data=2,pipe=2"), 4),
+                 "2 pipelines beside each other, mesh data=2,pipe=2: AllReduce"));
+}
+
+#endif
+
+} // namespace rondo::test
