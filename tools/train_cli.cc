@@ -61,10 +61,6 @@ void addJob(CLI::App& app, TrainConfig& config) {
   app.add_option("--device", options.device, "Where the layers run")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  app.add_option("--strategy", options.strategy,
-                 "How the ranks train together: " + summaries(trainStrategies()))
-      ->check(choice(trainStrategies()))
-      ->capture_default_str();
   app.add_flag("--show-schedule", config.show_schedule,
                "Print what each rank computes, sends and receives in one step, and end");
   app.add_option("--epochs", options.epochs, "Passes over the training samples")
@@ -87,6 +83,60 @@ void addJob(CLI::App& app, TrainConfig& config) {
   app.add_flag("--augment", options.augment, "Flip and crop training samples");
   app.add_flag("--sync-batch-norm", options.sync_batch_norm,
                "Batch norm takes the statistics of all ranks' samples");
+}
+
+/// "1:3" or "0.1:3".
+std::pair<double, double> parsePair(const std::string& text, const std::string& usage) {
+  const std::size_t colon = text.find(':');
+  double first = 0, second = 0;
+  if (colon == std::string::npos || !CLI::detail::lexical_cast(text.substr(0, colon), first) ||
+      !CLI::detail::lexical_cast(text.substr(colon + 1), second))
+    throw CLI::ValidationError(usage, "\"" + text + "\"");
+  return {first, second};
+}
+
+void addStrategy(CLI::App& app, TrainOptions& options) {
+  const std::string group = "Strategy";
+  app.add_option("--strategy", options.strategy,
+                 "How the ranks train together: " + summaries(trainStrategies()))
+      ->check(choice(trainStrategies()))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--servers", options.servers,
+                 "ps: the first ranks, which hold a range of the parameters each")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--dedicated-servers", options.dedicated_servers, "ps: servers do not train")
+      ->group(group);
+  app.add_option("--consistency", options.consistency,
+                 "ps: bsp; ssp:S (workers are at most S steps ahead of what they read); asp "
+                 "(nobody waits for anybody)")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option_function<std::vector<std::string>>(
+         "--slow",
+         [&options](const std::vector<std::string>& all) {
+           for (const std::string& text : all) {
+             const auto [rank, factor] = parsePair(text, "--slow RANK:FACTOR");
+             options.slow.push_back({static_cast<int>(rank), factor});
+           }
+         },
+         "RANK:FACTOR: this rank's steps compute so many times as long, by sleeping")
+      ->group(group);
+  app.add_option_function<std::string>(
+         "--jitter",
+         [&options](const std::string& text) {
+           const auto [probability, factor] = parsePair(text, "--jitter PROBABILITY:FACTOR");
+           options.jitter = {probability, factor};
+         },
+         "PROBABILITY:FACTOR: any rank's step computes so many times as long, by the seed")
+      ->group(group);
+  app.add_option("--pace", options.pace_ms,
+                 "Milliseconds that a rank's step computes at least, by sleeping: ranks that share "
+                 "cores behave as if each had its own")
+      ->check(CLI::Range(0.0, 1e6))
+      ->group(group);
 }
 
 void addOptimizer(CLI::App& app, TrainOptions& options) {
@@ -235,6 +285,7 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
   config->arguments = arguments;
   CLI::App* app = parent.add_subcommand("train", "Train an image classifier on several ranks");
   addJob(*app, *config);
+  addStrategy(*app, config->options);
   addOptimizer(*app, config->options);
   addReduction(*app, *config);
   addSharding(*app, config->options);

@@ -26,6 +26,9 @@ nlohmann::ordered_json optionsJson(const TrainConfig& config) {
   const TrainOptions& options = config.options;
   return {{"model", options.model},
           {"strategy", options.strategy},
+          {"servers", options.servers},
+          {"dedicated_servers", options.dedicated_servers},
+          {"consistency", options.consistency},
           {"epochs", options.epochs},
           {"steps", options.steps},
           {"batch", options.batch},
@@ -86,6 +89,8 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
   json["samples_per_second"] = report.samples_per_second;
   json["bytes_per_step"] = report.bytes_per_step;
   json["held_bytes"] = report.held_bytes;
+  json["staleness"] = report.staleness;
+  json["idle"] = report.idle;
   json["seconds"] = report.seconds;
   if (!report.pipeline.parts.empty()) json["pipeline"] = pipelineJson(report.pipeline);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -15,6 +15,19 @@ namespace rondo {
 /// Where Debian's dataset-fashion-mnist puts the files, or $RONDO_DATA if set.
 RONDO_API std::string defaultDataFolder();
 
+/// A rank whose steps compute `factor` times as long, for good.
+struct TrainSlowRank {
+  int rank = 0;
+  double factor = 1; ///< 1 or more
+  bool operator==(const TrainSlowRank&) const = default;
+};
+
+/// Any rank's step computes `factor` times as long with this probability, by TrainOptions::seed.
+struct TrainJitter {
+  double probability = 0; ///< in [0, 1]
+  double factor = 1;      ///< 1 or more
+};
+
 /// Equal on all ranks, but for the names of the folder and the files, and `stop`: that there is a
 /// checkpoint, a report or a trace is told alike by all, though rank 0 writes it.
 struct TrainOptions {
@@ -26,6 +39,11 @@ struct TrainOptions {
   /// How the ranks train one model together; one of trainStrategies(). Not every strategy takes
   /// every option: one that is set though the strategy has no use for it is an error that names it.
   std::string strategy = "ddp";
+  int servers = 1; ///< ps: the first ranks, which hold a range of the parameters each
+  bool dedicated_servers = false; ///< ps: servers do not train
+  /// ps: "bsp"; "ssp:S": no worker reads values that lack more than S steps of another, measured by
+  /// its own; "asp": nobody waits for anybody.
+  std::string consistency = "bsp";
   int epochs = 5;
   std::int64_t steps = 0; ///< ends after so many steps, wherever in an epoch; 0: after the epochs
   int batch = 128;        ///< samples of one step over all ranks and micro-batches
@@ -42,6 +60,10 @@ struct TrainOptions {
   int laps = 2;                  ///< of "interleaved": parts of the model that a rank has
   /// A pipeline keeps inputs of its parts only, and makes activations again before the pass back.
   bool recompute = false;
+  // Stragglers, injected to compare strategies: ranks sleep before their steps. Servers (ps) go on.
+  double pace_ms = 0; ///< a rank's step computes at least so long: as if each rank had its own core
+  std::vector<TrainSlowRank> slow;
+  TrainJitter jitter;
 
   std::string optimizer = "sgd"; ///< one of trainOptimizers()
   double learning_rate = 0.02;
@@ -139,6 +161,12 @@ struct TrainReport {
   /// counted where they were taken; 0: the strategy does not count.
   std::uint64_t held_bytes = 0;
   TrainPipeline pipeline;
+  /// ps: how many times workers read values that lacked 0, 1, 2 ... of the steps of another worker,
+  /// measured by their own.
+  std::vector<std::uint64_t> staleness;
+  /// The share of their steps that ranks waited for others, by TrainTimes::communication; the mean
+  /// over those that compute.
+  double idle = 0;
   double seconds = 0;
 };
 

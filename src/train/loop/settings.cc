@@ -65,6 +65,28 @@ std::string hashed(const Dataset& set) {
 
 } // namespace
 
+namespace {
+
+void checkStragglers(const TrainOptions& options, int ranks) {
+  const auto checkFactor = [](const std::string& of, double factor) {
+    if (!std::isfinite(factor) || factor < 1)
+      refuse("the factor of " + of + " is " + text(factor) + ", must be 1 or more");
+  };
+  atLeastZero("pace_ms", options.pace_ms);
+  for (const TrainSlowRank& one : options.slow) {
+    if (one.rank < 0 || one.rank >= ranks)
+      refuse("slow names rank " + std::to_string(one.rank) + ", there are 0 to " +
+             std::to_string(ranks - 1));
+    checkFactor("slow", one.factor);
+  }
+  if (!(options.jitter.probability >= 0 && options.jitter.probability <= 1))
+    refuse("the probability of jitter is " + text(options.jitter.probability) +
+           ", must be in 0 to 1");
+  checkFactor("jitter", options.jitter.factor);
+}
+
+} // namespace
+
 void check(const TrainOptions& options, int ranks) {
   requireTrainDevice(options.device);
   atLeast("epochs", options.epochs, 1);
@@ -78,6 +100,7 @@ void check(const TrainOptions& options, int ranks) {
   atLeastZero("learning_rate", options.learning_rate);
   atLeastZero("weight_decay", options.weight_decay);
   atLeastZero("clip", options.clip);
+  checkStragglers(options, ranks);
   if (!(options.momentum >= 0 && options.momentum <= 1))
     refuse("momentum is " + text(options.momentum) + ", must be in 0 to 1");
   if (options.nesterov && options.optimizer != "sgd")
@@ -126,6 +149,9 @@ Settings essence(const TrainOptions& options) {
 Settings settings(const TrainOptions& options) {
   List list;
   list.add("strategy", options.strategy);
+  list.add("servers", options.servers);
+  list.add("dedicated_servers", options.dedicated_servers);
+  list.add("consistency", options.consistency);
   list.add(essence(options));
   list.add("epochs", options.epochs);
   list.add("steps", options.steps);
@@ -142,6 +168,10 @@ Settings settings(const TrainOptions& options) {
   list.add("schedule", options.schedule);
   list.add("warm_up", options.warm_up);
   list.add("sync_batch_norm", options.sync_batch_norm);
+  list.add("pace_ms", options.pace_ms);
+  for (const TrainSlowRank& one : options.slow)
+    list.add("slow", std::to_string(one.rank) + ":" + text(one.factor));
+  list.add("jitter", text(options.jitter.probability) + ":" + text(options.jitter.factor));
   list.add("limit_samples", options.limit_samples);
   for (std::size_t bytes : options.bucket_bytes) list.add("bucket_bytes", bytes);
   list.add("overlap", options.overlap);

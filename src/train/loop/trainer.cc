@@ -13,6 +13,7 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& da
       epoch_steps_(epochSteps(options, data)),
       total_steps_(totalSteps(options, data)),
       strategy_(strategy),
+      straggler_(options, comm.rank()),
       observer_(comm, options, shown(options, data)) {
   times_.reserve(static_cast<std::size_t>(std::min<std::int64_t>(total_steps_, 100'000)));
 }
@@ -38,19 +39,37 @@ TrainReport Trainer::run() {
   if (passed > 0)
     report_.samples_per_second = static_cast<double>(at_.total - begun) * options_.batch / passed;
   report_.bytes_per_step = strategy_.bytesPerStep();
+  report_.idle = idle();
   strategy_.tell(report_);
   observer_.finish(watch.read() / 1000);
   return report_;
 }
 
+/// Ranks that compute nothing do not wait for anybody.
+double Trainer::idle() {
+  double waited = 0, passed = 0;
+  for (const TrainTimes& times : times_) {
+    waited += times.communication;
+    passed += times.step;
+  }
+  const bool computes = std::any_of(times_.begin(), times_.end(),
+                                    [](const TrainTimes& times) { return times.forward > 0; });
+  double sums[] = {computes ? waited / passed : 0, computes ? 1.0 : 0.0};
+  comm_.allReduce(sums, sums, 2, DataType::float64, ReduceOp::sum);
+  return sums[1] > 0 ? sums[0] / sums[1] : 0;
+}
+
 bool Trainer::over() const { return report_.stopped || at_.total >= total_steps_; }
 
 void Trainer::runStep(const Stopwatch& since, int done_before) {
-  const StepResult result =
+  const double delay = straggler_.next(times_.empty() ? TrainTimes() : times_.back());
+  Straggler::sleep(delay);
+  StepResult result =
       strategy_.run(at_, meeting(), observer_.timeline(times_.size(), at_.total + 1));
   at_ = result.at;
+  result.times.step += delay;
   times_.push_back(result.times);
-  report_.stopped = result.stop && at_.total < total_steps_;
+  report_.stopped = result.met && result.stop && at_.total < total_steps_;
   TrainProgress now{
       .epoch = at_.epoch,
       .epochs = static_cast<int>((total_steps_ + epoch_steps_ - 1) / epoch_steps_),
@@ -61,13 +80,18 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
       .total_step = at_.total,
       .learning_rate = result.learning_rate,
       .times = result.times};
-  verifyIfDue(now);
+  if (result.met) verifyIfDue(now);
   observer_.add(now);
-  if (at_.step == epoch_steps_) endEpoch(now, since.read() / 1000);
+  if (result.met) meet(now, since.read() / 1000);
+  if (progress_) progress_(now);
+}
+
+/// All ranks are here.
+void Trainer::meet(TrainProgress& now, double seconds) {
+  if (at_.step == epoch_steps_) endEpoch(now, seconds);
   else if (over() && !report_.stopped)
     report_.test_accuracy = now.test_accuracy = strategy_.evaluate();
   saveIfDue();
-  if (progress_) progress_(now);
 }
 
 void Trainer::endEpoch(TrainProgress& now, double seconds) {

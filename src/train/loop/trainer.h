@@ -11,6 +11,7 @@
 #include "train/loop/resume.h"
 #include "train/loop/settings.h"
 #include "train/loop/stopwatch.h"
+#include "train/loop/straggler.h"
 #include "train/parallel/strategy.h"
 
 namespace rondo::training {
@@ -27,11 +28,13 @@ class Trainer {
 
  private:
   void runStep(const Stopwatch& since, int done_before);
+  void meet(TrainProgress& now, double seconds);
   void endEpoch(TrainProgress& now, double seconds);
   void verifyIfDue(const TrainProgress& now);
   void saveIfDue();
   std::int64_t meeting() const;
   bool over() const;
+  double idle();
   Running running();
 
   Communicator& comm_;
@@ -41,6 +44,7 @@ class Trainer {
   const int epoch_steps_;
   const std::int64_t total_steps_;
   Strategy& strategy_;
+  Straggler straggler_;
   Observer observer_;
   TrainReport report_;
   Position at_;

@@ -46,6 +46,9 @@ constexpr std::array kFeatures = {
     Feature{"pipeline", isSet<&TrainOptions::pipeline>},
     Feature{"laps", isSet<&TrainOptions::laps>},
     Feature{"recompute", isSet<&TrainOptions::recompute>},
+    Feature{"servers", isSet<&TrainOptions::servers>},
+    Feature{"dedicated_servers", isSet<&TrainOptions::dedicated_servers>},
+    Feature{"consistency", isSet<&TrainOptions::consistency>},
 };
 
 [[noreturn]] void refuse(const std::string& what) {

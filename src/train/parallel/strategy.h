@@ -27,8 +27,9 @@ struct Position {
 
 struct StepResult {
   Position at;       ///< where the run stands now, as far as this rank knows
+  bool met = true;   ///< all ranks stand there, and nothing is on its way
   double loss = 0;   ///< mean over the samples of all ranks, as far as this rank knows
-  bool stop = false; ///< some rank was asked to end; at is a meeting then, equal on all ranks
+  bool stop = false; ///< some rank was asked to end; said at a meeting
   double learning_rate = 0;
   TrainTimes times;
 };
@@ -58,8 +59,8 @@ struct Snapshot {
 /// The trainer calls run() until the run stands at a *meeting*, where all ranks are at the same
 /// place and nothing is on its way; only there it calls the other functions, on all ranks in the
 /// same order. Strategies that keep step are at a meeting behind every step. Others let ranks run
-/// ahead, but no further than the meeting that they are told: what it is for (evaluation,
-/// verification, a checkpoint) is none of their business.
+/// ahead, each with as many calls as it likes, but no further than the meeting that they are told:
+/// what that is for (evaluation, verification, a checkpoint) is none of their business.
 ///
 /// Errors: those that ranks find together are the same on all of them; a rank that fails alone
 /// leaves nobody waiting, as it ends the communicator when it is destroyed within a step.

@@ -1,0 +1,89 @@
+#include "train/parallel/ps/piece_server.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "train/layers/values.h"
+
+namespace rondo::training::servers {
+
+namespace {
+
+void add(float* to, const float* from, std::size_t count) {
+  std::transform(to, to + count, from, to, std::plus<>());
+}
+
+} // namespace
+
+PieceServer::PieceServer(const Piece& piece, std::span<const float> keys,
+                         std::span<Weight* const> weights, std::string_view optimizer,
+                         const OptimizerSettings& settings, const Application& how)
+    : piece_(piece),
+      how_(how),
+      values_(piece.count),
+      slices_(servers::slices(piece, keys, weights, values_.data())),
+      clocks_(static_cast<std::size_t>(how.workers)),
+      pushed_(static_cast<std::size_t>(how.workers)) {
+  const auto own = keys.subspan(piece.begin, piece.count);
+  std::copy(own.begin(), own.end(), values_.begin());
+  if (piece.state && !how.in_order) sum_.resize(piece.count);
+  if (piece.state) return;
+  std::vector<Weight*> pointers;
+  for (Weight& slice : slices_) pointers.push_back(&slice);
+  optimizer_ = makeOptimizer(optimizer, pointers, settings);
+}
+
+void PieceServer::begin(std::uint64_t optimizer_steps) {
+  std::fill(clocks_.begin(), clocks_.end(), 0);
+  pushes_ = 0;
+  if (optimizer_) optimizer_->setSteps(optimizer_steps);
+}
+
+void PieceServer::push(int worker, float* gradient, double learning_rate) {
+  const auto w = static_cast<std::size_t>(worker);
+  ++clocks_[w];
+  ++pushes_;
+  if (!how_.in_order) return gather(gradient, learning_rate);
+  pushed_[w] = gradient;
+  addInOrder(learning_rate);
+}
+
+/// Into the first worker's gradient, as soon as those before have come.
+void PieceServer::addInOrder(double learning_rate) {
+  for (; added_ < how_.workers; ++added_) {
+    const float* next = pushed_[static_cast<std::size_t>(added_)];
+    if (!next) return;
+    if (added_ > 0) add(pushed_[0], next, piece_.count);
+  }
+  float* const sum = pushed_[0];
+  added_ = 0;
+  std::fill(pushed_.begin(), pushed_.end(), nullptr);
+  move(sum, learning_rate);
+}
+
+void PieceServer::gather(float* gradient, double learning_rate) {
+  if (!piece_.state) return move(gradient, learning_rate);
+  if (added_ == 0) std::fill(sum_.begin(), sum_.end(), 0.0F);
+  add(sum_.data(), gradient, piece_.count);
+  if (++added_ < how_.workers) return;
+  added_ = 0;
+  move(sum_.data(), learning_rate);
+}
+
+/// Running statistics as Network::moveState() moves them.
+void PieceServer::move(float* gradient, double learning_rate) {
+  if (piece_.state) {
+    const float scale = 1.0F / static_cast<float>(how_.parts);
+    for (std::size_t i = 0; i < piece_.count; ++i)
+      values_[i] += BatchNorm::kNewest * (scale * gradient[i] - values_[i]);
+    return;
+  }
+  for (Weight& slice : slices_) slice.gradient = gradient + (slice.value - values_.data());
+  optimizer_->step(learning_rate, how_.scale);
+}
+
+std::int64_t PieceServer::oldest() const {
+  return *std::min_element(clocks_.begin(), clocks_.end());
+}
+
+} // namespace rondo::training::servers

@@ -1,0 +1,177 @@
+#include "train/parallel/ps/server.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace rondo::training::servers {
+
+Server::Server(Links& links, std::deque<PieceServer>& pieces, const ServerPlan& plan)
+    : links_(links),
+      pieces_(pieces),
+      plan_(plan),
+      grants_(static_cast<int>(links.workers.size()), plan.staleness),
+      tally_(static_cast<int>(links.workers.size()), static_cast<int>(plan.batch)),
+      clients_(links.workers.size()) {
+  for (std::size_t w = 0; w < clients_.size(); ++w) {
+    clients_[w].rank = links.workers[w];
+    for (const PieceServer& piece : pieces_) clients_[w].buffers.emplace_back(piece.piece().count);
+    clients_[w].received.resize(pieces_.size());
+    clients_[w].sent.resize(pieces_.size());
+  }
+}
+
+/// Messages on their way use the buffers.
+Server::~Server() {
+  const auto end = [this](Work& work) {
+    try {
+      if (work.test()) return;
+      links_.up.abort("train: a server was left by an exception");
+      links_.down.abort("train: a server was left by an exception");
+      work.waitFor(std::chrono::seconds(10));
+    } catch (const std::exception&) { // how it ended is of no interest
+    }
+  };
+  for (Client& client : clients_) {
+    end(client.requested);
+    end(client.noticed);
+    for (Work& work : client.received) end(work);
+    for (Work& work : client.sent) end(work);
+  }
+}
+
+void Server::begin(std::int64_t total, std::int64_t steps, double losses) {
+  total_ = total;
+  stopped_ = false;
+  grants_.begin(steps);
+  tally_.begin(losses);
+  open_ = static_cast<int>(clients_.size());
+  for (Client& client : clients_) {
+    client.open = true;
+    listen(client);
+  }
+}
+
+void Server::serve(std::int64_t steps) {
+  while (!ended() && tally_.steps() < steps) {
+    bool moved = false;
+    for (std::size_t w = 0; w < clients_.size(); ++w) moved = look(w) || moved;
+    if (moved) nap_ = kShortestNap;
+    else if (!ended()) rest();
+  }
+}
+
+/// Waits for the message of one worker; those of others are seen when it has ended.
+void Server::rest() {
+  for (std::size_t i = 0; i < clients_.size(); ++i) {
+    Client& client = clients_[turn_++ % clients_.size()];
+    if (!client.open) continue;
+    const bool pieces = client.pushing && client.arrived < pieces_.size();
+    if (client.pushing && !pieces) continue; // it waits for us
+    Work& work = pieces ? client.received[client.arrived] : client.requested;
+    work.waitFor(nap_);
+    nap_ = std::min(2 * nap_, kLongestNap);
+    return;
+  }
+}
+
+bool Server::look(std::size_t worker) {
+  Client& client = clients_[worker];
+  if (!client.open) return false;
+  bool moved = false;
+  if (!client.pushing) {
+    if (!client.requested.test()) return false;
+    client.requested.wait();
+    take(client);
+    moved = true;
+    if (!client.open) return true;
+  }
+  moved = takePieces(worker) || moved;
+  return answer(worker) || moved;
+}
+
+void Server::listen(Client& client) {
+  client.requested = recvAsync(links_.up, client.request, client.rank);
+}
+
+void Server::take(Client& client) {
+  if (client.request.stop != 0 && !stopped_) {
+    stopped_ = true;
+    grants_.stop();
+  }
+  if (client.request.kind == Request::end) {
+    client.open = false;
+    --open_;
+    return;
+  }
+  client.pushing = true;
+  client.arrived = client.answered = 0;
+  for (std::size_t p = 0; p < pieces_.size(); ++p) {
+    client.sent[p].wait(); // the buffer is the next push's
+    client.received[p] = links_.up.recvAsync(client.buffers[p].data(), client.buffers[p].size(),
+                                             DataType::float32, client.rank);
+  }
+}
+
+bool Server::takePieces(std::size_t worker) {
+  Client& client = clients_[worker];
+  bool moved = false;
+  for (; client.pushing && client.arrived < pieces_.size(); moved = true) {
+    Work& work = client.received[client.arrived];
+    if (!work.test()) return moved;
+    work.wait();
+    PieceServer& piece = pieces_[client.arrived];
+    const std::int64_t step = total_ + piece.pushes() / static_cast<std::int64_t>(clients_.size());
+    piece.push(static_cast<int>(worker), client.buffers[client.arrived].data(), plan_.rate(step));
+    ++client.arrived;
+    if (client.arrived == pieces_.size()) complete(worker);
+  }
+  return moved;
+}
+
+/// All of a push has come.
+void Server::complete(std::size_t worker) {
+  Client& client = clients_[worker];
+  tally_.add(static_cast<int>(worker), client.request.loss);
+  if (client.request.kind != Request::last) return;
+  client.pushing = client.open = false;
+  --open_;
+}
+
+/// In the order of the pieces, each as soon as its values are new enough. Bulk-synchronous values
+/// stay as they are until every worker has got them, so they are sent from where they stand.
+bool Server::answer(std::size_t worker) {
+  Client& client = clients_[worker];
+  bool moved = false;
+  for (; client.pushing && client.answered < client.arrived; ++client.answered, moved = true) {
+    const std::size_t p = client.answered;
+    PieceServer& piece = pieces_[p];
+    const std::int64_t oldest = piece.oldest();
+    if (!plan_.staleness.allows(piece.clock(static_cast<int>(worker)), oldest)) return moved;
+    if (p == 0) client.noticed.wait(); // the worker has it: it has pushed since
+    client.notice.oldest = p == 0 ? oldest : std::min(client.notice.oldest, oldest);
+    const float* from = piece.values().data();
+    if (!plan_.staleness.bulk()) {
+      std::copy(piece.values().begin(), piece.values().end(), client.buffers[p].begin());
+      from = client.buffers[p].data();
+    }
+    client.sent[p] =
+        links_.down.sendAsync(from, piece.values().size(), DataType::float32, client.rank);
+  }
+  if (client.pushing && client.answered == pieces_.size()) endPush(worker);
+  return moved;
+}
+
+void Server::endPush(std::size_t worker) {
+  Client& client = clients_[worker];
+  const Grant grant = grants_.next(static_cast<int>(worker));
+  client.notice.go = grant.go;
+  client.notice.last = grant.last;
+  client.notice.steps = tally_.steps();
+  client.notice.losses = tally_.losses();
+  client.notice.loss = tally_.newest();
+  client.noticed = sendAsync(links_.down, client.notice, client.rank);
+  client.pushing = false;
+  listen(client);
+}
+
+} // namespace rondo::training::servers

@@ -1,0 +1,88 @@
+// A server: holds a range of keys, answers what workers send.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "train/aligned.h"
+#include "train/parallel/ps/clocks.h"
+#include "train/parallel/ps/messages.h"
+#include "train/parallel/ps/piece_server.h"
+#include "train/parallel/ps/tally.h"
+
+namespace rondo::training::servers {
+
+/// What a server is made for.
+struct ServerPlan {
+  const Staleness& staleness;
+  std::function<double(std::int64_t)> rate; ///< of a step of the run, counted from 0
+  std::int64_t batch = 1;
+};
+
+/// One thread at a time. Between meetings it has a receive open to every worker that has not ended,
+/// and answers whom it may: nobody waits for a worker that nothing binds it to.
+class Server {
+ public:
+  /// What is passed must live as long.
+  Server(Links& links, std::deque<PieceServer>& pieces, const ServerPlan& plan);
+  /// Aborts the links where messages are on their way.
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  /// At a meeting: the run has done `total` steps, and will meet after `steps` more.
+  void begin(std::int64_t total, std::int64_t steps, double losses);
+  /// Serves until all workers have ended; or until so many steps of the run are done since the
+  /// meeting.
+  void serve(std::int64_t steps);
+  bool ended() const { return open_ == 0; }
+
+  const Tally& tally() const { return tally_; }
+  bool stopped() const { return stopped_; }
+
+ private:
+  /// What goes on with one worker.
+  struct Client {
+    int rank = 0;
+    Request request;
+    Notice notice;
+    std::vector<AlignedVector<float>> buffers; ///< by piece: its push, then its answer
+    Work requested;
+    std::vector<Work> received, sent; ///< by piece
+    Work noticed;
+    bool open = false;        ///< has not ended
+    bool pushing = false;     ///< its pieces come
+    std::size_t arrived = 0;  ///< pieces of this push
+    std::size_t answered = 0; ///< and answers to it
+  };
+
+  bool look(std::size_t worker);
+  void listen(Client& client);
+  void take(Client& client);
+  bool takePieces(std::size_t worker);
+  bool answer(std::size_t worker);
+  void complete(std::size_t worker);
+  void endPush(std::size_t worker);
+  void rest();
+
+  /// Between looks at all workers: what is on its way often comes soon, and a server that looks all
+  /// the time takes a core from the workers.
+  static constexpr std::chrono::microseconds kShortestNap{50}, kLongestNap{1000};
+
+  Links& links_;
+  std::deque<PieceServer>& pieces_;
+  const ServerPlan plan_;
+  Grants grants_;
+  Tally tally_;
+  std::vector<Client> clients_;
+  std::int64_t total_ = 0; ///< steps of the run at the last meeting
+  int open_ = 0;           ///< workers that have not ended
+  bool stopped_ = false;   ///< a worker was asked to end
+  std::size_t turn_ = 0;   ///< whose message the next rest waits for
+  std::chrono::microseconds nap_ = kShortestNap;
+};
+
+} // namespace rondo::training::servers

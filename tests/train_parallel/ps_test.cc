@@ -1,0 +1,273 @@
+// Parameter servers: bit for bit one rank where workers keep step, bounded where they do not.
+#include <algorithm>
+#include <numeric>
+
+#include "rondo/train.h"
+#include "support/data_files.h"
+#include "support/ranks.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+TrainOptions servedRun(int servers = 1, bool dedicated = false) {
+  TrainOptions options = smallRun();
+  options.strategy = "ps";
+  options.servers = servers;
+  options.dedicated_servers = dedicated;
+  return options;
+}
+
+/// One rank that does what so many workers do.
+TrainReport alone(TrainOptions options, int workers) {
+  options.strategy = "ddp";
+  options.servers = 1;
+  options.dedicated_servers = false;
+  options.consistency = "bsp";
+  options.accumulate *= workers;
+  return trainAll(makeRanks(1), options);
+}
+
+std::uint64_t sum(const std::vector<std::uint64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+}
+
+} // namespace
+
+TEST_CASE("workers that keep step train bit for bit as one rank with as many micro-batches") {
+  for (int size : {1, 2, 3, 4})
+    for (int servers = 1; servers <= size; ++servers)
+      for (bool dedicated : {false, true}) {
+        if (dedicated && servers == size) continue;
+        TrainOptions options = servedRun(servers, dedicated);
+        options.verify_every = size; // more meetings, or fewer
+        const TrainReport expected = alone(options, dedicated ? size - servers : size);
+        const std::string transport = size % 2 == 0 ? "shm" : "tcp";
+        for (const char* consistency : {"bsp", "ssp:0"}) {
+          INFO(size << " ranks, " << servers << " servers, dedicated " << dedicated << ", "
+                    << consistency);
+          options.consistency = consistency;
+          const TrainReport report = trainAll(makeRanks(size, transport, false), options);
+          requireSame(report, expected);
+          REQUIRE(report.test_accuracy == expected.test_accuracy);
+        }
+      }
+}
+
+TEST_CASE(
+    "and so they do with other optimizers, micro-batches, schedules, and running statistics") {
+  TrainOptions options = servedRun(2);
+  options.optimizer = "adamw";
+  options.weight_decay = 0.01;
+  options.learning_rate = 0.002;
+  options.schedule = "cosine";
+  options.warm_up = 2;
+  options.accumulate = 2;
+  options.augment = true;
+  // Two micro-batches are added before they travel, so one rank with four adds them otherwise.
+  const TrainReport one = trainAll(makeRanks(3), options);
+  options.strategy = "ddp";
+  options.servers = 1;
+  requireSame(trainAll(makeRanks(3), options), one);
+  options = servedRun(2);
+  options.model = "resnet18";
+  options.data = "synthetic:shape=3x8x8,train=16,test=9";
+  options.batch = 8;
+  options.steps = 2;
+  requireSame(trainAll(makeRanks(2), options), alone(options, 2));
+}
+
+TEST_CASE("no worker reads values that are older than its bound allows") {
+  for (int bound : {0, 1, 3}) {
+    TrainOptions options = servedRun(2);
+    options.steps = 24;
+    options.epochs = 8;
+    options.verify_every = 0;
+    options.pace_ms = 1;
+    options.slow = {{.rank = 2, .factor = 6}};
+    options.jitter = {.probability = 0.3, .factor = 4};
+    options.consistency = "ssp:" + std::to_string(bound);
+    options.data = "synthetic:shape=1x8x8,train=1000,test=20"; // an epoch of 25 steps: one meeting
+    const TrainReport report = trainAll(makeRanks(3), options);
+    INFO("bound " << bound);
+    REQUIRE(report.steps == 24);
+    REQUIRE(sum(report.staleness) == 3 * 24); // each worker as many as every other
+    REQUIRE(report.staleness.size() == static_cast<std::size_t>(bound) + 1);
+    REQUIRE(report.staleness.back() > 0);
+    options.consistency = "asp";
+    if (bound > 0) continue;
+    const TrainReport free = trainAll(makeRanks(3), options);
+    REQUIRE(free.steps == 24);
+    REQUIRE(sum(free.staleness) == 3 * 24);
+    REQUIRE(free.staleness.size() > 5); // nobody waits for the slow one
+  }
+}
+
+TEST_CASE("workers that do not keep step learn too, and come to the same place") {
+  for (const char* consistency : {"ssp:2", "asp"})
+    for (int servers : {1, 3}) {
+      TrainOptions options = servedRun(servers);
+      options.data = "synthetic:shape=1x8x8,train=1000,test=200";
+      options.epochs = 3;
+      options.verify_every = 4;
+      options.consistency = consistency;
+      const TrainReport report = trainAll(makeRanks(3), options); // the same on all ranks
+      INFO(consistency << ", " << servers << " servers");
+      REQUIRE(report.steps == 75);
+      REQUIRE(report.epoch_loss.back() < report.epoch_loss.front() / 2);
+      REQUIRE(report.test_accuracy > 0.9);
+    }
+}
+
+TEST_CASE("a run goes on from its checkpoint, with other servers or none, with the same bytes") {
+  TemporaryFolder folder;
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    TrainOptions options = servedRun(2);
+    options.optimizer = optimizer;
+    options.learning_rate = 0.002;
+    options.checkpoint = folder.file("whole");
+    const TrainReport whole = trainAll(makeRanks(3), options);
+    const Bytes expected = readRaw(folder.file("whole"));
+    options.checkpoint = folder.file("part");
+    for (const auto& [servers, strategy] :
+         std::vector<std::pair<int, std::string>>{{2, "ps"}, {1, "ps"}, {3, "ps"}, {1, "ddp"}}) {
+      INFO(optimizer << ", on to " << servers << " servers of " << strategy);
+      TrainOptions first = options;
+      first.steps = 2;
+      first.resume = false;
+      trainAll(makeRanks(3), first);
+      TrainOptions then = options;
+      then.strategy = strategy;
+      then.servers = servers;
+      then.resume = true;
+      requireSame(trainAll(makeRanks(3), then), whole);
+      REQUIRE((readRaw(folder.file("part")) == expected));
+    }
+  }
+}
+
+TEST_CASE("asked to stop on one rank, all workers end at one step, and can go on") {
+  TemporaryFolder folder;
+  for (const char* consistency : {"bsp", "ssp:1", "asp"}) {
+    TrainOptions options = servedRun(1);
+    options.data = "synthetic:shape=1x8x8,train=4000,test=20";
+    options.consistency = consistency;
+    options.checkpoint = folder.file("file");
+    auto ranks = makeRanks(3);
+    std::vector<TrainReport> reports(3);
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+              TrainOptions own = options;
+              if (comm.rank() == 1) own.stop = [asked = 0]() mutable { return ++asked >= 5; };
+              reports[static_cast<std::size_t>(comm.rank())] = train(comm, own);
+              return {};
+            })) == "");
+    INFO(consistency << ": " << reports[0].steps);
+    REQUIRE(reports[0].stopped);
+    REQUIRE(reports[0].steps >= 1);
+    REQUIRE(reports[0].steps < 50); // before the next meeting
+    REQUIRE(reports[1].steps == reports[0].steps);
+    options.resume = true;
+    options.steps = 60;
+    REQUIRE(trainAll(std::move(ranks), options).steps == 60);
+  }
+}
+
+TEST_CASE("what servers cannot honour is refused by name") {
+  struct Change {
+    std::string name;
+    std::function<void(TrainOptions&)> make;
+  };
+  const std::vector<Change> changes = {
+      {"servers is 0, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers = 0; }},
+      {"servers is 4, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers = 4; }},
+      {"servers is 3, must be 1 to 2 of 3 ranks, one of which has to work",
+       [](TrainOptions& o) { o.servers = 3, o.dedicated_servers = true; }},
+      {"consistency \"ssp\"; there is: bsp, ssp:STALENESS, asp",
+       [](TrainOptions& o) { o.consistency = "ssp"; }},
+      {"consistency \"ssp:-1\"", [](TrainOptions& o) { o.consistency = "ssp:-1"; }},
+      {"takes no optimizer lars", [](TrainOptions& o) { o.optimizer = "lars"; }},
+      {"strategy ps takes no hook", [](TrainOptions& o) { o.hook = "bf16"; }},
+      {"strategy ps takes no clip", [](TrainOptions& o) { o.clip = 1; }},
+      {"strategy ps takes no sync_batch_norm", [](TrainOptions& o) { o.sync_batch_norm = true; }},
+      {"at least workers x accumulate, 63", [](TrainOptions& o) { o.accumulate = 21; }},
+      {"strategy ddp takes no servers, which is for: ps",
+       [](TrainOptions& o) { o.strategy = "ddp", o.servers = 2; }},
+      {"strategy ddp takes no consistency",
+       [](TrainOptions& o) { o.strategy = "ddp", o.consistency = "asp"; }},
+      {"slow names rank 3, there are 0 to 2",
+       [](TrainOptions& o) {
+         o.slow = {{3, 2}};
+       }},
+      {"the factor of slow is 0.5",
+       [](TrainOptions& o) {
+         o.slow = {{1, 0.5}};
+       }},
+      {"the probability of jitter is 2",
+       [](TrainOptions& o) {
+         o.jitter = {2, 2};
+       }},
+      {"pace_ms is -1", [](TrainOptions& o) { o.pace_ms = -1; }}};
+  auto ranks = makeRanks(3);
+  for (const Change& change : changes) {
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+      TrainOptions options = servedRun();
+      change.make(options);
+      train(comm, options);
+    });
+    INFO(change.name << ": " << thrown.text);
+    REQUIRE(thrown.code == ErrorCode::invalid_argument);
+    REQUIRE(contains(thrown.text, change.name));
+  }
+  trainAll(std::move(ranks), servedRun());
+}
+
+TEST_CASE("a loss that is not finite ends all ranks, servers too") {
+  for (const char* consistency : {"bsp", "ssp:1", "asp"}) {
+    TrainOptions options = servedRun(1, true);
+    options.consistency = consistency;
+    options.learning_rate = 1e30;
+    options.steps = 6;
+    auto ranks = makeRanks(3);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    INFO(thrown.text);
+    REQUIRE(thrown.code == ErrorCode::aborted);
+    REQUIRE(contains(thrown.text, "not finite"));
+  }
+}
+
+TEST_CASE("a worker or server whose callback throws leaves nobody waiting") {
+  for (int bad : {0, 2})
+    for (const char* consistency : {"bsp", "asp"}) {
+      TrainOptions options = servedRun(1);
+      options.consistency = consistency;
+      auto ranks = makeRanks(3);
+      const auto complaints = onRanks(ranks, [&](Communicator& comm) -> std::string {
+        // The communicator ends with its rank's part, as a program's would.
+        Communicator own = std::move(comm);
+        try {
+          train(own, options, [&](const TrainProgress&) {
+            if (own.rank() == bad) throw std::runtime_error("disk full");
+          });
+        } catch (const Error& error) {
+          return std::string(name(error.code()));
+        }
+        return "nothing";
+      });
+      for (int rank = 0; rank < 3; ++rank) {
+        INFO("bad " << bad << ", rank " << rank << ": "
+                    << complaints[static_cast<std::size_t>(rank)]);
+        const std::string& got = complaints[static_cast<std::size_t>(rank)];
+        REQUIRE(contains(got, rank == bad ? "disk full" : ""));
+        REQUIRE(got != "nothing");
+        REQUIRE(got != "timeout");
+      }
+    }
+}
+
+#endif
+
+} // namespace rondo::test
