@@ -114,6 +114,13 @@ void addStrategy(CLI::App& app, TrainOptions& options) {
                  "(nobody waits for anybody)")
       ->capture_default_str()
       ->group(group);
+  app.add_option("--period", options.period, "local: steps between two averages")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--slow-momentum", options.slow_momentum, "local: of the averages")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(group);
   app.add_option_function<std::vector<std::string>>(
          "--slow",
          [&options](const std::vector<std::string>& all) {

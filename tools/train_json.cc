@@ -29,6 +29,8 @@ nlohmann::ordered_json optionsJson(const TrainConfig& config) {
           {"servers", options.servers},
           {"dedicated_servers", options.dedicated_servers},
           {"consistency", options.consistency},
+          {"period", options.period},
+          {"slow_momentum", options.slow_momentum},
           {"epochs", options.epochs},
           {"steps", options.steps},
           {"batch", options.batch},

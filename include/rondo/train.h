@@ -44,6 +44,8 @@ struct TrainOptions {
   /// ps: "bsp"; "ssp:S": no worker reads values that lack more than S steps of another, measured by
   /// its own; "asp": nobody waits for anybody.
   std::string consistency = "bsp";
+  int period = 8;           ///< local: steps between two averages
+  double slow_momentum = 0; ///< local: of the averages, in [0, 1)
   int epochs = 5;
   std::int64_t steps = 0; ///< ends after so many steps, wherever in an epoch; 0: after the epochs
   int batch = 128;        ///< samples of one step over all ranks and micro-batches

@@ -152,6 +152,8 @@ Settings settings(const TrainOptions& options) {
   list.add("servers", options.servers);
   list.add("dedicated_servers", options.dedicated_servers);
   list.add("consistency", options.consistency);
+  list.add("period", options.period);
+  list.add("slow_momentum", options.slow_momentum);
   list.add(essence(options));
   list.add("epochs", options.epochs);
   list.add("steps", options.steps);

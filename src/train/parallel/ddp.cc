@@ -17,10 +17,10 @@
 
 #include "rondo/detail/hash.h"
 #include "rondo/gradients.h"
-#include "train/loop/agreement.h"
 #include "train/loop/hooks.h"
 #include "train/loop/settings.h"
 #include "train/optim/norm.h"
+#include "train/parallel/finite.h"
 #include "train/parallel/own_arrays.h"
 #include "train/parallel/recipe.h"
 #include "train/parallel/samples.h"
@@ -70,7 +70,6 @@ class Ddp : public Strategy {
   void sendSums();
   void gradientStands(std::size_t weight);
   void showBuckets(Timeline& timeline) const;
-  void requireFinite(const Position& done);
   void update(double learning_rate);
 
   Communicator& comm_;
@@ -146,7 +145,7 @@ StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
   statistics_sent_.wait();
   clock.lap(&TrainTimes::communication, nullptr);
   if (timeline) showBuckets(*timeline);
-  requireFinite(done);
+  requireFinite(comm_, sums_.loss, done.total + 1, layer_);
   result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   update(result.learning_rate);
   clock.lap(&TrainTimes::optimizer, "optimizer");
@@ -227,18 +226,6 @@ void Ddp::showBuckets(Timeline& timeline) const {
                  reducing_ + std::chrono::duration_cast<Clock::duration>(begin),
                  bucket.end - bucket.begin, bucket.bytes);
   }
-}
-
-/// All ranks have the same sum, so all come here or none.
-void Ddp::requireFinite(const Position& done) {
-  if (std::isfinite(sums_.loss)) return;
-  const std::string what =
-      "train: the loss of step " + std::to_string(done.total + 1) + " is not finite";
-  agree(comm_, [&]() -> std::string {
-    if (layer_.empty()) return {};
-    throw Error(ErrorCode::aborted, what + "; the first values of that kind come from " + layer_);
-  });
-  throw Error(ErrorCode::aborted, what);
 }
 
 void Ddp::update(double learning_rate) {

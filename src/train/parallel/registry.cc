@@ -49,6 +49,8 @@ constexpr std::array kFeatures = {
     Feature{"servers", isSet<&TrainOptions::servers>},
     Feature{"dedicated_servers", isSet<&TrainOptions::dedicated_servers>},
     Feature{"consistency", isSet<&TrainOptions::consistency>},
+    Feature{"period", isSet<&TrainOptions::period>},
+    Feature{"slow_momentum", isSet<&TrainOptions::slow_momentum>},
 };
 
 [[noreturn]] void refuse(const std::string& what) {

@@ -1,0 +1,246 @@
+// Local SGD: every rank trains a model of its own, and each so many steps they are averaged.
+//
+//   sent                   when
+//   values                 AllReduce behind every `period`th step
+//   loss sums, stop flag   AllReduce there, and where the trainer wants to see the model
+//
+// With M bytes of values N ranks send 2 (N-1) M bytes once a period: 2 (N-1)/period M a step. Each
+// has its own optimizer, whose state is not averaged. With a slow momentum b the average is not the
+// new model, but where the ranks go from here (d = model - average, r = learning rate):
+//
+//   u = b u + d / r;  model = model - r u
+//
+// With period 1, sgd and b = 0 the averages are those of `ddp`, but for rounding. Between averages
+// ranks wait for nobody, so that short stragglers cost less.
+//
+// Stich, Local SGD Converges Fast and Communicates Little, 2019; Wang et al., SlowMo, 2020.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "rondo/detail/hash.h"
+#include "train/loop/settings.h"
+#include "train/parallel/finite.h"
+#include "train/parallel/own_arrays.h"
+#include "train/parallel/recipe.h"
+#include "train/parallel/samples.h"
+#include "train/parallel/whole_model.h"
+
+namespace rondo::training::parallel {
+
+namespace {
+
+class Local : public Strategy {
+ public:
+  explicit Local(const Setup& setup);
+
+  StepResult run(const Position& done, std::int64_t meeting, Timeline* timeline) override;
+  std::uint64_t verify(const std::string& when) override;
+  double evaluate() override;
+  Snapshot snapshot() override;
+  void adopt(const Position& at) override;
+  double bytesPerStep() const override;
+
+ private:
+  void step(const Position& done, double learning_rate, StepClock& clock);
+  void exchange(StepResult& result);
+  void average();
+  void moveSlowly(double learning_rate);
+  /// Calls look() while the replica holds the ranks' average.
+  template <class Look>
+  auto withAverage(const Look& look);
+
+  Communicator& comm_;
+  const TrainOptions& options_;
+  WholeModel model_;
+  Replica& replica_;
+  Samples samples_;
+  AlignedVector<float> gradients_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  const Schedule schedule_;
+  AlignedVector<float> slow_, before_; ///< u, and the weights before the period; empty without b
+  std::optional<OwnArrays> kept_;      ///< of the last snapshot
+  bool alike_ = true;                  ///< all ranks hold the same model
+  /// Of each step since the ranks last told each other, the sum over this rank's samples; behind
+  /// them how often it was asked to end.
+  std::vector<double> losses_;
+  double told_ = 0;   ///< Position::losses when they did
+  bool stop_ = false; ///< this rank was asked to end since
+  std::string layer_; ///< the first that gave what is not finite; "": none
+};
+
+Local::Local(const Setup& setup)
+    : comm_(setup.comm),
+      options_(setup.options),
+      model_(setup),
+      replica_(model_.replica()),
+      samples_(options_, setup.data, static_cast<std::size_t>(comm_.size())),
+      gradients_(replica_.values().size()),
+      optimizer_(
+          makeOptimizer(options_.optimizer, replica_.weights(), optimizerSettings(options_))),
+      schedule_(schedule(options_, totalSteps(options_, setup.data))) {
+  for (Weight* weight : replica_.weights())
+    weight->gradient = gradients_.data() + (weight->value - replica_.values().data());
+  if (options_.slow_momentum == 0) return;
+  const std::span<float> values = replica_.values();
+  const std::size_t learned =
+      replica_.state().empty()
+          ? values.size()
+          : static_cast<std::size_t>(replica_.state().front()->value - values.data());
+  slow_.resize(learned);
+  before_.assign(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(learned));
+}
+
+StepResult Local::run(const Position& done, std::int64_t meeting, Timeline* timeline) {
+  StepResult result;
+  const Stopwatch whole;
+  StepClock clock(result.times, timeline);
+  if (losses_.empty()) told_ = done.losses;
+  result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
+  step(done, result.learning_rate, clock);
+  const double share = static_cast<double>(options_.batch) / comm_.size();
+  result.loss = losses_.back() / share;
+  result.at = after(done, result.loss);
+  const bool due = result.at.total % options_.period == 0;
+  result.met = due || result.at.total == meeting;
+  if (result.met) exchange(result);
+  if (due) {
+    average();
+    if (!slow_.empty()) moveSlowly(result.learning_rate);
+    alike_ = true;
+  }
+  clock.lap(&TrainTimes::communication, due ? "average" : nullptr);
+  result.times.step = whole.read();
+  return result;
+}
+
+void Local::step(const Position& done, double learning_rate, StepClock& clock) {
+  const auto number = static_cast<std::uint64_t>(done.total);
+  const Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
+  const Batch batch = samples_.load(done.epoch, done.step, static_cast<std::size_t>(comm_.rank()));
+  clock.lap(&TrainTimes::data, "data");
+  losses_.push_back(replica_.network().forward(batch, pass));
+  stop_ = stop_ || (options_.stop && options_.stop());
+  if (!std::isfinite(losses_.back()) && layer_.empty())
+    layer_ = replica_.network().firstNotFinite();
+  clock.lap(&TrainTimes::forward, "forward");
+  replica_.network().backward([](std::size_t) {});
+  clock.lap(&TrainTimes::backward, "backward");
+  // So that the mean over the ranks has the scale of the whole batch, however it is split.
+  optimizer_->step(learning_rate, static_cast<float>(comm_.size()) / options_.batch);
+  if (!replica_.state().empty()) replica_.network().moveState(1);
+  replica_.network().weightsChanged();
+  alike_ = false;
+  clock.lap(&TrainTimes::optimizer, "optimizer");
+}
+
+/// All ranks learn the losses of the steps since they last did, in place of what each had guessed
+/// by its own samples.
+void Local::exchange(StepResult& result) {
+  losses_.push_back(stop_ ? 1 : 0);
+  comm_.allReduce(losses_.data(), losses_.data(), losses_.size(), DataType::float64, ReduceOp::sum);
+  result.stop = losses_.back() > 0;
+  losses_.pop_back();
+  result.at.losses = told_;
+  for (const double loss : losses_) { // one by one: when they are told changes no bit
+    result.loss = loss / options_.batch;
+    result.at.losses += result.loss;
+    requireFinite(comm_, loss, result.at.total, layer_);
+  }
+  losses_.clear();
+  stop_ = false;
+}
+
+void Local::average() {
+  const std::span<float> values = replica_.values();
+  comm_.allReduce(values.data(), values.data(), values.size(), DataType::float32, ReduceOp::sum);
+  const float part = 1.0F / static_cast<float>(comm_.size());
+  for (float& value : values) value *= part;
+  replica_.network().weightsChanged();
+}
+
+void Local::moveSlowly(double learning_rate) {
+  const std::span<float> values = replica_.values();
+  const auto rate = static_cast<float>(learning_rate);
+  const auto momentum = static_cast<float>(options_.slow_momentum);
+  const float per_rate = rate > 0 ? 1 / rate : 0; // without a rate nothing has moved
+  for (std::size_t i = 0; i < slow_.size(); ++i) {
+    slow_[i] = momentum * slow_[i] + per_rate * (before_[i] - values[i]);
+    values[i] = before_[i] - rate * slow_[i];
+  }
+  std::copy_n(values.begin(), before_.size(), before_.begin());
+  replica_.network().weightsChanged();
+}
+
+template <class Look>
+auto Local::withAverage(const Look& look) {
+  if (alike_) return look();
+  const std::span<float> values = replica_.values();
+  const AlignedVector<float> own(values.begin(), values.end());
+  average();
+  const auto seen = look();
+  std::copy(own.begin(), own.end(), values.begin());
+  replica_.network().weightsChanged();
+  return seen;
+}
+
+std::uint64_t Local::verify(const std::string& when) {
+  return withAverage([&] { return model_.verify(when); });
+}
+
+double Local::evaluate() {
+  return withAverage([&] { return model_.evaluate(); });
+}
+
+/// Beside rank 0's own every rank's values and optimizer.
+Snapshot Local::snapshot() {
+  std::vector<OwnArray> own = {{"local.values", replica_.values()}};
+  for (StateArray& one : optimizer_->state()) own.push_back({"local." + one.name, one.values});
+  if (!slow_.empty()) own.insert(own.end(), {{"local.slow", slow_}, {"local.before", before_}});
+  kept_.emplace(comm_, std::move(own));
+  kept_->gather();
+  Snapshot all{.tensors = model_.tensors(*optimizer_), .ranks = comm_.size()};
+  kept_->describe(all.tensors);
+  return all;
+}
+
+void Local::adopt(const Position& at) {
+  optimizer_->setSteps(static_cast<std::uint64_t>(at.total));
+  alike_ = at.total % options_.period == 0;
+  losses_.clear();
+  kept_->scatter();
+  replica_.network().weightsChanged();
+}
+
+double Local::bytesPerStep() const {
+  const double values = static_cast<double>(gradients_.size() * sizeof(float));
+  return 2.0 * (comm_.size() - 1) * values / options_.period;
+}
+
+void check(const TrainOptions& options, int ranks) {
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, "train: " + what);
+  };
+  if (options.period < 1)
+    refuse("period is " + std::to_string(options.period) + ", must be 1 or more");
+  if (!(options.slow_momentum >= 0 && options.slow_momentum < 1))
+    refuse("slow_momentum is " + std::to_string(options.slow_momentum) +
+           ", must be 0 or more and below 1");
+  requireParts(options, ranks, "ranks");
+}
+
+} // namespace
+
+extern const StrategyKind local;
+const StrategyKind local{
+    .name = "local",
+    .summary = "local SGD: a model on each rank, averaged after each --period steps",
+    .takes = {"period", "slow_momentum"},
+    .check = check,
+    .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
+      return std::make_unique<Local>(setup);
+    },
+};
+
+} // namespace rondo::training::parallel

@@ -1,0 +1,228 @@
+// Local SGD and DataParallel against one rank with the same batches.
+#include <algorithm>
+#include <cmath>
+
+#include "rondo/train.h"
+#include "support/data_files.h"
+#include "support/ranks.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+std::vector<double> losses(int size, const TrainOptions& options) {
+  std::vector<double> all;
+  trainAll(makeRanks(size), options,
+           [&all](const TrainProgress& progress) { all.push_back(progress.loss); });
+  return all;
+}
+
+/// The largest relative difference of two runs' steps.
+double difference(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    worst = std::max(worst, std::abs(a[i] - b[i]) / std::abs(b[i]));
+  return worst;
+}
+
+TrainOptions localRun(int period, double slow_momentum = 0) {
+  TrainOptions options = smallRun();
+  options.strategy = "local";
+  options.period = period;
+  options.slow_momentum = slow_momentum;
+  return options;
+}
+
+TrainOptions ofOneRank(TrainOptions options) {
+  const TrainOptions defaults;
+  options.strategy = "ddp";
+  options.period = defaults.period;
+  options.slow_momentum = defaults.slow_momentum;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("averaged after every step, local SGD is SGD, for 50 steps") {
+  for (int size : {1, 2, 3, 4}) {
+    TrainOptions options = localRun(1);
+    options.steps = 50;
+    options.learning_rate = 0.001; // what is learnt to the end has losses of rounding only
+    options.weight_decay = 0.01;
+    INFO(size << " ranks");
+    const auto expected = losses(1, ofOneRank(options));
+    REQUIRE(expected.size() == 50);
+    REQUIRE(difference(losses(size, options), expected) < 1e-5);
+    options.period = 2;
+    if (size > 1) REQUIRE(difference(losses(size, options), expected) > 1e-3);
+  }
+}
+
+TEST_CASE("slow momentum over plain steps of one is momentum") {
+  TrainOptions options = localRun(1, 0.9);
+  options.steps = 50;
+  options.learning_rate = 0.001;
+  options.momentum = 0;
+  TrainOptions plain = ofOneRank(options);
+  plain.momentum = 0.9;
+  // Moves are differences of values here, which rounds them more than gradients are.
+  const auto expected = losses(1, plain);
+  REQUIRE(difference(losses(3, options), expected) < 1e-4);
+  options.slow_momentum = 0;
+  REQUIRE(difference(losses(3, options), expected) > 1e-2);
+}
+
+TEST_CASE("between averages ranks differ, and the run is seen as their average") {
+  for (int size : {2, 3})
+    for (double slow : {0.0, 0.5}) {
+      TrainOptions options = localRun(4, slow);
+      options.data = "synthetic:shape=1x8x8,train=1000,test=200"; // epochs of 25 steps
+      options.batch = 40;
+      options.epochs = 3;
+      options.momentum = slow > 0 ? 0.5 : 0.9;
+      options.verify_every = 3; // throws where the ranks' averages are not the same
+      const TrainReport report = trainAll(makeRanks(size), options);
+      INFO(size << " ranks, slow momentum " << slow);
+      REQUIRE(report.epoch_loss.size() == 3);
+      REQUIRE(report.epoch_loss.back() < report.epoch_loss.front() / 2);
+      REQUIRE(report.test_accuracy > 0.9);
+      options.verify_every = 0; // when the average is looked at changes nothing
+      requireSame(trainAll(makeRanks(size), options), report);
+    }
+}
+
+TEST_CASE("local SGD, stopped anywhere and resumed, ends with the same bytes") {
+  TemporaryFolder folder;
+  for (const char* optimizer : {"sgd", "adamw"})
+    for (int steps = 1; steps < 6; ++steps) {
+      TrainOptions options = localRun(3, 0.5);
+      options.optimizer = optimizer;
+      options.learning_rate = 0.002;
+      options.checkpoint = folder.file("whole");
+      const TrainReport whole = trainAll(makeRanks(2), options);
+      options.checkpoint = folder.file("part");
+      TrainOptions first = options;
+      first.steps = steps;
+      trainAll(makeRanks(2), first);
+      options.resume = true;
+      INFO(optimizer << ", stopped behind step " << steps);
+      requireSame(trainAll(makeRanks(2), options), whole);
+      REQUIRE((readRaw(folder.file("part")) == readRaw(folder.file("whole"))));
+      if (steps > 1) continue;
+      auto ranks = makeRanks(3);
+      const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+      REQUIRE(thrown.code == ErrorCode::invalid_argument);
+      REQUIRE(contains(thrown.text, "2 ranks wrote it"));
+    }
+}
+
+TEST_CASE("DataParallel trains bit for bit as one rank with as many micro-batches") {
+  for (const char* model : {"mlp", "cnn"})
+    for (int size : {1, 2, 3, 4}) {
+      TrainOptions options = smallRun();
+      options.model = model;
+      options.augment = true;
+      options.clip = 0.5;
+      options.accumulate = size;
+      const TrainReport expected = trainAll(makeRanks(1), options);
+      options.accumulate = 1;
+      options.strategy = "dp";
+      INFO(model << ", " << size << " ranks");
+      requireSame(trainAll(makeRanks(size, size % 2 == 0 ? "shm" : "tcp"), options), expected);
+    }
+}
+
+TEST_CASE("DataParallel goes on from its checkpoint, on other ranks and as ddp") {
+  TemporaryFolder folder;
+  TrainOptions options = smallRun();
+  options.optimizer = "adamw";
+  options.checkpoint = folder.file("whole");
+  options.strategy = "dp";
+  const TrainReport whole = trainAll(makeRanks(2), options);
+  for (const char* then : {"dp", "ddp"}) {
+    options.strategy = "dp";
+    options.checkpoint = folder.file("part");
+    options.resume = false;
+    options.steps = 2;
+    trainAll(makeRanks(2), options);
+    options.strategy = then;
+    options.resume = true;
+    options.steps = 0;
+    requireSame(trainAll(makeRanks(2), options), whole);
+    REQUIRE((readRaw(folder.file("part")) == readRaw(folder.file("whole"))));
+  }
+}
+
+TEST_CASE("what a step sends is the formula at the head of each strategy's file") {
+  TrainOptions options = smallRun();
+  options.steps = 3;
+  const auto bytes = [&](int size, const std::function<void(TrainOptions&)>& change) {
+    TrainOptions own = options;
+    change(own);
+    return trainAll(makeRanks(size), own).bytes_per_step;
+  };
+  // mlp for 8 x 8 pixels and 10 classes; the 10 biases fill up a cache line.
+  const double values = 4 * (64 * 256 + 256 + 256 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 16);
+  for (int size : {1, 2, 3, 4}) {
+    INFO(size << " ranks");
+    REQUIRE(bytes(size, [](TrainOptions&) {}) == 2 * (size - 1) * values);
+    REQUIRE(bytes(size, [](TrainOptions& o) { o.hook = "bf16"; }) == (size - 1) * values);
+    REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "ps"; }) == 2 * (size - 1) * values);
+    REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "local", o.period = 4; }) ==
+            2 * (size - 1) * values / 4);
+    REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "dp"; }) ==
+            (size - 1) * (2 * values + 40.0 * (64 * 4 + 5) / size));
+    if (size == 1) continue;
+    REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "ps", o.dedicated_servers = true; }) ==
+            2 * (size - 1) * values);
+  }
+}
+
+TEST_CASE("what local SGD and DataParallel cannot honour is refused by name") {
+  struct Change {
+    std::string name;
+    std::function<void(TrainOptions&)> make;
+  };
+  const std::vector<Change> changes = {
+      {"period is 0", [](TrainOptions& o) { o.strategy = "local", o.period = 0; }},
+      {"slow_momentum is 1", [](TrainOptions& o) { o.strategy = "local", o.slow_momentum = 1; }},
+      {"strategy local takes no clip", [](TrainOptions& o) { o.strategy = "local", o.clip = 1; }},
+      {"strategy dp takes no accumulate",
+       [](TrainOptions& o) { o.strategy = "dp", o.accumulate = 2; }},
+      {"strategy dp takes no hook", [](TrainOptions& o) { o.strategy = "dp", o.hook = "bf16"; }},
+      {"strategy ddp takes no period, which is for: local", [](TrainOptions& o) { o.period = 3; }}};
+  auto ranks = makeRanks(2);
+  for (const Change& change : changes) {
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+      TrainOptions options = smallRun();
+      change.make(options);
+      train(comm, options);
+    });
+    INFO(change.name << ": " << thrown.text);
+    REQUIRE(thrown.code == ErrorCode::invalid_argument);
+    REQUIRE(contains(thrown.text, change.name));
+  }
+}
+
+TEST_CASE("a loss that is not finite ends local SGD and DataParallel on all ranks") {
+  for (const char* strategy : {"local", "dp"}) {
+    TrainOptions options = smallRun();
+    options.strategy = strategy;
+    options.learning_rate = 1e30;
+    options.epochs = 6;
+    auto ranks = makeRanks(3);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    INFO(thrown.text);
+    REQUIRE(thrown.code == ErrorCode::aborted);
+    REQUIRE(contains(thrown.text, "not finite"));
+  }
+}
+
+#endif
+
+} // namespace rondo::test
