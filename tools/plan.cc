@@ -24,7 +24,7 @@ namespace {
 constexpr int kMostPlannedRanks = 4096;
 
 struct PlanConfig {
-  std::string collective, algorithm, ranks = "4", bytes;
+  std::string collective, algorithm, ranks, bytes, layout;
   int root = 0, rank = -1;
   bool check = false, table = false, list = false, rounds = false, all = false;
   bool crowded = false, streams = false;
@@ -35,8 +35,17 @@ std::vector<Collective> collectivesOf(const PlanConfig& config) {
   return {kCollectives.begin(), kCollectives.end()};
 }
 
+constexpr const char* kRanks = "4";
+
+/// What -p says, or as many as the layout has.
+std::vector<int> rankCounts(const PlanConfig& config) {
+  if (!config.ranks.empty()) return parseRanks(config.ranks, kMostPlannedRanks);
+  if (config.layout.empty() || config.layout == "all") return parseRanks(kRanks, kMostPlannedRanks);
+  return {static_cast<int>(plan::parseLayout(config.layout).groups.front().size())};
+}
+
 int singleRankCount(const PlanConfig& config) {
-  const std::vector<int> ranks = parseRanks(config.ranks, kMostPlannedRanks);
+  const std::vector<int> ranks = rankCounts(config);
   if (ranks.size() == 1) return ranks[0];
   throw Error(ErrorCode::invalid_argument, "-p " + config.ranks + ": a range needs --check");
 }
@@ -47,7 +56,9 @@ int list() {
     for (const Collective collective : kCollectives) {
       bool any = false;
       for (int ranks = 1; ranks <= 64 && !any; ++ranks)
-        any = algorithm->supports({collective, ranks});
+        any = algorithm->supports({.collective = collective, .ranks = ranks});
+      any = any || algorithm->supports(
+                       {.collective = collective, .ranks = 4, .layout = plan::parseLayout("2x2")});
       if (any) served += " " + std::string(name(collective));
     }
     std::printf("%-18s %s\n%-18s%s\n", std::string(algorithm->name).c_str(),
@@ -69,21 +80,30 @@ int table(const PlanConfig& config) {
 int check(const PlanConfig& config) {
   std::vector<const plan::Algorithm*> algorithms(plan::algorithms().begin(),
                                                  plan::algorithms().end());
-  int parameter = 0;
+  plan::Choice choice;
   if (!config.algorithm.empty()) {
-    const plan::Choice choice = plan::parseChoice(config.algorithm);
+    choice = plan::parseChoice(config.algorithm);
     algorithms = {choice.algorithm};
-    parameter = choice.parameter;
   }
+  const std::vector<int> ranks = rankCounts(config);
   std::vector<PlanPair> pairs =
-      pairsToCheck(algorithms, collectivesOf(config), parseRanks(config.ranks, kMostPlannedRanks));
-  if (parameter != 0) {
+      pairsToCheck(algorithms, collectivesOf(config), ranks, layoutsToCheck(config.layout, ranks));
+  if (choice.parameter != 0) {
     for (PlanPair& pair : pairs) {
       std::erase_if(pair.specs,
-                    [&](const plan::Spec& spec) { return spec.parameter != parameter; });
+                    [&](const plan::Spec& spec) { return spec.parameter != choice.parameter; });
     }
-    std::erase_if(pairs, [](const PlanPair& pair) { return pair.specs.empty(); });
   }
+  if (choice.inner != 0)
+    for (PlanPair& pair : pairs) {
+      for (plan::Spec& spec : pair.specs) {
+        spec.inner = choice.inner;
+        spec.outer = choice.outer;
+      }
+      std::erase_if(pair.specs,
+                    [&](const plan::Spec& spec) { return !choice.algorithm->supports(spec); });
+    }
+  std::erase_if(pairs, [](const PlanPair& pair) { return pair.specs.empty(); });
   if (pairs.empty()) {
     throw Error(ErrorCode::invalid_argument,
                 "nothing to check: no such algorithm does this with so many ranks");
@@ -98,7 +118,7 @@ int check(const PlanConfig& config) {
   });
   std::printf(
       "total: %zu plans of %zu algorithms x collectives for ranks %s, slot depths 1, 2, 8: ", plans,
-      pairs.size(), config.ranks.c_str());
+      pairs.size(), (config.ranks.empty() ? std::to_string(ranks.front()) : config.ranks).c_str());
   if (violating == 0) {
     std::printf("all proved\n");
     return kSuccess;
@@ -126,6 +146,8 @@ int compareAll(const PlanConfig& config) {
       .root = config.root,
       .bytes = {},
       .policy = {.algorithms = {}, .crowded = config.crowded, .streams = config.streams}};
+  what.policy.layout = plan::parseLayout(config.layout, what.ranks);
+  what.policy.streams = config.streams || what.policy.layout.nodes().size() > 1;
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   if (!traits(what.collective).movesData()) what.bytes = {0};
   std::fputs(compare(what).c_str(), stdout);
@@ -140,10 +162,13 @@ int explain(const PlanConfig& config) {
   options.rounds = config.rounds;
   for (const std::size_t bytes : sizesOf(config, ""))
     options.blocks.push_back(bytes / blocksOfSize(collective, ranks));
-  const auto choices = parseAlgorithmList(config.algorithm, collective, ranks);
+  const auto choices = parseAlgorithmList(config.algorithm, collective, ranks, config.layout);
   for (const std::string& word : choices) {
     const plan::Choice choice = plan::parseChoice(word);
-    const plan::Spec spec{collective, ranks, config.root, choice.parameter};
+    const plan::Spec spec = choice.applied({.collective = collective,
+                                            .ranks = ranks,
+                                            .root = config.root,
+                                            .layout = plan::parseLayout(config.layout, ranks)});
     std::fputs(plan::explain(*choice.algorithm, spec, options).c_str(), stdout);
     if (choices.size() > 1) std::puts("");
   }
@@ -157,13 +182,18 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   CLI::App* app = parent.add_subcommand("plan", "Explain, prove and count what algorithms do");
   app->add_option("collective", config->collective, "Default: allreduce; with --check: all")
       ->transform(collectives());
-  auto* algorithm = app->add_option(
-      "--algorithm", config->algorithm,
-      "NAME[/N], or all: what each rank does. Default: a comparison of all. There are " +
-          allAlgorithmNames());
+  auto* algorithm = app->add_option("--algorithm", config->algorithm,
+                                    "NAME[(INSIDE,BETWEEN)][/N], or all: what each rank does. "
+                                    "Default: a comparison of all. There are " +
+                                        allAlgorithmNames());
   app->add_option("-p,--ranks", config->ranks, "Ranks; with --check also ranges, as 1-64")
-      ->check(rankCounts(kMostPlannedRanks))
-      ->capture_default_str();
+      ->check(tools::rankCounts(kMostPlannedRanks))
+      ->default_str(kRanks);
+  app->add_option(
+      "--layout", config->layout,
+      "Where the ranks are: 4x2 (4 nodes of 2), 2x2x4 (nodes of sockets), 3,1,4 (uneven "
+      "nodes), 0.1.0.1 (the node of each rank); with --check also all: every way to "
+      "divide the ranks into nodes, up to 16 of them");
   app->add_option("-r,--root", config->root, "Root")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -196,6 +226,8 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       "  rondo plan allreduce --algorithm ring -p 4\n"
       "  rondo plan broadcast --algorithm tree -p 8 --root 3 --rank 5 --rounds\n"
       "  rondo plan --check --all -p 1-64\n"
+      "  rondo plan allreduce --algorithm hierarchical --layout 4x2 --rounds\n"
+      "  rondo plan --check --layout all -p 1-8\n"
       "  rondo plan --table -p 8 --bytes 1M\n");
   return [config] {
     if (config->list) return list();

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "rondo/error.h"
+
 namespace rondo::tools {
 
 namespace {
@@ -32,10 +34,22 @@ std::vector<int> parameters(int ranks) {
   return chosen;
 }
 
+constexpr int kAllLayoutsUpTo = 16;
+
+/// Layouts of one rank count; without any that were asked for, the one that says nothing.
+std::vector<plan::Layout> layoutsOf(const std::vector<plan::Layout>& layouts, int ranks) {
+  if (layouts.empty()) return {plan::Layout{}};
+  std::vector<plan::Layout> fitting;
+  for (const plan::Layout& layout : layouts)
+    if (std::ssize(layout.groups.front()) == ranks) fitting.push_back(layout);
+  return fitting;
+}
+
 std::string specText(const plan::Spec& spec) {
   std::string text = "p=" + std::to_string(spec.ranks);
   if (hasRoot(spec.collective)) text += " root=" + std::to_string(spec.root);
   if (spec.parameter != 0) text += " parameter=" + std::to_string(spec.parameter);
+  if (!spec.layout.groups.empty()) text += " layout=" + plan::text(spec.layout);
   return text;
 }
 
@@ -65,23 +79,41 @@ void checkOne(const PlanPair& pair, const plan::Spec& spec, std::mutex& mutex,
 
 std::vector<PlanPair> pairsToCheck(const std::vector<const plan::Algorithm*>& algorithms,
                                    const std::vector<Collective>& collectives,
-                                   const std::vector<int>& ranks) {
+                                   const std::vector<int>& ranks,
+                                   const std::vector<plan::Layout>& layouts) {
   std::vector<PlanPair> pairs;
   for (const plan::Algorithm* algorithm : algorithms) {
     for (const Collective collective : collectives) {
       PlanPair pair{algorithm, collective, {}};
-      for (const int p : ranks) {
-        for (const int root : roots(collective, p)) {
-          for (const int parameter : parameters(p)) {
-            const plan::Spec spec{collective, p, root, parameter};
-            if (algorithm->supports(spec)) pair.specs.push_back(spec);
-          }
-        }
-      }
+      for (const int p : ranks)
+        for (const plan::Layout& layout : layoutsOf(layouts, p))
+          for (const int root : roots(collective, p))
+            for (const int parameter : parameters(p)) {
+              const plan::Spec spec{collective, p, root, parameter, layout};
+              if (algorithm->supports(spec)) pair.specs.push_back(spec);
+            }
       if (!pair.specs.empty()) pairs.push_back(std::move(pair));
     }
   }
   return pairs;
+}
+
+std::vector<plan::Layout> layoutsToCheck(const std::string& text, const std::vector<int>& ranks) {
+  if (text.empty()) return {};
+  if (text != "all") return {plan::parseLayout(text)};
+  std::vector<plan::Layout> layouts;
+  for (const int p : ranks) {
+    if (p > kAllLayoutsUpTo)
+      throw Error(ErrorCode::invalid_argument, "--layout all of " + std::to_string(p) +
+                                                   " ranks is too many; valid: up to " +
+                                                   std::to_string(kAllLayoutsUpTo));
+    for (int cuts = 0; cuts < 1 << (p - 1); ++cuts) { // bit i: a node ends behind rank i
+      std::vector<int> nodes{0};
+      for (int r = 1; r < p; ++r) nodes.push_back(nodes.back() + (cuts >> (r - 1) & 1));
+      layouts.push_back({{nodes}});
+    }
+  }
+  return layouts;
 }
 
 void checkPairs(const std::vector<PlanPair>& pairs, int threads,

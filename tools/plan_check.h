@@ -19,10 +19,17 @@ struct PlanPair {
 
 /// Every pair that supports any of the rank counts. `algorithms`: empty for all.
 /// Roots: all up to 8 ranks, else the first two, the middle one and the last. Parameters: the
-/// default, and those of 1, 2, 3, 4 and the rank count that the algorithm takes.
+/// default, and those of 1, 2, 3, 4 and the rank count that the algorithm takes. Layouts: none, or
+/// the ones given, which must have one of the rank counts.
 std::vector<PlanPair> pairsToCheck(const std::vector<const plan::Algorithm*>& algorithms,
                                    const std::vector<Collective>& collectives,
-                                   const std::vector<int>& ranks);
+                                   const std::vector<int>& ranks,
+                                   const std::vector<plan::Layout>& layouts = {});
+
+/// What --layout says with --check: a written layout, or "all": every way to put the ranks on nodes
+/// one after the other, 2^(ranks-1) layouts. Throws Error(invalid_argument) for "all" of more than
+/// 16 ranks.
+std::vector<plan::Layout> layoutsToCheck(const std::string& text, const std::vector<int>& ranks);
 
 /// What was found about one pair.
 struct PairVerdict {

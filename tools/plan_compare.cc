@@ -71,7 +71,7 @@ class Comparing {
       : what_(what),
         moves_(traits(what.collective).movesData()),
         blocks_(blocksOfSize(what.collective, what.ranks)) {
-    const plan::Spec spec = specOf(0);
+    const plan::Spec spec = specOf({});
     if (spec.root < 0 || spec.root >= spec.ranks)
       throw Error(ErrorCode::invalid_argument, "there is no rank " + std::to_string(spec.root) +
                                                    "; valid: 0 to " +
@@ -95,6 +95,7 @@ class Comparing {
   std::string text() const {
     Columns columns;
     std::vector<std::string> titles{"algorithm", "rounds", "sent by all", "by the busiest rank"};
+    if (placed()) titles.emplace_back("between nodes");
     for (const std::size_t bytes : what_.bytes)
       titles.push_back(one() ? "predicted" : bytesText(bytes));
     columns.add(titles);
@@ -104,12 +105,16 @@ class Comparing {
 
  private:
   bool one() const { return what_.bytes.size() == 1; }
-  plan::Spec specOf(int parameter) const {
-    return {what_.collective, what_.ranks, what_.root, parameter};
+  plan::Spec specOf(const plan::Choice& choice) const {
+    return choice.applied({.collective = what_.collective,
+                           .ranks = what_.ranks,
+                           .root = what_.root,
+                           .layout = what_.policy.layout});
   }
+  bool placed() const { return what_.policy.layout.nodes().size() > 1; }
 
   void add(const plan::Choice& choice) {
-    const plan::Spec spec = specOf(choice.parameter);
+    const plan::Spec spec = specOf(choice);
     Line line{choice, plan::count(plan::buildAll(*choice.algorithm, spec)), {}};
     for (const std::size_t bytes : what_.bytes)
       line.seconds.push_back(choice.algorithm->cost(
@@ -136,6 +141,7 @@ class Comparing {
       row.push_back(std::to_string(all) + " messages");
       row.push_back(std::to_string(most) + " messages");
     }
+    if (placed()) row.push_back(moves_ ? sent(line.counts.between_nodes) : "-");
     for (std::size_t i = 0; i < line.seconds.size(); ++i)
       row.push_back(timeText(line.seconds[i]) +
                     (chosen_[i].text() == line.choice.text() ? " *" : "  "));
@@ -146,6 +152,7 @@ class Comparing {
     std::string text = std::string(name(what_.collective));
     if (moves_ && one()) text += " of " + sizeText(static_cast<double>(what_.bytes[0]));
     text += " on " + std::to_string(what_.ranks) + (what_.ranks == 1 ? " rank" : " ranks");
+    if (placed()) text += " in layout " + plan::text(what_.policy.layout);
     if (hasRoot(what_.collective)) text += ", root " + std::to_string(what_.root);
     if (blocks_ > 1)
       text += ", in " + std::to_string(blocks_) + (one() ? " blocks" : " blocks of n bytes");

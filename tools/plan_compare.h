@@ -13,7 +13,7 @@ struct Comparison {
   Collective collective = Collective::allreduce;
   int ranks = 4, root = 0;
   std::vector<std::size_t> bytes; ///< sizes, as the benchmark counts them; one at least
-  planner::Policy policy;
+  planner::Policy policy;         ///< with the ranks' layout
 };
 
 /// A row for each algorithm that supports it, the fastest for the largest size first: what its

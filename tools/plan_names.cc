@@ -7,27 +7,34 @@
 
 namespace rondo::tools {
 
-std::vector<std::string> algorithmsFor(Collective collective, int ranks) {
+std::vector<std::string> algorithmsFor(Collective collective, int ranks,
+                                       const std::string& layout) {
   std::vector<std::string> names;
-  for (const plan::Algorithm* algorithm : plan::supporting({collective, ranks})) {
+  const plan::Spec spec{
+      .collective = collective, .ranks = ranks, .layout = plan::parseLayout(layout, ranks)};
+  for (const plan::Algorithm* algorithm : plan::supporting(spec))
     names.emplace_back(algorithm->name);
-  }
   return names;
 }
 
 std::vector<std::string> parseAlgorithmList(const std::string& text, Collective collective,
-                                            int ranks) {
-  if (text == "all") return algorithmsFor(collective, ranks);
+                                            int ranks, const std::string& layout) {
+  if (text == "all") return algorithmsFor(collective, ranks, layout);
+  const plan::Spec spec{
+      .collective = collective, .ranks = ranks, .layout = plan::parseLayout(layout, ranks)};
   std::vector<std::string> names;
-  for (const std::string& word : splitWords(text)) {
+  for (const std::string_view word : plan::choiceWords(text)) {
     const plan::Choice choice = plan::parseChoice(word);
-    if (!choice.algorithm->supports({collective, ranks, 0, choice.parameter})) {
+    const bool open = choice.algorithm->composes && layout.empty();
+    if (!open && !choice.algorithm->supports(choice.applied(spec))) {
       std::string others;
-      for (const std::string& other : algorithmsFor(collective, ranks)) others += " " + other;
+      for (const std::string& other : algorithmsFor(collective, ranks, layout))
+        others += " " + other;
       throw Error(ErrorCode::invalid_argument,
-                  "algorithm '" + word + "' cannot do " + std::string(name(collective)) + " with " +
-                      std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
-                      "; these can: all" + others);
+                  "algorithm '" + std::string(word) + "' cannot do " +
+                      std::string(name(collective)) + " with " + std::to_string(ranks) +
+                      (ranks == 1 ? " rank" : " ranks") +
+                      (layout.empty() ? "" : " in layout " + layout) + "; these can: all" + others);
     }
     names.push_back(choice.text());
   }

@@ -15,12 +15,14 @@ enum class LogLevel { none, error, warn, info, trace };
 /// Settings of one communicator. fromEnvironment() reads the variable named beside each field;
 /// where an NCCL name is given too, it is an alias with the same meaning, and the RONDO name wins.
 /// An unknown value is Error(invalid_argument) that lists the valid ones.
-/// All ranks must pass equal values, but for `device`; rank 0's algorithm, deterministic,
-/// channel_bytes and channel_depth are used by all, so that ranks can never disagree.
+/// All ranks must pass equal values, but for `device` and `node`; rank 0's algorithm,
+/// deterministic, channel_bytes and channel_depth are used by all, so that ranks can never
+/// disagree.
 struct RONDO_API Options {
   /// RONDO_ALGO, NCCL_ALGO. NCCL's grammar: "ring,tree" for all collectives, or
   /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.
   /// A name may carry a parameter after '/': "parameter_server/4" uses 4 servers.
+  /// "hierarchical(linear,ring)" uses linear inside nodes and ring between them.
   std::string algorithm;
 
   /// RONDO_TRANSPORT. Comma list of transports that may be used, e.g. "shm,tcp"; with a leading
@@ -62,6 +64,12 @@ struct RONDO_API Options {
   /// either all name one or none. See Communicator's "Devices".
   int device = -1;
 
+  /// RONDO_NODE, NCCL_HOSTID. Any name of the node that the rank is on: ranks of one node have the
+  /// same. Ranks whose names differ share no memory, even if they could, and algorithms may go
+  /// different ways inside nodes and between them. Empty: the machine, or the container's network
+  /// on it.
+  std::string node;
+
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of interface name prefixes; a leading '^'
   /// excludes them, '=' asks for exact names. Empty: the interface that routes to the root.
   std::string socket_interface;
@@ -89,6 +97,9 @@ struct RONDO_API Options {
   /// heartbeats' the control plane would call a rank silent that is not, or never would.
   static constexpr std::chrono::milliseconds kShortestTimeout{1}, kLongestTimeout{8760L * 3600'000};
   static constexpr std::chrono::milliseconds kShortestHeartbeat{10}, kLongestHeartbeat{3600'000};
+
+  /// Bytes of a node's name.
+  static constexpr std::size_t kLongestNode = 255;
 
   static Options fromEnvironment();
   /// Throws Error(invalid_argument) that names the variable of a field whose value

@@ -87,8 +87,8 @@ void disableShm(Options& options, const std::string& value, std::string_view wha
 constexpr Entry kEntries[] = {
     {"RONDO_ALGO", "NCCL_ALGO",
      "algorithms to choose from: \"ring,tree\", or per collective "
-     "\"ring;allreduce:tree,ring;broadcast:^chain\" ('^' excludes, '/N' is a parameter); empty: "
-     "chosen by size and ranks",
+     "\"ring;allreduce:tree,ring;broadcast:^chain\" ('^' excludes, '/N' is a parameter, "
+     "hierarchical(INSIDE,BETWEEN) names two); empty: chosen by size and ranks",
      setText<&Options::algorithm>, showText<&Options::algorithm>},
     {"RONDO_TRANSPORT", "",
      "transports that may be used, e.g. \"shm,tcp\" ('^' in front excludes); empty: all",
@@ -122,6 +122,17 @@ constexpr Entry kEntries[] = {
      setInteger<&Options::threads, 1, 64>, showInteger<&Options::threads>},
     {"RONDO_DEVICE", "", "CUDA device whose memory the buffers are in; -1: host memory",
      setInteger<&Options::device, -1, 1023>, showInteger<&Options::device>},
+    {"RONDO_NODE", "NCCL_HOSTID",
+     "name of the node that the rank is on, the same for ranks that share it; empty: the machine",
+     [](Options& options, const std::string& value, std::string_view what) {
+       if (value.size() > Options::kLongestNode)
+         throw Error(ErrorCode::invalid_argument, std::string(what) + ": a name of " +
+                                                      std::to_string(value.size()) +
+                                                      " bytes is too long; valid: up to " +
+                                                      std::to_string(Options::kLongestNode));
+       options.node = value;
+     },
+     showText<&Options::node>},
     {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
      "prefixes of interface names to use ('^' excludes them, '=' asks for exact names); empty: the "
      "one that routes to the root",

@@ -109,13 +109,15 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   if (call.collective == Collective::sendrecv) {
     return engine_->bindMessage(pointToPoint(call, rank_, size_), shape, sign(call));
   }
-  plan::Spec spec{call.collective, size_, hasRoot(call.collective) ? call.root : 0, 0};
+  const plan::Spec spec{.collective = call.collective,
+                        .ranks = size_,
+                        .root = hasRoot(call.collective) ? call.root : 0,
+                        .layout = policy_.layout};
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
   const plan::Choice choice = planner::choose(spec, bytes, policy_, plans_);
-  spec.parameter = choice.parameter;
   base::log(LogLevel::trace, title(call), " of ", call.count, " ", name(call.type), " uses ",
             choice.text());
-  return engine_->bind(plans_.of(*choice.algorithm, spec), shape);
+  return engine_->bind(plans_.of(*choice.algorithm, choice.applied(spec)), shape);
 }
 
 /// Under the lock. A call that cannot be run throws; it leaves everything as it was, unless the
@@ -229,7 +231,8 @@ void CommunicatorImpl::abort(const std::string& reason) {
 std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t count,
                                            DataType type) const {
   if (collective == Collective::sendrecv) return "sendrecv";
-  return planner::choose({collective, size_, 0, 0}, count * sizeOf(type), policy_).text();
+  const plan::Spec spec{.collective = collective, .ranks = size_, .layout = policy_.layout};
+  return planner::choose(spec, count * sizeOf(type), policy_).text();
 }
 
 MemoryUse CommunicatorImpl::memory() {

@@ -164,7 +164,7 @@ bool tell(bootstrap::Session& session, const std::vector<std::unique_ptr<Probe>>
 } // namespace
 
 Transports makeTransports(const bootstrap::Session& session, Options options,
-                          const transport::DeviceContext& on) {
+                          const transport::DeviceContext& on, const Links& links) {
   // A peer may enter its call late; the call's own deadline says so better than a connection's.
   options.init_timeout += options.timeout;
   const transport::Context context{session.communicator(), session.job(),    session.rank(),
@@ -179,6 +179,8 @@ Transports makeTransports(const bootstrap::Session& session, Options options,
       throw Error(ErrorCode::invalid_argument, "RONDO_TRANSPORT: no transport is called " +
                                                    base::quoted(word) + " (there are " +
                                                    base::join(valid, ", ") + ")");
+  const bool together =
+      std::find(links.apart.begin(), links.apart.end(), true) == links.apart.end();
   Transports made;
   const auto add = [&](std::span<const transport::Kind> kinds, bool only_streams) {
     for (const transport::Kind& kind : kinds) {
@@ -187,7 +189,7 @@ Transports makeTransports(const bootstrap::Session& session, Options options,
       if (!one || (only_streams && one->mapped())) continue;
       made.push_back(std::move(one));
       // Threads of one process need no listener of the transports behind.
-      if (!only_streams && session.board() && !kind.between_processes) return;
+      if (!only_streams && session.board() && !kind.between_processes && together) return;
     }
   };
   if (on.device) add(transport::deviceKinds(), false);
@@ -219,23 +221,24 @@ Addresses addressesOf(const Transports& transports) {
 }
 
 engine::Fabric::Peer connectPeer(const Transports& transports, const Addresses& addresses, int peer,
-                                 const Broken& broken) {
-  const auto& not_these = broken[static_cast<std::size_t>(peer)];
+                                 const Links& links) {
+  const auto& not_these = links.broken[static_cast<std::size_t>(peer)];
+  const bool apart = links.apart[static_cast<std::size_t>(peer)];
   for (const auto& transport : transports)
     for (const auto& [name, address] : addresses)
-      if (name == transport->name() && !not_these.contains(name) && transport->reaches(address))
+      if (name == transport->name() && !not_these.contains(name) &&
+          !(apart && transport->mapped()) && transport->reaches(address))
         return {transport.get(), address};
   throw Error(ErrorCode::init_failed,
               "no transport that both ranks may use reaches rank " + std::to_string(peer), peer);
 }
 
-Links proveLinks(bootstrap::Session& session, const Options& options,
-                 const transport::DeviceContext& on) {
+void proveLinks(bootstrap::Session& session, const Options& options,
+                const transport::DeviceContext& on, Links& links) {
   transport::DeviceContext small = on;
   small.inbox_bytes = small.credit_bytes = kProbeBytes;
-  const Transports transports = makeTransports(session, options, small);
+  const Transports transports = makeTransports(session, options, small, links);
   const auto addresses = exchange(session, transports, options.init_timeout);
-  Links links{Broken(addresses.size())};
   const int own = session.rank();
   for (std::size_t round = 0; round <= transports.size(); ++round) {
     std::vector<std::unique_ptr<Probe>> probes;
@@ -243,7 +246,7 @@ Links proveLinks(bootstrap::Session& session, const Options& options,
     for (int peer = 0; peer < session.size(); ++peer) {
       if (peer == own) continue;
       const auto to =
-          connectPeer(transports, addresses[static_cast<std::size_t>(peer)], peer, links.broken);
+          connectPeer(transports, addresses[static_cast<std::size_t>(peer)], peer, links);
       if (!to.transport->mapped()) {
         streams = true;
         continue;
@@ -260,7 +263,7 @@ Links proveLinks(bootstrap::Session& session, const Options& options,
     for (auto& probe : probes) probe->write();
     links.streams = anybody(session, streams, options.init_timeout); // and all have written
     for (auto& probe : probes) probe->read();
-    if (!tell(session, probes, options.init_timeout, links.broken)) return links;
+    if (!tell(session, probes, options.init_timeout, links.broken)) return;
   }
   throw Error(ErrorCode::init_failed, "the links between the devices fail one after the other");
 }

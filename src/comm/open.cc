@@ -1,5 +1,6 @@
 // Making a communicator: what the ranks must agree on before the first call.
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "comm/links.h"
 #include "engine/device_engine.h"
 #include "engine/host_engine.h"
+#include "plan/layout.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
 
@@ -80,9 +82,19 @@ struct Card {
 };
 
 struct Agreed {
-  Options options;          ///< rank 0's where all must have the same
-  std::vector<int> devices; ///< every rank's
+  Options options;                ///< rank 0's where all must have the same
+  std::vector<int> devices;       ///< every rank's
+  std::vector<std::string> nodes; ///< every rank's
 };
+
+/// What ranks have in common that may share memory: the machine, and the network namespace that
+/// transports between processes meet in.
+std::string ownNode(const Options& options) {
+  if (!options.node.empty()) return options.node;
+  struct stat network {};
+  const bool known = ::stat("/proc/self/ns/net", &network) == 0;
+  return ownPlace().machine + (known ? "/" + std::to_string(network.st_ino) : "");
+}
 
 Agreed agree(bootstrap::Session& session, Options options) {
   base::Writer out;
@@ -91,6 +103,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
   out.u64(options.channel_bytes);
   out.i32(options.channel_depth);
   out.i32(options.device);
+  out.text(ownNode(options));
   const auto blobs = session.allGather(out.bytes(), options.init_timeout);
   Agreed agreed;
   for (std::size_t r = 0; r < blobs.size(); ++r) {
@@ -101,6 +114,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     theirs.channel_bytes = in.u64();
     theirs.channel_depth = in.i32();
     agreed.devices.push_back(in.i32());
+    agreed.nodes.push_back(in.text(Options::kLongestNode));
     in.finish();
     if (r > 0) continue;
     options.algorithm = theirs.algorithm;
@@ -117,6 +131,22 @@ Agreed agree(bootstrap::Session& session, Options options) {
   }
   agreed.options = std::move(options);
   return agreed;
+}
+
+/// Where all ranks are, as all of them see it. Without levels if they share one node.
+plan::Layout layoutOf(const std::vector<std::string>& nodes) {
+  plan::Layout layout;
+  layout.groups.push_back(plan::numbered(nodes));
+  if (layout.nodes().size() == 1) return {};
+  base::log(LogLevel::info, "the ranks' nodes: ", text(layout));
+  return layout;
+}
+
+Links knownLinks(const std::vector<std::string>& nodes, int own) {
+  Links links{.apart = {}, .broken = Broken(nodes.size())};
+  for (const std::string& node : nodes)
+    links.apart.push_back(node != nodes[static_cast<std::size_t>(own)]);
+  return links;
 }
 
 /// Whether the ranks of this machine outnumber the processors that they may use.
@@ -149,15 +179,15 @@ std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabri
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     std::unique_ptr<bootstrap::Session> session, const Options& given) {
   const base::LogRank in_log(session->rank());
-  const auto [options, numbers] = agree(*session, given);
+  const auto [options, numbers, nodes] = agree(*session, given);
   for (Collective collective : kCollectives)
     if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);
 
   Devices devices = meetDevices(*session, options, numbers);
-  Links links{Broken(static_cast<std::size_t>(session->size()))};
-  if (devices.own) links = proveLinks(*session, options, devices.context());
+  Links links = knownLinks(nodes, session->rank());
+  if (devices.own) proveLinks(*session, options, devices.context(), links);
   if (links.streams) devices.channel.limitToStreams(devices.size.slot_bytes);
-  Transports transports = makeTransports(*session, options, devices.context());
+  Transports transports = makeTransports(*session, options, devices.context(), links);
   Card own;
   own.place = ownPlace();
   own.slot_bytes = transports.empty() ? kSelfSlotBytes : transports[0]->slotBytes();
@@ -174,7 +204,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     message_bytes = std::min(message_bytes, cards[r].slot_bytes);
     const int rank = static_cast<int>(r);
     if (rank != session->rank())
-      peers[r] = connectPeer(transports, cards[r].addresses, rank, links.broken);
+      peers[r] = connectPeer(transports, cards[r].addresses, rank, links);
   }
   bool streams_here = false;
   for (const auto& peer : peers) streams_here |= peer.transport && !peer.transport->mapped();
@@ -193,8 +223,8 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   const bool any_crowded = std::any_of(
       cards.begin(), cards.end(), [&](const Card& card) { return crowded(cards, card.place); });
   const bool take_turns = any_crowded && !devices.own; // on devices nobody does
-  const planner::Policy policy{options.algorithm, options.deterministic, take_turns, streams,
-                               devices.own != nullptr};
+  const planner::Policy policy{options.algorithm, options.deterministic,  take_turns,
+                               streams,           devices.own != nullptr, layoutOf(nodes)};
   const bool here_crowded = crowded(cards, own.place);
   auto engine = makeEngine(devices, *fabric, *session, options, here_crowded);
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),

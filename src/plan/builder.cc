@@ -84,7 +84,8 @@ RankPlan alone(const Spec& spec) {
 }
 
 bool plain(const Spec& spec) {
-  return spec.ranks >= 1 && spec.root >= 0 && spec.root < spec.ranks && spec.parameter == 0;
+  return spec.ranks >= 1 && spec.root >= 0 && spec.root < spec.ranks && spec.parameter == 0 &&
+         spec.inner == 0 && spec.outer == 0;
 }
 
 } // namespace rondo::plan

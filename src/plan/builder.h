@@ -94,8 +94,8 @@ class LaneWriter {
 /// What every algorithm does with one rank: input to output, and nothing for a barrier.
 RankPlan alone(const Spec& spec);
 
-/// Whether ranks and root make sense, and no parameter was given: what the supports() of an
-/// algorithm without parameter asks beside the collective.
+/// Whether ranks and root make sense, and neither a parameter nor parts were given: what the
+/// supports() of an algorithm without parameter asks beside the collective.
 bool plain(const Spec& spec);
 
 } // namespace rondo::plan

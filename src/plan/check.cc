@@ -32,6 +32,7 @@ void checkDeadlock(const Graph& graph, std::vector<int> depths, const Violations
 
 void checkClosedForm(const ClosedForm& form, const Counts& counts, const Violations& violations) {
   const auto compare = [&](const char* what, double counted, double formula) {
+    if (formula == ClosedForm::kUnclaimed) return;
     if (std::abs(counted - formula) <= 1e-9 * std::max(1.0, std::abs(formula))) return;
     std::ostringstream text;
     text.precision(12);
@@ -41,6 +42,7 @@ void checkClosedForm(const ClosedForm& form, const Counts& counts, const Violati
   compare("rounds", counts.rounds, form.rounds);
   compare("blocks sent by all ranks", counts.total_sent, form.total_sent);
   compare("blocks sent by the rank that sends most", counts.max_sent, form.max_sent);
+  compare("blocks sent between nodes", counts.between_nodes, form.between_nodes);
 }
 
 } // namespace
@@ -94,11 +96,12 @@ Report check(std::span<const RankPlan> plans, const CheckOptions& options) {
 
 std::vector<RankPlan> buildAll(const Algorithm& algorithm, const Spec& spec) {
   if (spec.ranks < 1 || spec.root < 0 || spec.root >= spec.ranks || !algorithm.supports(spec)) {
-    throw Error(ErrorCode::invalid_argument, std::string(algorithm.name) + " does not support " +
-                                                 std::string(name(spec.collective)) + " of " +
-                                                 std::to_string(spec.ranks) + " ranks with root " +
-                                                 std::to_string(spec.root) + " and parameter " +
-                                                 std::to_string(spec.parameter));
+    throw Error(ErrorCode::invalid_argument,
+                std::string(algorithm.name) + " does not support " +
+                    std::string(name(spec.collective)) + " of " + std::to_string(spec.ranks) +
+                    " ranks with root " + std::to_string(spec.root) + " and parameter " +
+                    std::to_string(spec.parameter) +
+                    (spec.layout.groups.empty() ? "" : " in layout " + text(spec.layout)));
   }
   base::log(LogLevel::trace, "builds all plans of ", algorithm.name, " for ", name(spec.collective),
             " of ", spec.ranks, " ranks");

@@ -170,6 +170,10 @@ bool checkWellFormed(std::span<const RankPlan> plans, const Violations& violatio
              std::to_string(first.spec.ranks) + " ranks");
   }
   if (first.chunks_per_block == 0) complain("blocks have no chunks");
+  for (const auto& groups : first.spec.layout.groups)
+    if (groups.size() != plans.size())
+      complain("the layout has " + std::to_string(groups.size()) + " ranks, not " +
+               std::to_string(plans.size()));
   for (std::size_t r = 0; r < plans.size(); ++r) {
     const RankPlan& plan = plans[r];
     if (plan.rank != static_cast<int>(r)) {

@@ -65,6 +65,8 @@ Counts count(const Graph& graph, std::span<const std::uint32_t> order) {
   const auto ranks = graph.plans().size();
   counts.ranks.resize(ranks);
   std::vector<std::uint64_t> sent(ranks), received(ranks); // chunks: exact sums
+  std::uint64_t between = 0;
+  const auto& levels = any.spec.layout.groups;
   for (const Graph::Message& message : graph.messages()) {
     const Graph::Node& from = graph.nodes()[message.from];
     const Channel& channel = graph.channels()[message.channel];
@@ -72,10 +74,13 @@ Counts count(const Graph& graph, std::span<const std::uint32_t> order) {
     const auto dst = static_cast<std::size_t>(channel.dst);
     sent[src] += from.step->shape.count;
     received[dst] += from.step->shape.count;
+    const bool leaves_node = !levels.empty() && levels[0][src] != levels[0][dst];
+    if (leaves_node) between += from.step->shape.count;
     ++counts.ranks[src].messages_sent;
     ++counts.ranks[dst].messages_received;
     counts.transfers.push_back({rounds[message.from].send, channel, from.step->shape,
-                                from.step->shape.count * blocks_per_chunk, from.lane, from.index});
+                                from.step->shape.count * blocks_per_chunk, from.lane, from.index,
+                                leaves_node});
   }
   std::sort(counts.transfers.begin(), counts.transfers.end(),
             [](const Transfer& a, const Transfer& b) {
@@ -103,6 +108,7 @@ Counts count(const Graph& graph, std::span<const std::uint32_t> order) {
     counts.max_sent = std::max(counts.max_sent, rank.sent);
   }
   counts.total_sent = static_cast<double>(total) * blocks_per_chunk;
+  counts.between_nodes = static_cast<double>(between) * blocks_per_chunk;
   return counts;
 }
 

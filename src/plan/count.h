@@ -27,6 +27,7 @@ struct Transfer {
   Piece shape{}; ///< of the sending step
   double bytes = 0;
   std::uint32_t lane = 0, step = 0; ///< of the sender
+  bool between_nodes = false;
 };
 
 /// How rounds are counted: a lane is a full-duplex port; in one round it can do one step that sends
@@ -46,6 +47,7 @@ struct Transfer {
 struct Counts {
   int rounds = 0;
   double total_sent = 0, max_sent = 0;
+  double between_nodes = 0; ///< sent to ranks of other nodes of Spec::layout
   std::vector<RankCount> ranks;
   std::vector<Transfer> transfers; ///< sorted by round, then channel
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/layout.h"
 #include "rondo/types.h"
 
 namespace rondo::plan {
@@ -16,9 +17,14 @@ struct Spec {
   Collective collective = Collective::allreduce;
   int ranks = 1;
   int root = 0;
-  int parameter = 0; ///< what stands after '/' in "parameter_server/4"; 0: the algorithm's default
+  int parameter = 0;  ///< what stands after '/' in "parameter_server/4"; 0: the algorithm's default
+  Layout layout = {}; ///< where the ranks are; without levels: all alike
+  /// What stands in the brackets of "hierarchical(linear,ring)", as numbers in the registry from 1
+  /// on; 0: the algorithm's defaults.
+  int inner = 0, outer = 0;
 
   bool operator==(const Spec&) const = default;
+  auto operator<=>(const Spec&) const = default;
 };
 
 /// Memory of the rank that runs the step.
@@ -120,11 +126,15 @@ struct Link {
 };
 
 /// Counted properties, as the closed forms give them. Units of bytes: the bytes n of one block of
-/// the call ("count" elements), so 2*(p-1)/p stands for 2n(p-1)/p.
+/// the call ("count" elements), so 2*(p-1)/p stands for 2n(p-1)/p. What an algorithm cannot say in
+/// closed form is kUnclaimed.
 struct ClosedForm {
-  int rounds = 0;        ///< see check.h for how rounds are counted
-  double total_sent = 0; ///< all ranks together
-  double max_sent = 0;   ///< the rank that sends most
+  static constexpr int kUnclaimed = -1;
+
+  int rounds = 0;                    ///< see check.h for how rounds are counted
+  double total_sent = 0;             ///< all ranks together
+  double max_sent = 0;               ///< the rank that sends most
+  double between_nodes = kUnclaimed; ///< of all ranks, to ranks of other nodes of Spec::layout
 };
 
 /// An algorithm only describes. All functions are pure.
@@ -136,6 +146,7 @@ struct Algorithm {
   double (*cost)(const Spec&, const Link&, double bytes);
   ClosedForm (*closedForm)(const Spec&);
   RankPlan (*build)(const Spec&, int rank);
+  bool composes = false; ///< of two algorithms, which the spec may name: Spec::inner, outer
 };
 
 } // namespace rondo::plan

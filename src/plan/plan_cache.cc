@@ -15,7 +15,7 @@ const RankPlan& Planned::plan() {
 }
 
 Planned& PlanCache::of(const Algorithm& algorithm, const Spec& spec) {
-  const Key key{&algorithm, spec.collective, spec.ranks, spec.root, spec.parameter};
+  const Key key{&algorithm, spec};
   auto found = planned_.find(key);
   if (found == planned_.end()) {
     if (planned_.size() >= kMost) planned_.clear();

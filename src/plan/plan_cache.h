@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
-#include <tuple>
+#include <utility>
 
 #include "plan/facts.h"
 #include "plan/plan.h"
@@ -39,7 +39,7 @@ class PlanCache {
  private:
   /// Programs use few algorithms, but may use every rank as root: a plan is some kilobytes.
   static constexpr std::size_t kMost = 256;
-  using Key = std::tuple<const Algorithm*, Collective, int, int, int>;
+  using Key = std::pair<const Algorithm*, Spec>;
 
   const int rank_;
   std::map<Key, Planned> planned_;

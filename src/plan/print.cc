@@ -88,6 +88,19 @@ Line lineOf(const RankPlan& plan, const Step& step) {
   return line;
 }
 
+/// "layout 4x2: ranks 0 1, 2 3, 4 5, 6 7 on nodes 0 to 3"; of the first level.
+std::string describeLayout(const Layout& layout) {
+  const auto nodes = layout.nodes();
+  std::string ranks;
+  for (const auto& node : nodes) {
+    ranks += ranks.empty() ? "" : ",";
+    for (const int rank : node) ranks += (ranks.empty() ? "" : " ") + std::to_string(rank);
+  }
+  return "layout " + text(layout) + ": ranks " + ranks +
+         (nodes.size() == 1 ? " on one node"
+                            : " on nodes 0 to " + std::to_string(nodes.size() - 1));
+}
+
 std::string padded(std::string text, std::size_t width) {
   if (text.size() < width) text.resize(width, ' ');
   return text;
@@ -193,7 +206,8 @@ std::string describeRounds(const Counts& counts, std::span<const int> ranks) {
   const std::size_t indent = padded("round " + std::to_string(counts.rounds), 8).size() + 1;
   for (const Transfer& t : counts.transfers) {
     if (!chosen(t.channel.src) && !chosen(t.channel.dst)) continue;
-    std::string entry = std::to_string(t.channel.src) + " -> " + std::to_string(t.channel.dst);
+    std::string entry = std::to_string(t.channel.src) + (t.between_nodes ? " => " : " -> ") +
+                        std::to_string(t.channel.dst);
     if (t.channel.index != 0) entry += "#" + std::to_string(t.channel.index);
     entry += " " + text(t.shape).substr(2);
     if (t.round != round) {
@@ -230,6 +244,9 @@ std::string explain(const Algorithm& algorithm, const Spec& spec, const PrintOpt
   if (!report.counts.ranks.empty()) result += summarize(plans[0], report.counts) + "; ";
   result += report.ok() ? "checked at depth " + list(report.depths) + "\n"
                         : "NOT right:\n" + report.text();
+  if (!spec.layout.groups.empty())
+    result += describeLayout(spec.layout) + "; " + number(report.counts.between_nodes) +
+              " n in all between nodes" + (options.rounds ? ", by => in the rounds\n" : "\n");
   for (const std::size_t bytes : options.blocks)
     result += describeTiles(plans[0], bytes, kMessageBytes);
   if (options.steps) {

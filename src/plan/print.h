@@ -34,8 +34,8 @@ std::string describeTiles(const RankPlan& plan, std::size_t block_bytes, std::si
 /// those sent to ("1#2": channel index 2). With several lanes, each step names its lane.
 std::string describeSteps(const RankPlan& plan);
 
-/// One paragraph per round: "round 1  0 -> 1 [0], 1 -> 2 [1]"; the brackets hold the chunks. Only
-/// messages from or to `ranks`; empty: all.
+/// One paragraph per round: "round 1  0 -> 1 [0], 1 -> 2 [1]"; the brackets hold the chunks; "=>"
+/// leads to another node. Only messages from or to `ranks`; empty: all.
 std::string describeRounds(const Counts& counts, std::span<const int> ranks = {});
 
 } // namespace rondo::plan

@@ -36,10 +36,20 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+/// Where the separator stands first, outside brackets.
+std::size_t findOutside(std::string_view text, char separator) {
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == separator && depth == 0) return i;
+    depth += text[i] == '(' ? 1 : text[i] == ')' ? -1 : 0;
+  }
+  return std::string_view::npos;
+}
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (;;) {
-    const auto at = text.find(separator);
+    const auto at = findOutside(text, separator);
     parts.push_back(trimmed(text.substr(0, at)));
     if (at == std::string_view::npos) return parts;
     text.remove_prefix(at + 1);
@@ -52,10 +62,14 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Whether there is a rank count for which the algorithm, as the choice has it, can do this.
+/// Whether there is a rank count, on one node or on two, for which the algorithm, as the choice has
+/// it, can do this.
 bool serves(const Choice& choice, Collective collective) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
-    const Spec spec{.collective = collective, .ranks = ranks, .parameter = choice.parameter};
+    Spec spec = choice.applied({.collective = collective, .ranks = ranks});
+    if (choice.algorithm->supports(spec)) return true;
+    if (ranks % 2 != 0 || ranks > 16) continue;
+    spec.layout = parseLayout("2x" + std::to_string(ranks / 2));
     if (choice.algorithm->supports(spec)) return true;
   }
   return false;
@@ -69,6 +83,21 @@ std::string namesServing(Collective collective) {
     names += algorithm->name;
   }
   return names;
+}
+
+/// Place of a name in the registry, from 1 on.
+int numberOf(std::string_view word, std::string_view text) {
+  const Algorithm* algorithm = findAlgorithm(lower(word));
+  const auto at = std::find(kAlgorithms.begin(), kAlgorithms.end(), algorithm);
+  if (at != kAlgorithms.end()) return static_cast<int>(at - kAlgorithms.begin()) + 1;
+  std::string names;
+  for (const Algorithm* known : kAlgorithms) {
+    names += names.empty() ? "" : ", ";
+    names += known->name;
+  }
+  refuse((word.empty() ? "an algorithm's name is missing in " + quoted(text)
+                       : "unknown algorithm " + quoted(word)) +
+         "; valid: " + names);
 }
 
 /// One list of the grammar: "a,b/2" or "^a,b".
@@ -85,9 +114,10 @@ List parseList(std::string_view text) {
   }
   for (const auto word : split(text, ',')) {
     list.choices.push_back(parseChoice(word));
-    if (list.excludes && list.choices.back().parameter != 0) {
+    if (const Choice& last = list.choices.back();
+        list.excludes && last.text() != last.algorithm->name) {
       refuse("'^' excludes an algorithm with all its parameters: write " +
-             quoted(list.choices.back().algorithm->name) + " instead of " + quoted(word));
+             quoted(last.algorithm->name) + " instead of " + quoted(word));
     }
   }
   return list;
@@ -120,8 +150,19 @@ const Algorithm* findAlgorithm(std::string_view name) {
 }
 
 std::string Choice::text() const {
-  const std::string name(algorithm->name);
-  return parameter == 0 ? name : name + "/" + std::to_string(parameter);
+  const auto part = [](int number) {
+    return std::string(kAlgorithms[static_cast<std::size_t>(number) - 1]->name);
+  };
+  std::string text(algorithm->name);
+  if (inner != 0) text += "(" + part(inner) + "," + part(outer) + ")";
+  return parameter == 0 ? text : text + "/" + std::to_string(parameter);
+}
+
+Spec Choice::applied(Spec spec) const {
+  spec.parameter = parameter;
+  spec.inner = inner;
+  spec.outer = outer;
+  return spec;
 }
 
 std::vector<const Algorithm*> supporting(const Spec& spec) {
@@ -132,18 +173,22 @@ std::vector<const Algorithm*> supporting(const Spec& spec) {
 }
 
 Choice parseChoice(std::string_view text) {
-  const auto slash = text.find('/');
-  const auto word = trimmed(text.substr(0, slash));
-  Choice choice{.algorithm = findAlgorithm(lower(word))};
-  if (!choice.algorithm) {
-    std::string names;
-    for (const Algorithm* algorithm : kAlgorithms) {
-      names += names.empty() ? "" : ", ";
-      names += algorithm->name;
-    }
-    refuse((word.empty() ? "an algorithm's name is missing in " + quoted(text)
-                         : "unknown algorithm " + quoted(word)) +
-           "; valid: " + names);
+  const auto slash = findOutside(text, '/');
+  auto word = trimmed(text.substr(0, slash));
+  Choice choice;
+  std::string_view parts;
+  if (const auto open = word.find('('); open != std::string_view::npos) {
+    parts = word.substr(open + 1);
+    word = trimmed(word.substr(0, open));
+  }
+  choice.algorithm = kAlgorithms[static_cast<std::size_t>(numberOf(word, text)) - 1];
+  if (!parts.empty()) {
+    const auto names = split(parts.substr(0, parts.size() - 1), ',');
+    if (!choice.algorithm->composes || !parts.ends_with(')') || names.size() != 2)
+      refuse(quoted(text) + " should name the algorithms inside and between nodes as in " +
+             quoted("hierarchical(linear,ring)"));
+    choice.inner = numberOf(names[0], text);
+    choice.outer = numberOf(names[1], text);
   }
   if (slash != std::string_view::npos) {
     const auto digits = trimmed(text.substr(slash + 1));
@@ -156,6 +201,8 @@ Choice parseChoice(std::string_view text) {
   }
   return choice;
 }
+
+std::vector<std::string_view> choiceWords(std::string_view list) { return split(list, ','); }
 
 std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective) {
   if (trimmed(text).empty()) return {};

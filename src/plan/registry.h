@@ -16,19 +16,27 @@ std::span<const Algorithm* const> algorithms();
 /// Null when there is none of this name.
 const Algorithm* findAlgorithm(std::string_view name);
 
-/// An algorithm with the parameter that its written form carries ("parameter_server/4").
+/// An algorithm with what its written form carries: a parameter ("parameter_server/4"), and what it
+/// is composed of ("hierarchical(linear,ring)").
 struct Choice {
   const Algorithm* algorithm = nullptr;
   int parameter = 0;
+  int inner = 0, outer = 0; ///< see Spec
 
   std::string text() const;
+  /// The spec, as this choice is asked to describe it.
+  Spec applied(Spec spec) const;
 };
 
 /// Those that support the spec with its parameter as it stands.
 std::vector<const Algorithm*> supporting(const Spec& spec);
 
-/// One name with an optional "/N". Throws Error(invalid_argument) that lists the valid names.
+/// One name with an optional "(INNER,OUTER)" and an optional "/N". Throws Error(invalid_argument)
+/// that lists the valid names.
 Choice parseChoice(std::string_view text);
+
+/// The words of a comma list of choices; commas in brackets do not part them.
+std::vector<std::string_view> choiceWords(std::string_view list);
 
 /// NCCL's grammar (Options::algorithm): the choices allowed for the collective, in preference
 /// order; empty when the text does not restrict it. Throws Error(invalid_argument) for unknown

@@ -26,8 +26,7 @@ class Suitability {
 
   /// Empty: it can.
   std::string_view objection(const plan::Choice& choice) const {
-    plan::Spec spec = spec_;
-    spec.parameter = choice.parameter;
+    const plan::Spec spec = choice.applied(spec_);
     if (!choice.algorithm->supports(spec)) return "does not support it";
     if (!uneven_ && !ordered_) return {};
     plan::Facts& facts = plans_.of(*choice.algorithm, spec).facts;
@@ -46,8 +45,17 @@ class Suitability {
   plan::PlanCache& plans_;
 };
 
+/// Over nodes, once the bytes between them decide.
+bool composed(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
+  const auto from = composedFrom(spec.collective);
+  return from && bytes >= *from && bytes != kUneven && !policy.devices && spec.layout.clustered();
+}
+
 plan::Choice byRule(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
                     const Suitability& serves) {
+  if (const plan::Choice choice{plan::findAlgorithm("hierarchical")};
+      composed(spec, bytes, policy) && serves(choice))
+    return choice;
   for (const Rule& rule : rulesFor(spec.collective, spec.ranks, policy)) {
     if (bytes > rule.up_to) continue;
     if (const plan::Choice choice{plan::findAlgorithm(rule.algorithm), rule.parameter};

@@ -16,6 +16,7 @@ struct Policy {
   bool crowded = false; ///< on some machine ranks outnumber processors
   bool streams = false; ///< some ranks talk over a stream, where every message costs system calls
   bool devices = false; ///< buffers are on devices, where each lane takes a multiprocessor
+  plan::Layout layout = {}; ///< where the ranks are
 };
 
 /// Instead of bytes: blocks of different sizes (v-forms).

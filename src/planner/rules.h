@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -15,6 +16,10 @@ struct Rule {
   std::string_view algorithm;
   int parameter = 0;
 };
+
+/// Where several nodes have several ranks, and buffers are in host memory: the size of blocks from
+/// which on a composition over nodes is meant before all rules; none if nothing.
+std::optional<std::size_t> composedFrom(Collective collective);
 
 /// In ascending order of sizes; of those that are large enough the first that can serve the call
 /// is meant. Empty for what has no algorithms.

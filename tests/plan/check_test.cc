@@ -283,7 +283,7 @@ TEST_CASE("what cannot be checked is a typed error") {
           count(broken);
         }) == ErrorCode::invalid_argument);
   const Algorithm& ring = *findAlgorithm("ring");
-  for (const Spec spec :
+  for (const Spec& spec :
        {Spec{Collective::allreduce, 0, 0, 0}, Spec{Collective::allreduce, 2, 2, 0},
         Spec{Collective::gather, 2, 0, 0}}) {
     CHECK(code([&] { buildAll(ring, spec); }) == ErrorCode::invalid_argument);

@@ -3,6 +3,7 @@
 
 #include "plan/registry.h"
 #include "rondo/error.h"
+#include "support/caught.h"
 #include "support/test.h"
 
 using namespace rondo;
@@ -115,4 +116,28 @@ TEST_CASE("a section must leave something for its collective") {
     all += (all.size() > 1 ? "," : "") + std::string(algorithm->name);
   }
   CHECK(contains(refused([&] { parseAlgorithms(all, kAllReduce); }), "leaves none for allreduce"));
+}
+
+TEST_CASE("a composition names its two algorithms in brackets, whose comma parts no list") {
+  const Choice choice = parseChoice("Hierarchical( linear , RING )/2");
+  CHECK(choice.text() == "hierarchical(linear,ring)/2");
+  const Spec spec = choice.applied({.collective = Collective::allreduce, .ranks = 4});
+  CHECK(spec.parameter == 2);
+  CHECK(algorithms()[static_cast<std::size_t>(spec.inner) - 1]->name == "linear");
+  CHECK(algorithms()[static_cast<std::size_t>(spec.outer) - 1]->name == "ring");
+  const auto choices =
+      parseAlgorithms("ring,hierarchical(linear,ring),hierarchical/2", Collective::allreduce);
+  REQUIRE(choices.size() == 3);
+  CHECK(choices[1].text() == "hierarchical(linear,ring)");
+  CHECK(choices[2].text() == "hierarchical/2");
+  CHECK(parseAlgorithms("alltoall:hierarchical", Collective::alltoall).size() == 1);
+  for (const char* wrong :
+       {"ring(linear,ring)", "hierarchical(linear)", "hierarchical(linear,ring", "hierarchical()",
+        "hierarchical(linear,rong)", "hierarchical(linear,ring,tree)", "hierarchical(,)"}) {
+    CAPTURE(wrong);
+    CHECK(test::caught([&] { parseChoice(wrong); }).code == ErrorCode::invalid_argument);
+  }
+  CHECK(test::says(
+      test::caught([] { parseAlgorithms("^hierarchical(linear,ring)", Collective::allreduce); }),
+      ErrorCode::invalid_argument, {"write 'hierarchical' instead"}));
 }

@@ -165,3 +165,35 @@ TEST_CASE("on devices a Gather takes one lane") {
        {onDevices(kOwn), onDevices(kOwnStreams), onDevices(kCrowded), onDevices(kCrowdedStreams)},
        {"1-8: linear", "9-: tree to 8192, linear"});
 }
+
+TEST_CASE("over several nodes of several ranks large blocks are composed, and only those") {
+  const auto on = [](Collective collective, const char* layout, const planner::Policy& policy) {
+    plan::PlanCache plans(0);
+    return bySize({.collective = collective, .ranks = 8, .layout = plan::parseLayout(layout)},
+                  policy, plans);
+  };
+  using enum Collective;
+  for (const char* layout : {"4x2", "3,1,4", "0.1.2.3.0.1.2.3"}) {
+    CAPTURE(layout);
+    CHECK(on(allreduce, layout, kOwnStreams) == "oneshot to 8192, direct to 2097151, hierarchical");
+    CHECK(on(allreduce, layout, kCrowdedStreams) ==
+          "parameter_server to 131072, halving_doubling to 524288, direct to 2097151, "
+          "hierarchical");
+    CHECK(on(allgather, layout, kOwnStreams) == "direct to 262143, hierarchical");
+    CHECK(on(reducescatter, layout, kOwnStreams) == "direct to 262143, hierarchical");
+    CHECK(on(broadcast, layout, kOwnStreams) == "tree to 8192, chain to 2097151, hierarchical");
+    CHECK(on(reduce, layout, kOwnStreams) == "linear to 8192, chain to 2097151, hierarchical");
+    CHECK(on(alltoall, layout, kOwnStreams) == "pairwise");
+    CHECK(on(barrier, layout, kOwnStreams) == "dissemination");
+    CHECK(on(gather, layout, kOwnStreams) == "linear/4");
+    CHECK(on(scatter, layout, kOwnStreams) == "linear");
+    CHECK(on(allreduce, layout, ordered(kOwnStreams)) == "oneshot to 8192, direct");
+    CHECK(on(allreduce, layout, onDevices(kOwnStreams)) == "oneshot to 8192, direct");
+    plan::PlanCache plans(0);
+    const plan::Spec uneven{
+        .collective = allgather, .ranks = 8, .layout = plan::parseLayout(layout)};
+    CHECK(planner::choose(uneven, planner::kUneven, kOwnStreams, plans).text() == "direct");
+  }
+  for (const char* layout : {"1x8", "8x1", ""})
+    CHECK(on(allreduce, layout, kOwnStreams) == "oneshot to 8192, direct");
+}

@@ -1,4 +1,8 @@
 // The built command from outside: refused arguments, help, plans, benchmarks that must be right.
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "plan/registry.h"
@@ -217,6 +221,46 @@ TEST_CASE("ranks behind slow links of their own get the same results", "[command
   CHECK(expectGood(outcome) == 4);
   CHECK(outcome.seconds > 2); // each rank sends 80 MiB at 25 MB/s
   CHECK(shell(network + "-- sh -c 'exit $RONDO_RANK'").status == 1);
+}
+
+// Proves: hosts with several ranks are found out by themselves, large calls over them are composed,
+// and what leaves the hosts is what the closed form says, 2 (N-1) n for AllReduce, and headers.
+TEST_CASE("ranks on hosts send between them what the closed form says", "[command]") {
+  const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network ";
+  if (shell(network + "--probe").status == 77) return; // said by the test above
+  const auto sent = [&](const std::string& calls) {
+    const std::string file = "/tmp/rondo_host_bytes." + std::to_string(::getpid());
+    const Outcome outcome =
+        shell("HOST_BYTES=" + file + " " + network +
+              "--ranks 6 --per-host 2 --cyclic --mbit 2000 -- $RONDO bench allreduce -b 4M -e 4M "
+              "-c 0 -w 1 -z 1 -n " +
+              calls);
+    INFO(outcome.err);
+    CHECK(outcome.status == 0);
+    double bytes = 0;
+    std::ifstream(file) >> bytes;
+    std::remove(file.c_str());
+    return bytes;
+  };
+  const double calls = (sent("11") - sent("1")) / (4 * 4194304.0); // 2 (3-1) n each
+  CHECK(calls > 20);
+  CHECK(calls < 21); // 10 more of them, in place and out of place
+}
+
+TEST_CASE("plan: layouts are explained, compared and proved", "[command]") {
+  const Outcome rounds =
+      shell("$RONDO plan allreduce --algorithm hierarchical --layout 4x2 --rounds");
+  CHECK(rounds.status == 0);
+  CHECK(rounds.out.find("ranks 0 1, 2 3, 4 5, 6 7 on nodes 0 to 3; 6 n in all between nodes") !=
+        std::string::npos);
+  CHECK(rounds.out.find(" 0 => 2 [") != std::string::npos);
+  const Outcome compared = shell("$RONDO plan --layout 0.1.0.1 --bytes 16M --streams");
+  CHECK(compared.out.find("between nodes") != std::string::npos);
+  const Outcome proved = shell("$RONDO plan --check --layout all -p 1-4 --algorithm hierarchical");
+  CHECK(proved.status == 0);
+  CHECK(proved.out.find("all proved") != std::string::npos);
+  CHECK(shell("$RONDO plan --layout 4x2 -p 7").err.find("has 8 ranks, not 7") != std::string::npos);
+  CHECK(shell("$RONDO plan allreduce --algorithm hierarchical -p 4").status != 0);
 }
 
 TEST_CASE("bench: processes that read each other's buffers get the same results", "[command]") {

@@ -1,0 +1,298 @@
+// Moves the steps of small plans into a large one: ranks, channels, chunks, dependencies.
+#include "plan/compose.h"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <numeric>
+
+#include "plan/check.h"
+#include "plan/uneven.h"
+
+namespace rondo::plan {
+namespace {
+
+/// Channel indices that a part may use itself.
+constexpr int kChannelsOfPart = 1 << 10;
+
+bool overlap(const Piece& a, const Piece& b) {
+  return a.space == b.space && a.chunk < b.chunk + b.count && b.chunk < a.chunk + a.count;
+}
+
+bool touches(const Step& step, const Piece& piece) {
+  return (step.output && overlap(*step.output, piece)) ||
+         std::any_of(step.inputs.begin(), step.inputs.end(), [&](const Operand& operand) {
+           return operand.local() && overlap(operand.piece, piece);
+         });
+}
+
+/// Whether the later step must wait: one of the two writes what the other touches.
+bool conflict(const Step& earlier, const Step& later) {
+  if (later.output && touches(earlier, *later.output)) return true;
+  return earlier.output && touches(later, *earlier.output);
+}
+
+/// A step that would copy a piece onto itself copies nothing.
+void dropOwnCopy(Step& step) {
+  if (step.output && step.inputs.size() == 1 && step.inputs[0].local() &&
+      step.inputs[0].piece == *step.output)
+    step.output.reset();
+}
+
+class Composer {
+ public:
+  Composer(const Spec& whole, int rank, std::span<const Part> parts) {
+    plan_.spec = whole;
+    plan_.rank = rank;
+    measure(parts);
+    for (const Part& part : parts) reserveScratch(part);
+    int number = 0;
+    for (const Part& part : parts) add(part, number++);
+    numberChannels();
+    dropEmptyLanes();
+  }
+
+  RankPlan take() { return std::move(plan_); }
+
+ private:
+  /// Chunks and messages, which all ranks must count alike: so of parts without this rank, too.
+  /// All messages hold as little as those of the part that cuts most; other parts are repeated.
+  /// So tiles are as large as they can be, and parts follow each other closely.
+  void measure(std::span<const Part> parts) {
+    std::vector<RankPlan> samples;
+    std::uint32_t all = 1;
+    for (const Part& part : parts) {
+      samples.push_back(part.algorithm->build(part.spec, 0));
+      all =
+          std::lcm(all, static_cast<std::uint32_t>(part.shares) * samples.back().chunks_per_block);
+    }
+    plan_.chunks_per_block = all;
+    grain_ = 0;
+    std::uint32_t most = 1;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto shares = static_cast<std::uint32_t>(parts[i].shares);
+      grain_ = std::gcd(grain_, all / shares / samples[i].chunks_per_block);
+      most = std::max(most, samples[i].message_chunks);
+    }
+    plan_.message_chunks = most * grain_;
+  }
+
+  void reserveScratch(const Part& part) {
+    for (const auto* places : {&part.input, &part.output})
+      for (const Place& place : *places)
+        for (const Unit& unit : place)
+          if (unit.space == Space::scratch)
+            scratch_blocks_ = std::max(scratch_blocks_, unit.block + 1);
+  }
+
+  void add(const Part& part, int number) {
+    const auto own = std::find(part.ranks.begin(), part.ranks.end(), plan_.rank);
+    if (own == part.ranks.end()) return;
+    const RankPlan small =
+        part.algorithm->build(part.spec, static_cast<int>(own - part.ranks.begin()));
+    part_ = &part;
+    small_ = &small;
+    unit_chunks_ = plan_.chunks_per_block / static_cast<std::uint32_t>(part.shares);
+    const std::size_t first = plan_.lanes.size();
+    plan_.lanes.resize(first + small.lanes.size());
+    slices_ = unit_chunks_ / small.chunks_per_block / grain_;
+    for (std::size_t unit = 0; unit < mostUnits(); ++unit)
+      for (std::uint32_t slice = 0; slice < slices_; ++slice) repeat(first, {unit, slice}, number);
+    order(first);
+    const auto k = small.chunks_per_block;
+    const Place* any = referencePlace();
+    scratch_blocks_ += static_cast<int>((small.scratch_chunks + k - 1) / k *
+                                        static_cast<std::uint32_t>(any ? any->size() : 1));
+  }
+
+  std::size_t mostUnits() const {
+    std::size_t most = 0;
+    for (const auto* places : {&part_->input, &part_->output})
+      for (const Place& place : *places) most = std::max(most, place.size());
+    return most;
+  }
+
+  /// What the small plan works on when it is repeated: a slice of one unit of every block.
+  struct Turn {
+    std::size_t unit;
+    std::uint32_t slice;
+  };
+
+  /// The whole small plan for one turn. Blocks that have fewer units are left out, as blocks of
+  /// different sizes are of tiles; both ends of a message leave out the same ones.
+  void repeat(std::size_t first, const Turn& turn, int number) {
+    std::vector<std::size_t> begin;             // [lane]
+    std::vector<std::vector<std::size_t>> ends; // [lane][step]: behind what was made of it
+    for (std::size_t lane = 0; lane < small_->lanes.size(); ++lane) {
+      auto& steps = plan_.lanes[first + lane].steps;
+      begin.push_back(steps.size());
+      auto& made = ends.emplace_back();
+      for (const Step& step : small_->lanes[lane].steps) {
+        move(step, turn, number, steps);
+        made.push_back(steps.size());
+      }
+    }
+    for (std::size_t lane = 0; lane < begin.size(); ++lane) {
+      auto& steps = plan_.lanes[first + lane].steps;
+      for (std::size_t s = begin[lane]; s < steps.size(); ++s) {
+        std::vector<Dependency> after;
+        for (const Dependency& d : steps[s].after)
+          if (const std::size_t end = ends[d.lane][d.step]; end > begin[d.lane])
+            after.push_back(
+                {static_cast<std::uint32_t>(first) + d.lane, static_cast<std::uint32_t>(end) - 1});
+        steps[s].after = std::move(after);
+      }
+    }
+  }
+
+  /// A place whose units are like those of all blocks, if they are all alike.
+  const Place* referencePlace() const {
+    for (const auto* places : {&part_->input, &part_->output})
+      for (const Place& place : *places)
+        if (!place.empty()) return &place;
+    return nullptr;
+  }
+
+  /// Where a block of the small plan is in the large one.
+  Place placeOf(Space space, std::uint32_t block) const {
+    if (space == Space::input) return part_->input[block];
+    if (space == Space::output) return part_->output[block];
+    assert(part_->alike()); // blocks of different sizes are served without scratch
+    Place place = *referencePlace();
+    int next = scratch_blocks_ + static_cast<int>(block * place.size());
+    for (Unit& unit : place) unit = {Space::scratch, next++, unit.share};
+    return place;
+  }
+
+  /// Chunks [j, j+count) of the small plan's chunks in a slice of a unit.
+  Piece pieceOf(const Unit& unit, std::uint32_t slice, std::uint32_t j, std::uint32_t count) const {
+    return {unit.space,
+            static_cast<std::uint32_t>(unit.block) * plan_.chunks_per_block +
+                static_cast<std::uint32_t>(unit.share) * unit_chunks_ +
+                slice * (unit_chunks_ / slices_) + j * grain_,
+            count * grain_};
+  }
+
+  /// One step of the small plan, which has one piece or copies several.
+  void move(const Step& step, const Turn& turn, int number, std::vector<Step>& steps) {
+    const std::uint32_t k = small_->chunks_per_block;
+    for (std::uint32_t done = 0, count = 0; done < step.shape.count; done += count) {
+      const std::uint32_t j = (step.shape.chunk + done) % k;
+      count = std::min(step.shape.count - done, k - j);
+      const Place shape = shapeOf(step, done);
+      if (turn.unit >= shape.size()) continue;
+      const auto placed = [&](const Piece& piece) {
+        return pieceOf(placeOf(piece.space, (piece.chunk + done) / k)[turn.unit], turn.slice, j,
+                       count);
+      };
+      Step made;
+      made.shape = pieceOf(shape[turn.unit], turn.slice, j, count);
+      made.shape.space = Space::input;
+      for (const Operand& operand : step.inputs)
+        made.inputs.push_back(operand.local() ? Operand{Operand::kLocal, placed(operand.piece)}
+                                              : Operand{channelOf(operand.channel, number), {}});
+      if (step.output) made.output = placed(*step.output);
+      for (const int channel : step.sends) made.sends.push_back(channelOf(channel, number));
+      if (done == 0) made.after = step.after; // of the small plan, until repeat() has numbers
+      dropOwnCopy(made);
+      if (made.output || !made.sends.empty() || !made.after.empty())
+        steps.push_back(std::move(made));
+    }
+  }
+
+  /// A place that tells the step's size.
+  Place shapeOf(const Step& step, std::uint32_t done) const {
+    const std::uint32_t k = small_->chunks_per_block;
+    if (step.output) return placeOf(step.output->space, (step.output->chunk + done) / k);
+    for (const Operand& operand : step.inputs)
+      if (operand.local()) return placeOf(operand.piece.space, (operand.piece.chunk + done) / k);
+    assert(part_->alike()); // what is only passed on
+    return *referencePlace();
+  }
+
+  int channelOf(int small_channel, int number) {
+    const Channel& channel = small_->channels[static_cast<std::size_t>(small_channel)];
+    assert(channel.index < kChannelsOfPart);
+    const auto rank = [this](int place) { return part_->ranks[static_cast<std::size_t>(place)]; };
+    const Channel wanted{rank(channel.src), rank(channel.dst),
+                         number * kChannelsOfPart + channel.index};
+    const auto [at, added] = channels_.try_emplace(wanted, static_cast<int>(plan_.channels.size()));
+    if (added) plan_.channels.push_back(wanted);
+    return at->second;
+  }
+
+  /// Lets the lanes from `first` on wait for what earlier parts do with the same memory.
+  void order(std::size_t first) {
+    for (std::size_t lane = first; lane < plan_.lanes.size(); ++lane) {
+      std::vector<std::size_t> waited(first, 0); // for so many steps of each earlier lane
+      for (Step& step : plan_.lanes[lane].steps)
+        for (std::uint32_t other = 0; other < first; ++other) {
+          const auto& steps = plan_.lanes[other].steps;
+          std::size_t last = steps.size();
+          while (last > waited[other] && !conflict(steps[last - 1], step)) --last;
+          if (last == waited[other]) continue;
+          waited[other] = last;
+          step.after.push_back({other, static_cast<std::uint32_t>(last - 1)});
+        }
+    }
+  }
+
+  /// Channels between two ranks get the indices 0, 1, ... in the order of parts. Both ends see the
+  /// same ones, so they come to the same numbers.
+  void numberChannels() {
+    std::map<std::pair<int, int>, int> next;
+    for (const auto& [channel, at] : channels_)
+      plan_.channels[static_cast<std::size_t>(at)].index = next[{channel.src, channel.dst}]++;
+  }
+
+  void dropEmptyLanes() {
+    std::vector<std::uint32_t> number;
+    std::uint32_t kept = 0;
+    for (const Lane& lane : plan_.lanes) number.push_back(lane.steps.empty() ? kept : kept++);
+    std::erase_if(plan_.lanes, [](const Lane& lane) { return lane.steps.empty(); });
+    for (Lane& lane : plan_.lanes)
+      for (Step& step : lane.steps)
+        for (Dependency& d : step.after) d.lane = number[d.lane];
+    const auto note = [this](const Piece& piece) {
+      if (piece.space == Space::scratch)
+        plan_.scratch_chunks = std::max(plan_.scratch_chunks, piece.chunk + piece.count);
+    };
+    for (const Lane& lane : plan_.lanes)
+      for (const Step& step : lane.steps) {
+        for (const Operand& operand : step.inputs)
+          if (operand.local()) note(operand.piece);
+        if (step.output) note(*step.output);
+      }
+  }
+
+  RankPlan plan_;
+  std::map<Channel, int> channels_; ///< with indices by part; place in plan_.channels
+  int scratch_blocks_ = 0;          ///< taken so far
+  std::uint32_t grain_ = 1;         ///< chunks that stand for one of any small plan
+
+  // Of the part that is being added.
+  const Part* part_ = nullptr;
+  const RankPlan* small_ = nullptr;
+  std::uint32_t unit_chunks_ = 1, slices_ = 1;
+};
+
+} // namespace
+
+bool Part::alike() const {
+  return !scattered &&
+         std::count(weights.begin(), weights.end(), weights.front()) == std::ssize(weights);
+}
+
+RankPlan compose(const Spec& whole, int rank, std::span<const Part> parts) {
+  return Composer(whole, rank, parts).take();
+}
+
+bool serves(const Algorithm& algorithm, const Part& part) {
+  if (!algorithm.supports(part.spec)) return false;
+  if (part.spec.ranks == 1) return true;
+  const RankPlan any = algorithm.build(part.spec, 0);
+  if (any.message_chunks > any.chunks_per_block) return false;
+  return part.alike() || servesUneven(buildAll(algorithm, part.spec));
+}
+
+} // namespace rondo::plan

@@ -1,0 +1,63 @@
+// Layouts are read, written and divided.
+#include "plan/layout.h"
+
+#include <string>
+#include <vector>
+
+#include "rondo/error.h"
+#include "support/caught.h"
+#include "support/test.h"
+
+using namespace rondo;
+using namespace rondo::plan;
+
+TEST_CASE("every written form names the layout that it says, and is what is written again") {
+  using Groups = std::vector<std::vector<int>>;
+  const std::vector<std::pair<std::string, Groups>> forms{
+      {"", {}},
+      {"2x3", {{0, 0, 0, 1, 1, 1}}},
+      {"2x2x2", {{0, 0, 0, 0, 1, 1, 1, 1}, {0, 0, 1, 1, 2, 2, 3, 3}}},
+      {"3,1,2", {{0, 0, 0, 1, 2, 2}}},
+      {"2,1,2", {{0, 0, 1, 2, 2}}},
+      {"0.1.0.1", {{0, 1, 0, 1}}},
+      {"0.0.1.1/0.1.2.2", {{0, 0, 1, 1}, {0, 1, 2, 2}}},
+  };
+  for (const auto& [written, groups] : forms) {
+    CAPTURE(written);
+    const Layout layout = parseLayout(written);
+    CHECK(layout.groups == groups);
+    CHECK(text(layout) == written);
+  }
+  CHECK(text(parseLayout("5.5.9.9")) == "2x2"); // names are only names
+  CHECK(text(parseLayout("2,2")) == "2x2");
+  CHECK(text(parseLayout("4")) == "1x4");
+}
+
+TEST_CASE("nodes, and what lies within one") {
+  const Layout layout = parseLayout("0.1.0.1.2/0.1.2.3.4");
+  CHECK(layout.nodes() == std::vector<std::vector<int>>{{0, 2}, {1, 3}, {4}});
+  CHECK(layout.within({1, 3}).groups == std::vector<std::vector<int>>{{0, 1}});
+  CHECK(layout.clustered());
+  CHECK_FALSE(parseLayout("1x4").clustered());
+  CHECK_FALSE(parseLayout("4x1").clustered());
+  CHECK_FALSE(Layout{}.clustered());
+  CHECK(parseLayout("2x2x2").within({0, 1, 2, 3}) == parseLayout("2x2"));
+}
+
+TEST_CASE("a layout that makes no sense is refused with what is wrong") {
+  const auto refused = [](const char* written, int ranks, const char* why) {
+    CAPTURE(written);
+    CHECK(test::says(test::caught([&] { parseLayout(written, ranks); }),
+                     ErrorCode::invalid_argument, {why, "valid: 4x2"}));
+  };
+  refused("2y2", 0, "'2y2' where a number");
+  refused("2x", 0, "'' where a number");
+  refused("0x4", 0, "'0' where a number from 1");
+  refused("4,-1", 0, "'-1' where");
+  refused("4x2", 9, "has 8 ranks, not 9");
+  refused("99999999999x1", 0, "where a number");
+  refused("60000x60000", 0, "more than 65536 ranks");
+  refused("40000,40000", 0, "more than 65536 ranks");
+  refused("0.0.1/0.1", 0, "different numbers of ranks");
+  refused("0.1/0.0", 0, "lies in two of the level above");
+}
