@@ -66,6 +66,19 @@ TEST_CASE("pipelines of one stage are data-parallel ranks, bit for bit") {
   }
 }
 
+TEST_CASE("running statistics are those of the batches of all pipelines") {
+  if (!kWholeGrid) return; // eleven million weights
+  TrainOptions whole = smallRun();
+  whole.model = "resnet18";
+  whole.data = "synthetic:shape=1x8x8,train=8,test=8";
+  whole.batch = 8;
+  whole.steps = 1;
+  TrainOptions options = whole;
+  options.strategy = "pipeline";
+  options.mesh = "data=2,pipe=1";
+  requireSame(trainAll(makeRanks(2), options), trainAll(makeRanks(2), whole));
+}
+
 TEST_CASE("a run of pipelines beside each other goes on where it was saved, and elsewhere") {
   TemporaryFolder folder;
   TrainOptions options = hybridRun("data=2,pipe=2");

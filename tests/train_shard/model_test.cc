@@ -205,10 +205,11 @@ TEST_CASE("whatever is sharded, ranks and units: the weights are those of one ra
     for (int ranks : {1, 2, 3, 4, 7})
       for (const char* optimizer : {"sgd", "adamw"}) {
         Plan plan{.layers = layers, .ranks = ranks, .optimizer = optimizer};
+        if (!kWholeGrid && ranks != (plan.optimizer == "sgd" ? 3 : 2)) continue;
         const std::vector<float> expected = alone(plan);
         for (ShardLevel level : kLevels)
           for (std::size_t bytes : {std::size_t{0}, std::size_t{3000}, std::size_t{1} << 20}) {
-            if (!kWholeGrid && (bytes == 3000 || ranks > 4)) continue;
+            if (!kWholeGrid && bytes == 3000) continue;
             plan.level = level;
             plan.unit_bytes = {bytes};
             INFO(layers.size() << " layers, " << ranks << " ranks, " << optimizer << ", level "
@@ -233,13 +234,14 @@ TEST_CASE("neither transport nor overlap changes a bit of a sharded step") {
 }
 
 TEST_CASE("micro-batches of a sharded model are added up") {
-  for (ShardLevel level : kLevels) {
-    Plan plan{.level = level, .ranks = 1, .micro_batches = 3};
-    INFO("level " << static_cast<int>(level));
-    REQUIRE((together(plan) == alone(plan))); // one order of sums
-    plan.ranks = 2;
-    REQUIRE(excess(alone(plan), together(plan)) <= 1);
-  }
+  for (const LayerValues& layers : {kDense, kFilters})
+    for (ShardLevel level : kLevels) {
+      Plan plan{.layers = layers, .level = level, .ranks = 1, .micro_batches = 3};
+      INFO(layers.size() << " layers, level " << static_cast<int>(level));
+      REQUIRE((together(plan) == alone(plan))); // one order of sums
+      plan.ranks = 2;
+      REQUIRE(excess(alone(plan), together(plan)) <= 1);
+    }
 }
 
 TEST_CASE("norms are those of whole weights: clipping and layer-wise rates on shards") {
