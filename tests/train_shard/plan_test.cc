@@ -90,7 +90,7 @@ TEST_CASE("each unit works once forward and once back, with its parameters in th
 
 TEST_CASE("a plan as text names groups, units, moves and bytes") {
   const ShardLayout layout = shardLayout({{}, {32}, {16}}, 2, std::vector<std::size_t>{0});
-  CHECK(shardPlanText(layout, ShardLevel::parameters, Mesh::parse("data=2,shard=2", 4)) ==
+  CHECK(shardPlanText(layout, ShardLevel::parameters, Mesh::parse("data=2,shard=2", 4), 1) ==
         "mesh data=2,shard=2: ranks 0 1; ranks 2 3 share a model out each\n"
         "unit 0: layers 0 to 1, 128 bytes, of which rank 0 holds 64\n"
         "unit 1: layers 2 to 2, 64 bytes, of which rank 0 holds 0\n"
@@ -107,7 +107,10 @@ TEST_CASE("a plan as text names groups, units, moves and bytes") {
         "  AllReduce      unit 0, 64 bytes between groups\n"
         "    update       own shards\n"
         // Two groups: all parameters gathered once, gradients reduced once; twice between groups.
-        "all ranks together send 1152 bytes in a step\n");
+        "all ranks together send 1152 bytes in a step\n"
+        // Slots: unit 0's parameters; its gradients and unit 1's parameters; unit 1's gradients.
+        "rank 0 holds 512 bytes at most: parameters 64, gradients 64, optimizer 64, whole units "
+        "320\n");
 }
 
 } // namespace rondo::test

@@ -51,7 +51,7 @@ class Writer {
 
 template <class... Values>
 std::string formatted(const char* format, Values... values) {
-  std::array<char, 160> line;
+  std::array<char, 256> line;
   std::snprintf(line.data(), line.size(), format, values...);
   return line.data();
 }
@@ -85,7 +85,8 @@ std::vector<ShardMove> shardMoves(const ShardLayout& layout, ShardLevel level, b
   return writer.moves;
 }
 
-std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mesh& mesh) {
+std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mesh& mesh,
+                          std::size_t arrays) {
   const int shards = mesh.size(Axis::shard), groups = mesh.size(Axis::data);
   std::string all = "mesh " + mesh.text() + ":";
   for (int rank = 0; rank < mesh.size(); ++rank) {
@@ -103,9 +104,13 @@ std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mes
   all += "a step of each rank (what stands left begins there, and goes on beside what follows):\n";
   for (const ShardMove& move : shardMoves(layout, level, groups > 1))
     all += text(move, layout, static_cast<std::size_t>(shards)) + "\n";
-  return all +
-         formatted("all ranks together send %.0f bytes in a step\n",
+  all += formatted("all ranks together send %.0f bytes in a step\n",
                    shardTraffic(layout, {.level = level, .groups = groups, .shards = shards}));
+  const ModelMemory held = predictedMemory(layout, {.level = level, .arrays = arrays});
+  return all + formatted(
+                   "rank 0 holds %zu bytes at most: parameters %zu, gradients %zu, optimizer "
+                   "%zu, whole units %zu\n",
+                   held.total(), held.parameters, held.gradients, held.optimizer, held.slots);
 }
 
 } // namespace rondo::training

@@ -31,7 +31,8 @@ struct ShardMove {
 /// behind it. (What groups call for between them may begin later, but in this order.)
 std::vector<ShardMove> shardMoves(const ShardLayout& layout, ShardLevel level, bool groups);
 
-/// Units, the step's moves, bytes: for people.
-std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mesh& mesh);
+/// Units, the step's moves, bytes sent and held by an optimizer with so many arrays: for people.
+std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mesh& mesh,
+                          std::size_t arrays);
 
 } // namespace rondo::training

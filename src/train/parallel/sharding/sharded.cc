@@ -193,7 +193,7 @@ std::string showSharded(const TrainOptions& options, const Dataset& samples, int
   const ShardLayout layout =
       shardLayout(sizesOf(network.nodes()), static_cast<std::size_t>(mesh.size(Axis::shard)),
                   sharding.unit_bytes);
-  return shardPlanText(layout, sharding.level, mesh);
+  return shardPlanText(layout, sharding.level, mesh, optimizerKind(options.optimizer).arrays);
 }
 
 std::unique_ptr<Strategy> makeSharded(const Setup& setup, const Sharding& sharding) {
