@@ -24,7 +24,7 @@ TrainOptions modelRun(const std::string& model) {
   TrainOptions options = smallRun();
   options.model = model;
   if (model == "resnet18") {
-    options.data = "synthetic:shape=3x8x8,train=8,test=9";
+    options.data = "synthetic:shape=3x4x4,train=8,test=9";
     options.batch = 4;
     options.epochs = 1;
   }

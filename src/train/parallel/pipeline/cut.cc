@@ -1,12 +1,13 @@
 #include "train/parallel/pipeline/cut.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <cassert>
+#include <deque>
 #include <limits>
 #include <numeric>
 
-#include "train/loop/replica.h"
-#include "train/loop/stopwatch.h"
 #include "train/random.h"
 
 namespace rondo::training {
@@ -20,15 +21,40 @@ bool beginsUnit(const LayerValue& layer) {
 
 constexpr int kPasses = 4; ///< the first of them builds the program
 
+/// Of this thread, in seconds: what other programs do on the machine meanwhile does not count.
+double processorTime() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 void fill(AlignedVector<float>& values, Random& random) {
   for (float& value : values) value = static_cast<float>(random.symmetric());
 }
 
-UnitTime measureOne(Replica& unit, std::size_t samples) {
-  Network& network = unit.network();
-  std::vector<AlignedVector<float>> gradients;
-  for (Weight* weight : unit.weights())
-    weight->gradient = gradients.emplace_back(weight->size()).data();
+/// Memory of a unit's weights. Network::initialise() would draw for all other layers too.
+class UnitMemory {
+ public:
+  explicit UnitMemory(Network& unit) {
+    Random random(1);
+    for (const auto& weights : {unit.weights(), unit.state()})
+      for (Weight* weight : weights) {
+        weight->value = make(weight->size());
+        weight->gradient = make(weight->size());
+        for (std::size_t i = 0; i < weight->size(); ++i)
+          weight->value[i] =
+              static_cast<float>(weight->start + weight->spread * random.symmetric());
+      }
+  }
+
+ private:
+  float* make(std::size_t count) { return memory_.emplace_back(count).data(); }
+
+  std::deque<AlignedVector<float>> memory_;
+};
+
+UnitTime measureOne(Network& network, std::size_t samples) {
+  const UnitMemory memory(network);
   AlignedVector<float> inputs(samples * network.inputShape().size()),
       gradient(samples * network.outputShape().size());
   Random random(1);
@@ -40,12 +66,13 @@ UnitTime measureOne(Replica& unit, std::size_t samples) {
   const Batch batch{samples, inputs.data(), labels.data(), numbers.data()};
   UnitTime best{std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
   for (int pass = 0; pass < kPasses; ++pass) {
-    Stopwatch watch;
+    const double begin = processorTime();
     network.forward(batch, {});
-    const double forward = watch.lap() / 1000;
+    const double middle = processorTime();
     network.backward(
         gradient.data(), [](std::size_t) {}, 0);
-    best = {std::min(best.forward, forward), std::min(best.backward, watch.lap() / 1000)};
+    best = {std::min(best.forward, middle - begin),
+            std::min(best.backward, processorTime() - middle)};
   }
   return best;
 }
@@ -71,7 +98,7 @@ std::vector<UnitTime> measure(const LayerValues& layers, const SampleShape& inpu
                               std::span<const LayerRange> units, std::size_t samples) {
   std::vector<UnitTime> times;
   for (const LayerRange& range : units) {
-    Replica unit(layers, input, range, 1);
+    Network unit(layers, input, range);
     times.push_back(measureOne(unit, samples));
   }
   return times;

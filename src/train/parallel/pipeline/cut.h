@@ -22,8 +22,8 @@ struct UnitTime {
 };
 
 /// Runs each unit by itself, forward and back, on so many made-up samples: the fastest of some
-/// passes. Measured rather than counted in operations, since a core does a convolution's several
-/// times as fast as those of a linear layer, whose weights it must read.
+/// passes, in processor time. Measured rather than counted in operations, since a core does a
+/// convolution's several times as fast as those of a linear layer, whose weights it must read.
 std::vector<UnitTime> measure(const LayerValues& layers, const SampleShape& input,
                               std::span<const LayerRange> units, std::size_t samples);
 
