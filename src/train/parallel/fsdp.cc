@@ -12,7 +12,8 @@
 // one micro-batch: 1.5 times as much as ddp. Each further micro-batch costs as much again, without
 // the first unit. A rank holds M/N + M/N + A M/N, where the optimizer keeps A arrays, and three
 // slots for whole units (sharding/memory.h). Evaluation and hashes come by unit for unit too; only
-// rank 0 holds all while it writes or reads a checkpoint.
+// rank 0 holds all while it writes or reads a checkpoint. Everything is, and travels as, float32:
+// there are no 16-bit copies with float32 masters.
 //
 // With --mesh data=D,shard=S parameters are shared out over S ranks, and the D groups add up their
 // shards' gradients by AllReduce (hybrid sharding): 2 (D-1) M more, D (S-1) in place of N-1.
