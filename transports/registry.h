@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/board.h"
@@ -42,6 +43,9 @@ struct Kind {
   bool between_processes;   ///< false: reaches only ranks of the same process
   /// Null when this machine or this communicator cannot use it.
   std::unique_ptr<Transport> (*make)(const Context&);
+  /// Why this build has not got it, empty: it has. Null: every build has it. Naming such a one in
+  /// Options::transports is an error.
+  std::string (*missing)() = nullptr;
 };
 
 /// In order of preference: the first that reaches a peer is taken.

@@ -1,7 +1,9 @@
 // The numbers of all transports, in one place, each with what it rests on.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace rondo::transport {
 
@@ -41,6 +43,18 @@ inline constexpr std::size_t kLinesPerSlot = 32;
 /// Streams need no slots: slot_bytes only bounds a message. 256 KiB is well past the size at which
 /// one send call costs more than its copy, and four pending ones keep the socket fed.
 inline constexpr ChannelSize kStreamSize{256 << 10, 4};
+
+/// UCX: messages that a receiver holds and has not received. Receipts come for half of them.
+inline constexpr std::uint32_t kUcxWindow = 32;
+inline constexpr ChannelSize kUcxSize{256 << 10, 4};
+/// Bodies from here on stay with the sender until the receiver knows where they go.
+inline constexpr std::size_t kUcxEagerBytes = std::size_t{8} << 10;
+/// Bodies up to here are copied out of UCX's memory at once, which costs less than to give it back.
+inline constexpr std::size_t kUcxKeepBytes = 256;
+/// Looks in vain after which a thread looks after the process's other workers.
+inline constexpr std::uint32_t kUcxVisit = 256;
+/// How long the end of a rank waits until what UCX has taken over has left.
+inline constexpr std::chrono::milliseconds kUcxEnd{1000};
 
 /// The least useful slot: one cache line. Slots are multiples of it.
 inline constexpr std::size_t kSlotGrain = 64;

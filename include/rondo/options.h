@@ -27,7 +27,8 @@ struct RONDO_API Options {
 
   /// RONDO_TRANSPORT. Comma list of transports that may be used, e.g. "shm,tcp"; with a leading
   /// '^', of those that may not ("^shm"). Empty: all; the fastest that reaches a peer is taken.
-  /// RONDO_SHM_DISABLE=1 (NCCL_SHM_DISABLE) leaves out shm.
+  /// RONDO_SHM_DISABLE=1 (NCCL_SHM_DISABLE) leaves out shm. ucx is taken unasked only where it has
+  /// a fabric that is faster than TCP; naming it where it cannot be used is an error.
   std::string transports;
 
   /// RONDO_DETERMINISTIC (0 or 1). Results are the rank-order reduction of the contributions
@@ -80,6 +81,13 @@ struct RONDO_API Options {
   /// RONDO_TCP_CONGESTION. Congestion control of the sockets ("reno", "cubic", "bbr"). Empty: the
   /// system's default.
   std::string tcp_congestion;
+
+  /// RONDO_UCX_TLS. UCX's transports for our transport ucx, in UCX's words ("rc,sm", "^tcp").
+  /// Empty: as UCX_TLS says, else UCX chooses.
+  std::string ucx_transports;
+  /// RONDO_UCX_NET_DEVICES. Network devices for UCX, in its words ("mlx5_0:1,mlx5_1:1"). Empty: as
+  /// UCX_NET_DEVICES says, else all.
+  std::string ucx_devices;
 
   /// RONDO_COMM_ID, NCCL_COMM_ID ("host:port"). Where rank 0 listens for the others when a launcher
   /// gave no other address.

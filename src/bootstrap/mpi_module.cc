@@ -1,11 +1,11 @@
-// Opens librondo_bootstrap_mpi.so beside this library or program, else where the system looks.
+// What librondo_bootstrap_mpi.so does for ranks that MPI started.
 #include "bootstrap/mpi_module.h"
 
 #include <dlfcn.h>
 
 #include <string>
-#include <vector>
 
+#include "base/module.h"
 #include "bootstrap/mpi/module.h"
 #include "bootstrap/unique_id.h"
 #include "rondo/error.h"
@@ -24,34 +24,11 @@ constexpr const char* kModule = "librondo_bootstrap_mpi.so";
           "; set RONDO_COMM_ID=host:port (and RONDO_SECRET_FILE beyond one machine) instead");
 }
 
-/// Folders that may hold the module: the one this code was loaded from, and its neighbour lib.
-std::vector<std::string> candidates() {
-  std::vector<std::string> paths;
-  Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(&exchangeByMpi), &info) != 0 &&
-      info.dli_fname != nullptr) {
-    const std::string file = info.dli_fname;
-    if (const auto slash = file.rfind('/'); slash != std::string::npos) {
-      const std::string folder = file.substr(0, slash + 1);
-      paths.push_back(folder + kModule);
-      paths.push_back(folder + "../lib/" + kModule);
-    }
-  }
-  paths.emplace_back(kModule);
-  return paths;
-}
-
 } // namespace
 
 UniqueId exchangeByMpi(const LaunchInfo& launch, const Options& options) {
-  void* module = nullptr;
   std::string trouble;
-  for (const auto& path : candidates()) {
-    // Never closed: MPI leaves threads and exit handlers behind. Its own plug-ins need its symbols.
-    module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (module != nullptr) break;
-    if (const char* why = ::dlerror(); why != nullptr) trouble = why;
-  }
+  void* const module = base::openModule(kModule, true, trouble);
   if (module == nullptr) refuse(launch, trouble);
   const auto start = reinterpret_cast<rondo_mpi_start_function>(::dlsym(module, "rondo_mpi_start"));
   const auto broadcast =

@@ -60,7 +60,9 @@ bool Out::start(std::uint64_t signature, std::span<const ConstBytes> body) {
 }
 
 void Out::send(std::uint64_t signature, const Bytes& body) {
-  for (const Watch watch("to start a message"); !start(signature, body);) watch.check();
+  if (pending() == 0) kept_.clear();
+  kept_.push_back(body);
+  for (const Watch watch("to start a message"); !start(signature, kept_.back());) watch.check();
 }
 
 void Out::flush() {
@@ -68,6 +70,7 @@ void Out::flush() {
 }
 
 bool In::receive(std::span<const MutableBytes> body) {
+  if (worker_) worker_->progress();
   if (receiver_) return receiver_->receive(body);
   std::size_t size = 0;
   for (const auto& piece : body) size += piece.size;
@@ -92,7 +95,9 @@ Bytes In::next(std::uint64_t& signature) {
 }
 
 std::vector<Kind> conformingKinds() {
-  std::vector<Kind> all(kinds().begin(), kinds().end());
+  std::vector<Kind> all;
+  for (const Kind& kind : kinds())
+    if (!kind.missing || kind.missing().empty()) all.push_back(kind);
   all.push_back(k_worked);
   return all;
 }
@@ -121,6 +126,7 @@ World::World(const Kind& kind, int ranks, const Options& options, std::uint64_t 
   const net::Secret secret = net::Secret::random();
   for (int rank = 0; rank < ranks; ++rank) {
     contexts_.push_back(makeContext(rank, ranks, communicator, options, secret, board));
+    contexts_.back().options.transports = kind.name; // some must be asked for by name
     ranks_.push_back(kind.make(contexts_.back()));
     if (!ranks_.back()) throw std::runtime_error(std::string(kind.name) + " cannot be used here");
   }

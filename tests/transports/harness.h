@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <random>
 #include <stdexcept>
@@ -80,7 +81,7 @@ class Out {
     if (worker_) worker_->progress();
     if (sender_) sender_->progress();
   }
-  /// Until the message has started / until nothing is pending.
+  /// Until the message has started (from memory that stays) / until nothing is pending.
   void send(std::uint64_t signature, const Bytes& body);
   void flush();
 
@@ -89,6 +90,7 @@ class Out {
   Worker* worker_;
   SlotRing* ring_;
   StreamSender* sender_;
+  std::deque<Bytes> kept_;
 };
 
 /// The receiving end.
@@ -118,7 +120,8 @@ class In {
 
 std::unique_ptr<Port> wait(PendingPort& pending);
 
-/// Those of the registry between host memories, and one that shows what the contract allows.
+/// Those of the registry between host memories that this build has, and one that shows what the
+/// contract allows.
 std::vector<Kind> conformingKinds();
 
 /// The transports of all ranks of one communicator, made in this process.

@@ -1,4 +1,4 @@
-# Install rules: headers, the libraries, the MPI module, the command, a CMake package, pkg-config
+# Install rules: headers, the libraries, the modules, the command, a CMake package, pkg-config
 # files.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
@@ -10,6 +10,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rondo DESTINATION ${CMAKE_INSTAL
         FILES_MATCHING PATTERN "*.h" ${absent})
 if(TARGET rondo_bootstrap_mpi)
   install(TARGETS rondo_bootstrap_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET rondo_ucx)
+  install(TARGETS rondo_ucx LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 if(TARGET rondo_cli)
   install(TARGETS rondo_cli)

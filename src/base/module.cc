@@ -1,0 +1,39 @@
+// Finds modules by where this code was loaded from.
+#include "base/module.h"
+
+#include <dlfcn.h>
+
+#include <vector>
+
+namespace rondo::base {
+
+namespace {
+
+std::vector<std::string> candidates(const std::string& file) {
+  std::vector<std::string> paths;
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&openModule), &info) != 0 &&
+      info.dli_fname != nullptr) {
+    const std::string self = info.dli_fname;
+    if (const auto slash = self.rfind('/'); slash != std::string::npos) {
+      const std::string folder = self.substr(0, slash + 1);
+      paths.push_back(folder + file);
+      paths.push_back(folder + "../lib/" + file);
+    }
+  }
+  paths.push_back(file);
+  return paths;
+}
+
+} // namespace
+
+void* openModule(const std::string& file, bool for_all, std::string& why) {
+  for (const auto& path : candidates(file)) {
+    if (void* module = ::dlopen(path.c_str(), RTLD_NOW | (for_all ? RTLD_GLOBAL : RTLD_LOCAL)))
+      return module;
+    if (const char* text = ::dlerror(); text != nullptr) why = text;
+  }
+  return nullptr;
+}
+
+} // namespace rondo::base

@@ -1,0 +1,31 @@
+// UCX's contexts: one for all workers of the process that are set up alike.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <memory>
+#include <string>
+
+#include "transports/ucx/module/module.h"
+
+namespace rondo::transport::ucx {
+
+class Context {
+ public:
+  /// Null, and `why`. Any thread.
+  static std::shared_ptr<Context> with(const Settings& settings, std::string& why);
+
+  explicit Context(ucp_context_h handle) : handle_(handle) {}
+  ~Context() { ucp_cleanup(handle_); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  ucp_context_h handle() const { return handle_; }
+  /// "rc_mlx5/mlx5_0:1" of something that is faster than TCP, or empty.
+  std::string fabric() const;
+
+ private:
+  const ucp_context_h handle_;
+};
+
+} // namespace rondo::transport::ucx

@@ -1,0 +1,73 @@
+// What travels in front of every message of UCX: 24 bytes, or up to 64 where a channel begins.
+//
+// A channel begins with a hello of its sender and a welcome of its receiver. Both prove that they
+// know the job's secret, and each carries a key, a random number: later messages name their channel
+// by it, so that who has not seen it cannot forge one.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "net/hmac.h"
+#include "transports/registry.h"
+#include "transports/transport.h"
+
+namespace rondo::transport::ucx {
+
+enum class Word : std::uint32_t { body = 1, credit, hello, welcome, goodbye };
+
+inline constexpr std::size_t kShortHeader = 24;
+inline constexpr std::size_t kProofBytes = 16;
+
+/// Little-endian.
+inline void put(std::byte* to, std::uint64_t value, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
+}
+inline std::uint64_t get(const std::byte* from, std::size_t bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < bytes; ++i)
+    value |= std::to_integer<std::uint64_t>(from[i]) << (8 * i);
+  return value;
+}
+
+/// A body (its number in the channel, the receiver's key, the call's signature), or a credit (how
+/// many bodies the receiver has done with, the sender's key, nothing).
+struct Short {
+  Word word = Word::body;
+  std::uint32_t number = 0;
+  std::uint64_t key = 0, signature = 0;
+
+  std::array<std::byte, kShortHeader> encode() const {
+    std::array<std::byte, kShortHeader> out;
+    put(out.data(), static_cast<std::uint32_t>(word), 4);
+    put(out.data() + 4, number, 4);
+    put(out.data() + 8, key, 8);
+    put(out.data() + 16, signature, 8);
+    return out;
+  }
+  static Short decode(std::span<const std::byte, kShortHeader> in) {
+    return {static_cast<Word>(get(in.data(), 4)), static_cast<std::uint32_t>(get(&in[4], 4)),
+            get(&in[8], 8), get(&in[16], 8)};
+  }
+};
+
+/// A hello or a welcome; a goodbye, of a rank that ends in good order, has neither index nor keys.
+struct Greeting {
+  static constexpr std::size_t kBytes = 32 + kProofBytes;
+  using Bytes = std::array<std::byte, kBytes>;
+
+  Word word = Word::hello;
+  std::int32_t src = 0, dst = 0, index = 0; ///< of the channel; goodbye: who ends, and the peer
+  std::uint64_t sender_key = 0, receiver_key = 0;
+
+  Bytes encode(const Context& context) const;
+  /// Whether it is one, of somebody who knows the secret.
+  bool decode(std::span<const std::byte> in, const Context& context);
+};
+
+/// What only those who know the secret can make of the bytes, for this job and communicator.
+net::Mac proofOf(const Context& context, std::string_view what, std::span<const std::byte> bytes);
+
+} // namespace rondo::transport::ucx
