@@ -56,7 +56,8 @@ std::string transportHelp() {
       devices = true;
       text += "; between GPUs of ";
     }
-    text += (text.back() == ' ' ? "" : "; ") + transport.name + " (" + transport.summary + ")";
+    text += (text.back() == ' ' ? "" : "; ") + transport.name + " (" +
+            (transport.missing.empty() ? transport.summary : transport.missing) + ")";
   }
   return text;
 }

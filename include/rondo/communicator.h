@@ -291,9 +291,11 @@ struct TransportInfo {
   std::string summary;    ///< one line
   bool between_processes; ///< false: only between ranks that are threads of one process
   bool between_devices; ///< for communicators with Options::device; of the others these use streams
+  std::string missing;  ///< why this build has not got it; empty: it has
 };
 
-/// Those of this build: the words of Options::transports. Of either kind the fastest first.
+/// The words of Options::transports, with those that this build has not got. Of either kind the
+/// fastest first.
 RONDO_API std::vector<TransportInfo> transports();
 
 /// Calls made by this thread while a Group exists only take note of the call: blocking calls return

@@ -93,8 +93,8 @@ std::vector<TransportInfo> transports() {
   std::vector<TransportInfo> all;
   for (const bool devices : {false, true})
     for (const transport::Kind& kind : devices ? transport::deviceKinds() : transport::kinds())
-      all.push_back(
-          {std::string(kind.name), std::string(kind.summary), kind.between_processes, devices});
+      all.push_back({std::string(kind.name), std::string(kind.summary), kind.between_processes,
+                     devices, kind.missing ? kind.missing() : ""});
   return all;
 }
 

@@ -56,8 +56,9 @@ std::string dump(const Options& o) {
       << '|' << o.init_timeout.count() << '|' << o.heartbeat.count() << '|' << o.patient << '|'
       << o.channel_bytes << '|' << o.channel_depth << '|' << o.threads << '|' << o.device << '|'
       << o.node << '|' << o.socket_interface << '|' << o.socket_family << '|' << o.tcp_sockets
-      << '|' << o.tcp_congestion << '|' << o.comm_id << '|' << o.secret_file << '|'
-      << static_cast<int>(o.log_level) << '|' << o.log_file;
+      << '|' << o.tcp_congestion << '|' << o.ucx_transports << '|' << o.ucx_devices << '|'
+      << o.comm_id << '|' << o.secret_file << '|' << static_cast<int>(o.log_level) << '|'
+      << o.log_file;
   return out.str();
 }
 
@@ -99,6 +100,8 @@ const Case kCases[] = {
      [](Options& o) { o.socket_family = "AF_INET6"; }},
     {"RONDO_TCP_SOCKETS", "", "16", [](Options& o) { o.tcp_sockets = 16; }},
     {"RONDO_TCP_CONGESTION", "", "cubic", [](Options& o) { o.tcp_congestion = "cubic"; }},
+    {"RONDO_UCX_TLS", "", "^tcp", [](Options& o) { o.ucx_transports = "^tcp"; }},
+    {"RONDO_UCX_NET_DEVICES", "", "mlx5_0:1", [](Options& o) { o.ucx_devices = "mlx5_0:1"; }},
     {"RONDO_COMM_ID", "NCCL_COMM_ID", "[::1]:99", [](Options& o) { o.comm_id = "[::1]:99"; }},
     {"RONDO_SECRET_FILE", "", "/a/b", [](Options& o) { o.secret_file = "/a/b"; }},
     {"RONDO_DEBUG", "NCCL_DEBUG", "INFO", [](Options& o) { o.log_level = LogLevel::info; }},

@@ -14,7 +14,8 @@ namespace {
 
 std::vector<std::string> transportNames() {
   std::vector<std::string> names;
-  for (const transport::Kind& kind : transport::kinds()) names.emplace_back(kind.name);
+  for (const transport::Kind& kind : transport::kinds())
+    if (!kind.missing || kind.missing().empty()) names.emplace_back(kind.name);
   return names;
 }
 

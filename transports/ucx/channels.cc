@@ -209,7 +209,7 @@ bool Channels::connected(const EndSettings& settings, const bool& met) {
 void Channels::leave(const std::shared_ptr<Outbox>& box) noexcept {
   if (maker_.elsewhere()) return;
   const std::lock_guard lock(lock_);
-  reap(*box);
+  skipDone(*box);
   cut_ |= box->pending() > 0;
   outboxes_.erase(box->key);
   left_.push_back(box);

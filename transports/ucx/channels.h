@@ -138,6 +138,7 @@ class Channels final : public Worker, private Events {
   void welcome(Inbox& box);
   void credit(Inbox& box);
   void issue(Outbox& box);
+  static void skipDone(Outbox& box) noexcept;
   void reap(Outbox& box);
   void done(Inbox& box);
   Peer& peer(int rank) { return peers_[static_cast<std::size_t>(rank)]; }

@@ -63,14 +63,21 @@ void Channels::issue(Outbox& box) {
   }
 }
 
-/// Forgets what UCX has done with. Throws when it has failed, or will.
-void Channels::reap(Outbox& box) {
+/// Forgets what UCX has sent.
+void Channels::skipDone(Outbox& box) noexcept {
   for (; box.begin != box.issued; ++box.begin) {
     const Operation& sent = box.message(box.begin).sent;
-    if (sent.pending) break;
-    if (sent.error) fail(box.settings, sent.error);
+    if (sent.pending || sent.error) return;
   }
-  if (box.pending() > 0 && over(box.settings)) fail(box.settings, "");
+}
+
+/// The same; throws when UCX has failed to, or will.
+void Channels::reap(Outbox& box) {
+  skipDone(box);
+  if (box.pending() == 0) return;
+  if (box.begin != box.issued && !box.message(box.begin).sent.pending)
+    fail(box.settings, box.message(box.begin).sent.error);
+  if (over(box.settings)) fail(box.settings, "");
 }
 
 bool Channels::settle(Outbox& box) {
@@ -83,10 +90,7 @@ bool Channels::settle(Outbox& box) {
 
 std::size_t Channels::pending(Outbox& box) {
   const std::lock_guard lock(lock_);
-  for (; box.begin != box.issued; ++box.begin) {
-    const Operation& sent = box.message(box.begin).sent;
-    if (sent.pending || sent.error) break;
-  }
+  skipDone(box);
   return box.pending();
 }
 

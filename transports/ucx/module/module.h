@@ -70,7 +70,7 @@ class UcpWorker {
   /// Null, and `why`, when UCX refuses. The address must be one of UCX's: others may crash it.
   virtual Endpoint* connect(int peer, std::span<const std::byte> address, std::string& why) = 0;
   /// `announce`: the body travels when the peer fetches it, from and into the callers' memory. Else
-  /// as UCX finds best.
+  /// through UCX's, on either side.
   virtual void send(Endpoint& to, std::span<const std::byte> header, std::span<const Piece> body,
                     bool announce, Operation& operation) noexcept = 0;
   virtual void fetch(void* data, std::span<const Piece> body, Operation& operation) noexcept = 0;

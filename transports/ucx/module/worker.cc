@@ -129,7 +129,7 @@ class OneWorker final : public UcpWorker {
                          UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param.memory_type = UCS_MEMORY_TYPE_HOST;
     param.datatype = memory.type;
-    param.flags = announce ? UCP_AM_SEND_FLAG_RNDV : 0;
+    param.flags = announce ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER;
     param.cb.send = ended;
     param.user_data = &operation;
     note(ucp_am_send_nbx(to.handle, kMessage, header.data(), header.size(), memory.start,

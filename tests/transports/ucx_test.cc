@@ -1,0 +1,216 @@
+// ucx's promises beside the conformance suite: strangers who reach its worker, peers that know the
+// secret and break the rules, how a rank ends.
+#include "base/codec.h"
+#include "harness.h"
+#include "rondo/error.h"
+#include "support/test.h"
+#include "transports/ucx/open_module.h"
+#include "transports/ucx/wire.h"
+
+namespace rondo::transport::test {
+namespace {
+
+/// Null in a build without it.
+const Kind* ucxKind() {
+  static const std::vector<Kind> all = conformingKinds();
+  for (const Kind& kind : all)
+    if (kind.name == "ucx") return &kind;
+  return nullptr;
+}
+
+/// UCX's own address within what a rank tells.
+Bytes workerAddress(const Address& address) {
+  base::Reader in(address, "ucx address");
+  in.u8();
+  in.text(64);
+  const auto worker = in.blob(kMostAddressBytes);
+  return {worker.begin(), worker.end()};
+}
+
+/// A worker that is no rank's, with a connection to one.
+class Stranger final : public ucx::Events {
+ public:
+  explicit Stranger(const Address& address) {
+    std::string why;
+    ucx::Module* module = ucx::openModule(why);
+    require(module != nullptr, "no module");
+    worker_ = module->makeWorker({}, *this, why);
+    require(worker_ != nullptr, "no worker");
+    to_ = worker_->connect(0, workerAddress(address), why);
+    require(to_ != nullptr, "no connection");
+  }
+  bool arrived(const ucx::Arrival& arrival) noexcept override {
+    heard.assign(arrival.header.begin(), arrival.header.end());
+    return false;
+  }
+  void broke(int, bool, const char*) noexcept override {}
+
+  /// As a rank of this context would tell it.
+  Address address(const Context& context) const {
+    std::string why;
+    base::Writer out;
+    out.u8(1);
+    out.text(ucx::openModule(why)->version());
+    out.blob(worker_->address());
+    const auto proof = ucx::proofOf(context, "rondo ucx address", out.bytes());
+    out.raw(std::span(proof).first(ucx::kProofBytes));
+    return out.take();
+  }
+  bool progress() { return worker_->progress(); }
+  /// Until it has left here; `victim` looks meanwhile.
+  void send(std::span<const std::byte> header, const Bytes& body, Worker* victim) {
+    ucx::Operation operation;
+    const ucx::Piece piece{const_cast<std::byte*>(body.data()), body.size()};
+    worker_->send(*to_, header, std::span(&piece, body.empty() ? 0 : 1), false, operation);
+    const Watch watch("for a message to leave");
+    do {
+      worker_->progress();
+      victim->progress();
+      watch.check();
+    } while (operation.pending);
+    for (int i = 0; i < 100; ++i) victim->progress();
+  }
+
+  Bytes heard; ///< the last header
+
+ private:
+  std::unique_ptr<ucx::UcpWorker> worker_;
+  ucx::Endpoint* to_ = nullptr;
+};
+
+void exchange(World& world, int src, int dst) {
+  auto [out, in] = world.connect(src, dst, 1);
+  out.send(3, patternOf(3, 500));
+  std::uint64_t signature = 0;
+  CHECK(in.next(signature) == patternOf(3, 500));
+}
+
+/// What the end throws within a while.
+Error thrownBy(const std::function<void()>& look) {
+  try {
+    for (const Watch watch("for an error"); true; watch.check()) look();
+  } catch (const Error& error) {
+    return error;
+  }
+}
+
+} // namespace
+
+TEST_CASE("ucx: who does not know the secret disturbs nobody") {
+  if (!ucxKind()) return;
+  World world(*ucxKind(), 3);
+  Stranger stranger(world.address(1));
+  Worker* victim = world[1].worker();
+  auto pending = world.open(1, world.id(0, 1));
+  std::mt19937_64 random(4);
+  for (std::size_t size = 0; size <= 64; ++size) {
+    Bytes header(size);
+    for (auto& b : header) b = static_cast<std::byte>(random());
+    stranger.send(header, patternOf(size, size * 50), victim);
+    if (size >= 4) ucx::put(header.data(), 1 + size % 5, 4); // a word that there is
+    stranger.send(header, {}, victim);
+  }
+  Context other_job = world.context(0), other_communicator = world.context(0);
+  other_job.secret = net::Secret::random();
+  other_communicator.communicator ^= 1;
+  for (const auto word : {ucx::Word::hello, ucx::Word::welcome, ucx::Word::goodbye}) {
+    ucx::Greeting greeting;
+    greeting.word = word;
+    greeting.src = 0;
+    greeting.dst = 1;
+    stranger.send(greeting.encode(other_job), {}, victim);
+    stranger.send(greeting.encode(other_communicator), {}, victim);
+  }
+  CHECK(pending->poll() == nullptr);
+  exchange(world, 0, 1);
+  exchange(world, 1, 2);
+}
+
+TEST_CASE("ucx: a peer that knows the secret and breaks the rules is an error that names it") {
+  if (!ucxKind()) return;
+  struct Case {
+    std::uint32_t number;
+    std::size_t bytes;
+    const char* says;
+  };
+  for (const Case& one : {Case{kUcxWindow, 8, "out of turn"}, Case{~0u, 8, "out of turn"},
+                          Case{0, 4097, "announced a message of 4097 bytes"}}) {
+    INFO(one.says << ", number " << one.number);
+    World world(*ucxKind(), 2, withSize(4096, 1));
+    Stranger stranger(world.address(1));
+    Worker* victim = world[1].worker();
+    auto pending = world[1].open(world.id(0, 1), stranger.address(world.context(0)));
+    ucx::Greeting hello;
+    hello.dst = 1;
+    hello.sender_key = 5;
+    stranger.send(hello.encode(world.context(0)), {}, victim);
+    In in(wait(*pending), victim);
+    ucx::Greeting welcome;
+    const Watch watch("for the welcome");
+    for (; !welcome.decode(stranger.heard, world.context(0)); watch.check()) {
+      stranger.progress();
+      victim->progress();
+    }
+    CHECK(welcome.sender_key == 5);
+    // The right key, and what is allowed; then what is not.
+    ucx::Short header{ucx::Word::body, 0, welcome.receiver_key, 9};
+    if (one.number != 0) {
+      stranger.send(header.encode(), patternOf(1, 8), victim);
+      std::uint64_t signature = 0;
+      CHECK(in.next(signature) == patternOf(1, 8));
+      CHECK(signature == 9);
+    }
+    header.number = one.number == 0 ? 0 : one.number + 1;
+    stranger.send(header.encode(), patternOf(1, one.bytes), victim);
+    const Error error = thrownBy([&] {
+      stranger.progress();
+      in.peek();
+    });
+    CHECK(error.code() == ErrorCode::transport);
+    CHECK(error.culprit() == 0);
+    CHECK(std::string(error.what()).find(one.says) != std::string::npos);
+  }
+}
+
+TEST_CASE("ucx: the orderly end of a peer is an error only when more is wanted") {
+  if (!ucxKind()) return;
+  World world(*ucxKind(), 2);
+  auto [out, in] = world.connect(0, 1);
+  auto [back, heard] = world.connect(1, 0);
+  {
+    Out gone = std::move(out);
+    for (std::uint64_t i = 0; i < 5; ++i) gone.send(i, patternOf(i, 100 * i));
+    gone.flush();
+  }
+  { In gone = std::move(heard); }
+  world.remove(0);
+  for (std::uint64_t i = 0; i < 5; ++i) {
+    std::uint64_t signature = 0;
+    CHECK(in.next(signature) == patternOf(i, 100 * i));
+    CHECK(signature == i);
+  }
+  const Error more = thrownBy([&, &to = in] { to.peek(); });
+  CHECK(more.code() == ErrorCode::peer_dead);
+  CHECK(more.culprit() == 0);
+  const Bytes body = patternOf(1, 100);
+  const Error sent = thrownBy([&, &from = back] {
+    from.start(1, body);
+    from.progress();
+  });
+  CHECK(sent.culprit() == 0);
+}
+
+TEST_CASE("ucx: without the secret's proof no address reaches UCX") {
+  if (!ucxKind()) return;
+  World world(*ucxKind(), 2), other(*ucxKind(), 2);
+  try {
+    world.open(0, world.id(0, 1));
+    (void)world[0].reaches(other.address(1)); // of another job
+    FAIL("it was taken");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::transport);
+    CHECK(std::string(error.what()).find("secret") != std::string::npos);
+  }
+}
+
+} // namespace rondo::transport::test
