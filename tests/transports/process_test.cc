@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "harness.h"
 #include "rondo/error.h"
@@ -61,8 +62,10 @@ class Peer {
     posix_spawn_file_actions_adddup2(&actions, child_in.get(), 0);
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0); // its own summary
     posix_spawn_file_actions_adddup2(&actions, child_out.get(), kChildOut);
-    char name[] = "rank 1", filter[] = "[transport-peer]";
-    char* const arguments[] = {name, filter, nullptr};
+    // Modules are found by the program's path.
+    std::string name = std::filesystem::read_symlink("/proc/self/exe");
+    char filter[] = "[transport-peer]";
+    char* const arguments[] = {name.data(), filter, nullptr};
     const int error = ::posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     require(error == 0, "posix_spawn");

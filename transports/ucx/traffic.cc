@@ -150,7 +150,9 @@ void Channels::takeCredit(const Short& header) {
 const MessageHeader* Channels::peek(Inbox& box) {
   const std::lock_guard lock(lock_);
   const Inbox::Place& place = box.place(box.next);
-  if (place.taken && !(place.announced && over(box.settings))) return &place.header;
+  // What a peer that is gone has only announced never comes.
+  if (place.taken && !(place.announced && !peer(box.settings.peer).end.empty()))
+    return &place.header;
   if (!box.wrong.empty())
     throw Error(
         ErrorCode::transport,
