@@ -224,8 +224,9 @@ TEST_CASE("ranks behind slow links of their own get the same results", "[command
   for (const TransportInfo& transport : transports()) {
     if (transport.name != "ucx" || !transport.missing.empty()) continue;
     // UCX would share memory all the same.
-    const Outcome by_ucx = shell("RONDO_TRANSPORT=ucx RONDO_UCX_TLS=tcp " + network +
-                                 "-- $RONDO bench allreduce -b 8 -e 1M -n 2 -f 512 --transport ucx");
+    const Outcome by_ucx =
+        shell("RONDO_TRANSPORT=ucx RONDO_UCX_TLS=tcp " + network +
+              "-- $RONDO bench allreduce -b 8 -e 1M -n 2 -f 512 --transport ucx");
     INFO(by_ucx.err);
     CHECK(expectGood(by_ucx) == 2);
   }
