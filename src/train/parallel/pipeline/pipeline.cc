@@ -31,6 +31,7 @@
 #include "train/loop/settings.h"
 #include "train/models/model.h"
 #include "train/optim/norm.h"
+#include "train/parallel/finite.h"
 #include "train/parallel/pipeline/prepare.h"
 #include "train/parallel/pipeline/staged_tensors.h"
 #include "train/parallel/recipe.h"
@@ -86,7 +87,6 @@ class Pipeline : public Strategy {
  private:
   std::vector<UnitTime> agreeOnTimes();
   double passes(const Position& done, StepClock& clock);
-  void requireFinite(double loss, const Position& done);
   void update(double learning_rate);
   void addOverStages(std::span<double> sums);
   void countIdle(const TrainTimes& times, double span);
@@ -182,7 +182,8 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
   comm_.allReduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);
   clock.lap(&TrainTimes::communication, nullptr);
   countIdle(result.times, whole.read());
-  requireFinite(sums[0], done);
+  requireFinite(comm_, sums[0], done.total + 1,
+                std::isfinite(sums[0]) ? "" : stage_->firstNotFinite());
   result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   update(result.learning_rate);
   clock.lap(&TrainTimes::optimizer, "optimizer");
@@ -212,19 +213,6 @@ double Pipeline::passes(const Position& done, StepClock& clock) {
        .sum = [this](std::size_t weight) { return gradient(weight); },
        .ready = [this](std::size_t weight) { reducer_->ready(weight); }},
       clock);
-}
-
-/// All ranks have the same sum, so all come here or none.
-void Pipeline::requireFinite(double loss, const Position& done) {
-  if (std::isfinite(loss)) return;
-  const std::string what =
-      "train: the loss of step " + std::to_string(done.total + 1) + " is not finite";
-  agree(comm_, [&]() -> std::string {
-    const std::string layer = stage_->firstNotFinite();
-    if (layer.empty()) return {};
-    throw Error(ErrorCode::aborted, what + "; the first values of that kind come from " + layer);
-  });
-  throw Error(ErrorCode::aborted, what);
 }
 
 void Pipeline::update(double learning_rate) {

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "rondo/detail/hash.h"
-#include "train/loop/agreement.h"
 #include "train/loop/settings.h"
+#include "train/parallel/finite.h"
 #include "train/parallel/recipe.h"
 #include "train/parallel/samples.h"
 #include "train/parallel/sharding/plan.h"
@@ -35,7 +35,6 @@ class Sharded : public Strategy {
   void computeGradients(const Position& done, StepClock& clock);
   void addStatistics(bool first);
   void sendSums();
-  void requireFinite(const Position& done);
   void update(double learning_rate);
 
   Communicator& comm_;
@@ -89,7 +88,7 @@ StepResult Sharded::run(const Position& done, std::int64_t, Timeline* timeline) 
   computeGradients(done, clock);
   sent_.wait();
   statistics_sent_.wait();
-  requireFinite(done);
+  requireFinite(comm_, sums_.loss, done.total + 1, layer_);
   result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   update(result.learning_rate);
   clock.lap(&TrainTimes::optimizer, "optimizer");
@@ -145,18 +144,6 @@ void Sharded::sendSums() {
   if (statistics.empty()) return;
   statistics_sent_ = comm_.allReduceAsync(statistics.data(), statistics.data(), statistics.size(),
                                           DataType::float32, ReduceOp::sum);
-}
-
-/// All ranks have the same sum, so all come here or none.
-void Sharded::requireFinite(const Position& done) {
-  if (std::isfinite(sums_.loss)) return;
-  const std::string what =
-      "train: the loss of step " + std::to_string(done.total + 1) + " is not finite";
-  agree(comm_, [&]() -> std::string {
-    if (layer_.empty()) return {};
-    throw Error(ErrorCode::aborted, what + "; the first values of that kind come from " + layer_);
-  });
-  throw Error(ErrorCode::aborted, what);
 }
 
 void Sharded::update(double learning_rate) {

@@ -27,6 +27,7 @@
 #include "train/loop/agreement.h"
 #include "train/loop/settings.h"
 #include "train/models/model.h"
+#include "train/parallel/finite.h"
 #include "train/parallel/mesh.h"
 #include "train/parallel/recipe.h"
 #include "train/parallel/samples.h"
@@ -143,9 +144,7 @@ StepResult Tensor::run(const Position& done, std::int64_t, Timeline* timeline) {
                                 options_.stop && options_.stop() ? 1.0 : 0.0};
   comm_.allReduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);
   clock.lap(&TrainTimes::communication, nullptr);
-  if (!std::isfinite(sums[0]))
-    throw Error(ErrorCode::aborted,
-                "train: the loss of step " + std::to_string(done.total + 1) + " is not finite");
+  requireFinite(comm_, sums[0], done.total + 1, "");
   result.learning_rate = rateAt(schedule_, number);
   optimizer_->step(result.learning_rate, 1.0F / static_cast<float>(options_.batch));
   model_->weightsChanged();
