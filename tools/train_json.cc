@@ -92,6 +92,7 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
   json["bytes_per_step"] = report.bytes_per_step;
   json["held_bytes"] = report.held_bytes;
   json["staleness"] = report.staleness;
+  json["pulled"] = report.pulled;
   json["idle"] = report.idle;
   json["seconds"] = report.seconds;
   if (!report.pipeline.parts.empty()) json["pipeline"] = pipelineJson(report.pipeline);

@@ -74,6 +74,31 @@ class RONDO_API GradientHook {
   virtual std::vector<GradientHookArray> state(std::span<const GradientBucket> buckets);
 };
 
+/// How float32 gradients of one rank become a message of fewer bytes, and gradients again: what
+/// hooks send by collectives, and what others may send as they like, as parameter servers do. One
+/// thread at a time.
+class RONDO_API GradientCodec {
+ public:
+  virtual ~GradientCodec();
+  /// Of the message of so many gradients.
+  virtual std::size_t bytes(std::size_t count) const = 0;
+  /// Whether messages leave gradients out, which then count as 0.
+  virtual bool sparse() const = 0;
+  /// Writes the message, of bytes(gradients.size()) bytes aligned to 4, of the gradients times the
+  /// factor. A sparse one adds `kept`, of as many elements, first, and leaves there what it does
+  /// not send: sent + kept = gradients + kept before, bit for bit. Others do not use it.
+  virtual void encode(std::span<const float> gradients, float factor, std::span<float> kept,
+                      void* message) = 0;
+  /// As many gradients as were encoded.
+  virtual void decode(const void* message, std::span<float> gradients) const = 0;
+};
+
+/// float16 or bfloat16, rounded to nearest even. Error(invalid_argument) for other types.
+RONDO_API std::unique_ptr<GradientCodec> narrowCodec(DataType type);
+/// The `density` (in (0, 1], else Error(invalid_argument)) of the gradients that are largest in
+/// magnitude, as pairs of index and value.
+RONDO_API std::unique_ptr<GradientCodec> topKCodec(double density);
+
 /// Sends float32 gradients as `type` (float16 or bfloat16), multiplied by the factor before they
 /// are rounded to nearest even; half the bytes.
 RONDO_API std::unique_ptr<GradientHook> compressGradients(DataType type);

@@ -166,6 +166,9 @@ struct TrainReport {
   /// ps: how many times workers read values that lacked 0, 1, 2 ... of the steps of another worker,
   /// measured by their own.
   std::vector<std::uint64_t> staleness;
+  /// ps: the share of the values that servers' answers held; below 1 where pushes leave gradients
+  /// out (hook "topk") and so not all values change.
+  double pulled = 1;
   /// The share of their steps that ranks waited for others, by TrainTimes::communication; the mean
   /// over those that compute.
   double idle = 0;

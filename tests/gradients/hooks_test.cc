@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "gradients/half.h"
+#include "gradients/codecs/half.h"
 #include "gradients/model.h"
 #include "support/caught.h"
 #include "support/ranks.h"

@@ -12,6 +12,7 @@ namespace training {
 namespace {
 
 using Hook = std::unique_ptr<GradientHook>;
+using Codec = std::unique_ptr<GradientCodec>;
 
 struct Entry {
   std::string name;
@@ -19,6 +20,7 @@ struct Entry {
   std::string summary;
   /// Nothing where the value is not of the kind that it takes.
   std::optional<Hook> (*make)(const std::string& value);
+  std::optional<Codec> (*makeCodec)(const std::string& value); ///< null: it has none
 };
 
 /// All of the text.
@@ -35,6 +37,11 @@ std::optional<Hook> topK(const std::string& value) {
   return density ? std::optional(topKGradients(*density)) : std::nullopt;
 }
 
+std::optional<Codec> topKMessage(const std::string& value) {
+  const auto density = number<double>(value);
+  return density ? std::optional(topKCodec(*density)) : std::nullopt;
+}
+
 std::optional<Hook> powerSgd(const std::string& value) {
   const auto rank = number<int>(value);
   return rank ? std::optional(powerSgdGradients(*rank)) : std::nullopt;
@@ -44,34 +51,50 @@ template <DataType type>
 std::optional<Hook> compressed(const std::string&) {
   return compressGradients(type);
 }
+template <DataType type>
+std::optional<Codec> narrowed(const std::string&) {
+  return narrowCodec(type);
+}
+
+/// An empty pointer of either kind.
+template <class Pointer>
+std::optional<Pointer> nothing(const std::string&) {
+  return Pointer();
+}
 
 const std::array kHooks = {
-    Entry{"none", "", "whole gradients",
-          [](const std::string&) { return std::optional<Hook>(Hook()); }},
-    Entry{"fp16", "", "in float16", compressed<DataType::float16>},
-    Entry{"bf16", "", "in bfloat16", compressed<DataType::bfloat16>},
-    Entry{"topk", "DENSITY", "that share of the elements, the largest; the rest later", topK},
+    Entry{"none", "", "whole gradients", nothing<Hook>, nothing<Codec>},
+    Entry{"fp16", "", "in float16", compressed<DataType::float16>, narrowed<DataType::float16>},
+    Entry{"bf16", "", "in bfloat16", compressed<DataType::bfloat16>, narrowed<DataType::bfloat16>},
+    Entry{"topk", "DENSITY", "that share of the elements, the largest; the rest later", topK,
+          topKMessage},
     Entry{"powersgd", "RANK", "matrices as products of so many columns, with error feedback",
-          powerSgd}};
+          powerSgd, nullptr}};
 
 std::string title(const Entry& entry) {
   return entry.name + (entry.value.empty() ? "" : ":" + entry.value);
 }
 
-} // namespace
-
-Hook makeHook(const std::string& text) {
+/// What `maker` of the word's entry makes.
+template <class Made>
+Made make(const std::string& text, std::optional<Made> (*Entry::*maker)(const std::string&)) {
   const std::size_t colon = text.find(':');
   const std::string value = colon == std::string::npos ? "" : text.substr(colon + 1);
+  std::string valid;
   for (const Entry& entry : kHooks) {
+    if (!(entry.*maker)) continue;
+    valid += (valid.empty() ? "" : ", ") + title(entry);
     if (entry.name != text.substr(0, colon) || entry.value.empty() != (colon == std::string::npos))
       continue;
-    if (std::optional<Hook> made = entry.make(value)) return std::move(*made);
+    if (std::optional<Made> made = (entry.*maker)(value)) return std::move(*made);
   }
-  std::string valid;
-  for (const Entry& entry : kHooks) valid += (valid.empty() ? "" : ", ") + title(entry);
   throw Error(ErrorCode::invalid_argument, "train: hook \"" + text + "\"; there is: " + valid);
 }
+
+} // namespace
+
+Hook makeHook(const std::string& text) { return make(text, &Entry::make); }
+Codec makeCodec(const std::string& text) { return make(text, &Entry::makeCodec); }
 
 } // namespace training
 

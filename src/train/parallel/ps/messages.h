@@ -30,6 +30,11 @@ struct Notice {
   double loss = 0;        ///< of the newest of these steps
 };
 
+/// From a server to a worker, before a piece of which it tells what has changed only.
+struct Told {
+  std::int64_t keys = 0; ///< of the piece, whose answerWords() follow
+};
+
 /// The links between workers and servers. Either direction has a communicator of its own: a rank
 /// may be both, with a thread for each, and what one of them sends never stands between what the
 /// other does.

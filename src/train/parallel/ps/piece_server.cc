@@ -26,6 +26,7 @@ PieceServer::PieceServer(const Piece& piece, std::span<const float> keys,
       pushed_(static_cast<std::size_t>(how.workers)) {
   const auto own = keys.subspan(piece.begin, piece.count);
   std::copy(own.begin(), own.end(), values_.begin());
+  if (how.sparse) changes_.emplace(piece.count);
   if (piece.state && !how.in_order) sum_.resize(piece.count);
   if (piece.state) return;
   std::vector<Weight*> pointers;
@@ -37,6 +38,7 @@ void PieceServer::begin(std::uint64_t optimizer_steps) {
   std::fill(clocks_.begin(), clocks_.end(), 0);
   pushes_ = 0;
   if (optimizer_) optimizer_->setSteps(optimizer_steps);
+  if (changes_) changes_->begin();
 }
 
 void PieceServer::push(int worker, float* gradient, double learning_rate) {
@@ -70,8 +72,14 @@ void PieceServer::gather(float* gradient, double learning_rate) {
   move(sum_.data(), learning_rate);
 }
 
-/// Running statistics as Network::moveState() moves them.
 void PieceServer::move(float* gradient, double learning_rate) {
+  if (changes_) changes_->before(values_);
+  step(gradient, learning_rate);
+  if (changes_) changes_->behind(values_);
+}
+
+/// Running statistics as Network::moveState() moves them.
+void PieceServer::step(float* gradient, double learning_rate) {
   if (piece_.state) {
     const float scale = 1.0F / static_cast<float>(how_.parts);
     for (std::size_t i = 0; i < piece_.count; ++i)

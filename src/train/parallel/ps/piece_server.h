@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "train/aligned.h"
 #include "train/optim/optimizer.h"
+#include "train/parallel/ps/changes.h"
 #include "train/parallel/ps/keys.h"
 
 namespace rondo::training::servers {
@@ -18,6 +20,7 @@ struct Application {
   bool in_order = false; ///< bulk-synchronous: one move for one push of every worker
   int parts = 1;         ///< micro-batches in as many pushes as there are workers
   float scale = 1;       ///< of gradients: 1 / batch
+  bool sparse = false;   ///< notes which keys move
 };
 
 /// Bulk-synchronous workers' pushes are added in the order of workers, from left to right, and make
@@ -45,6 +48,8 @@ class PieceServer {
   std::int64_t pushes() const { return pushes_; }
 
   std::span<float> values() { return values_; }
+  /// With Application::sparse.
+  const Changes& changes() const { return *changes_; }
   /// The arrays that the optimizer keeps, one array for each of the piece's slices, then the next.
   std::vector<StateArray> state() {
     return optimizer_ ? optimizer_->state() : std::vector<StateArray>();
@@ -56,10 +61,12 @@ class PieceServer {
   void addInOrder(double learning_rate);
   void gather(float* gradient, double learning_rate);
   void move(float* gradient, double learning_rate);
+  void step(float* gradient, double learning_rate);
 
   const Piece piece_;
   const Application how_;
   AlignedVector<float> values_, sum_;
+  std::optional<Changes> changes_;
   std::vector<Weight> slices_;
   std::unique_ptr<Optimizer> optimizer_; ///< null: running statistics
   std::vector<std::int64_t> clocks_;     ///< by worker

@@ -2,13 +2,21 @@
 // state of it; workers push gradients to them and pull values.
 //
 //   sent                          when
-//   gradients, worker to servers  each piece (1 MiB) as soon as the backward pass has written it
-//   values, server to worker      each piece as soon as they are new enough
+//   gradients, worker to servers  each piece (1 MiB) as soon as the backward pass has written it,
+//                                 or what --hook makes of it
+//   values, server to worker      each piece as soon as they are new enough; where pushes leave
+//                                 keys out (topk), those only that have changed since the last ones
 //   all values, to all ranks      at meetings (Allgather of the servers' ranges)
 //
 // With M bytes of values W workers send and get 2 W M bytes in a step. Where servers are workers
 // too, each range stays on its rank once, which leaves 2 (W-1) M, as many as a ring all-reduce
-// sends; one server alone sends and gets 2 (W-1) M of them, K servers 1/K each.
+// sends; one server alone sends and gets 2 (W-1) M of them, K servers 1/K each. A hook takes M/2
+// (fp16, bf16) or 2 D M (topk:D) in place of M on the way up. On the way down M is the most: with
+// topk and an optimizer that moves no key without a gradient (sgd, --momentum 0) W D of the keys or
+// fewer have changed, and travel with a bit for each key there is; TrainReport::pulled counts them.
+//
+// All pieces of a push are on their way at once, and so are those of its answer; but of an answer
+// that leaves keys out each server has one at a time, as its length has to be told first.
 //
 // How new is new enough is one bound s, between the steps of a worker and of the slowest one
 // (clocks.h). s = 0 is BSP: every push of a step is in the values before anybody reads them, added
@@ -20,6 +28,7 @@
 // Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, 2013; PS, BSP, SSP
 // and ASP of the lectures.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <exception>
@@ -27,7 +36,9 @@
 #include <thread>
 
 #include "train/loop/agreement.h"
+#include "train/loop/hooks.h"
 #include "train/loop/settings.h"
+#include "train/parallel/own_arrays.h"
 #include "train/parallel/ps/clocks.h"
 #include "train/parallel/ps/keys.h"
 #include "train/parallel/ps/messages.h"
@@ -94,7 +105,10 @@ class Ps : public Strategy {
   Replica& replica_;
   Links links_;
   const Keys keys_;
-  std::deque<PieceServer> pieces_; ///< of this rank's range; empty: it is no server
+  const std::unique_ptr<GradientCodec> up_, down_; ///< a worker's and a server's; null: none
+  AlignedVector<float> kept_; ///< by the worker's, in the layout of the keys; empty: it keeps none
+  std::optional<OwnArrays> all_kept_; ///< of the last snapshot
+  std::deque<PieceServer> pieces_;    ///< of this rank's range; empty: it is no server
   ServerState state_;
   std::optional<Server> server_;
   std::optional<Worker> worker_;
@@ -124,12 +138,16 @@ Ps::Ps(const Setup& setup)
       replica_(model_.replica()),
       links_(link(setup)),
       keys_(keysOf(setup, replica_)),
+      up_(makeCodec(options_.hook)),
+      down_(makeCodec(options_.hook)),
+      kept_(up_ && up_->sparse() ? keys_.count : 0),
       state_(comm_, keys_, replica_, pieces_) {
   const int workers = static_cast<int>(links_.workers.size());
   const Application how{.workers = workers,
                         .in_order = staleness_.bulk(),
                         .parts = workers * options_.accumulate,
-                        .scale = 1.0F / static_cast<float>(options_.batch)};
+                        .scale = 1.0F / static_cast<float>(options_.batch),
+                        .sparse = !kept_.empty()};
   if (comm_.rank() < options_.servers) {
     for (const Piece& piece : keys_.pieces[static_cast<std::size_t>(comm_.rank())])
       pieces_.emplace_back(piece, replica_.values(), replica_.weights(), options_.optimizer,
@@ -137,10 +155,11 @@ Ps::Ps(const Setup& setup)
     server_.emplace(links_, pieces_,
                     ServerPlan{.staleness = staleness_,
                                .rate = [this](std::int64_t step) { return rate(step); },
-                               .batch = options_.batch});
+                               .batch = options_.batch,
+                               .codec = down_.get()});
   }
   if (const int number = comm_.rank() - firstWorker(options_); number >= 0)
-    worker_.emplace(setup, replica_, links_, keys_, number);
+    worker_.emplace(setup, replica_, links_, keys_, number, up_.get(), kept_);
 }
 
 /// Whoever leaves by an exception, between two meetings or at one, has peers that count on it. A
@@ -284,10 +303,16 @@ Snapshot Ps::snapshot() {
                .updates = staleness_.bulk() ? 1 : static_cast<int>(links_.workers.size())};
   state_.gather();
   all.tensors = state_.tensors();
+  if (kept_.empty()) return all;
+  all.ranks = comm_.size();
+  all_kept_.emplace(comm_, std::vector<OwnArray>{{"hook.kept", kept_}});
+  all_kept_->gather();
+  all_kept_->describe(all.tensors);
   return all;
 }
 
 void Ps::adopt(const Position&) {
+  if (!kept_.empty()) all_kept_->scatter();
   std::span<float> values = replica_.values();
   comm_.broadcast(values.data(), values.data(), values.size(), DataType::float32, 0);
   for (PieceServer& piece : pieces_) {
@@ -301,7 +326,11 @@ void Ps::adopt(const Position&) {
 double Ps::bytesPerStep() const {
   const auto workers = static_cast<double>(links_.workers.size());
   const double away = options_.dedicated_servers ? workers : workers - 1;
-  return 2 * away * static_cast<double>(keys_.count * sizeof(float));
+  std::size_t push = 0;
+  for (const std::vector<Piece>& pieces : keys_.pieces)
+    for (const Piece& piece : pieces)
+      push += up_ && !piece.state ? up_->bytes(piece.count) : piece.count * sizeof(float);
+  return away * static_cast<double>(push + keys_.count * sizeof(float));
 }
 
 void Ps::tell(TrainReport& report) {
@@ -310,6 +339,11 @@ void Ps::tell(TrainReport& report) {
   reads_.resize(length);
   comm_.allReduce(reads_.data(), reads_.data(), length, DataType::uint64, ReduceOp::sum);
   report.staleness = reads_;
+  const Pulled own = server_ ? server_->pulled() : Pulled();
+  std::array<std::uint64_t, 2> pulled{own.told, own.all};
+  comm_.allReduce(pulled.data(), pulled.data(), pulled.size(), DataType::uint64, ReduceOp::sum);
+  if (pulled[1] > 0)
+    report.pulled = static_cast<double>(pulled[0]) / static_cast<double>(pulled[1]);
 }
 
 void check(const TrainOptions& options, int ranks) {
@@ -317,6 +351,7 @@ void check(const TrainOptions& options, int ranks) {
     throw Error(ErrorCode::invalid_argument, "train: " + what);
   };
   const Staleness staleness(options.consistency); // throws for what is none
+  makeCodec(options.hook);                        // for what needs collectives, too
   const int most = ranks - (options.dedicated_servers ? 1 : 0);
   if (options.servers < 1 || options.servers > most)
     refuse("servers is " + std::to_string(options.servers) + ", must be 1 to " +
@@ -339,7 +374,7 @@ const StrategyKind ps{
     .summary =
         "parameter servers hold the parameters; workers push gradients and pull values, in "
         "step or not",
-    .takes = {"accumulate", "servers", "dedicated_servers", "consistency"},
+    .takes = {"accumulate", "servers", "dedicated_servers", "consistency", "hook"},
     .check = servers::check,
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<servers::Ps>(setup);

@@ -14,9 +14,17 @@ Server::Server(Links& links, std::deque<PieceServer>& pieces, const ServerPlan& 
       clients_(links.workers.size()) {
   for (std::size_t w = 0; w < clients_.size(); ++w) {
     clients_[w].rank = links.workers[w];
-    for (const PieceServer& piece : pieces_) clients_[w].buffers.emplace_back(piece.piece().count);
-    clients_[w].received.resize(pieces_.size());
-    clients_[w].sent.resize(pieces_.size());
+    Client& client = clients_[w];
+    for (const PieceServer& piece : pieces_) {
+      const std::size_t count = piece.piece().count;
+      client.buffers.emplace_back(sparse() ? answerWords(count, count) : count);
+      if (coded(piece.piece())) client.messages.emplace_back(plan.codec->bytes(count));
+      else client.messages.emplace_back();
+    }
+    client.told.resize(pieces_.size());
+    client.has.resize(pieces_.size());
+    for (auto* works : {&client.received, &client.announced, &client.sent})
+      works->resize(pieces_.size());
   }
 }
 
@@ -35,6 +43,7 @@ Server::~Server() {
     end(client.requested);
     end(client.noticed);
     for (Work& work : client.received) end(work);
+    for (Work& work : client.announced) end(work);
     for (Work& work : client.sent) end(work);
   }
 }
@@ -47,6 +56,7 @@ void Server::begin(std::int64_t total, std::int64_t steps, double losses) {
   open_ = static_cast<int>(clients_.size());
   for (Client& client : clients_) {
     client.open = true;
+    std::fill(client.has.begin(), client.has.end(), 0);
     listen(client);
   }
 }
@@ -107,8 +117,12 @@ void Server::take(Client& client) {
   client.arrived = client.answered = 0;
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
     client.sent[p].wait(); // the buffer is the next push's
-    client.received[p] = links_.up.recvAsync(client.buffers[p].data(), client.buffers[p].size(),
-                                             DataType::float32, client.rank);
+    const Piece& piece = pieces_[p].piece();
+    client.received[p] =
+        coded(piece) ? links_.up.recvAsync(client.messages[p].data(), client.messages[p].size(),
+                                           DataType::uint8, client.rank)
+                     : links_.up.recvAsync(client.buffers[p].data(), piece.count, DataType::float32,
+                                           client.rank);
   }
 }
 
@@ -120,8 +134,11 @@ bool Server::takePieces(std::size_t worker) {
     if (!work.test()) return moved;
     work.wait();
     PieceServer& piece = pieces_[client.arrived];
+    float* const push = client.buffers[client.arrived].data();
+    if (coded(piece.piece()))
+      plan_.codec->decode(client.messages[client.arrived].data(), {push, piece.piece().count});
     const std::int64_t step = total_ + piece.pushes() / static_cast<std::int64_t>(clients_.size());
-    piece.push(static_cast<int>(worker), client.buffers[client.arrived].data(), plan_.rate(step));
+    piece.push(static_cast<int>(worker), push, plan_.rate(step));
     ++client.arrived;
     if (client.arrived == pieces_.size()) complete(worker);
   }
@@ -137,8 +154,7 @@ void Server::complete(std::size_t worker) {
   --open_;
 }
 
-/// In the order of the pieces, each as soon as its values are new enough. Bulk-synchronous values
-/// stay as they are until every worker has got them, so they are sent from where they stand.
+/// In the order of the pieces, each as soon as its values are new enough.
 bool Server::answer(std::size_t worker) {
   Client& client = clients_[worker];
   bool moved = false;
@@ -149,16 +165,40 @@ bool Server::answer(std::size_t worker) {
     if (!plan_.staleness.allows(piece.clock(static_cast<int>(worker)), oldest)) return moved;
     if (p == 0) client.noticed.wait(); // the worker has it: it has pushed since
     client.notice.oldest = p == 0 ? oldest : std::min(client.notice.oldest, oldest);
-    const float* from = piece.values().data();
-    if (!plan_.staleness.bulk()) {
-      std::copy(piece.values().begin(), piece.values().end(), client.buffers[p].begin());
-      from = client.buffers[p].data();
-    }
-    client.sent[p] =
-        links_.down.sendAsync(from, piece.values().size(), DataType::float32, client.rank);
+    if (sparse()) sendChanges(client, p);
+    else sendValues(client, p);
   }
   if (client.pushing && client.answered == pieces_.size()) endPush(worker);
   return moved;
+}
+
+/// Bulk-synchronous values stay as they are until every worker has got them, so they are sent from
+/// where they stand.
+void Server::sendValues(Client& client, std::size_t p) {
+  const std::span<float> values = pieces_[p].values();
+  const float* from = values.data();
+  if (!plan_.staleness.bulk()) {
+    std::copy(values.begin(), values.end(), client.buffers[p].begin());
+    from = client.buffers[p].data();
+  }
+  client.sent[p] = links_.down.sendAsync(from, values.size(), DataType::float32, client.rank);
+  pulled_.told += values.size();
+  pulled_.all += values.size();
+}
+
+void Server::sendChanges(Client& client, std::size_t p) {
+  const std::span<float> values = pieces_[p].values();
+  const Changes& changes = pieces_[p].changes();
+  client.announced[p].wait(); // the worker has it: it has pushed since
+  const std::size_t told = changes.answer(values, client.has[p], client.buffers[p].data());
+  client.has[p] = changes.newest();
+  client.told[p] = {static_cast<std::int64_t>(told)};
+  client.announced[p] = sendAsync(links_.down, client.told[p], client.rank);
+  if (told > 0)
+    client.sent[p] = links_.down.sendAsync(
+        client.buffers[p].data(), answerWords(values.size(), told), DataType::float32, client.rank);
+  pulled_.told += told;
+  pulled_.all += values.size();
 }
 
 void Server::endPush(std::size_t worker) {

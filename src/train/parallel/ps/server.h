@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <vector>
 
+#include "rondo/gradients.h"
 #include "train/aligned.h"
 #include "train/parallel/ps/clocks.h"
 #include "train/parallel/ps/messages.h"
@@ -20,6 +22,12 @@ struct ServerPlan {
   const Staleness& staleness;
   std::function<double(std::int64_t)> rate; ///< of a step of the run, counted from 0
   std::int64_t batch = 1;
+  GradientCodec* codec = nullptr; ///< of the pushes; null: they are what they are
+};
+
+/// Keys that answers told, and those that they would have told if they told all.
+struct Pulled {
+  std::uint64_t told = 0, all = 0;
 };
 
 /// One thread at a time. Between meetings it has a receive open to every worker that has not ended,
@@ -41,6 +49,7 @@ class Server {
   bool ended() const { return open_ == 0; }
 
   const Tally& tally() const { return tally_; }
+  const Pulled& pulled() const { return pulled_; }
   bool stopped() const { return stopped_; }
 
  private:
@@ -50,8 +59,11 @@ class Server {
     Request request;
     Notice notice;
     std::vector<AlignedVector<float>> buffers; ///< by piece: its push, then its answer
+    std::vector<AlignedBytes> messages;        ///< by piece: its push, with a codec
+    std::vector<Told> told;                    ///< by piece, of its answer
+    std::vector<Changes::Move> has;            ///< by piece: behind which move its values stand
     Work requested;
-    std::vector<Work> received, sent; ///< by piece
+    std::vector<Work> received, announced, sent; ///< by piece
     Work noticed;
     bool open = false;        ///< has not ended
     bool pushing = false;     ///< its pieces come
@@ -59,11 +71,17 @@ class Server {
     std::size_t answered = 0; ///< and answers to it
   };
 
+  /// Whether this piece's pushes come as messages of the codec: gradients do.
+  bool coded(const Piece& piece) const { return plan_.codec && !piece.state; }
+  /// Where pushes leave keys out, answers leave out those that nobody moved.
+  bool sparse() const { return plan_.codec && plan_.codec->sparse(); }
   bool look(std::size_t worker);
   void listen(Client& client);
   void take(Client& client);
   bool takePieces(std::size_t worker);
   bool answer(std::size_t worker);
+  void sendValues(Client& client, std::size_t piece);
+  void sendChanges(Client& client, std::size_t piece);
   void complete(std::size_t worker);
   void endPush(std::size_t worker);
   void rest();
@@ -77,6 +95,7 @@ class Server {
   const ServerPlan plan_;
   Grants grants_;
   Tally tally_;
+  Pulled pulled_;
   std::vector<Client> clients_;
   std::int64_t total_ = 0; ///< steps of the run at the last meeting
   int open_ = 0;           ///< workers that have not ended

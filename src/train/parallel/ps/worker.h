@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "rondo/gradients.h"
 #include "train/aligned.h"
 #include "train/loop/replica.h"
 #include "train/loop/stopwatch.h"
+#include "train/parallel/ps/changes.h"
 #include "train/parallel/ps/keys.h"
 #include "train/parallel/ps/messages.h"
 #include "train/parallel/samples.h"
@@ -18,8 +20,10 @@ namespace rondo::training::servers {
 /// One thread. What is passed must live as long.
 class Worker {
  public:
-  /// The `number`th of the links' workers.
-  Worker(const Setup& setup, Replica& replica, Links& links, const Keys& keys, int number);
+  /// The `number`th of the links' workers. `codec` makes messages of the gradients, if there is
+  /// one; a sparse one leaves in `kept`, an array in the layout of the keys, what it does not send.
+  Worker(const Setup& setup, Replica& replica, Links& links, const Keys& keys, int number,
+         GradientCodec* codec, std::span<float> kept);
   /// Aborts the links where messages are on their way.
   ~Worker();
   Worker(const Worker&) = delete;
@@ -37,14 +41,18 @@ class Worker {
   const std::string& layer() const { return layer_; }
 
  private:
-  /// A piece, and how many weights' gradients it waits for.
-  struct Outgoing {
+  /// A piece of the parameters as it comes and goes.
+  struct Traffic {
     const Piece* piece;
-    std::size_t missing = 0;
+    std::size_t missing = 0;      ///< weights whose gradients do not stand yet
+    AlignedBytes message;         ///< of a codec
+    Told told;                    ///< what the answer tells, if it does not tell all
+    AlignedVector<float> changes; ///< of it
+    Work announced;
   };
   struct Server {
-    std::vector<Outgoing> pieces; ///< in the order in which they leave
-    std::size_t left = 0;         ///< that have left
+    std::vector<Traffic> pieces; ///< in the order in which they leave
+    std::size_t left = 0;        ///< that have left
     std::vector<Work> on_their_way;
     Notice notice;
   };
@@ -53,12 +61,18 @@ class Worker {
   void aim(float* gradients);
   void gradientStands(std::size_t weight);
   void sendReady(std::size_t server);
+  void send(std::size_t server, Traffic& piece);
+  bool sparse() const { return codec_ && codec_->sparse(); }
+  void askForValues();
+  void pullChanges();
   void settle();
 
   const TrainOptions& options_;
   Replica& replica_;
   Links& links_;
   const std::size_t number_;
+  GradientCodec* const codec_;
+  const std::span<float> kept_;
   Samples samples_;
   AlignedVector<float> gradients_; ///< in the layout of keys
   AlignedVector<float> part_;      ///< of a micro-batch behind the first
