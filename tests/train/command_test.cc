@@ -1,4 +1,5 @@
 // `rondo train` as people run it: killed and interrupted runs go on from their checkpoint.
+#include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
@@ -13,10 +14,10 @@ using tools::Outcome;
 using tools::readFile;
 using tools::shell;
 
-/// 2000 steps, in which some tenths of a second pass: what comes in between comes in the middle.
+/// So many steps that some tenths of a second pass: what comes in between comes in the middle.
 const std::string kTrain =
-    "train -p 2 --data synthetic:shape=1x8x8,train=2000,test=100 --batch 20 --epochs 20 "
-    "--verify-every 500 ";
+    std::string("train -p 2 --data synthetic:shape=1x8x8,train=2000,test=100 --batch 20 ") +
+    (kWholeGrid ? "--epochs 20 --verify-every 500 " : "--epochs 4 --verify-every 100 ");
 
 /// Starts a run in the background, and does `then` (a shell line; $JOB is the launcher) as soon as
 /// there is a checkpoint.

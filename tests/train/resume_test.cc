@@ -69,14 +69,14 @@ const std::vector<Variant> kVariants = {
 TEST_CASE("stopped at any step and resumed, a run ends with the same bytes") {
   TemporaryFolder folder;
   for (const Variant& variant : kVariants)
-    for (int size : {1, 2, 3}) {
+    for (int size : kWholeGrid ? std::vector<int>{1, 2, 3} : std::vector<int>{2}) {
       const bool deterministic = size == 2;
       TrainOptions options = savingRun(folder.file("whole"));
       variant.make(options);
       const TrainReport whole = trainAll(makeRanks(size, "inproc", deterministic), options);
       REQUIRE(whole.steps == kSteps);
       const Bytes expected = readRaw(folder.file("whole"));
-      for (int stop = 1; stop < kSteps; ++stop) {
+      for (int stop = 1; stop < kSteps; stop += kWholeGrid ? 1 : 3) {
         INFO(variant.name << ", " << size << " ranks, stopped after step " << stop);
         options.checkpoint = folder.file("part");
         options.resume = false;
