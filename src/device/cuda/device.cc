@@ -25,20 +25,22 @@ constexpr int kSparePart = 16;
 
 class CudaMark final : public Mark {
  public:
-  explicit CudaMark(int device) : device_(device) {
-    const Current current(device);
+  explicit CudaMark(std::shared_ptr<const Context> context) : context_(std::move(context)) {
+    const Current current(*context_);
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "no event");
   }
-  ~CudaMark() override { cudaEventDestroy(event_); }
+  ~CudaMark() override {
+    onDevice(*context_, [this] { cudaEventDestroy(event_); });
+  }
   CudaMark(const CudaMark&) = delete;
   CudaMark& operator=(const CudaMark&) = delete;
 
   void record(Stream stream) override {
-    const Current current(device_);
+    const Current current(*context_);
     check(cudaEventRecord(event_, static_cast<cudaStream_t>(stream)), "no mark in the stream");
   }
   bool passed() override {
-    const Current current(device_);
+    const Current current(*context_);
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady) {
       cudaGetLastError(); // it is no error
@@ -50,33 +52,35 @@ class CudaMark final : public Mark {
   cudaEvent_t event() const { return event_; }
 
  private:
-  const int device_;
+  const std::shared_ptr<const Context> context_;
   cudaEvent_t event_ = nullptr;
 };
 
 class CudaFunction final : public LaunchFunction {
  public:
-  CudaFunction(int device, const ProgramHeader& program) : device_(device), function_(program) {}
+  CudaFunction(std::shared_ptr<const Context> context, const ProgramHeader& program)
+      : context_(std::move(context)), function_(program) {}
   void launch(const Launch& launch, Stream stream) const override {
-    const Current current(device_);
+    const Current current(*context_);
     function_.launch(launch, stream);
   }
 
  private:
-  const int device_;
+  const std::shared_ptr<const Context> context_;
   const kernels::cuda::PlanFunction function_;
 };
 
 class CudaBatchFunction final : public BatchFunction {
  public:
-  explicit CudaBatchFunction(int device) : device_(device) {}
+  explicit CudaBatchFunction(std::shared_ptr<const Context> context)
+      : context_(std::move(context)) {}
   void launch(const Batch& batch, Stream stream) const override {
-    const Current current(device_);
+    const Current current(*context_);
     function_.launch(batch, stream);
   }
 
  private:
-  const int device_;
+  const std::shared_ptr<const Context> context_;
   const kernels::cuda::PlanBatchFunction function_;
 };
 
@@ -94,8 +98,8 @@ class Pool {
     return pool;
   }
 
-  explicit Pool(int device) {
-    const Current current(device);
+  explicit Pool(int device) : context_(Context::of(device)) {
+    const Current current(*context_);
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location = {cudaMemLocationTypeDevice, device};
@@ -106,8 +110,10 @@ class Pool {
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream");
   }
   ~Pool() {
-    if (stream_) cudaStreamDestroy(stream_);
-    cudaMemPoolDestroy(pool_);
+    onDevice(*context_, [this] {
+      if (stream_) cudaStreamDestroy(stream_);
+      cudaMemPoolDestroy(pool_);
+    });
   }
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -119,8 +125,7 @@ class Pool {
   }
   /// Never throws: memory is freed by destructors, perhaps when the device has failed.
   void free(void* memory) const {
-    const Relaxed relaxed;
-    cudaFreeAsync(memory, stream_);
+    onDevice(*context_, [this, memory] { cudaFreeAsync(memory, stream_); });
   }
   void clear(void* memory, std::size_t bytes) const {
     check(cudaMemsetAsync(memory, 0, bytes, stream_), "memory cannot be cleared");
@@ -140,6 +145,7 @@ class Pool {
  private:
   void wait() const { check(cudaStreamSynchronize(stream_), "the device failed"); }
 
+  const std::shared_ptr<const Context> context_;
   cudaMemPool_t pool_ = nullptr;
   cudaStream_t stream_ = nullptr;
 };
@@ -190,7 +196,7 @@ class CudaDevice final : public Device {
 
   std::vector<DeviceIdentity> reach() const override;
   bool sees(const void* memory) const override {
-    const Current current(number_);
+    const Current current(*context_);
     cudaPointerAttributes about{};
     if (cudaPointerGetAttributes(&about, memory) != cudaSuccess) {
       cudaGetLastError();
@@ -201,7 +207,7 @@ class CudaDevice final : public Device {
   }
 
   Memory allocate(std::size_t bytes) override {
-    const Current current(number_);
+    const Current current(*context_);
     const Memory memory(static_cast<std::byte*>(pool_->allocate(bytes)),
                         [pool = pool_](std::byte* at) { pool->free(at); });
     pool_->clear(memory.get(), bytes);
@@ -210,23 +216,25 @@ class CudaDevice final : public Device {
   void use(const Device& peer) override {
     const auto& other = static_cast<const CudaDevice&>(peer);
     if (other.number_ == number_) return;
-    const Current current(other.number_);
+    const Current current(*other.context_);
     other.pool_->letUse(number_);
   }
   Memory allocateHost(std::size_t bytes) override {
-    const Current current(number_);
+    const Current current(*context_);
     void* const memory = HostBlocks::ofProcess().take(bytes);
     std::memset(memory, 0, bytes);
     return {static_cast<std::byte*>(memory),
             [bytes](std::byte* at) { HostBlocks::ofProcess().give(at, bytes); }};
   }
   Memory mapHost(std::shared_ptr<void> memory, std::size_t bytes) override {
-    const Current current(number_);
+    const Current current(*context_);
     void* const at = memory.get();
     check(cudaHostRegister(at, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
           "shared memory cannot be mapped by the device");
     const std::shared_ptr<void> registered(
-        at, [keep = std::move(memory)](void* host) { cudaHostUnregister(host); });
+        at, [context = context_, keep = std::move(memory)](void* host) {
+          onDevice(*context, [host] { cudaHostUnregister(host); });
+        });
     void* address = nullptr;
     check(cudaHostGetDevicePointer(&address, at, 0), "shared memory has no device address");
     return {registered, static_cast<std::byte*>(address)};
@@ -234,51 +242,52 @@ class CudaDevice final : public Device {
 
   bool shares() const override { return sharesMemory(number_); }
   Shared allocateShared(std::size_t bytes) override {
-    Shared made = makeShared(number_, bytes);
-    const Current current(number_);
+    Shared made = makeShared(*context_, bytes);
+    const Current current(*context_);
     pool_->clear(made.memory.get(), bytes);
     return made;
   }
   Memory mapShared(int handle, std::size_t bytes) override {
-    return mapSharedOn(number_, handle, bytes);
+    return mapSharedOn(*context_, handle, bytes);
   }
 
   void write(std::byte* to, const void* from, std::size_t bytes) override {
-    const Current current(number_);
+    const Current current(*context_);
     pool_->copy(to, from, bytes);
   }
   void read(void* to, const std::byte* from, std::size_t bytes) override {
-    const Current current(number_);
+    const Current current(*context_);
     pool_->copy(to, from, bytes);
   }
 
-  std::unique_ptr<Mark> mark() override { return std::make_unique<CudaMark>(number_); }
+  std::unique_ptr<Mark> mark() override { return std::make_unique<CudaMark>(context_); }
   void follow(Stream stream, const Mark& mark) override {
-    const Current current(number_);
+    const Current current(*context_);
     check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream),
                               static_cast<const CudaMark&>(mark).event(), 0),
           "a stream cannot follow another");
   }
   bool capturing(Stream stream) const override {
-    const Current current(number_);
+    const Current current(*context_);
     cudaStreamCaptureStatus status{};
     check(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status),
           "the stream cannot be used");
     return status != cudaStreamCaptureStatusNone;
   }
   std::unique_ptr<LaunchFunction> function(const ProgramHeader& program) override {
-    const Current current(number_);
-    return std::make_unique<CudaFunction>(number_, program);
+    const Current current(*context_);
+    return std::make_unique<CudaFunction>(context_, program);
   }
   std::unique_ptr<BatchFunction> batchFunction() override {
-    const Current current(number_);
-    return std::make_unique<CudaBatchFunction>(number_);
+    const Current current(*context_);
+    return std::make_unique<CudaBatchFunction>(context_);
   }
 
  private:
   const int number_;
   const DeviceIdentity identity_;
   const int multiprocessors_;
+  const std::shared_ptr<const Context> context_ = Context::of(number_);
   const std::shared_ptr<const Pool> pool_ = Pool::of(number_);
 };
 
@@ -317,7 +326,7 @@ void loadKernelsOnce(int device) {
   static std::set<int> loaded;
   const std::lock_guard lock(mutex);
   if (loaded.contains(device)) return;
-  const Current current(device);
+  const Current current(*Context::of(device));
   kernels::cuda::loadPlanKernels();
   loaded.insert(device);
 }

@@ -1,5 +1,4 @@
-// Device memory for several processes. The driver's functions are asked of the runtime: the library
-// must load where there is no driver.
+// Device memory for several processes.
 #include "device/cuda/shared_memory.h"
 
 #include <cuda.h>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "device/cuda/current.h"
+#include "device/cuda/driver.h"
 #include "rondo/error.h"
 
 namespace rondo::device {
@@ -17,21 +17,6 @@ namespace rondo::device {
 namespace {
 
 constexpr CUmemAllocationHandleType kHandle = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-
-/// Of the driver, as CUDA 12.0 has it; throws where there is none.
-template <class Function>
-Function entry(const char* name) {
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-#if CUDART_VERSION >= 12050
-  check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result), name);
-#else
-  check(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result), name);
-#endif
-  if (!found || result != cudaDriverEntryPointSuccess)
-    throw Error(ErrorCode::unsupported, std::string("CUDA: the driver has no ") + name);
-  return reinterpret_cast<Function>(found);
-}
 
 struct Driver {
   decltype(&cuDeviceGetAttribute) attribute =
@@ -56,12 +41,6 @@ struct Driver {
     return one;
   }
 };
-
-void must(CUresult result, const char* what) {
-  if (result != CUDA_SUCCESS)
-    throw Error(ErrorCode::system, std::string("CUDA: ") + what + ": driver error " +
-                                       std::to_string(static_cast<int>(result)));
-}
 
 CUmemAllocationProp propertiesOf(int device) {
   CUmemAllocationProp properties{};
@@ -145,8 +124,9 @@ bool sharesMemory(int device) {
   }
 }
 
-Device::Shared makeShared(int device, std::size_t bytes) {
-  const Current current(device);
+Device::Shared makeShared(const Context& on, std::size_t bytes) {
+  const Current current(on);
+  const int device = on.device();
   const Driver& driver = Driver::get();
   const std::size_t whole = wholeUnits(device, bytes);
   const CUmemAllocationProp properties = propertiesOf(device);
@@ -159,8 +139,9 @@ Device::Shared makeShared(int device, std::size_t bytes) {
   return {mapOn(device, allocation, whole), std::move(owned)};
 }
 
-Memory mapSharedOn(int device, int handle, std::size_t bytes) {
-  const Current current(device);
+Memory mapSharedOn(const Context& on, int handle, std::size_t bytes) {
+  const Current current(on);
+  const int device = on.device();
   CUmemGenericAllocationHandle found = 0;
   must(Driver::get().imported(&found, reinterpret_cast<void*>(static_cast<std::intptr_t>(handle)),
                               kHandle),

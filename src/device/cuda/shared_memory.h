@@ -9,10 +9,12 @@
 
 namespace rondo::device {
 
+class Context;
+
 /// Whether driver and device can do it.
 bool sharesMemory(int device);
 /// Neither zeroed nor waited for. Throw Error(system).
-Device::Shared makeShared(int device, std::size_t bytes);
-Memory mapSharedOn(int device, int handle, std::size_t bytes);
+Device::Shared makeShared(const Context& on, std::size_t bytes);
+Memory mapSharedOn(const Context& on, int handle, std::size_t bytes);
 
 } // namespace rondo::device

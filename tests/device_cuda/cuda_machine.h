@@ -1,0 +1,101 @@
+// A fake machine with GPUs under the library, and ranks on it, each with a stream of its own.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device/cuda/device.h"
+#include "device/device.h"
+#include "device_cuda/fake/fake.h"
+#include "rondo/error.h"
+#include "rondo/rondo.h"
+#include "support/collective_case.h"
+#include "support/ranks.h"
+
+namespace rondo::test {
+
+inline void must(cudaError_t status) {
+  if (status != cudaSuccess) throw Error(ErrorCode::system, cudaGetErrorString(status));
+}
+
+/// Outlives the communicators.
+class CudaMachine {
+ public:
+  explicit CudaMachine(const FakeCuda::Settings& settings = {}) : cuda(settings) {
+    device::replaceDevices([](int number) { return device::openCudaDevice(number); });
+  }
+  ~CudaMachine() { device::replaceDevices({}); }
+
+  /// The complaints, one a line.
+  std::string complaints() const {
+    std::string text;
+    for (const std::string& one : cuda.complaints()) text += one + "\n";
+    return text;
+  }
+
+  FakeCuda cuda;
+};
+
+class CudaStream {
+ public:
+  explicit CudaStream(unsigned flags = cudaStreamNonBlocking, int device = 0) : device_(device) {
+    must(cudaSetDevice(device));
+    must(cudaStreamCreateWithFlags(&stream_, flags));
+  }
+  ~CudaStream() {
+    cudaSetDevice(device_);
+    cudaStreamDestroy(stream_);
+  }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  cudaStream_t get() const { return stream_; }
+  Stream handle() const { return Stream(stream_); }
+
+ private:
+  const int device_;
+  cudaStream_t stream_ = nullptr;
+};
+
+/// A case on this rank; its buffers are memory that the device sees.
+inline std::string runCase(const CollectiveCase& one, Communicator& comm) {
+  const CollectiveBuffers buffers(one, comm.rank(), comm.size());
+  for (const auto& part : buffers.memory())
+    if (!part.empty()) must(cudaHostRegister(part.data(), part.size(), 0));
+  one.start(comm, buffers.input(), buffers.output()).wait();
+  for (const auto& part : buffers.memory())
+    if (!part.empty()) must(cudaHostUnregister(part.data()));
+  return buffers.wrong();
+}
+
+/// Rank r is on device r modulo the number of devices, with a stream of its own, on a thread of its
+/// own, which sets its device as a program does.
+inline std::string runCases(int ranks, int devices, Options options,
+                            const std::vector<CollectiveCase>& cases) {
+  const Rendezvous meet = Rendezvous::inProcess(ranks);
+  std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < ranks; ++rank)
+      threads.emplace_back([&, rank, options]() mutable {
+        try {
+          options.device = rank % devices;
+          const CudaStream stream(cudaStreamNonBlocking, options.device);
+          Communicator comm = Communicator::create(meet.as(rank), options);
+          comm.setStream(stream.handle());
+          for (const CollectiveCase& one : cases)
+            if (std::string what = runCase(one, comm); !what.empty())
+              wrong[static_cast<std::size_t>(rank)] = what;
+        } catch (const std::exception& error) {
+          wrong[static_cast<std::size_t>(rank)] = error.what();
+        }
+      });
+  }
+  return firstComplaint(wrong);
+}
+
+} // namespace rondo::test

@@ -1,0 +1,167 @@
+// Launches of the fake: the plan kernel's source as host code, a thread for each block.
+#include <array>
+#include <string>
+
+#include "device/launch.h"
+#include "device_cuda/fake/entry.h"
+#include "device_cuda/fake/memory.h"
+#include "kernels/cuda/plan/families.h"
+#include "support/host_block.h"
+
+using rondo::DataType;
+using rondo::ReduceOp;
+using rondo::device::Batch;
+using rondo::device::Launch;
+using rondo::test::BlockMemory;
+using rondo::test::FakeCuda;
+using rondo::test::LaneFunction;
+using rondo::test::fake::Entry;
+
+namespace {
+
+/// What a kernel's address is the address of.
+struct Kernel {
+  LaneFunction lane = nullptr; ///< null: the kernel of batches
+  bool loaded = false;
+};
+Kernel batch_kernel;
+
+Kernel* kernelOf(DataType type, ReduceOp::Kind op) {
+  static std::array<std::array<Kernel, 16>, 16> all;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  Kernel& kernel = all.at(static_cast<std::size_t>(type)).at(static_cast<std::size_t>(op));
+  if (!kernel.lane) kernel.lane = rondo::test::laneFunction(type, op);
+  return kernel.lane ? &kernel : nullptr;
+}
+
+void load(Entry& entry, const void* kernel, int device) {
+  bool& loaded = const_cast<Kernel*>(static_cast<const Kernel*>(kernel))->loaded;
+  if (!loaded) entry.state.waitForKernels(entry.lock, device, "loading a kernel");
+  loaded = true;
+}
+
+/// All memory that a launch names.
+void addMemory(const Launch& launch, std::vector<const void*>& memory) {
+  const auto add = [&memory](const void* at) {
+    if (at) memory.push_back(at);
+  };
+  for (const void* at :
+       {static_cast<const void*>(launch.program.lane), static_cast<const void*>(launch.clocks),
+        static_cast<const void*>(launch.halt), static_cast<const void*>(launch.panel)})
+    add(at);
+  const std::uint32_t rings = launch.program.channels * launch.program.copies;
+  for (std::uint32_t r = 0; r < rings; ++r) {
+    const rondo::device::Ring& ring = launch.rings[r];
+    for (const void* at :
+         {static_cast<const void*>(ring.published), static_cast<const void*>(ring.consumed),
+          static_cast<const void*>(ring.position)})
+      add(at);
+  }
+}
+
+/// Says which memory the device may not use.
+void checkAccess(FakeCuda::State& state, const FakeCuda::State::Running& kernel) {
+  for (const void* at : kernel.memory) {
+    if (rondo::test::fake::isPinned(at)) continue;
+    const auto* region = state.regionOf(at);
+    if (!region) state.complain("a kernel was given memory that nobody has allocated");
+    else if (region->access && !region->access->contains(kernel.device))
+      state.complain("a kernel on device " + std::to_string(kernel.device) +
+                     " was given memory of device " + std::to_string(region->device) +
+                     " that it has no access to");
+  }
+}
+
+/// Each block waits for a multiprocessor and keeps it to its end.
+void runKernel(FakeCuda::State& state, FakeCuda::State::Running kernel, std::uint32_t blocks,
+               const std::function<void(std::uint32_t)>& run) {
+  std::unique_lock lock(state.mutex);
+  checkAccess(state, kernel);
+  const int device = kernel.device;
+  const auto running = state.running.insert(state.running.end(), std::move(kernel));
+  int& free = state.devices[static_cast<std::size_t>(device)].free_slots;
+  std::vector<std::thread> threads;
+  for (std::uint32_t b = 0; b < blocks; ++b) {
+    state.changed.wait(lock, [&free] { return free > 0; });
+    --free;
+    threads.emplace_back([&state, &free, &run, b] {
+      run(b);
+      const std::lock_guard ended(state.mutex);
+      ++free;
+      state.changed.notify_all();
+    });
+  }
+  lock.unlock();
+  for (std::thread& thread : threads) thread.join();
+  lock.lock();
+  state.running.erase(running);
+  state.changed.notify_all();
+}
+
+std::function<void()> launchOf(FakeCuda::State& state, int device, const Kernel& kernel,
+                               std::uint32_t blocks, void** arguments) {
+  if (&kernel == &batch_kernel)
+    return [&state, device, blocks, batch = *static_cast<const Batch*>(arguments[0])] {
+      FakeCuda::State::Running running{device, {}};
+      for (std::uint32_t j = 0; j < batch.first[batch.lanes]; ++j)
+        addMemory(*batch.jobs[j].launch, running.memory);
+      runKernel(state, running, blocks, [&batch](std::uint32_t block) {
+        BlockMemory memory(1, rondo::device::kJobPlaces);
+        rondo::test::runBatch(batch, block, memory, 0);
+      });
+    };
+  return [&state, device, blocks, lane = kernel.lane,
+          launch = *static_cast<const Launch*>(arguments[0])] {
+    FakeCuda::State::Running running{device, {}};
+    addMemory(launch, running.memory);
+    runKernel(state, running, blocks, [&launch, lane](std::uint32_t block) {
+      BlockMemory memory(1, launch.program.max_places);
+      lane(launch, block, memory, 0);
+    });
+  };
+}
+
+} // namespace
+
+namespace rondo::kernels::cuda {
+
+const void* integer8Plan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
+const void* integer16Plan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
+const void* integer32Plan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
+const void* integer64Plan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
+const void* floatPlan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
+const void* halfPlan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
+const void* float8Plan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
+const void* batchPlan() { return &batch_kernel; }
+
+} // namespace rondo::kernels::cuda
+
+extern "C" {
+
+cudaError_t CUDARTAPI cudaFuncGetAttributes(cudaFuncAttributes* about, const void* kernel) {
+  Entry entry(__func__);
+  *about = {};
+  load(entry, kernel, entry.state.current());
+  return cudaSuccess;
+}
+cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel,
+                                                                    int, std::size_t) {
+  Entry entry(__func__);
+  load(entry, kernel, entry.state.current());
+  *blocks = 1;
+  return cudaSuccess;
+}
+cudaError_t CUDARTAPI cudaLaunchKernel(const void* kernel, dim3 grid, dim3, void** arguments,
+                                       std::size_t, cudaStream_t handle) {
+  Entry entry(__func__);
+  CUstream_st* stream = entry.state.streamOf(handle);
+  if (!stream) return entry.result(cudaErrorInvalidResourceHandle);
+  load(entry, kernel, stream->device);
+  return entry.result(entry.state.put(
+      *stream,
+      launchOf(entry.state, stream->device, *static_cast<const Kernel*>(kernel), grid.x, arguments),
+      true));
+}
+
+} // extern "C"

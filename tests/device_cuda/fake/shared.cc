@@ -1,0 +1,150 @@
+// The driver's virtual memory of the fake, on memory files; and how the runtime names its
+// functions.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "device_cuda/fake/entry.h"
+
+using rondo::test::fake::Entry;
+using rondo::test::fake::Region;
+
+namespace {
+
+constexpr std::size_t kUnit = 64 << 10;
+
+void* at(CUdeviceptr address) {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
+}
+
+template <class Function>
+void* pointer(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+} // namespace
+
+extern "C" {
+
+CUresult CUDAAPI cuMemGetAllocationGranularity(std::size_t* unit, const CUmemAllocationProp*,
+                                               CUmemAllocationGranularity_flags) {
+  Entry entry(__func__);
+  *unit = kUnit;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t bytes,
+                             const CUmemAllocationProp*, unsigned long long) {
+  Entry entry(__func__);
+  if (bytes == 0 || bytes % kUnit != 0) return CUDA_ERROR_INVALID_VALUE;
+  const int file = ::memfd_create("fake", MFD_CLOEXEC);
+  if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  *handle = entry.state.next_allocation++;
+  entry.state.allocations[*handle] = file;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
+  Entry entry(__func__);
+  const auto found = entry.state.allocations.find(handle);
+  if (found == entry.state.allocations.end()) return CUDA_ERROR_INVALID_HANDLE;
+  ::close(found->second);
+  entry.state.allocations.erase(found);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
+                                              CUmemAllocationHandleType, unsigned long long) {
+  Entry entry(__func__);
+  const auto found = entry.state.allocations.find(handle);
+  if (found == entry.state.allocations.end()) return CUDA_ERROR_INVALID_HANDLE;
+  *static_cast<int*>(shareable) = ::dup(found->second);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle,
+                                                void* shareable, CUmemAllocationHandleType) {
+  Entry entry(__func__);
+  const int file = ::dup(static_cast<int>(reinterpret_cast<std::intptr_t>(shareable)));
+  if (file < 0) return CUDA_ERROR_INVALID_VALUE;
+  *handle = entry.state.next_allocation++;
+  entry.state.allocations[*handle] = file;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_t,
+                                     CUdeviceptr, unsigned long long) {
+  Entry entry(__func__);
+  void* const reserved =
+      ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return CUDA_ERROR_INVALID_VALUE;
+  *address = reinterpret_cast<std::uintptr_t>(reserved);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, std::size_t bytes) {
+  Entry entry(__func__);
+  if (entry.state.regionOf(at(address)))
+    entry.state.complain("addresses were given up with memory mapped there");
+  ::munmap(at(address), bytes);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t,
+                          CUmemGenericAllocationHandle handle, unsigned long long) {
+  Entry entry(__func__);
+  const auto found = entry.state.allocations.find(handle);
+  if (found == entry.state.allocations.end()) return CUDA_ERROR_INVALID_HANDLE;
+  if (::mmap(at(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second, 0) == MAP_FAILED)
+    return CUDA_ERROR_INVALID_VALUE;
+  entry.state.regions[static_cast<std::byte*>(at(address))] = {Region::Kind::mapped, bytes, 0,
+                                                               std::make_shared<std::set<int>>()};
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
+  Entry entry(__func__);
+  // The driver unmaps where it stands: a kernel that uses the memory fails.
+  for (const auto& kernel : entry.state.running)
+    for (const void* used : kernel.memory)
+      if (used >= at(address) && used < static_cast<std::byte*>(at(address)) + bytes)
+        entry.state.complain("memory was unmapped that a running kernel uses");
+  if (entry.state.regions.erase(static_cast<std::byte*>(at(address))) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  ::mmap(at(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr address, std::size_t bytes,
+                                const CUmemAccessDesc* access, std::size_t count) {
+  Entry entry(__func__);
+  const Region* region = entry.state.regionOf(at(address));
+  if (!region) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) region->access->insert(access[i].location.id);
+  return ::mprotect(at(address), bytes, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS
+                                                                     : CUDA_ERROR_INVALID_VALUE;
+}
+
+cudaError_t CUDARTAPI cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
+                                                       unsigned, unsigned long long,
+                                                       cudaDriverEntryPointQueryResult* result) {
+  static const std::map<std::string, void*> all = {
+      {"cuDeviceGetAttribute", pointer(cuDeviceGetAttribute)},
+      {"cuDevicePrimaryCtxRetain", pointer(cuDevicePrimaryCtxRetain)},
+      {"cuDevicePrimaryCtxRelease", pointer(cuDevicePrimaryCtxRelease)},
+      {"cuCtxPushCurrent", pointer(cuCtxPushCurrent)},
+      {"cuCtxPopCurrent", pointer(cuCtxPopCurrent)},
+      {"cuStreamGetGreenCtx", pointer(cuStreamGetGreenCtx)},
+      {"cuGreenCtxGetDevResource", pointer(cuGreenCtxGetDevResource)},
+      {"cuMemGetAllocationGranularity", pointer(cuMemGetAllocationGranularity)},
+      {"cuMemCreate", pointer(cuMemCreate)},
+      {"cuMemRelease", pointer(cuMemRelease)},
+      {"cuMemExportToShareableHandle", pointer(cuMemExportToShareableHandle)},
+      {"cuMemImportFromShareableHandle", pointer(cuMemImportFromShareableHandle)},
+      {"cuMemAddressReserve", pointer(cuMemAddressReserve)},
+      {"cuMemAddressFree", pointer(cuMemAddressFree)},
+      {"cuMemMap", pointer(cuMemMap)},
+      {"cuMemUnmap", pointer(cuMemUnmap)},
+      {"cuMemSetAccess", pointer(cuMemSetAccess)}};
+  const auto found = all.find(symbol);
+  *function = found == all.end() ? nullptr : found->second;
+  if (result)
+    *result = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+
+} // extern "C"
