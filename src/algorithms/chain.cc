@@ -6,6 +6,7 @@
 //
 // Time: (p-1) alpha + n beta, once the pipeline is full; Reduce adds n gamma.
 #include "plan/builder.h"
+#include "plan/near.h"
 #include "plan/patterns.h"
 
 namespace rondo::algorithms {
@@ -56,8 +57,8 @@ const plan::Algorithm chain{
     .summary = "the ranks stand in a row and pass the data along",
     .supports = supports,
     .cost = cost,
-    .closedForm = closedForm,
-    .build = build,
+    .closedForm = nearForm<closedForm>,
+    .build = nearPlan<build>,
 };
 
 } // namespace rondo::algorithms

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "plan/builder.h"
+#include "plan/near.h"
 #include "plan/patterns.h"
 
 namespace rondo::algorithms {
@@ -64,8 +65,8 @@ const plan::Algorithm double_tree{
     .summary = "two binary trees share the data and the work of the links",
     .supports = supports,
     .cost = cost,
-    .closedForm = closedForm,
-    .build = build,
+    .closedForm = nearForm<closedForm>,
+    .build = nearPlan<build>,
 };
 
 } // namespace rondo::algorithms

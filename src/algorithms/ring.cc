@@ -12,6 +12,7 @@
 // Time: AllReduce 2 (p-1) (alpha + n/p beta) + (p-1) n/p gamma; the halves, with blocks of n bytes,
 // (p-1) (alpha + n beta), and (p-1) n gamma for the reduction.
 #include "plan/builder.h"
+#include "plan/near.h"
 #include "plan/patterns.h"
 
 namespace rondo::algorithms {
@@ -91,8 +92,8 @@ const plan::Algorithm ring{
     .summary = "each chunk travels the ring once to be reduced, once to be shared",
     .supports = supports,
     .cost = cost,
-    .closedForm = closedForm,
-    .build = build,
+    .closedForm = nearForm<closedForm>,
+    .build = nearPlan<build>,
 };
 
 } // namespace rondo::algorithms

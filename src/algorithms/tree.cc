@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "plan/builder.h"
+#include "plan/near.h"
 #include "plan/patterns.h"
 
 namespace rondo::algorithms {
@@ -187,8 +188,8 @@ const plan::Algorithm tree{
     .summary = "a binomial tree: up to reduce, down to share",
     .supports = supports,
     .cost = cost,
-    .closedForm = closedForm,
-    .build = build,
+    .closedForm = nearForm<closedForm>,
+    .build = nearPlan<build>,
 };
 
 } // namespace rondo::algorithms

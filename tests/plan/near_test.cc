@@ -1,0 +1,76 @@
+// Rings and trees follow a layout: neighbours share nodes, and the plans stay right.
+#include "plan/near.h"
+
+#include <string>
+#include <vector>
+
+#include "plan/check.h"
+#include "plan/count.h"
+#include "plan/registry.h"
+#include "support/test.h"
+
+using namespace rondo;
+using namespace rondo::plan;
+
+namespace {
+
+double betweenNodes(const Algorithm& algorithm, const Spec& spec) {
+  return count(buildAll(algorithm, spec)).between_nodes;
+}
+
+const std::vector<std::string> kDealt{
+    "0.1.0",           "0.1.0.1",         "0.1.1.0.2",       "0.1.2.0.1.2.0",
+    "0.1.2.3.0.1.2.3", "0.0.0.0/0.1.0.1", "0.0.1.1.0.0.1.1", "0.1.0.1.0.1.0.1/0.1.2.3.0.1.2.3"};
+
+} // namespace
+
+TEST_CASE("ranks of a node follow each other, those of a socket inside it, the root in front") {
+  const auto orderOf = [](const std::string& layout, Collective collective, int root = 0) {
+    const Layout value = parseLayout(layout);
+    const int ranks = static_cast<int>(value.groups.front().size());
+    return nearOrder({collective, ranks, root, 0, value});
+  };
+  using Order = std::vector<int>;
+  CHECK(orderOf("0.1.0.1", Collective::allreduce) == Order{0, 2, 1, 3});
+  CHECK(orderOf("0.1.0.1", Collective::broadcast, 3) == Order{3, 1, 0, 2});
+  CHECK(orderOf("0.0.0.0/0.1.0.1", Collective::allgather) == Order{0, 2, 1, 3});
+  CHECK(orderOf("0.1.2.0.1.2/0.1.2.3.4.5", Collective::reduce, 4) == Order{4, 1, 0, 3, 2, 5});
+  CHECK(orderOf("2x2", Collective::broadcast, 3) == Order{0, 1, 2, 3}); // is so already
+  CHECK(nearOrder({Collective::allreduce, 3}) == Order{0, 1, 2});
+}
+
+TEST_CASE(
+    "rings and trees of ranks that are dealt out are proved, and leave nodes as rarely as "
+    "those of ranks in turn") {
+  for (const char* name : {"ring", "chain", "tree", "double_tree"})
+    for (const std::string& written : kDealt)
+      for (const Collective collective : kCollectives) {
+        const Algorithm& algorithm = *findAlgorithm(name);
+        const Layout layout = parseLayout(written);
+        const int ranks = static_cast<int>(layout.groups.front().size());
+        for (int root = 0; root < (hasRoot(collective) ? ranks : 1); ++root) {
+          const Spec spec{collective, ranks, root, 0, layout};
+          if (!algorithm.supports(spec)) continue;
+          CAPTURE(name, written, rondo::name(collective), root);
+          const Report report = check(algorithm, spec);
+          REQUIRE(report.text() == "");
+        }
+      }
+}
+
+TEST_CASE("a ring leaves each node once, whatever the ranks' numbers; a chain one node less") {
+  for (const std::string& written : kDealt) {
+    CAPTURE(written);
+    const Layout layout = parseLayout(written);
+    const int ranks = static_cast<int>(layout.groups.front().size());
+    const auto nodes = static_cast<double>(layout.nodes().size());
+    const double p = ranks, crossings = nodes > 1 ? nodes : 0;
+    CHECK(betweenNodes(*findAlgorithm("ring"), {Collective::allreduce, ranks, 0, 0, layout}) ==
+          Approx(crossings * 2 * (p - 1) / p));
+    CHECK(betweenNodes(*findAlgorithm("ring"), {Collective::allgather, ranks, 0, 0, layout}) ==
+          Approx(crossings * (p - 1)));
+    for (int root = 0; root < ranks; ++root)
+      CHECK(betweenNodes(*findAlgorithm("chain"),
+                         {Collective::broadcast, ranks, root, 0, layout}) == Approx(nodes - 1));
+  }
+}
