@@ -27,6 +27,7 @@ int runCommand(int argc, const char* const* argv) {
       "Examples:\n"
       "  rondo bench allreduce -p 2 -e 16M\n"
       "  rondo plan allreduce --algorithm ring -p 4\n"
+      "  rondo topo -p 4\n"
       "  rondo run -p 4 ./program\n"
 #if RONDO_HAVE_TRAINER
       "  rondo train --model mlp -p 2\n"
@@ -36,7 +37,7 @@ int runCommand(int argc, const char* const* argv) {
   using Add = Action (*)(CLI::App&, const std::vector<std::string>&);
   std::vector<std::pair<std::string, Action>> commands;
   for (const auto& [word, add] : std::initializer_list<std::pair<const char*, Add>> {
-         {"bench", addBench}, {"run", addRun}, {"plan", addPlan},
+         {"bench", addBench}, {"run", addRun}, {"plan", addPlan}, {"topo", addTopo},
 #if RONDO_HAVE_TRAINER
              {"train", addTrain},
 #endif

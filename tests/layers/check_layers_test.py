@@ -62,6 +62,8 @@ VIOLATIONS = [
     ("src/compat/nccl/planted.cc", '#include "base/board.h"', "src/compat"),
     ("tools/rondo/other.cc", '#include "plan/plan.h"', "tools"),
     ("tools/rondo/plan_planted.cc", '#include "engine/planted.h"', "tools"),
+    ("src/topology/planted.cc", '#include "plan/plan.h"', "src/topology"),
+    ("tools/topo_planted.cc", '#include "engine/planted.h"', "tools"),
     ("bench/planted.cc", '#include "engine/planted.h"', "bench"),
     ("src/comm/planted.cc", '#include "tests/support/test.h"', "src/comm"),
     ("src/base/planted.cc", '#include "../plan/plan.h"', "path"),
@@ -75,6 +77,7 @@ VIOLATIONS = [
     ("src/train/planted.cc", "#include <CLI/CLI.hpp>", "CLI11"),
     ("src/comm/planted.cc", "#include <nlohmann/json.hpp>", "nlohmann_json"),
     ("src/planner/planted.cc", "#include <hwloc.h>", "hwloc"),
+    ("src/topology/planted.cc", "#include <hwloc.h>", "hwloc"),
     ("transports/tcp/planted.cc", "#include <ucp/api/ucp.h>", "UCX"),
 ]
 
@@ -85,7 +88,7 @@ IDLE_RULES = [
     ('"src/net": (["base"]', '"src/net": (["base", "train"]', "src/net", "nobody uses"),
     ('"src/net": (["base"]', '"src/net": (["base", "kernels/reduce.h"]', "src/net", "nobody uses"),
     ('"zlib": (r"zlib\\.h$", [', '"zlib": (r"zlib\\.h$", ["src/net", ', "zlib", "nobody uses"),
-    ('PLAN_TOOLS_RULE = (["plan"', 'PLAN_TOOLS_RULE = (["plan", "comm"', "tools/plan*",
+    ('"plan": (["plan", "planner"]', '"plan": (["plan", "planner", "comm"]', "tools/plan*",
      "nobody uses"),
 ]
 

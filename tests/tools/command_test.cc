@@ -86,7 +86,7 @@ TEST_CASE("Refused environment: the variable is named, nothing hangs", "[command
 
 TEST_CASE("Help: everything explains itself and shows examples", "[command]") {
   CHECK(shell("$RONDO --version").out.find("rondo ") == 0);
-  for (const char* command : {"bench", "run", "plan", "train"}) {
+  for (const char* command : {"bench", "run", "plan", "topo", "train"}) {
     const Outcome outcome = shell(std::string("$RONDO ") + command + " --help");
     CHECK(outcome.status == 0);
     CHECK(outcome.out.find("Example") != std::string::npos);

@@ -24,10 +24,18 @@ if(RONDO_BENCH)
   find_package(benchmark QUIET)
 endif()
 
-# Found and reported only.
 find_package(PkgConfig QUIET)
-if(PkgConfig_FOUND)
-  pkg_check_modules(RONDO_HWLOC QUIET hwloc)
+
+set(RONDO_HWLOC_MISSING "")
+if(NOT RONDO_WITH_HWLOC)
+  set(RONDO_HWLOC_MISSING "not built (RONDO_WITH_HWLOC is off)")
+else()
+  if(PkgConfig_FOUND)
+    pkg_check_modules(RONDO_HWLOC QUIET IMPORTED_TARGET hwloc>=2.1)
+  endif()
+  if(NOT RONDO_HWLOC_FOUND)
+    set(RONDO_HWLOC_MISSING "not built (no hwloc 2.1 or newer was found)")
+  endif()
 endif()
 
 set(RONDO_UCX_MISSING "")

@@ -1,0 +1,68 @@
+// Divides a machine's processors among its ranks.
+#include "topology/bind.h"
+
+#include "base/parse.h"
+#include "rondo/error.h"
+
+namespace rondo::topology {
+namespace {
+
+/// The allowed processors of each object of a kind that has any; all of them, where there is none.
+std::vector<Processors> partsOf(const Machine& machine, Kind kind, const Processors& allowed) {
+  std::vector<Processors> parts;
+  Processors covered;
+  for (const int i : machine.all(kind)) {
+    Processors own = both(machine.at(i).processors, allowed);
+    if (own.empty()) continue;
+    covered = either(covered, own);
+    parts.push_back(std::move(own));
+  }
+  return covered == allowed ? parts : std::vector<Processors>{};
+}
+
+std::vector<Processors> singles(const Processors& set) {
+  std::vector<Processors> parts;
+  for (const int processor : set) parts.push_back({processor});
+  return parts;
+}
+
+/// In the order of packages, and inside one of caches: that of the machine's objects.
+std::vector<Processors> cores(const Machine& machine, const Processors& allowed) {
+  const auto parts = partsOf(machine, Kind::core, allowed);
+  return parts.empty() ? singles(allowed) : parts;
+}
+
+} // namespace
+
+BindRule parseBind(std::string_view text, std::string_view what) {
+  if (text.empty() || text == "none") return {};
+  if (text == "core") return {BindRule::To::core};
+  if (text == "socket") return {BindRule::To::socket};
+  try {
+    return {BindRule::To::list, parseNumbers(text, what)};
+  } catch (const Error& error) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        std::string(error.what()) + "; valid: none, core, socket, or processors as in 0,2,8-11");
+  }
+}
+
+std::vector<Processors> bindings(const Machine& machine, const BindRule& rule,
+                                 const Processors& allowed, int ranks) {
+  const auto count = static_cast<std::size_t>(ranks);
+  std::vector<Processors> parts;
+  switch (rule.to) {
+    case BindRule::To::none: break;
+    case BindRule::To::core: parts = cores(machine, allowed); break;
+    case BindRule::To::socket: parts = partsOf(machine, Kind::package, allowed); break;
+    case BindRule::To::list: parts = singles(rule.list); break;
+  }
+  if (parts.empty()) return std::vector<Processors>(count, allowed);
+  std::vector<Processors> all;
+  for (std::size_t rank = 0; rank < count; ++rank)
+    all.push_back(rule.to == BindRule::To::socket ? parts[rank * parts.size() / count]
+                                                  : parts[rank % parts.size()]);
+  return all;
+}
+
+} // namespace rondo::topology

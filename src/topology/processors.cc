@@ -1,0 +1,116 @@
+// Reads, writes and compares sets of processors.
+#include "topology/processors.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <iterator>
+
+#include "base/parse.h"
+#include "rondo/error.h"
+
+namespace rondo::topology {
+namespace {
+
+int numberIn(std::string_view word, std::string_view what) {
+  return static_cast<int>(base::parseInteger(word, what, 0, kMostProcessors - 1));
+}
+
+void addWord(std::uint32_t bits, std::size_t words_behind, Processors& set) {
+  for (int bit = 0; bit < 32; ++bit)
+    if (bits >> bit & 1) set.push_back(static_cast<int>(words_behind) * 32 + bit);
+}
+
+} // namespace
+
+std::string text(const Processors& set) {
+  std::string text;
+  for (std::size_t i = 0; i < set.size();) {
+    std::size_t last = i;
+    while (last + 1 < set.size() && set[last + 1] == set[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(set[i]);
+    if (last > i) text += "-" + std::to_string(set[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::vector<int> parseNumbers(std::string_view text, std::string_view what) {
+  std::vector<int> numbers;
+  for (const std::string& word : base::parseList(base::trim(text), what)) {
+    const auto dash = word.find('-');
+    const int first = numberIn(std::string_view(word).substr(0, dash), what);
+    const int last =
+        dash == std::string::npos ? first : numberIn(std::string_view(word).substr(dash + 1), what);
+    if (last < first)
+      throw Error(ErrorCode::invalid_argument,
+                  std::string(what) + ": the range " + base::quoted(word) + " runs backwards");
+    for (int i = first; i <= last; ++i) numbers.push_back(i);
+  }
+  return numbers;
+}
+
+Processors parseProcessors(std::string_view text, std::string_view what) {
+  Processors set = parseNumbers(text, what);
+  std::sort(set.begin(), set.end());
+  set.erase(std::unique(set.begin(), set.end()), set.end());
+  return set;
+}
+
+Processors parseMask(std::string_view text, std::string_view what) {
+  const auto refuse = [&] {
+    throw Error(ErrorCode::invalid_argument,
+                std::string(what) + ": " + base::quoted(text) +
+                    " is no mask of processors; valid: words like 0x000000ff, at most " +
+                    std::to_string(kMostProcessors) + " bits");
+  };
+  std::vector<std::string_view> words;
+  for (std::string_view left = text;;) {
+    const auto comma = left.find(',');
+    words.push_back(left.substr(0, comma));
+    if (comma == std::string_view::npos) break;
+    left.remove_prefix(comma + 1);
+  }
+  if (words.size() > kMostProcessors / 32) refuse();
+  Processors set;
+  for (std::size_t i = words.size(); i-- > 0;) {
+    std::string_view word = words[i];
+    if (word.empty() && words.size() > 1) continue;
+    if (word.starts_with("0x")) word.remove_prefix(2);
+    std::uint32_t bits = 0;
+    const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), bits, 16);
+    if (failure != std::errc{} || end != word.data() + word.size()) refuse();
+    addWord(bits, words.size() - 1 - i, set);
+  }
+  return set;
+}
+
+bool contains(const Processors& whole, const Processors& part) {
+  return std::includes(whole.begin(), whole.end(), part.begin(), part.end());
+}
+
+Processors both(const Processors& a, const Processors& b) {
+  Processors set;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(set));
+  return set;
+}
+
+Processors either(const Processors& a, const Processors& b) {
+  Processors set;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(set));
+  return set;
+}
+
+Processors ownProcessors() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  Processors set;
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return set;
+  for (int i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(i, &mask)) set.push_back(i);
+  return set;
+}
+
+} // namespace rondo::topology

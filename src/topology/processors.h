@@ -1,0 +1,35 @@
+// Sets of processors, as the system numbers them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rondo::topology {
+
+/// Numbers of processors, ascending, each once.
+using Processors = std::vector<int>;
+
+/// Above all that a machine has; no list or mask may name more.
+inline constexpr int kMostProcessors = 1 << 16;
+
+/// "0-3,8", as the kernel writes it. "" for none.
+std::string text(const Processors& set);
+/// The numbers of a text like "8,0-3", as they stand there. Throws Error(invalid_argument) that
+/// begins with `what` and names what is no number or range.
+std::vector<int> parseNumbers(std::string_view text, std::string_view what);
+/// The same as a set. Throws as parseNumbers().
+Processors parseProcessors(std::string_view text, std::string_view what);
+/// A mask as hwloc writes it: "0x000000ff,0xffffffff", the highest 32 bits first, empty words for
+/// zeros. Throws Error(invalid_argument) that begins with `what`.
+Processors parseMask(std::string_view text, std::string_view what);
+
+/// Whether all of `part` are in `whole`.
+bool contains(const Processors& whole, const Processors& part);
+Processors both(const Processors& a, const Processors& b);
+Processors either(const Processors& a, const Processors& b);
+
+/// Those that the calling thread may run on; empty if the system does not tell.
+Processors ownProcessors();
+
+} // namespace rondo::topology

@@ -1,0 +1,164 @@
+// Reads /sys/devices/system of the processors that are asked for.
+#include "topology/system.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <map>
+#include <set>
+#include <system_error>
+#include <tuple>
+
+#include "base/parse.h"
+#include "rondo/error.h"
+
+namespace rondo::topology {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string lineOf(const fs::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+/// -1 for what is not there or no number.
+int numberOf(const fs::path& file) {
+  try {
+    return static_cast<int>(base::parseInteger(lineOf(file), file.string(), 0, kMostProcessors));
+  } catch (const Error&) {
+    return -1;
+  }
+}
+
+Processors setOf(const fs::path& file) {
+  try {
+    return parseProcessors(lineOf(file), file.string());
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+std::uint64_t bytesOf(const fs::path& file) {
+  try {
+    return base::parseBytes(lineOf(file), file.string());
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+/// What processors have in common, by what makes it one thing: number, or processors.
+class Findings {
+ public:
+  Findings(const Processors& of, const fs::path& sys) : of_(of), sys_(sys) {
+    for (const int processor : of) readProcessor(processor);
+    readNodes();
+  }
+
+  Machine machine() {
+    Machine made;
+    made.source = "/sys";
+    std::array<char, 256> host{};
+    if (::gethostname(host.data(), host.size() - 1) == 0) made.name = host.data();
+    made.objects.push_back({.kind = Kind::machine, .name = made.name, .processors = of_});
+    // From the largest to the smallest, so that each finds what it lies in.
+    for (auto& [number, package] : packages_) made.insert(std::move(package));
+    for (auto& node : nodes_) made.insert(std::move(node));
+    for (auto at = caches_.rbegin(); at != caches_.rend(); ++at) made.insert(std::move(at->second));
+    for (auto& [number, core] : cores_) made.insert(std::move(core));
+    for (const int processor : of_)
+      made.insert({.kind = Kind::processor,
+                   .number = processor,
+                   .name = "processor " + std::to_string(processor),
+                   .processors = {processor}});
+    return made;
+  }
+
+ private:
+  fs::path folderOf(int processor) const {
+    return sys_ / "devices/system/cpu" / ("cpu" + std::to_string(processor));
+  }
+
+  void readProcessor(int processor) {
+    const fs::path topology = folderOf(processor) / "topology";
+    const int package = std::max(numberOf(topology / "physical_package_id"), 0);
+    Object& of = packages_[package];
+    of.kind = Kind::package;
+    of.number = package;
+    of.name = "package " + std::to_string(package);
+    of.processors.push_back(processor);
+    // Numbers of cores count anew in each package.
+    const int core = numberOf(topology / "core_id");
+    Object& own = cores_[{package, core < 0 ? kMostProcessors + processor : core}];
+    own.kind = Kind::core;
+    own.number = core < 0 ? processor : core;
+    own.name = "core " + std::to_string(own.number);
+    own.processors.push_back(processor);
+    readCaches(processor);
+  }
+
+  void readCaches(int processor) {
+    std::error_code none;
+    for (fs::directory_iterator at(folderOf(processor) / "cache", none), end; !none && at != end;
+         at.increment(none)) {
+      const int level = numberOf(at->path() / "level");
+      if (level < 2 || lineOf(at->path() / "type") == "Instruction") continue;
+      const Processors sharing = both(setOf(at->path() / "shared_cpu_list"), of_);
+      if (sharing.empty()) continue;
+      caches_[{level, -sharing.front()}] = {.kind = Kind::cache,
+                                            .number = sharing.front(),
+                                            .level = level,
+                                            .bytes = bytesOf(at->path() / "size"),
+                                            .name = "L" + std::to_string(level),
+                                            .processors = sharing};
+    }
+  }
+
+  void readNodes() {
+    std::error_code none;
+    for (fs::directory_iterator at(sys_ / "devices/system/node", none), end; !none && at != end;
+         at.increment(none)) {
+      const std::string folder = at->path().filename().string();
+      if (!folder.starts_with("node") || folder.size() < 5) continue;
+      const Processors own = both(setOf(at->path() / "cpulist"), of_);
+      if (own.empty() || folder.find_first_not_of("0123456789", 4) != std::string::npos) continue;
+      const int number = std::stoi(folder.substr(4));
+      nodes_.push_back({.kind = Kind::numa,
+                        .number = number,
+                        .bytes = memoryOf(at->path()),
+                        .name = "NUMA node " + std::to_string(number),
+                        .processors = own});
+    }
+    std::sort(nodes_.begin(), nodes_.end(),
+              [](const Object& a, const Object& b) { return a.number < b.number; });
+  }
+
+  /// "Node 0 MemTotal:       16214768 kB".
+  static std::uint64_t memoryOf(const fs::path& node) {
+    std::ifstream in(node / "meminfo");
+    std::string word;
+    std::uint64_t kilobytes = 0;
+    while (in >> word)
+      if (word == "MemTotal:" && in >> kilobytes) return kilobytes << 10;
+    return 0;
+  }
+
+  const Processors& of_;
+  const fs::path sys_;
+  std::map<int, Object> packages_;
+  std::map<std::pair<int, int>, Object> cores_;  ///< by package and number
+  std::map<std::pair<int, int>, Object> caches_; ///< by level and its first processor, negated
+  std::vector<Object> nodes_;
+};
+
+} // namespace
+
+Machine systemMachine(const Processors& of, const fs::path& sys) {
+  return Findings(of, sys).machine();
+}
+
+} // namespace rondo::topology

@@ -1,0 +1,138 @@
+// What is wrong with a machine file is said with its file, its line and the reason.
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rondo/error.h"
+#include "support/caught.h"
+#include "support/test.h"
+#include "topology/hwloc_file.h"
+
+using namespace rondo;
+using namespace rondo::topology;
+
+namespace {
+
+std::string dataFile(const std::string& name) {
+  std::ifstream file(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/" + name);
+  std::ostringstream text;
+  text << file.rdbuf();
+  REQUIRE(!text.str().empty());
+  return text.str();
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::string complaint(const std::function<void()>& body) {
+  const test::Caught error = test::caught(body);
+  CHECK(error.code == ErrorCode::invalid_argument);
+  return error.text;
+}
+
+/// The line on which a text first has a word.
+std::string lineOf(const std::string& text, const std::string& word) {
+  const auto at = text.find(word);
+  REQUIRE(at != std::string::npos);
+  return std::to_string(1 + std::count(text.begin(), text.begin() + static_cast<long>(at), '\n'));
+}
+
+} // namespace
+
+TEST_CASE("damaged XML is refused by line and reason") {
+  const std::string good = dataFile("job.xml");
+  struct Damage {
+    std::string from, to, reason;
+  };
+  const std::vector<Damage> damages{
+      {"version=\"2.0\"", "version=\"3.0\"", "version \"3.0\""},
+      {" version=\"2.0\"", "", "no version"},
+      {"<object type=\"PU\" os_index=\"3\"", "<objekt type=\"PU\" os_index=\"3\"",
+       "unknown element <objekt>"},
+      {"type=\"Package\"", "type=\"Parcel\"", "unknown type of object \"Parcel\""},
+      {"type=\"Package\"", "typ=\"Package\"", "has no attribute 'type'"},
+      {"type=\"Package\" os_index=\"0\"", "type=\"Package\" os_index=\"x\"", "'os_index'"},
+      {"type=\"Package\" os_index=\"0\" cpuset=\"0x000000ff\"",
+       "type=\"Package\" os_index=\"0\" cpuset=\"0x00zz00ff\"", "is no mask of processors"},
+      {"type=\"Package\" os_index=\"0\" cpuset=\"0x000000ff\"",
+       "type=\"Package\" os_index=\"0\" cpuset=\"0x000100ff\"", "what it lies in has not"},
+      {"type=\"PU\" os_index=\"3\"", "type=\"PU\" os_index=\"4\"", "PU 4 has the mask of"},
+      {"bridge_type=\"0-1\"", "bridge_type=\"0-7\"", "unknown bridge_type \"0-7\""},
+      {"bridge_pci=\"0000:[31-36]\"", "bridge_pci=\"0000:31\"", "is no span of buses"},
+      {"pci_type=\"0302 [10de:20b2]", "pci_type=\"GPU [10de:20b2]", "pci_type"},
+      {"<info name=\"OSName\"", "<info name=OSName", "has no end in quotes"},
+      {"<info name=\"OSName\"", "<info name=\"&oops;\"", "unknown entity"},
+      {"</topology>", "</top>", "</top> ends here, but <topology> of line 3 is open"},
+      {"</topology>", "</topology><topology/>", "something stands behind the last element"},
+  };
+  for (const Damage& damage : damages) {
+    CAPTURE(damage.from, damage.to);
+    const std::string bad = replaced(good, damage.from, damage.to);
+    const std::string text = complaint([&] { parseHwloc(bad, "job.xml"); });
+    const std::string line = damage.to.empty() ? "3" : lineOf(bad, damage.to);
+    CHECK(text.find("job.xml:" + line + ": ") == 0);
+    CHECK(text.find(damage.reason) != std::string::npos);
+  }
+}
+
+TEST_CASE("a file that ends too early is refused wherever it ends") {
+  const std::string good = dataFile("job.xml");
+  const std::size_t last = good.rfind("</topology>");
+  for (std::size_t length = 0; length < last + 10; length += 97) {
+    CAPTURE(length);
+    const std::string bad = good.substr(0, length);
+    const std::string text = complaint([&] { parseHwloc(bad, "job.xml"); });
+    const auto lines = 1 + std::count(bad.begin(), bad.end(), '\n');
+    CHECK(text.find("job.xml:" + std::to_string(lines) + ": ") == 0);
+  }
+  CHECK(complaint([] { parseHwloc("\n<machine/>", "x"); }) ==
+        "x:2: the outermost element is <machine>, where hwloc's <topology> should be");
+  complaint([] { parseHwloc(std::string(2000, 'x'), "x"); });
+  std::string deep;
+  for (int i = 0; i < 5000; ++i) deep += "<object>";
+  CHECK(complaint([&] { parseHwloc(deep, "x"); }).find("more than 256 deep") != std::string::npos);
+}
+
+TEST_CASE("a links file is refused by line and reason") {
+  const std::string xml = dataFile("job.xml");
+  const std::vector<std::pair<std::string, std::string>> damages{
+      {"", "f:1: the file is empty"},
+      {"rondo-links 2\n", "f:1: the first line is \"rondo-links 2\"; valid: \"rondo-links 1\""},
+      {"\n# a word\nnodes a\n", "f:3: the first line is \"nodes a\""},
+      {"rondo-links 1\nnvlinks gpu0 gpu1 4\n",
+       "f:2: unknown key \"nvlinks\"; valid: nodes, "
+       "nvlink, nvswitch, rail; did you mean nvlink?"},
+      {"rondo-links 1\nrail a mlx5_9\n",
+       "f:2: rail \"a\": there is no network card \"mlx5_9\"; there are mlx5_0, mlx5_1"},
+      {"rondo-links 1\nrail a mlx5_0\nrail a mlx5_1\n", "f:3: rail \"a\" is there twice"},
+      {"rondo-links 1\nrail a mlx5_0\nrail b ib0\n", "f:3: card mlx5_0 is in rail \"a\" already"},
+      {"rondo-links 1\nnvlink gpu0 gpu9 4\n",
+       "f:2: there is no GPU \"gpu9\"; there are gpu0, gpu1, gpu2, gpu3"},
+      {"rondo-links 1\nnvlink gpu0 gpu1\n",
+       "f:2: 'nvlink' is incomplete or too long; valid: "
+       "nvlink GPU GPU COUNT"},
+      {"rondo-links 1\nnvlink gpu0 gpu1 0\n", "f:2: the number of links"},
+      {"rondo-links 1\nnvlink gpu1 gpu1 4\n", "f:2: a GPU is linked to itself"},
+      {"rondo-links 1\nnvswitch 6 gpu0 gpu1\nnvlink gpu1 gpu0 4\n",
+       "f:3: gpu0 and gpu1 are linked twice"},
+      {"rondo-links 1\nnodes a b a\n", "f:2: two nodes have the same name"},
+      {"rondo-links 1\nnodes a\nnodes b\n", "f:3: the nodes are named twice"},
+  };
+  for (const auto& [text, reason] : damages) {
+    CAPTURE(text);
+    Machine machine = parseHwloc(xml, "job.xml");
+    CHECK(complaint([&, text = text] { addLinks(machine, text, "f"); }).find(reason) == 0);
+  }
+}
+
+TEST_CASE("a file that is not there is an error that names it") {
+  const test::Caught error = test::caught([] { readMachine("/no/such/machine.xml"); });
+  CHECK(error.code == ErrorCode::system);
+  CHECK(error.text.find("/no/such/machine.xml") != std::string::npos);
+}

@@ -1,0 +1,138 @@
+// This machine, by hwloc and by /sys; other machines' /sys; NVML's links; who is bound where.
+#include "topology/system.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "rondo/error.h"
+#include "support/caught.h"
+#include "support/data_files.h"
+#include "support/test.h"
+#include "topology/bind.h"
+#include "topology/hwloc_file.h"
+#include "topology/link.h"
+#include "topology/nvml.h"
+
+using namespace rondo;
+using namespace rondo::topology;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& file, const std::string& text) {
+  fs::create_directories(file.parent_path());
+  std::ofstream(file) << text << "\n";
+}
+
+/// /sys of two packages of two cores of two threads, with an L3 a package and an L2 a core.
+fs::path twoPackages(const fs::path& sys) {
+  for (int cpu = 0; cpu < 8; ++cpu) {
+    const int package = cpu % 4 / 2, core = cpu % 2, first = package * 2;
+    const fs::path own = sys / "devices/system/cpu" / ("cpu" + std::to_string(cpu));
+    write(own / "topology/physical_package_id", std::to_string(package));
+    write(own / "topology/core_id", std::to_string(core));
+    const std::string l3 = std::to_string(first) + "-" + std::to_string(first + 1) + "," +
+                           std::to_string(first + 4) + "-" + std::to_string(first + 5);
+    const std::string l2 = std::to_string(cpu % 4) + "," + std::to_string(cpu % 4 + 4);
+    for (const auto& [index, level, kind, size, shared] :
+         {std::tuple{0, 1, "Data", "32K", l2}, std::tuple{1, 1, "Instruction", "32K", l2},
+          std::tuple{2, 2, "Unified", "1024K", l2}, std::tuple{3, 3, "Unified", "16M", l3}}) {
+      const fs::path cache = own / "cache" / ("index" + std::to_string(index));
+      write(cache / "level", std::to_string(level));
+      write(cache / "type", kind);
+      write(cache / "size", size);
+      write(cache / "shared_cpu_list", shared);
+    }
+    write(sys / "devices/system/node" / ("node" + std::to_string(package)) / "cpulist", l3);
+  }
+  return sys;
+}
+
+const Processors kAll{0, 1, 2, 3, 4, 5, 6, 7};
+
+} // namespace
+
+TEST_CASE("the kernel's files make the same kind of machine, for the processors asked for") {
+  const test::TemporaryFolder folder;
+  const Machine machine = systemMachine(kAll, twoPackages(folder.file("sys")));
+  CHECK(summary(machine) ==
+        "2 packages, 2 NUMA nodes, 4 cores, 8 processors, 0 GPUs, "
+        "0 network cards");
+  const auto linkOf = [&](int a, int b) {
+    return code(linkBetween(machine, Processors{a}, Processors{b}));
+  };
+  CHECK(linkOf(0, 4) == "core");
+  CHECK(linkOf(0, 1) == "L3");
+  CHECK(linkOf(1, 2) == "SYS");
+  CHECK(machine.at(machine.around(Kind::cache, {2, 6})).bytes == 1 << 20);
+  CHECK(machine.at(machine.around(Kind::numa, {3})).number == 1);
+  const Machine part = systemMachine({1, 2}, folder.file("sys"));
+  CHECK(part.all(Kind::processor).size() == 2);
+  CHECK(code(linkBetween(part, Processors{1}, Processors{2})) == "SYS");
+  const Machine nothing = systemMachine({0, 1}, folder.file("nothing"));
+  CHECK(nothing.all(Kind::core).size() == 2);
+  CHECK(code(linkBetween(nothing, Processors{0}, Processors{1})) == "sock");
+}
+
+TEST_CASE("hwloc and the kernel's files agree about this machine") {
+  std::string missing;
+  const Machine by_hwloc = thisMachine(missing);
+  if (!missing.empty()) return; // it was not built, or hwloc cannot be opened
+  CHECK(by_hwloc.source.find("hwloc") == 0);
+  const Machine by_system = systemMachine(by_hwloc.processors());
+  for (const Kind kind : {Kind::package, Kind::core, Kind::processor})
+    CHECK(by_hwloc.all(kind).size() == by_system.all(kind).size());
+  for (const int a : by_hwloc.processors())
+    for (const int b : by_hwloc.processors())
+      CHECK(linkBetween(by_hwloc, Processors{a}, Processors{b}) ==
+            linkBetween(by_system, Processors{a}, Processors{b}));
+}
+
+TEST_CASE("NVML's links are those that are up, to GPUs and to switches") {
+  // dlopen() takes a library that is loaded under this name already.
+  void* const fake = ::dlopen(RONDO_FAKE_NVML, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(fake != nullptr);
+  std::ifstream file(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/job.xml");
+  std::string xml((std::istreambuf_iterator<char>(file)), {});
+  Machine machine = parseHwloc(xml, "job.xml");
+  addNvLinks(machine);
+  CHECK(machine.nvlinks == std::vector<NvLink>{{0, 1, 3, false}, {2, 3, 12, true}});
+  ::dlclose(fake);
+}
+
+TEST_CASE("ranks are bound core by core along caches and packages, or to packages, or to a list") {
+  const test::TemporaryFolder folder;
+  const Machine machine = systemMachine(kAll, twoPackages(folder.file("sys")));
+  using Sets = std::vector<Processors>;
+  const auto by = [&](const char* rule, int ranks, const Processors& allowed = kAll) {
+    return bindings(machine, parseBind(rule, "RONDO_BIND"), allowed, ranks);
+  };
+  CHECK(by("core", 4) == Sets{{0, 4}, {1, 5}, {2, 6}, {3, 7}});
+  CHECK(by("core", 6) == Sets{{0, 4}, {1, 5}, {2, 6}, {3, 7}, {0, 4}, {1, 5}});
+  CHECK(by("core", 2, {1, 2, 6}) == Sets{{1}, {2, 6}});
+  CHECK(by("socket", 3) == Sets{{0, 1, 4, 5}, {0, 1, 4, 5}, {2, 3, 6, 7}});
+  CHECK(by("socket", 2, {2, 3}) == Sets{{2, 3}, {2, 3}});
+  CHECK(by("7,0-1", 4) == Sets{{7}, {0}, {1}, {7}});
+  CHECK(by("none", 2) == Sets{kAll, kAll});
+  for (const char* wrong : {"cores", "0,,1", "3-1", "-1", "0x3", "99999999"}) {
+    CAPTURE(wrong);
+    const test::Caught error = test::caught([&] { parseBind(wrong, "RONDO_BIND"); });
+    CHECK(error.code == ErrorCode::invalid_argument);
+    CHECK(error.text.find("RONDO_BIND") == 0);
+    CHECK(error.text.find("valid: none, core, socket, or processors") != std::string::npos);
+  }
+}
+
+TEST_CASE("sets of processors are read as they are written") {
+  for (const Processors& set : {Processors{}, Processors{3}, Processors{0, 1, 2, 8, 10, 11}})
+    CHECK(parseProcessors(text(set), "x") == set);
+  CHECK(text({0, 1, 2, 8}) == "0-2,8");
+  CHECK(parseMask("0x00000005,0x80000000", "x") == Processors{31, 32, 34});
+  CHECK(parseMask("0x1,,0x0", "x") == Processors{64});
+  CHECK(parseMask("0x0", "x").empty());
+  for (const char* wrong : {"", "0xg", "0x1ffffffff", "f-", "0x1 "})
+    CHECK(test::caught([&] { parseMask(wrong, "x"); }).code == ErrorCode::invalid_argument);
+}

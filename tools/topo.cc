@@ -1,0 +1,64 @@
+// `rondo topo`: draws machines, and where ranks are on them.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "rondo/error.h"
+#include "tools/bench/json.h"
+#include "tools/command.h"
+#include "tools/topo_svg.h"
+#include "tools/topo_text.h"
+#include "topology/hwloc_file.h"
+#include "topology/system.h"
+
+namespace rondo::tools {
+
+namespace {
+
+constexpr int kMostSeats = 1024;
+
+struct TopoConfig {
+  std::string file, svg, bind = "core";
+  int ranks = 0;
+};
+
+int drawMachine(const TopoConfig& config) {
+  const topology::BindRule rule = topology::parseBind(config.bind, "--bind");
+  std::string missing;
+  const topology::Machine machine =
+      config.file.empty() ? topology::thisMachine(missing) : topology::readMachine(config.file);
+  if (!missing.empty())
+    std::fprintf(stderr, "rondo: without hwloc, devices are not seen: %s\n", missing.c_str());
+  const auto seats = topology::seatsFor(machine, rule, config.ranks);
+  std::fputs(machineText(machine).c_str(), stdout);
+  if (!seats.empty()) std::fputs(seatsText(machine, seats).c_str(), stdout);
+  if (!config.svg.empty()) writeFile(config.svg, machineSvg(machine, seats));
+  return kSuccess;
+}
+
+} // namespace
+
+Action addTopo(CLI::App& parent, const std::vector<std::string>&) {
+  auto config = std::make_shared<TopoConfig>();
+  CLI::App* app = parent.add_subcommand("topo", "Draw machines, and where ranks are on them");
+  app->add_option("--file", config->file,
+                  "A machine file instead of this machine: XML as `lstopo --of xml` writes it; "
+                  "NAME.links beside NAME.xml says what hwloc does not");
+  app->add_option("-p,--ranks", config->ranks, "Also where so many ranks would be, and their links")
+      ->check(CLI::Range(1, kMostSeats));
+  app->add_option("--bind", config->bind, "For -p: none, core, socket, or processors (0,2,8-11)")
+      ->capture_default_str();
+  app->add_option("--svg", config->svg, "Also draw it into this file");
+  app->footer(
+      "A links file begins with the line \"rondo-links 1\"; then a line each, '#' for comments:\n"
+      "  nodes NAME...                a job on several machines like this one\n"
+      "  nvlink GPU GPU COUNT         direct links between two GPUs\n"
+      "  nvswitch COUNT GPU GPU...    links of each of them to switches that join them all\n"
+      "  rail NAME CARD               a network of its own, and the card in it\n\n"
+      "Examples:\n"
+      "  rondo topo --svg machine.svg\n"
+      "  lstopo --of xml > machine.xml; rondo topo --file machine.xml -p 8\n");
+  return [config] { return drawMachine(*config); };
+}
+
+} // namespace rondo::tools
