@@ -1,6 +1,7 @@
 // The front door: a communicator and its collectives.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -96,6 +97,11 @@ class RONDO_API Communicator {
   /// From any thread, any time, any number of times: every pending and later call of every rank of
   /// this communicator ends with Error(aborted) that holds `reason`.
   void abort(const std::string& reason);
+
+  /// Options::timeout of this rank's calls from now on, also of those in flight. From any thread,
+  /// any time. Throws Error(invalid_argument) for what Options would not take, Error(unsupported)
+  /// with Options::device.
+  void setTimeout(std::chrono::milliseconds timeout);
 
   /// Calls from now on go to this stream of Options::device, in the manner of cublasSetStream();
   /// until then to the default stream. The calls on the stream before still run first. The stream

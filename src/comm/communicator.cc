@@ -66,6 +66,8 @@ std::optional<Communicator> Communicator::split(int color, int key) {
 
 void Communicator::abort(const std::string& reason) { impl_->abort(reason); }
 
+void Communicator::setTimeout(std::chrono::milliseconds timeout) { impl_->setTimeout(timeout); }
+
 void Communicator::setStream(Stream stream) { impl_->setStream(stream); }
 
 Buffer Communicator::allocate(std::size_t bytes) {

@@ -196,12 +196,24 @@ void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> gro
 }
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key) {
+  Options options;
   {
     const Pump::Lock lock(pump_);
     verdict_.throwIfAdopted();
+    options = options_;
   }
-  auto session = session_->split(color, key, options_.init_timeout);
-  return session ? open(std::move(session), options_) : nullptr;
+  auto session = session_->split(color, key, options.init_timeout);
+  return session ? open(std::move(session), options) : nullptr;
+}
+
+void CommunicatorImpl::setTimeout(std::chrono::milliseconds timeout) {
+  requireHostBuffers("setTimeout");
+  Options asked;
+  asked.timeout = timeout;
+  asked.validate();
+  const Pump::Lock lock(pump_);
+  options_.timeout = timeout;
+  verdict_.setTimeout(timeout);
 }
 
 void CommunicatorImpl::setStream(Stream stream) {

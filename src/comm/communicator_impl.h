@@ -65,6 +65,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   std::shared_ptr<CommunicatorImpl> split(int color, int key);
   void abort(const std::string& reason);
+  void setTimeout(std::chrono::milliseconds timeout);
   void setStream(Stream stream);
   /// Throws Error(unsupported) when the buffers are on a device, where `function` has no meaning.
   void requireHostBuffers(const char* function) const { engine_->requireHostBuffers(function); }
@@ -87,7 +88,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void submit(const Call& call, engine::Run& run);
 
   const std::unique_ptr<bootstrap::Session> session_;
-  const Options options_;
+  Options options_; ///< the timeout changes, under the mutex
   const planner::Policy policy_;
   const int rank_, size_;
   bootstrap::ProgressBoard& progress_board_;

@@ -23,6 +23,8 @@ class Verdict {
   Verdict(bootstrap::Session& session, engine::Engine& engine, std::chrono::milliseconds timeout)
       : session_(session), engine_(engine), timeout_(timeout), failed_word_(session.failedWord()) {}
 
+  void setTimeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
+
   /// Whether the job has failed, as far as the control plane has heard. Any thread.
   bool pending() const { return failed_word_.load(std::memory_order_acquire) != 0; }
   /// Not zero once pending(); a futex can wait on it. Any thread.
@@ -57,7 +59,7 @@ class Verdict {
 
   bootstrap::Session& session_;
   engine::Engine& engine_;
-  const std::chrono::milliseconds timeout_;
+  std::chrono::milliseconds timeout_;
   const std::atomic<std::uint32_t>& failed_word_;
   std::exception_ptr error_;
 };

@@ -245,6 +245,17 @@ TEST_CASE("a rank that never comes is named at the deadline") {
   }
 }
 
+TEST_CASE("a timeout that is set later counts for the calls in flight, too") {
+  auto ranks = Communicator::createAll(2, plainOptions()); // by default two minutes
+  float x = 1;
+  Work work = ranks[0].allReduceAsync(&x, &x, 1, DataType::float32, ReduceOp::sum);
+  REQUIRE(!work.waitFor(std::chrono::milliseconds(50)));
+  CHECK(says(caught([&] { ranks[0].setTimeout(std::chrono::milliseconds(0)); }),
+             ErrorCode::invalid_argument, {"RONDO_TIMEOUT"}));
+  ranks[0].setTimeout(std::chrono::milliseconds(10));
+  CHECK(says(caught([&] { work.wait(); }), ErrorCode::timeout, {"rank 1", "AllReduce #1"}));
+}
+
 TEST_CASE("unknown names in the options are refused with the valid ones") {
   CHECK(says(caught([] { Communicator::createAll(2, plainOptions("carrier_pigeon")); }),
              ErrorCode::invalid_argument, {"carrier_pigeon", "inproc", "shm", "tcp"}));
