@@ -172,9 +172,10 @@ constexpr Entry kEntries[] = {
 };
 
 /// Variables that are no option of a communicator and are read elsewhere: what `rondo run` tells
-/// the processes that it starts, and where the trainer's data lie.
+/// the processes that it starts, where the trainer's data lie, and where Rondo is installed.
 constexpr std::string_view kOtherVariables[] = {"RONDO_RANK",  "RONDO_SIZE", "RONDO_LOCAL_RANK",
-                                                "RONDO_ID_FD", "RONDO_DATA", "RONDO_MPI_STATS"};
+                                                "RONDO_ID_FD", "RONDO_DATA", "RONDO_MPI_STATS",
+                                                "RONDO_ROOT"};
 
 /// A misspelt variable would otherwise do nothing, silently. Each is named once per process.
 void warnOfUnknownVariables() {

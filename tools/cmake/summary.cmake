@@ -44,6 +44,8 @@ endif()
 if(RONDO_TESTS)
   rondo_report("Catch2" "${Catch2_FOUND}" "no tests (Debian: catch2)")
   rondo_report("Python" "${Python3_FOUND}" "no tests (Debian: python3)")
+  rondo_report("A Python with torch" "${RONDO_TORCH_PYTHON}"
+               "no tests of rondo_torch (name one in RONDO_TORCH_PYTHON)")
   if(NOT TARGET rondo_cli OR NOT TARGET rondo_trainer)
     message(NOTICE "  Tests: none without the command and the trainer")
   endif()

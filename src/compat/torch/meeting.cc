@@ -1,0 +1,52 @@
+// Rondo's id on its way through the store.
+#include "compat/torch/meeting.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "rondo/error.h"
+#include "rondo/rendezvous.h"
+
+namespace rondo::compat {
+
+namespace {
+
+constexpr const char* kKey = "rondo_id";
+
+UniqueId give(c10d::Store& store, const Options& options) {
+  try {
+    const UniqueId id = UniqueId::create(options);
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(id.bytes.data());
+    store.set(kKey, std::vector<std::uint8_t>(bytes, bytes + id.bytes.size()));
+    return id;
+  } catch (const Error& error) {
+    store.set(kKey, error.what()); // shorter or longer than an id, so nobody takes it for one
+    throw;
+  }
+}
+
+UniqueId take(c10d::Store& store) {
+  UniqueId id;
+  const std::vector<std::uint8_t> bytes = store.get(kKey);
+  if (bytes.size() != id.bytes.size())
+    throw Error(ErrorCode::init_failed,
+                "rank 0 made no id: " + std::string(bytes.begin(), bytes.end()), 0);
+  std::memcpy(id.bytes.data(), bytes.data(), bytes.size());
+  return id;
+}
+
+} // namespace
+
+Communicator meet(c10d::Store& store, int rank, int size, const Options& options) {
+  if (size == 1) return Communicator::create(Rendezvous::inProcess(1).as(0), options);
+  const UniqueId id = rank == 0 ? give(store, options) : take(store);
+  Communicator comm = Communicator::create(Rendezvous::uniqueId(id, rank, size), options);
+  if (rank == 0) store.deleteKey(kKey);
+  comm.barrier(); // before it a rank that is done could meet by the old id again
+  return comm;
+}
+
+} // namespace rondo::compat

@@ -1,0 +1,63 @@
+"""Builds rondo_torch._C against the torch and the librondo that are there.
+
+librondo is looked for in RONDO_ROOT (where it was installed, or a build folder of the source tree),
+by pkg-config, and in this source tree's own build folder. The module finds it again where it was.
+"""
+
+import os
+import pathlib
+import subprocess
+
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+HERE = pathlib.Path(__file__).resolve().parent
+TREE = HERE.parents[2]
+
+
+def library_folder(root):
+    """The folder of librondo.so below a prefix or a build folder, or None."""
+    found = sorted(root.glob("lib*/librondo.so")) + sorted(root.glob("lib/*/librondo.so"))
+    return found[0].parent if found else None
+
+
+def pkg_config(*arguments):
+    try:
+        return subprocess.run(["pkg-config", *arguments, "rondo"], check=True, text=True,
+                              capture_output=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def find_rondo():
+    """(folder of the headers, folder of the library)"""
+    if root := os.environ.get("RONDO_ROOT"):
+        root = pathlib.Path(root).resolve()
+        installed = root / "include"
+        headers = installed if (installed / "rondo/rondo.h").exists() else TREE / "include"
+        if library := library_folder(root):
+            return headers, library
+        raise SystemExit(f"RONDO_ROOT={root} has no librondo.so in a folder lib")
+    if library := pkg_config("--variable=libdir"):
+        return pathlib.Path(pkg_config("--variable=includedir")), pathlib.Path(library)
+    if library := library_folder(TREE / "build"):
+        return TREE / "include", library
+    raise SystemExit("librondo was not found: install it (cmake --install) and name its prefix in "
+                     "RONDO_ROOT, or let pkg-config find rondo.pc")
+
+
+headers, library = find_rondo()
+setup(
+    ext_modules=[
+        CppExtension(
+            "rondo_torch._C",
+            sorted(os.path.relpath(file, HERE) for file in HERE.glob("*.cc")),
+            include_dirs=[str(HERE.parents[1]), str(headers)],
+            library_dirs=[str(library)],
+            libraries=["rondo"],
+            runtime_library_dirs=[str(library)],
+            extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden"],
+        )
+    ],
+    cmdclass={"build_ext": BuildExtension},
+)

@@ -1,0 +1,91 @@
+// Waiting for a call, its future and its error.
+#include "compat/torch/work.h"
+
+#include <ATen/core/jit_type.h>
+
+#include <utility>
+
+#include "rondo/options.h"
+
+namespace rondo::compat {
+
+void Member::raise(const char* call, const Error& error) {
+  if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::unsupported)
+    failed =
+        error.code() == ErrorCode::timeout ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
+  teller.raise(call, error);
+}
+
+Work::Work(std::shared_ptr<Member> member, CallInfo info, uint64_t sequence,
+           std::shared_ptr<Region> region)
+    : c10d::Work(member->teller.rank, info.type),
+      member_(std::move(member)),
+      info_(std::move(info)),
+      sequence_(sequence),
+      region_(std::move(region)) {}
+
+Work::~Work() {
+  if (coalescing() || work_.test()) return;
+  // The completer is the member's, so its thread must not be the member's last owner.
+  member_->completer.add(std::move(work_), [outputs = std::move(info_.outputs),
+                                            inputs = std::move(info_.inputs), region = region_] {});
+}
+
+bool Work::isCompleted() { return !coalescing() && work_.test(); }
+
+bool Work::isSuccess() const { return !coalescing() && work_.test() && !exception(); }
+
+std::exception_ptr Work::exception() const {
+  if (coalescing() || !work_.test()) return nullptr;
+  try {
+    work_.wait();
+    return nullptr;
+  } catch (const Error& error) {
+    return member_->teller.exception(info_.name, error);
+  }
+}
+
+int Work::sourceRank() const { return info_.source >= 0 ? info_.source : c10d::Work::sourceRank(); }
+
+void Work::await(std::chrono::milliseconds limit) const {
+  if (limit.count() <= 0) return work_.wait();
+  if (work_.waitFor(limit)) return;
+  // What stands still now ends the communicator, with a text that says who is late.
+  member_->communicator.setTimeout(Options::kShortestTimeout);
+  work_.wait();
+}
+
+bool Work::wait(std::chrono::milliseconds timeout) {
+  if (coalescing()) return true;
+  try {
+    await(timeout == kNoTimeout ? info_.timeout : timeout);
+  } catch (const Error& error) {
+    member_->raise(info_.name, error);
+  }
+  return true;
+}
+
+void Work::abort() {
+  member_->communicator.abort(std::string("rank ") + std::to_string(member_->teller.rank) +
+                              " aborted " + info_.name);
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
+  const std::lock_guard lock(future_mutex_);
+  if (future_) return future_;
+  future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  auto complete = [future = future_, work = work_, outputs = info_.outputs, inputs = info_.inputs,
+                   region = region_, name = info_.name, teller = member_->teller]() mutable {
+    try {
+      work.wait();
+      future->markCompleted(c10::IValue(outputs));
+    } catch (const Error& error) {
+      future->setError(teller.exception(name, error));
+    }
+  };
+  if (isCompleted()) complete();
+  else member_->completer.add(work_, complete);
+  return future_;
+}
+
+} // namespace rondo::compat

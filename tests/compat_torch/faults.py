@@ -1,0 +1,177 @@
+"""Timeouts, deaths and mismatches: an exception on every rank that says who and where."""
+
+import datetime
+import tempfile
+import threading
+import time
+
+import torch
+import torch.distributed as dist
+
+from harness import CONTEXT, die, join, raises, ranks
+
+Broken = dist.DistBackendError
+
+
+def leave():
+    """After a failure a process can end its group, and soon."""
+    began = time.monotonic()
+    dist.destroy_process_group()
+    return time.monotonic() - began
+
+
+def survivor(rank, size, later):
+    data = torch.ones(100_000)
+    dist.all_reduce(data)
+    if rank == 1:
+        die()
+    began = time.monotonic()
+    with raises(Broken, "all_reduce", f"on rank {rank} of {size}", "rank 1 died"):
+        for _ in range(100_000):
+            if later:
+                dist.all_reduce(data, async_op=True).get_future().wait()
+            else:
+                dist.all_reduce(data)
+    with raises(Broken, "barrier", "rank 1 died"):
+        dist.barrier()
+    return time.monotonic() - began, leave()
+
+
+def future_fails(rank, size):
+    if rank == 1:
+        time.sleep(0.3)
+        die()
+    work = dist.all_reduce(torch.ones(10), async_op=True)
+    with raises(RuntimeError, "rank 1"):
+        work.get_future().wait()
+    assert work.is_completed()
+    with raises(Broken, "all_reduce"):
+        work.wait()
+    leave()
+
+
+def late(rank, size, how):
+    """Rank 1 does not come; the others say so."""
+    dist.barrier()
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    short = datetime.timedelta(milliseconds=400)
+    if rank == 1:
+        time.sleep(1.5)
+        with raises(Broken, "barrier"):
+            dist.barrier()
+        return leave()
+    began = time.monotonic()
+    with raises(Broken, "rank 1"):
+        if how == "group":
+            backend._set_default_timeout(short)
+            dist.all_reduce(torch.ones(10))
+        elif how == "wait":
+            dist.all_reduce(torch.ones(10), async_op=True).wait(short)
+        elif how == "call":
+            options = dist.AllreduceOptions()
+            options.timeout = short
+            backend.allreduce([torch.ones(10)], options).wait()
+        else:
+            dist.group.WORLD.monitored_barrier(timeout=short)
+    assert 0.3 < time.monotonic() - began < 1.4, "it did not end at its own deadline"
+    return leave()
+
+
+def mismatched(rank, size):
+    with raises(Broken, "all_reduce", "rank", "AllReduce", "10", "11"):
+        dist.all_reduce(torch.ones(10 + rank % 2))
+    return leave()
+
+
+def aborted(rank, size):
+    dist.barrier()
+    if rank == 0:
+        time.sleep(0.3)
+        dist.distributed_c10d._abort_process_group()
+        return None
+    with raises(Broken, "rank 0 aborted"):
+        dist.all_reduce(torch.ones(10))
+    return leave()
+
+
+def in_a_part(rank, size):
+    """The culprit's rank in the job is said, too."""
+    part = dist.new_group([2, 1])
+    if rank == 2:
+        die()
+    if rank == 1:
+        with raises(Broken, "of this group is rank 2 of the job"):
+            for _ in range(100_000):
+                dist.all_reduce(torch.ones(10), group=part)
+
+
+def alone(path, pipe):
+    try:
+        with raises(Broken, "init", "rank 1"):
+            join(0, 2, path, timeout=1.0)
+        pipe.send("ok")
+    except BaseException as error:
+        pipe.send(str(error))
+
+
+def test_death_is_heard_everywhere():
+    for size in (2, 3, 4):
+        for later in (False, True):
+            times = ranks(size, survivor, later, dying=[1])
+            alive = [one for one in times if one]
+            print(f"  {size} ranks: raised after {max(t for t, _ in alive):.2f} s, "
+                  f"left within {max(t for _, t in alive):.2f} s")
+
+
+def test_futures_fail():
+    ranks(2, future_fails, dying=[1])
+
+
+def test_timeouts():
+    for how in ("group", "wait", "call", "barrier"):
+        ranks(2, late, how)
+        ranks(3, late, how)
+
+
+def test_mismatch():
+    ranks(3, mismatched)
+
+
+def test_abort():
+    ranks(3, aborted)
+
+
+def test_ranks_of_a_part():
+    ranks(3, in_a_part, dying=[2])
+
+
+def test_missing_ranks_are_listed():
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs = CONTEXT.Pipe()
+        process = CONTEXT.Process(target=alone, args=(folder + "/store", theirs))
+        process.start()
+        assert ours.poll(30)
+        assert (said := ours.recv()) == "ok", said
+        process.join()
+
+
+def threads(rank, size):
+    """A thread per group."""
+    groups = [dist.new_group(list(range(size))) for _ in range(3)]
+    sums = [torch.ones(1000) for _ in groups]
+
+    def loop(i):
+        for _ in range(100):
+            dist.all_reduce(sums[i], dist.ReduceOp.AVG, group=groups[i])
+
+    running = [threading.Thread(target=loop, args=(i,)) for i in range(len(groups))]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    for total in sums:
+        assert torch.equal(total, torch.ones(1000))
+
+
+def test_threads():
+    ranks(2, threads)
