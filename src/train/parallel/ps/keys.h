@@ -18,6 +18,10 @@ struct Piece {
   std::vector<std::size_t> weights; ///< that have keys in it, by number; of state: none
 };
 
+/// Keys of a piece, 1 MiB: as large as messages must be to be fast, and small enough that a server
+/// adds up one while the next is on its way.
+inline constexpr std::size_t kPieceKeys = std::size_t{1} << 18;
+
 /// One contiguous range of keys for each server, as equal as whole cache lines allow. Weights are
 /// cut wherever a range or a piece ends.
 struct Keys {

@@ -42,8 +42,15 @@ struct Links {
   Communicator up;          ///< workers' sends
   Communicator down;        ///< servers' sends
   std::vector<int> workers; ///< their ranks
-  int servers = 1;          ///< the first ranks
 };
+
+/// Collective. The first ranks serve, those from `first_worker` on work.
+inline Links link(Communicator& comm, int first_worker) {
+  Links links{
+      .up = *comm.split(0, comm.rank()), .down = *comm.split(0, comm.rank()), .workers = {}};
+  for (int rank = first_worker; rank < comm.size(); ++rank) links.workers.push_back(rank);
+  return links;
+}
 
 template <class Message>
 Work sendAsync(Communicator& comm, const Message& message, int peer) {

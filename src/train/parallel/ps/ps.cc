@@ -53,21 +53,8 @@ namespace rondo::training {
 namespace servers {
 namespace {
 
-/// Keys of a piece, 1 MiB: as large as messages must be to be fast, and small enough that a server
-/// adds up one while the next is on its way.
-constexpr std::size_t kPieceKeys = std::size_t{1} << 18;
-
 int firstWorker(const TrainOptions& options) {
   return options.dedicated_servers ? options.servers : 0;
-}
-
-Links link(const Setup& setup) {
-  Communicator& comm = setup.comm;
-  Links links{
-      .up = *comm.split(0, comm.rank()), .down = *comm.split(0, comm.rank()), .workers = {}};
-  for (int rank = firstWorker(setup.options); rank < comm.size(); ++rank)
-    links.workers.push_back(rank);
-  return links;
 }
 
 class Ps : public Strategy {
@@ -136,7 +123,7 @@ Ps::Ps(const Setup& setup)
       epoch_steps_(epochSteps(options_, setup.data)),
       model_(setup),
       replica_(model_.replica()),
-      links_(link(setup)),
+      links_(link(comm_, firstWorker(options_))),
       keys_(keysOf(setup, replica_)),
       up_(makeCodec(options_.hook)),
       down_(makeCodec(options_.hook)),
