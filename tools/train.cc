@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <exception>
 #include <thread>
 
 #include "rondo/communicator.h"
@@ -53,12 +54,8 @@ void printEnd(const TrainConfig& config, const TrainReport& report) {
   std::fflush(stdout);
 }
 
-TrainReport trainOn(Communicator& comm, const TrainConfig& config) {
-  std::function<void(const TrainProgress&)> show;
-  if (comm.rank() == 0) {
-    printHead(config, comm);
-    show = TrainDisplay();
-  }
+TrainReport trainOn(Communicator& comm, const TrainConfig& config,
+                    const std::function<void(const TrainProgress&)>& show) {
   stopOnSignals();
   TrainOptions options = config.options;
   options.stop = [] { return stop_asked.load(); };
@@ -72,13 +69,22 @@ TrainReport trainOn(Communicator& comm, const TrainConfig& config) {
   }
 }
 
+Communicator communicator(const TrainConfig& config, const Rendezvous& meet) {
+  Options options = Options::fromEnvironment();
+  if (!config.transport.empty()) options.transports = config.transport;
+  if (config.deterministic) options.deterministic = true;
+  return Communicator::create(meet, options);
+}
+
 int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
   try {
-    Options options = Options::fromEnvironment();
-    if (!config.transport.empty()) options.transports = config.transport;
-    if (config.deterministic) options.deterministic = true;
-    Communicator comm = Communicator::create(meet, options);
-    const TrainReport report = trainOn(comm, config);
+    Communicator comm = communicator(config, meet);
+    std::function<void(const TrainProgress&)> show;
+    if (rank == 0) {
+      printHead(config, comm);
+      show = TrainDisplay();
+    }
+    const TrainReport report = trainOn(comm, config, show);
     if (rank == 0) {
       if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report));
       printEnd(config, report);
@@ -103,6 +109,31 @@ int trainThreads(const TrainConfig& config) {
 }
 
 } // namespace
+
+bool stopAsked() { return stop_asked; }
+
+TrainReport trainHere(const TrainConfig& config,
+                      const std::function<void(const TrainProgress&)>& progress_of_0) {
+  const Rendezvous meet = Rendezvous::inProcess(config.ranks);
+  std::vector<TrainReport> reports(static_cast<std::size_t>(config.ranks));
+  std::vector<std::exception_ptr> faults(reports.size());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < config.ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto at = static_cast<std::size_t>(rank);
+      try {
+        Communicator comm = communicator(config, meet.as(rank));
+        reports[at] = trainOn(comm, config, rank == 0 ? progress_of_0 : nullptr);
+      } catch (...) {
+        faults[at] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& fault : faults)
+    if (fault) std::rethrow_exception(fault);
+  return reports.front();
+}
 
 int runTrain(const TrainConfig& config) {
   requireTrainDevice(config.options.device); // in one line, not in one of each rank

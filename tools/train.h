@@ -1,6 +1,7 @@
 // Runs a training job: finds or starts the ranks, shows progress, writes the report.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,20 @@ struct TrainConfig {
   bool deterministic = false;
   std::string transport; ///< empty: the communicator's choice
   std::string json;      ///< file to write; empty: none
+  std::string sweep;     ///< file of a sweep to train in place of one run; empty: none
   std::vector<std::string> arguments;
 };
 
 /// Exit status as that of runBench(); kStopped where SIGINT or SIGTERM ended it behind a step.
 int runTrain(const TrainConfig& config);
 inline constexpr int kStopped = 130; ///< what shells make of SIGINT
+
+/// Whether a signal has asked the run to end.
+bool stopAsked();
+
+/// What training on threads of this process gave.
+TrainReport trainHere(const TrainConfig& config,
+                      const std::function<void(const TrainProgress&)>& progress_of_0);
 
 /// One object: version, args, options, ranks, test_accuracy, epoch_loss, epoch_accuracy,
 /// parameter_hash (hexadecimal text), steps, stopped, step_ms (the median) and

@@ -9,6 +9,8 @@
 #include "tools/command.h"
 #include "tools/parse.h"
 #include "tools/train.h"
+#include "tools/train_cli.h"
+#include "tools/train_sweep.h"
 
 namespace rondo::tools {
 
@@ -83,6 +85,11 @@ void addJob(CLI::App& app, TrainConfig& config) {
   app.add_flag("--augment", options.augment, "Flip and crop training samples");
   app.add_flag("--sync-batch-norm", options.sync_batch_norm,
                "Batch norm takes the statistics of all ranks' samples");
+  app.add_option(
+         "--sweep", config.sweep,
+         "Train by each line of this file, NAME: OPTIONS, beside the options here; --report "
+         "shows them beside each other")
+      ->check(CLI::ExistingFile);
 }
 
 /// "1:3" or "0.1:3".
@@ -157,8 +164,12 @@ void addOptimizer(CLI::App& app, TrainOptions& options) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--scale-lr", options.base_batch,
-                 "Batch that --lr is for: it is scaled in proportion to --batch")
+                 "Batch that --lr is for: it is scaled to --batch")
       ->check(CLI::Range(1, 1 << 20))
+      ->group(group);
+  app.add_option("--scaling", options.scaling, "How: " + summaries(trainScalings()))
+      ->check(choice(trainScalings()))
+      ->capture_default_str()
       ->group(group);
   app.add_option("--schedule", options.schedule,
                  "Of the learning rate: " + summaries(trainSchedules()))
@@ -197,6 +208,9 @@ void addReduction(CLI::App& app, TrainConfig& config) {
   app.add_option("--hook", options.hook, "How gradients travel: " + summaries(trainHooks()))
       ->check(choice(trainHooks()))
       ->capture_default_str()
+      ->group(group);
+  app.add_flag("--noise-scale", options.noise_scale,
+               "Estimate on the way how large a batch makes sense")
       ->group(group);
   app.add_flag("--deterministic", config.deterministic,
                "Results do not depend on how the ranks add up")
@@ -285,26 +299,42 @@ CLI::Option* addRanks(CLI::App& app, TrainConfig& config) {
   return ranks;
 }
 
+/// Returns -p.
+CLI::Option* addAll(CLI::App& app, TrainConfig& config) {
+  addJob(app, config);
+  addStrategy(app, config.options);
+  addOptimizer(app, config.options);
+  addReduction(app, config);
+  addSharding(app, config.options);
+  addPipeline(app, config.options);
+  addOutput(app, config);
+  return addRanks(app, config);
+}
+
 } // namespace
+
+void parseTrain(const std::string& line, TrainConfig& config) {
+  CLI::App app;
+  addAll(app, config);
+  try {
+    app.parse(line);
+  } catch (const CLI::ParseError& error) {
+    throw Error(ErrorCode::invalid_argument, error.what());
+  }
+}
 
 Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
   auto config = std::make_shared<TrainConfig>();
   config->arguments = arguments;
   CLI::App* app = parent.add_subcommand("train", "Train an image classifier on several ranks");
-  addJob(*app, *config);
-  addStrategy(*app, config->options);
-  addOptimizer(*app, config->options);
-  addReduction(*app, *config);
-  addSharding(*app, config->options);
-  addPipeline(*app, config->options);
-  addOutput(*app, *config);
-  CLI::Option* ranks = addRanks(*app, *config);
+  CLI::Option* ranks = addAll(*app, *config);
   app->footer(
       "Examples:\n"
       "  rondo train --model mlp -p 2\n"
       "  rondo train --model cnn -p 2 --epochs 10 --schedule cosine --lr 0.05 --warm-up 100\n"
       "  rondo train -p 2 --checkpoint run.ckpt --checkpoint-every 100 # then: the same, --resume\n"
       "  rondo train --strategy pipeline --model cnn -p 2 --micro-batches 16\n"
+      "  rondo train --sweep bench/train/fashion.sweep --epochs 10 --report out\n"
       "  rondo train --model resnet18 --data synthetic -p 2 --steps 20 --json report.json\n");
   return [config, ranks] {
     config->threads = config->threads || needsThreads(config->transport);
@@ -316,7 +346,10 @@ Action addTrain(CLI::App& parent, const std::vector<std::string>& arguments) {
                                                    std::to_string(launch.size) + " ranks");
     }
     if (config->launched) config->ranks = launch.size;
-    return runTrain(*config);
+    if (config->sweep.empty()) return runTrain(*config);
+    if (config->launched)
+      throw Error(ErrorCode::invalid_argument, "--sweep starts its ranks itself");
+    return runSweep(*config);
   };
 }
 

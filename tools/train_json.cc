@@ -40,6 +40,7 @@ nlohmann::ordered_json optionsJson(const TrainConfig& config) {
           {"recompute", options.recompute},
           {"learning_rate", options.learning_rate},
           {"base_batch", options.base_batch},
+          {"scaling", options.scaling},
           {"momentum", options.momentum},
           {"nesterov", options.nesterov},
           {"seed", options.seed},
@@ -78,6 +79,7 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
   json["test_accuracy"] = report.test_accuracy;
   json["epoch_loss"] = report.epoch_loss;
   json["epoch_accuracy"] = report.epoch_accuracy;
+  if (config.options.noise_scale) json["epoch_noise_scale"] = report.epoch_noise_scale;
   json["parameter_hash"] = hash.data();
   json["steps"] = report.steps;
   json["stopped"] = report.stopped;

@@ -69,9 +69,10 @@ struct TrainOptions {
 
   std::string optimizer = "sgd"; ///< one of trainOptimizers()
   double learning_rate = 0.02;
-  /// The batch that learning_rate is for: it is scaled in proportion to `batch`, and the warm-up
-  /// climbs from the unscaled one. 0: it is for this batch.
+  /// The batch that learning_rate is for: it is scaled to `batch`, and the warm-up climbs from the
+  /// unscaled one. 0: it is for this batch.
   int base_batch = 0;
+  std::string scaling = "linear";    ///< with base_batch: one of trainScalings()
   double momentum = 0.9;             ///< of sgd and lars
   bool nesterov = false;             ///< sgd: looks one step of momentum ahead
   double weight_decay = 0;           ///< of matrices and filters
@@ -90,6 +91,9 @@ struct TrainOptions {
   /// Bytes of parameters, gradients and optimizer that a rank may hold at most; 0: any. A run that
   /// needs more is refused before it begins.
   std::uint64_t memory_limit = 0;
+  /// Estimates the gradient noise scale on the way, from the gradients of single micro-batches and
+  /// their mean: two passes over them in each step. ddp, of two or more micro-batches.
+  bool noise_scale = false;
   /// How gradients travel: one of trainHooks(), with its value behind a colon where it has one.
   std::string hook = "none";
   /// After so many steps, after each epoch and at the end, the hash of all parameters is compared
@@ -151,11 +155,16 @@ struct TrainReport {
   double test_accuracy = 0;           ///< over all test samples, in [0, 1]
   std::vector<double> epoch_loss;     ///< mean training loss of each epoch that ended
   std::vector<double> epoch_accuracy; ///< test accuracy after each of them
-  std::uint64_t parameter_hash = 0;   ///< of all parameters, equal on all ranks
-  std::int64_t steps = 0;             ///< of the whole training, with those before resuming
-  bool stopped = false;               ///< TrainOptions::stop ended it
-  TrainTimes times;                   ///< medians over this call's steps
-  double samples_per_second = 0;      ///< in this call's steps, all ranks
+  /// The gradient noise scale over each epoch of this call, in samples: batches much smaller than
+  /// it lose next to nothing by being averaged, much larger ones gain next to nothing (McCandlish
+  /// et al., An Empirical Model of Large-Batch Training, 2018). Empty without
+  /// TrainOptions::noise_scale; not finite where the gradients are noise alone.
+  std::vector<double> epoch_noise_scale;
+  std::uint64_t parameter_hash = 0; ///< of all parameters, equal on all ranks
+  std::int64_t steps = 0;           ///< of the whole training, with those before resuming
+  bool stopped = false;             ///< TrainOptions::stop ended it
+  TrainTimes times;                 ///< medians over this call's steps
+  double samples_per_second = 0;    ///< in this call's steps, all ranks
   /// That all ranks together send in one step, by the strategy's formula: what cannot be spared,
   /// without headers.
   double bytes_per_step = 0;
@@ -216,6 +225,21 @@ RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
 /// for what is no device.
 RONDO_API void requireTrainDevice(const std::string& device);
 
+/// A run among others that differ in some settings only.
+struct TrainSweepRun {
+  std::string name;     ///< unlike the others'
+  std::string settings; ///< what makes it different, for people
+  int ranks = 1;
+  /// Behind each epoch: seconds of training, and the test accuracy.
+  std::vector<double> seconds = {}, accuracy = {};
+  std::vector<double> noise_scale = {}; ///< TrainReport::epoch_noise_scale
+  std::string ended = {}; ///< why it ended early, as by a loss that is not finite; "": it did not
+};
+/// Writes a page of HTML that shows the runs beside each other: accuracy against epochs and against
+/// time, and the noise scale. Throws Error(system).
+RONDO_API void writeTrainSweep(const std::string& path, const std::string& title,
+                               const std::vector<TrainSweepRun>& runs);
+
 /// A word that one of the options takes.
 struct TrainChoice {
   std::string name, summary;
@@ -227,6 +251,7 @@ RONDO_API std::vector<TrainChoice> trainStrategies();
 RONDO_API std::vector<TrainChoice> trainPipelines();
 RONDO_API std::vector<TrainChoice> trainOptimizers();
 RONDO_API std::vector<TrainChoice> trainSchedules();
+RONDO_API std::vector<TrainChoice> trainScalings();
 /// "topk:DENSITY": the value behind the colon is to be given.
 RONDO_API std::vector<TrainChoice> trainHooks();
 

@@ -59,8 +59,13 @@ TEST_CASE("constant stays, step falls by its factor, cosine is half a wave") {
 }
 
 TEST_CASE("the rate is in proportion to the batch") {
-  REQUIRE(close(training::scaledRate(0.1, 8192, 256), 3.2, 1e-15));
-  REQUIRE(close(training::scaledRate(0.1, 64, 256), 0.025, 1e-15));
+  const auto scaled = [](const char* rule, std::uint64_t batch) {
+    return training::scalingRule(rule).scaled(0.1, batch, 256);
+  };
+  REQUIRE(close(scaled("linear", 8192), 3.2, 1e-15));
+  REQUIRE(close(scaled("linear", 64), 0.025, 1e-15));
+  REQUIRE(close(scaled("sqrt", 4096), 0.4, 1e-15));
+  REQUIRE(close(scaled("sqrt", 64), 0.05, 1e-15));
 }
 
 TEST_CASE("a schedule that is not there is refused with those that are") {

@@ -1,4 +1,7 @@
 // `rondo train --strategy ps` as people run it, and a server that dies.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "support/runs.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
@@ -36,6 +39,59 @@ TEST_CASE("what a straggler's option cannot mean is said with its usage") {
     INFO(wrong << ": " << outcome.err);
     REQUIRE(outcome.status != 0);
     REQUIRE(contains(outcome.err, contains(wrong, "slow") ? "RANK:FACTOR" : "PROBABILITY:FACTOR"));
+  }
+}
+
+TEST_CASE("a sweep trains by every line, and shows the runs beside each other") {
+  const tools::TemporaryFolder folder;
+  const std::string file = folder.file("sweep"), json = folder.file("json");
+  std::ofstream(file) << "# a comment\n\none: -p 1 --batch 20\n"
+                         "two, <fast>: -p 2 --batch 40 --scale-lr 20 --scaling sqrt\r\n"
+                         "again: -p 2 --accumulate 2 --batch 40 --noise-scale --optimizer lars\n"
+                         "too fast: -p 2 --batch 20 --lr 1e5\n";
+  const Outcome outcome = shell(
+      "$RONDO train --data synthetic:shape=1x8x8,train=200,test=40 "
+      "--epochs 3 --sweep " +
+      file + " --report " + folder.file("out") + " --json " + json);
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  const auto runs = nlohmann::json::parse(tools::readFile(json))["runs"];
+  REQUIRE(runs.size() == 4);
+  REQUIRE(contains(std::string(runs[3]["ended"]), "not finite"));
+  REQUIRE(runs[2]["ended"] == "");
+  REQUIRE(runs[0]["ranks"] == 1);
+  REQUIRE(runs[1]["settings"] == "-p 2 --batch 40 --scale-lr 20 --scaling sqrt");
+  for (const auto& run : {runs[0], runs[1], runs[2]}) {
+    REQUIRE(run["epoch_accuracy"].size() == 3);
+    REQUIRE(run["epoch_seconds"][0] > 0);
+    REQUIRE(run["epoch_seconds"][2] > run["epoch_seconds"][1]);
+  }
+  REQUIRE(runs[1]["epoch_noise_scale"].empty());
+  REQUIRE(runs[2]["epoch_noise_scale"].size() == 3);
+  const std::string page = tools::readFile(folder.file("out/index.html"));
+  REQUIRE(contains(page, "two, &lt;fast&gt;"));
+  REQUIRE(contains(page, "Accuracy against time"));
+  REQUIRE(contains(page, "Gradient noise scale"));
+  REQUIRE(contains(page, "ended: train: the loss of step"));
+  REQUIRE_FALSE(contains(page, "http://"));
+}
+
+TEST_CASE("a sweep's line that makes no sense is named before anything is trained") {
+  const tools::TemporaryFolder folder;
+  const std::string file = folder.file("sweep");
+  for (const auto& [lines, complaint] : std::vector<std::pair<std::string, std::string>>{
+           {"one: -p 1\n-p 2\n", "line 2"},
+           {"one: -p 1\none: -p 2\n", "line 2: there is a run \"one\" already"},
+           {"# nothing\n", "no line names a run"},
+           {"one: -p 1\ntwo: --batch x\n", "sweep, two: "},
+           {"one: --no-such-thing\n", "sweep, one: "},
+           {"one: --checkpoint file\n", "takes no --sweep, --checkpoint"}}) {
+    std::ofstream(file) << lines;
+    const Outcome outcome = shell("$RONDO train --sweep " + file);
+    INFO(lines << outcome.err);
+    REQUIRE(outcome.status == 2);
+    REQUIRE(contains(outcome.err, complaint));
+    REQUIRE(outcome.out.empty());
   }
 }
 

@@ -121,6 +121,54 @@ TEST_CASE("local SGD, stopped anywhere and resumed, ends with the same bytes") {
     }
 }
 
+TEST_CASE("local SGD averages behind every period, no step earlier or later") {
+  TrainOptions options = localRun(4);
+  options.steps = 4;
+  const TrainReport at_the_end = trainAll(makeRanks(2), options);
+  options.period = 1000; // the average of what ranks did alone is made to look at it only
+  requireSame(trainAll(makeRanks(2), options), at_the_end);
+  options.period = 3;
+  REQUIRE(trainAll(makeRanks(2), options).parameter_hash != at_the_end.parameter_hash);
+}
+
+TEST_CASE("local SGD, resumed where it ended between two averages, is seen as it was") {
+  TemporaryFolder folder;
+  TrainOptions options = localRun(3);
+  options.steps = 4;
+  options.checkpoint = folder.file("file");
+  const TrainReport ended = trainAll(makeRanks(2), options);
+  options.resume = true;
+  const TrainReport again = trainAll(makeRanks(2), options);
+  REQUIRE(again.parameter_hash == ended.parameter_hash);
+  REQUIRE(again.test_accuracy == ended.test_accuracy);
+}
+
+TEST_CASE("DataParallel moves running statistics by the mean over ranks") {
+  if (!kWholeGrid) return; // of the model's layers sanitizers see little, and take long
+  TrainOptions options = smallRun();
+  options.model = "resnet18";
+  options.data = "synthetic:shape=3x8x8,train=8,test=8";
+  options.batch = 8;
+  options.steps = 1;
+  options.accumulate = 2;
+  const TrainReport expected = trainAll(makeRanks(1), options);
+  options.accumulate = 1;
+  options.strategy = "dp";
+  requireSame(trainAll(makeRanks(2), options), expected);
+}
+
+TEST_CASE("DataParallel ends when one rank is asked to") {
+  TrainOptions options = smallRun();
+  options.strategy = "dp";
+  auto ranks = makeRanks(2);
+  REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
+            TrainOptions own = options;
+            if (comm.rank() == 1) own.stop = [asked = 0]() mutable { return ++asked == 2; };
+            const TrainReport report = train(comm, own);
+            return report.stopped && report.steps == 2 ? "" : std::to_string(report.steps);
+          })) == "");
+}
+
 TEST_CASE("DataParallel trains bit for bit as one rank with as many micro-batches") {
   for (const char* model : {"mlp", "cnn"})
     for (int size : {1, 2, 3, 4}) {

@@ -37,6 +37,13 @@ std::vector<TrainChoice> trainSchedules() {
   return all;
 }
 
+std::vector<TrainChoice> trainScalings() {
+  std::vector<TrainChoice> all;
+  for (const training::ScalingRule& rule : training::scalingRules())
+    all.push_back({std::string(rule.name), std::string(rule.summary)});
+  return all;
+}
+
 std::vector<TrainChoice> trainStrategies() {
   std::vector<TrainChoice> all;
   for (const training::StrategyKind* kind : training::strategies())

@@ -110,6 +110,7 @@ void check(const TrainOptions& options, int ranks) {
     refuse(std::string(options.resume ? "resume" : "checkpoint_every") + " without a checkpoint");
   makeHook(options.hook);
   scheduleKind(options.schedule);
+  scalingRule(options.scaling);
   strategyFor(options, ranks);
 }
 
@@ -163,6 +164,7 @@ Settings settings(const TrainOptions& options) {
   list.add("recompute", options.recompute);
   list.add("learning_rate", options.learning_rate);
   list.add("base_batch", options.base_batch);
+  list.add("scaling", options.scaling);
   list.add("momentum", options.momentum);
   list.add("nesterov", options.nesterov);
   list.add("weight_decay", options.weight_decay);
@@ -180,6 +182,7 @@ Settings settings(const TrainOptions& options) {
   list.add("unit_bytes", options.unit_bytes);
   list.add("mesh", options.mesh);
   list.add("memory_limit", options.memory_limit);
+  list.add("noise_scale", options.noise_scale);
   list.add("verify_every", options.verify_every);
   list.add("checkpoint", !options.checkpoint.empty());
   list.add("checkpoint_every", options.checkpoint_every);

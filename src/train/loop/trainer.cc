@@ -1,6 +1,7 @@
 #include "train/loop/trainer.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace rondo::training {
 
@@ -69,6 +70,7 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
   at_ = result.at;
   result.times.step += delay;
   times_.push_back(result.times);
+  noise_ += result.noise;
   report_.stopped = result.met && result.stop && at_.total < total_steps_;
   TrainProgress now{
       .epoch = at_.epoch,
@@ -98,6 +100,7 @@ void Trainer::endEpoch(TrainProgress& now, double seconds) {
   report_.test_accuracy = now.test_accuracy = strategy_.evaluate();
   report_.epoch_loss.push_back(at_.losses / at_.step);
   report_.epoch_accuracy.push_back(now.test_accuracy);
+  if (options_.noise_scale) report_.epoch_noise_scale.push_back(std::exchange(noise_, {}).scale());
   observer_.add({.epoch = at_.epoch,
                  .last_step = at_.total,
                  .loss = report_.epoch_loss.back(),

@@ -49,6 +49,7 @@ class Trainer {
   TrainReport report_;
   Position at_;
   std::vector<TrainTimes> times_;
+  GradientNoise noise_; ///< sums over the epoch's steps of this call
 };
 
 } // namespace rondo::training

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 
 #include "rondo/error.h"
@@ -42,8 +43,30 @@ double rateAt(const Schedule& schedule, std::uint64_t step) {
   return schedule.least_rate + (schedule.rate - schedule.least_rate) * halfWave(part);
 }
 
-double scaledRate(double rate, std::uint64_t batch, std::uint64_t reference) {
-  return rate * (static_cast<double>(batch) / static_cast<double>(reference));
+std::span<const ScalingRule> scalingRules() {
+  static constexpr auto kTimes = [](std::uint64_t batch, std::uint64_t reference) {
+    return static_cast<double>(batch) / static_cast<double>(reference);
+  };
+  static constexpr auto kRules =
+      std::to_array<ScalingRule>({{"linear", "in proportion to the batch: Goyal et al., 2017",
+                                   [](double rate, std::uint64_t batch, std::uint64_t reference) {
+                                     return rate * kTimes(batch, reference);
+                                   }},
+                                  {"sqrt", "by its square root: Krizhevsky, 2014",
+                                   [](double rate, std::uint64_t batch, std::uint64_t reference) {
+                                     return rate * std::sqrt(kTimes(batch, reference));
+                                   }}});
+  return kRules;
+}
+
+const ScalingRule& scalingRule(std::string_view name) {
+  std::string names;
+  for (const ScalingRule& one : scalingRules()) {
+    if (one.name == name) return one;
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "train: scaling \"" + std::string(name) + "\"; there are: " + names);
 }
 
 std::span<const ScheduleKind> scheduleKinds() {

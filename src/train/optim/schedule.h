@@ -24,10 +24,16 @@ struct Schedule {
 /// Made of sums and products only: every machine has the same rates.
 double rateAt(const Schedule& schedule, std::uint64_t step);
 
-/// The rate for a batch of `batch` samples where `rate` was found with `reference`: in proportion.
-/// Meant to be reached by a warm-up from `rate`. (Goyal et al., Accurate, Large Minibatch SGD,
-/// 2017.)
-double scaledRate(double rate, std::uint64_t batch, std::uint64_t reference);
+/// How a rate follows the batch.
+struct ScalingRule {
+  std::string_view name, summary;
+  /// The rate for a batch of `batch` samples where `rate` was found with `reference`. Meant to be
+  /// reached by a warm-up from `rate`.
+  double (*scaled)(double rate, std::uint64_t batch, std::uint64_t reference);
+};
+std::span<const ScalingRule> scalingRules();
+/// Error(invalid_argument) that lists the names for any other.
+const ScalingRule& scalingRule(std::string_view name);
 
 struct ScheduleKind {
   std::string_view name, summary;

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <utility>
 
 #include "rondo/detail/hash.h"
 #include "rondo/gradients.h"
@@ -70,6 +71,7 @@ class Ddp : public Strategy {
   void sendSums();
   void gradientStands(std::size_t weight);
   void showBuckets(Timeline& timeline) const;
+  GradientNoise noise();
   void update(double learning_rate);
 
   Communicator& comm_;
@@ -90,6 +92,7 @@ class Ddp : public Strategy {
   struct Sums {
     double loss, stops;
   } sums_{};
+  double squares_ = 0; ///< of the norms of this rank's micro-batches' gradients
   Work sent_, statistics_sent_;
   Clock::time_point reducing_; ///< when the reducer's step began
   std::string layer_;          ///< the first that gave what is not finite; "": none
@@ -145,6 +148,7 @@ StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
   statistics_sent_.wait();
   clock.lap(&TrainTimes::communication, nullptr);
   if (timeline) showBuckets(*timeline);
+  if (options_.noise_scale) result.noise = noise();
   requireFinite(comm_, sums_.loss, done.total + 1, layer_);
   result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   update(result.learning_rate);
@@ -214,6 +218,10 @@ void Ddp::sendSums() {
 }
 
 void Ddp::gradientStands(std::size_t weight) {
+  if (options_.noise_scale) {
+    const Weight& one = *replica_.weights()[weight];
+    squares_ += squaredNorm(one.gradient, one.size());
+  }
   if (micro_ > 0)
     add(static_cast<float*>(reducer_.gradient(weight)), part_[weight].data(), part_[weight].size());
   if (micro_ + 1 == options_.accumulate) reducer_.ready(weight);
@@ -226,6 +234,20 @@ void Ddp::showBuckets(Timeline& timeline) const {
                  reducing_ + std::chrono::duration_cast<Clock::duration>(begin),
                  bucket.end - bucket.begin, bucket.bytes);
   }
+}
+
+/// Of micro-batches on one side, whose gradients are sums over a part of the batch, and of the
+/// whole batch on the other.
+GradientNoise Ddp::noise() {
+  comm_.allReduce(&squares_, &squares_, 1, DataType::float64, ReduceOp::sum);
+  double whole = 0;
+  for (std::size_t i = 0; i < replica_.weights().size(); ++i)
+    whole +=
+        squaredNorm(static_cast<const float*>(reducer_.gradient(i)), replica_.weights()[i]->size());
+  const double batch = options_.batch, parts = static_cast<double>(samples_.parts());
+  const double few = batch / parts;
+  return gradientNoise(std::exchange(squares_, 0) / (parts * few * few), few,
+                       whole / (batch * batch), batch);
 }
 
 void Ddp::update(double learning_rate) {
@@ -278,10 +300,14 @@ const StrategyKind ddp{
     .name = "ddp",
     .summary = "each rank the whole model; gradients are all-reduced beside the backward pass",
     .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "hook",
-              "memory_limit"},
+              "memory_limit", "noise_scale"},
     .check =
         [](const TrainOptions& options, int ranks) {
-          requireParts(options, std::int64_t{ranks} * options.accumulate, "ranks x accumulate");
+          const std::int64_t parts = std::int64_t{ranks} * options.accumulate;
+          requireParts(options, parts, "ranks x accumulate");
+          if (options.noise_scale && parts < 2)
+            throw Error(ErrorCode::invalid_argument,
+                        "train: noise_scale compares micro-batches: ranks x accumulate is 1");
         },
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<Ddp>(setup);

@@ -18,7 +18,8 @@ Schedule schedule(const TrainOptions& options, std::int64_t total_steps) {
   const auto batch = static_cast<std::uint64_t>(options.batch);
   const auto base = static_cast<std::uint64_t>(options.base_batch);
   return {.kind = scheduleKind(options.schedule),
-          .rate = scales ? scaledRate(options.learning_rate, batch, base) : options.learning_rate,
+          .rate = scales ? scalingRule(options.scaling).scaled(options.learning_rate, batch, base)
+                         : options.learning_rate,
           .warmup_rate = scales ? options.learning_rate : 0,
           .warmup_steps = static_cast<std::uint64_t>(options.warm_up),
           .step_length = std::max<std::uint64_t>((total + 2) / 3, 1),

@@ -43,6 +43,7 @@ constexpr std::array kFeatures = {
     Feature{"unit_bytes", isSet<&TrainOptions::unit_bytes>},
     Feature{"mesh", isSet<&TrainOptions::mesh>},
     Feature{"memory_limit", isSet<&TrainOptions::memory_limit>},
+    Feature{"noise_scale", isSet<&TrainOptions::noise_scale>},
     Feature{"pipeline", isSet<&TrainOptions::pipeline>},
     Feature{"laps", isSet<&TrainOptions::laps>},
     Feature{"recompute", isSet<&TrainOptions::recompute>},

@@ -14,6 +14,7 @@
 #include "train/data/dataset.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/stopwatch.h"
+#include "train/optim/noise_scale.h"
 
 namespace rondo::training {
 
@@ -31,6 +32,7 @@ struct StepResult {
   double loss = 0;   ///< mean over the samples of all ranks, as far as this rank knows
   bool stop = false; ///< some rank was asked to end; said at a meeting
   double learning_rate = 0;
+  GradientNoise noise; ///< with TrainOptions::noise_scale
   TrainTimes times;
 };
 

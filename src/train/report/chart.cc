@@ -133,7 +133,8 @@ std::string chartText(const Chart& chart) {
   std::vector<Series> all = chart.series;
   for (Series& series : all) series.points = thinned(series.points, kMostPoints);
   return "<figure>\n<figcaption><b>" + htmlText(chart.title) + "</b> <small>" + htmlText(chart.up) +
-         "</small>" + legend(all) + "</figcaption>\n" + picture(chart, all) + "</figure>\n";
+         "</small>" + (chart.legend ? legend(all) : "") + "</figcaption>\n" + picture(chart, all) +
+         "</figure>\n";
 }
 
 } // namespace rondo::training

@@ -22,6 +22,7 @@ struct Chart {
   std::string across, up; ///< what the axes are, with units
   std::vector<Series> series;
   bool from_zero = false; ///< the upward axis begins at zero
+  bool legend = true;     ///< names the series, if there are several
 };
 
 /// Round numbers from at or below `low` to at or above `high`, about `count` of them.

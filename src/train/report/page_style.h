@@ -54,6 +54,12 @@ circle.second { fill: var(--communication); }
 rect.data { fill: var(--data); } rect.forward { fill: var(--forward); }
 rect.backward { fill: var(--backward); } rect.communication { fill: var(--communication); }
 rect.optimizer { fill: var(--optimizer); } rect.other { fill: var(--other); }
+.run0 { --own: #0072b2; } .run1 { --own: #d55e00; } .run2 { --own: #00896b; }
+.run3 { --own: #b35a8c; } .run4 { --own: #8a6d00; } .run5 { --own: #3f9bd1; }
+.run6 { --own: #8a939e; } .run7 { --own: #c23b3b; } .run8 { --own: #5a4fb0; }
+.run9 { --own: #4b7f1f; }
+polyline[class^=run] { stroke: var(--own); } circle[class^=run] { fill: var(--own); }
+i[class^=run] { background: var(--own); }
 i { display: inline-block; width: 11px; height: 11px; border-radius: 3px; margin-right: 7px; }
 i.data { background: var(--data); } i.forward, i.main { background: var(--forward); }
 i.backward, i.each { background: var(--backward); }
@@ -65,6 +71,8 @@ td, th { padding: 3px 28px 3px 0; border-bottom: 1px solid var(--line); white-sp
 tr:last-child td { border-bottom: 0; }
 .parts { margin-top: 12px; }
 .parts td + td, .parts th + th { text-align: right; }
+.runs td:nth-child(n+4), .runs th:nth-child(n+4) { text-align: right; }
+.runs td:nth-child(2) { white-space: normal; min-width: 16em; color: var(--faint); }
 .settings { columns: 2 380px; column-gap: 40px; margin: 0; }
 .settings div { display: flex; justify-content: space-between; gap: 20px; break-inside: avoid;
   border-bottom: 1px solid var(--line); padding: 3px 0; }
