@@ -22,7 +22,7 @@ struct Parameter {
   DataType type = DataType::float32; ///< of the elements and of their gradients
   void* gradient = nullptr;          ///< as many elements; null: the reducer has the memory
 
-  std::size_t count() const;
+  RONDO_API std::size_t count() const;
   std::size_t bytes() const { return count() * sizeOf(type); }
 };
 

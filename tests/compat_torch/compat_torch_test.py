@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 
-MODULES = ["collectives", "semantics", "faults", "training", "elastic"]
+MODULES = ["collectives", "semantics", "faults", "training", "cplusplus", "elastic"]
 
 
 def main():

@@ -1,0 +1,173 @@
+// Data-parallel training for libtorch, PyTorch's C++ library: gradients.h on a torch::nn::Module.
+// Needs libtorch's headers and nothing else of it that Rondo would have to be linked to.
+#pragma once
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/nn/module.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rondo/communicator.h"
+#include "rondo/error.h"
+#include "rondo/gradients.h"
+
+namespace rondo {
+
+/// Averages the gradients of a module over the ranks while its backward pass goes on, as Python's
+/// DistributedDataParallel does with gradient_as_bucket_view.
+///
+///   rondo::TorchDataParallel parallel(comm, *model);
+///   for (...) {
+///     optimizer.zero_grad();
+///     parallel.begin();
+///     loss_of(model->forward(input), target).backward();
+///     parallel.wait();
+///     optimizer.step();
+///   }
+///
+/// All ranks make it of the same module, and get rank 0's parameters and buffers. A parameter's
+/// grad() is a view of the bucket in which it travels. Parameters that do not require gradients
+/// when this is made are left alone. The module must live as long, and must not get other
+/// parameters; tensors are dense, contiguous, and in host memory, else Error(unsupported) that
+/// names the parameter.
+///
+/// With GradientOptions::find_unused parameters that had no part in the loss have gradients of
+/// zeros where no rank used them. One thread at a time. Other errors are GradientReducer's; those
+/// of ready() come out of backward().
+class TorchDataParallel {
+ public:
+  TorchDataParallel(Communicator& comm, torch::nn::Module& module,
+                    const GradientOptions& options = {})
+      : comm_(comm),
+        find_unused_(options.find_unused),
+        parameters_(required(module)),
+        buffers_(described(module.named_buffers())),
+        reducer_(comm, described(parameters_), options) {
+    broadcastParameters(comm_, buffers_);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) hook(i);
+  }
+  ~TorchDataParallel() {
+    for (const Hook& hook : hooks_) hook.accumulator->del_post_hook(hook.key);
+  }
+  TorchDataParallel(const TorchDataParallel&) = delete;
+  TorchDataParallel& operator=(const TorchDataParallel&) = delete;
+
+  /// Before the forward pass of a step. Without `synchronize` its gradients are only accumulated,
+  /// for the next step with it, as under Python's no_sync(). With it all ranks' buffers (running
+  /// statistics) become rank 0's.
+  void begin(bool synchronize = true) {
+    if (synchronize && !buffers_.empty()) {
+      Group together;
+      for (const Parameter& buffer : buffers_)
+        comm_.broadcast(buffer.value, buffer.value, buffer.count(), buffer.type, 0);
+      together.end();
+    }
+    reducer_.begin(synchronize);
+    // The second step's buckets are others.
+    for (std::size_t i = 0; i < views_.size(); ++i)
+      if (views_[i].data_ptr() != reducer_.gradient(i)) adopt(i);
+    if (find_unused_)
+      for (std::size_t i = 0; i < views_.size(); ++i)
+        if (!parameters_[i].second.grad().defined()) views_[i].zero_();
+  }
+
+  /// Behind backward(): returns when all gradients are averages over the ranks.
+  void wait() {
+    reducer_.wait();
+    for (std::size_t i = 0; find_unused_ && i < views_.size(); ++i)
+      parameters_[i].second.mutable_grad() = views_[i];
+  }
+
+  GradientReducer& reducer() { return reducer_; }
+
+ private:
+  using Named = std::pair<std::string, torch::Tensor>;
+  struct Hook {
+    std::shared_ptr<torch::autograd::Node> accumulator; ///< which lives as long as somebody has it
+    std::uintptr_t key;
+  };
+
+  static std::vector<Named> required(const torch::nn::Module& module) {
+    std::vector<Named> all;
+    for (const auto& entry : module.named_parameters())
+      if (entry.value().requires_grad()) all.emplace_back(entry.key(), entry.value());
+    return all;
+  }
+
+  static DataType typeOf(const std::string& name, const torch::Tensor& tensor) {
+    const bool plain = tensor.layout() == torch::kStrided && tensor.is_contiguous();
+    if (plain && tensor.is_cpu()) {
+      switch (tensor.scalar_type()) {
+        case torch::kFloat: return DataType::float32;
+        case torch::kDouble: return DataType::float64;
+        case torch::kHalf: return DataType::float16;
+        case torch::kBFloat16: return DataType::bfloat16;
+        case torch::kLong: return DataType::int64;
+        case torch::kInt: return DataType::int32;
+        case torch::kBool: return DataType::uint8;
+        default: break;
+      }
+    }
+    throw Error(ErrorCode::unsupported,
+                name + ": " + tensor.toString() +
+                    (plain ? " is not of a type, or not in memory, that can be sent"
+                           : " is not dense and contiguous"));
+  }
+
+  template <class Tensors> // of names with tensors
+  static std::vector<Parameter> described(const Tensors& tensors) {
+    std::vector<Parameter> all;
+    for (const auto& [name, tensor] : pairs(tensors))
+      all.push_back({.name = name,
+                     .value = tensor.data_ptr(),
+                     .shape = {tensor.sizes().begin(), tensor.sizes().end()},
+                     .type = typeOf(name, tensor)});
+    return all;
+  }
+  static const std::vector<Named>& pairs(const std::vector<Named>& tensors) { return tensors; }
+  static std::vector<Named> pairs(const torch::OrderedDict<std::string, torch::Tensor>& tensors) {
+    return tensors.pairs();
+  }
+
+  /// From now on the parameter's gradient is where the reducer has it, with what is there.
+  void adopt(std::size_t i) {
+    torch::Tensor& value = parameters_[i].second;
+    views_[i] = torch::from_blob(reducer_.gradient(i), value.sizes(), value.options());
+    if (value.grad().defined()) value.mutable_grad() = views_[i];
+  }
+
+  void hook(std::size_t i) {
+    const auto accumulator = torch::autograd::impl::grad_accumulator(parameters_[i].second);
+    const auto written = [this, i](const auto& outputs, const auto& /*inputs*/) {
+      torch::Tensor& gradient = parameters_[i].second.mutable_grad();
+      if (gradient.data_ptr() != views_[i].data_ptr()) {
+        views_[i].copy_(gradient);
+        gradient = views_[i];
+      }
+      reducer_.ready(i);
+      return outputs;
+    };
+    views_.emplace_back();
+    adopt(i);
+    hooks_.push_back(
+        {accumulator, accumulator->add_post_hook(
+                          std::make_unique<torch::autograd::utils::LambdaPostHook>(written))});
+  }
+
+  Communicator& comm_;
+  const bool find_unused_;
+  std::vector<Named> parameters_;
+  std::vector<Parameter> buffers_;
+  GradientReducer reducer_;
+  std::vector<torch::Tensor> views_; ///< of the reducer's gradients
+  std::vector<Hook> hooks_;
+};
+
+} // namespace rondo
