@@ -106,7 +106,9 @@ class RONDO_API Communicator {
   /// Calls from now on go to this stream of Options::device, in the manner of cublasSetStream();
   /// until then to the default stream. The calls on the stream before still run first. The stream
   /// must live until they have. A communicator that split() returns begins with the default stream.
-  /// Throws Error(unsupported) where buffers are in host memory.
+  /// Throws Error(unsupported) where buffers are in host memory, and for a stream that may use only
+  /// a part of the device (of a green context); Error(invalid_argument) for cudaStreamPerThread,
+  /// and for a stream that another rank of this process uses.
   void setStream(Stream stream);
 
   /// Memory for `bytes` bytes, zeroed, aligned to pages, that peers on this machine read in place.

@@ -12,12 +12,18 @@ namespace rondo {
 /// Work::wait() waits for it on the host, as the plain forms do. What is different from host
 /// memory:
 ///
-/// Ranks that share a device. Those of one process need a stream each (setStream), or one would
-/// wait behind the other: Error(invalid_argument). All ranks' kernels run at the same time, and
-/// must fit on the device together, else the call is Error(unsupported). For more than seven such
-/// ranks start the program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for
-/// each other. A thread that copies from the device to memory that is not pinned, behind a call
-/// that has not ended, may keep the other ranks' threads from launching theirs: wait() first.
+/// Ranks that share a device. Those of one process need a stream each (setStream) that does not
+/// wait for the default stream, so one made with cudaStreamNonBlocking: or one would wait behind
+/// the other, Error(invalid_argument). All ranks' kernels run at the same time, and must fit on the
+/// device together, else the call is Error(unsupported). For more than seven such ranks start the
+/// program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for each other. A
+/// thread that copies from the device to memory that is not pinned, behind a call that has not
+/// ended, may keep the other ranks' threads from launching theirs: wait() first.
+///
+/// Order. Two calls, or replays, of a communicator never run at the same time. The library sees to
+/// that for calls, also on different streams, and for those of one capture; a program that replays
+/// graphs puts them and the calls around them on one stream, or orders the streams by events. Where
+/// it does not, both end as Error(aborted) that says so, when they meet.
 ///
 /// Graphs. A stream that is being captured takes calls into the graph, and their Work is done when
 /// the calls before them are. Every rank must replay the same graphs in the same order, mixed with

@@ -163,6 +163,14 @@ bool crowded(const std::vector<Card>& cards, const Place& own) {
   return ranks > std::max<std::size_t>(processors, 1);
 }
 
+/// Of the ranks that meet in process.
+std::shared_ptr<engine::StreamUsers> streamUsers(const bootstrap::Session& session) {
+  if (!session.board()) return nullptr;
+  return session.board()->findOrMake<engine::StreamUsers>(
+      "streams of " + std::to_string(session.communicator()),
+      [] { return std::make_shared<engine::StreamUsers>(); });
+}
+
 std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabric& fabric,
                                            const bootstrap::Session& session,
                                            const Options& options, bool crowded) {
@@ -171,7 +179,7 @@ std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabri
       devices.own, fabric,
       engine::DeviceEngine::Settings{session.rank(), session.size(), devices.channel,
                                      devices.residency, options.timeout, &session.failedWord(),
-                                     devices.neighbour, devices.lends});
+                                     devices.neighbour, devices.lends, streamUsers(session)});
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,11 +30,17 @@ struct DeviceIdentity {
   bool operator==(const DeviceIdentity& other) const { return uuid == other.uuid; }
 };
 
+/// What matters of a stream to kernels that wait for each other.
+struct StreamTraits {
+  bool blocking = false;   ///< it and the default stream wait for each other
+  int multiprocessors = 0; ///< that its kernels run on
+};
+
 /// A place in a stream. One thread at a time.
 class Mark {
  public:
   virtual ~Mark() = default;
-  /// Puts it behind all that is on the stream now.
+  /// Puts it behind all that is on the stream now. In a capture it only serves follow() there.
   virtual void record(Stream stream) = 0;
   /// Whether all that stood before it has run. Throws Error(system) when something there failed.
   virtual bool passed() = 0;
@@ -101,8 +108,12 @@ class Device {
   virtual std::unique_ptr<Mark> mark() = 0;
   /// What is put on the stream from now on runs after the mark.
   virtual void follow(Stream stream, const Mark& mark) = 0;
-  /// Whether the stream's work is recorded for a graph in place of being run.
-  virtual bool capturing(Stream stream) const = 0;
+  /// By which the capture is known that the stream's work is recorded for, in place of being run;
+  /// 0: it is run.
+  virtual std::uint64_t capture(Stream stream) const = 0;
+  /// Throws Error(invalid_argument) for a handle that means another stream on each thread.
+  virtual StreamTraits traits(Stream stream) const = 0;
+  virtual int multiprocessors() const = 0;
   /// Throws Error(unsupported) where no kernel serves the program.
   virtual std::unique_ptr<LaunchFunction> function(const ProgramHeader& program) = 0;
   /// Throws Error(unsupported) where there is no such kernel for the device.

@@ -10,7 +10,7 @@ namespace rondo::device {
 
 /// Where and why a launch ended early. Zero: it did not.
 struct Report {
-  enum class Reason : std::uint32_t { none, aborted, timeout, mismatch };
+  enum class Reason : std::uint32_t { none, aborted, timeout, mismatch, overlap };
   enum class Awaited : std::uint32_t { message, room, lane };
 
   Reason reason = Reason::none;
@@ -34,12 +34,17 @@ struct Panel {
 /// once, as does every replay of a graph that was captured before.
 struct Halt {
   std::uint32_t halted = 0;
+  /// The blocks of the communicator that run: each adds its launch's number, shifted by kBlockBits,
+  /// and 1. So a block sees at once whether those before it are all of its own launch.
+  std::uint64_t running = 0;
 };
+inline constexpr int kBlockBits = 20;
 
 /// How far a block is: only grows, by ProgramHeader::ticks a launch. In the device's memory, zeroed
 /// when the program is made, and the program's own.
 struct alignas(kRingLine) LaneClock {
   std::uint64_t ticks = 0;
+  std::uint32_t busy = 0; ///< 1 while a block of a launch is on the lane
 };
 
 /// The kernel's only argument; of a batch, what a job needs. All of it stays as it is in replays of
@@ -59,6 +64,9 @@ struct Launch {
   std::uint64_t signature = 0;
   /// What labels hold of the sizes of messages; 0 where the signature says all about them.
   std::uint32_t label_sizes = 0xffffffff;
+  /// Of the plan, or of the batch: launches of a communicator with different ones use the same
+  /// rings, and may not run at the same time. The same in replays.
+  std::uint32_t number = 0;
   std::uint64_t timeout_ns = 0; ///< a wait that takes longer ends the launch
   Halt* halt = nullptr;
   Panel* panel = nullptr;
@@ -83,6 +91,7 @@ inline constexpr std::uint32_t kBatchJobs = 224;
 struct Batch {
   std::uint32_t lanes = 0;
   std::uint32_t copies = 1;
+  std::uint32_t number = 0; ///< Launch::number of all its jobs
   std::uint16_t first[kBatchJobs + 1] = {};
   Job jobs[kBatchJobs];
 

@@ -114,8 +114,9 @@ void DeviceEngine::putOnDevice(BoundPlan& bound, device::Protocol protocol, std:
       .rings = reinterpret_cast<const device::Ring*>(at + rings),
       .clocks = reinterpret_cast<device::LaneClock*>(at + clocks),
       .scratch = at + scratch,
-      .plan = ++plans_,
+      .plan = ++numbers_,
       .label_sizes = uneven ? ~0u : 0u,
+      .number = static_cast<std::uint32_t>(numbers_),
       .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),
       .halt = reinterpret_cast<device::Halt*>(halt_.get()),
       .panel = &panel()};

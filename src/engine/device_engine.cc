@@ -43,6 +43,7 @@ DeviceEngine::DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabri
 }
 
 DeviceEngine::~DeviceEngine() {
+  if (settings_.users) settings_.users->giveUp(stream_, settings_.rank);
   endLaunches();
   const bool well = panel().abort == 0 && std::atomic_ref(panel().ended).load() == 0;
   if (well && !proxy_.drain(base::Deadline(settings_.timeout), *settings_.failed))
@@ -78,10 +79,23 @@ void DeviceEngine::abortLaunches() {
 void DeviceEngine::setStream(Stream of_program) {
   const device::Stream stream = of_program.handle();
   if (stream == stream_) return;
-  const auto last = std::find_if(runs_.rbegin(), runs_.rend(),
-                                 [](const InFlight& flight) { return flight.mark != nullptr; });
-  if (last != runs_.rend() && !device_->capturing(stream)) device_->follow(stream, *last->mark);
+  const device::StreamTraits traits = device_->traits(stream);
+  if (traits.multiprocessors < device_->multiprocessors())
+    throw Error(ErrorCode::unsupported,
+                "the stream may use " + std::to_string(traits.multiprocessors) + " of " +
+                    std::to_string(device_->multiprocessors()) +
+                    " multiprocessors: kernels that wait for each other may need all");
+  if (settings_.users) {
+    const int other = traits.blocking ? -1 : settings_.users->claim(stream, settings_.rank);
+    if (other >= 0)
+      throw Error(ErrorCode::invalid_argument,
+                  "rank " + std::to_string(other) +
+                      " of this process uses the same stream, and one would wait behind the other: "
+                      "give each a stream of its own (setStream)");
+    settings_.users->giveUp(stream_, settings_.rank);
+  }
   stream_ = stream;
+  blocking_ = traits.blocking;
 }
 
 void DeviceEngine::requireHostBuffers(const char* function) const {
@@ -91,11 +105,12 @@ void DeviceEngine::requireHostBuffers(const char* function) const {
 }
 
 void DeviceEngine::admitBuffers(const void* input, const void* output) const {
-  if (stream_ == nullptr && settings_.neighbour >= 0)
+  if (blocking_ && settings_.neighbour >= 0)
     throw Error(ErrorCode::invalid_argument,
                 "rank " + std::to_string(settings_.neighbour) +
-                    " of this process uses the same device, and would share its default stream: "
-                    "give each a stream of its own (setStream)");
+                    " of this process uses the same device, and would share its default stream, or "
+                    "wait for it: give each a stream of its own, made with cudaStreamNonBlocking "
+                    "(setStream)");
   for (const void* buffer : {input, output})
     if (buffer && !device_->sees(buffer))
       throw Error(ErrorCode::invalid_argument,
@@ -144,6 +159,7 @@ std::vector<DeviceEngine::Noted>::const_iterator DeviceEngine::launchBatch(
     runs_.back().job = jobs++;
   }
   batch.first[batch.lanes] = jobs;
+  batch.number = static_cast<std::uint32_t>(++numbers_);
   enqueue(first, [&] { batches_->launch(batch, stream_); });
   return at;
 }
@@ -160,8 +176,14 @@ void DeviceEngine::enqueue(std::size_t first, const Put& put) {
   if (broken_) return; // what follows in a group must not run
   try {
     if (!awaitChannels(first)) return; // failAll() follows
-    if (device_->capturing(stream_)) {
+    const std::uint64_t capture = device_->capture(stream_);
+    followLast(capture);
+    if (capture != 0) {
       put();
+      if (!captured_mark_) captured_mark_ = device_->mark();
+      captured_mark_->record(stream_);
+      captured_stream_ = stream_;
+      captured_in_ = capture;
       for (std::size_t i = first; i < runs_.size(); ++i) {
         ++runs_[i].run->plan->users; // for good: the graph refers to it
         runs_[i].captured = true;
@@ -178,10 +200,24 @@ void DeviceEngine::enqueue(std::size_t first, const Put& put) {
     put();
     proxy_.wake();
     mark->record(stream_);
+    last_stream_ = stream_;
     for (std::size_t i = first; i < runs_.size(); ++i) runs_[i].mark = mark;
   } catch (...) {
     broken_ = std::current_exception(); // for progress(): the communicator breaks, as by any run
   }
+}
+
+/// Behind the last launch, where that is on another stream, and known to be still on its way or in
+/// the same capture.
+void DeviceEngine::followLast(std::uint64_t capture) {
+  if (capture != 0) {
+    if (capture == captured_in_ && stream_ != captured_stream_)
+      device_->follow(stream_, *captured_mark_);
+    return;
+  }
+  const auto last = std::find_if(runs_.rbegin(), runs_.rend(),
+                                 [](const InFlight& flight) { return flight.mark != nullptr; });
+  if (last != runs_.rend() && stream_ != last_stream_) device_->follow(stream_, *last->mark);
 }
 
 /// Of the runs in flight from `first` on. False: somebody failed.
@@ -252,6 +288,12 @@ void DeviceEngine::throwReport() {
       if (DeviceRelay::marksEnd(report.theirs))
         proxy_.throwEnded(report.whom < ends.size() ? ends[report.whom] : nullptr);
       throw ForeignCall(at.peer, report.theirs | (current_->signature & kSequenceBits), *current_);
+    case device::Report::Reason::overlap:
+      throw Error(ErrorCode::aborted,
+                  "two launches of this communicator ran at the same time on rank " +
+                      std::to_string(settings_.rank) +
+                      ": its calls and replays must follow each other, on one stream or by events",
+                  settings_.rank);
     case device::Report::Reason::aborted:
     case device::Report::Reason::none: break;
   }

@@ -19,6 +19,7 @@
 #include "engine/device_channel.h"
 #include "engine/device_proxy.h"
 #include "engine/engine.h"
+#include "engine/stream_users.h"
 #include "plan/plan_cache.h"
 
 namespace rondo::engine {
@@ -32,7 +33,8 @@ struct DevicePlan {
 };
 
 /// Launches run in the order of the calls; each uses the channels where the last one left them, so
-/// when the stream changes the new one first waits for the old one. submit() launches a collective
+/// when the stream changes the new one first waits for the old one, in a capture as well. What no
+/// call tells of (replays) the kernels find out. submit() launches a collective
 /// before it returns, flush() the sends and receives since the last one, and to that end both wait
 /// until the channels are connected, with their deadline; nothing else here blocks, but for the
 /// destructor.
@@ -48,6 +50,7 @@ class DeviceEngine final : public Engine {
     /// one wait behind the other.
     int neighbour = -1;
     bool lends = false; ///< each rank's device sees all memory of all ranks; the same on all ranks
+    std::shared_ptr<StreamUsers> users; ///< of the ranks in this process; null: there is one
   };
   DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabric, const Settings& settings);
   /// Ends what is still running, and waits for it; then until the streams have what was sent.
@@ -96,6 +99,7 @@ class DeviceEngine final : public Engine {
   std::vector<Noted>::const_iterator launchBatch(std::vector<Noted>::const_iterator at);
   template <class Put>
   void enqueue(std::size_t first, const Put& put);
+  void followLast(std::uint64_t capture);
   bool awaitChannels(std::size_t first);
   bool connect(BoundPlan& plan);
   void endLaunches();
@@ -110,13 +114,18 @@ class DeviceEngine final : public Engine {
   const Settings settings_;
   const device::Memory panel_, halt_;
   device::Stream stream_ = nullptr;
+  bool blocking_ = true; ///< StreamTraits::blocking of the stream
+  /// The last launch that was run, and the last one in a capture: where, and which capture.
+  device::Stream last_stream_ = nullptr, captured_stream_ = nullptr;
+  std::uint64_t captured_in_ = 0;
+  std::unique_ptr<device::Mark> captured_mark_; ///< behind the latter
   std::map<const End*, device::Memory> positions_;
   std::deque<InFlight> runs_;
   BatchLayout layout_;
   DeviceProxy proxy_; ///< of the channels that are streams
   std::vector<Noted> noted_;
   std::unique_ptr<device::BatchFunction> batches_; ///< from the first send or receive on
-  std::uint64_t plans_ = 0;                        ///< bound so far
+  std::uint64_t numbers_ = 0;                      ///< given to plans and batches so far
   std::vector<std::shared_ptr<device::Mark>> spare_marks_;
   std::vector<std::shared_ptr<device::Mark>> given_up_; ///< behind launches of failed runs
   std::exception_ptr broken_;                           ///< why the last launch did not happen

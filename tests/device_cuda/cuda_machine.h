@@ -37,7 +37,7 @@ class CudaMachine {
     return text;
   }
 
-  FakeCuda cuda;
+  mutable FakeCuda cuda;
 };
 
 class CudaStream {

@@ -62,6 +62,11 @@ class HostBlock {
     return std::atomic_ref<std::uint32_t>(*word).compare_exchange_strong(zero, 1);
   }
 
+  template <class T>
+  static T add(T* word, T value) {
+    return std::atomic_ref<T>(*word).fetch_add(value, std::memory_order_relaxed);
+  }
+
   static device::Packets loadPackets(const device::Packets* from) {
     auto& packets = *const_cast<device::Packets*>(from);
     return {std::atomic_ref<std::uint64_t>(packets.first).load(std::memory_order_relaxed),

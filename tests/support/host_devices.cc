@@ -53,9 +53,9 @@ HostStream::Graph HostStream::endCapture() {
   captured_.reset();
   return graph;
 }
-bool HostStream::capturing() {
+std::uint64_t HostStream::capture() {
   const std::lock_guard lock(mutex_);
-  return captured_.has_value();
+  return captured_ ? reinterpret_cast<std::uintptr_t>(this) : 0;
 }
 void HostStream::replay(const Graph& graph) {
   for (const Work& work : graph) push(work);
@@ -245,9 +245,13 @@ class HostDevice final : public device::Device {
         std::this_thread::yield();
     });
   }
-  bool capturing(device::Stream stream) const override {
-    return stream && static_cast<HostStream*>(stream)->capturing();
+  std::uint64_t capture(device::Stream stream) const override {
+    return stream ? static_cast<HostStream*>(stream)->capture() : 0;
   }
+  device::StreamTraits traits(device::Stream stream) const override {
+    return {stream == nullptr, multiprocessors()};
+  }
+  int multiprocessors() const override { return state_->settings.blocks; }
   std::unique_ptr<device::LaunchFunction> function(const device::ProgramHeader& program) override {
     return std::make_unique<HostFunction>(program, state_, default_);
   }

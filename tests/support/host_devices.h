@@ -36,7 +36,7 @@ class HostStream {
   /// Between the two, work is taken note of and not run.
   void beginCapture();
   Graph endCapture();
-  bool capturing();
+  std::uint64_t capture(); ///< one for each stream, 0: none
   void replay(const Graph& graph);
 
  private:

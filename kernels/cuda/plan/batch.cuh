@@ -33,6 +33,7 @@ RONDO_HOST_DEVICE void runBatch(const Batch& batch, std::uint32_t index, Launch&
     if (block.thread() == 0) {
       launch.input = launch.output = job.buffer;
       launch.job = j;
+      launch.number = batch.number;
     }
     PlanKernel<Block, DataType::uint8, ReduceOp::Kind::bor>(launch, copy, block).run();
   }

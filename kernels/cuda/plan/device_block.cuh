@@ -36,6 +36,11 @@ class DeviceBlock {
     return Atomic<Scope::device, std::uint32_t>(*word).compare_exchange_strong(zero, 1);
   }
 
+  template <class T>
+  static __device__ T add(T* word, T value) {
+    return Atomic<Scope::device, T>(*word).fetch_add(value, ::cuda::memory_order_relaxed);
+  }
+
   /// One instruction each; the model promises that either half is accessed in one piece.
   static __device__ Packets loadPackets(const Packets* from) {
     Packets packets;

@@ -8,6 +8,7 @@
 //   acquire<Scope>(word), release<Scope>(word, value)
 //   loadPackets(), storePackets()     relaxed, system scope, either packet in one piece
 //   claim(word)                       0 becomes 1; whether this thread did it. Device scope
+//   add(word, value)                  what the word was before. Relaxed, device scope
 //   nanoseconds(), pause(looks)       a clock that does not jump; what to do between two looks
 //   kLooks                            looks between two at words far away
 #pragma once
@@ -40,7 +41,7 @@ class PlanKernel {
 
   RONDO_HOST_DEVICE void run() {
     if (program_.watched) base_ = launch_.clocks[index_].ticks;
-    if (!block_.all(!watch_.halted())) return;
+    if (!block_.all(!watch_.halted() && enter())) return;
     const Lane lane = program_.lane[index_ % program_.lanes];
     std::uint64_t turn = 0;
     for (std::uint64_t tile = copy_; tile < program_.tiles; tile += program_.copies, ++turn) {
@@ -58,9 +59,36 @@ class PlanKernel {
     if (kDivides && program_.divides && launch_.divisor > 1 && launch_.output && !divideOutput())
       return;
     tick(program_.ticks);
+    leave();
   }
 
  private:
+  /// Two launches at the same time would use the same positions of the same rings, and each other's
+  /// slots. The stream orders those that it sees; what it does not (a replay on one stream, a call
+  /// on another) must not be found out by its result. So each block looks whether others of a
+  /// launch with another number run, and whether its own lane is taken. The words say no more than
+  /// that, so they order nothing. A launch that failed leaves them: all later ones see `halted`.
+  RONDO_HOST_DEVICE bool enter() {
+    bool alone = true;
+    if (block_.thread() == 0) {
+      const std::uint64_t before = block_.add(&launch_.halt->running, share());
+      const std::uint64_t blocks = before & ((std::uint64_t{1} << device::kBlockBits) - 1);
+      alone = before >> device::kBlockBits == blocks * launch_.number;
+      alone = block_.add(&launch_.clocks[index_].busy, 1u) == 0 && alone;
+    }
+    if (!alone) watch_.overlaps();
+    return alone;
+  }
+  RONDO_HOST_DEVICE void leave() {
+    block_.all(true); // all has been told
+    if (block_.thread() != 0) return;
+    block_.add(&launch_.clocks[index_].busy, ~0u);
+    block_.add(&launch_.halt->running, ~share() + 1);
+  }
+  RONDO_HOST_DEVICE std::uint64_t share() const {
+    return (static_cast<std::uint64_t>(launch_.number) << device::kBlockBits) + 1;
+  }
+
   /// The step in this tile, or null when it has no part in it.
   RONDO_HOST_DEVICE const Step* stepAt(std::uint32_t index, std::uint64_t tile) const {
     const Step& last = program_.steps[program_.last_steps + index];

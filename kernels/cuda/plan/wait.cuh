@@ -65,6 +65,11 @@ class Watch {
     return false;
   }
 
+  /// Another launch of the communicator runs at the same time.
+  RONDO_HOST_DEVICE void overlaps() const {
+    end({Report::Reason::overlap, Report::Awaited::lane, index_, step_, tile_, index_, 0});
+  }
+
  private:
   /// The costly look, at words far away.
   RONDO_HOST_DEVICE bool mayGoOn(std::uint64_t& started, Report::Awaited awaited,

@@ -13,6 +13,7 @@
 
 #include "device/cuda/current.h"
 #include "device/cuda/shared_memory.h"
+#include "device/cuda/streams.h"
 #include "kernels/cuda/plan/launch.h"
 
 namespace rondo::device {
@@ -267,13 +268,19 @@ class CudaDevice final : public Device {
                               static_cast<const CudaMark&>(mark).event(), 0),
           "a stream cannot follow another");
   }
-  bool capturing(Stream stream) const override {
+  std::uint64_t capture(Stream stream) const override {
     const Current current(*context_);
     cudaStreamCaptureStatus status{};
-    check(cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status),
+    unsigned long long id = 0;
+    check(cudaStreamGetCaptureInfo(static_cast<cudaStream_t>(stream), &status, &id),
           "the stream cannot be used");
-    return status != cudaStreamCaptureStatusNone;
+    return status == cudaStreamCaptureStatusNone ? 0 : id;
   }
+  StreamTraits traits(Stream stream) const override {
+    const Current current(*context_);
+    return traitsOf(static_cast<cudaStream_t>(stream), multiprocessors_);
+  }
+  int multiprocessors() const override { return multiprocessors_; }
   std::unique_ptr<LaunchFunction> function(const ProgramHeader& program) override {
     const Current current(*context_);
     return std::make_unique<CudaFunction>(context_, program);

@@ -13,13 +13,13 @@ namespace rondo::device {
 
 using kernels::cuda::check;
 
-/// As CUDA 12.0 has it; throws where there is none.
+/// As CUDA 12.0 has it, or a later version; throws where there is none.
 template <class Function>
-Function entry(const char* name) {
+Function entry(const char* name, [[maybe_unused]] unsigned version = 12000) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
 #if CUDART_VERSION >= 12050
-  check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result), name);
+  check(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result), name);
 #else
   check(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result), name);
 #endif

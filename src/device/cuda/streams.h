@@ -1,0 +1,13 @@
+// What streams are.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "device/device.h"
+
+namespace rondo::device {
+
+/// As Device::traits(), for the current device, which has so many multiprocessors.
+StreamTraits traitsOf(cudaStream_t stream, int multiprocessors);
+
+} // namespace rondo::device
