@@ -39,6 +39,7 @@ void write(base::Writer& out, const Stall& stall) {
   out.u64(stall.sequence);
   out.i32(stall.waiting_for);
   out.text(bounded(stall.text));
+  out.u8(stall.again);
 }
 
 Stall readStall(base::Reader& in) {
@@ -46,6 +47,7 @@ Stall readStall(base::Reader& in) {
   stall.sequence = in.u64();
   stall.waiting_for = in.i32();
   stall.text = in.text(kTextBytes);
+  stall.again = readFlag(in);
   return stall;
 }
 

@@ -115,9 +115,16 @@ std::optional<Failure> Ledger::different() const {
 std::optional<Failure> Ledger::stalled(int rank, const Stall& stall) {
   auto& own = members_.at(static_cast<std::size_t>(rank));
   own.stall = stall;
-  if (stall.waiting_for >= 0 && stall.waiting_for < size())
-    return leftBehind(rank, stall.waiting_for);
-  return std::nullopt;
+  const bool heard = std::exchange(own.heard_of_left, false);
+  if (stall.waiting_for < 0 || stall.waiting_for >= size()) return std::nullopt;
+  if (stall.sequence > 0) return leftBehind(rank, stall.waiting_for);
+  // What the peer sent before it left may be seen a moment after the news that it did.
+  own.heard_of_left = hasLeft(stall.waiting_for);
+  if (!heard || !own.heard_of_left || !stall.again) return std::nullopt;
+  return Failure{ErrorCode::peer_dead,
+                 "rank " + std::to_string(stall.waiting_for) + " left while rank " +
+                     std::to_string(rank) + " waits for it in " + callOf(stall),
+                 stall.waiting_for};
 }
 
 std::optional<Failure> Ledger::leave(int rank) {

@@ -89,7 +89,8 @@ class Ledger {
   void setCalls(int rank, CallReport calls);
   /// The verdict on what setCalls() was told: the first call that not all ranks called alike.
   std::optional<Failure> different() const;
-  /// The verdict on a rank's report that it waits: a peer that has left without entering the call.
+  /// The verdict on a rank's report that it waits: a peer that has left without entering the call,
+  /// or, of a Send or Recv, that had left at the last report, too.
   /// Nothing: wait on.
   std::optional<Failure> stalled(int rank, const Stall& stall);
   /// The rank has left. The verdict on those who wait for it.
@@ -119,6 +120,7 @@ class Ledger {
     std::optional<CallReport> calls;
     std::optional<Stall> stall;
     bool left = false;
+    bool heard_of_left = false; ///< at its last report, the rank that it waits for had left
   };
   std::optional<Failure> leftBehind(int waiting, int gone) const;
 

@@ -44,6 +44,9 @@ struct Stall {
   std::uint64_t sequence = 0; ///< 0: a Send or Recv
   int waiting_for = -1;       ///< rank of the peer
   std::string text;           ///< "AllReduce #412 (float sum, 100 elements): lane 0 step 3, tile 2"
+  /// Told before, and nothing has moved since, nor is anything under way from or to the peer: if
+  /// that has left, the wait is in vain.
+  bool again = false;
 };
 
 class Session {
@@ -80,7 +83,8 @@ class Session {
   virtual Failure failure() const = 0;
   virtual ProgressBoard& progress() = 0;
   /// The engine has waited for a while (about 50 ms). The ranks' calls are compared: a difference
-  /// is a mismatch, which fails the communicator with both calls' texts.
+  /// is a mismatch, which fails the communicator with both calls' texts. A peer that has left
+  /// without entering the call is peer_dead; of a Send or Recv, one that had left at two reports.
   virtual void stalled(const Stall& stall) = 0;
   /// Fails the communicator on all ranks and returns the failure that everyone sees: the first one
   /// that the ranks agree on, which may be another's. A timeout is completed with the ranks that

@@ -37,6 +37,8 @@ struct Patience {
   static constexpr std::chrono::milliseconds kInspect{10};
   /// Calls that stand still longer than this are told to the control plane.
   static constexpr std::chrono::milliseconds kStall{50};
+  /// And a Send or Recv, whose peer may have left meanwhile, again and again after so long.
+  static constexpr std::chrono::milliseconds kStallAgain{400};
 };
 
 /// One wait. reset() whenever something moved.

@@ -13,7 +13,8 @@ namespace rondo::comm {
 namespace {
 
 bootstrap::Stall stallOf(const engine::Run& run, const engine::Position& position) {
-  return {run.sequence, position.peer, Verdict::titleOf(run) + ": " + position.text};
+  return {run.sequence, position.peer, Verdict::titleOf(run) + ": " + position.text,
+          run.told > base::Clock::duration{} && position.at_once};
 }
 
 } // namespace
@@ -55,10 +56,12 @@ void Verdict::inspect(base::Clock::time_point now) {
   for (const engine::Standing& standing : engine_.standing(now, least)) {
     const bool late = standing.since >= timeout_;
     engine::Run& run = *standing.run;
-    if (run.told && !late) continue;
+    const bool told = run.told > base::Clock::duration{};
+    const bool tell =
+        !told || (run.sequence == 0 && standing.since - run.told >= Patience::kStallAgain);
+    if (!tell && !late) continue;
     const bootstrap::Stall stall = stallOf(run, engine_.position(run));
-    if (!run.told) session_.stalled(stall);
-    run.told = true;
+    if (tell) session_.stalled(stall), run.told = standing.since;
     if (!late) continue;
     return endLate(stall, standing.since);
   }

@@ -34,7 +34,8 @@ struct Run {
   /// Somebody has waited for it: from then on a Send or Recv has a deadline, as a collective
   /// always.
   std::atomic<bool> attended{false};
-  bool told = false; ///< the control plane knows that it stands still; cleared by a move
+  /// How long it had stood still when the control plane was last told; 0: it was not.
+  base::Clock::duration told{};
 
   bool scaled() const { return scaling.ofInputs(); }
 
@@ -63,6 +64,8 @@ class ForeignCall : public std::exception {
 struct Position {
   int peer = -1;    ///< whom it waits for; -1: nobody in particular
   std::string text; ///< "lane 0 step 3, tile 2 of 8, waiting to receive from rank 1"
+  /// This rank sees at once what the peer does: nothing is under way between them.
+  bool at_once = false;
 };
 
 /// A run at the head of its queue that did not move between two looks.

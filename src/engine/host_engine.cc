@@ -66,7 +66,7 @@ std::vector<Standing> HostEngine::standing(base::Clock::time_point now,
         !attended(*queue)) {
       run.seen_moves_ = run.moves_;
       run.seen_at_ = now;
-      run.told = false;
+      run.told = {};
     } else if (now - run.seen_at_ >= at_least) {
       found.push_back({&run, now - run.seen_at_});
     }
@@ -192,7 +192,7 @@ Position HostEngine::position(const Run& run) {
   if (!run.plan) return {};
   if (!run.started_) {
     for (End* end : run.plan->ends)
-      if (!end->open()) return {end->peer, "connecting to rank " + std::to_string(end->peer)};
+      if (!end->open()) return {end->peer, "connecting to rank " + std::to_string(end->peer), true};
     return {-1, "waiting for its turn"};
   }
   for (std::size_t lane = 0; lane < run.plan->cursors.size(); ++lane) {
@@ -207,12 +207,14 @@ Position HostEngine::position(const Run& run) {
       if (!input.wire) continue;
       End& end = *input.wire;
       if (end.mapped() ? !end.ring->readable() : end.arrival != End::Arrival::complete)
-        return {end.peer, where + ", waiting to receive from rank " + std::to_string(end.peer)};
+        return {end.peer, where + ", waiting to receive from rank " + std::to_string(end.peer),
+                end.mapped()};
     }
     for (End* end : step->sends)
       if (end->mapped() ? !end->ring->writable(step->bytes) : end->sender->pending() > 0)
         return {end->peer,
-                where + ", waiting until rank " + std::to_string(end->peer) + " receives"};
+                where + ", waiting until rank " + std::to_string(end->peer) + " receives",
+                end->mapped()};
   }
   for (const End* end : run.plan->streams_out)
     if (end->sender->pending() > 0)

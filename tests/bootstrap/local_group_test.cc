@@ -38,6 +38,7 @@ TEST_CASE("in process: different calls are a mismatch") { differentCallsAreAMism
 TEST_CASE("in process: a timeout names the late rank") { timeoutNamesTheLateRank(inProcess); }
 TEST_CASE("in process: a rank that leaves early is named") {
   rankThatLeavesEarlyIsNamed(inProcess);
+  rankThatLeavesBeforeItSendsIsNamed(inProcess);
 }
 TEST_CASE("in process: leaving after the work hurts nobody") {
   leavingAfterTheWorkHurtsNobody(inProcess);

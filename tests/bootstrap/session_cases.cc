@@ -334,6 +334,36 @@ void rankThatLeavesEarlyIsNamed(const MakeMeet& make) {
     }
 }
 
+void rankThatLeavesBeforeItSendsIsNamed(const MakeMeet& make) {
+  const Meet meet = make(3);
+  std::vector<Outcome> ends(3);
+  const auto outcomes = runRanks(3, [&](int rank) {
+    const SessionPtr session = Session::open(meet(rank), quickOptions());
+    barrier(*session);
+    if (rank == 2) {
+      ends[2] = {true, ErrorCode::data, "", -2};
+      return;
+    }
+    std::this_thread::sleep_for(50ms);
+    Stall stall = stallIn(0, "Send/Recv #3 (5 float)", 2);
+    if (rank == 0) {
+      // Its message may have been on the way still, at the first report and the next.
+      for (int i = 0; i < 2; ++i) session->stalled(stall);
+      std::this_thread::sleep_for(50ms);
+      expect(session->failedWord().load() == 0, "no failure");
+      stall.again = true;
+      session->stalled(stall);
+    }
+    ends[at(rank)] = endOf(*session);
+  });
+  CHECK(troubles(outcomes) == "");
+  for (int rank : {0, 1}) {
+    CHECK(ends[at(rank)].code == ErrorCode::peer_dead);
+    CHECK(ends[at(rank)].culprit == 2);
+    CHECK(ends[at(rank)].text == "rank 2 left while rank 0 waits for it in Send/Recv #3");
+  }
+}
+
 void leavingAfterTheWorkHurtsNobody(const MakeMeet& make) {
   for (const int size : {2, 3, 8}) {
     const Meet meet = make(size);

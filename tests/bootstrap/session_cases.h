@@ -29,6 +29,7 @@ void differentCallsAreAMismatch(const MakeMeet& make);
 void differentCallsAreFoundWithoutAnyStall(const MakeMeet& make);
 void timeoutNamesTheLateRank(const MakeMeet& make);
 void rankThatLeavesEarlyIsNamed(const MakeMeet& make);
+void rankThatLeavesBeforeItSendsIsNamed(const MakeMeet& make);
 void leavingAfterTheWorkHurtsNobody(const MakeMeet& make);
 void exchangeNamesMissingRanks(const MakeMeet& make);
 void missingRankIsListedOnAllThatCame(const MakeMeet& make);

@@ -37,7 +37,10 @@ TEST_CASE("tcp: different calls are found without a call that waits") {
   differentCallsAreFoundWithoutAnyStall(byUniqueId);
 }
 TEST_CASE("tcp: a timeout names the late rank") { timeoutNamesTheLateRank(byUniqueId); }
-TEST_CASE("tcp: a rank that leaves early is named") { rankThatLeavesEarlyIsNamed(byUniqueId); }
+TEST_CASE("tcp: a rank that leaves early is named") {
+  rankThatLeavesEarlyIsNamed(byUniqueId);
+  rankThatLeavesBeforeItSendsIsNamed(byUniqueId);
+}
 TEST_CASE("tcp: leaving after the work hurts nobody") {
   leavingAfterTheWorkHurtsNobody(byUniqueId);
 }

@@ -1,4 +1,5 @@
 // Every wrong call ends in a typed error that names what was wrong, on the ranks that it concerns.
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -15,7 +16,8 @@ std::vector<Caught> onAll(std::vector<Communicator>& ranks,
                           const std::function<void(Communicator&)>& body) {
   std::vector<Caught> errors(ranks.size());
   onRanks(ranks, [&](Communicator& comm) -> std::string {
-    errors[static_cast<std::size_t>(comm.rank())] = caught([&] { body(comm); });
+    Caught& error = errors[static_cast<std::size_t>(comm.rank())]; // the body may drop it
+    error = caught([&] { body(comm); });
     return {};
   });
   return errors;
@@ -254,6 +256,46 @@ TEST_CASE("a timeout that is set later counts for the calls in flight, too") {
              ErrorCode::invalid_argument, {"RONDO_TIMEOUT"}));
   ranks[0].setTimeout(std::chrono::milliseconds(10));
   CHECK(says(caught([&] { work.wait(); }), ErrorCode::timeout, {"rank 1", "AllReduce #1"}));
+}
+
+TEST_CASE("who waits in Recv for a rank that has left is told, with or without a channel to it") {
+  for (const char* transport : {"inproc", "shm", "tcp"})
+    for (const bool connected : {false, true}) {
+      INFO(transport << (connected ? ", connected" : ", not connected"));
+      auto ranks = Communicator::createAll(2, plainOptions(transport));
+      const auto errors = onAll(ranks, [&](Communicator& comm) {
+        float x = 1;
+        comm.barrier();
+        if (connected && comm.rank() == 1) comm.send(&x, 1, DataType::float32, 0);
+        if (connected && comm.rank() == 0) comm.recv(&x, 1, DataType::float32, 1);
+        if (comm.rank() == 1) Communicator(std::move(comm)); // leaves
+        else comm.recv(&x, 1, DataType::float32, 1);
+      });
+      INFO(errors[0].text);
+      REQUIRE(errors[0].code == ErrorCode::peer_dead);
+      REQUIRE(errors[0].culprit == 1);
+    }
+}
+
+TEST_CASE("what a rank sent before it left is received, however late") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    auto ranks = Communicator::createAll(2, plainOptions(transport));
+    const auto errors = onAll(ranks, [&](Communicator& comm) {
+      std::array<float, 3> x{1, 2, 3};
+      comm.barrier();
+      if (comm.rank() == 1) {
+        for (float value : x) comm.send(&value, 1, DataType::float32, 0);
+        Communicator(std::move(comm)); // leaves
+        return;
+      }
+      x = {};
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      for (float& value : x) comm.recv(&value, 1, DataType::float32, 1);
+      if (x != std::array<float, 3>{1, 2, 3}) throw Error(ErrorCode::data, "other values");
+    });
+    INFO(transport << ": " << errors[0].text);
+    REQUIRE(errors[0].text == "");
+  }
 }
 
 TEST_CASE("unknown names in the options are refused with the valid ones") {
