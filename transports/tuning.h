@@ -69,11 +69,29 @@ inline constexpr std::size_t kSlotGrain = 64;
 inline constexpr std::size_t kMaxChannelBytes = std::size_t{1} << 30;
 inline constexpr int kMaxDepth = 64;
 
-/// Smaller bodies go over one socket: below this, a second socket's system calls (a send and a
-/// receive: 2 to 4 us) cost more than they save of the copy (64 KiB at 5 to 9 GB/s: 7 to 13 us).
-inline constexpr std::size_t kStripeBytes = 64 << 10;
-/// Stripes start at multiples of a cache line, so that no line is copied by two calls.
-inline constexpr std::size_t kStripeGrain = 64;
+/// What one socket of several carries at a time. Below it, a second socket's system calls (a send
+/// and a receive: 2 to 4 us) cost more than they save of the copy (64 KiB at 5 to 9 GB/s: 7 to 13
+/// us); above it, a message of 256 KiB has too few parts for sockets that are not equally fast.
+inline constexpr std::size_t kPartBytes = std::size_t{64} << 10;
+/// Messages that several sockets may have under way together, for each of `depth`: they are pending
+/// until the peer's system has acknowledged them, not only until the own one has taken them over.
+inline constexpr int kStripedDepthTimes = 4;
+/// A part that is under way for so long, and for so many times as long as parts by the best socket,
+/// also goes by another one. Round trips are shorter, also to another continent, but for the first.
+inline constexpr std::chrono::milliseconds kLeastPatience{50};
+inline constexpr int kPatienceTimes = 4;
+/// A socket that stands idle is given a part if it is up to so many times as slow as the others:
+/// where parts are handed over one by one, all sockets would else wait for the fastest.
+inline constexpr double kIdleBonus = 4;
+/// Acknowledgements are seen when somebody looks: a time counts as measured when it is so many
+/// times as long as that was ago.
+inline constexpr int kLooksApart = 4;
+/// A socket that had nothing to carry for so long gets a copy of a part that another one carries,
+/// so that it shows when a slow one is fast again: 2 Mbit/s for each.
+inline constexpr std::chrono::milliseconds kProbePause{250};
+/// A receiver that sees nothing of the next message for so long, while later messages stand before
+/// it, puts these aside: the missing part may stand behind them.
+inline constexpr std::chrono::milliseconds kStashAfter{20};
 
 /// Bodies up to here are copied behind their header: one piece of memory costs the kernel less than
 /// two (8 bytes between 2 ranks: 3.8 and 3.6 us), and user memory is free at once.

@@ -72,11 +72,15 @@ struct RONDO_API Options {
   std::string node;
 
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of interface name prefixes; a leading '^'
-  /// excludes them, '=' asks for exact names. Empty: the interface that routes to the root.
+  /// excludes them, '=' asks for exact names. Empty: the interface that routes to the root. TCP
+  /// moves data by all interfaces that the list fits, at the same time, in its order: the first of
+  /// one rank to the first of another; with '^' by one. Those of a machine must be in networks of
+  /// their own. One that is slow or fails is made up for by the others.
   std::string socket_interface;
   /// RONDO_SOCKET_FAMILY, NCCL_SOCKET_FAMILY: AF_INET or AF_INET6. Empty: either.
   std::string socket_family;
-  /// RONDO_TCP_SOCKETS. Sockets per channel, 1 to 16; large messages are striped over them.
+  /// RONDO_TCP_SOCKETS. Sockets per channel and interface, 1 to 16; large messages are striped over
+  /// them.
   int tcp_sockets = 1;
   /// RONDO_TCP_CONGESTION. Congestion control of the sockets ("reno", "cubic", "bbr"). Empty: the
   /// system's default.

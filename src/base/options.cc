@@ -134,8 +134,8 @@ constexpr Entry kEntries[] = {
      },
      showText<&Options::node>},
     {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
-     "prefixes of interface names to use ('^' excludes them, '=' asks for exact names); empty: the "
-     "one that routes to the root",
+     "prefixes of interface names to use, all at the same time (\"eth0,eth1\"; '^' excludes them, "
+     "and one is used; '=' asks for exact names); empty: the one that routes to the root",
      setText<&Options::socket_interface>, showText<&Options::socket_interface>},
     {"RONDO_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "AF_INET or AF_INET6; empty: either",
      [](Options& options, const std::string& value, std::string_view what) {
@@ -147,7 +147,7 @@ constexpr Entry kEntries[] = {
        options.socket_family = value;
      },
      showText<&Options::socket_family>},
-    {"RONDO_TCP_SOCKETS", "", "sockets per TCP channel, 1 to 16",
+    {"RONDO_TCP_SOCKETS", "", "sockets per TCP channel and interface, 1 to 16",
      setInteger<&Options::tcp_sockets, 1, 16>, showInteger<&Options::tcp_sockets>},
     {"RONDO_TCP_CONGESTION", "",
      "congestion control of the sockets, e.g. cubic; empty: the system's",

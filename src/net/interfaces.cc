@@ -46,11 +46,13 @@ struct InterfaceFilter {
     return filter;
   }
 
+  bool fits(std::string_view name, const std::string& wanted) const {
+    return exact ? name == wanted : name.starts_with(wanted);
+  }
   bool allows(std::string_view name) const {
     if (names.empty()) return true;
-    const bool listed = std::ranges::any_of(names, [&](const std::string& wanted) {
-      return exact ? name == wanted : name.starts_with(wanted);
-    });
+    const bool listed =
+        std::ranges::any_of(names, [&](const std::string& wanted) { return fits(name, wanted); });
     return listed != exclude;
   }
 };
@@ -162,6 +164,29 @@ SocketAddress seenByOthers(const SocketAddress& found, const std::string& host_p
   if (address.loopback()) return found;
   address.port = found.port;
   return address;
+}
+
+std::vector<SocketAddress> railAddresses(const std::string& interfaces, const SocketAddress& first,
+                                         const std::vector<Interface>& list) {
+  const InterfaceFilter filter = InterfaceFilter::parse(interfaces);
+  std::vector<const Interface*> rails;
+  for (const std::string& wanted : filter.names) {
+    for (const Interface& one : list) {
+      const auto known = [&](const Interface* rail) { return rail->name == one.name; };
+      if (filter.exclude || !filter.fits(one.name, wanted) || std::ranges::any_of(rails, known) ||
+          one.address.family != first.family || rails.size() == kMostRails)
+        continue;
+      // An interface whose address is only good for its own machine is no way to others.
+      if (one.address.loopback() != first.loopback() || linkLocal(one.address)) continue;
+      rails.push_back(&one);
+    }
+  }
+  std::vector<SocketAddress> addresses;
+  for (const Interface* rail : rails) addresses.push_back(rail->address);
+  const bool among = std::ranges::any_of(
+      addresses, [&](const SocketAddress& address) { return sameHost(address, first); });
+  if (!among) addresses.assign(1, first);
+  return addresses;
 }
 
 SocketAddress chooseAddress(const AddressWish& wish) {

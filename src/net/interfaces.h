@@ -33,6 +33,15 @@ SocketAddress chooseAddress(const AddressWish& wish);
 /// As above, from a given list; a pure function but for the route to the root.
 SocketAddress chooseAddress(const AddressWish& wish, const std::vector<Interface>& interfaces);
 
+inline constexpr std::size_t kMostRails = 8;
+
+/// The addresses of this machine that a job moves its data by, all at the same time: one for each
+/// interface of `list` that `interfaces` (as in AddressWish) names, in the order in which it names
+/// them, at most kMostRails, of the family of `first`; that one alone where nothing is named, names
+/// are only excluded, or it is not among them. Ports 0.
+std::vector<SocketAddress> railAddresses(const std::string& interfaces, const SocketAddress& first,
+                                         const std::vector<Interface>& list);
+
 /// Where ranks of other machines meet those of this one, when `host_port` was resolved to `found`.
 /// Many hosts files give a machine's own name a loopback address (Debian: 127.0.1.1), where nobody
 /// else comes: in its place this machine's first other address that `interfaces` (as in

@@ -181,6 +181,37 @@ TEST_CASE("a root on loopback is answered from loopback") {
   CHECK(chooseAddress({"", "", SocketAddress::parse("127.0.0.1:0", "")}).port == 0);
 }
 
+TEST_CASE("data go by all interfaces that a list names, in its order") {
+  const auto at = [](const char* text) { return SocketAddress::parse(text, ""); };
+  const std::vector<Interface> machine = {
+      {"lo", at("127.0.0.1:0")},      {"eth0", at("10.0.0.5:0")},
+      {"eth0", at("10.0.0.6:0")},     {"eth0", at("[2001:db8::5]:0")},
+      {"eth1", at("10.0.1.5:0")},     {"eth1", at("[2001:db8:1::5]:0")},
+      {"ib0", at("10.1.0.5:0")},      {"odd", at("169.254.0.1:0")},
+      {"docker0", at("172.17.0.1:0")}};
+  struct Case {
+    const char *interfaces, *first, *rails;
+  };
+  for (const Case& c :
+       {Case{"", "10.0.0.5:0", "10.0.0.5:0"},
+        {"eth", "10.0.0.5:0", "10.0.0.5:0 10.0.1.5:0"},
+        {"eth", "10.0.1.5:0", "10.0.0.5:0 10.0.1.5:0"}, // whichever leads to the root
+        {"ib0,eth", "10.0.0.5:0", "10.1.0.5:0 10.0.0.5:0 10.0.1.5:0"},
+        {"=eth1,eth0,eth1", "10.0.0.5:0", "10.0.1.5:0 10.0.0.5:0"},
+        {"=eth", "10.0.0.5:0", "10.0.0.5:0"},
+        {"eth,odd,lo", "10.0.0.5:0", "10.0.0.5:0 10.0.1.5:0"},
+        {"eth", "[2001:db8::5]:0", "[2001:db8::5]:0 [2001:db8:1::5]:0"},
+        {"^docker", "10.0.1.5:0", "10.0.1.5:0"},
+        {"lo,eth", "127.0.0.1:0", "127.0.0.1:0"},
+        {"eth", "10.0.0.6:0", "10.0.0.6:0"}}) {
+    std::string rails;
+    for (const SocketAddress& rail : railAddresses(c.interfaces, at(c.first), machine))
+      rails += (rails.empty() ? "" : " ") + rail.text();
+    CAPTURE(c.interfaces, c.first);
+    CHECK(rails == c.rails);
+  }
+}
+
 TEST_CASE("this machine's interfaces include a loopback address") {
   const auto interfaces = listInterfaces();
   CHECK(std::any_of(interfaces.begin(), interfaces.end(),

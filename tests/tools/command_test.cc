@@ -233,6 +233,40 @@ TEST_CASE("ranks behind slow links of their own get the same results", "[command
   CHECK(shell(network + "-- sh -c 'exit $RONDO_RANK'").status == 1);
 }
 
+// Proves: every network interface that is named carries a share; and a rail that becomes slow, and
+// then carries nothing any more, costs no result and no call more than five seconds, and is said
+// once by each rank.
+TEST_CASE("rails carry a share each, and stand in for one that fails", "[command]") {
+  const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network --rails 2 ";
+  if (shell(network + "--probe").status == 77) return; // said by the test above
+  const TemporaryFolder folder;
+  const std::string settings = "RONDO_SOCKET_IFNAME==rail0,rail1 RONDO_TIMEOUT=5 RONDO_DEBUG=warn ";
+  const auto bench = [&](const std::string& links, const std::string& calls) {
+    return shell(settings + network + "--mbit 300 " + links +
+                 " -- sh -c \"$RONDO bench allreduce -b 2M -e 2M -w 1 -z 1 -n " + calls + " 2>" +
+                 folder.file("said") + ".\\$RONDO_RANK && cat /sys/class/net/rail*/statistics/" +
+                 "tx_bytes >" + folder.file("sent") + ".\\$RONDO_RANK\"");
+  };
+  CHECK(expectGood(bench("", "5")) == 1);
+  for (const char* rank : {"0", "1"}) {
+    std::istringstream sent(readFile(folder.file("sent.") + rank));
+    double first = 0, second = 0; // of 33 MB at least
+    sent >> first >> second;
+    CHECK(std::min(first, second) > 5e6);
+    CHECK(readFile(folder.file("said.") + rank).empty());
+  }
+  const Outcome failing = bench("--change 1:2@1.5 --change 1:0@3", "60");
+  CHECK(expectGood(failing) == 1);
+  CHECK(failing.seconds > 3);
+  for (const char* rank : {"0", "1"}) {
+    const auto said = linesOf(readFile(folder.file("said.") + rank));
+    CAPTURE(said);
+    REQUIRE(said.size() == 1);
+    CHECK(said[0].find("by rail 1 (10.213.1.") != std::string::npos);
+    CHECK(said[0].find("goes by its other rails now") != std::string::npos);
+  }
+}
+
 // Proves: hosts with several ranks are found out by themselves, large calls over them are composed,
 // and what leaves the hosts is what the closed form says, 2 (N-1) n for AllReduce, and headers.
 TEST_CASE("ranks on hosts send between them what the closed form says", "[command]") {

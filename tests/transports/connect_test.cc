@@ -22,9 +22,9 @@ const Kind& kindNamed(std::string_view name) {
   throw std::runtime_error(std::string(name) + " is not registered");
 }
 
-/// tcp's address is a version, a count of sockets, and the listener's.
+/// tcp's address is a version, a count of sockets, and the listeners', of which there is one here.
 net::SocketAddress tcpListener(const Address& address) {
-  return net::SocketAddress::decode(std::span(address).subspan(2));
+  return net::SocketAddress::decode(std::span(address).subspan(2 + 1 + 4));
 }
 
 std::size_t openDescriptors() {

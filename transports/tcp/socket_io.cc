@@ -1,8 +1,10 @@
 // One system call on a socket, with the kernel's answer told apart.
 #include "transports/tcp/socket_io.h"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -77,6 +79,21 @@ std::size_t receiveSome(int fd, Pieces& pieces, const StreamSettings& settings) 
     if (notNow(errno)) return 0;
     if (errno != EINTR) fail(errno, "receiving from", settings);
   }
+}
+
+std::size_t unacknowledged(int fd) {
+  int bytes = 0;
+  if (::ioctl(fd, SIOCOUTQ, &bytes) != 0 || bytes < 0) return SIZE_MAX; // nothing is known
+  return static_cast<std::size_t>(bytes);
+}
+
+void requireSlot(std::uint64_t bytes, const StreamSettings& settings) {
+  if (bytes <= settings.size.slot_bytes) return;
+  throw Error(ErrorCode::transport,
+              settings.channel + ": rank " + std::to_string(settings.peer) +
+                  " announced a message of " + std::to_string(bytes) + " bytes, more than " +
+                  std::to_string(settings.size.slot_bytes),
+              settings.peer);
 }
 
 } // namespace rondo::transport::tcp

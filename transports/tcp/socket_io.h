@@ -12,6 +12,10 @@
 
 namespace rondo::transport::tcp {
 
+/// Calls of progress() without progress from one look at the connection to the next: a look costs
+/// about as much as a try to send, and sleepers try every few hundred microseconds.
+inline constexpr std::uint64_t kLooksPerCheck = 64;
+
 /// Pieces of memory for one call, on the stack.
 class Pieces {
  public:
@@ -67,5 +71,10 @@ base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
 /// Bytes that arrived; 0 when there are none now. Throws as sendSome(); an orderly end is
 /// peer_dead: whoever calls wants more.
 std::size_t receiveSome(int fd, Pieces& pieces, const StreamSettings& settings);
+/// Of all that was handed over, bytes that the peer's system has not acknowledged.
+std::size_t unacknowledged(int fd);
+
+/// Throws Error(transport) with the peer as culprit for a body that no slot holds.
+void requireSlot(std::uint64_t bytes, const StreamSettings& settings);
 
 } // namespace rondo::transport::tcp

@@ -1,8 +1,10 @@
 // The two ends of a channel over connected stream sockets.
 //
-// On the wire a message is a header of 16 bytes (signature, body bytes; little-endian) and its
-// body, nothing between. With several sockets, headers and small bodies travel on the first; a
-// large body is cut into one stripe per socket, by a rule that both ends know.
+// Over one socket a message is, on the wire, a header of 16 bytes (signature, body bytes;
+// little-endian) and its body, nothing between. Over several (the channel's *lines*) it is cut into
+// parts of kPartBytes, each behind a header of its own that says which part of which message it is:
+// number of the message, signature, body bytes, where the part begins. Any line may carry any part,
+// and several may carry the same one, so a line may be slow, come late, or end at any time.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +12,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,20 +25,13 @@
 namespace rondo::transport::tcp {
 
 inline constexpr std::size_t kHeaderBytes = 16;
+inline constexpr std::size_t kPartHeaderBytes = 32;
 
 /// Bytes [begin, end) of a body.
 struct Range {
   std::size_t begin = 0, end = 0;
   std::size_t size() const { return end - begin; }
 };
-
-/// What socket `index` of `sockets` carries of a body.
-inline Range stripe(std::size_t bytes, std::size_t sockets, std::size_t index) {
-  if (sockets == 1 || bytes < kStripeBytes) return {index == 0 ? 0 : bytes, bytes};
-  const std::size_t even = (bytes + sockets - 1) / sockets;
-  const std::size_t share = (even + kStripeGrain - 1) / kStripeGrain * kStripeGrain;
-  return {std::min(bytes, index * share), std::min(bytes, (index + 1) * share)};
-}
 
 /// What an end knows of its channel.
 struct StreamSettings {
@@ -45,12 +42,25 @@ struct StreamSettings {
   std::chrono::milliseconds silence{3000};
 };
 
-/// `sockets` are connected and non-blocking, in the same order at both ends, at least one. They
-/// need not be TCP. The header and the body of a small message leave in one system call.
-std::unique_ptr<StreamSender> makeSender(std::vector<base::UniqueFd> sockets,
-                                         const StreamSettings& settings);
+/// The socket is connected and non-blocking; it need not be TCP. The header and the body of a small
+/// message leave in one system call.
+std::unique_ptr<StreamSender> makeSender(base::UniqueFd socket, const StreamSettings& settings);
 /// A small message arrives by one system call; large bodies go straight into user memory.
-std::unique_ptr<StreamReceiver> makeReceiver(std::vector<base::UniqueFd> sockets,
-                                             const StreamSettings& settings);
+std::unique_ptr<StreamReceiver> makeReceiver(base::UniqueFd socket, const StreamSettings& settings);
+
+/// The lines of a channel, in the same order at both ends, at least one connected.
+struct Lines {
+  std::vector<base::UniqueFd> sockets; ///< empty where a line is not connected yet
+  /// Such a line's socket when it is; nothing while it is not. Throws Error when it will not be.
+  std::function<std::optional<base::UniqueFd>(std::size_t)> connect;
+  /// Told once about a line that others have to stand in for, when they have done so.
+  std::function<void(std::size_t line, const std::string& why)> replaced;
+};
+
+/// Parts go by the line by which they arrive first (split.h). A message is pending until the peer's
+/// system has acknowledged all its parts; those of a line that is late or ends are sent again by
+/// the others. Fails when no line is left, as a single socket would.
+std::unique_ptr<StreamSender> makeStripedSender(Lines lines, const StreamSettings& settings);
+std::unique_ptr<StreamReceiver> makeStripedReceiver(Lines lines, const StreamSettings& settings);
 
 } // namespace rondo::transport::tcp

@@ -1,4 +1,8 @@
 // tcp: one or several sockets per channel, dialed by the sender's end, authenticated at connect.
+//
+// The sockets of a channel are its lines: tcp_sockets for each *rail*, which is a pair of network
+// interfaces, one of each rank. A rank listens at all of its own. The kernel's routes say by which
+// interface a connection leaves, so rails must be networks of their own.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -7,8 +11,12 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
+#include <mutex>
+#include <set>
 
 #include "base/codec.h"
+#include "base/log.h"
+#include "net/interfaces.h"
 #include "rondo/error.h"
 #include "transports/mailbox.h"
 #include "transports/support.h"
@@ -18,19 +26,21 @@ namespace rondo::transport {
 namespace tcp {
 namespace {
 
-constexpr std::uint8_t kAddressVersion = 1;
+constexpr std::uint8_t kAddressVersion = 2;
 constexpr int kMaxSockets = 16;
+constexpr std::size_t kMostSocketAddressBytes = 64;
 
 /// What a rank tells the others.
 struct Location {
-  int sockets = 1;
-  net::SocketAddress listener;
+  int sockets = 1;                           ///< of a channel, by each rail
+  std::vector<net::SocketAddress> listeners; ///< by rail
 
   Address encode() const {
     base::Writer out;
     out.u8(kAddressVersion);
     out.u8(static_cast<std::uint8_t>(sockets));
-    out.raw(listener.encode());
+    out.u8(static_cast<std::uint8_t>(listeners.size()));
+    for (const auto& listener : listeners) out.blob(listener.encode());
     return out.take();
   }
 
@@ -41,9 +51,16 @@ struct Location {
     out.sockets = in.u8();
     if (out.sockets < 1 || out.sockets > kMaxSockets)
       in.fail("asks for " + std::to_string(out.sockets) + " sockets");
-    out.listener = net::SocketAddress::decode(in.raw(in.left()));
-    if (out.listener.family == net::SocketAddress::Family::unix_abstract || out.listener.port == 0)
-      in.fail("names no port: " + out.listener.text());
+    const std::size_t rails = in.u8();
+    if (rails < 1 || rails > net::kMostRails)
+      in.fail("has " + std::to_string(rails) + " listeners");
+    for (std::size_t i = 0; i < rails; ++i) {
+      const auto& listener =
+          out.listeners.emplace_back(net::SocketAddress::decode(in.blob(kMostSocketAddressBytes)));
+      if (listener.family == net::SocketAddress::Family::unix_abstract || listener.port == 0)
+        in.fail("names no port: " + listener.text());
+    }
+    in.finish();
     return out;
   }
 };
@@ -84,34 +101,69 @@ std::chrono::milliseconds silenceLimit(const Options& options) {
   return 3 * std::min<std::chrono::milliseconds>(options.heartbeat, std::chrono::hours(1));
 }
 
-/// Either end while its sockets come together.
+/// Where a rank listens, by rail. Its channels look here for lines that come late.
+using Rails = std::vector<std::unique_ptr<Mailbox>>;
+
+/// Says that others stand in for a rail: once in a process, whatever channels and communicators
+/// find it out.
+void sayReplaced(int peer, std::size_t rail, net::SocketAddress listener, const std::string& why) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  listener.port = 0;
+  {
+    const std::lock_guard lock(mutex);
+    if (!said.insert(listener.text()).second) return;
+  }
+  base::log(LogLevel::warn, "tcp: what goes to rank ", peer, " by rail ", rail, " (",
+            listener.text(), ") goes by its other rails now: ", why);
+}
+
+/// How a pair of ranks is connected: lines of one rail follow each other.
+struct Wiring {
+  std::vector<net::SocketAddress> rails; ///< the receiver's listeners, as many as both have
+  int sockets = 1;                       ///< by each rail
+
+  std::size_t lines() const { return rails.size() * static_cast<std::size_t>(sockets); }
+  std::size_t railOf(std::size_t line) const { return line / static_cast<std::size_t>(sockets); }
+};
+
+ChannelSize streamSize(const Options& options, std::size_t lines) {
+  ChannelSize size = channelSize(options, kStreamSize);
+  if (lines > 1) size.depth *= kStripedDepthTimes;
+  return size;
+}
+
+/// Either end until a line is connected; the others may come later.
 class Pending : public PendingWithDeadline {
  public:
-  Pending(const ChannelId& id, const Context& context, int sockets)
+  Pending(const ChannelId& id, const Context& context, std::size_t lines)
       : PendingWithDeadline("tcp", id, context),
-        settings_{channel_, peer_, channelSize(context.options, kStreamSize),
+        settings_{channel_, peer_, streamSize(context.options, lines),
                   silenceLimit(context.options)},
-        options_(context.options),
-        sockets_(static_cast<std::size_t>(sockets)) {}
+        sockets_(lines) {}
 
  protected:
-  /// Socket number `part`, or nullopt while it is not connected.
-  virtual std::optional<base::UniqueFd> connected(std::size_t part) = 0;
-  virtual void finish(Port& port, std::vector<base::UniqueFd> sockets) = 0;
+  /// A line's socket; nothing while it is not connected. Outlives this object.
+  using Connect = std::function<std::optional<base::UniqueFd>(std::size_t)>;
 
   const StreamSettings settings_;
+  Connect connect_;
 
  private:
+  virtual void finish(Port& port, std::vector<base::UniqueFd> sockets) = 0;
+
   std::unique_ptr<Port> attempt() override {
-    for (std::size_t part = 0; part < sockets_.size(); ++part) {
-      if (sockets_[part]) continue;
-      auto socket = connected(part);
-      if (!socket) continue;
-      prepare(socket->get(), options_);
-      sockets_[part] = std::move(*socket);
-      ++ready_;
+    std::size_t connected = 0, failed = 0;
+    for (std::size_t line = 0; line < sockets_.size(); ++line) {
+      try {
+        if (!sockets_[line])
+          if (auto socket = connect_(line)) sockets_[line] = std::move(*socket);
+      } catch (const Error&) {
+        if (++failed == sockets_.size()) throw; // another line will do
+      }
+      if (sockets_[line]) ++connected;
     }
-    if (ready_ < sockets_.size()) return nullptr;
+    if (connected == 0) return nullptr;
     auto port = std::make_unique<Port>();
     port->slot_bytes = settings_.size.slot_bytes;
     port->depth = settings_.size.depth;
@@ -119,52 +171,63 @@ class Pending : public PendingWithDeadline {
     return port;
   }
 
-  const Options options_;
   std::vector<base::UniqueFd> sockets_;
-  std::size_t ready_ = 0;
 };
 
 class PendingSender final : public Pending {
  public:
-  PendingSender(const ChannelId& id, const Context& context, const Location& peer, int sockets)
-      : Pending(id, context, sockets) {
-    for (int part = 0; part < sockets; ++part)
-      dials_.push_back(std::make_unique<net::Dial>(dialSettings(context, peer.listener, id, part)));
+  PendingSender(const ChannelId& id, const Context& context, const Wiring& wiring)
+      : Pending(id, context, wiring.lines()), wiring_(wiring) {
+    auto dials = std::make_shared<std::vector<std::unique_ptr<net::Dial>>>();
+    for (std::size_t line = 0; line < wiring.lines(); ++line)
+      dials->push_back(std::make_unique<net::Dial>(
+          dialSettings(context, wiring.rails[wiring.railOf(line)], id, static_cast<int>(line))));
+    connect_ = [dials, options = context.options](std::size_t line) {
+      auto socket = (*dials)[line]->poll();
+      if (socket) prepare(socket->get(), options);
+      return socket;
+    };
   }
 
  private:
-  std::optional<base::UniqueFd> connected(std::size_t part) override {
-    return dials_[part]->poll();
-  }
   void finish(Port& port, std::vector<base::UniqueFd> sockets) override {
-    port.path = makeSender(std::move(sockets), settings_);
+    if (sockets.size() == 1) {
+      port.path = makeSender(std::move(sockets[0]), settings_);
+      return;
+    }
+    const auto say = [peer = peer_, wiring = wiring_](std::size_t line, const std::string& why) {
+      const std::size_t rail = wiring.railOf(line);
+      sayReplaced(peer, rail, wiring.rails[rail], why);
+    };
+    port.path = makeStripedSender({std::move(sockets), connect_, say}, settings_);
   }
 
-  std::vector<std::unique_ptr<net::Dial>> dials_;
+  const Wiring wiring_;
 };
 
 class PendingReceiver final : public Pending {
  public:
-  PendingReceiver(const ChannelId& id, const Context& context, int sockets,
-                  std::shared_ptr<Mailbox> mailbox)
-      : Pending(id, context, sockets), id_(id), mailbox_(std::move(mailbox)) {}
+  PendingReceiver(const ChannelId& id, const Context& context, const Wiring& wiring,
+                  const std::shared_ptr<Rails>& rails)
+      : Pending(id, context, wiring.lines()) {
+    connect_ = [id, rails, wiring, options = context.options,
+                silence = settings_.silence](std::size_t line) -> std::optional<base::UniqueFd> {
+      auto arrived = (*rails)[wiring.railOf(line)]->take(id, static_cast<int>(line));
+      if (!arrived) return std::nullopt;
+      prepare(arrived->fd.get(), options);
+      // For the handshake's last byte: nobody asks while that is unanswered. A sender must not have
+      // this: it would also end where the peer is only slow to read.
+      set(arrived->fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count()),
+          "TCP_USER_TIMEOUT");
+      return std::move(arrived->fd);
+    };
+  }
 
  private:
-  std::optional<base::UniqueFd> connected(std::size_t part) override {
-    auto arrived = mailbox_->take(id_, static_cast<int>(part));
-    if (!arrived) return std::nullopt;
-    // For the handshake's last byte: nobody asks while that is unanswered. A sender must not have
-    // this: it would also end where the peer is only slow to read.
-    set(arrived->fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT,
-        static_cast<int>(settings_.silence.count()), "TCP_USER_TIMEOUT");
-    return std::move(arrived->fd);
-  }
   void finish(Port& port, std::vector<base::UniqueFd> sockets) override {
-    port.path = makeReceiver(std::move(sockets), settings_);
+    if (sockets.size() == 1) port.path = makeReceiver(std::move(sockets[0]), settings_);
+    else port.path = makeStripedReceiver({std::move(sockets), connect_, {}}, settings_);
   }
-
-  const ChannelId id_;
-  const std::shared_ptr<Mailbox> mailbox_;
 };
 
 class Tcp final : public Transport {
@@ -179,13 +242,21 @@ class Tcp final : public Transport {
       if (!probe) throw Error(ErrorCode::system, "socket: " + errnoText(errno));
       setCongestion(probe.get(), context.options.tcp_congestion);
     }
-    mailbox_ = std::make_shared<Mailbox>(context, context.bind_address, sockets_);
+    const auto addresses = net::railAddresses(context.options.socket_interface,
+                                              context.bind_address, net::listInterfaces());
+    const int lines = sockets_ * static_cast<int>(addresses.size());
+    for (const net::SocketAddress& address : addresses)
+      rails_->push_back(std::make_unique<Mailbox>(context, address, lines));
   }
 
   std::string_view name() const override { return "tcp"; }
   std::size_t slotBytes() const override { return slot_bytes_; }
   bool mapped() const override { return false; }
-  Address address() const override { return Location{sockets_, mailbox_->address()}.encode(); }
+  Address address() const override {
+    Location own{sockets_, {}};
+    for (const auto& rail : *rails_) own.listeners.push_back(rail->address());
+    return own.encode();
+  }
   bool reaches(const Address& peer) const override {
     Location::decode(peer); // who can be reached is only known by trying
     return true;
@@ -193,11 +264,11 @@ class Tcp final : public Transport {
 
   std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& address) override {
     const Location peer = Location::decode(address);
-    // Should the ranks' options differ after all, both ends still come to the same number.
-    const int sockets = std::min(sockets_, peer.sockets);
-    if (id.src == context_.rank)
-      return std::make_unique<PendingSender>(id, context_, peer, sockets);
-    return std::make_unique<PendingReceiver>(id, context_, sockets, mailbox_);
+    // Where the ranks differ both ends still come to the same numbers.
+    Wiring wiring{peer.listeners, std::min(sockets_, peer.sockets)};
+    wiring.rails.resize(std::min(peer.listeners.size(), rails_->size()));
+    if (id.src == context_.rank) return std::make_unique<PendingSender>(id, context_, wiring);
+    return std::make_unique<PendingReceiver>(id, context_, wiring, rails_);
   }
 
  private:
@@ -212,7 +283,7 @@ class Tcp final : public Transport {
   const Context context_;
   const std::size_t slot_bytes_;
   const int sockets_;
-  std::shared_ptr<Mailbox> mailbox_;
+  const std::shared_ptr<Rails> rails_ = std::make_shared<Rails>();
 };
 
 std::unique_ptr<Transport> make(const Context& context) {
@@ -223,7 +294,7 @@ std::unique_ptr<Transport> make(const Context& context) {
 } // namespace
 } // namespace tcp
 
-extern const Kind k_tcp = {"tcp", "TCP over IPv4 or IPv6, one or several sockets per channel", true,
-                           tcp::make};
+extern const Kind k_tcp = {"tcp", "TCP over IPv4 or IPv6, by one or several interfaces and sockets",
+                           true, tcp::make};
 
 } // namespace rondo::transport

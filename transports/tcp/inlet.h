@@ -1,0 +1,38 @@
+// A socket that messages arrive by, with a small read-ahead.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "base/unique_fd.h"
+#include "transports/tcp/socket_io.h"
+#include "transports/tcp/stream.h"
+
+namespace rondo::transport::tcp {
+
+/// What follows a body (the next header, small messages) comes along in the call that reads its
+/// end. All functions throw as receiveSome() does.
+class Inlet {
+ public:
+  explicit Inlet(base::UniqueFd socket) : socket_(std::move(socket)) {}
+
+  int socket() const { return socket_.get(); }
+  std::size_t ahead() const { return end_ - begin_; }
+
+  /// The next `size` bytes, which count as read; null while they have not all arrived. One call at
+  /// most.
+  const std::byte* next(std::size_t size, const StreamSettings& settings);
+
+  /// Reads what has arrived into bytes [range.begin, range.end) of a body; how many.
+  std::size_t read(std::span<const MutableBytes> body, Range range, const StreamSettings& settings);
+
+ private:
+  std::size_t takeAhead(std::span<const MutableBytes> body, Range range);
+
+  base::UniqueFd socket_;
+  std::size_t begin_ = 0, end_ = 0;
+  std::array<std::byte, kReadAheadBytes> ahead_; // deliberately not initialized
+};
+
+} // namespace rondo::transport::tcp

@@ -1,0 +1,59 @@
+// What the sending and receiving ends of one socket and of several have in common.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "transports/transport.h"
+#include "transports/tuning.h"
+
+namespace rondo::transport::tcp {
+
+/// Little-endian words one after the other.
+template <std::size_t words>
+std::array<std::byte, 8 * words> encodeWords(const std::array<std::uint64_t, words>& values) {
+  std::array<std::byte, 8 * words> out;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = static_cast<std::byte>(values[i / 8] >> (8 * (i % 8)));
+  return out;
+}
+
+inline std::uint64_t decodeWord(const std::byte* from) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < 8; ++i) value |= std::to_integer<std::uint64_t>(from[i]) << (8 * i);
+  return value;
+}
+
+/// The body of a message that is being sent.
+struct OutgoingBody {
+  std::size_t bytes = 0;
+  std::vector<ConstBytes> pieces;            ///< keeps its capacity: no allocation while running
+  std::array<std::byte, kGatherBytes> small; ///< where a small body is copied to
+
+  void set(std::size_t size, std::span<const ConstBytes> body) {
+    bytes = size;
+    pieces.assign(body.begin(), body.end());
+    if (bytes == 0 || bytes > kGatherBytes) return;
+    std::byte* to = small.data();
+    for (const ConstBytes& piece : body)
+      if (piece.size > 0)
+        to = static_cast<std::byte*>(std::memcpy(to, piece.data, piece.size)) + piece.size;
+    pieces.assign(1, {small.data(), bytes});
+  }
+
+  bool overlaps(const void* data, std::size_t size) const {
+    // As numbers: the ranges may belong to different objects.
+    const auto begin = reinterpret_cast<std::uintptr_t>(data);
+    for (const ConstBytes& piece : pieces) {
+      const auto from = reinterpret_cast<std::uintptr_t>(piece.data);
+      if (from < begin + size && begin < from + piece.size) return true;
+    }
+    return false;
+  }
+};
+
+} // namespace rondo::transport::tcp

@@ -1,0 +1,403 @@
+// The sending end over several lines: parts of messages, each on the line by which it should arrive
+// first, and again on another one where it does not.
+#include <cassert>
+#include <deque>
+#include <numeric>
+
+#include "rondo/error.h"
+#include "transports/tcp/message.h"
+#include "transports/tcp/socket_io.h"
+#include "transports/tcp/split.h"
+#include "transports/tcp/stream.h"
+
+namespace rondo::transport::tcp {
+namespace {
+
+using Clock = base::Clock;
+
+/// Calls of progress() from one look for lines that are not connected yet to the next.
+constexpr std::uint64_t kCallsPerConnect = 16;
+constexpr int kNobody = -1;
+/// No part is waited for longer on account of its line's pace, which may be slower each time.
+constexpr double kLongestWait = 0.5;
+
+/// A part of a message.
+struct PartId {
+  std::uint64_t message = 0;
+  std::size_t part = 0;
+};
+
+struct Message {
+  MessageHeader header;
+  OutgoingBody body;
+  struct Part {
+    bool arrived = false;
+    std::uint32_t lines = 0; ///< bit i: line i carries it, or has carried it
+  };
+  std::vector<Part> parts;
+  std::size_t handed = 0;  ///< parts that some line carries or has carried
+  std::size_t missing = 0; ///< parts that have not arrived
+};
+
+/// A part on its way by one line.
+struct Cargo {
+  PartId what;
+  std::size_t bytes = 0; ///< of its body
+  std::uint64_t end = 0; ///< where it ends, in all that the line carries
+  Clock::time_point handed_over, due;
+  int instead_of = kNobody; ///< the line that was to bring it
+  bool repeated = false;    ///< others were asked to bring it too
+};
+
+struct Line {
+  base::UniqueFd socket; ///< empty: not connected yet, or lost
+  bool lost = false;
+  Pace pace;
+  std::deque<Cargo> cargo; ///< not acknowledged; all but the last have left
+  std::uint64_t end = 0;   ///< bytes handed over to it
+  std::uint64_t taken = 0; ///< of these, taken by its socket
+  std::uint64_t acknowledged = 0;
+  Clock::time_point last_arrival{}, last_use{};
+  Clock::time_point measured_since{}; ///< while it carries anything
+  std::size_t measured = 0;           ///< bytes that have arrived since then
+  Seconds latency{}; ///< of the last part that arrived, from when it was handed over
+  std::array<std::byte, kPartHeaderBytes> header{}; ///< of the last cargo
+  /// What is left of the last cargo, header included, where its message is complete without it.
+  std::vector<std::byte> rest;
+  Clock::time_point unanswered_since{};
+  std::string trouble; ///< why others stand in for it; not said yet
+  bool was_late = false;
+
+  bool open() const { return static_cast<bool>(socket); }
+  bool full() const { return taken < end; }
+};
+
+class StripedSender final : public StreamSender {
+ public:
+  StripedSender(Lines lines, const StreamSettings& settings)
+      : settings_(settings),
+        queue_(static_cast<std::size_t>(settings.size.depth)),
+        connect_(std::move(lines.connect)),
+        replaced_(std::move(lines.replaced)),
+        lines_(lines.sockets.size()),
+        loads_(lines_.size()) {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      lines_[i].socket = std::move(lines.sockets[i]);
+      lines_[i].last_use = Clock::now();
+    }
+  }
+
+  std::size_t pending() const override { return static_cast<std::size_t>(end_ - begin_); }
+
+  bool start(const MessageHeader& header, std::span<const ConstBytes> body) override {
+    assert(header.bytes <= settings_.size.slot_bytes);
+    assert(header.bytes == std::accumulate(body.begin(), body.end(), std::size_t{0},
+                                           [](std::size_t sum, const ConstBytes& piece) {
+                                             return sum + piece.size;
+                                           }));
+    if (pending() == queue_.size()) {
+      progress();
+      if (pending() == queue_.size()) return false;
+    }
+    Message& message = at(end_++);
+    message.header = header;
+    message.body.set(static_cast<std::size_t>(header.bytes), body);
+    message.missing = partsOf(message.body.bytes);
+    message.parts.assign(message.missing, {});
+    message.handed = 0;
+    progress();
+    return true;
+  }
+
+  bool progress() override {
+    if (calls_++ % kCallsPerConnect == 0) connectMore();
+    if (begin_ == end_) return false;
+    looked_ = std::exchange(now_, Clock::now());
+    bool moved = false;
+    const auto each = [&](const auto& act) {
+      for (Line& line : lines_)
+        if (line.open()) guarded(line, [&] { moved |= act(line); });
+    };
+    each([&](Line& line) { return settle(line); });
+    each([&](Line& line) { return line.full() && write(line); });
+    while (const auto next = nextPart())
+      if (!handOver(*next)) break;
+      else moved = true;
+    while (begin_ != end_ && at(begin_).missing == 0) ++begin_;
+    if (moved) fruitless_ = 0;
+    else if (++fruitless_ % kLooksPerCheck == 0) each([&](Line& line) { return check(line); });
+    return moved;
+  }
+
+  bool reads(const void* data, std::size_t size) const override {
+    for (std::uint64_t number = begin_; number != end_; ++number)
+      if (const Message& message = at(number); message.missing > 0)
+        if (message.body.overlaps(data, size)) return true;
+    return false;
+  }
+
+ private:
+  struct Next {
+    PartId what;
+    int instead_of = kNobody;
+  };
+
+  Message& at(std::uint64_t number) { return queue_[number % queue_.size()]; }
+  const Message& at(std::uint64_t number) const { return queue_[number % queue_.size()]; }
+  bool wanted(const PartId& what) const {
+    return what.message >= begin_ && !at(what.message).parts[what.part].arrived;
+  }
+  int indexOf(const Line& line) const { return static_cast<int>(&line - lines_.data()); }
+
+  // Lines that come and go ------------------------------------------------------------------------
+
+  void connectMore() {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      Line& line = lines_[i];
+      if (line.open() || line.lost) continue;
+      guarded(line, [&] {
+        if (auto socket = connect_(i)) {
+          line.socket = std::move(*socket);
+          line.last_use = Clock::now();
+        }
+      });
+      if (line.lost) say(i);
+    }
+  }
+
+  /// An error of one line is the channel's when it was the last one.
+  template <class Act>
+  void guarded(Line& line, const Act& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::system) throw;
+      line.lost = true;
+      line.socket.reset();
+      line.trouble = error.what();
+      for (const Cargo& cargo : line.cargo) again_.push_back({cargo.what, indexOf(line)});
+      line.cargo.clear();
+      if (std::none_of(lines_.begin(), lines_.end(), [](const Line& l) { return l.open(); })) throw;
+    }
+  }
+
+  void say(std::size_t line) {
+    replaced_(line, lines_[line].trouble);
+    lines_[line].trouble.clear();
+  }
+
+  bool check(Line& line) {
+    if (fruitless_ == kLooksPerCheck) line.unanswered_since = now_;
+    line.unanswered_since = checkAnswered(line.socket.get(), line.unanswered_since, settings_);
+    return false;
+  }
+
+  // What has arrived ------------------------------------------------------------------------------
+
+  /// True if anything has.
+  bool settle(Line& line) {
+    if (line.cargo.empty()) return false;
+    const std::uint64_t owed = unacknowledged(line.socket.get());
+    line.acknowledged = std::max(line.acknowledged, line.taken - std::min(owed, line.taken));
+    bool moved = false;
+    while (!line.cargo.empty() && line.cargo.front().end <= line.acknowledged) {
+      const Cargo cargo = line.cargo.front();
+      line.cargo.pop_front();
+      arrived(cargo);
+      line.measured += cargo.bytes;
+      line.latency = now_ - cargo.handed_over;
+      moved = true;
+    }
+    if (moved) measure(line);
+    if (!line.cargo.empty() && now_ > line.cargo.front().due) late(line);
+    return moved;
+  }
+
+  /// Small parts tell of round trips, not of speed; and what arrived since the last look may have
+  /// done so long ago.
+  void measure(Line& line) {
+    line.last_arrival = now_;
+    const auto busy = now_ - line.measured_since;
+    if (line.measured < kPartBytes || busy < kLooksApart * (now_ - looked_)) return;
+    line.pace.measured(line.measured, busy);
+    line.measured_since = now_;
+    line.measured = 0;
+  }
+
+  void arrived(const Cargo& cargo) {
+    if (cargo.instead_of != kNobody) {
+      Line& other = lines_[static_cast<std::size_t>(cargo.instead_of)];
+      // A line that has many parts before it is late, too, but brings some of them meanwhile.
+      const bool silent = !other.cargo.empty() && other.last_arrival < cargo.handed_over;
+      if (!other.trouble.empty() && (other.lost || silent))
+        say(static_cast<std::size_t>(cargo.instead_of));
+    }
+    if (!wanted(cargo.what)) return;
+    Message& message = at(cargo.what.message);
+    message.parts[cargo.what.part].arrived = true;
+    if (--message.missing == 0) release(cargo.what.message);
+  }
+
+  /// The message's memory is the caller's again: what lines have still to send of it, they keep.
+  void release(std::uint64_t number) {
+    for (Line& line : lines_) {
+      if (line.cargo.empty() || !line.full() || line.cargo.back().what.message != number) continue;
+      std::vector<std::byte> rest;
+      for (const std::uint64_t taken = line.taken;; line.taken = taken + rest.size()) {
+        Pieces pieces;
+        gather(line, pieces);
+        for (const iovec& piece : pieces.list()) {
+          const auto* from = static_cast<const std::byte*>(piece.iov_base);
+          rest.insert(rest.end(), from, from + piece.iov_len);
+        }
+        if (taken + rest.size() == line.end) {
+          line.taken = taken;
+          break;
+        }
+      }
+      line.rest = std::move(rest);
+    }
+  }
+
+  /// All that the line has not brought goes by others too.
+  void late(Line& line) {
+    for (Cargo& cargo : line.cargo) {
+      if (!cargo.repeated && wanted(cargo.what)) again_.push_back({cargo.what, indexOf(line)});
+      cargo.repeated = true;
+    }
+    if (!line.was_late) line.trouble = "it is late";
+    line.was_late = true;
+  }
+
+  // What leaves -----------------------------------------------------------------------------------
+
+  std::optional<Next> nextPart() {
+    while (!again_.empty() && !wanted(again_.front().what)) again_.pop_front();
+    if (!again_.empty()) return again_.front();
+    for (std::uint64_t number = begin_; number != end_; ++number)
+      if (const Message& message = at(number); message.handed < message.parts.size())
+        return Next{{number, message.handed}};
+    return std::nullopt;
+  }
+
+  /// False: the line that it should go by has no room.
+  bool handOver(const Next& next) {
+    Message& message = at(next.what.message);
+    Message::Part& part = message.parts[next.what.part];
+    for (std::size_t i = 0; i < lines_.size(); ++i) loads_[i] = loadOf(lines_[i], part.lines >> i);
+    const std::size_t bytes = partOf(message.body.bytes, next.what.part).size();
+    const auto chosen = soonest(loads_, bytes, turn_);
+    if (chosen && lines_[*chosen].full()) return false;
+    if (next.instead_of == kNobody) ++message.handed;
+    else again_.pop_front(); // every line carries it already, or one takes it now
+    if (!chosen) return true;
+    turn_ = (*chosen + 1) % lines_.size();
+    carry(*chosen, next, bytes);
+    if (bytes == kPartBytes) probe(next, bytes);
+    return true;
+  }
+
+  LineLoad loadOf(const Line& line, std::uint32_t carries) const {
+    LineLoad load;
+    load.usable = line.open() && (carries & 1) == 0;
+    load.full = line.full();
+    load.pace = line.pace;
+    load.ahead = static_cast<std::size_t>(line.end - line.acknowledged);
+    if (!line.cargo.empty()) {
+      const Cargo& oldest = line.cargo.front();
+      load.oldest = kPartHeaderBytes + oldest.bytes;
+      load.oldest_age = now_ - std::max(oldest.handed_over, line.last_arrival);
+    }
+    return load;
+  }
+
+  /// A copy for a line that nothing has gone by for a while, so that its pace is known.
+  void probe(const Next& next, std::size_t bytes) {
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const Line& line = lines_[i];
+      if (line.open() && line.cargo.empty() && now_ - line.last_use > kProbePause)
+        carry(i, {next.what, kNobody}, bytes);
+    }
+  }
+
+  void carry(std::size_t index, const Next& next, std::size_t bytes) {
+    Line& line = lines_[index];
+    Message& message = at(next.what.message);
+    message.parts[next.what.part].lines |= std::uint32_t{1} << index;
+    line.header = encodeWords<4>({next.what.message, message.header.signature, message.header.bytes,
+                                  next.what.part * kPartBytes});
+    line.rest.clear();
+    line.end += kPartHeaderBytes + bytes;
+    line.last_use = now_;
+    if (line.cargo.empty()) {
+      line.measured_since = now_;
+      line.measured = 0;
+    }
+    const auto due = now_ + patience(arrival(loads_[index], bytes));
+    line.cargo.push_back({next.what, bytes, line.end, now_, due, next.instead_of, false});
+    guarded(line, [&] { write(line); });
+  }
+
+  /// How long a part may take that arrives in `seconds` as far as one knows.
+  Clock::duration patience(double seconds) const {
+    Seconds least = Seconds::max();
+    for (const Line& line : lines_)
+      if (line.open() && line.latency > Seconds(0)) least = std::min(least, line.latency);
+    if (least == Seconds::max()) least = kLeastPatience;
+    return std::chrono::duration_cast<Clock::duration>(std::max<Seconds>(
+        kLeastPatience, kPatienceTimes * (least + Seconds(std::min(seconds, kLongestWait)))));
+  }
+
+  /// What the line has still to send of its last cargo.
+  void gather(const Line& line, Pieces& pieces) const {
+    const auto left = static_cast<std::size_t>(line.end - line.taken);
+    if (!line.rest.empty()) {
+      pieces.add(line.rest.data() + line.rest.size() - left, left);
+      return;
+    }
+    const Cargo& cargo = line.cargo.back();
+    const Message& message = at(cargo.what.message);
+    Range range = partOf(message.body.bytes, cargo.what.part);
+    if (left > cargo.bytes) {
+      const std::size_t of_header = left - cargo.bytes;
+      pieces.add(line.header.data() + kPartHeaderBytes - of_header, of_header);
+    } else {
+      range.begin = range.end - left;
+    }
+    pieces.add(std::span<const ConstBytes>(message.body.pieces), range);
+  }
+
+  bool write(Line& line) {
+    bool moved = false;
+    while (line.full()) {
+      Pieces pieces;
+      gather(line, pieces);
+      const std::size_t sent = sendSome(line.socket.get(), pieces, settings_);
+      line.taken += sent;
+      moved |= sent > 0;
+      if (sent < pieces.bytes()) break;
+    }
+    return moved;
+  }
+
+  const StreamSettings settings_;
+  std::vector<Message> queue_;
+  const decltype(Lines::connect) connect_;
+  const decltype(Lines::replaced) replaced_;
+  std::vector<Line> lines_;
+  std::vector<LineLoad> loads_;
+  std::deque<Next> again_;            ///< parts that a line has not brought, or not yet
+  std::uint64_t begin_ = 0, end_ = 0; ///< numbers of the pending messages
+  std::size_t turn_ = 0;
+  std::uint64_t calls_ = 0;
+  std::uint64_t fruitless_ = 0; ///< calls of progress() that moved nothing, one after another
+  Clock::time_point now_{}, looked_{}; ///< of this call and the one before
+};
+
+} // namespace
+
+std::unique_ptr<StreamSender> makeStripedSender(Lines lines, const StreamSettings& settings) {
+  return std::make_unique<StripedSender>(std::move(lines), settings);
+}
+
+} // namespace rondo::transport::tcp
