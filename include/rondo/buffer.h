@@ -17,8 +17,8 @@ class Region;
 /// place, as threads of one process always do with each other's memory. Any call may use any part
 /// of it, on any communicator, and mix it with other memory; results are the same.
 ///
-/// Made by Communicator::allocate() or registerBuffer(). Only what is read by peers gains: inputs,
-/// and outputs that algorithms pass on.
+/// Made by Communicator::allocate() or registerBuffer(), or here without one. Only what is read by
+/// peers gains: inputs, and outputs that algorithms pass on.
 ///
 /// A child that fork() makes has a private copy under the same address, as of any other memory, and
 /// what it writes stays its own. Unlike other memory, pages that the child has not written may show
@@ -27,6 +27,9 @@ class Region;
 class RONDO_API Buffer {
  public:
   Buffer();
+  /// As Communicator::allocate(), for a program that has no communicator yet; no calls are looked
+  /// for when it is released.
+  static Buffer allocate(std::size_t bytes);
   ~Buffer(); ///< As release(); where that would throw it logs the error, and the memory stays.
   Buffer(Buffer&&) noexcept;
   Buffer& operator=(Buffer&&) noexcept;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
@@ -77,6 +78,11 @@ class RONDO_API Communicator {
   /// a thread each, or a Group.
   static std::vector<Communicator> createAll(int size,
                                              const Options& options = Options::fromEnvironment());
+  /// As create(), on a thread of its own: one thread may make several ranks at once, and go on
+  /// meanwhile. get() throws what create() would have. A future that is dropped waits for the
+  /// thread, which ends by the deadline of Options::init_timeout.
+  static std::future<Communicator> createAsync(const Rendezvous& meet,
+                                               const Options& options = Options::fromEnvironment());
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
@@ -93,10 +99,24 @@ class RONDO_API Communicator {
   /// color kNoColor: nothing is returned.
   static constexpr int kNoColor = -1;
   std::optional<Communicator> split(int color, int key);
+  /// As split(), on a thread of its own; splits of one communicator are made in the order of the
+  /// calls. See createAsync().
+  std::future<std::optional<Communicator>> splitAsync(int color, int key);
+
+  /// Collective over the ranks that are not in `excluded`, which take no part in it and may be
+  /// dead: a communicator of the others, in the same order. It works after this one has failed,
+  /// unless it lost the rank whose process hosts the control plane. Throws Error(invalid_argument)
+  /// for what is no rank, or this one; Error(timeout) where ranks exclude different ones.
+  Communicator shrink(std::span<const int> excluded);
+  /// As shrink(), on a thread of its own. See createAsync().
+  std::future<Communicator> shrinkAsync(std::span<const int> excluded);
 
   /// From any thread, any time, any number of times: every pending and later call of every rank of
   /// this communicator ends with Error(aborted) that holds `reason`.
   void abort(const std::string& reason);
+  /// What the communicator has failed with, if it has; looks without waiting, from any thread. It
+  /// is there whether or not a call meets it: a rank's death within a second.
+  std::optional<Error> failure() const;
 
   /// Options::timeout of this rank's calls from now on, also of those in flight. From any thread,
   /// any time. Throws Error(invalid_argument) for what Options would not take, Error(unsupported)
@@ -105,10 +125,12 @@ class RONDO_API Communicator {
 
   /// Calls from now on go to this stream of Options::device, in the manner of cublasSetStream();
   /// until then to the default stream. The calls on the stream before still run first. The stream
-  /// must live until they have. A communicator that split() returns begins with the default stream.
-  /// Throws Error(unsupported) where buffers are in host memory, and for a stream that may use only
-  /// a part of the device (of a green context); Error(invalid_argument) for cudaStreamPerThread,
-  /// and for a stream that another rank of this process uses.
+  /// must live until they have. Calls of a Group keep the stream that was set when they were made;
+  /// its sends and receives see what all their streams did before. A communicator that split()
+  /// returns begins with the default stream. Throws Error(unsupported) where buffers are in host
+  /// memory, and for a stream that may use only a part of the device (of a green context);
+  /// Error(invalid_argument) for cudaStreamPerThread, and for a stream that another rank of this
+  /// process uses.
   void setStream(Stream stream);
 
   /// Memory for `bytes` bytes, zeroed, aligned to pages, that peers on this machine read in place.
@@ -322,6 +344,12 @@ class RONDO_API Group {
   void end();
   /// As end(), without waiting.
   Work start();
+  /// Ends it, and makes none of its calls: their Works are done, with Error(aborted). A group that
+  /// is within another leaves its calls to that one.
+  void drop();
+  /// How long the calls of this thread's groups will take, for the links that `rondo plan` assumes:
+  /// those of a communicator one after the other, communicators beside each other.
+  std::chrono::nanoseconds predict() const;
 
  private:
   Work leave(bool attended);

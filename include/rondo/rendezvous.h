@@ -48,6 +48,10 @@ class RONDO_API Rendezvous {
   /// Rank `rank` of `size`, over TCP, by an id made by UniqueId::create() in any one process.
   static Rendezvous uniqueId(const UniqueId& id, int rank, int size);
 
+  /// Rank `rank` of `size`, at Options::comm_id, where rank 0 listens. No id need be carried; what
+  /// is secret stands in Options::secret_file.
+  static Rendezvous commId(int rank, int size);
+
   /// What the launcher says: `rondo run`, torchrun, mpirun (Open MPI), PMI, PMIx, Slurm, in this
   /// order. Without a launcher: one rank. Errors at Communicator::create().
   static Rendezvous environment();
@@ -60,7 +64,7 @@ class RONDO_API Rendezvous {
 
  private:
   friend class bootstrap::Session;
-  enum class Kind { in_process, unique_id, environment };
+  enum class Kind { in_process, unique_id, comm_id, environment };
   Kind kind_ = Kind::environment;
   int rank_ = 0, size_ = 1;
   UniqueId id_{};

@@ -244,21 +244,42 @@ Leave Leave::read(base::Reader& in) { return {ProgressReport::Board::read(in)}; 
 void Left::write(base::Writer& out) const { out.u64(communicator); }
 Left Left::read(base::Reader& in) { return {in.u64()}; }
 
-void Succeed::write(base::Writer& out) const {
-  std::vector<std::byte> bits((expected.size() + 7) / 8);
-  for (std::size_t rank = 0; rank < expected.size(); ++rank)
-    if (expected[rank]) bits[rank / 8] |= std::byte{1} << rank % 8;
-  out.u32(static_cast<std::uint32_t>(expected.size()));
+namespace {
+
+/// A bit for each rank.
+void writeRanks(base::Writer& out, const std::vector<bool>& ranks) {
+  std::vector<std::byte> bits((ranks.size() + 7) / 8);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank]) bits[rank / 8] |= std::byte{1} << rank % 8;
+  out.u32(static_cast<std::uint32_t>(ranks.size()));
   out.blob(bits);
 }
-Succeed Succeed::read(base::Reader& in) {
-  Succeed offer;
+std::vector<bool> readRanks(base::Reader& in) {
+  std::vector<bool> ranks;
   const std::uint32_t size = in.u32();
   const auto bits = in.blob(kBodyBytes);
   if (bits.size() != (std::size_t{size} + 7) / 8) in.fail("holds bits for other ranks");
   for (std::size_t rank = 0; rank < size; ++rank)
-    offer.expected.push_back((bits[rank / 8] >> rank % 8 & std::byte{1}) != std::byte{0});
-  return offer;
+    ranks.push_back((bits[rank / 8] >> rank % 8 & std::byte{1}) != std::byte{0});
+  return ranks;
+}
+
+} // namespace
+
+void Succeed::write(base::Writer& out) const { writeRanks(out, expected); }
+Succeed Succeed::read(base::Reader& in) { return {readRanks(in)}; }
+
+void Shrink::write(base::Writer& out) const {
+  out.u64(communicator);
+  out.u64(child);
+  writeRanks(out, stay);
+}
+Shrink Shrink::read(base::Reader& in) {
+  Shrink shrink;
+  shrink.communicator = in.u64();
+  shrink.child = in.u64();
+  shrink.stay = readRanks(in);
+  return shrink;
 }
 
 void Succeeded::write(base::Writer& out) const {

@@ -38,6 +38,7 @@ enum class Type : std::uint8_t {
   moved,     ///< hub: another has taken its place
   roster,    ///< member, to a hub that takes over: a part of a communicator's ranks
   settled,   ///< member, to it: it knows all now
+  shrink,    ///< member: a communicator of some of another's ranks
 };
 
 struct Join {
@@ -181,6 +182,14 @@ struct Moved {
 
   void write(base::Writer& out) const;
   static Moved read(base::Reader& in);
+};
+
+struct Shrink {
+  std::uint64_t communicator = 0, child = 0;
+  std::vector<bool> stay; ///< by rank of the communicator: who is in the child
+
+  void write(base::Writer& out) const;
+  static Shrink read(base::Reader& in);
 };
 
 struct Roster {

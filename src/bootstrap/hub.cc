@@ -185,6 +185,7 @@ void Hub::Impl::received(int size, int rank, Type type, base::Reader& in) {
     case Type::succeeded: succeeded(world, member, frames::Succeeded::read(in)); break;
     case Type::roster: roster(world, member, frames::Roster::read(in)); break;
     case Type::settled: settled(world, member.rank); break;
+    case Type::shrink: shrink(world, member, frames::Shrink::read(in)); break;
     case Type::welcome:
     case Type::refused:
     case Type::gathered:

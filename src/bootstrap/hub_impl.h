@@ -109,6 +109,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void roster(World& world, Member& member, const frames::Roster& part);
   /// The rank has told all that it knows, or will not.
   void settled(World& world, int rank);
+  void shrink(World& world, Member& member, const frames::Shrink& wish);
 
   // Heartbeats.
   void scheduleTick();

@@ -245,6 +245,14 @@ std::uint64_t childId(std::uint64_t parent, std::uint64_t index, int color) {
   return id == 0 ? 1 : id;
 }
 
+std::uint64_t shrunkId(std::uint64_t parent, std::uint64_t index, const std::vector<bool>& stay) {
+  constexpr int kShrunk = -2; // no color: worlds have -1
+  std::uint64_t id = childId(parent, index, kShrunk);
+  for (std::size_t rank = 0; rank < stay.size(); ++rank)
+    if (!stay[rank]) id = childId(id, rank, kShrunk);
+  return id;
+}
+
 void raise(std::atomic<std::uint32_t>& word) {
   word.store(1, std::memory_order_release);
   // The two kinds of waiters are found under different keys.

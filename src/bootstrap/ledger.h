@@ -140,6 +140,9 @@ std::vector<std::byte> encodeSplit(int color, int key);
 /// Never zero. Equal on all ranks, and different for every (parent, index, color) of a job.
 std::uint64_t childId(std::uint64_t parent, std::uint64_t index, int color);
 
+/// As childId(), of the children that shrink() makes: `index` counts those of the same ranks.
+std::uint64_t shrunkId(std::uint64_t parent, std::uint64_t index, const std::vector<bool>& stay);
+
 /// Sets the word and wakes every thread that waits on it, by std::atomic or by futex.
 void raise(std::atomic<std::uint32_t>& word);
 

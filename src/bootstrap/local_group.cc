@@ -1,6 +1,7 @@
 // In-process sessions: one mutex and one condition variable per communicator.
 #include "bootstrap/local_group.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -66,6 +67,15 @@ class LocalSession final : public Session {
     return communicator_->split(rank_, exchanges_.fetch_add(1), color, key, limit, late, bind_);
   }
 
+  std::unique_ptr<Session> shrink(const std::vector<bool>& stay) override {
+    std::uint64_t index = 0;
+    {
+      std::lock_guard lock(mutex_);
+      index = shrunk_[stay]++;
+    }
+    return communicator_->shrink(rank_, index, stay, bind_);
+  }
+
   const std::atomic<std::uint32_t>& failedWord() const override {
     return communicator_->failedWord();
   }
@@ -81,6 +91,8 @@ class LocalSession final : public Session {
   const int rank_;
   const net::SocketAddress bind_;
   std::atomic<std::uint64_t> exchanges_{0};
+  std::mutex mutex_;
+  std::map<std::vector<bool>, std::uint64_t> shrunk_; // guarded by mutex_: how often, by who stayed
 };
 
 } // namespace
@@ -138,6 +150,23 @@ std::unique_ptr<Session> LocalCommunicator::split(int rank, std::uint64_t index,
                                                  static_cast<int>(at), bind);
   }
   if (--children.unclaimed == 0) splits_.erase(found);
+  return session;
+}
+
+std::unique_ptr<Session> LocalCommunicator::shrink(int rank, std::uint64_t index,
+                                                   const std::vector<bool>& stay,
+                                                   const net::SocketAddress& bind) {
+  const auto staying = static_cast<std::size_t>(std::count(stay.begin(), stay.end(), true));
+  const auto own = std::count(stay.begin(), stay.begin() + rank, true);
+  const std::uint64_t id = shrunkId(id_, index, stay);
+  std::lock_guard lock(mutex_);
+  const auto [found, first] = shrunk_.try_emplace(id);
+  if (first)
+    found->second = {std::make_shared<LocalCommunicator>(job_, id, static_cast<int>(staying)),
+                     staying};
+  auto session =
+      std::make_unique<LocalSession>(found->second.communicator, static_cast<int>(own), bind);
+  if (--found->second.unclaimed == 0) shrunk_.erase(found);
   return session;
 }
 

@@ -35,6 +35,9 @@ class LocalCommunicator {
   std::unique_ptr<Session> split(int rank, std::uint64_t index, int color, int key,
                                  std::chrono::milliseconds limit, const Failure& late,
                                  const net::SocketAddress& bind);
+  /// `index`: see shrunkId().
+  std::unique_ptr<Session> shrink(int rank, std::uint64_t index, const std::vector<bool>& stay,
+                                  const net::SocketAddress& bind);
   Failure fail(int rank, const Failure& failure, const std::optional<Stall>& stall);
   void stalled(int rank, const Stall& stall);
   void leave(int rank);
@@ -52,6 +55,10 @@ class LocalCommunicator {
     std::map<int, std::shared_ptr<LocalCommunicator>> communicators;
     int unclaimed = 0;
   };
+  struct Shrunk {
+    std::shared_ptr<LocalCommunicator> communicator;
+    std::size_t unclaimed = 0;
+  };
   void failLocked(Failure failure);
   void readBoards();
 
@@ -64,6 +71,7 @@ class LocalCommunicator {
   std::condition_variable changed_;
   Ledger ledger_;                            // guarded by mutex_, but for its size
   std::map<std::uint64_t, Children> splits_; // guarded by mutex_
+  std::map<std::uint64_t, Shrunk> shrunk_;   // guarded by mutex_, by the child's id
 };
 
 /// What Rendezvous::inProcess() makes. Every round of open() by all ranks makes one communicator.

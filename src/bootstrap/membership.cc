@@ -59,6 +59,10 @@ class RemoteSession final : public Session {
                               {ErrorCode::timeout, "split timed out", -1});
   }
 
+  std::unique_ptr<Session> shrink(const std::vector<bool>& stay) override {
+    return std::make_unique<RemoteSession>(membership_, membership_->shrink(*communicator_, stay));
+  }
+
   const std::atomic<std::uint32_t>& failedWord() const override { return communicator_->failed; }
   Failure failure() const override { return membership_->failureOf(*communicator_); }
   ProgressBoard& progress() override { return communicator_->board; }
@@ -309,7 +313,8 @@ void Membership::received(Type type, base::Reader& in) {
     case Type::bye:
     case Type::succeeded:
     case Type::roster:
-    case Type::settled: in.fail("is one that only members send");
+    case Type::settled:
+    case Type::shrink: in.fail("is one that only members send");
   }
   in.finish();
 }

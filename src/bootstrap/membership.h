@@ -73,6 +73,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
                                      const Failure& late);
   std::unique_ptr<Session> split(RemoteCommunicator& communicator, int color, int key,
                                  std::chrono::milliseconds limit, const Failure& late);
+  std::shared_ptr<RemoteCommunicator> shrink(RemoteCommunicator& communicator,
+                                             const std::vector<bool>& stay);
   Failure fail(RemoteCommunicator& communicator, const Failure& failure,
                const std::optional<Stall>& stall);
   Failure failureOf(const RemoteCommunicator& communicator) const;

@@ -142,6 +142,16 @@ Rendezvous Rendezvous::uniqueId(const UniqueId& id, int rank, int size) {
   return meet;
 }
 
+Rendezvous Rendezvous::commId(int rank, int size) {
+  checkSize(size);
+  checkRank(rank, size);
+  Rendezvous meet;
+  meet.kind_ = Kind::comm_id;
+  meet.rank_ = rank;
+  meet.size_ = size;
+  return meet;
+}
+
 Rendezvous Rendezvous::environment() {
   Rendezvous meet;
   meet.kind_ = Kind::environment;

@@ -111,6 +111,17 @@ std::unique_ptr<Session> Session::open(const Rendezvous& meet, const Options& op
     case Rendezvous::Kind::unique_id:
       return openById(meet.id_, meet.rank_, meet.size_, options, false,
                       "the process that made the unique id");
+    case Rendezvous::Kind::comm_id: {
+      if (options.comm_id.empty())
+        throw Error(ErrorCode::invalid_argument,
+                    "RONDO_COMM_ID is not set: nothing tells where to meet");
+      MeetingPoint point;
+      point.address = options.comm_id;
+      LaunchInfo place;
+      place.rank = meet.rank_;
+      place.size = meet.size_;
+      return openAtAddress(point, place, options);
+    }
     case Rendezvous::Kind::environment: break;
   }
   return openByEnvironment(options);

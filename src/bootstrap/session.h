@@ -75,6 +75,10 @@ class Session {
   /// Collective. Communicator::split()'s rules; null for kNoColor.
   virtual std::unique_ptr<Session> split(int color, int key, std::chrono::milliseconds limit) = 0;
 
+  /// A communicator of the ranks that `stay` names, by rank. Asks nobody and waits for nobody, so
+  /// that it works when others are dead; those who stay must all call it, with the same ranks.
+  virtual std::unique_ptr<Session> shrink(const std::vector<bool>& stay) = 0;
+
   // The control plane. Any thread.
 
   /// Not zero once the communicator has failed. Every wait polls it; a futex can wait on it.

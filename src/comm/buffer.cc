@@ -11,6 +11,7 @@
 namespace rondo {
 
 Buffer::Buffer() = default;
+Buffer Buffer::allocate(std::size_t bytes) { return {nullptr, comm::Region::allocate(bytes)}; }
 Buffer::Buffer(std::shared_ptr<comm::CommunicatorImpl> communicator,
                std::unique_ptr<comm::Region> region)
     : communicator_(std::move(communicator)), region_(std::move(region)) {}
@@ -36,7 +37,7 @@ std::size_t Buffer::size() const { return region_ ? region_->size() : 0; }
 
 void Buffer::release() {
   if (!region_) return;
-  communicator_->refuseInUse(*region_);
+  if (communicator_) communicator_->refuseInUse(*region_);
   region_.reset();
   communicator_.reset();
 }

@@ -2,6 +2,7 @@
 #include "rondo/communicator.h"
 
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -55,11 +56,52 @@ std::vector<Communicator> Communicator::createAll(int size, const Options& optio
   return all;
 }
 
+namespace {
+
+/// Runs `make` on a thread of its own.
+template <class Make>
+auto onThread(Make make) {
+  try {
+    return std::async(std::launch::async, std::move(make));
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::system,
+                std::string("no thread to make a communicator on: ") + error.what());
+  }
+}
+
+} // namespace
+
+std::future<Communicator> Communicator::createAsync(const Rendezvous& meet,
+                                                    const Options& options) {
+  return onThread([meet, options] { return create(meet, options); });
+}
+
+std::future<std::optional<Communicator>> Communicator::splitAsync(int color, int key) {
+  return onThread(
+      [impl = impl_, color, key, turn = impl_->nextSplit()]() -> std::optional<Communicator> {
+        auto made = impl->split(color, key, turn);
+        if (!made) return std::nullopt;
+        return Communicator(std::move(made));
+      });
+}
+
+Communicator Communicator::shrink(std::span<const int> excluded) {
+  return Communicator(impl_->openChild(impl_->shrink(excluded)));
+}
+
+std::future<Communicator> Communicator::shrinkAsync(std::span<const int> excluded) {
+  return onThread([impl = impl_, session = impl_->shrink(excluded)]() mutable {
+    return Communicator(impl->openChild(std::move(session)));
+  });
+}
+
+std::optional<Error> Communicator::failure() const { return impl_->failure(); }
+
 int Communicator::rank() const { return impl_->rank(); }
 int Communicator::size() const { return impl_->size(); }
 
 std::optional<Communicator> Communicator::split(int color, int key) {
-  auto impl = impl_->split(color, key);
+  auto impl = impl_->split(color, key, impl_->nextSplit());
   if (!impl) return std::nullopt;
   return Communicator(std::move(impl));
 }

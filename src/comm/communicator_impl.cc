@@ -178,11 +178,30 @@ Work CommunicatorImpl::start(const Call& call) {
   return WorkState::handle(std::move(state));
 }
 
-void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended) {
-  const Pump::Lock lock(pump_);
+void SplitTurns::await(std::uint64_t turn, std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait_until(lock, base::Deadline(limit).at(), [&] { return ended_ == turn; }))
+    throw Error(ErrorCode::timeout, "split: an earlier one of the communicator has not ended");
+}
+
+void SplitTurns::end() {
+  std::lock_guard lock(mutex_);
+  ++ended_;
+  changed_.notify_all();
+}
+
+/// Under the lock. Starts each call on its stream.
+void CommunicatorImpl::startOnStreams(std::span<const std::shared_ptr<WorkState>> group) {
+  const Stream last = stream();
+  Stream now = last;
+  const auto go = [&](Stream stream) {
+    if (stream != now) engine_->setStream(stream);
+    now = stream;
+  };
   for (const std::shared_ptr<WorkState>& state : group) {
     state->held.store(false, std::memory_order_release);
     try {
+      go(state->stream);
       submit(*state->call, state->run);
       state->run.keep = state;
     } catch (...) {
@@ -191,19 +210,38 @@ void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> gro
     }
   }
   engine_->flush();
+  go(last);
+}
+
+void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended) {
+  const Pump::Lock lock(pump_);
+  startOnStreams(group);
   pump_.poll();
   if (!attended) pump_.helper().need();
 }
 
-std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key) {
+std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
+    std::unique_ptr<bootstrap::Session> session) {
+  if (!session) return nullptr;
   Options options;
   {
     const Pump::Lock lock(pump_);
-    verdict_.throwIfAdopted();
     options = options_;
   }
-  auto session = session_->split(color, key, options.init_timeout);
-  return session ? open(std::move(session), options) : nullptr;
+  return open(std::move(session), options);
+}
+
+std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key, std::uint64_t turn) {
+  split_turns_.await(turn, options_.init_timeout);
+  struct Turn {
+    SplitTurns& turns;
+    ~Turn() { turns.end(); }
+  } const own{split_turns_};
+  {
+    const Pump::Lock lock(pump_);
+    verdict_.throwIfAdopted();
+  }
+  return openChild(session_->split(color, key, options_.init_timeout));
 }
 
 void CommunicatorImpl::setTimeout(std::chrono::milliseconds timeout) {
@@ -216,9 +254,42 @@ void CommunicatorImpl::setTimeout(std::chrono::milliseconds timeout) {
   verdict_.setTimeout(timeout);
 }
 
+std::unique_ptr<bootstrap::Session> CommunicatorImpl::shrink(std::span<const int> excluded) {
+  std::vector<bool> stay(static_cast<std::size_t>(size_), true);
+  for (const int rank : excluded) {
+    if (rank < 0 || rank >= size_ || rank == rank_)
+      throw Error(ErrorCode::invalid_argument,
+                  "shrink: rank " + std::to_string(rank) + " cannot be left out: " +
+                      (rank == rank_ ? "it is the one that calls"
+                                     : "ranks are 0 to " + std::to_string(size_ - 1)));
+    stay[static_cast<std::size_t>(rank)] = false;
+  }
+  return session_->shrink(stay);
+}
+
 void CommunicatorImpl::setStream(Stream stream) {
   const Pump::Lock lock(pump_);
   engine_->setStream(stream);
+  stream_.store(stream.handle(), std::memory_order_relaxed);
+}
+
+std::optional<Error> CommunicatorImpl::failure() const {
+  if (!verdict_.pending()) return std::nullopt;
+  const bootstrap::Failure failure = session_->failure();
+  return Error(failure.code, failure.text, failure.culprit);
+}
+
+double CommunicatorImpl::predict(const Call& call) const {
+  const plan::Link link;
+  const double bytes = static_cast<double>(call.count * sizeOf(call.type));
+  if (call.collective == Collective::sendrecv) return link.alpha + bytes * link.beta;
+  const plan::Spec spec{.collective = call.collective,
+                        .ranks = size_,
+                        .root = hasRoot(call.collective) ? call.root : 0,
+                        .layout = policy_.layout};
+  const std::size_t size = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
+  const plan::Choice choice = planner::choose(spec, size, policy_);
+  return choice.algorithm->cost(choice.applied(spec), link, bytes);
 }
 
 Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {

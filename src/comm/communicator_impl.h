@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,6 +39,21 @@ struct MemoryUse;
 
 namespace rondo::comm {
 
+/// Splits of one communicator are made in the order of the calls, on whatever threads. Any thread.
+class SplitTurns {
+ public:
+  std::uint64_t take() { return taken_.fetch_add(1); }
+  /// Throws Error(timeout) if those before are not over after `limit`.
+  void await(std::uint64_t turn, std::chrono::milliseconds limit);
+  void end();
+
+ private:
+  std::atomic<std::uint64_t> taken_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t ended_ = 0; // guarded by mutex_
+};
+
 /// Any thread may call the public functions; the engine and what is known of calls are guarded by
 /// the pump's mutex.
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
@@ -63,10 +80,19 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   /// caller goes on to wait for them.
   void startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended);
 
-  std::shared_ptr<CommunicatorImpl> split(int color, int key);
+  /// Splits are made in turn, the same on all ranks.
+  std::uint64_t nextSplit() { return split_turns_.take(); }
+  std::shared_ptr<CommunicatorImpl> split(int color, int key, std::uint64_t turn);
+  std::unique_ptr<bootstrap::Session> shrink(std::span<const int> excluded);
+  std::shared_ptr<CommunicatorImpl> openChild(std::unique_ptr<bootstrap::Session> session);
   void abort(const std::string& reason);
   void setTimeout(std::chrono::milliseconds timeout);
+  std::optional<Error> failure() const;
   void setStream(Stream stream);
+  /// That the next call goes to. Any thread.
+  Stream stream() const { return Stream(stream_.load(std::memory_order_relaxed)); }
+  /// Seconds that the call will take, for assumed links.
+  double predict(const Call& call) const;
   /// Throws Error(unsupported) when the buffers are on a device, where `function` has no meaning.
   void requireHostBuffers(const char* function) const { engine_->requireHostBuffers(function); }
   Buffer keep(std::unique_ptr<Region> region);
@@ -86,6 +112,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   CallCache::Known& learn(const Call& call);
   engine::BoundPlan bind(const Call& call);
   void submit(const Call& call, engine::Run& run);
+  void startOnStreams(std::span<const std::shared_ptr<WorkState>> group);
 
   const std::unique_ptr<bootstrap::Session> session_;
   Options options_; ///< the timeout changes, under the mutex
@@ -93,6 +120,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const int rank_, size_;
   bootstrap::ProgressBoard& progress_board_;
   const pid_t process_; ///< a forked child has no business with the channels
+  std::atomic<void*> stream_{nullptr};
+  SplitTurns split_turns_;
 
   // Guarded by the pump's mutex, but for the engine's functions that say otherwise.
   std::unique_ptr<engine::Fabric> fabric_;

@@ -2,6 +2,9 @@
 #include "comm/group.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
 
 #include "base/log.h"
 #include "comm/communicator_impl.h"
@@ -25,6 +28,7 @@ std::shared_ptr<WorkState> Held::add(CommunicatorImpl& communicator, const Call&
   auto state = std::make_shared<WorkState>();
   state->communicator = communicator.shared_from_this();
   state->call = std::make_unique<const KeptCall>(call);
+  state->stream = communicator.stream();
   state->held = true;
   held.calls.push_back(state);
   return state;
@@ -53,6 +57,25 @@ std::shared_ptr<WorkState> Held::leave(bool attended) {
   return all;
 }
 
+void Held::drop() {
+  if (--held.depth > 0) return;
+  for (const std::shared_ptr<WorkState>& call : std::exchange(held.calls, {})) {
+    call->run.error = std::make_exception_ptr(
+        Error(ErrorCode::aborted, title(*call->call) + ": its Group was dropped"));
+    call->held.store(false, std::memory_order_release);
+    call->run.done.store(true, std::memory_order_release);
+  }
+}
+
+double Held::predict() {
+  std::map<const CommunicatorImpl*, double> seconds;
+  for (const std::shared_ptr<WorkState>& call : held.calls)
+    seconds[call->communicator.get()] += call->communicator->predict(*call->call);
+  double longest = 0;
+  for (const auto& [communicator, sum] : seconds) longest = std::max(longest, sum);
+  return longest;
+}
+
 } // namespace comm
 
 Group::Group() { comm::Held::enter(); }
@@ -69,6 +92,16 @@ Group::~Group() {
 void Group::end() { leave(true).wait(); }
 
 Work Group::start() { return leave(false); }
+
+void Group::drop() {
+  if (!open_) throw Error(ErrorCode::invalid_argument, "Group: it has ended before");
+  open_ = false;
+  comm::Held::drop();
+}
+
+std::chrono::nanoseconds Group::predict() const {
+  return std::chrono::nanoseconds(std::llround(comm::Held::predict() * 1e9));
+}
 
 Work Group::leave(bool attended) {
   if (!open_) throw Error(ErrorCode::invalid_argument, "Group: it has ended before");

@@ -16,6 +16,10 @@ class Held {
   /// At the end of the outermost Group: starts what is held; the state stands for all of it.
   /// Elsewhere null. `attended`: the caller goes on to wait for it.
   static std::shared_ptr<WorkState> leave(bool attended);
+  /// At the end of the outermost Group: forgets what is held.
+  static void drop();
+  /// Seconds that what is held will take.
+  static double predict();
 };
 
 } // namespace rondo::comm

@@ -7,6 +7,7 @@
 
 #include "comm/call.h"
 #include "engine/engine.h"
+#include "rondo/stream.h"
 #include "rondo/work.h"
 
 namespace rondo::comm {
@@ -18,6 +19,7 @@ class WorkState : public std::enable_shared_from_this<WorkState> {
  public:
   std::shared_ptr<CommunicatorImpl> communicator; ///< null: a group
   std::unique_ptr<const KeptCall> call;           ///< of a Group only
+  Stream stream;                                  ///< of a Group only: that the call goes to
   engine::Run run;
   std::vector<std::shared_ptr<WorkState>> parts; ///< of a group
   std::atomic<bool> held{false};                 ///< its Group has not started it yet

@@ -125,6 +125,8 @@ void DeviceEngine::submit(Run& run, int queue) {
   begin();
   if (queue != kCollectives) {
     noted_.push_back({layout_.next(queue), &run});
+    if (std::find(noted_streams_.begin(), noted_streams_.end(), stream_) == noted_streams_.end())
+      noted_streams_.push_back(stream_);
     return;
   }
   putInFlight(run);
@@ -135,9 +137,28 @@ void DeviceEngine::launchNoted() {
   if (noted_.empty()) return;
   std::sort(noted_.begin(), noted_.end(),
             [](const Noted& a, const Noted& b) { return a.seat < b.seat; });
+  orderStreams(true);
   for (auto next = noted_.cbegin(); next != noted_.cend();) next = launchBatch(next);
+  orderStreams(false);
   noted_.clear();
+  noted_streams_.clear();
   layout_.clear();
+}
+
+/// The streams that noted runs were given, which are launched on one: that waits for the others
+/// (`before` the launch), or they for it.
+void DeviceEngine::orderStreams(bool before) {
+  if (broken_) return;
+  try {
+    for (const device::Stream other : noted_streams_) {
+      if (other == stream_) continue;
+      const auto mark = device_->mark();
+      mark->record(before ? other : stream_);
+      device_->follow(before ? stream_ : other, *mark);
+    }
+  } catch (...) {
+    broken_ = std::current_exception(); // as in enqueue()
+  }
 }
 
 /// The noted runs of one launch, from `at` on; returns where the next one begins.

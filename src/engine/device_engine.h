@@ -99,6 +99,7 @@ class DeviceEngine final : public Engine {
   std::vector<Noted>::const_iterator launchBatch(std::vector<Noted>::const_iterator at);
   template <class Put>
   void enqueue(std::size_t first, const Put& put);
+  void orderStreams(bool before);
   void followLast(std::uint64_t capture);
   bool awaitChannels(std::size_t first);
   bool connect(BoundPlan& plan);
@@ -124,6 +125,7 @@ class DeviceEngine final : public Engine {
   BatchLayout layout_;
   DeviceProxy proxy_; ///< of the channels that are streams
   std::vector<Noted> noted_;
+  std::vector<device::Stream> noted_streams_;      ///< each once
   std::unique_ptr<device::BatchFunction> batches_; ///< from the first send or receive on
   std::uint64_t numbers_ = 0;                      ///< given to plans and batches so far
   std::vector<std::shared_ptr<device::Mark>> spare_marks_;

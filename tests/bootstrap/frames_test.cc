@@ -88,6 +88,7 @@ TEST_CASE("every frame's body reads back, and a cut one is an error") {
   checkForm("not succeeded", frames::Succeeded{});
   checkForm("moved", frames::Moved{3, net::SocketAddress::parse("[::1]:80", "")});
   checkForm("roster", frames::Roster{1, 3, 1, {4, 2}});
+  checkForm("shrink", frames::Shrink{1, 2, {true, false, true}});
   CallReport calls{5, {}};
   calls.scales[0] = {3, {10, 11, 12}};
   calls.scales[2] = {0, {13}};
@@ -112,6 +113,7 @@ TEST_CASE("random bytes never read as anything but a value or an error") {
   checkGarbage<frames::Succeeded>(random);
   checkGarbage<frames::Moved>(random);
   checkGarbage<frames::Roster>(random);
+  checkGarbage<frames::Shrink>(random);
   checkGarbage<frames::ProgressReport>(random);
   checkGarbage<frames::Stalled>(random);
   checkGarbage<frames::Leave>(random);

@@ -264,6 +264,9 @@ std::vector<Crime> lies(std::uint64_t world) {
          r.frame(Type::roster, frames::Roster{world, 2, 0, {0, 1}});
        })},
       {"settling unasked", joined([](Rogue& r) { r.frame(Type::settled, Rogue::Raw{}); })},
+      {"a communicator that it would not be in", joined([=](Rogue& r) {
+         r.frame(Type::shrink, frames::Shrink{world, 77, {true, false}});
+       })},
   };
 }
 

@@ -31,6 +31,13 @@ rondo_report("  interposer for Open MPI" "${rondo_mpi_built}"
              "Open MPI's programs keep their own collectives (Debian: libopenmpi-dev, pkg-config)")
 rondo_report("  interposer for MPICH" "${rondo_mpich_built}"
              "MPICH's programs keep their own collectives (Debian: libmpich-dev, pkg-config)")
+if(NOT TARGET rondo_nccl)
+  message(NOTICE "  libnccl.so.2: off (RONDO_WITH_NCCL)")
+elseif(TARGET rondo_nccl_check)
+  message(NOTICE "  libnccl.so.2: built, declarations checked by ${RONDO_NCCL_HEADER}/nccl.h")
+else()
+  message(NOTICE "  libnccl.so.2: built; no toolkit's nccl.h to check its declarations against")
+endif()
 if(RONDO_UCX_MISSING)
   rondo_report("UCX" OFF "no transport ucx: between machines only TCP (Debian: libucx-dev)")
 else()

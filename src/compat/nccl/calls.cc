@@ -1,0 +1,215 @@
+// What moves data, and the operators that it takes.
+#include <string>
+
+#include "compat/nccl/cuda_driver.h"
+#include "compat/nccl/group.h"
+
+namespace rondo::compat::nccl {
+
+namespace {
+
+/// One call of one rank.
+class Call {
+ public:
+  Call(ncclComm_t comm, cudaStream_t stream)
+      : member_(ncclComm::known(comm).active()), stream_(stream) {
+    if (member_->device >= 0) member_->comm.setStream(Stream(stream));
+    else if (stream && !CudaDriver::get().there())
+      refuse(ncclInvalidUsage,
+             "the communicator is on host memory, where only stream 0 is known: no CUDA driver is "
+             "here that could wait for another");
+  }
+
+  int rank() const { return member_->comm.rank(); }
+  ReduceOp operatorOf(ncclRedOp_t op, DataType type) const { return member_->operatorOf(op, type); }
+
+  /// Notes the call in a group; else runs it to its end where the program waits, or starts it.
+  template <auto blocking, auto async, class... Arguments>
+  ncclResult_t run(Arguments... arguments) const {
+    Communicator& comm = member_->comm;
+    if (Groups::open()) {
+      (comm.*blocking)(arguments...);
+      Groups::add(member_, stream_);
+      return ncclSuccess;
+    }
+    if (stream_ && member_->device < 0) CudaDriver::get().synchronize(stream_);
+    if (member_->waits()) {
+      (comm.*blocking)(arguments...);
+      return ncclSuccess;
+    }
+    Work work = (comm.*async)(arguments...);
+    member_->add(work);
+    return member_->config.blocking || work.test() ? ncclSuccess : ncclInProgress;
+  }
+
+ private:
+  const std::shared_ptr<Member> member_;
+  const cudaStream_t stream_;
+};
+
+} // namespace
+
+NCCL_EXPORT(ncclResult_t, AllReduce,
+            (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+             ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)) {
+  return answer("ncclAllReduce", [&] {
+    const Call call(comm, stream);
+    const DataType type = typeOf(datatype);
+    return call.run<&Communicator::allReduce, &Communicator::allReduceAsync>(
+        sendbuff, recvbuff, count, type, call.operatorOf(op, type));
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, Reduce,
+            (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+             ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)) {
+  return answer("ncclReduce", [&] {
+    const Call call(comm, stream);
+    const DataType type = typeOf(datatype);
+    return call.run<&Communicator::reduce, &Communicator::reduceAsync>(
+        sendbuff, recvbuff, count, type, call.operatorOf(op, type), root);
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, ReduceScatter,
+            (const void* sendbuff, void* recvbuff, size_t recvcount, ncclDataType_t datatype,
+             ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)) {
+  return answer("ncclReduceScatter", [&] {
+    const Call call(comm, stream);
+    const DataType type = typeOf(datatype);
+    return call.run<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
+        sendbuff, recvbuff, recvcount, type, call.operatorOf(op, type));
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, Broadcast,
+            (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+             ncclComm_t comm, cudaStream_t stream)) {
+  return answer("ncclBroadcast", [&] {
+    const Call call(comm, stream);
+    return call.run<&Communicator::broadcast, &Communicator::broadcastAsync>(
+        sendbuff, recvbuff, count, typeOf(datatype), root);
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, Bcast,
+            (void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+             cudaStream_t stream)) {
+  return answer("ncclBcast", [&] {
+    const Call call(comm, stream);
+    return call.run<&Communicator::broadcast, &Communicator::broadcastAsync>(
+        static_cast<const void*>(buff), buff, count, typeOf(datatype), root);
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, AllGather,
+            (const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
+             ncclComm_t comm, cudaStream_t stream)) {
+  return answer("ncclAllGather", [&] {
+    const Call call(comm, stream);
+    return call.run<&Communicator::allGather, &Communicator::allGatherAsync>(
+        sendbuff, recvbuff, sendcount, typeOf(datatype));
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, AlltoAll,
+            (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+             ncclComm_t comm, cudaStream_t stream)) {
+  return answer("ncclAlltoAll", [&] {
+    const Call call(comm, stream);
+    return call.run<&Communicator::allToAll, &Communicator::allToAllAsync>(sendbuff, recvbuff,
+                                                                           count, typeOf(datatype));
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, Gather,
+            (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+             ncclComm_t comm, cudaStream_t stream)) {
+  return answer("ncclGather", [&] {
+    const Call call(comm, stream);
+    return call.run<&Communicator::gather, &Communicator::gatherAsync>(sendbuff, recvbuff, count,
+                                                                       typeOf(datatype), root);
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, Scatter,
+            (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
+             ncclComm_t comm, cudaStream_t stream)) {
+  return answer("ncclScatter", [&] {
+    const Call call(comm, stream);
+    return call.run<&Communicator::scatter, &Communicator::scatterAsync>(sendbuff, recvbuff, count,
+                                                                         typeOf(datatype), root);
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, Send,
+            (const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+             cudaStream_t stream)) {
+  return answer("ncclSend", [&] {
+    const Call call(comm, stream);
+    return call.run<&Communicator::send, &Communicator::sendAsync>(sendbuff, count,
+                                                                   typeOf(datatype), peer);
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, Recv,
+            (void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+             cudaStream_t stream)) {
+  return answer("ncclRecv", [&] {
+    const Call call(comm, stream);
+    return call.run<&Communicator::recv, &Communicator::recvAsync>(recvbuff, count,
+                                                                   typeOf(datatype), peer);
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, RedOpCreatePreMulSum,
+            (ncclRedOp_t * op, void* scalar, ncclDataType_t datatype,
+             ncclScalarResidence_t residence, ncclComm_t comm)) {
+  return answer("ncclRedOpCreatePreMulSum", [&] {
+    const auto member = ncclComm::known(comm).active();
+    needAddress(op, "the address of the operator");
+    needAddress(scalar, "the scalar");
+    const DataType type = typeOf(datatype);
+    if (residence != ncclScalarDevice && residence != ncclScalarHostImmediate)
+      refuse(ncclInvalidArgument, "residence " + std::to_string(static_cast<int>(residence)) +
+                                      " is unknown; valid: 0, 1");
+    const bool later = residence == ncclScalarDevice;
+    if (later && member->device >= 0)
+      refuse(ncclInvalidUsage,
+             "factors in a GPU's memory are not there yet: use "
+             "ncclScalarHostImmediate");
+    *op = member->addOperator(type, later ? 1.0 : scalarOf(scalar, type), later ? scalar : nullptr);
+    return ncclSuccess;
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm)) {
+  return answer("ncclRedOpDestroy", [&] {
+    ncclComm::known(comm).member()->removeOperator(op);
+    return ncclSuccess;
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, GroupStart, (void)) {
+  return answer("ncclGroupStart", [] {
+    Groups::start();
+    return ncclSuccess;
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, GroupEnd, (void)) {
+  return answer("ncclGroupEnd", [] { return Groups::end(); });
+}
+
+NCCL_EXPORT(ncclResult_t, GroupSimulateEnd, (ncclSimInfo_t * simInfo)) {
+  return answer("ncclGroupSimulateEnd", [&] {
+    const float time = Groups::simulate();
+    needAddress(simInfo, "the address of the answer");
+    if (simInfo->magic != RONDO_NCCL_SIMULATION_MAGIC)
+      refuse(ncclInvalidArgument, "the answer was not made by NCCL_SIM_INFO_INITIALIZER");
+    simInfo->estimatedTime = time;
+    return ncclSuccess;
+  });
+}
+
+} // namespace rondo::compat::nccl

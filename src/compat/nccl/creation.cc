@@ -1,0 +1,225 @@
+// Communicators: made by ids, all at once, or from others; their ends.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "compat/nccl/cuda_driver.h"
+#include "compat/nccl/group.h"
+
+namespace rondo::compat::nccl {
+
+namespace {
+
+/// Stands in an id in place of a meeting point: the ranks meet at RONDO_COMM_ID.
+constexpr char kAtCommId[] = "ranks meet at RONDO_COMM_ID";
+
+Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size) {
+  if (std::memcmp(id.internal, kAtCommId, sizeof kAtCommId) == 0)
+    return Rendezvous::commId(rank, size);
+  UniqueId bytes;
+  std::memcpy(bytes.bytes.data(), id.internal, bytes.bytes.size());
+  return Rendezvous::uniqueId(bytes, rank, size);
+}
+
+/// NCCL's programs name a mode for all communicators so.
+Config configHere(const ncclConfig_t* given) {
+  Config config = configOf(given);
+  if (const char* blocking = std::getenv("NCCL_COMM_BLOCKING"))
+    config.blocking = std::strcmp(blocking, "0") != 0;
+  return config;
+}
+
+/// Hands out the communicator that is being made: at once in a group, or where the program does not
+/// wait; else when it is there.
+ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, ncclComm_t* comm) {
+  ncclComm* const handle = ncclComm::make(std::move(making), config, device);
+  *comm = handle;
+  if (Groups::open()) {
+    Groups::add(*handle);
+    return ncclSuccess;
+  }
+  if (!config.blocking) return ncclInProgress;
+  try {
+    if (!handle->await()) *comm = nullptr;
+  } catch (...) {
+    *comm = nullptr;
+    throw;
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t initRank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int rank,
+                      const ncclConfig_t* config) {
+  needAddress(comm, "the address of the communicator");
+  *comm = nullptr;
+  const Config values = configHere(config);
+  const Options options = optionsOfThread();
+  auto making = Communicator::createAsync(meetingOf(id, rank, nranks), options);
+  return handOut(std::move(making), values, options.device, comm);
+}
+
+void checkDevices(std::span<const int> devices) {
+  const int there = CudaDriver::get().devices();
+  for (const int device : devices)
+    if (device < 0 || (there > 0 && device >= there))
+      refuse(ncclInvalidArgument, "device " + std::to_string(device) + " is not there");
+}
+
+ncclResult_t initAll(ncclComm_t* comm, int ndev, const int* devlist) {
+  needAddress(comm, "the address of the communicators");
+  if (ndev < 1)
+    refuse(ncclInvalidArgument, "there are " + std::to_string(ndev) + " devices; at least 1");
+  const auto ranks = static_cast<std::size_t>(ndev);
+  if (devlist) checkDevices({devlist, ranks});
+  Options options = optionsOfThread();
+  const bool on_devices = options.device >= 0;
+  const Rendezvous meet = Rendezvous::inProcess(ndev);
+  const Config config = configHere(nullptr);
+  std::vector<ncclComm*> all;
+  for (int rank = 0; rank < ndev; ++rank) {
+    if (on_devices) options.device = devlist ? devlist[rank] : rank;
+    all.push_back(
+        ncclComm::make(Communicator::createAsync(meet.as(rank), options), config, options.device));
+  }
+  for (ncclComm* one : all) one->await();
+  std::copy(all.begin(), all.end(), comm);
+  return ncclSuccess;
+}
+
+ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+                   const ncclConfig_t* config) {
+  needAddress(newcomm, "the address of the new communicator");
+  *newcomm = nullptr;
+  const auto parent = ncclComm::known(comm).active();
+  if (color < Communicator::kNoColor)
+    refuse(ncclInvalidArgument, "color " + std::to_string(color) + " is negative");
+  const Config values = configOf(config, parent->config);
+  if (parent->revoked()) {
+    // It runs no calls any more, but its ranks are there: they meet anew, and split that.
+    auto anew = std::async(std::launch::async, [parent, color, key] {
+      return parent->comm.shrink({}).split(color, key);
+    });
+    return handOut(std::move(anew), values, parent->device, newcomm);
+  }
+  return handOut(parent->comm.splitAsync(color, key), values, parent->device, newcomm);
+}
+
+constexpr int kShrinkAbort = 1;
+
+ncclResult_t shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t* newcomm,
+                    const ncclConfig_t* config, int flags) {
+  needAddress(newcomm, "the address of the new communicator");
+  *newcomm = nullptr;
+  const auto parent = ncclComm::known(comm).active();
+  if (count < 1 || !excluded) refuse(ncclInvalidArgument, "no rank is to be left out");
+  if (flags != 0 && flags != kShrinkAbort)
+    refuse(ncclInvalidArgument, "flags " + std::to_string(flags) + " are unknown; valid: 0, 1");
+  const Config values = configOf(config, parent->config);
+  const std::span<const int> left(excluded, static_cast<std::size_t>(count));
+  // The ranks that stay take no more part in the old one: what is in flight there ends.
+  if (flags == kShrinkAbort) parent->revoke();
+  return handOut(parent->comm.shrinkAsync(left), values, parent->device, newcomm);
+}
+
+/// Ends the communicator. What is in flight elsewhere goes on where it needs nothing from here.
+ncclResult_t end(ncclComm_t comm, bool abort) {
+  ncclComm& handle = ncclComm::known(comm);
+  const auto member = handle.end();
+  if (!member) return ncclSuccess;
+  // The handle's own use and this one; a third is a call in another thread.
+  const bool in_flight = member.use_count() > 1 || member->busy();
+  if (abort && in_flight) member->comm.abort("ncclCommAbort");
+  return ncclSuccess;
+}
+
+} // namespace
+
+NCCL_EXPORT(ncclResult_t, GetUniqueId, (ncclUniqueId * uniqueId)) {
+  return answer("ncclGetUniqueId", [&] {
+    needAddress(uniqueId, "the address of the id");
+    const Options options = Options::fromEnvironment();
+    ncclUniqueId id{};
+    if (!options.comm_id.empty()) {
+      std::memcpy(id.internal, kAtCommId, sizeof kAtCommId);
+    } else {
+      const UniqueId made = UniqueId::create(options);
+      std::memcpy(id.internal, made.bytes.data(), made.bytes.size());
+    }
+    *uniqueId = id;
+    return ncclSuccess;
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, CommInitRank,
+            (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank)) {
+  return answer("ncclCommInitRank", [&] { return initRank(comm, nranks, commId, rank, nullptr); });
+}
+
+NCCL_EXPORT(ncclResult_t, CommInitRankConfig,
+            (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config)) {
+  return answer("ncclCommInitRankConfig",
+                [&] { return initRank(comm, nranks, commId, rank, config); });
+}
+
+NCCL_EXPORT(ncclResult_t, CommInitRankScalable,
+            (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds,
+             ncclConfig_t* config)) {
+  return answer("ncclCommInitRankScalable", [&] {
+    needAddress(commIds, "the list of ids");
+    if (nId < 1 || nId > nranks)
+      refuse(ncclInvalidArgument, std::to_string(nId) + " ids; valid: 1 to the number of ranks, " +
+                                      std::to_string(nranks));
+    // One meeting point serves all ranks; the others are there, and nobody comes.
+    return initRank(newcomm, nranks, commIds[0], myrank, config);
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, CommInitAll, (ncclComm_t * comm, int ndev, const int* devlist)) {
+  return answer("ncclCommInitAll", [&] { return initAll(comm, ndev, devlist); });
+}
+
+NCCL_EXPORT(ncclResult_t, CommSplit,
+            (ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config)) {
+  return answer("ncclCommSplit", [&] { return split(comm, color, key, newcomm, config); });
+}
+
+NCCL_EXPORT(ncclResult_t, CommShrink,
+            (ncclComm_t comm, int* excludeRanksList, int excludeRanksCount, ncclComm_t* newcomm,
+             ncclConfig_t* config, int shrinkFlags)) {
+  return answer("ncclCommShrink", [&] {
+    return shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, CommRevoke, (ncclComm_t comm, int revokeFlags)) {
+  return answer("ncclCommRevoke", [&] {
+    if (revokeFlags != 0)
+      refuse(ncclInvalidArgument,
+             "flags " + std::to_string(revokeFlags) + " are unknown; valid: 0");
+    ncclComm::known(comm).member()->revoke();
+    return ncclSuccess;
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, CommFinalize, (ncclComm_t comm)) {
+  return answer("ncclCommFinalize", [&] {
+    ncclComm& handle = ncclComm::known(comm);
+    const auto member = handle.member();
+    handle.finalize();
+    if (!member->config.blocking) return member->busy() ? ncclInProgress : ncclSuccess;
+    member->drain();
+    return ncclSuccess;
+  });
+}
+
+NCCL_EXPORT(ncclResult_t, CommDestroy, (ncclComm_t comm)) {
+  return answer("ncclCommDestroy", [&] { return end(comm, false); });
+}
+
+NCCL_EXPORT(ncclResult_t, CommAbort, (ncclComm_t comm)) {
+  return answer("ncclCommAbort", [&] { return end(comm, true); });
+}
+
+} // namespace rondo::compat::nccl

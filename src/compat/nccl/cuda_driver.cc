@@ -1,0 +1,65 @@
+// Finds the driver's functions in libcuda.so.1.
+#include "compat/nccl/cuda_driver.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "compat/nccl/errors.h"
+
+namespace rondo::compat::nccl {
+
+namespace {
+
+template <class Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+void check(int result, const std::string& what) {
+  if (result != 0)
+    refuse(ncclUnhandledCudaError, what + ": the CUDA driver answers " + std::to_string(result));
+}
+
+} // namespace
+
+const CudaDriver& CudaDriver::get() {
+  static const CudaDriver driver;
+  return driver;
+}
+
+CudaDriver::CudaDriver() {
+  void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (!library) return;
+  int (*init)(unsigned) = nullptr;
+  int (*count)(int*) = nullptr;
+  if (!find(library, "cuInit", init) || !find(library, "cuDeviceGetCount", count) ||
+      !find(library, "cuCtxGetDevice", current_) || !find(library, "cuMemAlloc_v2", allocate_) ||
+      !find(library, "cuMemFree_v2", free_))
+    return;
+  if (init(0) != 0) return;
+  find(library, "cuStreamSynchronize", synchronize_);
+  if (count(&devices_) != 0) devices_ = 0;
+}
+
+int CudaDriver::currentDevice() const {
+  int device = 0;
+  return current_(&device) == 0 ? device : 0;
+}
+
+void CudaDriver::synchronize(void* stream) const {
+  check(synchronize_(stream), "waiting for the stream");
+}
+
+void* CudaDriver::allocate(std::size_t bytes) const {
+  unsigned long long address = 0;
+  check(allocate_(&address, bytes), "allocating " + std::to_string(bytes) + " bytes");
+  return reinterpret_cast<void*>(address);
+}
+
+void CudaDriver::free(void* memory) const {
+  check(free_(reinterpret_cast<unsigned long long>(memory)), "freeing device memory");
+}
+
+} // namespace rondo::compat::nccl

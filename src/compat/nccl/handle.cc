@@ -1,0 +1,138 @@
+// Handles, from the call that makes a communicator to what comes after its end.
+#include "compat/nccl/handle.h"
+
+#include <chrono>
+#include <set>
+#include <thread>
+#include <utility>
+
+using rondo::compat::nccl::Config;
+using rondo::compat::nccl::currentRefusal;
+using rondo::compat::nccl::Refusal;
+using rondo::compat::nccl::refuse;
+
+namespace {
+
+/// Between two looks at a communicator that is being made, which takes milliseconds.
+constexpr std::chrono::microseconds kLook{50};
+
+struct All {
+  std::mutex mutex;
+  std::set<const ncclComm*> handles;
+};
+All& all() {
+  static auto& one = *new All; // programs may call while the process ends
+  return one;
+}
+
+} // namespace
+
+ncclComm* ncclComm::make(Making making, const Config& config, int device) {
+  auto* const handle = new ncclComm;
+  handle->making_ = std::move(making);
+  handle->config_ = config;
+  handle->device_ = device;
+  const std::lock_guard lock(all().mutex);
+  all().handles.insert(handle);
+  return handle;
+}
+
+ncclComm& ncclComm::known(ncclComm_t handle) {
+  // Most programs have one per thread, and once a handle it is one for good.
+  thread_local ncclComm_t last = nullptr;
+  if (handle && handle == last) [[likely]]
+    return *handle;
+  if (!handle) refuse(ncclInvalidArgument, "the communicator is null");
+  const std::lock_guard lock(all().mutex);
+  if (!all().handles.contains(handle))
+    refuse(ncclInvalidArgument, "this is no communicator's handle");
+  last = handle;
+  return *handle;
+}
+
+bool ncclComm::settle() {
+  if (!making_) return true;
+  const auto ready = [](const auto& future) {
+    return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  };
+  if (!std::visit(ready, *making_)) return false;
+  try {
+    std::visit(
+        [this](auto& future) {
+          std::optional<rondo::Communicator> made = future.get();
+          if (made) member_ = std::make_shared<Member>(std::move(*made), config_, device_);
+        },
+        *making_);
+  } catch (...) {
+    failed_ = currentRefusal();
+  }
+  making_.reset();
+  return true;
+}
+
+std::shared_ptr<ncclComm::Member> ncclComm::memberLocked() {
+  if (ended_) refuse(ncclInvalidArgument, "the communicator was destroyed before");
+  if (making_ && !settle())
+    refuse(ncclInvalidArgument,
+           "the communicator is not made yet: ncclCommGetAsyncError() tells "
+           "when it is");
+  if (failed_) throw *failed_;
+  if (!member_) refuse(ncclInvalidArgument, "this rank is not in the communicator");
+  return member_;
+}
+
+std::shared_ptr<ncclComm::Member> ncclComm::member() {
+  const std::lock_guard lock(mutex_);
+  return memberLocked();
+}
+
+std::shared_ptr<ncclComm::Member> ncclComm::active() {
+  const std::lock_guard lock(mutex_);
+  auto member = memberLocked();
+  if (finalized_) refuse(ncclInvalidUsage, "the communicator was finalized before");
+  return member;
+}
+
+bool ncclComm::await() {
+  for (;; std::this_thread::sleep_for(kLook)) {
+    const std::lock_guard lock(mutex_);
+    if (!settle()) continue;
+    if (failed_) throw *failed_;
+    return member_ != nullptr;
+  }
+}
+
+Refusal ncclComm::state() {
+  std::shared_ptr<Member> member;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_) refuse(ncclInvalidArgument, "the communicator was destroyed before");
+    if (!settle()) return {ncclInProgress, "the communicator is not made yet"};
+    if (failed_) return *failed_;
+    if (!member_) return {ncclSuccess, ""};
+    member = member_;
+  }
+  const bool busy = member->busy();
+  if (const auto error = member->error())
+    return {rondo::compat::nccl::resultOf(error->code()), error->what()};
+  if (busy) return {ncclInProgress, "calls are on their way"};
+  return {ncclSuccess, ""};
+}
+
+void ncclComm::finalize() {
+  const std::lock_guard lock(mutex_);
+  const auto member = memberLocked();
+  if (member->revoked()) refuse(ncclInvalidUsage, "the communicator was revoked before");
+  if (std::exchange(finalized_, true))
+    refuse(ncclInvalidUsage, "the communicator was finalized before");
+}
+
+std::shared_ptr<ncclComm::Member> ncclComm::end() {
+  for (;; std::this_thread::sleep_for(kLook)) {
+    const std::lock_guard lock(mutex_);
+    if (!ended_ && !settle()) continue;
+    if (std::exchange(ended_, true))
+      refuse(ncclInvalidArgument, "the communicator was destroyed before");
+    return std::exchange(member_, nullptr);
+  }
+}

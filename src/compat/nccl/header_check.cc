@@ -1,0 +1,91 @@
+// Proves that our declarations of NCCL's ABI are those of a toolkit's nccl.h. Makes no code.
+#include <nccl.h>
+
+#include <type_traits>
+
+#if NCCL_VERSION_CODE >= 22800 && NCCL_VERSION_CODE < 22900
+
+namespace ours {
+#include "compat/nccl/types.h" // types only: functions of C have one name in all namespaces
+} // namespace ours
+
+#define FUNCTION(result, name, parameters)                                \
+  static_assert(std::is_same_v<decltype(nccl##name), result parameters>); \
+  static_assert(std::is_same_v<decltype(pnccl##name), result parameters>);
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#include "compat/nccl/functions.def"
+#undef FUNCTION
+
+#define SAME_VALUE(name) static_assert(static_cast<long>(ours::name) == static_cast<long>(::name))
+SAME_VALUE(ncclSuccess);
+SAME_VALUE(ncclUnhandledCudaError);
+SAME_VALUE(ncclSystemError);
+SAME_VALUE(ncclInternalError);
+SAME_VALUE(ncclInvalidArgument);
+SAME_VALUE(ncclInvalidUsage);
+SAME_VALUE(ncclRemoteError);
+SAME_VALUE(ncclInProgress);
+SAME_VALUE(ncclNumResults);
+SAME_VALUE(ncclSum);
+SAME_VALUE(ncclProd);
+SAME_VALUE(ncclMax);
+SAME_VALUE(ncclMin);
+SAME_VALUE(ncclAvg);
+SAME_VALUE(ncclNumOps);
+SAME_VALUE(ncclMaxRedOp);
+SAME_VALUE(ncclInt8);
+SAME_VALUE(ncclUint8);
+SAME_VALUE(ncclInt32);
+SAME_VALUE(ncclUint32);
+SAME_VALUE(ncclInt64);
+SAME_VALUE(ncclUint64);
+SAME_VALUE(ncclFloat16);
+SAME_VALUE(ncclFloat32);
+SAME_VALUE(ncclFloat64);
+SAME_VALUE(ncclBfloat16);
+SAME_VALUE(ncclFloat8e4m3);
+SAME_VALUE(ncclFloat8e5m2);
+SAME_VALUE(ncclNumTypes);
+SAME_VALUE(ncclScalarDevice);
+SAME_VALUE(ncclScalarHostImmediate);
+
+static_assert(ours::RONDO_NCCL_VERSION >= NCCL_VERSION_CODE);
+static_assert(static_cast<int>(ours::RONDO_NCCL_ID_BYTES) == NCCL_UNIQUE_ID_BYTES);
+static_assert(RONDO_NCCL_UNSET == NCCL_CONFIG_UNDEF_INT);
+static_assert(sizeof(ours::ncclUniqueId) == sizeof(::ncclUniqueId));
+static_assert(sizeof(ours::ncclRedOp_t) == sizeof(::ncclRedOp_t));
+
+#define SAME_FIELD(type, field)                                           \
+  static_assert(offsetof(ours::type, field) == offsetof(::type, field) && \
+                std::is_same_v<decltype(ours::type::field), decltype(::type::field)>)
+static_assert(sizeof(ours::ncclConfig_t) == sizeof(::ncclConfig_t));
+SAME_FIELD(ncclConfig_t, size);
+SAME_FIELD(ncclConfig_t, magic);
+SAME_FIELD(ncclConfig_t, version);
+SAME_FIELD(ncclConfig_t, blocking);
+SAME_FIELD(ncclConfig_t, cgaClusterSize);
+SAME_FIELD(ncclConfig_t, minCTAs);
+SAME_FIELD(ncclConfig_t, maxCTAs);
+SAME_FIELD(ncclConfig_t, netName);
+SAME_FIELD(ncclConfig_t, splitShare);
+SAME_FIELD(ncclConfig_t, trafficClass);
+SAME_FIELD(ncclConfig_t, commName);
+SAME_FIELD(ncclConfig_t, collnetEnable);
+SAME_FIELD(ncclConfig_t, CTAPolicy);
+SAME_FIELD(ncclConfig_t, shrinkShare);
+SAME_FIELD(ncclConfig_t, nvlsCTAs);
+SAME_FIELD(ncclConfig_t, nChannelsPerNetPeer);
+SAME_FIELD(ncclConfig_t, nvlinkCentricSched);
+static_assert(sizeof(ours::ncclSimInfo_t) == sizeof(::ncclSimInfo_t));
+SAME_FIELD(ncclSimInfo_t, size);
+SAME_FIELD(ncclSimInfo_t, magic);
+SAME_FIELD(ncclSimInfo_t, version);
+SAME_FIELD(ncclSimInfo_t, estimatedTime);
+
+// An initializer in C fills the structures as the client's header lays them out.
+constexpr ::ncclConfig_t kConfig = NCCL_CONFIG_INITIALIZER;
+static_assert(kConfig.magic == RONDO_NCCL_CONFIG_MAGIC && kConfig.size == sizeof(kConfig));
+constexpr ::ncclSimInfo_t kSimulation = NCCL_SIM_INFO_INITIALIZER;
+static_assert(kSimulation.magic == RONDO_NCCL_SIMULATION_MAGIC);
+
+#endif

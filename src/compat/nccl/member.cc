@@ -1,0 +1,126 @@
+// What a rank keeps beside its communicator.
+#include "compat/nccl/member.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "compat/nccl/errors.h"
+
+namespace rondo::compat::nccl {
+
+void Member::sweep() {
+  std::erase_if(started_, [this](Work& one) {
+    if (!one.test()) return false;
+    try {
+      one.wait();
+    } catch (const Error& error) {
+      if (!error_) error_ = error;
+    }
+    return true;
+  });
+}
+
+void Member::add(Work work) {
+  const std::lock_guard lock(mutex_);
+  sweep();
+  started_.push_back(std::move(work));
+}
+
+bool Member::busy() {
+  const std::lock_guard lock(mutex_);
+  sweep();
+  return !started_.empty();
+}
+
+void Member::drain() {
+  std::vector<Work> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = started_;
+  }
+  for (Work& one : all) one.wait();
+}
+
+std::optional<Error> Member::error() {
+  const std::lock_guard lock(mutex_);
+  if (revoked_) return std::nullopt;
+  return error_ ? error_ : comm.failure();
+}
+
+void Member::revoke() {
+  {
+    const std::lock_guard lock(mutex_);
+    revoked_ = true;
+  }
+  comm.abort("it was revoked");
+}
+
+bool Member::revoked() const {
+  const std::lock_guard lock(mutex_);
+  return revoked_;
+}
+
+ncclRedOp_t Member::addOperator(DataType type, double factor, const void* device_scalar) {
+  // Numbers of the whole process: none means two operators of two communicators.
+  static std::atomic<int> next{ncclNumOps};
+  const auto op = static_cast<ncclRedOp_t>(next.fetch_add(1));
+  const std::lock_guard lock(mutex_);
+  operators_[op] = {type, factor, device_scalar};
+  return op;
+}
+
+void Member::removeOperator(ncclRedOp_t op) {
+  const std::lock_guard lock(mutex_);
+  if (operators_.erase(op) == 0)
+    refuse(ncclInvalidArgument, "operator " + std::to_string(static_cast<int>(op)) +
+                                    " is none that was made for this communicator");
+}
+
+ReduceOp Member::operatorOf(ncclRedOp_t op, DataType type) {
+  if (op < ncclNumOps) return builtInOperator(op);
+  const std::lock_guard lock(mutex_);
+  const auto found = operators_.find(op);
+  if (found == operators_.end())
+    refuse(ncclInvalidArgument, "operator " + std::to_string(static_cast<int>(op)) +
+                                    " is none that was made for this communicator");
+  const Operator& made = found->second;
+  if (made.type != type)
+    refuse(ncclInvalidArgument, "the operator was made for " + std::string(name(made.type)) +
+                                    ", the call is of " + std::string(name(type)));
+  return ReduceOp::preMulSum(made.scalar ? scalarOf(made.scalar, type) : made.factor);
+}
+
+void* Member::registerBuffer(void* memory, std::size_t bytes) {
+  needAddress(memory, "the buffer");
+  if (bytes == 0) refuse(ncclInvalidArgument, "the buffer has no bytes");
+  auto buffer = std::make_unique<Buffer>();
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t first = (begin + page - 1) / page * page,
+                       last = (begin + bytes) / page * page;
+  try {
+    if (device < 0 && last > first)
+      *buffer = comm.registerBuffer(reinterpret_cast<void*>(first), last - first);
+  } catch (const Error& error) {
+    // What cannot be shared is used as it is: to register is an offer, as in NCCL.
+    if (error.code() != ErrorCode::unsupported) throw;
+  }
+  const std::lock_guard lock(mutex_);
+  void* const handle = buffer.get();
+  buffers_[handle] = std::move(buffer);
+  return handle;
+}
+
+void Member::deregister(void* handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = buffers_.find(handle);
+  if (found == buffers_.end())
+    refuse(ncclInvalidArgument, "the handle is of no buffer that this communicator knows");
+  found->second->release();
+  buffers_.erase(found);
+}
+
+} // namespace rondo::compat::nccl

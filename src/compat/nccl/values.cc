@@ -1,0 +1,156 @@
+// Tables between NCCL's numbers and Rondo's.
+#include "compat/nccl/values.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "compat/nccl/cuda_driver.h"
+#include "compat/nccl/errors.h"
+
+namespace rondo::compat::nccl {
+
+namespace {
+
+constexpr std::array<DataType, ncclNumTypes> kTypes = {
+    DataType::int8,    DataType::uint8,    DataType::int32,      DataType::uint32,
+    DataType::int64,   DataType::uint64,   DataType::float16,    DataType::float32,
+    DataType::float64, DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2};
+
+constexpr std::array<ReduceOp, ncclNumOps> kOperators = {
+    ReduceOp::sum, ReduceOp::prod, ReduceOp::max, ReduceOp::min, ReduceOp::avg};
+
+template <class T>
+T read(const void* scalar) {
+  T value;
+  std::memcpy(&value, scalar, sizeof value);
+  return value;
+}
+
+template <class T>
+double exactly(const void* scalar) {
+  const T value = read<T>(scalar);
+  const auto factor = static_cast<double>(value);
+  // 2^53: all integers up to it are doubles.
+  constexpr double kMost = 9007199254740992.0;
+  if (std::abs(factor) > kMost)
+    refuse(ncclInvalidArgument, "the factor " + std::to_string(value) + " is beyond 2^53");
+  return factor;
+}
+
+/// A float of `exponent` and `mantissa` bits behind its sign. `finite`: without infinities.
+double narrow(unsigned bits, int exponent, int mantissa, bool finite) {
+  const unsigned most = (1U << exponent) - 1;
+  const int bias = static_cast<int>(most >> 1);
+  const unsigned fraction = bits & ((1U << mantissa) - 1);
+  const auto power = static_cast<int>(bits >> mantissa & most);
+  const double sign = (bits >> (exponent + mantissa) & 1U) != 0 ? -1 : 1;
+  const bool special = static_cast<unsigned>(power) == most;
+  if (special && finite && fraction == (1U << mantissa) - 1) return std::nan("");
+  if (special && !finite) return fraction != 0 ? std::nan("") : sign * HUGE_VAL;
+  if (power == 0) return sign * std::ldexp(fraction, 1 - bias - mantissa);
+  return sign * std::ldexp((1U << mantissa) + fraction, power - bias - mantissa);
+}
+
+/// Throws for a field that is set, and not from `lowest` to `highest`.
+void checkField(const char* name, int value, int lowest, int highest) {
+  if (value != RONDO_NCCL_UNSET && (value < lowest || value > highest))
+    refuse(ncclInvalidArgument, std::string("config: ") + name + " is " + std::to_string(value) +
+                                    "; valid: " + std::to_string(lowest) + " to " +
+                                    std::to_string(highest));
+}
+
+ncclConfig_t unsetConfig() {
+  constexpr int kUnset = RONDO_NCCL_UNSET;
+  return {sizeof(ncclConfig_t),
+          RONDO_NCCL_CONFIG_MAGIC,
+          RONDO_NCCL_VERSION,
+          kUnset,
+          kUnset,
+          kUnset,
+          kUnset,
+          nullptr,
+          kUnset,
+          kUnset,
+          nullptr,
+          kUnset,
+          kUnset,
+          kUnset,
+          kUnset,
+          kUnset,
+          kUnset};
+}
+
+} // namespace
+
+DataType typeOf(ncclDataType_t type) {
+  const auto number = static_cast<std::size_t>(type);
+  if (number >= kTypes.size())
+    refuse(ncclInvalidArgument, "data type " + std::to_string(static_cast<int>(type)) +
+                                    " is unknown; valid: 0 to " + std::to_string(ncclNumTypes - 1));
+  return kTypes[number];
+}
+
+ReduceOp builtInOperator(ncclRedOp_t op) {
+  const auto number = static_cast<std::size_t>(op);
+  if (number >= kOperators.size())
+    refuse(ncclInvalidArgument, "operator " + std::to_string(static_cast<int>(op)) +
+                                    " is unknown; valid: 0 to " + std::to_string(ncclNumOps - 1));
+  return kOperators[number];
+}
+
+double scalarOf(const void* scalar, DataType type) {
+  switch (type) {
+    case DataType::int8: return read<std::int8_t>(scalar);
+    case DataType::uint8: return read<std::uint8_t>(scalar);
+    case DataType::int16: return read<std::int16_t>(scalar);
+    case DataType::uint16: return read<std::uint16_t>(scalar);
+    case DataType::int32: return read<std::int32_t>(scalar);
+    case DataType::uint32: return read<std::uint32_t>(scalar);
+    case DataType::int64: return exactly<std::int64_t>(scalar);
+    case DataType::uint64: return exactly<std::uint64_t>(scalar);
+    case DataType::float16: return narrow(read<std::uint16_t>(scalar), 5, 10, false);
+    case DataType::bfloat16: return narrow(read<std::uint16_t>(scalar), 8, 7, false);
+    case DataType::float8e4m3: return narrow(read<std::uint8_t>(scalar), 4, 3, true);
+    case DataType::float8e5m2: return narrow(read<std::uint8_t>(scalar), 5, 2, false);
+    case DataType::float32: return read<float>(scalar);
+    case DataType::float64: return read<double>(scalar);
+  }
+  return 1;
+}
+
+Config configOf(const ncclConfig_t* given, const Config& inherited) {
+  if (!given) return inherited;
+  if (given->magic != RONDO_NCCL_CONFIG_MAGIC)
+    refuse(ncclInvalidArgument, "config: it was not made by NCCL_CONFIG_INITIALIZER");
+  // A client of another version has more fields, or fewer.
+  ncclConfig_t config = unsetConfig();
+  std::memcpy(&config, given, std::min(given->size, sizeof config));
+  checkField("blocking", config.blocking, 0, 1);
+  checkField("cgaClusterSize", config.cgaClusterSize, 0, 8);
+  checkField("minCTAs", config.minCTAs, 1, INT_MAX);
+  checkField("maxCTAs", config.maxCTAs, 1, INT_MAX);
+  checkField("splitShare", config.splitShare, 0, 1);
+  checkField("shrinkShare", config.shrinkShare, 0, 1);
+  checkField("collnetEnable", config.collnetEnable, 0, 1);
+  if (config.minCTAs != RONDO_NCCL_UNSET && config.maxCTAs != RONDO_NCCL_UNSET &&
+      config.minCTAs > config.maxCTAs)
+    refuse(ncclInvalidArgument, "config: minCTAs " + std::to_string(config.minCTAs) +
+                                    " is more than maxCTAs " + std::to_string(config.maxCTAs));
+  Config values = inherited;
+  if (config.blocking != RONDO_NCCL_UNSET) values.blocking = config.blocking == 1;
+  return values;
+}
+
+Options optionsOfThread() {
+  Options options = Options::fromEnvironment();
+  const CudaDriver& driver = CudaDriver::get();
+  if (!std::getenv("RONDO_DEVICE") && driver.devices() > 0) options.device = driver.currentDevice();
+  return options;
+}
+
+} // namespace rondo::compat::nccl

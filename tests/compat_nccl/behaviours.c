@@ -1,0 +1,412 @@
+/* What programs rely on beside results, one function each: communicators, groups, operators,
+ * memory, and what is refused. usage: behaviours processes|threads RANKS [NAME] */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "header.h"
+
+/* Sums ones: the number of ranks that took part. */
+static int sumOf(ncclComm_t comm) {
+  int one = 1, sum = 0;
+  OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, 0));
+  return sum;
+}
+
+static int says(const char* text) { return strstr(ncclGetLastError(NULL), text) != NULL; }
+
+/* Polls until the communicator is at rest. */
+static ncclResult_t settled(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  for (const double end = now() + 20; state == ncclInProgress && now() < end; usleep(100))
+    OK(ncclCommGetAsyncError(comm, &state));
+  return state;
+}
+
+/* A call that may be on its way on return. */
+static void finished(ncclResult_t result, ncclComm_t comm) {
+  REQUIRE(result == ncclSuccess || result == ncclInProgress);
+  REQUIRE(settled(comm) == ncclSuccess);
+}
+
+static void questions(Held* held) {
+  int version = 0, number = -5;
+  OK(ncclGetVersion(&version));
+  REQUIRE(version >= 22809);
+  OK(pncclGetVersion(&version));
+  OK(ncclCommCount(held->comms[0], &number));
+  REQUIRE(number == held->size);
+  OK(ncclCommUserRank(held->comms[0], &number));
+  REQUIRE(number == held->ranks[0]);
+  OK(ncclCommCuDevice(held->comms[0], &number));
+  REQUIRE(number == -1);
+  for (int result = 0; result <= ncclNumResults; ++result)
+    REQUIRE(strlen(ncclGetErrorString((ncclResult_t)result)) > 0);
+  REQUIRE(ncclGetLastError(NULL) && ncclGetLastError(held->comms[0]));
+  REQUIRE(settled(held->comms[0]) == ncclSuccess);
+  REQUIRE(ncclGetVersion(NULL) == ncclInvalidArgument && says("ncclGetVersion"));
+}
+
+static void splits(Held* held) {
+  const int rank = held->ranks[0], size = held->size;
+  ncclComm_t part = NULL;
+  /* The last rank stays out; the others come in reverse, but for the first two, whose keys tie. */
+  const int out = rank == size - 1 && size > 1, inside = size > 1 ? size - 1 : 1;
+  const int key = rank == 0 ? -1 : -rank;
+  OK(ncclCommSplit(held->comms[0], out ? -1 : 3, key, &part, NULL));
+  if (out) {
+    REQUIRE(part == NULL);
+    return;
+  }
+  int own = -1, order[MOST_RANKS];
+  OK(ncclCommUserRank(part, &own));
+  REQUIRE(sumOf(part) == inside);
+  OK(ncclAllGather(&rank, order, 1, ncclInt, part, 0));
+  REQUIRE(order[own] == rank);
+  for (int i = 1; i < inside; ++i) {
+    const int before = order[i - 1], here = order[i];
+    REQUIRE((before == 0 ? -1 : -before) <= (here == 0 ? -1 : -here));
+    REQUIRE(before + here != 1 || before < here);
+  }
+  /* Several in one group, made in the order of the calls. */
+  ncclComm_t both[2] = {NULL, NULL};
+  OK(ncclGroupStart());
+  OK(ncclCommSplit(part, 0, 0, &both[0], NULL));
+  OK(ncclCommSplit(part, own % 2, 0, &both[1], NULL));
+  OK(ncclGroupEnd());
+  REQUIRE(sumOf(both[0]) == inside);
+  REQUIRE(sumOf(both[1]) == (inside + 1 - own % 2) / 2);
+  for (int i = 0; i < 2; ++i) OK(ncclCommDestroy(both[i]));
+  OK(ncclCommDestroy(part));
+}
+
+static void groups(Held* held) {
+  const ncclComm_t comm = held->comms[0];
+  ncclComm_t other = NULL;
+  int one = 1, first = -1, second = -1;
+  OK(ncclCommSplit(comm, 0, 0, &other, NULL));
+  OK(ncclGroupStart());
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&one, &first, 1, ncclInt, ncclSum, comm, 0));
+  OK(ncclAllReduce(&one, &second, 1, ncclInt, ncclSum, other, 0));
+  OK(ncclGroupEnd());
+  REQUIRE(first == -1 && second == -1); /* nothing before the outermost end */
+  OK(ncclGroupEnd());
+  REQUIRE(first == held->size && second == held->size);
+  /* An error is the group's, and nothing of it is made. */
+  first = -1;
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&one, &first, 1, ncclInt, ncclSum, comm, 0));
+  REQUIRE(ncclBroadcast(&one, &one, 1, ncclInt, 99, comm, 0) == ncclInvalidArgument);
+  REQUIRE(ncclGroupEnd() == ncclInvalidArgument && says("root 99") && first == -1);
+  REQUIRE(ncclGroupEnd() == ncclInvalidUsage && says("ncclGroupStart"));
+  /* A prediction makes nothing either. */
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&one, &first, 1, ncclInt, ncclSum, comm, 0));
+  OK(ncclGroupSimulateEnd(&info));
+  REQUIRE(first == -1 && info.estimatedTime >= 0 && (held->size == 1 || info.estimatedTime > 0));
+  info.magic = 1;
+  OK(ncclGroupStart());
+  REQUIRE(ncclGroupSimulateEnd(&info) == ncclInvalidArgument);
+  REQUIRE(sumOf(comm) == held->size);
+  OK(ncclCommDestroy(other));
+}
+
+static void operators(Held* held) {
+  const ncclComm_t comm = held->comms[0];
+  float factor = 0.5F, value = 4, sum = 0;
+  ncclRedOp_t op, later;
+  OK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, ncclScalarHostImmediate, comm));
+  OK(ncclRedOpCreatePreMulSum(&later, &factor, ncclFloat, ncclScalarDevice, comm));
+  factor = 0.25F; /* the first has read it, the second has not */
+  OK(ncclAllReduce(&value, &sum, 1, ncclFloat, later, comm, 0));
+  REQUIRE(sum == 1.0F * (float)held->size);
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(&value, &sum, 1, ncclFloat, op, comm, 0));
+  OK(ncclRedOpDestroy(op, comm)); /* before the end of the group */
+  OK(ncclGroupEnd());
+  REQUIRE(sum == 2.0F * (float)held->size);
+  REQUIRE(ncclAllReduce(&value, &sum, 1, ncclFloat, op, comm, 0) == ncclInvalidArgument);
+  REQUIRE(ncclRedOpDestroy(op, comm) == ncclInvalidArgument);
+  REQUIRE(ncclAllReduce(&value, &sum, 1, ncclDouble, later, comm, 0) == ncclInvalidArgument);
+  REQUIRE(says("made for float"));
+  ncclComm_t other = NULL;
+  OK(ncclCommSplit(comm, 0, 0, &other, NULL));
+  REQUIRE(ncclAllReduce(&value, &sum, 1, ncclFloat, later, other, 0) == ncclInvalidArgument);
+  OK(ncclRedOpDestroy(later, comm));
+  long long three = 3, two = 2, whole = 0, huge = 1LL << 60;
+  huge += 1;
+  OK(ncclRedOpCreatePreMulSum(&op, &three, ncclInt64, ncclScalarHostImmediate, other));
+  OK(ncclAllReduce(&two, &whole, 1, ncclInt64, op, other, 0));
+  REQUIRE(whole == 6LL * held->size);
+  REQUIRE(ncclRedOpCreatePreMulSum(&op, &huge, ncclInt64, ncclScalarHostImmediate, other) ==
+          ncclInvalidArgument);
+  const unsigned short half = 0x3800, bhalf = 0x3f00;   /* 0.5 */
+  const unsigned char quarter4 = 0x28, quarter5 = 0x34; /* 0.25 */
+  OK(ncclRedOpCreatePreMulSum(&op, (void*)&half, ncclFloat16, ncclScalarHostImmediate, other));
+  unsigned short in = 0x4400, out = 0; /* 4 */
+  OK(ncclReduceScatter(&in, &out, held->size == 1, ncclFloat16, op, other, 0));
+  REQUIRE(held->size > 1 || out == 0x4000);
+  OK(ncclRedOpCreatePreMulSum(&op, (void*)&bhalf, ncclBfloat16, ncclScalarHostImmediate, other));
+  OK(ncclRedOpCreatePreMulSum(&op, (void*)&quarter4, ncclFloat8e4m3, ncclScalarHostImmediate,
+                              other));
+  OK(ncclRedOpCreatePreMulSum(&op, (void*)&quarter5, ncclFloat8e5m2, ncclScalarHostImmediate,
+                              other));
+  OK(ncclCommDestroy(other));
+}
+
+static void memory(Held* held) {
+  const ncclComm_t comm = held->comms[0];
+  enum { BYTES = 1 << 18 };
+  char *send = NULL, *recv = NULL, *own = malloc(BYTES + 100);
+  void* handles[2];
+  ncclWindow_t window = NULL;
+  OK(ncclMemAlloc((void**)&send, BYTES));
+  OK(ncclMemAlloc((void**)&recv, BYTES));
+  OK(ncclCommRegister(comm, own + 3, BYTES, &handles[0])); /* no whole pages */
+  OK(ncclCommRegister(comm, send, BYTES, &handles[1]));    /* known already */
+  OK(ncclCommWindowRegister(comm, recv, BYTES, &window, 1));
+  REQUIRE(handles[0] && handles[1] && window);
+  memset(own, 1, BYTES + 100);
+  OK(ncclAllReduce(own + 3, recv, BYTES, ncclInt8, ncclSum, comm, 0));
+  for (int i = 0; i < BYTES; ++i) REQUIRE(recv[i] == held->size);
+  OK(ncclCommWindowDeregister(comm, window));
+  for (int i = 0; i < 2; ++i) OK(ncclCommDeregister(comm, handles[i]));
+  REQUIRE(ncclCommDeregister(comm, handles[0]) == ncclInvalidArgument);
+  REQUIRE(ncclCommRegister(comm, NULL, 8, &handles[0]) == ncclInvalidArgument);
+  for (int i = 0; i < BYTES + 100; ++i) REQUIRE(own[i] == 1);
+  OK(ncclMemFree(send));
+  OK(ncclMemFree(recv));
+  REQUIRE(ncclMemFree(recv) == ncclInvalidArgument);
+  OK(ncclMemFree(NULL));
+  free(own);
+}
+
+static void refusals(Held* held) {
+  const ncclComm_t comm = held->comms[0];
+  int a[2 * MOST_RANKS] = {0}, b[2 * MOST_RANKS] = {0}, number = 0;
+  const ncclResult_t bad = ncclInvalidArgument;
+  REQUIRE(ncclAllReduce(a, b, 1, ncclInt, ncclSum, NULL, 0) == bad && says("null"));
+  REQUIRE(ncclAllReduce(a, b, 1, ncclInt, ncclSum, (ncclComm_t)a, 0) == bad && says("no commun"));
+  REQUIRE(ncclAllReduce(a, b, 1, (ncclDataType_t)12, ncclSum, comm, 0) == bad &&
+          says("data type 12"));
+  REQUIRE(ncclAllReduce(a, b, 1, (ncclDataType_t)-1, ncclSum, comm, 0) == bad);
+  REQUIRE(ncclAllReduce(a, b, 1, ncclInt, (ncclRedOp_t)5, comm, 0) == bad && says("operator 5"));
+  REQUIRE(ncclAllReduce(a, b, 1, ncclInt, (ncclRedOp_t)-1, comm, 0) == bad);
+  REQUIRE(ncclAllReduce(NULL, b, 1, ncclInt, ncclSum, comm, 0) == bad && says("input is null"));
+  REQUIRE(ncclAllReduce(a, NULL, 1, ncclInt, ncclSum, comm, 0) == bad && says("output is null"));
+  REQUIRE(ncclAllReduce(a, b, ~(size_t)0, ncclInt, ncclSum, comm, 0) == bad && says("count"));
+  REQUIRE(ncclBroadcast(a, b, 1, ncclInt, held->size, comm, 0) == bad && says("root"));
+  REQUIRE(ncclReduce(a, b, 1, ncclInt, ncclSum, -1, comm, 0) == bad);
+  REQUIRE(ncclSend(a, 1, ncclInt, held->size, comm, 0) == bad && says("peer"));
+  REQUIRE(ncclRecv(a, 1, ncclInt, -1, comm, 0) == bad);
+  REQUIRE(ncclAlltoAll(a, a, 1, ncclInt, comm, 0) == bad && says("in place"));
+  REQUIRE(ncclCommCount(comm, NULL) == bad);
+  REQUIRE(ncclCommGetAsyncError(comm, NULL) == bad);
+  REQUIRE(ncclCommUserRank(NULL, &number) == bad);
+  /* There is no driver that could wait for a stream. */
+  REQUIRE(ncclAllReduce(a, b, 1, ncclInt, ncclSum, comm, (cudaStream_t)a) == ncclInvalidUsage);
+  REQUIRE(says("stream"));
+  ncclComm_t none = comm;
+  ncclUniqueId id;
+  memset(&id, 7, sizeof id);
+  REQUIRE(ncclCommInitRank(&none, 1, id, 0) == bad && says("unique id") && none == NULL);
+  REQUIRE(ncclCommInitRank(NULL, 1, id, 0) == bad);
+  OK(ncclGetUniqueId(&id));
+  REQUIRE(ncclCommInitRank(&none, 2, id, 2) == bad && says("rank 2"));
+  REQUIRE(ncclCommInitRank(&none, 0, id, 0) == bad);
+  REQUIRE(ncclCommInitAll(&none, 0, NULL) == bad);
+  const int device = -3;
+  REQUIRE(ncclCommInitAll(&none, 1, &device) == bad);
+  REQUIRE(ncclCommInitRankScalable(&none, 1, 0, 2, &id, NULL) == bad && says("2 ids"));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.magic = 0;
+  REQUIRE(ncclCommInitRankConfig(&none, 1, id, 0, &config) == bad && says("CONFIG_INITIALIZER"));
+  config.magic = 0xcafebeef;
+  config.blocking = 7;
+  REQUIRE(ncclCommInitRankConfig(&none, 1, id, 0, &config) == bad && says("blocking is 7"));
+  REQUIRE(ncclCommSplit(comm, -7, 0, &none, NULL) == bad && says("color"));
+  REQUIRE(ncclCommShrink(comm, NULL, 0, &none, NULL, 0) == bad);
+  REQUIRE(ncclCommShrink(comm, (int*)&held->ranks[0], 1, &none, NULL, 0) == bad);
+  REQUIRE(ncclCommRevoke(comm, 3) == bad);
+  REQUIRE(sumOf(comm) == held->size); /* it goes on */
+}
+
+static void ends(Held* held) {
+  ncclComm_t part = NULL;
+  ncclResult_t state;
+  int number;
+  OK(ncclCommSplit(held->comms[0], 0, 0, &part, NULL));
+  OK(ncclCommFinalize(part));
+  REQUIRE(settled(part) == ncclSuccess);
+  REQUIRE(ncclAllReduce(&number, &number, 1, ncclInt, ncclSum, part, 0) == ncclInvalidUsage);
+  REQUIRE(ncclCommFinalize(part) == ncclInvalidUsage);
+  OK(ncclCommDestroy(part));
+  REQUIRE(ncclCommDestroy(part) == ncclInvalidArgument && says("destroyed"));
+  REQUIRE(ncclCommCount(part, &number) == ncclInvalidArgument);
+  REQUIRE(ncclCommGetAsyncError(part, &state) == ncclInvalidArgument);
+  REQUIRE(ncclAllReduce(&number, &number, 1, ncclInt, ncclSum, part, 0) == ncclInvalidArgument);
+  REQUIRE(ncclCommDestroy(NULL) == ncclInvalidArgument);
+  REQUIRE(ncclGetLastError(part) != NULL);
+}
+
+static void notBlocking(Held* held) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.size = 20; /* of an older client: up to here, and the rest takes defaults */
+  ncclComm_t comm = NULL, part = NULL;
+  const ncclUniqueId id = exchangedId(held->ranks[0], held->size);
+  const ncclResult_t made = ncclCommInitRankConfig(&comm, held->size, id, held->ranks[0], &config);
+  REQUIRE(comm != NULL);
+  finished(made, comm);
+  enum { COUNT = 100000 };
+  static __thread int ones[COUNT], sums[COUNT];
+  for (int i = 0; i < COUNT; ++i) ones[i] = 1;
+  finished(ncclAllReduce(ones, sums, COUNT, ncclInt, ncclSum, comm, 0), comm);
+  REQUIRE(sums[0] == held->size && sums[COUNT - 1] == held->size);
+  OK(ncclGroupStart());
+  OK(ncclAllReduce(ones, sums, COUNT, ncclInt, ncclMax, comm, 0));
+  OK(ncclAllReduce(ones, sums, 1, ncclInt, ncclSum, comm, 0));
+  finished(ncclGroupEnd(), comm);
+  REQUIRE(sums[0] == held->size && sums[COUNT - 1] == 1);
+  const ncclResult_t split = ncclCommSplit(comm, 0, -held->ranks[0], &part, NULL);
+  REQUIRE(split == ncclInProgress || split == ncclSuccess);
+  finished(split, part);
+  finished(ncclCommFinalize(part), part);
+  OK(ncclCommDestroy(part));
+  OK(ncclCommDestroy(comm));
+}
+
+static void scalable(Held* held) {
+  ncclUniqueId ids[2];
+  for (int i = 0; i < 2; ++i) ids[i] = exchangedId(held->ranks[0], held->size);
+  ncclComm_t comm = NULL;
+  OK(ncclCommInitRankScalable(&comm, held->size, held->ranks[0], held->size > 1 ? 2 : 1, ids,
+                              NULL));
+  REQUIRE(sumOf(comm) == held->size);
+  OK(ncclCommDestroy(comm));
+}
+
+static void shrinks(Held* held) {
+  const int last = held->size - 1;
+  if (held->size == 1) return;
+  if (held->ranks[0] == last) return; /* it takes no part */
+  ncclComm_t part = NULL;
+  OK(ncclCommShrink(held->comms[0], (int*)&last, 1, &part, NULL, 0));
+  REQUIRE(sumOf(part) == held->size - 1);
+  OK(ncclCommDestroy(part));
+}
+
+static void revokes(Held* held) {
+  ncclComm_t whole = NULL, part = NULL;
+  int one = 1, sum;
+  OK(ncclCommSplit(held->comms[0], 0, 0, &whole, NULL));
+  REQUIRE(sumOf(whole) == held->size);
+  REQUIRE(sumOf(held->comms[0]) == held->size); /* behind which no call is in flight on it */
+  OK(ncclCommRevoke(whole, 0));
+  REQUIRE(settled(whole) == ncclSuccess);
+  REQUIRE(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, whole, 0) == ncclRemoteError);
+  REQUIRE(ncclCommFinalize(whole) == ncclInvalidUsage);
+  OK(ncclCommSplit(whole, 0, 0, &part, NULL));
+  REQUIRE(sumOf(part) == held->size);
+  OK(ncclCommDestroy(part));
+  OK(ncclCommDestroy(whole));
+}
+
+static void* abortSoon(void* comm) {
+  usleep(50000);
+  OK(ncclCommAbort((ncclComm_t)comm));
+  return NULL;
+}
+
+static void aborts(Held* held) {
+  ncclComm_t part = NULL;
+  int number = 0;
+  OK(ncclCommSplit(held->comms[0], 0, 0, &part, NULL));
+  if (held->size == 1) {
+    OK(ncclCommAbort(part));
+    return;
+  }
+  /* Rank 0 waits for a message that nobody sends; its other thread ends that. */
+  if (held->ranks[0] == 0) {
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, abortSoon, part) == 0);
+    REQUIRE(ncclRecv(&number, 1, ncclInt, 1, part, 0) == ncclRemoteError && says("abort"));
+    pthread_join(thread, NULL);
+  } else {
+    REQUIRE(settled(part) == ncclSuccess || settled(part) == ncclRemoteError);
+    for (const double end = now() + 10; settled(part) == ncclSuccess && now() < end;) usleep(1000);
+    REQUIRE(settled(part) == ncclRemoteError);
+    REQUIRE(strstr(ncclGetLastError(part), "rank 0 aborted"));
+    OK(ncclCommAbort(part));
+  }
+  REQUIRE(sumOf(held->comms[0]) == held->size); /* only the part has failed */
+}
+
+/* All ranks of a communicator made by one thread, by ids and in a group. */
+static void groupedRanks(Held* held) {
+  ncclComm_t comms[MOST_RANKS], parts[MOST_RANKS];
+  int sums[MOST_RANKS], one = 1;
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  OK(ncclGroupStart());
+  for (int i = 0; i < held->size; ++i) OK(ncclCommInitRank(&comms[i], held->size, id, i));
+  OK(ncclGroupEnd());
+  OK(ncclGroupStart());
+  for (int i = 0; i < held->size; ++i) OK(ncclCommSplit(comms[i], i % 2, 0, &parts[i], NULL));
+  OK(ncclGroupEnd());
+  OK(ncclGroupStart());
+  for (int i = 0; i < held->size; ++i)
+    OK(ncclAllReduce(&one, &sums[i], 1, ncclInt, ncclSum, parts[i], 0));
+  OK(ncclGroupEnd());
+  for (int i = 0; i < held->size; ++i) {
+    REQUIRE(sums[i] == (held->size + 1 - i % 2) / 2);
+    OK(ncclCommDestroy(parts[i]));
+    OK(ncclCommDestroy(comms[i]));
+  }
+}
+
+/* What is there by name only says so. */
+static void stubs(Held* held) {
+  (void)held;
+  ncclResult_t (*grow)(void) = NULL;
+  *(void**)&grow = dlsym(RTLD_DEFAULT, "ncclCommGrow");
+  REQUIRE(grow != NULL);
+  REQUIRE(grow() == ncclInvalidUsage && says("ncclCommGrow"));
+}
+
+static const struct {
+  const char* name;
+  int made;
+  Body body;
+} all[] = {{"questions", 1, questions},
+           {"splits", 1, splits},
+           {"groups", 1, groups},
+           {"operators", 1, operators},
+           {"memory", 1, memory},
+           {"refusals", 1, refusals},
+           {"ends", 1, ends},
+           {"notBlocking", 0, notBlocking},
+           {"scalable", 0, scalable},
+           {"shrinks", 1, shrinks},
+           {"revokes", 1, revokes},
+           {"aborts", 1, aborts},
+           {"groupedRanks", 0, groupedRanks},
+           {"stubs", 0, stubs}};
+
+int main(int count, char** words) {
+  REQUIRE(count >= 3);
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
+    if (count > 3 && strcmp(words[3], all[i].name) != 0) continue;
+    const double begin = now();
+    if (runRanks(words[1], atoi(words[2]), all[i].made, all[i].body) != 0) {
+      fprintf(stderr, "%s failed\n", all[i].name);
+      return 1;
+    }
+    if (getenv("TIMES")) printf("%s %.3f s\n", all[i].name, now() - begin);
+  }
+  printf("ok\n");
+  return 0;
+}

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Runs the programs of this folder with libnccl.so.2 in NVIDIA's place, and compares its symbols.
+
+usage: compat_nccl_test.py --library LIBRARY --source FOLDER --programs FOLDER [--other LIBRARY]
+                           [--sanitized]
+
+FOLDER of the programs has them compiled with our declarations (own) and, where --other names a
+toolkit's library, with NVIDIA's (nvidia). --sanitized: a sanitizer's run time must come first, so
+nothing is preloaded; fewer ranks.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+DEADLINE_S = 60
+RANKS = [1, 2, 3, 4, 5, 7, 8]
+
+
+def exported(library):
+    """name -> kind, of what a library shows; a versioned name keeps its version."""
+    lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, text=True,
+                           stdout=subprocess.PIPE).stdout.splitlines()
+    return {line.split()[-1]: line.split()[-2] for line in lines if line.split()[-2] in "TW"}
+
+
+def named(source):
+    """What the source says is exported."""
+    folder = source / "src/compat/nccl"
+    found = re.findall(r"^FUNCTION\([^,]+, (\w+)", (folder / "functions.def").read_text(), re.M)
+    found += re.findall(r"^STUB\((\w+)\)", (folder / "stubs.def").read_text(), re.M)
+    return {prefix + name for name in found for prefix in ("nccl", "pnccl")}
+
+
+def check_symbols(library, other, source):
+    ours = exported(library)
+    strangers = [name for name in ours if not re.fullmatch(r"p?nccl\w+", name)]
+    assert not strangers, f"exports {strangers}"
+    missing = named(source) - ours.keys()
+    assert not missing, f"lacks {sorted(missing)}"
+    for name, kind in ours.items():
+        if name.startswith("nccl"):
+            assert kind == "W", f"{name} cannot be replaced by a profiler: it is not weak"
+            assert ours.get("p" + name) == "T", f"{name} has no twin"
+    if other:
+        theirs = exported(other)
+        assert len(theirs) > 80, f"{other} shows {len(theirs)} functions only"
+        missing = theirs.keys() - ours.keys()
+        assert not missing, f"NVIDIA's library has {sorted(missing)}"
+    dynamic = subprocess.run(["readelf", "-d", library], check=True, text=True,
+                             stdout=subprocess.PIPE).stdout
+    assert "soname: [libnccl.so.2]" in dynamic, dynamic
+    print(f"ok: {len(ours)} symbols" + (f", all of {other}" if other else ""))
+
+
+class Programs:
+    def __init__(self, folder, library):
+        self.folder, self.library = folder, library
+
+    def run(self, header, program, *words, preload=False, expected="ok", **variables):
+        environment = {**os.environ, **variables}
+        if preload:
+            environment["LD_PRELOAD"] = str(self.library)
+        else:
+            environment["LD_LIBRARY_PATH"] = str(self.library.parent)
+        command = [self.folder / header / program, *map(str, words)]
+        done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=DEADLINE_S, check=False)
+        what = " ".join([header, program, *map(str, words)]) + (" (preloaded)" if preload else "")
+        if expected not in done.stdout or (done.returncode == 0) != (expected == "ok"):
+            sys.exit(f"FAILED: {what}: ended with {done.returncode}\n{done.stdout}")
+        print(f"ok: {what}")
+
+
+def check_settings(programs, header):
+    """NCCL's variables reach Rondo's settings."""
+    bad = {"NCCL_ALGO": "NVLSTree", "NCCL_DEBUG": "LOUD", "NCCL_SOCKET_FAMILY": "AF_IPX",
+           "NCCL_BUFFSIZE": "lots", "NCCL_SHM_DISABLE": "perhaps"}
+    for name, value in bad.items():
+        programs.run(header, "behaviours", "threads", 1, "questions", expected=value,
+                     **{name: value})
+    programs.run(header, "behaviours", "processes", 2, "questions", NCCL_ALGO="Ring",
+                 NCCL_SHM_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_BUFFSIZE="1048576")
+    programs.run(header, "behaviours", "processes", 2, "splits", NCCL_COMM_BLOCKING="1")
+    # No id is carried where all know an address.
+    with tempfile.TemporaryDirectory() as folder:
+        secret = pathlib.Path(folder) / "secret"
+        secret.write_bytes(bytes(range(32)))
+        secret.chmod(0o600)
+        programs.run(header, "behaviours", "processes", 2, "groups",
+                     NCCL_COMM_ID=f"127.0.0.1:{20000 + os.getpid() % 10000}",
+                     RONDO_SECRET_FILE=str(secret))
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder) / "log"
+        programs.run(header, "behaviours", "threads", 2, "questions", NCCL_DEBUG="INFO",
+                     NCCL_DEBUG_FILE=str(log))
+        assert "rank" in log.read_text(), "NCCL_DEBUG_FILE has no log"
+    print("ok: settings")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--library", type=pathlib.Path, required=True)
+    parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--programs", type=pathlib.Path, required=True)
+    parser.add_argument("--other")
+    parser.add_argument("--sanitized", action="store_true")
+    given = parser.parse_args()
+    check_symbols(given.library, given.other, given.source)
+    programs = Programs(given.programs, given.library)
+    headers = ["own", "nvidia"] if given.other else ["own"]
+    last = headers[-1]
+    for ranks in [1, 2, 4] if given.sanitized else RANKS:
+        # More ranks than processors take turns: every case is run where they do not.
+        stride = (1 if ranks <= 2 else 17) * (11 if given.sanitized else 1)
+        for how in ("processes", "threads", "one"):
+            programs.run(last, "grid", how, ranks, stride)
+        for how in ("processes", "threads"):
+            programs.run(last, "behaviours", how, ranks)
+        if ranks > 1:
+            programs.run(last, "killed", ranks)
+    if last != "own":
+        programs.run("own", "behaviours", "threads", 2)
+        programs.run("own", "grid", "threads", 2, 7)
+    if not given.sanitized:
+        programs.run(last, "behaviours", "processes", 3, preload=True)
+        programs.run(last, "grid", "processes", 2, 7, preload=True)
+    check_settings(programs, last)
+
+
+main()

@@ -1,0 +1,44 @@
+/* A rank is killed: all others hear of it within a second without calling anything, their calls
+ * end, they go on without it, and clean up. usage: killed RANKS */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "header.h"
+
+static void survive(Held* held) {
+  const int last = held->size - 1;
+  const ncclComm_t comm = held->comms[0];
+  int one = 1, sum = 0;
+  OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, 0));
+  if (held->ranks[0] == last) {
+    usleep(100000); /* the others' call is over */
+    raise(SIGKILL);
+  }
+  const double begin = now();
+  ncclResult_t state = ncclSuccess;
+  while (state == ncclSuccess && now() < begin + 10) {
+    OK(ncclCommGetAsyncError(comm, &state));
+    usleep(1000);
+  }
+  const double took = now() - begin;
+  REQUIRE(state == ncclRemoteError);
+  REQUIRE(strstr(ncclGetLastError(comm), "rank") && strstr(ncclGetLastError(comm), "died"));
+  if (held->ranks[0] == 0) printf("heard of it after %.0f ms\n", 1e3 * took);
+  REQUIRE(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, 0) == ncclRemoteError);
+  ncclComm_t rest = NULL;
+  OK(ncclCommShrink(comm, (int*)&last, 1, &rest, NULL, 1));
+  OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, rest, 0));
+  REQUIRE(sum == held->size - 1);
+  OK(ncclCommDestroy(rest));
+  if (held->ranks[0] % 2 == 0) OK(ncclCommRevoke(comm, 0));
+  OK(held->ranks[0] % 2 == 0 ? ncclCommDestroy(comm) : ncclCommAbort(comm));
+  held->comms[0] = NULL;
+}
+
+int main(int count, char** words) {
+  REQUIRE(count == 2);
+  const int failed = runRanks("processes", atoi(words[1]), 1, survive);
+  if (!failed) printf("ok\n");
+  return failed;
+}
