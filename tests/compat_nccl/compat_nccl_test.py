@@ -61,16 +61,22 @@ class Programs:
     def __init__(self, folder, library):
         self.folder, self.library = folder, library
 
-    def run(self, header, program, *words, preload=False, expected="ok", **variables):
+    def run(self, header, program, *words, **more):
+        self.start([self.folder / header / program, *map(str, words)],
+                   " ".join([header, program, *map(str, words)]), **more)
+
+    def run_client(self, script, ranks):
+        self.start([sys.executable, script, str(ranks)], f"{script.name} {ranks}")
+
+    def start(self, command, what, preload=False, expected="ok", **variables):
         environment = {**os.environ, **variables}
         if preload:
             environment["LD_PRELOAD"] = str(self.library)
+            what += " (preloaded)"
         else:
             environment["LD_LIBRARY_PATH"] = str(self.library.parent)
-        command = [self.folder / header / program, *map(str, words)]
         done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=DEADLINE_S, check=False)
-        what = " ".join([header, program, *map(str, words)]) + (" (preloaded)" if preload else "")
         if expected not in done.stdout or (done.returncode == 0) != (expected == "ok"):
             sys.exit(f"FAILED: {what}: ended with {done.returncode}\n{done.stdout}")
         print(f"ok: {what}")
@@ -127,6 +133,7 @@ def main():
         programs.run("own", "behaviours", "threads", 2)
         programs.run("own", "grid", "threads", 2, 7)
     if not given.sanitized:
+        programs.run_client(given.source / "tests/compat_nccl/client.py", 3)
         programs.run(last, "behaviours", "processes", 3, preload=True)
         programs.run(last, "grid", "processes", 2, 7, preload=True)
     check_settings(programs, last)
