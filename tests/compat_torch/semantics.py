@@ -30,6 +30,16 @@ def handles(rank, size):
     dist.all_reduce(check)
     same(check, torch.full((100_003,), total - size))
 
+    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
+        for i in range(20):
+            dist.isend(torch.full((100_003,), float(i)), (rank + 1) % size)
+    filling = [torch.full((100_003,), -1.0) for _ in range(20)]
+    for i in range(20):
+        dist.recv(check, (rank - 1) % size)
+        same(check, torch.full((100_003,), float(i)))
+    manager.wait()
+    del filling
+
     works = [dist.all_reduce(torch.full((9,), float(i)), async_op=True) for i in range(50)]
     for i, work in reversed(list(enumerate(works))):
         assert work.wait(datetime.timedelta(seconds=30))

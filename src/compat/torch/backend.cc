@@ -18,9 +18,11 @@ std::chrono::milliseconds within(std::chrono::milliseconds timeout) {
   return std::clamp(timeout, rondo::Options::kShortestTimeout, rondo::Options::kLongestTimeout);
 }
 
+/// `device`: -1 for host memory.
 std::shared_ptr<Member> join(c10d::Store& store, int rank, int size,
-                             const Backend::Options& options) {
+                             const Backend::Options& options, int device) {
   rondo::Options own = options.rondo;
+  own.device = device;
   own.timeout = own.init_timeout = within(options.timeout);
   const auto& ranks = options.global_ranks_in_group;
   Teller teller{rank, size, std::vector<int>(ranks.begin(), ranks.end())};
@@ -47,7 +49,8 @@ Backend::Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
                  c10::intrusive_ptr<Options> options)
     : c10d::Backend(rank, size),
       options_(std::move(options)),
-      member_(join(*store, rank, size, *options_)) {
+      store_(store),
+      member_(join(*store, rank, size, *options_, -1)) {
   init();
 }
 
@@ -56,7 +59,7 @@ Backend::~Backend() = default;
 void Backend::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
   try {
-    comm("set_timeout").setTimeout(within(timeout));
+    memberOn(at::kCPU, "set_timeout")->communicator.setTimeout(within(timeout));
   } catch (const Error& error) {
     member_->raise("set_timeout", error);
   }
@@ -80,7 +83,8 @@ c10::intrusive_ptr<c10d::Backend> Backend::merge(
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   const auto bytes = static_cast<std::size_t>(size) * options.dtype().itemsize();
   try {
-    auto buffer = std::make_shared<Buffer>(comm("allocate").allocate(bytes));
+    auto buffer =
+        std::make_shared<Buffer>(memberOn(at::kCPU, "allocate")->communicator.allocate(bytes));
     return at::from_blob(
         buffer->data(), {size}, [buffer](void*) mutable { buffer.reset(); }, options);
   } catch (const Error& error) {
@@ -89,12 +93,15 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
 }
 
 void Backend::abort() {
-  if (member_)
-    member_->communicator.abort("rank " + std::to_string(getRank()) + " aborted the group");
+  const std::string reason = "rank " + std::to_string(getRank()) + " aborted the group";
+  for (const auto& [index, member] : on_devices_)
+    if (member) member->communicator.abort(reason);
+  if (member_) member_->communicator.abort(reason);
 }
 
 void Backend::shutdown() {
   if (member_) failed_ = member_->failed;
+  on_devices_.clear();
   member_.reset();
 }
 
@@ -104,11 +111,17 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool /*wait_all
   barrier(now);
 }
 
-Communicator& Backend::comm(const char* call) {
+const std::shared_ptr<Member>& Backend::memberOn(at::Device device, const char* call) {
   if (!member_)
     C10_THROW_ERROR(DistBackendError,
                     std::string("rondo: ") + call + ": the group has been shut down");
-  return member_->communicator;
+  if (device.is_cpu()) return member_;
+  if (!device.is_cuda())
+    C10_THROW_ERROR(NotImplementedError, std::string("rondo: ") + call + ": a tensor on " +
+                                             device.str() + "; only cpu and cuda are taken");
+  auto& member = on_devices_[device.index()];
+  if (!member) member = join(*store_, getRank(), getSize(), *options_, device.index());
+  return member;
 }
 
 } // namespace rondo::compat

@@ -1,6 +1,7 @@
 // torch.distributed's backend "rondo": each of its calls as a call of rondo::Communicator.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -15,8 +16,9 @@ namespace rondo::compat {
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
-/// One process's place in a group. Tensors are used where they are, without copies. Calls with
-/// asyncOp off run on the caller's thread and have ended when they return; the others return a
+/// One process's place in a group. Tensors are used where they are, without copies. On a device
+/// calls are torch's current stream's, and waiting makes the stream wait, not the thread. Calls
+/// with asyncOp off run on the caller's thread and have ended when they return; the others return a
 /// Work, which moves on Rondo's helper thread until somebody waits. One thread at a time.
 ///
 /// Errors are Teller::raise()'s. What fails on one rank ends the group on all ranks, but for a
@@ -103,8 +105,14 @@ class Backend : public c10d::Backend {
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
  private:
-  Communicator& comm(const char* call);
-  /// Makes one call of Rondo in the form that `info` asks for.
+  /// This process among the ranks for tensors there; the first call on a device makes it, which all
+  /// ranks do together. Throws NotImplementedError where Rondo cannot use the device.
+  const std::shared_ptr<Member>& memberOn(at::Device device, const char* call);
+  /// Makes a call in the form that `info` asks for: now(communicator), or begin(communicator),
+  /// which returns its rondo::Work.
+  template <class Now, class Begin>
+  WorkPointer make(CallInfo info, const Now& now, const Begin& begin);
+  /// Makes one call of Rondo.
   template <auto blocking, auto async, class... Arguments>
   WorkPointer run(CallInfo info, const Arguments&... arguments);
   /// Makes all calls that `each` makes as one.
@@ -113,7 +121,9 @@ class Backend : public c10d::Backend {
   bool later(const CallInfo& info) const;
 
   const c10::intrusive_ptr<Options> options_;
+  const c10::intrusive_ptr<c10d::Store> store_;
   std::shared_ptr<Member> member_; ///< null after shutdown()
+  std::map<c10::DeviceIndex, std::shared_ptr<Member>> on_devices_;
   std::shared_ptr<Region> region_; ///< while calls are coalesced
   c10d::ErrorType failed_ = c10d::ErrorType::SUCCESS;
   uint64_t sequence_ = 0;

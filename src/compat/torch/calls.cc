@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compat/torch/backend.h"
+#include "compat/torch/streams.h"
 #include "compat/torch/tensors.h"
 
 namespace rondo::compat {
@@ -21,19 +22,6 @@ using Milliseconds = std::chrono::milliseconds;
 void require(bool right, const char* call, const char* why) {
   if (!right) refuse(call, why);
 }
-
-/// For tensors that are not in host memory.
-Array inHost(const at::Tensor& tensor, const char* call,
-             Array (*as)(const at::Tensor&, const char*)) {
-  if (tensor.defined() && !tensor.device().is_cpu())
-    C10_THROW_ERROR(NotImplementedError, std::string("rondo: ") + call + ": a tensor on " +
-                                             tensor.device().str() +
-                                             "; this backend was built for host memory");
-  return as(tensor, call);
-}
-
-Array moved(const at::Tensor& tensor, const char* call) { return inHost(tensor, call, toMove); }
-Array reduced(const at::Tensor& tensor, const char* call) { return inHost(tensor, call, toReduce); }
 
 /// Of lists of which a rank has one.
 const Tensors& list(const std::vector<Tensors>& lists, const char* call) {
@@ -68,6 +56,17 @@ std::vector<Pair> scaledAll(const Tensors& inputs, const Tensors& outputs, int s
   return pairs;
 }
 
+/// Where all tensors of a call are.
+at::Device deviceOf(const CallInfo& info) {
+  std::optional<at::Device> device;
+  for (const Tensors* tensors : {&info.outputs, &info.inputs})
+    for (const at::Tensor& tensor : *tensors) {
+      require(!device || *device == tensor.device(), info.name, "tensors on different devices");
+      device = tensor.device();
+    }
+  return device.value_or(at::kCPU);
+}
+
 /// Of the calls that this thread coalesces, of all groups.
 thread_local int regions = 0;
 
@@ -78,7 +77,7 @@ bool Backend::later(const CallInfo& info) const {
 }
 
 void Backend::startCoalescing() {
-  comm("coalescing");
+  memberOn(at::kCPU, "coalescing");
   TORCH_CHECK(!region_, "rondo: calls of this group are being coalesced already");
   region_ = std::make_shared<Region>();
   ++regions;
@@ -92,50 +91,66 @@ WorkPointer Backend::endCoalescing() {
   auto work = c10::make_intrusive<Work>(member_, std::move(info), ++sequence_, region);
   region->open = false;
   try {
-    work->started(region->group.start());
+    work->started(region->group.start(), region->stream);
   } catch (const Error& error) {
     member_->raise("coalesced calls", error);
   }
   return work;
 }
 
+template <class Now, class Begin>
+WorkPointer Backend::make(CallInfo info, const Now& now, const Begin& begin) {
+  const at::Device device = deviceOf(info);
+  const std::shared_ptr<Member> member = memberOn(device, info.name);
+  Communicator& at = member->communicator;
+  const bool at_once = device.is_cpu() && !later(info), waits = !info.async;
+  const char* const name = info.name;
+  if (region_)
+    for (const Tensors* tensors : {&info.outputs, &info.inputs})
+      region_->tensors.insert(region_->tensors.end(), tensors->begin(), tensors->end());
+  auto work = c10::make_intrusive<Work>(member, std::move(info), ++sequence_, region_);
+  try {
+    if (at_once) {
+      now(at);
+    } else {
+      const auto stream = currentStream(device);
+      if (stream) at.setStream(toStream(*stream));
+      if (region_) region_->stream = stream;
+      work->started(begin(at), stream);
+    }
+  } catch (const Error& error) {
+    member->raise(name, error);
+  }
+  if (!at_once && waits) work->wait();
+  return work;
+}
+
 template <auto blocking, auto async, class... Arguments>
 WorkPointer Backend::run(CallInfo info, const Arguments&... arguments) {
-  Communicator& at = comm(info.name);
-  const bool now = !later(info), waits = !info.async;
-  const char* const name = info.name;
-  auto work = c10::make_intrusive<Work>(member_, std::move(info), ++sequence_, region_);
-  try {
-    if (now) (at.*blocking)(arguments...);
-    else work->started((at.*async)(arguments...));
-  } catch (const Error& error) {
-    member_->raise(name, error);
-  }
-  if (!now && waits) work->wait();
-  return work;
+  return make(
+      std::move(info), [&](Communicator& at) { (at.*blocking)(arguments...); },
+      [&](Communicator& at) { return (at.*async)(arguments...); });
 }
 
 template <class Each>
 WorkPointer Backend::runTogether(CallInfo info, const Each& each) {
-  Communicator& at = comm(info.name);
-  const bool now = !later(info), waits = !info.async;
-  const char* const name = info.name;
-  auto work = c10::make_intrusive<Work>(member_, std::move(info), ++sequence_, region_);
-  try {
-    Group group;
-    each(at);
-    if (now) group.end();
-    else work->started(group.start());
-  } catch (const Error& error) {
-    member_->raise(name, error);
-  }
-  if (!now && waits) work->wait();
-  return work;
+  return make(
+      std::move(info),
+      [&](Communicator& at) {
+        Group group;
+        each(at);
+        group.end();
+      },
+      [&](Communicator& at) {
+        Group group;
+        each(at);
+        return group.start();
+      });
 }
 
 WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) {
   const char* const name = "broadcast";
-  const Array a = moved(single(tensors, name), name);
+  const Array a = toMove(single(tensors, name), name);
   return run<&Communicator::broadcast, &Communicator::broadcastAsync>(
       {Type::BROADCAST, name, opts.asyncOp, opts.timeout, tensors}, a.data, a.data, a.count, a.type,
       static_cast<int>(opts.rootRank));
@@ -144,7 +159,7 @@ WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& o
 WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
   const char* const name = "all_reduce";
   const at::Tensor& tensor = single(tensors, name);
-  const Array a = reduced(tensor, name);
+  const Array a = toReduce(tensor, name);
   const ReduceOp op = toOp(opts.reduceOp, tensor.scalar_type(), name);
   return run<&Communicator::allReduce, &Communicator::allReduceAsync>(
       {Type::ALLREDUCE, name, opts.asyncOp, opts.timeout, tensors}, a.data, a.data, a.count, a.type,
@@ -156,7 +171,7 @@ WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
   const char* const name = "all_reduce_coalesced";
   std::vector<std::pair<Array, ReduceOp>> parts;
   for (const at::Tensor& tensor : tensors)
-    parts.emplace_back(reduced(tensor, name), toOp(opts.reduceOp, tensor.scalar_type(), name));
+    parts.emplace_back(toReduce(tensor, name), toOp(opts.reduceOp, tensor.scalar_type(), name));
   return runTogether({Type::ALLREDUCE_COALESCED, name, opts.asyncOp, opts.timeout, tensors},
                      [&](Communicator& at) {
                        for (const auto& [a, op] : parts)
@@ -167,7 +182,7 @@ WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
 WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
   const char* const name = "reduce";
   const at::Tensor& tensor = single(tensors, name);
-  const Array a = reduced(tensor, name);
+  const Array a = toReduce(tensor, name);
   const ReduceOp op = toOp(opts.reduceOp, tensor.scalar_type(), name);
   void* const output = opts.rootRank == getRank() ? a.data : nullptr;
   return run<&Communicator::reduce, &Communicator::reduceAsync>(
@@ -179,9 +194,9 @@ WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                const c10d::AllgatherOptions& opts) {
   const char* const name = "all_gather";
   const at::Tensor& input = single(inputs, name);
-  const Array in = moved(input, name);
+  const Array in = toMove(input, name);
   const Tensors& places = list(outputs, name);
-  const TensorBlocks out(places, getSize(), name, moved);
+  const TensorBlocks out(places, getSize(), name, toMove);
   require(places.front().scalar_type() == input.scalar_type(), name,
           "input and output differ in type");
   return run<&Communicator::allGatherv, &Communicator::allGathervAsync>(
@@ -192,7 +207,7 @@ WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
 WorkPointer Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
                                      const c10d::AllgatherOptions& opts) {
   const char* const name = "all_gather_into_tensor";
-  const auto [in, out] = scaled(input, output, getSize(), name, moved, true);
+  const auto [in, out] = scaled(input, output, getSize(), name, toMove, true);
   return run<&Communicator::allGather, &Communicator::allGatherAsync>(
       {Type::_ALLGATHER_BASE, name, opts.asyncOp, opts.timeout, {output}, {input}}, in.data,
       out.data, in.count, in.type);
@@ -201,7 +216,7 @@ WorkPointer Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
 WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                      const c10d::AllgatherOptions& opts) {
   const char* const name = "all_gather_into_tensor_coalesced";
-  const auto pairs = scaledAll(inputs, outputs, getSize(), name, moved, true);
+  const auto pairs = scaledAll(inputs, outputs, getSize(), name, toMove, true);
   return runTogether({Type::COALESCED, name, opts.asyncOp, opts.timeout, outputs, inputs},
                      [&](Communicator& at) {
                        for (const auto& [in, out] : pairs)
@@ -212,13 +227,13 @@ WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
 WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
                             const c10d::GatherOptions& opts) {
   const char* const name = "gather";
-  const Array in = moved(single(inputs, name), name);
+  const Array in = toMove(single(inputs, name), name);
   const int root = static_cast<int>(opts.rootRank);
   CallInfo info{Type::GATHER, name, opts.asyncOp, opts.timeout, {}, inputs};
   std::optional<TensorBlocks> out;
   if (root == getRank()) {
     info.outputs = list(outputs, name);
-    out.emplace(info.outputs, getSize(), name, moved);
+    out.emplace(info.outputs, getSize(), name, toMove);
     require(out->type() == in.type, name, "input and output differ in type");
   }
   return run<&Communicator::gatherv, &Communicator::gathervAsync>(
@@ -229,13 +244,13 @@ WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
 WorkPointer Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                              const c10d::ScatterOptions& opts) {
   const char* const name = "scatter";
-  const Array out = moved(single(outputs, name), name);
+  const Array out = toMove(single(outputs, name), name);
   const int root = static_cast<int>(opts.rootRank);
   CallInfo info{Type::SCATTER, name, opts.asyncOp, opts.timeout, outputs, {}};
   std::optional<TensorBlocks> in;
   if (root == getRank()) {
     info.inputs = list(inputs, name);
-    in.emplace(info.inputs, getSize(), name, moved);
+    in.emplace(info.inputs, getSize(), name, toMove);
     require(in->type() == out.type, name, "input and output differ in type");
   }
   return run<&Communicator::scatterv, &Communicator::scattervAsync>(
@@ -247,9 +262,9 @@ WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
                                     const c10d::ReduceScatterOptions& opts) {
   const char* const name = "reduce_scatter";
   const at::Tensor& output = single(outputs, name);
-  const Array out = reduced(output, name);
+  const Array out = toReduce(output, name);
   const Tensors& parts = list(inputs, name);
-  const TensorBlocks in(parts, getSize(), name, reduced);
+  const TensorBlocks in(parts, getSize(), name, toReduce);
   require(in.blocks().counts[static_cast<std::size_t>(getRank())] == out.count &&
               parts.front().scalar_type() == output.scalar_type(),
           name, "the output must be like this rank's input");
@@ -261,7 +276,7 @@ WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
 WorkPointer Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                           const c10d::ReduceScatterOptions& opts) {
   const char* const name = "reduce_scatter_tensor";
-  const auto [in, out] = scaled(input, output, getSize(), name, reduced, false);
+  const auto [in, out] = scaled(input, output, getSize(), name, toReduce, false);
   return run<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
       {Type::_REDUCE_SCATTER_BASE, name, opts.asyncOp, opts.timeout, {output}, {input}}, in.data,
       out.data, out.count, out.type, toOp(opts.reduceOp, output.scalar_type(), name));
@@ -270,7 +285,7 @@ WorkPointer Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
 WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                      const c10d::ReduceScatterOptions& opts) {
   const char* const name = "reduce_scatter_tensor_coalesced";
-  const auto pairs = scaledAll(inputs, outputs, getSize(), name, reduced, false);
+  const auto pairs = scaledAll(inputs, outputs, getSize(), name, toReduce, false);
   std::vector<ReduceOp> ops;
   for (const at::Tensor& output : outputs)
     ops.push_back(toOp(opts.reduceOp, output.scalar_type(), name));
@@ -285,7 +300,7 @@ WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
 WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
                               const c10d::AllToAllOptions& opts) {
   const char* const name = "all_to_all";
-  const TensorBlocks in(inputs, getSize(), name, moved), out(outputs, getSize(), name, moved);
+  const TensorBlocks in(inputs, getSize(), name, toMove), out(outputs, getSize(), name, toMove);
   require(inputs.front().scalar_type() == outputs.front().scalar_type(), name,
           "input and output differ in type");
   return run<&Communicator::allToAllv, &Communicator::allToAllvAsync>(
@@ -299,7 +314,7 @@ WorkPointer Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
                                    const c10d::AllToAllOptions& opts) {
   const char* const name = "all_to_all_single";
   require(input.scalar_type() == output.scalar_type(), name, "input and output differ in type");
-  const Array in = moved(input, name), out = moved(output, name);
+  const Array in = toMove(input, name), out = toMove(output, name);
   const SplitBlocks cut(input, in, input_splits, getSize(), name);
   const SplitBlocks joined(output, out, output_splits, getSize(), name);
   CallInfo info{Type::ALLTOALL_BASE, name, opts.asyncOp, opts.timeout, {output}, {input}};
@@ -317,7 +332,7 @@ WorkPointer Backend::send(Tensors& tensors, int to, int tag) {
   const char* const name = "send";
   require(tag == 0, name,
           "messages are matched by their order, so a tag other than 0 means nothing");
-  const Array a = moved(single(tensors, name), name);
+  const Array a = toMove(single(tensors, name), name);
   return run<&Communicator::send, &Communicator::sendAsync>(
       {.type = Type::SEND, .name = name, .inputs = tensors}, a.data, a.count, a.type, to);
 }
@@ -326,7 +341,7 @@ WorkPointer Backend::recv(Tensors& tensors, int from, int tag) {
   const char* const name = "recv";
   require(tag == 0, name,
           "messages are matched by their order, so a tag other than 0 means nothing");
-  const Array a = moved(single(tensors, name), name);
+  const Array a = toMove(single(tensors, name), name);
   return run<&Communicator::recv, &Communicator::recvAsync>(
       {.type = Type::RECV, .name = name, .outputs = tensors, .source = from}, a.data, a.count,
       a.type, from);

@@ -8,6 +8,7 @@ import os
 import pathlib
 import subprocess
 
+import torch
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
 
@@ -46,15 +47,26 @@ def find_rondo():
                      "RONDO_ROOT, or let pkg-config find rondo.pc")
 
 
+def cuda_folders():
+    """Of the CUDA runtime's headers, beside torch or in a toolkit; none where torch has no CUDA."""
+    if not torch.version.cuda:
+        return []
+    beside = pathlib.Path(torch.__file__).parents[1] / "nvidia/cuda_runtime/include"
+    places = [beside, pathlib.Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "include"]
+    return [str(place) for place in places if (place / "cuda_runtime_api.h").exists()][:1]
+
+
 headers, library = find_rondo()
+cuda = cuda_folders()
 setup(
     ext_modules=[
         CppExtension(
             "rondo_torch._C",
             sorted(os.path.relpath(file, HERE) for file in HERE.glob("*.cc")),
-            include_dirs=[str(HERE.parents[1]), str(headers)],
+            include_dirs=[str(HERE.parents[1]), str(headers), *cuda],
             library_dirs=[str(library)],
-            libraries=["rondo"],
+            libraries=["rondo", *(["c10_cuda"] if cuda else [])],
+            define_macros=[("RONDO_TORCH_CUDA", "1")] if cuda else [],
             runtime_library_dirs=[str(library)],
             extra_compile_args=["-std=c++20", "-O2", "-g0", "-fvisibility=hidden"],
         )

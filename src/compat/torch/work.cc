@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "compat/torch/streams.h"
 #include "rondo/options.h"
 
 namespace rondo::compat {
@@ -24,19 +25,27 @@ Work::Work(std::shared_ptr<Member> member, CallInfo info, uint64_t sequence,
       sequence_(sequence),
       region_(std::move(region)) {}
 
+void Work::started(rondo::Work work, const std::optional<c10::Stream>& stream) {
+  work_ = std::move(work);
+  if (!stream || coalescing()) return;
+  event_.emplace(stream->device_type());
+  event_->record(*stream);
+}
+
 Work::~Work() {
-  if (coalescing() || work_.test()) return;
+  // Memory of a device goes back to its stream, behind the call.
+  if (coalescing() || event_ || work_.test()) return;
   // The completer is the member's, so its thread must not be the member's last owner.
   member_->completer.add(std::move(work_), [outputs = std::move(info_.outputs),
                                             inputs = std::move(info_.inputs), region = region_] {});
 }
 
-bool Work::isCompleted() { return !coalescing() && work_.test(); }
+bool Work::isCompleted() { return ended(); }
 
-bool Work::isSuccess() const { return !coalescing() && work_.test() && !exception(); }
+bool Work::isSuccess() const { return ended() && !exception(); }
 
 std::exception_ptr Work::exception() const {
-  if (coalescing() || !work_.test()) return nullptr;
+  if (!ended() || !work_.test()) return nullptr;
   try {
     work_.wait();
     return nullptr;
@@ -51,12 +60,17 @@ void Work::await(std::chrono::milliseconds limit) const {
   if (limit.count() <= 0) return work_.wait();
   if (work_.waitFor(limit)) return;
   // What stands still now ends the communicator, with a text that says who is late.
-  member_->communicator.setTimeout(Options::kShortestTimeout);
+  if (event_) member_->communicator.abort(std::string(info_.name) + " did not end in time");
+  else member_->communicator.setTimeout(Options::kShortestTimeout);
   work_.wait();
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
   if (coalescing()) return true;
+  if (event_ && timeout == kNoTimeout) {
+    event_->block(*currentStream(event_->device()));
+    return true;
+  }
   try {
     await(timeout == kNoTimeout ? info_.timeout : timeout);
   } catch (const Error& error) {
@@ -73,7 +87,15 @@ void Work::abort() {
 c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   const std::lock_guard lock(future_mutex_);
   if (future_) return future_;
-  future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  std::vector<c10::Device> devices;
+  if (event_) devices.push_back(event_->device());
+  future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                     devices);
+  if (event_) { // complete at once, for the streams of those that use its value
+    event_->block(*currentStream(event_->device()));
+    future_->markCompleted(c10::IValue(info_.outputs));
+    return future_;
+  }
   auto complete = [future = future_, work = work_, outputs = info_.outputs, inputs = info_.inputs,
                    region = region_, name = info_.name, teller = member_->teller]() mutable {
     try {

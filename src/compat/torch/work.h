@@ -2,12 +2,15 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
 
 #include <atomic>
 #include <chrono>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
@@ -36,7 +39,8 @@ struct Member {
 struct Region {
   std::atomic<bool> open{true};
   Group group;
-  std::vector<at::Tensor> tensors; ///< of all calls, until they have ended
+  std::optional<c10::Stream> stream; ///< of calls on a device
+  std::vector<at::Tensor> tensors;   ///< of all calls, until they have ended
 };
 
 /// What a call is, apart from its arguments for Rondo.
@@ -58,7 +62,8 @@ class Work : public c10d::Work {
   Work(std::shared_ptr<Member> member, CallInfo info, uint64_t sequence,
        std::shared_ptr<Region> region = nullptr);
   ~Work() override;
-  void started(rondo::Work work) { work_ = std::move(work); }
+  /// `stream`: that the call is on, with tensors of a device.
+  void started(rondo::Work work, const std::optional<c10::Stream>& stream);
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -67,6 +72,7 @@ class Work : public c10d::Work {
   std::vector<at::Tensor> result() override { return info_.outputs; }
   void synchronize() override { wait(); }
   /// Of a coalesced call it returns at once until the coalescing has ended: nothing has begun.
+  /// Of a call on a device it makes the current stream wait; with a timeout the thread waits.
   /// Throws DistBackendError when the call failed, or did not end in time; then the whole group has
   /// failed, and the text says who is late.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
@@ -77,6 +83,7 @@ class Work : public c10d::Work {
 
  private:
   bool coalescing() const { return region_ && region_->open; }
+  bool ended() const { return !coalescing() && (event_ ? event_->query() : work_.test()); }
   void await(std::chrono::milliseconds limit) const;
 
   const std::shared_ptr<Member> member_;
@@ -84,6 +91,7 @@ class Work : public c10d::Work {
   const uint64_t sequence_;
   const std::shared_ptr<Region> region_;
   mutable rondo::Work work_;
+  std::optional<c10::Event> event_; ///< behind a call on a device
   std::mutex future_mutex_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
