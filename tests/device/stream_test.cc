@@ -133,6 +133,76 @@ TEST_CASE("device buffers: calls on a new stream follow those on the old one") {
   for (const Sum& sum : second) CHECK(sum.all(6));
 }
 
+// Proves: a group's calls go to the streams that were set when they were made: each sees what its
+// stream did before, and its stream sees the result.
+TEST_CASE("device buffers: a group's calls keep their streams") {
+  const HostDevices host;
+  HostStream other[2]; // outlive the communicators
+  DeviceRanks world(2, onDevice());
+  auto first = sums(2), second = sums(2);
+  std::vector<std::vector<float>> seen(2), received(2, std::vector<float>(kCount));
+  const auto late = [](std::vector<float>& input, float value) {
+    return [&input, value] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      input.assign(kCount, value);
+    };
+  };
+  Group group;
+  for (std::size_t r = 0; r < 2; ++r) {
+    Communicator& comm = world.all[r];
+    world.stream(comm).push(late(first[r].input, 10));
+    other[r].push(late(second[r].input, 20));
+    first[r].start(comm);
+    const int peer = 1 - static_cast<int>(r);
+    comm.send(first[r].input.data(), kCount, DataType::float32, peer);
+    comm.setStream(other[r].handle());
+    comm.recv(received[r].data(), kCount, DataType::float32, peer);
+    second[r].start(comm);
+    comm.setStream(world.stream(comm).handle());
+  }
+  group.start();
+  for (std::size_t r = 0; r < 2; ++r) {
+    world.stream(world.all[r]).push([&, r] { seen[r] = first[r].output; });
+    other[r].synchronize();
+    CHECK(second[r].all(40));
+    CHECK(received[r][kCount - 1] == 10);
+    world.stream(world.all[r]).synchronize();
+    CHECK(seen[r] == std::vector<float>(kCount, 20));
+  }
+}
+
+// Proves: sends and receives of a group, which are one launch, follow what each of their streams
+// holds, and are followed by all of them.
+TEST_CASE("device buffers: a group's messages keep their streams") {
+  const HostDevices host;
+  HostStream other[2]; // outlive the communicators
+  DeviceRanks world(2, onDevice());
+  std::vector<std::vector<float>> input(2, std::vector<float>(kCount)), received = input,
+                                                                        seen = input;
+  Group group;
+  for (std::size_t r = 0; r < 2; ++r) {
+    Communicator& comm = world.all[r];
+    const int peer = 1 - static_cast<int>(r);
+    world.stream(comm).push([&, r] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      input[r].assign(kCount, 10);
+    });
+    comm.send(input[r].data(), kCount, DataType::float32, peer);
+    comm.setStream(other[r].handle());
+    comm.recv(received[r].data(), kCount, DataType::float32, peer);
+    comm.setStream(world.stream(comm).handle());
+  }
+  group.start();
+  for (std::size_t r = 0; r < 2; ++r)
+    world.stream(world.all[r]).push([&, r] { seen[r] = received[r]; });
+  for (std::size_t r = 0; r < 2; ++r) {
+    other[r].synchronize();
+    CHECK(received[r] == std::vector<float>(kCount, 10));
+    world.stream(world.all[r]).synchronize();
+    CHECK(seen[r] == std::vector<float>(kCount, 10));
+  }
+}
+
 // Proves: communicators of the same ranks, and those that split() makes, do not meet in channels.
 TEST_CASE("device buffers: several communicators share the devices") {
   const HostDevices host({.devices = 2});
