@@ -12,8 +12,13 @@
 // one micro-batch: 1.5 times as much as ddp. Each further micro-batch costs as much again, without
 // the first unit. A rank holds M/N + M/N + A M/N, where the optimizer keeps A arrays, and three
 // slots for whole units (sharding/memory.h). Evaluation and hashes come by unit for unit too; only
-// rank 0 holds all while it writes or reads a checkpoint. Everything is, and travels as, float32:
-// there are no 16-bit copies with float32 masters.
+// rank 0 holds all while it writes or reads a checkpoint.
+//
+// With --hook bf16 parameters and gradients travel as bfloat16 within the group, half the bytes:
+// layers get parameters that were rounded, a rank's shard and its optimizer stay float32 (the
+// masters, which checkpoints hold; hashes are of what layers get). Gradients of a rank are rounded,
+// added in float32, and their sum is rounded. It costs M/2N more memory. Micikevicius et al., Mixed
+// Precision Training, 2018.
 //
 // With --mesh data=D,shard=S parameters are shared out over S ranks, and the D groups add up their
 // shards' gradients by AllReduce (hybrid sharding): 2 (D-1) M more, D (S-1) in place of N-1.
@@ -38,7 +43,7 @@ const StrategyKind fsdp{
     .name = "fsdp",
     .summary = "each rank keeps its shard of everything; units are whole while layers need them",
     .takes = {"accumulate", "sync_batch_norm", "clip", "overlap", "unit_bytes", "mesh",
-              "memory_limit"},
+              "memory_limit", "hook"},
     .check = checkSharded,
     .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
     .show = [](const TrainOptions& options, const Dataset& samples,

@@ -109,6 +109,17 @@ std::string Mesh::text() const {
   return text.empty() ? "data=1" : text;
 }
 
+Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own) {
+  const std::string& text = options.mesh;
+  const Mesh mesh = Mesh::parse(
+      text.empty() ? std::string(name(own)) + "=" + std::to_string(ranks) : text, ranks);
+  for (Axis axis : kAxes)
+    if (axis != Axis::data && axis != own && mesh.size(axis) > 1)
+      refuse(text, "strategy " + options.strategy + " takes the axes data and " +
+                       std::string(name(own)) + ", not " + std::string(name(axis)));
+  return mesh;
+}
+
 Communicator Mesh::split(Communicator& comm, const std::vector<Axis>& axes) const {
   // The lowest rank of a group is its name: no other group has it.
   return *comm.split(neighbours(axes, comm.rank()).front(), comm.rank());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rondo/communicator.h"
+#include "rondo/train.h"
 
 namespace rondo::training {
 
@@ -53,5 +54,10 @@ class Mesh {
 
   std::vector<Digit> digits_; ///< the last turns fastest
 };
+
+/// The mesh of a strategy that shares something out along its own axis, and takes the axis data
+/// beside it; all ranks along its own where options.mesh is empty. Throws Error(invalid_argument)
+/// as Mesh::parse(), and for any other axis.
+Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own);
 
 } // namespace rondo::training

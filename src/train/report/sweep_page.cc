@@ -65,8 +65,9 @@ Chart accuracyChart(const std::vector<TrainSweepRun>& runs, bool by_time) {
     Series& line = chart.series.emplace_back(
         Series{.name = runs[r].name, .style = styleOf(r), .marks = true, .points = {}});
     for (std::size_t i = 0; i < runs[r].accuracy.size(); ++i)
-      line.points.push_back(
-          {by_time ? runs[r].seconds[i] : static_cast<double>(i + 1), 100 * runs[r].accuracy[i]});
+      if (runs[r].accuracy[i] >= least)
+        line.points.push_back(
+            {by_time ? runs[r].seconds[i] : static_cast<double>(i + 1), 100 * runs[r].accuracy[i]});
   }
   return chart;
 }

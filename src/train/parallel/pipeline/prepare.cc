@@ -32,13 +32,8 @@ std::size_t microBatch(const TrainOptions& options) {
 }
 
 PipelineMesh pipelineMesh(const TrainOptions& options, int ranks) {
-  PipelineMesh result{
-      Mesh::parse(options.mesh.empty() ? "pipe=" + std::to_string(ranks) : options.mesh, ranks),
-      options};
+  PipelineMesh result{strategyMesh(options, ranks, Axis::pipe), options};
   const std::string named = "mesh \"" + options.mesh + "\": ";
-  for (Axis axis : {Axis::shard, Axis::tensor})
-    if (result.mesh.size(axis) > 1)
-      refuse(named + "takes the axes data and pipe, not " + std::string(name(axis)));
   const int pipelines = result.mesh.size(Axis::data);
   if (options.batch % pipelines != 0)
     refuse(named + "batch is " + std::to_string(options.batch) + ", must be a multiple of its " +

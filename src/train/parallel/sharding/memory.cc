@@ -24,7 +24,8 @@ ModelMemory predictedMemory(const ShardLayout& layout, const MemoryQuestion& que
   const std::vector<std::size_t> slots = ShardSlots::sizes(layout, question.level);
   const std::size_t own = layout.ownCount(question.rank), all = layout.count;
   ModelMemory memory;
-  memory.parameters = question.level == ShardLevel::parameters ? own : all;
+  memory.parameters =
+      (question.level == ShardLevel::parameters ? own : all) + (question.narrow ? own / 2 : 0);
   memory.gradients =
       (question.level == ShardLevel::optimizer ? all : own) + (question.accumulates ? own : 0);
   memory.optimizer = question.arrays * layout.ownElements(question.rank);

@@ -48,6 +48,7 @@ struct MemoryQuestion {
   std::size_t rank = 0;
   std::size_t arrays = 1;   ///< floats that the optimizer keeps for each element
   bool accumulates = false; ///< over micro-batches: sums are kept beside what comes in
+  bool narrow = false;      ///< parameters travel as bfloat16
 };
 
 /// With a rank's own elements O, all elements M, and the optimizer's arrays A, in floats (and the
@@ -57,7 +58,7 @@ struct MemoryQuestion {
 ///   gradients    M + O + A O + slots     slots <= 2 units
 ///   parameters   O + O + A O + slots     slots <= 3 units
 ///
-/// and O more where micro-batches are accumulated.
+/// and O more where micro-batches are accumulated, O / 2 where parameters travel as bfloat16.
 ModelMemory predictedMemory(const ShardLayout& layout, const MemoryQuestion& question);
 
 /// Of a rank that holds all itself, as ddp's do: the layout is of one rank.

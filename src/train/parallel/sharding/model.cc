@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "rondo/error.h"
 
@@ -33,7 +34,9 @@ ShardedModel::ShardedModel(Communicator& shards, Communicator* replicas, Network
       missing_(units_),
       gathered_(units_),
       reduced_(units_),
-      replicated_(units_) {
+      replicated_(units_),
+      narrow_gathered_(units_),
+      narrow_reduced_(units_) {
   holds_.fill(kNone);
   settings_.optimizer_settings.sum_over_shards = [this](std::span<double> values) {
     shards_.allReduce(values.data(), values.data(), values.size(), DataType::float64,
@@ -44,6 +47,7 @@ ShardedModel::ShardedModel(Communicator& shards, Communicator* replicas, Network
   optimizer_ = makeOptimizer(settings_.optimizer, pointers(pieces_), settings_.optimizer_settings);
   for (const StateArray& array : optimizer_->state()) held_.optimizer += array.values.size_bytes();
   initialise(seed);
+  shrinkOwn();
   network_.shareWeights([this](std::size_t layer) { enter(layer); }, !sharesParameters());
 }
 
@@ -89,6 +93,7 @@ void ShardedModel::placeWeights() {
   gradients_ = take(settings_.level == ShardLevel::optimizer ? all : own, &ModelMemory::gradients);
   if (settings_.micro_batches > 1) sums_ = take(own, &ModelMemory::gradients);
   slots_ = take(slots, &ModelMemory::slots);
+  if (settings_.narrow) narrow_values_ = take(own / 2, &ModelMemory::parameters);
   for (std::size_t w = 0; w < weights_.size(); ++w) {
     const std::size_t u = layout_.unit_of_weight[w];
     const std::size_t place = layout_.units[u].places[w - layout_.units[u].weights.begin];
@@ -180,6 +185,7 @@ void ShardedModel::beginBackward() {
 }
 
 void ShardedModel::enter(std::size_t layer) {
+  passages_.look();
   const std::size_t unit = layout_.unit_of_layer[layer];
   if (unit == at_) return;
   at_ = unit;
@@ -194,7 +200,10 @@ void ShardedModel::enterUnit(std::size_t unit) {
     gather(unit);
   }
   gathered_[unit].wait();
+  passages_.look();
   gathered_[unit] = {};
+  if (std::exchange(narrow_gathered_[unit], 0) != 0)
+    narrow_.widen(parameters(unit), layout_.units[unit].count);
   const std::size_t next = backward_ ? unit - 1 : unit + 1; // wraps behind the last
   if (sharesParameters() && next < units_) gather(next);
 }
@@ -211,8 +220,21 @@ void ShardedModel::gather(std::size_t unit) {
 void ShardedModel::call(std::size_t unit) {
   const ShardUnit& of = layout_.units[unit];
   gathered_elements_ += of.count;
-  gathered_[unit] = shards_.allGathervAsync(ownParameters(unit), of.counts[rank_], parameters(unit),
-                                            blocks(of), DataType::float32);
+  narrow_gathered_[unit] = settings_.narrow ? 1 : 0;
+  if (settings_.narrow) {
+    const auto* const own = static_cast<const std::byte*>(narrow_values_.data());
+    gathered_[unit] = shards_.allGathervAsync(
+        own + own_begin_[unit] * Narrow::kBytes, of.counts[rank_],
+        Narrow::place(parameters(unit), of.count), blocks(of), DataType::bfloat16);
+  } else {
+    gathered_[unit] = shards_.allGathervAsync(ownParameters(unit), of.counts[rank_],
+                                              parameters(unit), blocks(of), DataType::float32);
+  }
+  passages_.begin("gather unit", unit, wireBytes(unit), gathered_[unit]);
+}
+
+std::uint64_t ShardedModel::wireBytes(std::size_t unit) const {
+  return layout_.units[unit].count * (settings_.narrow ? Narrow::kBytes : sizeof(float));
 }
 
 void ShardedModel::stands(std::size_t weight) {
@@ -220,11 +242,33 @@ void ShardedModel::stands(std::size_t weight) {
   if (--missing_[unit] == 0) reduce(unit);
 }
 
-void ShardedModel::reduce(std::size_t unit) {
+/// Narrow gradients leave from where they stood wide: nobody reads these any more.
+void ShardedModel::callReduce(std::size_t unit) {
   const ShardUnit& of = layout_.units[unit];
   reduced_elements_ += of.count;
-  reduced_[unit] = shards_.reduceScattervAsync(gradients(unit), blocks(of), incoming(unit),
-                                               DataType::float32, ReduceOp::sum);
+  narrow_reduced_[unit] = settings_.narrow ? 1 : 0;
+  if (settings_.narrow) {
+    narrow_.shrink(gradients(unit), of.count, gradients(unit));
+    reduced_[unit] = shards_.reduceScattervAsync(gradients(unit), blocks(of),
+                                                 Narrow::place(incoming(unit), of.counts[rank_]),
+                                                 DataType::bfloat16, ReduceOp::sum);
+  } else {
+    reduced_[unit] = shards_.reduceScattervAsync(gradients(unit), blocks(of), incoming(unit),
+                                                 DataType::float32, ReduceOp::sum);
+  }
+  passages_.begin("reduce unit", unit, wireBytes(unit), reduced_[unit]);
+}
+
+/// Returns when the sum over the ranks stands at incoming().
+void ShardedModel::arrived(std::size_t unit) {
+  reduced_[unit].wait();
+  passages_.look();
+  if (std::exchange(narrow_reduced_[unit], 0) != 0)
+    narrow_.widen(incoming(unit), layout_.units[unit].counts[rank_]);
+}
+
+void ShardedModel::reduce(std::size_t unit) {
+  callReduce(unit);
   if (!settings_.overlap) reduced_[unit].wait();
   // The unit in front writes its gradients where those of the unit behind were.
   if (settings_.level == ShardLevel::gradients && unit + 1 < units_) reduced_[unit + 1].wait();
@@ -237,23 +281,26 @@ void ShardedModel::replicate(bool all) {
   while (replicating_ > 0) {
     const std::size_t unit = replicating_ - 1;
     if (missing_[unit] > 0 || (!all && !reduced_[unit].test())) return;
-    reduced_[unit].wait();
+    arrived(unit);
     float* const own = ownGradients(unit);
     replicated_[unit] = replicas_->allReduceAsync(own, own, layout_.units[unit].counts[rank_],
                                                   DataType::float32, ReduceOp::sum);
+    passages_.begin("between groups, unit", unit, layout_.units[unit].counts[rank_] * sizeof(float),
+                    replicated_[unit]);
     replicating_ = unit;
   }
 }
 
 void ShardedModel::endBackward() {
-  for (Work& work : reduced_) {
-    work.wait();
-    work = {};
+  for (std::size_t u = units_; u-- > 0;) { // as they were called for
+    arrived(u);
+    reduced_[u] = {};
   }
   if (settings_.micro_batches > 1) addMicroBatch();
   if (micro_ == settings_.micro_batches) replicate(true);
   for (Work& work : replicated_) {
     work.wait();
+    passages_.look();
     work = {};
   }
 }
@@ -279,9 +326,17 @@ void ShardedModel::update(double learning_rate, float scale, double clip_limit) 
 
 void ShardedModel::published() {
   holds_.fill(kNone);
+  shrinkOwn();
   network_.weightsChanged();
   if (sharesParameters()) return;
   for (std::size_t u = 0; u < units_; ++u) call(u);
+}
+
+/// Parameters as they travel until they change again.
+void ShardedModel::shrinkOwn() {
+  if (settings_.narrow)
+    narrow_.shrink(static_cast<const float*>(values_.data()), layout_.ownCount(rank_),
+                   narrow_values_.data());
 }
 
 // Whole parameters --------------------------------------------------------------------------------

@@ -14,6 +14,8 @@
 #include "train/optim/optimizer.h"
 #include "train/parallel/sharding/layout.h"
 #include "train/parallel/sharding/memory.h"
+#include "train/parallel/sharding/narrow.h"
+#include "train/parallel/sharding/passages.h"
 
 namespace rondo::training {
 
@@ -25,6 +27,9 @@ struct ShardSettings {
   int micro_batches = 1;                ///< of a step, on this rank
   bool overlap =
       true; ///< gradients travel while the backward pass goes on; else each is waited for
+  /// With ShardLevel::parameters: within the group parameters and gradients travel as bfloat16.
+  /// This rank's pieces, their sums of gradients and the optimizer stay float32.
+  bool narrow = false;
 };
 
 /// An array that has an element for each of a weight's, of which this rank holds one piece.
@@ -52,6 +57,8 @@ class ShardedModel {
   ShardedModel(const ShardedModel&) = delete;
   ShardedModel& operator=(const ShardedModel&) = delete;
 
+  /// What the step's collectives take is shown there; null: nowhere.
+  void observe(Timeline* timeline) { passages_.observe(timeline); }
   void beginForward();
   void beginBackward();
   /// The weight's gradient is complete. A unit's gradients leave with its last one.
@@ -76,6 +83,7 @@ class ShardedModel {
 
   const ShardLayout& layout() const { return layout_; }
   ShardLevel level() const { return settings_.level; }
+  bool narrow() const { return settings_.narrow; }
   /// Elements that this group gathered and reduced so far.
   std::uint64_t gatheredElements() const { return gathered_elements_; }
   std::uint64_t reducedElements() const { return reduced_elements_; }
@@ -95,6 +103,10 @@ class ShardedModel {
   void gather(std::size_t unit);
   void call(std::size_t unit);
   void reduce(std::size_t unit);
+  void callReduce(std::size_t unit);
+  void arrived(std::size_t unit);
+  void shrinkOwn();
+  std::uint64_t wireBytes(std::size_t unit) const;
   void replicate(bool all);
   void addMicroBatch();
   void settle(Work& work) noexcept;
@@ -126,6 +138,10 @@ class ShardedModel {
   std::array<std::size_t, ShardSlots::kOfParameters> holds_; ///< whose parameters are in each slot
   std::vector<std::size_t> missing_;                         ///< gradients of each unit
   std::vector<Work> gathered_, reduced_, replicated_;        ///< of each unit
+  Passages passages_;
+  Narrow narrow_;
+  Buffer narrow_values_; ///< this rank's pieces of parameters, as they travel
+  std::vector<char> narrow_gathered_, narrow_reduced_; ///< units that are to be widened yet
   std::uint64_t gathered_elements_ = 0, reduced_elements_ = 0;
   std::size_t replicating_ = 0; ///< units whose gradients do not yet go to the replicas
 };

@@ -56,9 +56,10 @@ std::string formatted(const char* format, Values... values) {
   return line.data();
 }
 
-std::string text(const ShardMove& move, const ShardLayout& layout, std::size_t shards) {
+std::string text(const ShardMove& move, const ShardLayout& layout, std::size_t shards,
+                 bool narrow) {
   const ShardUnit& unit = layout.units[move.unit];
-  const std::size_t bytes = unit.count * sizeof(float);
+  const std::size_t wide = unit.count * sizeof(float), bytes = narrow ? wide / 2 : wide;
   switch (move.task) {
     case ShardTask::gather:
       return formatted("  Allgather      unit %zu, %zu bytes", move.unit, bytes);
@@ -68,7 +69,7 @@ std::string text(const ShardMove& move, const ShardLayout& layout, std::size_t s
       return formatted("  ReduceScatter  unit %zu, %zu bytes", move.unit, bytes);
     case ShardTask::replicate:
       return formatted("  AllReduce      unit %zu, %zu bytes between groups", move.unit,
-                       bytes / shards);
+                       wide / shards);
     case ShardTask::update: return "    update       own shards";
   }
   return {};
@@ -86,7 +87,7 @@ std::vector<ShardMove> shardMoves(const ShardLayout& layout, ShardLevel level, b
 }
 
 std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mesh& mesh,
-                          std::size_t arrays) {
+                          std::size_t arrays, bool narrow) {
   const int shards = mesh.size(Axis::shard), groups = mesh.size(Axis::data);
   std::string all = "mesh " + mesh.text() + ":";
   for (int rank = 0; rank < mesh.size(); ++rank) {
@@ -103,10 +104,12 @@ std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mes
   }
   all += "a step of each rank (what stands left begins there, and goes on beside what follows):\n";
   for (const ShardMove& move : shardMoves(layout, level, groups > 1))
-    all += text(move, layout, static_cast<std::size_t>(shards)) + "\n";
-  all += formatted("all ranks together send %.0f bytes in a step\n",
-                   shardTraffic(layout, {.level = level, .groups = groups, .shards = shards}));
-  const ModelMemory held = predictedMemory(layout, {.level = level, .arrays = arrays});
+    all += text(move, layout, static_cast<std::size_t>(shards), narrow) + "\n";
+  all += formatted(
+      "all ranks together send %.0f bytes in a step\n",
+      shardTraffic(layout, {.level = level, .groups = groups, .shards = shards, .narrow = narrow}));
+  const ModelMemory held =
+      predictedMemory(layout, {.level = level, .arrays = arrays, .narrow = narrow});
   return all + formatted(
                    "rank 0 holds %zu bytes at most: parameters %zu, gradients %zu, optimizer "
                    "%zu, whole units %zu\n",

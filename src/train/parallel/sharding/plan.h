@@ -33,6 +33,6 @@ std::vector<ShardMove> shardMoves(const ShardLayout& layout, ShardLevel level, b
 
 /// Units, the step's moves, bytes sent and held by an optimizer with so many arrays: for people.
 std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mesh& mesh,
-                          std::size_t arrays);
+                          std::size_t arrays, bool narrow = false);
 
 } // namespace rondo::training

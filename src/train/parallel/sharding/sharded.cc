@@ -85,6 +85,7 @@ StepResult Sharded::run(const Position& done, std::int64_t, Timeline* timeline) 
   sums_ = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
   layer_.clear();
   StepClock clock(result.times, timeline);
+  replica_.model().observe(timeline);
   computeGradients(done, clock);
   sent_.wait();
   statistics_sent_.wait();
@@ -157,7 +158,8 @@ double Sharded::bytesPerStep() const {
   return shardTraffic(model.layout(), {.level = model.level(),
                                        .groups = groups,
                                        .shards = comm_.size() / groups,
-                                       .micro_batches = options_.accumulate});
+                                       .micro_batches = options_.accumulate,
+                                       .narrow = model.narrow()});
 }
 
 void Sharded::tell(TrainReport& report) {
@@ -169,18 +171,22 @@ void Sharded::tell(TrainReport& report) {
 } // namespace
 
 void checkSharded(const TrainOptions& options, int ranks) {
-  shardMesh(options, ranks);
+  strategyMesh(options, ranks, Axis::shard);
+  if (options.hook != "none" && options.hook != "bf16")
+    throw Error(ErrorCode::invalid_argument, "train: hook \"" + options.hook + "\": strategy " +
+                                                 options.strategy + " takes none and bf16");
   requireParts(options, std::int64_t{ranks} * options.accumulate, "ranks x accumulate");
 }
 
 std::string showSharded(const TrainOptions& options, const Dataset& samples, int ranks,
                         const Sharding& sharding) {
-  const Mesh mesh = shardMesh(options, ranks);
+  const Mesh mesh = strategyMesh(options, ranks, Axis::shard);
   const Network network(options.model, samples.shape, samples.classes);
   const ShardLayout layout =
       shardLayout(sizesOf(network.nodes()), static_cast<std::size_t>(mesh.size(Axis::shard)),
                   sharding.unit_bytes);
-  return shardPlanText(layout, sharding.level, mesh, optimizerKind(options.optimizer).arrays);
+  return shardPlanText(layout, sharding.level, mesh, optimizerKind(options.optimizer).arrays,
+                       options.hook != "none");
 }
 
 std::unique_ptr<Strategy> makeSharded(const Setup& setup, const Sharding& sharding) {

@@ -9,8 +9,8 @@
 
 namespace rondo::training {
 
-/// Throws Error(invalid_argument) as shardMesh(), and for a batch with fewer samples than ranks x
-/// accumulate.
+/// Throws Error(invalid_argument) as strategyMesh(), for a hook but bf16, and for a batch with
+/// fewer samples than ranks x accumulate.
 void checkSharded(const TrainOptions& options, int ranks);
 
 /// As StrategyKind::show.

@@ -18,26 +18,16 @@ ShardSettings settings(const TrainOptions& options, const Sharding& sharding) {
           .optimizer = options.optimizer,
           .optimizer_settings = optimizerSettings(options),
           .micro_batches = options.accumulate,
-          .overlap = options.overlap};
+          .overlap = options.overlap,
+          .narrow = options.hook != "none"};
 }
 
 } // namespace
 
-Mesh shardMesh(const TrainOptions& options, int ranks) {
-  const Mesh mesh =
-      Mesh::parse(options.mesh.empty() ? "shard=" + std::to_string(ranks) : options.mesh, ranks);
-  for (Axis axis : {Axis::pipe, Axis::tensor})
-    if (mesh.size(axis) > 1)
-      throw Error(ErrorCode::invalid_argument,
-                  "train: mesh \"" + options.mesh + "\": strategy " + options.strategy +
-                      " takes the axes data and shard, not " + std::string(name(axis)));
-  return mesh;
-}
-
 ShardedReplica::ShardedReplica(const Setup& setup, const Sharding& sharding)
     : comm_(setup.comm),
       data_(setup.data),
-      mesh_(shardMesh(setup.options, comm_.size())),
+      mesh_(strategyMesh(setup.options, comm_.size(), Axis::shard)),
       shards_(mesh_.split(comm_, {Axis::shard})),
       test_(data_.test, data_.statistics, kTestBatch) {
   if (mesh_.size(Axis::data) > 1) replicas_ = mesh_.split(comm_, {Axis::data});
@@ -58,7 +48,8 @@ void ShardedReplica::checkMemory(const Setup& setup, const Sharding& sharding) c
   const ShardLayout layout = shardLayout(sizesOf(network_->nodes()), ranks, sharding.unit_bytes);
   MemoryQuestion question{.level = sharding.level,
                           .arrays = optimizerKind(setup.options.optimizer).arrays,
-                          .accumulates = setup.options.accumulate > 1};
+                          .accumulates = setup.options.accumulate > 1,
+                          .narrow = setup.options.hook != "none"};
   ModelMemory most;
   for (question.rank = 0; question.rank < ranks; ++question.rank)
     most = std::max(most, predictedMemory(layout, question),

@@ -22,10 +22,6 @@ struct Sharding {
   std::vector<std::size_t> unit_bytes; ///< as shardLayout() takes its caps
 };
 
-/// The run's mesh; all ranks along shard where it has none. Throws Error(invalid_argument) as
-/// Mesh::parse(), and for other axes than data and shard.
-Mesh shardMesh(const TrainOptions& options, int ranks);
-
 class ShardedReplica {
  public:
   /// Collective. Throws, on all ranks, what Network does, and Error(invalid_argument) where some

@@ -16,8 +16,10 @@ double gatheredElements(const ShardLayout& layout, const TrafficQuestion& questi
 double shardTraffic(const ShardLayout& layout, const TrafficQuestion& question) {
   const auto all = static_cast<double>(layout.count);
   const double in_group = question.micro_batches * all + gatheredElements(layout, question);
-  return static_cast<double>(sizeof(float)) *
-         (question.groups * (question.shards - 1) * in_group + 2 * (question.groups - 1) * all);
+  constexpr double kWide = sizeof(float);
+  return (question.narrow ? kWide / 2 : kWide) * question.groups * (question.shards - 1) *
+             in_group +
+         kWide * 2 * (question.groups - 1) * all;
 }
 
 } // namespace rondo::training

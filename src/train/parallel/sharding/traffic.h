@@ -11,6 +11,7 @@ struct TrafficQuestion {
   int groups = 1; ///< that hold the same pieces
   int shards = 1; ///< ranks of each group
   int micro_batches = 1;
+  bool narrow = false; ///< within groups as bfloat16
 };
 
 /// Elements that the ranks of a group gather in a step. Where parameters come and go that is each
@@ -22,7 +23,8 @@ struct TrafficQuestion {
 ///   parameters             A (2 M - U) - (A - 1) F
 double gatheredElements(const ShardLayout& layout, const TrafficQuestion& question);
 
-/// Bytes that all ranks send in a step, at 4 bytes an element, if G are gathered:
+/// Bytes that all ranks send in a step, at 4 bytes an element (2 within groups where they are
+/// narrow), if G are gathered:
 ///
 ///   groups (shards - 1) (A M + G)   each group: ReduceScatter, Allgather
 ///   2 (groups - 1) M                between groups: AllReduce of the pieces

@@ -39,18 +39,6 @@ namespace rondo::training::parallel {
 
 namespace {
 
-Mesh tensorMesh(const TrainOptions& options, int ranks) {
-  const Mesh mesh =
-      Mesh::parse(options.mesh.empty() ? "tensor=" + std::to_string(ranks) : options.mesh, ranks);
-  for (Axis axis : {Axis::pipe, Axis::shard})
-    if (mesh.size(axis) > 1)
-      throw Error(ErrorCode::invalid_argument,
-                  "train: mesh \"" + options.mesh +
-                      "\": strategy tensor takes the axes data and tensor, not " +
-                      std::string(name(axis)));
-  return mesh;
-}
-
 class Tensor : public Strategy {
  public:
   explicit Tensor(const Setup& setup);
@@ -89,7 +77,7 @@ Tensor::Tensor(const Setup& setup)
     : comm_(setup.comm),
       options_(setup.options),
       data_(setup.data),
-      mesh_(tensorMesh(options_, comm_.size())),
+      mesh_(strategyMesh(options_, comm_.size(), Axis::tensor)),
       line_(mesh_.split(comm_, {Axis::tensor})),
       lines_(mesh_.split(comm_, {Axis::data})),
       samples_(options_, data_, static_cast<std::size_t>(mesh_.size(Axis::data))),
@@ -275,7 +263,8 @@ const StrategyKind tensor{
     .takes = {"bucket_bytes", "overlap", "mesh"},
     .check =
         [](const TrainOptions& options, int ranks) {
-          requireParts(options, tensorMesh(options, ranks).size(Axis::data), "lines of ranks");
+          requireParts(options, strategyMesh(options, ranks, Axis::tensor).size(Axis::data),
+                       "lines of ranks");
           if (options.optimizer == "lars")
             throw Error(ErrorCode::invalid_argument,
                         "train: optimizer lars with strategy tensor: the lengths that it needs are "

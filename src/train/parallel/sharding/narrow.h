@@ -1,0 +1,51 @@
+// Values as bfloat16 in the memory of the floats that they are of.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+
+#include "rondo/gradients.h"
+
+namespace rondo::training {
+
+/// Block by block, from the front: a block is read before what it becomes is written over it.
+class Narrow {
+ public:
+  static constexpr std::size_t kBytes = 2; ///< of a value
+
+  /// To `to`, which may be the beginning of the same memory.
+  void shrink(const float* from, std::size_t count, void* to) {
+    forBlocks(count, [&](std::size_t at, std::size_t size) {
+      codec_->encode({from + at, size}, 1, {}, block_.data());
+      std::memcpy(static_cast<std::byte*>(to) + at * kBytes, block_.data(), size * kBytes);
+    });
+  }
+
+  /// Where narrow values are to lie in the memory of as many floats, for widen().
+  static std::byte* place(float* values, std::size_t count) {
+    return reinterpret_cast<std::byte*>(values) + count * (sizeof(float) - kBytes);
+  }
+  void widen(float* values, std::size_t count) {
+    const std::byte* const from = place(values, count);
+    forBlocks(count, [&](std::size_t at, std::size_t size) {
+      std::memcpy(block_.data(), from + at * kBytes, size * kBytes);
+      codec_->decode(block_.data(), {values + at, size});
+    });
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 512;
+
+  template <class Body>
+  static void forBlocks(std::size_t count, const Body& body) {
+    for (std::size_t at = 0; at < count; at += kBlock) body(at, std::min(kBlock, count - at));
+  }
+
+  std::unique_ptr<GradientCodec> codec_ = narrowCodec(DataType::bfloat16);
+  alignas(64) std::array<std::byte, kBlock * kBytes> block_;
+};
+
+} // namespace rondo::training

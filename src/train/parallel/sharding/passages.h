@@ -1,0 +1,51 @@
+// What a step's collectives are seen to take, for its timeline.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "train/loop/stopwatch.h"
+
+namespace rondo::training {
+
+/// Collectives on their way, whose ends are known as finely as look() is called.
+class Passages {
+ public:
+  /// From now on into this timeline; null: nowhere, and nothing is noted. What is on its way is
+  /// forgotten.
+  void observe(Timeline* timeline) {
+    timeline_ = timeline;
+    under_way_.clear();
+  }
+
+  /// A collective was called for; the Work must stay where it is.
+  void begin(const char* what, std::size_t unit, std::uint64_t bytes, Work& work) {
+    if (timeline_)
+      under_way_.push_back(
+          {what + std::string(" ") + std::to_string(unit), bytes, &work, Clock::now()});
+  }
+
+  void look() {
+    std::erase_if(under_way_, [this](const Passage& one) {
+      if (!one.work->test()) return false;
+      const std::chrono::duration<double> took = Clock::now() - one.begin;
+      timeline_->add(one.name, Lane::communication, one.begin, took.count(), one.bytes);
+      return true;
+    });
+  }
+
+ private:
+  struct Passage {
+    std::string name;
+    std::uint64_t bytes = 0;
+    Work* work = nullptr;
+    Clock::time_point begin;
+  };
+
+  Timeline* timeline_ = nullptr;
+  std::vector<Passage> under_way_;
+};
+
+} // namespace rondo::training
