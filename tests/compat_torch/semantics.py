@@ -2,6 +2,7 @@
 
 import datetime
 import gc
+import time
 
 import torch
 import torch.distributed as dist
@@ -131,6 +132,8 @@ def one_store(rank, size):
     dist.destroy_process_group()
     # The same store, and the same keys in it.
     for turn in range(3):
+        if rank == 0:
+            time.sleep(0.2)  # what is left of the last turn would be read by the others
         dist.init_process_group("rondo", store=store, rank=rank, world_size=size)
         data = torch.full((3,), float(turn))
         dist.all_reduce(data)
