@@ -80,9 +80,13 @@ inline constexpr int kStripedDepthTimes = 4;
 /// also goes by another one. Round trips are shorter, also to another continent, but for the first.
 inline constexpr std::chrono::milliseconds kLeastPatience{50};
 inline constexpr int kPatienceTimes = 4;
-/// A socket that stands idle is given a part if it is up to so many times as slow as the others:
-/// where parts are handed over one by one, all sockets would else wait for the fastest.
-inline constexpr double kIdleBonus = 4;
+/// A socket that stands idle is given a part if it is up to so many times as slow as the others.
+/// Parts are often handed over one by one, and one that goes alone takes much longer than its share
+/// of many; meanwhile the others have up to 64 parts to carry, by the bounds above.
+inline constexpr double kIdleBonus = 32;
+/// Where nothing else is to do, an idle socket repeats what another one would bring so many times
+/// later.
+inline constexpr double kIdleRepeat = 4;
 /// Acknowledgements are seen when somebody looks: a time counts as measured when it is so many
 /// times as long as that was ago.
 inline constexpr int kLooksApart = 4;

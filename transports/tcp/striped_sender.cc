@@ -20,6 +20,8 @@ constexpr std::uint64_t kCallsPerConnect = 16;
 constexpr int kNobody = -1;
 /// No part is waited for longer on account of its line's pace, which may be slower each time.
 constexpr double kLongestWait = 0.5;
+/// Seconds below which lines do not differ.
+constexpr double kLeastRepeat = 0.001;
 
 /// A part of a message.
 struct PartId {
@@ -267,6 +269,9 @@ class StripedSender final : public StreamSender {
     }
     if (!line.was_late) line.trouble = "it is late";
     line.was_late = true;
+    const Cargo& first = line.cargo.front();
+    if (!line.trouble.empty() && !wanted(first.what) && line.last_arrival < first.handed_over)
+      say(static_cast<std::size_t>(indexOf(line)));
   }
 
   // What leaves -----------------------------------------------------------------------------------
@@ -277,6 +282,23 @@ class StripedSender final : public StreamSender {
     for (std::uint64_t number = begin_; number != end_; ++number)
       if (const Message& message = at(number); message.handed < message.parts.size())
         return Next{{number, message.handed}};
+    return behind();
+  }
+
+  /// A part that its line will not bring for long, while another one stands idle.
+  std::optional<Next> behind() {
+    double idle = kLongestWait;
+    for (const Line& line : lines_)
+      if (line.open() && line.cargo.empty())
+        idle = std::min(idle, arrival(loadOf(line, 0), kPartBytes));
+    for (Line& line : lines_)
+      for (Cargo& cargo : line.cargo) {
+        if (cargo.repeated || !wanted(cargo.what)) continue;
+        if (arrival(loadOf(line, 0), 0) < kIdleRepeat * std::max(idle, kLeastRepeat)) break;
+        cargo.repeated = true;
+        again_.push_back({cargo.what, indexOf(line)});
+        return again_.front();
+      }
     return std::nullopt;
   }
 

@@ -28,7 +28,8 @@ struct EndSettings {
   ChannelSize size;
 };
 
-/// The sending end. Under the lock of its Channels.
+/// The sending end. Under the lock of its Channels; but only the thread that uses it changes what
+/// is pending, so that thread may look at it without.
 struct Outbox {
   struct Message {
     std::uint64_t signature = 0;

@@ -81,14 +81,15 @@ void Channels::reap(Outbox& box) {
 }
 
 bool Channels::settle(Outbox& box) {
-  const std::lock_guard lock(lock_);
   const std::size_t before = box.pending();
   if (before == 0) return false;
+  const std::lock_guard lock(lock_);
   reap(box);
   return box.pending() < before;
 }
 
 std::size_t Channels::pending(Outbox& box) {
+  if (box.pending() == 0) return 0;
   const std::lock_guard lock(lock_);
   skipDone(box);
   return box.pending();
