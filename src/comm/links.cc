@@ -2,8 +2,6 @@
 #include "comm/links.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <optional>
 #include <thread>
 
@@ -25,12 +23,13 @@ constexpr int kProbe = transport::ChannelId::kPointToPoint - 1;
 constexpr std::size_t kProbeBytes = 256;
 
 /// What stands in the inbox, or the credit, of a probe from rank `src` to `dst`.
-std::array<std::byte, 64> pattern(int src, int dst, bool inbox) {
-  std::array<std::byte, 64> bytes{};
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<std::byte>(static_cast<std::size_t>(src * 31 + dst * 7) + i * 5 +
-                                      (inbox ? 1 : 128));
-  return bytes;
+device::ProbeWords pattern(int src, int dst, bool inbox) {
+  device::ProbeWords words{};
+  for (std::size_t i = 0; i < words.size(); ++i)
+    words[i] = (static_cast<std::uint64_t>(src) << 40 | static_cast<std::uint64_t>(dst) << 16 |
+                i << 8 | (inbox ? 0x5a : 0xa5)) ^
+               0x123456789abcdef0u;
+  return words;
 }
 
 /// One end of a channel that only proves that it works.
@@ -54,18 +53,13 @@ class Probe {
   void giveUp(const std::string& why) { wrong_ = why; }
   void write() {
     if (!wrong_.empty()) return;
-    attempt([this] {
-      const auto bytes = pattern(id_.src, id_.dst, sends_);
-      device_.write(part(sends_), bytes.data(), bytes.size());
-    });
+    attempt([this] { device_.store(part(sends_), pattern(id_.src, id_.dst, sends_)); });
   }
   void read() {
     if (!wrong_.empty()) return;
     attempt([this] {
-      const auto due = pattern(id_.src, id_.dst, !sends_);
-      std::array<std::byte, 64> seen{};
-      device_.read(seen.data(), part(!sends_), seen.size());
-      if (seen != due) wrong_ = "what the peer wrote is not there";
+      if (device_.load(part(!sends_)) != pattern(id_.src, id_.dst, !sends_))
+        wrong_ = "what the peer wrote is not there";
     });
   }
 

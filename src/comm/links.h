@@ -43,9 +43,9 @@ engine::Fabric::Peer connectPeer(const Transports& transports, const Addresses& 
 /// Collective: whether `here` is true on any rank.
 bool anybody(bootstrap::Session& session, bool here, std::chrono::milliseconds limit);
 
-/// Collective, between devices: opens a small channel each way to every peer, writes from either
-/// end and reads at the other. Where that fails the transport is broken for both ranks, the reason
-/// is logged, and the next one is tried. Streams are taken as they are.
+/// Collective, between devices: opens a small channel each way to every peer, stores from either
+/// end and loads at the other, by kernels. Where that fails the transport is broken for both ranks,
+/// the reason is logged, and the next one is tried. Streams are taken as they are.
 void proveLinks(bootstrap::Session& session, const Options& options,
                 const transport::DeviceContext& on, Links& links);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "device/probe.h"
 #include "device/stream.h"
 
 namespace rondo::device {
@@ -78,11 +79,16 @@ class Device {
   virtual int residentBlocks() const = 0;
   /// The devices whose memory it reads and writes where it lies, itself first.
   virtual std::vector<DeviceIdentity> reach() const = 0;
+  /// The other devices of this process, which it does not reach. Of one that is in neither list (as
+  /// where each process is given one device to see) nobody knows but who tries.
+  virtual std::vector<DeviceIdentity> beyond() const = 0;
   /// Whether it can read and write the memory at this address.
   virtual bool sees(const void* memory) const = 0;
 
   /// Zeroed memory of the device, aligned to kRingLine.
   virtual Memory allocate(std::size_t bytes) = 0;
+  /// The same with any contents: nothing is waited for.
+  virtual Memory allocateUncleared(std::size_t bytes) = 0;
   /// From now on this device may use what `peer`, a device of this process, allocates.
   virtual void use(const Device& peer) = 0;
   /// Zeroed host memory that host and all devices of this process see at the same address.
@@ -104,6 +110,11 @@ class Device {
   /// Between host memory and memory that the device sees; done on return.
   virtual void write(std::byte* to, const void* from, std::size_t bytes) = 0;
   virtual void read(void* to, const std::byte* from, std::size_t bytes) = 0;
+
+  /// As write() and read(), by the stores and loads of a kernel on this device, where the driver
+  /// might copy in another way.
+  virtual void store(std::byte* to, const ProbeWords& words) = 0;
+  virtual ProbeWords load(const std::byte* from) = 0;
 
   virtual std::unique_ptr<Mark> mark() = 0;
   /// What is put on the stream from now on runs after the mark.

@@ -2,6 +2,7 @@
 // putting them there.
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <vector>
 
 #include "engine/device_engine.h"
@@ -45,9 +46,8 @@ std::size_t messageBytes(const plan::RankPlan& plan, const plan::CallShape& shap
   return std::min(limit, std::max({share / rounds + slack, kLeastMessage, element_of_each}));
 }
 
-std::shared_ptr<std::byte> zeroed(device::Device& device, std::size_t bytes) {
-  return device.allocate(std::max<std::size_t>(bytes, 1));
-}
+/// Ends whose positions are allocated at once: the host waits for memory to be cleared.
+constexpr std::size_t kPositionSlab = 64;
 
 } // namespace
 
@@ -91,8 +91,8 @@ BoundPlan DeviceEngine::bindMessage(const plan::RankPlan& plan, const plan::Call
   DevicePlan& device = *bound.device;
   assert(device.launch.program.max_places <= device::kJobPlaces);
   device.launch.signature = signature;
-  device.job = device_->allocate(sizeof(device::Launch));
-  device_->write(device.job.get(), &device.launch, sizeof(device::Launch));
+  const auto at = reinterpret_cast<const std::byte*>(device.job) - device.memory.get();
+  std::memcpy(device.staged.data() + at, &device.launch, sizeof device.launch);
   return bound;
 }
 
@@ -104,11 +104,15 @@ void DeviceEngine::putOnDevice(BoundPlan& bound, device::Protocol protocol, std:
   const std::size_t clocks = parts.add(tables.header.blocks() * sizeof(device::LaneClock));
   const std::size_t rings = parts.add(bound.ends.size() * copies * sizeof(device::Ring));
   const std::size_t image = parts.add(tables.bytes());
+  const std::size_t job = parts.add(sizeof(device::Launch));
   const std::size_t scratch = parts.add(tables.header.scratch_bytes * copies);
 
   auto device = std::make_shared<DevicePlan>();
-  device->memory = zeroed(*device_, parts.size());
+  device->memory = device_->allocateUncleared(parts.size());
+  device->staged.resize(scratch); // clocks begin at 0, scratch is written before it is read
+  tables.write(device->staged.data() + image);
   std::byte* const at = device->memory.get();
+  device->job = reinterpret_cast<const device::Launch*>(at + job);
   device->launch = {
       .program = tables.at(at + image),
       .rings = reinterpret_cast<const device::Ring*>(at + rings),
@@ -120,9 +124,6 @@ void DeviceEngine::putOnDevice(BoundPlan& bound, device::Protocol protocol, std:
       .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),
       .halt = reinterpret_cast<device::Halt*>(halt_.get()),
       .panel = &panel()};
-  std::vector<std::byte> written(tables.bytes());
-  tables.write(written.data());
-  if (!written.empty()) device_->write(at + image, written.data(), written.size());
   scratch_bytes_ += tables.header.scratch_bytes * copies;
   bound.device = std::move(device);
 }
@@ -140,25 +141,32 @@ bool DeviceEngine::connect(BoundPlan& plan) {
     }
   }
   if (!all) return false;
-  const device::Launch& launch = plan.device->launch;
-  std::vector<device::Ring> rings;
+  DevicePlan& device = *plan.device;
+  const device::Launch& launch = device.launch;
+  auto* ring = device.staged.data() +
+               (reinterpret_cast<const std::byte*>(launch.rings) - device.memory.get());
   for (std::uint32_t copy = 0; copy < launch.program.copies; ++copy)
     for (const End* end : plan.ends) {
       const transport::DeviceMemory& memory = end->relayed ? *end->relayed : *end->device;
-      rings.push_back(settings_.channel.ring(launch.program.protocol, copy, memory.inbox.get(),
-                                             memory.credit.get(), positionsOf(*end)));
+      const device::Ring made =
+          settings_.channel.ring(launch.program.protocol, copy, memory.inbox.get(),
+                                 memory.credit.get(), positionsOf(*end));
+      std::memcpy(ring, &made, sizeof made);
+      ring += sizeof made;
     }
-  if (!rings.empty())
-    device_->write(const_cast<std::byte*>(reinterpret_cast<const std::byte*>(launch.rings)),
-                   rings.data(), rings.size() * sizeof rings[0]);
+  device_->write(device.memory.get(), device.staged.data(), device.staged.size());
+  device.staged = {};
   plan.connected = true;
   return true;
 }
 
 std::byte* DeviceEngine::positionsOf(const End& end) {
-  device::Memory& memory = positions_[&end];
-  if (!memory) memory = device_->allocate(settings_.channel.positionBytes());
-  return memory.get();
+  std::byte*& at = positions_[&end];
+  if (at) return at;
+  const std::size_t bytes = settings_.channel.positionBytes();
+  const std::size_t place = (positions_.size() - 1) % kPositionSlab;
+  if (place == 0) slabs_.push_back(device_->allocate(kPositionSlab * bytes));
+  return at = slabs_.back().get() + place * bytes;
 }
 
 } // namespace rondo::engine

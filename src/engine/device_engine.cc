@@ -173,8 +173,7 @@ std::vector<DeviceEngine::Noted>::const_iterator DeviceEngine::launchBatch(
     lane = at->seat.lane;
     Run& run = *at->run;
     const DevicePlan& plan = *run.plan->device;
-    batch.jobs[jobs] = {reinterpret_cast<const device::Launch*>(plan.job.get()),
-                        run.output ? run.output : const_cast<std::byte*>(run.input)};
+    batch.jobs[jobs] = {plan.job, run.output ? run.output : const_cast<std::byte*>(run.input)};
     batch.copies = std::max(batch.copies, plan.launch.program.copies);
     putInFlight(run);
     runs_.back().job = jobs++;

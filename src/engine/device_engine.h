@@ -26,10 +26,12 @@ namespace rondo::engine {
 
 /// What stands on the device for a bound plan. A captured graph refers to it.
 struct DevicePlan {
-  device::Memory memory; ///< rings, clocks, scratch, tables
+  device::Memory memory; ///< clocks, rings, tables, job, scratch
+  /// What goes to the start of it, all but the scratch, in one piece: once the channels are there.
+  std::vector<std::byte> staged;
   std::unique_ptr<device::LaunchFunction> function;
-  device::Launch launch; ///< all but what differs from call to call
-  device::Memory job;    ///< of a send or receive: `launch`, for a batch to refer to
+  device::Launch launch;               ///< all but what differs from call to call
+  const device::Launch* job = nullptr; ///< of a send or receive: `launch`, in the memory
 };
 
 /// Launches run in the order of the calls; each uses the channels where the last one left them, so
@@ -120,7 +122,8 @@ class DeviceEngine final : public Engine {
   device::Stream last_stream_ = nullptr, captured_stream_ = nullptr;
   std::uint64_t captured_in_ = 0;
   std::unique_ptr<device::Mark> captured_mark_; ///< behind the latter
-  std::map<const End*, device::Memory> positions_;
+  std::map<const End*, std::byte*> positions_;
+  std::vector<device::Memory> slabs_; ///< where they are
   std::deque<InFlight> runs_;
   BatchLayout layout_;
   DeviceProxy proxy_; ///< of the channels that are streams

@@ -27,6 +27,16 @@ TEST_CASE("device buffers: ranks that are processes give the right results") {
     }
 }
 
+// Proves: where a launcher shows each process one device, the others' are tried all the same, and
+// used when that works.
+TEST_CASE("device buffers: processes that see one device each find each other's") {
+  const auto outcome = members(2, "nvlink,pcie", "apart");
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.status == 0);
+  for (int rank : {0, 1})
+    CHECK(outcome.out.find("ok " + std::to_string(rank) + " nvlink") != std::string::npos);
+}
+
 // Proves: the death of a process ends the launches that wait for it, with its rank as the culprit.
 TEST_CASE("device buffers: a process that dies is named by the others") {
   for (const std::string transport : {"nvlink", "tcp"}) {

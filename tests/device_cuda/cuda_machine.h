@@ -61,6 +61,30 @@ class CudaStream {
   cudaStream_t stream_ = nullptr;
 };
 
+inline constexpr std::size_t kCount = 20'000;
+
+/// A buffer that devices see, 1 everywhere.
+class Numbers {
+ public:
+  Numbers() : values_(kCount, 1) {
+    must(cudaHostRegister(values_.data(), kCount * sizeof(float), 0));
+  }
+  ~Numbers() { cudaHostUnregister(values_.data()); }
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+
+  float* data() { return values_.data(); }
+  bool all(float value) const { return std::vector<float>(kCount, value) == values_; }
+
+ private:
+  std::vector<float> values_;
+};
+
+inline Work addUp(Communicator& comm, Numbers& numbers) {
+  return comm.allReduceAsync(numbers.data(), numbers.data(), kCount, DataType::float32,
+                             ReduceOp::sum);
+}
+
 /// A case on this rank; its buffers are memory that the device sees.
 inline std::string runCase(const CollectiveCase& one, Communicator& comm) {
   const CollectiveBuffers buffers(one, comm.rank(), comm.size());

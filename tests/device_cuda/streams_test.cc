@@ -8,30 +8,6 @@
 namespace rondo::test {
 namespace {
 
-constexpr std::size_t kCount = 20'000;
-
-/// A buffer that devices see, 1 everywhere.
-class Numbers {
- public:
-  Numbers() : values_(kCount, 1) {
-    must(cudaHostRegister(values_.data(), kCount * sizeof(float), 0));
-  }
-  ~Numbers() { cudaHostUnregister(values_.data()); }
-  Numbers(const Numbers&) = delete;
-  Numbers& operator=(const Numbers&) = delete;
-
-  float* data() { return values_.data(); }
-  bool all(float value) const { return std::vector<float>(kCount, value) == values_; }
-
- private:
-  std::vector<float> values_;
-};
-
-Work addUp(Communicator& comm, Numbers& numbers) {
-  return comm.allReduceAsync(numbers.data(), numbers.data(), kCount, DataType::float32,
-                             ReduceOp::sum);
-}
-
 Options onGpu() {
   Options options = plainOptions();
   options.device = 0;
@@ -123,6 +99,7 @@ TEST_CASE("cuda: a replay beside a call is an error, not a wrong result") {
     CHECK(error.code == ErrorCode::aborted);
     CHECK(error.text.find("at the same time") != std::string::npos);
     CHECK(error.culprit == 0);
+    must(cudaStreamSynchronize(main[0].get())); // the replay ends too
     for (int r : {0, 1}) must(cudaGraphExecDestroy(graphs[r]));
   }
   CHECK(machine.complaints() == "");

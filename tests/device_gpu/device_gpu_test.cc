@@ -1,7 +1,6 @@
 // Device buffers through the public calls on a real GPU, all ranks on one. What tests/device cannot
 // show: that the CUDA runtime does what its stand-in does (streams, marks, captures, memory that
 // other processes map), and that all ranks' kernels are resident at once.
-#include <cstdlib>
 #include <thread>
 
 #include "device_gpu/on_gpu.h"
@@ -11,9 +10,6 @@
 
 namespace rondo::test {
 namespace {
-
-/// Before the first call of the runtime: eight ranks have a stream each, and the library has one.
-[[maybe_unused]] const int kQueues = ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 
 /// One rank: a stream, and memory that its calls' buffers are copied to and from.
 class Rank {

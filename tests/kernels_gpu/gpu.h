@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@
   }
 
 namespace rondo::test {
+
+/// Ranks that share a GPU have a stream each, which must not share a queue. Before the first call
+/// of the runtime.
+[[maybe_unused]] inline const int kQueues = ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 
 /// Empty, or why no kernel can run here.
 inline std::string noGpu() {

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -13,6 +14,7 @@
 #include "device/launch.h"
 #include "rondo/error.h"
 #include "support/host_block.h"
+#include "support/host_probe.h"
 
 namespace rondo::test {
 
@@ -201,14 +203,22 @@ class HostDevice final : public device::Device {
   int residentBlocks() const override { return state_->settings.blocks; }
   std::vector<device::DeviceIdentity> reach() const override {
     std::vector<device::DeviceIdentity> all{identity_};
-    for (int other = 0; state_->settings.see_each_other && other < state_->settings.devices;
-         ++other)
-      if (!(nameOf(other) == identity_)) all.push_back(nameOf(other));
+    if (state_->settings.see_each_other) addOthers(all);
+    return all;
+  }
+  std::vector<device::DeviceIdentity> beyond() const override {
+    std::vector<device::DeviceIdentity> all;
+    if (!state_->settings.see_each_other) addOthers(all);
     return all;
   }
   bool sees(const void* memory) const override { return memory != state_->hidden.load(); }
 
   device::Memory allocate(std::size_t bytes) override { return zeroed(bytes, number_); }
+  device::Memory allocateUncleared(std::size_t bytes) override {
+    device::Memory memory = zeroed(bytes, number_);
+    std::memset(memory.get(), kPoison, bytes);
+    return memory;
+  }
   void use(const device::Device&) override {}
   device::Memory allocateHost(std::size_t bytes) override { return zeroed(bytes, -1); }
   device::Memory mapHost(std::shared_ptr<void> memory, std::size_t) override {
@@ -228,12 +238,23 @@ class HostDevice final : public device::Device {
   }
 
   void write(std::byte* to, const void* from, std::size_t bytes) override {
-    const int owner = state_->ownerOf(to);
-    if (state_->settings.lose_writes && owner >= 0 && owner != number_) return;
     std::memcpy(to, from, bytes);
   }
   void read(void* to, const std::byte* from, std::size_t bytes) override {
     std::memcpy(to, from, bytes);
+  }
+
+  void store(std::byte* to, const device::ProbeWords& words) override {
+    device::Probe probe;
+    std::copy(words.begin(), words.end(), probe.words);
+    probe.to = reinterpret_cast<std::uint64_t*>(to);
+    const int owner = state_->ownerOf(to);
+    if (!state_->settings.lose_writes || owner < 0 || owner == number_) runProbe(probe);
+  }
+  device::ProbeWords load(const std::byte* from) override {
+    device::ProbeWords seen;
+    runProbe({.from = reinterpret_cast<const std::uint64_t*>(from), .seen = seen.data()});
+    return seen;
   }
 
   std::unique_ptr<device::Mark> mark() override { return std::make_unique<HostMark>(default_); }
@@ -260,6 +281,10 @@ class HostDevice final : public device::Device {
   }
 
  private:
+  void addOthers(std::vector<device::DeviceIdentity>& all) const {
+    for (int other = 0; other < state_->settings.devices; ++other)
+      if (!(nameOf(other) == identity_)) all.push_back(nameOf(other));
+  }
   device::Memory zeroed(std::size_t bytes, int owner) {
     constexpr std::align_val_t kAlign{device::kRingLine};
     auto* memory = static_cast<std::byte*>(::operator new(bytes, kAlign));
@@ -277,8 +302,9 @@ class HostDevice final : public device::Device {
               --state->allocations;
             }};
   }
-  static device::DeviceIdentity nameOf(int number) {
+  device::DeviceIdentity nameOf(int number) const {
     device::DeviceIdentity identity;
+    number += state_->settings.first;
     identity.uuid[0] = static_cast<std::byte>(number + 1);
     identity.place = "host device " + std::to_string(number);
     return identity;

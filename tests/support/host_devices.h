@@ -56,10 +56,11 @@ class HostDevices {
  public:
   struct Settings {
     int devices = 1;
+    int first = 0;              ///< of the machine's devices, of which the others are not seen
     int blocks = 64;            ///< that each holds at once
     std::uint32_t threads = 1;  ///< of a block
     bool see_each_other = true; ///< else each reaches only itself
-    bool lose_writes = false;   ///< write() to another device's memory does nothing
+    bool lose_writes = false;   ///< store() to another device's memory does nothing
     bool shared_memory = true;  ///< other processes can map it
   };
   explicit HostDevices(const Settings& settings);

@@ -28,30 +28,39 @@ std::uint64_t shortOf(const DeviceIdentity& identity) { return detail::fnv1a(ide
 /// What a rank tells the others.
 struct Card {
   std::vector<std::uint64_t> reached; ///< its own device first
+  std::vector<std::uint64_t> beyond;  ///< known to be out of reach
   std::optional<Location> location;   ///< between processes
 
   Address encode() const {
     base::Writer out;
-    out.u8(static_cast<std::uint8_t>(reached.size()));
-    for (std::uint64_t device : reached) out.u64(device);
+    for (const auto* devices : {&reached, &beyond}) {
+      out.u8(static_cast<std::uint8_t>(devices->size()));
+      for (std::uint64_t device : *devices) out.u64(device);
+    }
     if (location) location->write(out);
     return out.take();
   }
   static Card decode(const Address& address) {
     base::Reader in(address, kWhat);
     Card card;
-    const std::size_t devices = in.u8();
-    if (devices == 0 || devices > kMostReached)
-      in.fail("names " + std::to_string(devices) + " devices");
-    for (std::size_t i = 0; i < devices; ++i) card.reached.push_back(in.u64());
+    for (auto* named : {&card.reached, &card.beyond}) {
+      const std::size_t devices = in.u8();
+      if (devices > kMostReached || (devices == 0 && named == &card.reached))
+        in.fail("names " + std::to_string(devices) + " devices");
+      for (std::size_t i = 0; i < devices; ++i) named->push_back(in.u64());
+    }
     if (in.left() > 0) card.location = Location::read(in);
     return card;
   }
 
+  /// On one machine a rank is tried whose device the other one has never seen: launchers show each
+  /// process its own device alone. Whether it works the proof of the link says.
   bool reaches(const Card& other) const {
-    const auto sees = [](const Card& from, const Card& to) {
-      return std::find(from.reached.begin(), from.reached.end(), to.reached[0]) !=
-             from.reached.end();
+    const auto has = [](const std::vector<std::uint64_t>& devices, const Card& whose) {
+      return std::find(devices.begin(), devices.end(), whose.reached[0]) != devices.end();
+    };
+    const auto sees = [&](const Card& from, const Card& to) {
+      return has(from.reached, to) || (from.location && !has(from.beyond, to));
     };
     if (location.has_value() != other.location.has_value()) return false;
     if (location && location->place != other.location->place) return false;
@@ -99,6 +108,8 @@ class Nvlink final : public Transport {
   explicit Nvlink(const Context& context, const std::optional<Place>& place) : context_(context) {
     for (const DeviceIdentity& identity : context.on.device->reach())
       if (card_.reached.size() < kMostReached) card_.reached.push_back(shortOf(identity));
+    for (const DeviceIdentity& identity : context.on.device->beyond())
+      if (card_.beyond.size() < kMostReached) card_.beyond.push_back(shortOf(identity));
     if (place) {
       mailbox_ = localMailbox(context);
       card_.location = Location{*place, mailbox_->address()};

@@ -14,5 +14,6 @@ const void* floatPlan(DataType type, ReduceOp::Kind op); ///< 32 and 64 bits
 const void* halfPlan(DataType type, ReduceOp::Kind op);  ///< 16 bits
 const void* float8Plan(DataType type, ReduceOp::Kind op);
 const void* batchPlan(); ///< sends and receives, see batch.cuh
+const void* probePlan(); ///< see probe.cuh
 
 } // namespace rondo::kernels::cuda

@@ -55,6 +55,7 @@ void loadPlanKernels() {
     for (const ReduceOp op : kReduceOps)
       if (const void* kernel = lookUp(type, op.kind())) load(kernel);
   load(batchPlan());
+  load(probePlan());
 }
 
 PlanFunction::PlanFunction(const device::ProgramHeader& program)
@@ -89,6 +90,13 @@ void PlanBatchFunction::launch(const device::Batch& batch, device::Stream stream
   check(cudaLaunchKernel(batchPlan(), dim3(batch.blocks()), dim3(kPlanThreads), parameters, 0,
                          static_cast<cudaStream_t>(stream)),
         "sends and receives were not launched");
+}
+
+void launchProbe(const device::Probe& probe, device::Stream stream) {
+  void* parameters[] = {const_cast<device::Probe*>(&probe)};
+  check(cudaLaunchKernel(probePlan(), dim3(1), dim3(device::kProbeWords), parameters, 0,
+                         static_cast<cudaStream_t>(stream)),
+        "a link was not probed");
 }
 
 } // namespace rondo::kernels::cuda

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "device/launch.h"
+#include "device/probe.h"
 #include "device/stream.h"
 
 namespace rondo::kernels::cuda {
@@ -50,5 +51,8 @@ class PlanBatchFunction {
  private:
   int resident_;
 };
+
+/// One block on `stream` that probes. Throws as PlanFunction::launch().
+void launchProbe(const device::Probe& probe, device::Stream stream);
 
 } // namespace rondo::kernels::cuda

@@ -128,6 +128,10 @@ class Pool {
   void free(void* memory) const {
     onDevice(*context_, [this, memory] { cudaFreeAsync(memory, stream_); });
   }
+  void probe(const Probe& probe) const {
+    kernels::cuda::launchProbe(probe, stream_);
+    wait();
+  }
   void clear(void* memory, std::size_t bytes) const {
     check(cudaMemsetAsync(memory, 0, bytes, stream_), "memory cannot be cleared");
     wait();
@@ -195,7 +199,12 @@ class CudaDevice final : public Device {
     return std::max(multiprocessors_ - multiprocessors_ / kSparePart, 1);
   }
 
-  std::vector<DeviceIdentity> reach() const override;
+  std::vector<DeviceIdentity> reach() const override {
+    std::vector<DeviceIdentity> all = others(true);
+    all.insert(all.begin(), identity_);
+    return all;
+  }
+  std::vector<DeviceIdentity> beyond() const override { return others(false); }
   bool sees(const void* memory) const override {
     const Current current(*context_);
     cudaPointerAttributes about{};
@@ -209,10 +218,14 @@ class CudaDevice final : public Device {
 
   Memory allocate(std::size_t bytes) override {
     const Current current(*context_);
-    const Memory memory(static_cast<std::byte*>(pool_->allocate(bytes)),
-                        [pool = pool_](std::byte* at) { pool->free(at); });
+    Memory memory = allocateUncleared(bytes);
     pool_->clear(memory.get(), bytes);
     return memory;
+  }
+  Memory allocateUncleared(std::size_t bytes) override {
+    const Current current(*context_);
+    return {static_cast<std::byte*>(pool_->allocate(bytes)),
+            [pool = pool_](std::byte* at) { pool->free(at); }};
   }
   void use(const Device& peer) override {
     const auto& other = static_cast<const CudaDevice&>(peer);
@@ -261,6 +274,23 @@ class CudaDevice final : public Device {
     pool_->copy(to, from, bytes);
   }
 
+  void store(std::byte* to, const ProbeWords& words) override {
+    const Current current(*context_);
+    Probe probe;
+    std::copy(words.begin(), words.end(), probe.words);
+    probe.to = reinterpret_cast<std::uint64_t*>(to);
+    pool_->probe(probe);
+  }
+  ProbeWords load(const std::byte* from) override {
+    const Current current(*context_);
+    const Memory seen = allocateHost(sizeof(ProbeWords));
+    pool_->probe({.from = reinterpret_cast<const std::uint64_t*>(from),
+                  .seen = reinterpret_cast<std::uint64_t*>(seen.get())});
+    ProbeWords words;
+    std::memcpy(words.data(), seen.get(), sizeof words);
+    return words;
+  }
+
   std::unique_ptr<Mark> mark() override { return std::make_unique<CudaMark>(context_); }
   void follow(Stream stream, const Mark& mark) override {
     const Current current(*context_);
@@ -291,6 +321,8 @@ class CudaDevice final : public Device {
   }
 
  private:
+  std::vector<DeviceIdentity> others(bool reached) const;
+
   const int number_;
   const DeviceIdentity identity_;
   const int multiprocessors_;
@@ -314,16 +346,16 @@ cudaDeviceProp propertiesOf(int number) {
   return properties;
 }
 
-std::vector<DeviceIdentity> CudaDevice::reach() const {
-  std::vector<DeviceIdentity> all{identity_};
+/// Those of this process that it reaches, or does not.
+std::vector<DeviceIdentity> CudaDevice::others(bool reached) const {
+  std::vector<DeviceIdentity> all;
   int devices = 0;
   check(cudaGetDeviceCount(&devices), "no devices");
   for (int other = 0; other < devices; ++other) {
     int possible = 0;
-    if (other == number_ || cudaDeviceCanAccessPeer(&possible, number_, other) != cudaSuccess ||
-        !possible)
-      continue;
-    all.push_back(identify(other, propertiesOf(other)));
+    if (other == number_) continue;
+    if (cudaDeviceCanAccessPeer(&possible, number_, other) != cudaSuccess) cudaGetLastError();
+    if ((possible != 0) == reached) all.push_back(identify(other, propertiesOf(other)));
   }
   return all;
 }

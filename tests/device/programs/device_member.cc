@@ -1,10 +1,12 @@
 // A rank as a process, on a device without a GPU: runs a few calls and says what was wrong.
 //
 // Argument "stay": prints "ok RANK TRANSPORT". Argument "leave": rank 1 ends without a word after
-// its first calls; the others print "error RANK CODE CULPRIT".
+// its first calls; the others print "error RANK CODE CULPRIT". "apart": as "stay", each rank on a
+// device of its own, the only one that its process sees.
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -32,7 +34,8 @@ std::string passMessages(rondo::Communicator& comm, std::size_t count) {
 
 int main(int argc, char** argv) {
   const bool leaves = argc > 1 && std::strcmp(argv[1], "leave") == 0;
-  const rondo::test::HostDevices host;
+  const bool apart = argc > 1 && std::strcmp(argv[1], "apart") == 0;
+  const rondo::test::HostDevices host({.first = apart ? std::atoi(std::getenv("RONDO_RANK")) : 0});
   rondo::Options options = rondo::Options::fromEnvironment();
   options.device = 0;
   auto comm = rondo::Communicator::create(rondo::Rendezvous::environment(), options);

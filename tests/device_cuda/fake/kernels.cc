@@ -7,6 +7,7 @@
 #include "device_cuda/fake/memory.h"
 #include "kernels/cuda/plan/families.h"
 #include "support/host_block.h"
+#include "support/host_probe.h"
 
 using rondo::DataType;
 using rondo::ReduceOp;
@@ -21,10 +22,10 @@ namespace {
 
 /// What a kernel's address is the address of.
 struct Kernel {
-  LaneFunction lane = nullptr; ///< null: the kernel of batches
+  LaneFunction lane = nullptr; ///< of a plan kernel
   bool loaded = false;
 };
-Kernel batch_kernel;
+Kernel batch_kernel, probe_kernel;
 
 Kernel* kernelOf(DataType type, ReduceOp::Kind op) {
   static std::array<std::array<Kernel, 16>, 16> all;
@@ -111,6 +112,15 @@ std::function<void()> launchOf(FakeCuda::State& state, int device, const Kernel&
         rondo::test::runBatch(batch, block, memory, 0);
       });
     };
+  if (&kernel == &probe_kernel)
+    return [&state, device, blocks,
+            probe = *static_cast<const rondo::device::Probe*>(arguments[0])] {
+      FakeCuda::State::Running running{device, {}};
+      for (const void* at :
+           {static_cast<const void*>(probe.to), static_cast<const void*>(probe.from)})
+        if (at) running.memory.push_back(at);
+      runKernel(state, running, blocks, [&probe](std::uint32_t) { rondo::test::runProbe(probe); });
+    };
   return [&state, device, blocks, lane = kernel.lane,
           launch = *static_cast<const Launch*>(arguments[0])] {
     FakeCuda::State::Running running{device, {}};
@@ -134,6 +144,7 @@ const void* floatPlan(DataType type, ReduceOp::Kind op) { return kernelOf(type, 
 const void* halfPlan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
 const void* float8Plan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
 const void* batchPlan() { return &batch_kernel; }
+const void* probePlan() { return &probe_kernel; }
 
 } // namespace rondo::kernels::cuda
 

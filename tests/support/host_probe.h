@@ -1,0 +1,14 @@
+// The kernel that probes links, on the host.
+#pragma once
+
+#include "kernels/cuda/plan/probe.cuh"
+#include "support/host_block.h"
+
+namespace rondo::test {
+
+inline void runProbe(const device::Probe& probe) {
+  for (std::uint32_t word = 0; word < device::kProbeWords; ++word)
+    kernels::cuda::probeWord<HostBlock>(probe, word);
+}
+
+} // namespace rondo::test
