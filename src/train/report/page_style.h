@@ -71,8 +71,9 @@ td, th { padding: 3px 28px 3px 0; border-bottom: 1px solid var(--line); white-sp
 tr:last-child td { border-bottom: 0; }
 .parts { margin-top: 12px; }
 .parts td + td, .parts th + th { text-align: right; }
+.runs td, .runs th { padding-right: 13px; }
 .runs td:nth-child(n+4), .runs th:nth-child(n+4) { text-align: right; }
-.runs td:nth-child(2) { white-space: normal; min-width: 24em; color: var(--faint); }
+.runs td:nth-child(2) { white-space: normal; min-width: 19em; color: var(--faint); }
 .settings { columns: 2 380px; column-gap: 40px; margin: 0; }
 .settings div { display: flex; justify-content: space-between; gap: 20px; break-inside: avoid;
   border-bottom: 1px solid var(--line); padding: 3px 0; }
