@@ -14,7 +14,9 @@ Action addRun(CLI::App& parent, const std::vector<std::string>&) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app->add_flag("--tag", options->tag, "Put the rank in front of every line that a rank prints");
-  app->add_flag("--pin", options->pin, "Rank r runs on core r (modulo their number) only");
+  app->add_option("--bind", options->bind,
+                  "Where each rank may run: core (of its own), socket, or of these processors "
+                  "(0,2,8-11) one each; none. Default: as RONDO_BIND says, else none");
   app->add_option("program", options->command, "The program and its arguments")->required();
   app->positionals_at_end();
   app->prefix_command(false);

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -14,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -21,6 +21,8 @@
 #include "rondo/error.h"
 #include "rondo/rendezvous.h"
 #include "tools/descriptor.h"
+#include "topology/bind.h"
+#include "topology/system.h"
 
 namespace rondo::tools {
 
@@ -102,11 +104,28 @@ std::vector<std::string> environmentWith(const std::vector<std::string>& set) {
   return variables;
 }
 
+/// Where each rank is to run; none, where they are not to be bound.
+std::vector<topology::Processors> placesFor(const SpawnOptions& options) {
+  const char* set = std::getenv("RONDO_BIND");
+  const std::string words = !options.bind.empty() ? options.bind : set ? set : "";
+  const auto rule = topology::parseBind(words, options.bind.empty() ? "RONDO_BIND" : "--bind");
+  const topology::Processors allowed = topology::ownProcessors();
+  if (rule.to == topology::BindRule::To::none || allowed.empty()) return {};
+  auto places = topology::bindings(topology::systemMachine(allowed), rule, allowed, options.ranks);
+  for (const topology::Processors& place : places)
+    if (!topology::contains(allowed, place))
+      throw Error(ErrorCode::invalid_argument,
+                  "ranks cannot be bound to processors " + topology::text(place) +
+                      ": this command may use " + topology::text(allowed));
+  return places;
+}
+
 class Job {
  public:
   explicit Job(const SpawnOptions& options)
       : options_(options),
         launch_(options.ranks),
+        places_(placesFor(options)),
         children_(static_cast<std::size_t>(options.ranks)) {}
   ~Job() {
     // Only after an exception: nobody may outlive the job.
@@ -167,7 +186,6 @@ class Job {
     std::vector<char*> envp;
     for (std::string& variable : variables) envp.push_back(variable.data());
     envp.push_back(nullptr);
-    const std::vector<int> cores = availableCores();
     const pid_t launcher = getpid();
 
     child.pid = fork();
@@ -180,9 +198,8 @@ class Job {
         if (end) dup2(end.get(), i == 0 ? STDOUT_FILENO : STDERR_FILENO);
       }
       fcntl(launch_.descriptor(), F_SETFD, 0);
-      if (options_.pin && !cores.empty()) {
-        pinToCore(cores[static_cast<std::size_t>(rank) % cores.size()]);
-      }
+      // Before the program's libraries count the processors that they may use.
+      if (!places_.empty()) topology::bindThread(places_[static_cast<std::size_t>(rank)]);
       pthread_sigmask(SIG_SETMASK, &signals_.before(), nullptr);
       execvpe(argv[0], argv.data(), envp.data());
       const int error = errno;
@@ -323,6 +340,7 @@ class Job {
   const SpawnOptions& options_;
   SignalWatch signals_; // before the launch: its thread must not take the signals
   Launch launch_;
+  const std::vector<topology::Processors> places_; ///< empty: nobody is bound
   std::vector<Child> children_;
   std::optional<Clock::time_point> next_; ///< end of the present grace period
   int status_ = 0;
@@ -334,24 +352,6 @@ class Job {
 } // namespace
 
 int spawnRanks(const SpawnOptions& options) { return Job(options).run(); }
-
-std::vector<int> availableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
-void pinToCore(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  sched_setaffinity(0, sizeof set, &set);
-}
 
 std::string ownExecutable() {
   const std::string link = "/proc/self/exe";

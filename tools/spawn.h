@@ -11,7 +11,7 @@ struct SpawnOptions {
   int ranks = 2;
   std::vector<std::string> command; ///< program (searched in PATH) and its arguments
   bool tag = false;                 ///< lines of the ranks' output start with "[rank] "
-  bool pin = false;                 ///< rank r runs on core r only (modulo the cores there are)
+  std::string bind = {};            ///< as RONDO_BIND, which counts where this is empty
   bool report_status = true;        ///< name on stderr the first rank with a status that is not 0
   /// How long the other ranks may go on once one has failed or a signal came; then SIGTERM, and a
   /// second later SIGKILL.
@@ -28,11 +28,6 @@ struct SpawnOptions {
 /// That rank is named on stderr (with report_status off only one killed by a signal).
 /// Throws Error(system | init_failed).
 int spawnRanks(const SpawnOptions& options);
-
-/// Cores that this process may use.
-std::vector<int> availableCores();
-/// Restricts the calling thread, and what it starts, to a core. Best effort.
-void pinToCore(int core);
 
 /// This program, for starting it again.
 std::string ownExecutable();

@@ -1,11 +1,14 @@
 // `rondo topo`: draws machines, and where ranks are on them.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
-#include "rondo/error.h"
+#include "rondo/rendezvous.h"
 #include "tools/bench/json.h"
 #include "tools/command.h"
+#include "tools/spawn.h"
+#include "tools/topo_job.h"
 #include "tools/topo_svg.h"
 #include "tools/topo_text.h"
 #include "topology/hwloc_file.h"
@@ -18,12 +21,26 @@ namespace {
 constexpr int kMostSeats = 1024;
 
 struct TopoConfig {
-  std::string file, svg, bind = "core";
+  std::string file, svg, bind;
   int ranks = 0;
+  std::vector<std::string> arguments; ///< as given, for the ranks
 };
 
+/// Starts ranks that draw themselves, unless a launcher did.
+int drawRanks(const TopoConfig& config) {
+  if (!Rendezvous::detectLauncher().launcher.empty()) return drawJob(config.bind, config.svg);
+  SpawnOptions spawn;
+  spawn.ranks = config.ranks;
+  spawn.command = {ownExecutable()};
+  spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
+  spawn.bind = config.bind;
+  if (config.bind.empty() && !std::getenv("RONDO_BIND")) spawn.bind = "core";
+  spawn.report_status = false; // the ranks say what is wrong
+  return spawnRanks(spawn);
+}
+
 int drawMachine(const TopoConfig& config) {
-  const topology::BindRule rule = topology::parseBind(config.bind, "--bind");
+  const auto rule = topology::parseBind(config.bind.empty() ? "core" : config.bind, "--bind");
   std::string missing;
   const topology::Machine machine =
       config.file.empty() ? topology::thisMachine(missing) : topology::readMachine(config.file);
@@ -38,16 +55,21 @@ int drawMachine(const TopoConfig& config) {
 
 } // namespace
 
-Action addTopo(CLI::App& parent, const std::vector<std::string>&) {
+Action addTopo(CLI::App& parent, const std::vector<std::string>& arguments) {
   auto config = std::make_shared<TopoConfig>();
+  config->arguments = arguments;
   CLI::App* app = parent.add_subcommand("topo", "Draw machines, and where ranks are on them");
   app->add_option("--file", config->file,
                   "A machine file instead of this machine: XML as `lstopo --of xml` writes it; "
                   "NAME.links beside NAME.xml says what hwloc does not");
-  app->add_option("-p,--ranks", config->ranks, "Also where so many ranks would be, and their links")
+  app->add_option(
+         "-p,--ranks", config->ranks,
+         "Start so many ranks, unless a launcher did, and show where they are, how they are "
+         "linked and by which transports; with --file, where they would be")
       ->check(CLI::Range(1, kMostSeats));
-  app->add_option("--bind", config->bind, "For -p: none, core, socket, or processors (0,2,8-11)")
-      ->capture_default_str();
+  app->add_option("--bind", config->bind,
+                  "For -p: core, socket, or processors (0,2,8-11) one each; none. Default: as "
+                  "RONDO_BIND says, else core");
   app->add_option("--svg", config->svg, "Also draw it into this file");
   app->footer(
       "A links file begins with the line \"rondo-links 1\"; then a line each, '#' for comments:\n"
@@ -57,8 +79,13 @@ Action addTopo(CLI::App& parent, const std::vector<std::string>&) {
       "  rail NAME CARD               a network of its own, and the card in it\n\n"
       "Examples:\n"
       "  rondo topo --svg machine.svg\n"
+      "  rondo topo -p 4\n"
+      "  mpirun -n 8 rondo topo -p 8 --svg job.svg\n"
       "  lstopo --of xml > machine.xml; rondo topo --file machine.xml -p 8\n");
-  return [config] { return drawMachine(*config); };
+  return [config] {
+    if (config->file.empty() && config->ranks > 0) return drawRanks(*config);
+    return drawMachine(*config);
+  };
 }
 
 } // namespace rondo::tools

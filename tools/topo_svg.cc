@@ -62,12 +62,11 @@ const char* styleOf(LinkClass kind) {
 /// One machine as shapes.
 class Card {
  public:
-  /// `ranks`: those that sit here, with their seats.
-  Card(const Machine& machine, std::string title, std::vector<std::pair<int, Seat>> ranks)
-      : machine_(machine), ranks_(std::move(ranks)) {
+  explicit Card(const DrawnNode& node) : machine_(node.machine), ranks_(node.ranks) {
+    const Machine& machine = machine_;
     for (std::size_t i = 1; i < machine.objects.size(); ++i)
       children_[machine.objects[i].parent].push_back(static_cast<int>(i));
-    shape_ = {.style = "node", .title = std::move(title), .note = summary(machine)};
+    shape_ = {.style = "node", .title = node.name, .note = summary(machine)};
     for (const int i : children_[0])
       if (machine.at(i).kind == Kind::package) shape_.parts.push_back(package(i));
     bool first = true;
@@ -268,7 +267,7 @@ class Card {
   }
 
   const Machine& machine_;
-  const std::vector<std::pair<int, Seat>> ranks_;
+  const std::vector<std::pair<int, Seat>>& ranks_;
   std::map<int, std::vector<int>> children_;
   Shape shape_;
   double below_ = 0;
@@ -277,8 +276,7 @@ class Card {
 /// Names beside and above coloured cells, and what their words mean.
 class Table {
  public:
-  Table(std::string title, std::vector<std::string> names,
-        const std::function<Link(std::size_t, std::size_t)>& link)
+  Table(std::string title, std::vector<std::string> names, const Ways& ways)
       : title_(std::move(title)), names_(std::move(names)) {
     for (const std::string& name : names_) {
       side_ = std::max(side_, widthOf(name) + 14);
@@ -286,8 +284,10 @@ class Table {
     }
     for (std::size_t a = 0; a < names_.size(); ++a)
       for (std::size_t b = 0; b < names_.size(); ++b) {
-        links_.push_back(link(a, b));
-        if (a != b) legend_[{links_.back().kind, code(links_.back())}] = links_.back();
+        const Way& way = ways_.emplace_back(ways(a, b));
+        if (a == b) continue;
+        cell_ = std::max(cell_, widthOf(way.text()) + 8);
+        legend_[{way.link.kind, code(way.link)}] = way.link;
       }
   }
 
@@ -304,10 +304,11 @@ class Table {
       svg += textSvg(left + (at + 0.5) * cell_, top - 8, "code", "middle", names_[a]);
       svg += textSvg(left - 8, top + at * kTableRow + 16, "code", "end", names_[a]);
       for (std::size_t b = 0; b < names_.size(); ++b) {
-        const Link& link = links_[a * names_.size() + b];
+        const Way& way = ways_[a * names_.size() + b];
         const double cx = left + static_cast<double>(b) * cell_, cy = top + at * kTableRow;
-        svg += rectSvg(cx + 1, cy + 1, cell_ - 2, kTableRow - 2, styleOf(link.kind));
-        if (a != b) svg += textSvg(cx + cell_ / 2, cy + 16, "code", "middle", code(link));
+        svg += rectSvg(cx + 1, cy + 1, cell_ - 2, kTableRow - 2,
+                       a == b ? "none" : styleOf(way.link.kind));
+        if (a != b) svg += textSvg(cx + cell_ / 2, cy + 16, "code", "middle", way.text());
       }
     }
     double row = top;
@@ -326,48 +327,20 @@ class Table {
 
   const std::string title_;
   const std::vector<std::string> names_;
-  std::vector<Link> links_;
+  std::vector<Way> ways_;
   std::map<std::pair<LinkClass, std::string>, Link> legend_;
   double side_ = 30, cell_ = kTableCell;
 };
 
-Table tableOf(const Machine& machine, const std::vector<Seat>& seats) {
+std::vector<std::string> numbered(std::size_t ranks) {
   std::vector<std::string> names;
-  if (!seats.empty()) {
-    for (std::size_t rank = 0; rank < seats.size(); ++rank) names.push_back(std::to_string(rank));
-    return {"How ranks are linked", names, [&](std::size_t a, std::size_t b) {
-              return a == b ? Link{} : linkBetween(machine, seats[a], seats[b]);
-            }};
-  }
-  std::vector<int> devices = machine.all(Kind::gpu);
-  std::sort(devices.begin(), devices.end(),
-            [&](int a, int b) { return machine.at(a).number < machine.at(b).number; });
-  const std::vector<int> cards = machine.all(Kind::card);
-  devices.insert(devices.end(), cards.begin(), cards.end());
-  for (const int device : devices) names.push_back(machine.at(device).name);
-  return {"How devices are linked", names, [&](std::size_t a, std::size_t b) {
-            return linkBetween(machine, devices[a], devices[b]);
-          }};
+  for (std::size_t rank = 0; rank < ranks; ++rank) names.push_back(std::to_string(rank));
+  return names;
 }
 
-std::vector<Card> cardsOf(const Machine& machine, const std::vector<Seat>& seats) {
-  const std::size_t nodes = std::max<std::size_t>(machine.nodes.size(), 1);
-  std::vector<std::vector<std::pair<int, Seat>>> ranks(nodes);
-  for (std::size_t rank = 0; rank < seats.size(); ++rank)
-    ranks[static_cast<std::size_t>(seats[rank].node)].emplace_back(static_cast<int>(rank),
-                                                                   seats[rank]);
-  std::vector<Card> cards;
-  for (std::size_t node = 0; node < nodes; ++node)
-    cards.emplace_back(machine, machine.nodes.empty() ? machine.name : machine.nodes[node],
-                       ranks[node]);
-  return cards;
-}
-
-} // namespace
-
-std::string machineSvg(const Machine& machine, const std::vector<Seat>& seats) {
-  std::vector<Card> cards = cardsOf(machine, seats);
-  const Table table = tableOf(machine, seats);
+std::string page(const std::string& title, const std::string& note,
+                 const std::vector<DrawnNode>& nodes, const Table& table, std::size_t named) {
+  std::vector<Card> cards(nodes.begin(), nodes.end());
   const std::size_t columns = cards.size() > 1 ? 2 : 1;
   double y = kMargin + 44, width = 0;
   std::string body;
@@ -381,25 +354,54 @@ std::string machineSvg(const Machine& machine, const std::vector<Seat>& seats) {
     width = std::max(width, x);
     y += highest + kMargin;
   }
-  const auto named =
-      std::max(seats.size(), machine.all(Kind::gpu).size() + machine.all(Kind::card).size());
   if (named > 1 && named <= kMostInTable) {
     body += table.svg(kMargin, y);
     width = std::max(width, kMargin + table.width());
     y += table.height() + kMargin;
   }
-  const std::string title = machine.nodes.empty() ? machine.name
-                                                  : std::to_string(machine.nodes.size()) +
-                                                        " nodes, each a " + machine.name;
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + px(width) + "\" height=\"" + px(y) +
          "\" viewBox=\"0 0 " + px(width) + " " + px(y) + "\">\n" + kStyle +
          rectSvg(0, 0, width, y, "page") + textSvg(kMargin, kMargin + 12, "title", "start", title) +
-         textSvg(
-             kMargin, kMargin + 32, "note", "start",
-             (seats.empty() ? ""
-                            : std::to_string(seats.size()) + " ranks, numbered on their cores; ") +
-                 "read by " + machine.source) +
-         body + "</svg>\n";
+         textSvg(kMargin, kMargin + 32, "note", "start", note) + body + "</svg>\n";
+}
+
+} // namespace
+
+std::string jobSvg(const std::string& title, const std::string& note,
+                   const std::vector<DrawnNode>& nodes, const Ways& ways) {
+  std::size_t ranks = 0;
+  for (const DrawnNode& node : nodes) ranks += node.ranks.size();
+  return page(title, note, nodes, {"How ranks are linked", numbered(ranks), ways}, ranks);
+}
+
+std::string machineSvg(const Machine& machine, const std::vector<Seat>& seats) {
+  std::vector<DrawnNode> nodes;
+  for (const std::string& name : machine.nodes) nodes.push_back({name, machine, {}});
+  if (nodes.empty()) nodes.push_back({machine.name, machine, {}});
+  for (std::size_t rank = 0; rank < seats.size(); ++rank)
+    nodes[static_cast<std::size_t>(seats[rank].node)].ranks.emplace_back(static_cast<int>(rank),
+                                                                         seats[rank]);
+  const std::string title = nodes.size() == 1
+                                ? nodes.front().name
+                                : std::to_string(nodes.size()) + " nodes, each a " + machine.name;
+  if (!seats.empty())
+    return jobSvg(
+        title,
+        std::to_string(seats.size()) + " ranks, numbered on their cores; read by " + machine.source,
+        nodes, [&](std::size_t a, std::size_t b) {
+          return Way{linkBetween(machine, seats[a], seats[b])};
+        });
+  std::vector<int> devices = machine.all(Kind::gpu);
+  std::sort(devices.begin(), devices.end(),
+            [&](int a, int b) { return machine.at(a).number < machine.at(b).number; });
+  const std::vector<int> cards = machine.all(Kind::card);
+  devices.insert(devices.end(), cards.begin(), cards.end());
+  std::vector<std::string> names;
+  for (const int device : devices) names.push_back(machine.at(device).name);
+  const Table table("How devices are linked", names, [&](std::size_t a, std::size_t b) {
+    return Way{linkBetween(machine, devices[a], devices[b])};
+  });
+  return page(title, "read by " + machine.source, nodes, table, names.size());
 }
 
 } // namespace rondo::tools

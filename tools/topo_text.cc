@@ -148,23 +148,30 @@ std::string deviceText(const Machine& machine, int device) {
   return text;
 }
 
-std::string linkTable(const std::vector<std::string>& names,
-                      const std::function<Link(std::size_t, std::size_t)>& link) {
-  std::size_t width = 5;
-  for (const std::string& name : names) width = std::max(width, name.size());
-  std::string text = std::string(width, ' ');
-  for (const std::string& name : names) text += "  " + padded(name, 5);
-  text.erase(text.find_last_not_of(' ') + 1);
+std::string Way::text() const { return code(link) + (transport.empty() ? "" : " " + transport); }
+
+std::string linkTable(const std::vector<std::string>& names, const Ways& ways) {
+  std::size_t side = 5, width = 5;
+  std::vector<std::vector<std::string>> cells(names.size());
   std::map<std::pair<LinkClass, std::string>, std::string> legend;
   for (std::size_t a = 0; a < names.size(); ++a) {
-    text += "\n" + padded(names[a], width);
+    side = std::max(side, names[a].size());
+    width = std::max(width, names[a].size());
     for (std::size_t b = 0; b < names.size(); ++b) {
-      const Link between = link(a, b);
-      text += "  " + padded(code(between), std::max<std::size_t>(names[b].size(), 5));
-      if (a != b) legend[{between.kind, code(between)}] = meaning(between);
+      const Way way = ways(a, b);
+      cells[a].push_back(a == b ? "-" : way.text());
+      width = std::max(width, cells[a].back().size());
+      if (a != b) legend[{way.link.kind, code(way.link)}] = meaning(way.link);
     }
-    text.erase(text.find_last_not_of(' ') + 1);
   }
+  std::string text = std::string(side, ' ');
+  for (const std::string& name : names) text += "  " + padded(name, width);
+  for (std::size_t a = 0; a < names.size(); ++a) {
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += "\n" + padded(names[a], side);
+    for (const std::string& cell : cells[a]) text += "  " + padded(cell, width);
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
   text += "\n";
   for (const auto& [word, means] : legend) text += "  " + padded(word.second, 6) + means + "\n";
   return text;
@@ -181,7 +188,7 @@ std::string machineText(const Machine& machine) {
   std::vector<std::string> names;
   for (const int device : devices) names.push_back(machine.at(device).name);
   return text + "\nLinks of devices\n" + linkTable(names, [&](std::size_t a, std::size_t b) {
-           return linkBetween(machine, devices[a], devices[b]);
+           return Way{linkBetween(machine, devices[a], devices[b])};
          });
 }
 
@@ -204,7 +211,7 @@ std::string seatsText(const Machine& machine, const std::vector<Seat>& seats) {
     text += "\n";
   }
   return text + "\nLinks of ranks\n" + linkTable(names, [&](std::size_t a, std::size_t b) {
-           return a == b ? Link{} : linkBetween(machine, seats[a], seats[b]);
+           return Way{linkBetween(machine, seats[a], seats[b])};
          });
 }
 

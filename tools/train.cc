@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <thread>
 
@@ -149,7 +150,8 @@ int runTrain(const TrainConfig& config) {
   spawn.ranks = config.ranks;
   spawn.command = {ownExecutable()};
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
-  spawn.pin = static_cast<std::size_t>(config.ranks) <= availableCores().size();
+  const bool fit = config.ranks <= static_cast<int>(std::thread::hardware_concurrency());
+  if (!std::getenv("RONDO_BIND") && fit) spawn.bind = "core";
   spawn.report_status = false; // the ranks say what is wrong
   spawn.patient = true;        // an evaluation or a long step, then the checkpoint
   return spawnRanks(spawn);

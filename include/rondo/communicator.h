@@ -15,6 +15,7 @@
 #include "rondo/error.h"
 #include "rondo/export.h"
 #include "rondo/options.h"
+#include "rondo/place.h"
 #include "rondo/rendezvous.h"
 #include "rondo/stream.h"
 #include "rondo/types.h"
@@ -305,6 +306,8 @@ class RONDO_API Communicator {
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   /// Grows by calls that need channels or scratch that none before needed, not by repeating calls.
   MemoryUse memory() const;
+  /// Where a rank runs, as it was when the communicator was made. Throws Error(invalid_argument).
+  const Place& placeOf(int rank) const;
   /// Name of the transport to a peer ("inproc", "shm", "tcp"; between devices "nvlink", "pcie",
   /// "tcp"; "self" for this rank).
   std::string transportTo(int peer) const;

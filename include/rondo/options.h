@@ -71,6 +71,15 @@ struct RONDO_API Options {
   /// on it.
   std::string node;
 
+  /// RONDO_BIND. Where the thread that makes a communicator runs from then on, with all that it
+  /// starts: "core" (the rank's own core; ranks that follow each other are near each other),
+  /// "socket" (its own package), or processors like "0,2,8-11" (of the machine's ranks the first
+  /// has the first of them, and so on). Ranks that may use different processors already, as those
+  /// do that a launcher or an earlier communicator bound, stay where they are. Empty or "none":
+  /// nobody is bound, as by createAll(). `rondo run`, `bench` and `train` bind ranks before they
+  /// begin.
+  std::string bind;
+
   /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of interface name prefixes; a leading '^'
   /// excludes them, '=' asks for exact names. Empty: the interface that routes to the root. TCP
   /// moves data by all interfaces that the list fits, at the same time, in its order: the first of

@@ -6,6 +6,7 @@
 #include "rondo/error.h"
 #include "rondo/gradients.h"
 #include "rondo/options.h"
+#include "rondo/place.h"
 #include "rondo/rendezvous.h"
 #include "rondo/stream.h"
 #include "rondo/types.h"

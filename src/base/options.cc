@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "base/bind_rule.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "rondo/error.h"
@@ -133,6 +134,13 @@ constexpr Entry kEntries[] = {
        options.node = value;
      },
      showText<&Options::node>},
+    {"RONDO_BIND", "",
+     "processors that ranks run on: core, socket, a list of them (0,2,8-11); none or empty: any",
+     [](Options& options, const std::string& value, std::string_view what) {
+       base::parseBind(value, what);
+       options.bind = value;
+     },
+     showText<&Options::bind>},
     {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
      "prefixes of interface names to use, all at the same time (\"eth0,eth1\"; '^' excludes them, "
      "and one is used; '=' asks for exact names); empty: the one that routes to the root",

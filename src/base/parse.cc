@@ -163,6 +163,21 @@ std::vector<std::string> parseList(std::string_view text, std::string_view what,
   return items;
 }
 
+std::vector<int> parseNumbers(std::string_view text, std::string_view what, int highest) {
+  std::vector<int> numbers;
+  for (const std::string& word : parseList(text, what)) {
+    const std::string_view item = word;
+    const auto dash = item.find('-');
+    const auto first = static_cast<int>(parseInteger(item.substr(0, dash), what, 0, highest));
+    const auto last = dash == std::string_view::npos
+                          ? first
+                          : static_cast<int>(parseInteger(item.substr(dash + 1), what, 0, highest));
+    if (last < first) bad(what, text, "ranges that run upwards");
+    for (int i = first; i <= last; ++i) numbers.push_back(i);
+  }
+  return numbers;
+}
+
 NameFilter NameFilter::parse(std::string_view text, std::string_view what) {
   NameFilter filter;
   std::string_view list = trim(text);

@@ -44,6 +44,9 @@ bool parseFlag(std::string_view text, std::string_view what);
 std::vector<std::string> parseList(std::string_view text, std::string_view what,
                                    char separator = ',');
 
+/// Numbers from 0 on, and ranges of them, as they stand in a list like "8,0-3".
+std::vector<int> parseNumbers(std::string_view text, std::string_view what, int highest);
+
 /// A list of names that are allowed, or, with a leading '^', that are not: "shm,tcp", "^shm".
 /// Empty: everything is allowed.
 struct NameFilter {

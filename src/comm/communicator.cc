@@ -34,7 +34,9 @@ Communicator Communicator::create(const Rendezvous& meet, const Options& options
       comm::CommunicatorImpl::open(bootstrap::Session::open(meet, options), options));
 }
 
-std::vector<Communicator> Communicator::createAll(int size, const Options& options) {
+std::vector<Communicator> Communicator::createAll(int size, const Options& given) {
+  Options options = given;
+  options.bind.clear(); // of threads that are gone when the ranks begin
   const Rendezvous meet = Rendezvous::inProcess(size);
   const auto ranks = static_cast<std::size_t>(size);
   std::vector<std::optional<Communicator>> made(ranks);
@@ -131,6 +133,7 @@ std::string Communicator::algorithmFor(Collective collective, std::size_t count,
   return impl_->algorithmFor(collective, count, type);
 }
 MemoryUse Communicator::memory() const { return impl_->memory(); }
+const Place& Communicator::placeOf(int rank) const { return impl_->placeOf(rank); }
 std::string Communicator::transportTo(int peer) const { return impl_->transportTo(peer); }
 
 std::vector<TransportInfo> transports() {

@@ -47,10 +47,12 @@ plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
 CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
                                    const Options& options, planner::Policy policy,
                                    std::unique_ptr<engine::Fabric> fabric,
-                                   std::unique_ptr<engine::Engine> engine, bool crowded)
+                                   std::unique_ptr<engine::Engine> engine, bool crowded,
+                                   std::vector<Place> places)
     : session_(std::move(session)),
       options_(options),
       policy_(std::move(policy)),
+      places_(std::move(places)),
       rank_(session_->rank()),
       size_(session_->size()),
       progress_board_(session_->progress()),
@@ -322,6 +324,13 @@ MemoryUse CommunicatorImpl::memory() {
   const Pump::Lock lock(pump_);
   const engine::Fabric::Memory channels = fabric_->memory();
   return {channels.channels, channels.slots, channels.staging, engine_->scratchBytes()};
+}
+
+const Place& CommunicatorImpl::placeOf(int rank) const {
+  if (rank < 0 || rank >= size_)
+    throw Error(ErrorCode::invalid_argument,
+                "placeOf: " + std::to_string(rank) + " is not a rank of this communicator");
+  return places_[static_cast<std::size_t>(rank)];
 }
 
 std::string CommunicatorImpl::transportTo(int peer) const {

@@ -31,6 +31,7 @@
 #include "planner/choose.h"
 #include "rondo/buffer.h"
 #include "rondo/options.h"
+#include "rondo/place.h"
 #include "rondo/stream.h"
 
 namespace rondo {
@@ -63,7 +64,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
                                                 const Options& options);
   CommunicatorImpl(std::unique_ptr<bootstrap::Session> session, const Options& options,
                    planner::Policy policy, std::unique_ptr<engine::Fabric> fabric,
-                   std::unique_ptr<engine::Engine> engine, bool crowded);
+                   std::unique_ptr<engine::Engine> engine, bool crowded, std::vector<Place> places);
   /// Deleter for shared_ptr: the last owner may be a call that the helper thread completes.
   static void release(CommunicatorImpl* impl);
 
@@ -100,6 +101,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void refuseInUse(const Region& region);
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   MemoryUse memory();
+  const Place& placeOf(int rank) const;
   std::string transportTo(int peer) const;
 
   Pump& pump() { return pump_; }
@@ -117,6 +119,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const std::unique_ptr<bootstrap::Session> session_;
   Options options_; ///< the timeout changes, under the mutex
   const planner::Policy policy_;
+  const std::vector<Place> places_; ///< of all ranks
   const int rank_, size_;
   bootstrap::ProgressBoard& progress_board_;
   const pid_t process_; ///< a forked child has no business with the channels

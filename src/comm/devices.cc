@@ -6,9 +6,9 @@
 
 #include "base/codec.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "engine/device_tuning.h"
 #include "rondo/error.h"
+#include "topology/place.h"
 #include "transports/support.h"
 
 namespace rondo::comm {
@@ -16,12 +16,6 @@ namespace rondo::comm {
 namespace {
 
 constexpr std::size_t kMaxText = 1024;
-
-/// Different in every process.
-std::uint64_t processToken() {
-  static const std::uint64_t token = base::randomNumber();
-  return token;
-}
 
 /// What every rank tells the others.
 struct Card {
@@ -104,7 +98,7 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
     devices.own = device::openDevice(options.device);
     own.identity = devices.own->identity();
     own.blocks = devices.own->residentBlocks();
-    own.process = processToken();
+    own.process = topology::processToken();
   } catch (const Error& error) {
     missing = error;
     own.error = error.what();

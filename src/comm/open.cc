@@ -1,15 +1,9 @@
 // Making a communicator: what the ranks must agree on before the first call.
-#include <sched.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <bitset>
-#include <cstring>
-#include <fstream>
 
 #include "base/codec.h"
 #include "base/log.h"
+#include "comm/binding.h"
 #include "comm/communicator_impl.h"
 #include "comm/devices.h"
 #include "comm/links.h"
@@ -18,6 +12,7 @@
 #include "plan/layout.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
+#include "topology/place.h"
 
 namespace rondo::comm {
 
@@ -28,23 +23,6 @@ constexpr std::size_t kMaxText = 4096;
 /// Largest message where no transport bounds it: of a single rank, to itself.
 constexpr std::size_t kSelfSlotBytes = 256 << 10;
 
-/// Where a rank runs, for knowing whether ranks outnumber processors.
-struct Place {
-  std::string machine;
-  std::array<std::byte, sizeof(cpu_set_t)> processors{};
-};
-
-Place ownPlace() {
-  Place place;
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::getline(boot, place.machine);
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    std::memcpy(place.processors.data(), &set, sizeof set);
-  return place;
-}
-
 /// What every rank tells the others.
 struct Card {
   Place place;
@@ -53,8 +31,7 @@ struct Card {
 
   std::vector<std::byte> encode() const {
     base::Writer out;
-    out.text(place.machine);
-    out.raw(place.processors);
+    topology::write(out, place);
     out.u64(slot_bytes);
     out.u32(static_cast<std::uint32_t>(addresses.size()));
     for (const auto& [kind, address] : addresses) {
@@ -67,8 +44,7 @@ struct Card {
   static Card decode(std::span<const std::byte> bytes) {
     base::Reader in(bytes, "a rank's address card");
     Card card;
-    card.place.machine = in.text(kMaxText);
-    in.raw(std::span<std::byte>(card.place.processors));
+    card.place = topology::readPlace(in);
     card.slot_bytes = in.u64();
     for (std::uint32_t left = in.u32(); left > 0; --left) {
       std::string kind = in.text(64);
@@ -85,36 +61,30 @@ struct Agreed {
   Options options;                ///< rank 0's where all must have the same
   std::vector<int> devices;       ///< every rank's
   std::vector<std::string> nodes; ///< every rank's
+  std::vector<Unbound> unbound;   ///< every rank's
 };
-
-/// What ranks have in common that may share memory: the machine, and the network namespace that
-/// transports between processes meet in.
-std::string ownNode(const Options& options) {
-  if (!options.node.empty()) return options.node;
-  struct stat network {};
-  const bool known = ::stat("/proc/self/ns/net", &network) == 0;
-  return ownPlace().machine + (known ? "/" + std::to_string(network.st_ino) : "");
-}
 
 Agreed agree(bootstrap::Session& session, Options options) {
   base::Writer out;
+  out.u64(options.channel_bytes);
   out.text(options.algorithm);
   out.u8(options.deterministic);
-  out.u64(options.channel_bytes);
   out.i32(options.channel_depth);
   out.i32(options.device);
-  out.text(ownNode(options));
+  out.text(topology::nodeName(options.node));
+  Unbound::own().write(out);
   const auto blobs = session.allGather(out.bytes(), options.init_timeout);
   Agreed agreed;
   for (std::size_t r = 0; r < blobs.size(); ++r) {
     base::Reader in(blobs[r], "a rank's settings");
     Options theirs;
+    theirs.channel_bytes = in.u64();
     theirs.algorithm = in.text(kMaxText);
     theirs.deterministic = in.u8() != 0;
-    theirs.channel_bytes = in.u64();
     theirs.channel_depth = in.i32();
     agreed.devices.push_back(in.i32());
     agreed.nodes.push_back(in.text(Options::kLongestNode));
+    agreed.unbound.push_back(Unbound::read(in));
     in.finish();
     if (r > 0) continue;
     options.algorithm = theirs.algorithm;
@@ -133,12 +103,23 @@ Agreed agree(bootstrap::Session& session, Options options) {
   return agreed;
 }
 
-/// Where all ranks are, as all of them see it. Without levels if they share one node.
-plan::Layout layoutOf(const std::vector<std::string>& nodes) {
+/// Nodes, and their packages where a node has ranks on several, and it is known of all; without
+/// levels if that is one group.
+plan::Layout layoutOf(const std::vector<Place>& places) {
+  std::vector<std::string> nodes, packages;
+  bool known = true;
+  for (const Place& place : places) {
+    nodes.push_back(place.node);
+    packages.push_back(place.node + "\n" + place.machine + "\n" + std::to_string(place.package));
+    known = known && place.package >= 0;
+  }
   plan::Layout layout;
   layout.groups.push_back(plan::numbered(nodes));
-  if (layout.nodes().size() == 1) return {};
-  base::log(LogLevel::info, "the ranks' nodes: ", text(layout));
+  if (auto by_package = plan::numbered(packages); known && by_package != layout.groups[0])
+    layout.groups.push_back(std::move(by_package));
+  if (layout.groups.size() == 1 && layout.nodes().size() == 1) return {};
+  base::log(LogLevel::info, "the ranks' nodes",
+            layout.groups.size() > 1 ? " and their packages: " : ": ", text(layout));
   return layout;
 }
 
@@ -150,17 +131,15 @@ Links knownLinks(const std::vector<std::string>& nodes, int own) {
 }
 
 /// Whether the ranks of this machine outnumber the processors that they may use.
-bool crowded(const std::vector<Card>& cards, const Place& own) {
-  std::array<std::byte, sizeof(cpu_set_t)> all{};
+bool crowded(const std::vector<Place>& places, const Place& own) {
+  topology::Processors all;
   std::size_t ranks = 0;
-  for (const Card& card : cards) {
-    if (card.place.machine != own.machine) continue;
+  for (const Place& place : places) {
+    if (place.machine != own.machine) continue;
     ++ranks;
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] |= card.place.processors[i];
+    all = topology::either(all, place.processors);
   }
-  std::size_t processors = 0;
-  for (std::byte byte : all) processors += std::bitset<8>(std::to_integer<unsigned>(byte)).count();
-  return ranks > std::max<std::size_t>(processors, 1);
+  return ranks > std::max<std::size_t>(all.size(), 1);
 }
 
 /// Of the ranks that meet in process.
@@ -187,7 +166,8 @@ std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabri
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     std::unique_ptr<bootstrap::Session> session, const Options& given) {
   const base::LogRank in_log(session->rank());
-  const auto [options, numbers, nodes] = agree(*session, given);
+  const auto [options, numbers, nodes, unbound] = agree(*session, given);
+  bindRank(options.bind, unbound, session->rank());
   for (Collective collective : kCollectives)
     if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);
 
@@ -197,7 +177,8 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   if (links.streams) devices.channel.limitToStreams(devices.size.slot_bytes);
   Transports transports = makeTransports(*session, options, devices.context(), links);
   Card own;
-  own.place = ownPlace();
+  own.place = topology::ownPlace(nodes[static_cast<std::size_t>(session->rank())]);
+  base::log(LogLevel::info, "runs on ", topology::text(own.place));
   own.slot_bytes = transports.empty() ? kSelfSlotBytes : transports[0]->slotBytes();
   for (const auto& transport : transports)
     own.slot_bytes = std::min(own.slot_bytes, transport->slotBytes());
@@ -206,6 +187,8 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   for (const auto& blob : session->allGather(own.encode(), options.init_timeout))
     cards.push_back(Card::decode(blob));
 
+  std::vector<Place> places;
+  for (const Card& card : cards) places.push_back(card.place);
   std::vector<engine::Fabric::Peer> peers(cards.size());
   std::size_t message_bytes = own.slot_bytes;
   for (std::size_t r = 0; r < cards.size(); ++r) {
@@ -228,15 +211,15 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
                                                  std::move(transports), std::move(peers),
                                                  message_bytes, streams);
   // The same answer on all ranks: any machine counts.
-  const bool any_crowded = std::any_of(
-      cards.begin(), cards.end(), [&](const Card& card) { return crowded(cards, card.place); });
+  const bool any_crowded = std::any_of(places.begin(), places.end(),
+                                       [&](const Place& place) { return crowded(places, place); });
   const bool take_turns = any_crowded && !devices.own; // on devices nobody does
   const planner::Policy policy{options.algorithm, options.deterministic,  take_turns,
-                               streams,           devices.own != nullptr, layoutOf(nodes)};
-  const bool here_crowded = crowded(cards, own.place);
+                               streams,           devices.own != nullptr, layoutOf(places)};
+  const bool here_crowded = crowded(places, own.place);
   auto engine = makeEngine(devices, *fabric, *session, options, here_crowded);
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
-                               std::move(engine), here_crowded),
+                               std::move(engine), here_crowded, std::move(places)),
           &CommunicatorImpl::release};
 }
 

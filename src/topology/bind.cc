@@ -1,8 +1,7 @@
 // Divides a machine's processors among its ranks.
 #include "topology/bind.h"
 
-#include "base/parse.h"
-#include "rondo/error.h"
+#include <sched.h>
 
 namespace rondo::topology {
 namespace {
@@ -34,19 +33,6 @@ std::vector<Processors> cores(const Machine& machine, const Processors& allowed)
 
 } // namespace
 
-BindRule parseBind(std::string_view text, std::string_view what) {
-  if (text.empty() || text == "none") return {};
-  if (text == "core") return {BindRule::To::core};
-  if (text == "socket") return {BindRule::To::socket};
-  try {
-    return {BindRule::To::list, parseNumbers(text, what)};
-  } catch (const Error& error) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        std::string(error.what()) + "; valid: none, core, socket, or processors as in 0,2,8-11");
-  }
-}
-
 std::vector<Processors> bindings(const Machine& machine, const BindRule& rule,
                                  const Processors& allowed, int ranks) {
   const auto count = static_cast<std::size_t>(ranks);
@@ -63,6 +49,14 @@ std::vector<Processors> bindings(const Machine& machine, const BindRule& rule,
     all.push_back(rule.to == BindRule::To::socket ? parts[rank * parts.size() / count]
                                                   : parts[rank % parts.size()]);
   return all;
+}
+
+bool bindThread(const Processors& to) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int processor : to)
+    if (processor < CPU_SETSIZE) CPU_SET(processor, &set);
+  return ::sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
 } // namespace rondo::topology

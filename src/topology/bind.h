@@ -1,26 +1,15 @@
 // Which processors each rank of a machine runs on.
 #pragma once
 
-#include <string>
-#include <string_view>
 #include <vector>
 
+#include "base/bind_rule.h"
 #include "topology/machine.h"
 
 namespace rondo::topology {
 
-/// What RONDO_BIND says.
-struct BindRule {
-  enum class To : std::uint8_t { none, core, socket, list };
-  To to = To::none;
-  std::vector<int> list = {}; ///< of To::list: processors, in the order of ranks
-
-  bool operator==(const BindRule&) const = default;
-};
-
-/// "none", "core", "socket", or processors as in "0,2,8-11". Throws Error(invalid_argument) that
-/// begins with `what` and lists what is valid.
-BindRule parseBind(std::string_view text, std::string_view what);
+using base::BindRule;
+using base::parseBind;
 
 /// The processors of each of `ranks` ranks of a machine, which may use `allowed` of them; one set
 /// each, in the order of ranks.
@@ -33,5 +22,9 @@ BindRule parseBind(std::string_view text, std::string_view what);
 /// each, or as one package.
 std::vector<Processors> bindings(const Machine& machine, const BindRule& rule,
                                  const Processors& allowed, int ranks);
+
+/// Restricts the calling thread, and what it starts, to these processors; false if the system
+/// refuses.
+bool bindThread(const Processors& to);
 
 } // namespace rondo::topology

@@ -14,10 +14,6 @@
 namespace rondo::topology {
 namespace {
 
-int numberIn(std::string_view word, std::string_view what) {
-  return static_cast<int>(base::parseInteger(word, what, 0, kMostProcessors - 1));
-}
-
 void addWord(std::uint32_t bits, std::size_t words_behind, Processors& set) {
   for (int bit = 0; bit < 32; ++bit)
     if (bits >> bit & 1) set.push_back(static_cast<int>(words_behind) * 32 + bit);
@@ -37,23 +33,8 @@ std::string text(const Processors& set) {
   return text;
 }
 
-std::vector<int> parseNumbers(std::string_view text, std::string_view what) {
-  std::vector<int> numbers;
-  for (const std::string& word : base::parseList(base::trim(text), what)) {
-    const auto dash = word.find('-');
-    const int first = numberIn(std::string_view(word).substr(0, dash), what);
-    const int last =
-        dash == std::string::npos ? first : numberIn(std::string_view(word).substr(dash + 1), what);
-    if (last < first)
-      throw Error(ErrorCode::invalid_argument,
-                  std::string(what) + ": the range " + base::quoted(word) + " runs backwards");
-    for (int i = first; i <= last; ++i) numbers.push_back(i);
-  }
-  return numbers;
-}
-
 Processors parseProcessors(std::string_view text, std::string_view what) {
-  Processors set = parseNumbers(text, what);
+  Processors set = base::parseNumbers(base::trim(text), what, kMostProcessors - 1);
   std::sort(set.begin(), set.end());
   set.erase(std::unique(set.begin(), set.end()), set.end());
   return set;

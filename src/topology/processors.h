@@ -15,10 +15,8 @@ inline constexpr int kMostProcessors = 1 << 16;
 
 /// "0-3,8", as the kernel writes it. "" for none.
 std::string text(const Processors& set);
-/// The numbers of a text like "8,0-3", as they stand there. Throws Error(invalid_argument) that
-/// begins with `what` and names what is no number or range.
-std::vector<int> parseNumbers(std::string_view text, std::string_view what);
-/// The same as a set. Throws as parseNumbers().
+/// The inverse; blanks at the end are taken, and numbers in any order. Throws
+/// Error(invalid_argument) that begins with `what` and names what is no number or range.
 Processors parseProcessors(std::string_view text, std::string_view what);
 /// A mask as hwloc writes it: "0x000000ff,0xffffffff", the highest 32 bits first, empty words for
 /// zeros. Throws Error(invalid_argument) that begins with `what`.

@@ -107,14 +107,14 @@ class Findings {
          at.increment(none)) {
       const int level = numberOf(at->path() / "level");
       if (level < 2 || lineOf(at->path() / "type") == "Instruction") continue;
-      const Processors sharing = both(setOf(at->path() / "shared_cpu_list"), of_);
+      const Processors all = setOf(at->path() / "shared_cpu_list"), sharing = both(all, of_);
       if (sharing.empty()) continue;
-      caches_[{level, -sharing.front()}] = {.kind = Kind::cache,
-                                            .number = sharing.front(),
-                                            .level = level,
-                                            .bytes = bytesOf(at->path() / "size"),
-                                            .name = "L" + std::to_string(level),
-                                            .processors = sharing};
+      caches_[{level, -all.front()}] = {.kind = Kind::cache,
+                                        .number = all.front(),
+                                        .level = level,
+                                        .bytes = bytesOf(at->path() / "size"),
+                                        .name = "L" + std::to_string(level),
+                                        .processors = sharing};
     }
   }
 

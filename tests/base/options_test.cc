@@ -55,9 +55,9 @@ std::string dump(const Options& o) {
   out << o.algorithm << '|' << o.transports << '|' << o.deterministic << '|' << o.timeout.count()
       << '|' << o.init_timeout.count() << '|' << o.heartbeat.count() << '|' << o.patient << '|'
       << o.channel_bytes << '|' << o.channel_depth << '|' << o.threads << '|' << o.device << '|'
-      << o.node << '|' << o.socket_interface << '|' << o.socket_family << '|' << o.tcp_sockets
-      << '|' << o.tcp_congestion << '|' << o.ucx_transports << '|' << o.ucx_devices << '|'
-      << o.comm_id << '|' << o.secret_file << '|' << static_cast<int>(o.log_level) << '|'
+      << o.node << '|' << o.bind << '|' << o.socket_interface << '|' << o.socket_family << '|'
+      << o.tcp_sockets << '|' << o.tcp_congestion << '|' << o.ucx_transports << '|' << o.ucx_devices
+      << '|' << o.comm_id << '|' << o.secret_file << '|' << static_cast<int>(o.log_level) << '|'
       << o.log_file;
   return out.str();
 }
@@ -93,6 +93,7 @@ const Case kCases[] = {
     {"RONDO_DEPTH", "", "64", [](Options& o) { o.channel_depth = 64; }},
     {"RONDO_THREADS", "", "16", [](Options& o) { o.threads = 16; }},
     {"RONDO_DEVICE", "", "3", [](Options& o) { o.device = 3; }},
+    {"RONDO_BIND", "", "0,2-3", [](Options& o) { o.bind = "0,2-3"; }},
     {"RONDO_NODE", "NCCL_HOSTID", "rack 3/blade 7", [](Options& o) { o.node = "rack 3/blade 7"; }},
     {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "^docker,lo",
      [](Options& o) { o.socket_interface = "^docker,lo"; }},
@@ -210,6 +211,7 @@ TEST_CASE("a wrong value is refused, naming the variable that was read and the v
       {"RONDO_DEPTH", {"-1", "65", "1.5", "4294967297"}},
       {"RONDO_DEVICE", {"-2", "gpu", "1024"}},
       {"RONDO_NODE", {std::string(256, 'n')}},
+      {"RONDO_BIND", {"cores", "0,,1", "3-1", "-1"}},
       {"RONDO_SOCKET_FAMILY", {"AF_UNIX", "inet", "4"}},
       {"RONDO_TCP_SOCKETS", {"0", "17", "two"}},
       {"RONDO_DEBUG", {"loud", "5"}},

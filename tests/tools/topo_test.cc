@@ -22,11 +22,28 @@ int countOf(const std::string& text, const std::string& word) {
   return count;
 }
 
-TEST_CASE("topo: this machine is drawn, with ranks on it", "[topo]") {
-  const Outcome outcome = shell("$RONDO topo -p 2");
+TEST_CASE("topo: this machine is drawn", "[topo]") {
+  const Outcome outcome = shell("$RONDO topo");
   CHECK(outcome.status == 0);
   CHECK(outcome.out.find("package 0") != std::string::npos);
-  CHECK(outcome.out.find("Places of 2 ranks\nrank 0") != std::string::npos);
+}
+
+TEST_CASE("topo: a running job's ranks, their links and transports are drawn", "[topo]") {
+  const TemporaryFolder folder;
+  const std::string svg = folder.file("j.svg");
+  const Outcome outcome = shell("$RONDO topo -p 3 --svg " + svg);
+  REQUIRE(outcome.status == 0);
+  CHECK(outcome.out.find("  rank 2: processor") != std::string::npos);
+  CHECK(countOf(outcome.out, " shm") == 6);
+  CHECK(topology::parseXml(wholeFile(svg), svg).name == "svg");
+  const Outcome nodes = shell(
+      "$RONDO run -p 4 -- sh -c 'RONDO_NODE=n$((RONDO_RANK / 2)) exec '$RONDO' topo -p 4 --svg " +
+      svg + "'");
+  REQUIRE(nodes.status == 0);
+  CHECK(countOf(nodes.out, "net tcp") == 8);
+  CHECK(countOf(nodes.out, " shm") == 4);
+  CHECK(countOf(wholeFile(svg), "class=\"node\"") == 2);
+  CHECK(nodes.out.find(" (n1): ") != std::string::npos);
 }
 
 TEST_CASE("topo: a machine file is drawn as text and as SVG", "[topo]") {

@@ -14,6 +14,7 @@
 #include "topology/hwloc_file.h"
 #include "topology/link.h"
 #include "topology/nvml.h"
+#include "topology/wire.h"
 
 using namespace rondo;
 using namespace rondo::topology;
@@ -124,6 +125,20 @@ TEST_CASE("ranks are bound core by core along caches and packages, or to package
     CHECK(error.text.find("RONDO_BIND") == 0);
     CHECK(error.text.find("valid: none, core, socket, or processors") != std::string::npos);
   }
+}
+
+TEST_CASE("a machine travels as it is, and one that is cut off is refused") {
+  const Machine machine =
+      readMachine(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/pcie4.xml");
+  const auto bytes = encoded(machine);
+  const Machine read = decodedMachine(bytes);
+  CHECK(encoded(read) == bytes);
+  CHECK(read.nvlinks == machine.nvlinks);
+  CHECK(summary(read) == summary(machine));
+  CHECK(read.device(Kind::card, "eth0") == machine.device(Kind::card, "eth0"));
+  for (std::size_t length = 0; length < bytes.size(); length += 41)
+    CHECK(test::caught([&] { decodedMachine(std::span(bytes).first(length)); }).code ==
+          ErrorCode::transport);
 }
 
 TEST_CASE("sets of processors are read as they are written") {

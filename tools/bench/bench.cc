@@ -34,6 +34,7 @@ Options optionsFor(const BenchConfig& config) {
   Options options = Options::fromEnvironment();
   if (!config.transport.empty()) options.transports = config.transport;
   if (config.deterministic) options.deterministic = true;
+  options.bind = config.bind;
   options.device = -1;
   return options;
 }
@@ -170,13 +171,11 @@ int benchThreads(const BenchConfig& config) {
   for (std::size_t i = 0; i < config.algorithms.size(); ++i) {
     recipes.push_back(Rendezvous::inProcess(config.ranks));
   }
-  const std::vector<int> cores = availableCores();
   std::vector<int> status(ranks, kSuccess);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < config.ranks; ++rank) {
     threads.emplace_back([&, rank] {
       const auto self = static_cast<std::size_t>(rank);
-      if (config.pin && !cores.empty()) pinToCore(cores[self % cores.size()]);
       Meeting meeting{rank,
                       config.ranks,
                       rank,
@@ -220,7 +219,7 @@ int runBench(const BenchConfig& config) {
   spawn.ranks = config.ranks;
   spawn.command = {ownExecutable()};
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
-  spawn.pin = config.pin;
+  spawn.bind = config.bind;
   spawn.report_status = false; // the ranks say what is wrong
   return spawnRanks(spawn);
 }

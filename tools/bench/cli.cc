@@ -1,5 +1,6 @@
 // `rondo bench`: its options, by nccl-tests' letters.
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 
@@ -26,7 +27,7 @@ struct Words {
   int average = 1, check = 1;
   std::optional<bool> blocking;
   std::optional<int> ranks_per_gpu;
-  bool threads = false, no_pin = false;
+  bool threads = false;
 };
 
 void addSizes(CLI::App& app, BenchConfig& config, Words& words) {
@@ -108,7 +109,9 @@ void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
       ->check(transportNames())
       ->group(group);
   app.add_flag("--threads", words.threads, "Ranks are threads of one process")->group(group);
-  app.add_flag("--no-pin", words.no_pin, "Do not keep rank r on core r (modulo their number)")
+  app.add_option("--bind", config.bind,
+                 "Where each rank may run: core (of its own), socket, or of these processors "
+                 "(0,2,8-11) one each; none. Default: as RONDO_BIND says, else core")
       ->group(group);
   app.add_option("--device", words.device, "Where the buffers are: cpu, or cuda (GPUs)")
       ->check(CLI::IsMember({"cpu", "cuda"}))
@@ -148,7 +151,8 @@ void understand(BenchConfig& config, const Words& words, bool ranks_given) {
   config.types = parseDataTypes(words.types);
   config.ops = parseReduceOps(words.ops);
   config.combine = static_cast<Combine>(words.average);
-  config.pin = !words.no_pin;
+  if (const char* set = std::getenv("RONDO_BIND"); config.bind.empty())
+    config.bind = set && *set ? set : "core";
   const bool on_gpu = words.device == "cuda";
   const auto refuse = [](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, what);

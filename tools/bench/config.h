@@ -34,9 +34,9 @@ struct BenchConfig {
   std::vector<ReduceOp> ops = {ReduceOp::sum};
 
   int ranks = 2;
-  bool launched = false; ///< this process is one of the ranks already
-  bool threads = false;  ///< ranks are threads of this process
-  bool pin = true;       ///< rank r runs on core r (modulo the cores there are)
+  bool launched = false;     ///< this process is one of the ranks already
+  bool threads = false;      ///< ranks are threads of this process
+  std::string bind = "core"; ///< as Options::bind
   bool deterministic = false;
   bool mapped = false; ///< buffers are Communicator::allocate()'s
   int ranks_per_gpu =
