@@ -6,6 +6,13 @@
 #include <limits.h>
 #include <stddef.h>
 
+/* Programs may pass any number: to C++ too each is then a value of the type. */
+#ifdef __cplusplus
+#define RONDO_NCCL_ENUM enum : int
+#else
+#define RONDO_NCCL_ENUM enum
+#endif
+
 typedef struct ncclComm* ncclComm_t;
 typedef struct ncclWindow_vidmem* ncclWindow_t;
 
@@ -15,7 +22,7 @@ typedef struct {
   char internal[128];
 } ncclUniqueId;
 
-typedef enum {
+typedef RONDO_NCCL_ENUM {
   ncclSuccess = 0,
   ncclUnhandledCudaError = 1,
   ncclSystemError = 2,
@@ -61,7 +68,7 @@ typedef struct {
 #define RONDO_NCCL_CONFIG_MAGIC 0xcafebeefU
 #define RONDO_NCCL_SIMULATION_MAGIC 0x74685283U
 
-typedef enum {
+typedef RONDO_NCCL_ENUM {
   ncclSum = 0,
   ncclProd = 1,
   ncclMax = 2,
@@ -71,7 +78,7 @@ typedef enum {
   ncclMaxRedOp = 0x7fffffff
 } ncclRedOp_t;
 
-typedef enum {
+typedef RONDO_NCCL_ENUM {
   ncclInt8 = 0,
   ncclChar = 0,
   ncclUint8 = 1,
@@ -92,6 +99,9 @@ typedef enum {
   ncclNumTypes = 12
 } ncclDataType_t;
 
-typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
+typedef RONDO_NCCL_ENUM {
+  ncclScalarDevice = 0,
+  ncclScalarHostImmediate = 1
+} ncclScalarResidence_t;
 
 #endif
