@@ -26,6 +26,17 @@ class Call {
   /// Notes the call in a group; else runs it to its end where the program waits, or starts it.
   template <auto blocking, auto async, class... Arguments>
   ncclResult_t run(Arguments... arguments) const {
+    try {
+      return make<blocking, async>(arguments...);
+    } catch (...) {
+      // An Error is the communicator's, which another thread may destroy once this lets go of it.
+      throw currentRefusal();
+    }
+  }
+
+ private:
+  template <auto blocking, auto async, class... Arguments>
+  ncclResult_t make(Arguments... arguments) const {
     Communicator& comm = member_->comm;
     if (Groups::open()) {
       (comm.*blocking)(arguments...);
@@ -42,7 +53,6 @@ class Call {
     return member_->config.blocking || work.test() ? ncclSuccess : ncclInProgress;
   }
 
- private:
   const std::shared_ptr<Member> member_;
   const cudaStream_t stream_;
 };
