@@ -27,7 +27,7 @@ struct PlanConfig {
   std::string collective, algorithm, ranks, bytes, layout;
   int root = 0, rank = -1;
   bool check = false, table = false, list = false, rounds = false, all = false;
-  bool crowded = false, streams = false;
+  bool crowded = false, carriers = false;
 };
 
 std::vector<Collective> collectivesOf(const PlanConfig& config) {
@@ -145,9 +145,9 @@ int compareAll(const PlanConfig& config) {
       .ranks = singleRankCount(config),
       .root = config.root,
       .bytes = {},
-      .policy = {.algorithms = {}, .crowded = config.crowded, .streams = config.streams}};
+      .policy = {.algorithms = {}, .crowded = config.crowded, .carriers = config.carriers}};
   what.policy.layout = plan::parseLayout(config.layout, what.ranks);
-  what.policy.streams = config.streams || what.policy.layout.nodes().size() > 1;
+  what.policy.carriers = config.carriers || what.policy.layout.nodes().size() > 1;
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   if (!traits(what.collective).movesData()) what.bytes = {0};
   std::fputs(compare(what).c_str(), stdout);
@@ -215,7 +215,7 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       "Sizes, as rondo bench counts them: to compare at (8,1M), for --table (one), or to "
       "cut into tiles");
   app->add_flag("--crowded", config->crowded, "Compare for ranks that share processors");
-  app->add_flag("--streams", config->streams, "Compare for ranks that talk over TCP");
+  app->add_flag("--tcp", config->carriers, "Compare for ranks that talk over TCP");
   auto* list_flag = app->add_flag("--list", config->list, "All algorithms and what they can do");
   check_flag->excludes(table_flag)->excludes(list_flag);
   table_flag->excludes(list_flag);

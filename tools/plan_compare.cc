@@ -164,7 +164,7 @@ class Comparing {
     const planner::Policy& policy = what_.policy;
     return "\n* what the planner chooses where " +
            std::string(policy.crowded ? "ranks share processors" : "each rank has a processor") +
-           (policy.streams ? ", and some talk over TCP" : ", in shared memory") +
+           (policy.carriers ? ", and some talk over TCP" : ", in shared memory") +
            "\nRounds and bytes are counted in the plans. Times are predicted for assumed links, "
            "not "
            "measured\nones: " +

@@ -13,32 +13,32 @@ namespace {
 constexpr std::uint8_t kVersion = 1;
 }
 
-std::optional<Place> Place::here() {
-  Place place;
+std::optional<Scope> Scope::here() {
+  Scope scope;
   std::ifstream boot("/proc/sys/kernel/random/boot_id", std::ios::binary);
   struct stat network {};
-  if (!boot.read(reinterpret_cast<char*>(place.boot.data()), place.boot.size()) ||
+  if (!boot.read(reinterpret_cast<char*>(scope.boot.data()), scope.boot.size()) ||
       ::stat("/proc/self/ns/net", &network) != 0)
     return std::nullopt;
-  place.network = network.st_ino;
-  place.user = ::geteuid();
-  return place;
+  scope.network = network.st_ino;
+  scope.user = ::geteuid();
+  return scope;
 }
 
 void Location::write(base::Writer& out) const {
   out.u8(kVersion);
-  out.raw(place.boot);
-  out.u64(place.network);
-  out.u32(place.user);
+  out.raw(scope.boot);
+  out.u64(scope.network);
+  out.u32(scope.user);
   out.raw(listener.encode());
 }
 
 Location Location::read(base::Reader& in) {
   if (in.u8() != kVersion) in.fail("has an unknown version");
   Location out;
-  in.raw(std::span<std::byte>(out.place.boot));
-  out.place.network = in.u64();
-  out.place.user = in.u32();
+  in.raw(std::span<std::byte>(out.scope.boot));
+  out.scope.network = in.u64();
+  out.scope.user = in.u32();
   out.listener = net::SocketAddress::decode(in.raw(in.left()));
   if (out.listener.family != net::SocketAddress::Family::unix_abstract || out.listener.name.empty())
     in.fail("names no Unix socket: " + out.listener.text());

@@ -14,20 +14,20 @@
 namespace rondo::transport {
 
 /// Processes for which all of this is equal can meet over an abstract Unix socket.
-struct Place {
+struct Scope {
   std::array<std::byte, 36> boot{}; ///< the kernel's boot id: which machine, since when
   std::uint64_t network = 0;        ///< inode of the network namespace: abstract names live in it
   std::uint32_t user = 0;
 
-  bool operator==(const Place&) const = default;
+  bool operator==(const Scope&) const = default;
 
   /// nullopt where the system does not tell.
-  static std::optional<Place> here();
+  static std::optional<Scope> here();
 };
 
 /// An address that holds nothing else, or ends with it.
 struct Location {
-  Place place;
+  Scope scope;
   net::SocketAddress listener;
 
   Address encode() const;

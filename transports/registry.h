@@ -51,7 +51,7 @@ struct Kind {
 /// In order of preference: the first that reaches a peer is taken.
 std::span<const Kind> kinds();
 /// Those between devices: their ports are DeviceMemory. A communicator uses these, and behind them
-/// the streams of the others; or the others.
+/// the carriers of the others; or the others.
 std::span<const Kind> deviceKinds();
 
 } // namespace rondo::transport

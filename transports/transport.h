@@ -3,7 +3,7 @@
 // A channel is one direction between two ranks: ordered, reliable, of bounded depth, carrying
 // messages of at most slot_bytes. Its ends are a Sender in one rank and a Receiver in the other. An
 // end is *mapped* (both ranks see the slots: the engine fills and reads them itself, see
-// slot_ring.h) or a *stream* (the kernel or a NIC moves bytes between user memory of the two).
+// slot_ring.h) or a *carrier* (the kernel or a NIC moves bytes between user memory of the two).
 #pragma once
 
 #include <array>
@@ -76,10 +76,10 @@ struct MutableBytes {
   std::size_t size = 0;
 };
 
-/// The end of a stream channel that sends. One thread at a time.
-class StreamSender {
+/// The end of a carrier channel that sends. One thread at a time.
+class CarrierSender {
  public:
-  virtual ~StreamSender() = default;
+  virtual ~CarrierSender() = default;
   /// Messages started and not yet taken over by the transport.
   virtual std::size_t pending() const = 0;
   /// Starts a message when fewer than `depth` are pending; false: no room, try again later. The
@@ -91,10 +91,10 @@ class StreamSender {
   virtual bool reads(const void* data, std::size_t size) const = 0;
 };
 
-/// The end of a stream channel that receives. One thread at a time.
-class StreamReceiver {
+/// The end of a carrier channel that receives. One thread at a time.
+class CarrierReceiver {
  public:
-  virtual ~StreamReceiver() = default;
+  virtual ~CarrierReceiver() = default;
   /// The header of the next message, or null while it has not arrived. Never blocks. Valid until
   /// the message was received.
   virtual const MessageHeader* peek() = 0;
@@ -121,7 +121,7 @@ struct MappedSlots {
 /// four it is. All functions throw Error(peer_dead) or Error(transport), with the peer's rank as
 /// culprit, when the channel broke.
 struct Port {
-  std::variant<MappedSlots, std::unique_ptr<StreamSender>, std::unique_ptr<StreamReceiver>,
+  std::variant<MappedSlots, std::unique_ptr<CarrierSender>, std::unique_ptr<CarrierReceiver>,
                DeviceMemory>
       path;
   std::size_t slot_bytes = 0; ///< largest body
@@ -161,7 +161,7 @@ class Transport {
   virtual Address address() const = 0;
   /// Largest message body of any channel of this transport; follows from Options alone.
   virtual std::size_t slotBytes() const = 0;
-  /// Whether its ports are mapped; else they are streams.
+  /// Whether its ports are mapped; else they are carriers.
   virtual bool mapped() const = 0;
   /// Whether the peers' devices see each other's memory.
   virtual bool seesDevices() const { return false; }

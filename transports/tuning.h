@@ -40,9 +40,9 @@ inline constexpr std::size_t kReuseBytes = std::size_t{256} << 10;
 /// bytes: 0.32 us with 8 lines a slot, 0.11 us with 32. Between 2 processes no difference.
 inline constexpr std::size_t kLinesPerSlot = 32;
 
-/// Streams need no slots: slot_bytes only bounds a message. 256 KiB is well past the size at which
+/// Carriers need no slots: slot_bytes only bounds a message. 256 KiB is well past the size at which
 /// one send call costs more than its copy, and four pending ones keep the socket fed.
-inline constexpr ChannelSize kStreamSize{256 << 10, 4};
+inline constexpr ChannelSize kCarrierSize{256 << 10, 4};
 
 /// UCX: messages that a receiver holds and has not received. Receipts come for half of them.
 /// A power of two. With the bound of the next but one a channel holds 2 MiB at most.

@@ -110,7 +110,8 @@ void SharedRegions::keepAll() {
   for (const auto& [address, region] : regions_) region->keep();
 }
 
-std::optional<SharedRegions::Place> SharedRegions::find(const void* data, std::size_t bytes) const {
+std::optional<SharedRegions::Handle> SharedRegions::find(const void* data,
+                                                         std::size_t bytes) const {
   // Whoever knows of a region knows of this.
   if (!any_.load(std::memory_order_relaxed)) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(data);
@@ -123,7 +124,7 @@ std::optional<SharedRegions::Place> SharedRegions::find(const void* data, std::s
   if (offset > region.bytes() || bytes > region.bytes() - offset) return {};
   const pid_t process = ::getpid();
   if (region.process_ != process) return {}; // a child's copy: peers would see the parent's
-  return Place{process, region.fd(), region.inode(), offset};
+  return Handle{process, region.fd(), region.inode(), offset};
 }
 
 } // namespace rondo::base

@@ -61,7 +61,7 @@ class SharedRegions {
  public:
   /// How another process finds an address: descriptor `fd` of process `pid` is the file of a region
   /// with this inode, and the address is `offset` bytes into it.
-  struct Place {
+  struct Handle {
     std::int32_t pid = 0, fd = -1;
     std::uint64_t inode = 0, offset = 0;
   };
@@ -75,7 +75,7 @@ class SharedRegions {
   /// SharedRegion::keep() of all that there are.
   void keepAll();
   /// Where the range is found; nothing when no region holds all of it.
-  std::optional<Place> find(const void* data, std::size_t bytes) const;
+  std::optional<Handle> find(const void* data, std::size_t bytes) const;
 
  private:
   SharedRegions();

@@ -176,14 +176,14 @@ Transports makeTransports(const bootstrap::Session& session, Options options,
   const bool together =
       std::find(links.apart.begin(), links.apart.end(), true) == links.apart.end();
   Transports made;
-  const auto add = [&](std::span<const transport::Kind> kinds, bool only_streams) {
+  const auto add = [&](std::span<const transport::Kind> kinds, bool only_carriers) {
     for (const transport::Kind& kind : kinds) {
       if (!filter.allows(kind.name)) continue;
       auto one = kind.make(context);
-      if (!one || (only_streams && one->mapped())) continue;
+      if (!one || (only_carriers && one->mapped())) continue;
       made.push_back(std::move(one));
       // Threads of one process need no listener of the transports behind.
-      if (!only_streams && session.board() && !kind.between_processes && together) return;
+      if (!only_carriers && session.board() && !kind.between_processes && together) return;
     }
   };
   if (on.device) add(transport::deviceKinds(), false);
@@ -236,13 +236,13 @@ void proveLinks(bootstrap::Session& session, const Options& options,
   const int own = session.rank();
   for (std::size_t round = 0; round <= transports.size(); ++round) {
     std::vector<std::unique_ptr<Probe>> probes;
-    bool streams = false;
+    bool carriers = false;
     for (int peer = 0; peer < session.size(); ++peer) {
       if (peer == own) continue;
       const auto to =
           connectPeer(transports, addresses[static_cast<std::size_t>(peer)], peer, links);
       if (!to.transport->mapped()) {
-        streams = true;
+        carriers = true;
         continue;
       }
       const int index = kProbe - static_cast<int>(round); // a channel is opened once
@@ -255,7 +255,7 @@ void proveLinks(bootstrap::Session& session, const Options& options,
     }
     await(probes, session, options.init_timeout);
     for (auto& probe : probes) probe->write();
-    links.streams = anybody(session, streams, options.init_timeout); // and all have written
+    links.carriers = anybody(session, carriers, options.init_timeout); // and all have written
     for (auto& probe : probes) probe->read();
     if (!tell(session, probes, options.init_timeout, links.broken)) return;
   }

@@ -24,12 +24,12 @@ using Broken = std::vector<std::set<std::string>>;
 struct Links {
   std::vector<bool> apart; ///< by rank: on another node, so that no memory is shared
   Broken broken;
-  bool streams = false; ///< some ranks have nothing else; the same on all ranks
+  bool carriers = false; ///< some ranks have nothing else; the same on all ranks
 };
 
 /// Those that Options::transports allows, between host memories; or those between devices, and
-/// behind them the streams between host memories. Throws Error(invalid_argument) for a name that no
-/// transport has.
+/// behind them the carriers between host memories. Throws Error(invalid_argument) for a name that
+/// no transport has.
 Transports makeTransports(const bootstrap::Session& session, Options options,
                           const transport::DeviceContext& on, const Links& links);
 
@@ -45,7 +45,7 @@ bool anybody(bootstrap::Session& session, bool here, std::chrono::milliseconds l
 
 /// Collective, between devices: opens a small channel each way to every peer, stores from either
 /// end and loads at the other, by kernels. Where that fails the transport is broken for both ranks,
-/// the reason is logged, and the next one is tried. Streams are taken as they are.
+/// the reason is logged, and the next one is tried. Carriers are taken as they are.
 void proveLinks(bootstrap::Session& session, const Options& options,
                 const transport::DeviceContext& on, Links& links);
 

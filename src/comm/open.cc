@@ -174,7 +174,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   Devices devices = meetDevices(*session, options, numbers);
   Links links = knownLinks(nodes, session->rank());
   if (devices.own) proveLinks(*session, options, devices.context(), links);
-  if (links.streams) devices.channel.limitToStreams(devices.size.slot_bytes);
+  if (links.carriers) devices.channel.limitToCarriers(devices.size.slot_bytes);
   Transports transports = makeTransports(*session, options, devices.context(), links);
   Card own;
   own.place = topology::ownPlace(nodes[static_cast<std::size_t>(session->rank())]);
@@ -197,9 +197,9 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
     if (rank != session->rank())
       peers[r] = connectPeer(transports, cards[r].addresses, rank, links);
   }
-  bool streams_here = false;
-  for (const auto& peer : peers) streams_here |= peer.transport && !peer.transport->mapped();
-  const bool streams = anybody(*session, streams_here, options.init_timeout);
+  bool carriers_here = false;
+  for (const auto& peer : peers) carriers_here |= peer.transport && !peer.transport->mapped();
+  const bool carriers = anybody(*session, carriers_here, options.init_timeout);
   const bool apart = std::any_of(peers.begin(), peers.end(), [](const auto& peer) {
     return peer.transport && !peer.transport->seesDevices();
   });
@@ -209,13 +209,13 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
       base::log(LogLevel::info, "rank ", r, " is reached by ", peers[r].transport->name());
   auto fabric = std::make_unique<engine::Fabric>(session->rank(), session->communicator(),
                                                  std::move(transports), std::move(peers),
-                                                 message_bytes, streams);
+                                                 message_bytes, carriers);
   // The same answer on all ranks: any machine counts.
   const bool any_crowded = std::any_of(places.begin(), places.end(),
                                        [&](const Place& place) { return crowded(places, place); });
   const bool take_turns = any_crowded && !devices.own; // on devices nobody does
   const planner::Policy policy{options.algorithm, options.deterministic,  take_turns,
-                               streams,           devices.own != nullptr, layoutOf(places)};
+                               carriers,          devices.own != nullptr, layoutOf(places)};
   const bool here_crowded = crowded(places, own.place);
   auto engine = makeEngine(devices, *fabric, *session, options, here_crowded);
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),

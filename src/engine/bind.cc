@@ -90,7 +90,7 @@ BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric&
   }
 
   const std::size_t element = sizeOf(shape.type);
-  const std::size_t limit = plan::messageElements(plan, shape, message_bytes, fabric.streams());
+  const std::size_t limit = plan::messageElements(plan, shape, message_bytes, fabric.carriers());
   plan::Tiling tiling = plan::cut(plan, shape, plan::tileElements(plan, shape, limit));
   bound.tiles = tiling.tiles;
   bound.tile_bytes = tiling.tile * element;

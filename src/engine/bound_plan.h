@@ -29,7 +29,7 @@ struct BoundStep {
   std::vector<End*> sends;
   std::vector<plan::Dependency> after;
   int raw_input = -1;      ///< operand that reads the call's input buffer, or -1
-  bool streaming = false;  ///< a stream is among its channels; known once connected
+  bool carries = false;    ///< a carrier is among its channels; known once connected
   bool small_copy = false; ///< a few bytes from one place to others; known once connected
   bool lends = false;      ///< on a device: see plan::Lending
 };
@@ -43,13 +43,13 @@ struct DevicePlan;
 struct BoundPlan {
   plan::CallShape shape;
   std::size_t tiles = 1;
-  std::size_t tile_bytes = 0;    ///< of a full tile, in one block
-  std::vector<BoundLane> full;   ///< steps in all their tiles but the last
-  std::vector<BoundLane> last;   ///< steps in their last tile
-  std::vector<End*> ends;        ///< all channels used
-  std::vector<End*> streams_out; ///< those that send as streams; set once connected
-  std::vector<End*> rings_out;   ///< those that send on rings; set once connected
-  std::size_t reuse_bytes = 0;   ///< of each of them, see SlotRing::shareReuse()
+  std::size_t tile_bytes = 0;     ///< of a full tile, in one block
+  std::vector<BoundLane> full;    ///< steps in all their tiles but the last
+  std::vector<BoundLane> last;    ///< steps in their last tile
+  std::vector<End*> ends;         ///< all channels used
+  std::vector<End*> carriers_out; ///< those that send as carriers; set once connected
+  std::vector<End*> rings_out;    ///< those that send on rings; set once connected
+  std::size_t reuse_bytes = 0;    ///< of each of them, see SlotRing::shareReuse()
   std::size_t scratch_bytes = 0;
   std::size_t most_inputs = 0, most_outputs = 0; ///< of a step
   bool exchanges = false;                        ///< two ranks swap their inputs, and reduce

@@ -133,7 +133,7 @@ bool DeviceEngine::connect(BoundPlan& plan) {
   if (plan.connected) return true;
   bool all = true;
   for (End* end : plan.ends) {
-    if (end->stream) {
+    if (end->carrier) {
       fabric_.startOpening(*end);
       proxy_.serve(*end);
     } else {

@@ -22,9 +22,9 @@ struct DeviceChannel {
   std::uint32_t copiesOf(device::Protocol protocol) const {
     return protocol == device::Protocol::simple ? copies : low_latency_copies;
   }
-  /// Leaves what a stream can carry: copies that shared one would wait for each other's messages,
+  /// Leaves what a carrier can carry: copies that shared one would wait for each other's messages,
   /// and packets tell of themselves where they lie.
-  void limitToStreams(std::size_t slot_bytes) {
+  void limitToCarriers(std::size_t slot_bytes) {
     copies = 1;
     low_latency_copies = 0;
     simple.slot_bytes = slot_bytes;

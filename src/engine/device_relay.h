@@ -1,4 +1,4 @@
-// One end of a channel between devices that a host stream serves: moves messages between the ring
+// One end of a channel between devices that a host carrier serves: moves messages between the ring
 // of this rank's kernels and a port.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace rondo::engine {
 /// A ring that both ends share between devices exists twice here, whole, in host memory that this
 /// rank's device sees: the kernels of the sender write theirs as if the receiver stood there, those
 /// of the receiver read theirs. The sender's relay returns a slot when the port has taken over its
-/// message; the receiver's takes a message from the port when it has a slot for it. So the stream
+/// message; the receiver's takes a message from the port when it has a slot for it. So the carrier
 /// itself holds a fast sender back, and each message crosses the memory of a rank once.
 ///
 /// One thread calls step(). error(), stranded() and drained() are any thread's: what the relay did
@@ -29,7 +29,8 @@ class DeviceRelay {
     device::RingSize size;          ///< simple
     transport::DeviceMemory memory; ///< of this rank; zeroed
   };
-  /// `pending`: of a stream that carries messages of size.slot_bytes, or of all that there will be.
+  /// `pending`: of a carrier that carries messages of size.slot_bytes, or of all that there will
+  /// be.
   DeviceRelay(Settings settings, std::unique_ptr<transport::PendingPort> pending);
 
   /// Moves what can be moved, connects first; true if anything moved. Never blocks or throws.
@@ -44,7 +45,7 @@ class DeviceRelay {
   /// Sending: the port has taken over all that is published. Receiving: always.
   bool drained() const;
 
-  /// Whether a message with this label is the one that stands behind the last of an ended stream.
+  /// Whether a message with this label is the one that stands behind the last of an ended carrier.
   static bool marksEnd(std::uint64_t label) { return label >> 32 == kEndLabel >> 32; }
 
  private:
@@ -66,8 +67,8 @@ class DeviceRelay {
   std::unique_ptr<transport::PendingPort> pending_;
   std::unique_ptr<transport::Port> port_;
   // The port's, once it is there.
-  transport::StreamSender* sender_ = nullptr;
-  transport::StreamReceiver* receiver_ = nullptr;
+  transport::CarrierSender* sender_ = nullptr;
+  transport::CarrierReceiver* receiver_ = nullptr;
   std::uint64_t moved_ = 0;    ///< messages that the port was given, or gave
   std::uint64_t returned_ = 0; ///< of those, slots that the sender may use again
   std::exception_ptr error_;   ///< written before ended_

@@ -24,20 +24,20 @@ struct End {
   bool sends = false;
   std::unique_ptr<transport::PendingPort> pending; ///< while opening
   std::unique_ptr<transport::Port> port;           ///< null until it is open
-  bool stream = false;                             ///< its transport's ports are streams
+  bool carrier = false;                            ///< its transport's ports are carriers
   transport::Worker* worker = nullptr; ///< of its transport, once it is being opened; or null
-  /// Between devices, a stream: the ring of this end. A proxy has the port, or opens it.
+  /// Between devices, a carrier: the ring of this end. A proxy has the port, or opens it.
   std::optional<transport::DeviceMemory> relayed;
 
   transport::Loans* loans = nullptr; ///< of a ring, or null
 
   // What the port is: exactly one of these is set once it is there.
   transport::SlotRing* ring = nullptr;
-  transport::StreamSender* sender = nullptr;
-  transport::StreamReceiver* receiver = nullptr;
+  transport::CarrierSender* sender = nullptr;
+  transport::CarrierReceiver* receiver = nullptr;
   const transport::DeviceMemory* device = nullptr;
 
-  /// Receiving stream: where the message of the step in progress goes.
+  /// Receiving carrier: where the message of the step in progress goes.
   enum class Arrival { none, direct, staged, complete } arrival = Arrival::none;
   bool staged = false; ///< the complete message lies in `staging`
   /// Receiving: one message. Sending: one message per pending slot, in rotation.
@@ -63,7 +63,7 @@ class Fabric {
 
   Fabric(int rank, std::uint64_t communicator,
          std::vector<std::unique_ptr<transport::Transport>> transports, std::vector<Peer> peers,
-         std::size_t message_bytes, bool streams);
+         std::size_t message_bytes, bool carriers);
 
   /// The end of channel (src, dst, index) that is this rank's; `sending` tells which when src ==
   /// dst. Nothing is opened yet. The reference stays valid.
@@ -96,8 +96,8 @@ class Fabric {
 
   /// Largest message body, the same on all ranks.
   std::size_t messageBytes() const { return message_bytes_; }
-  /// Whether any two ranks talk over a stream; the same on all ranks.
-  bool streams() const { return streams_; }
+  /// Whether any two ranks talk over a carrier; the same on all ranks.
+  bool carriers() const { return carriers_; }
 
  private:
   const Peer& peerOf(const End& end) const;
@@ -109,7 +109,7 @@ class Fabric {
   const std::vector<std::unique_ptr<transport::Transport>> transports_;
   const std::vector<Peer> peers_;
   const std::size_t message_bytes_;
-  const bool streams_;
+  const bool carriers_;
   std::map<std::pair<transport::ChannelId, bool>, std::unique_ptr<End>> ends_;
   std::vector<transport::Worker*> workers_;          ///< of transports with channels, each once
   std::map<int, std::shared_ptr<void>> self_memory_; ///< by channel index

@@ -93,7 +93,7 @@ bool HostEngine::advance(Run& run) {
     moved |= advanceLane(run, lane);
     complete &= plan.cursors[lane].tile == plan.tiles;
   }
-  if (!plan.streams_out.empty()) {
+  if (!plan.carriers_out.empty()) {
     moved_ = false;
     complete &= flush(run);
     moved |= moved_;
@@ -111,19 +111,19 @@ bool HostEngine::connect(BoundPlan& plan) {
   for (End* end : plan.ends) all &= fabric_.ready(*end);
   if (!all) return false;
   for (End* end : plan.ends) {
-    if (end->sender) plan.streams_out.push_back(end);
+    if (end->sender) plan.carriers_out.push_back(end);
     if (end->ring && end->sends) plan.rings_out.push_back(end);
   }
   if (!plan.rings_out.empty()) plan.reuse_bytes = transport::kReuseBytes / plan.rings_out.size();
   for (auto* lanes : {&plan.full, &plan.last})
     for (BoundLane& lane : *lanes)
       for (BoundStep& step : lane) {
-        // With streams about, every write must look at what is still being sent.
-        step.streaming = step.has_output && !plan.streams_out.empty();
-        for (const End* end : step.sends) step.streaming |= !end->mapped();
+        // With carriers about, every write must look at what is still being sent.
+        step.carries = step.has_output && !plan.carriers_out.empty();
+        for (const End* end : step.sends) step.carries |= !end->mapped();
         for (const BoundOperand& input : step.inputs)
-          step.streaming |= input.wire && !input.wire->mapped();
-        step.small_copy = !step.streaming && step.bytes <= transport::SlotRing::kInlineBytes &&
+          step.carries |= input.wire && !input.wire->mapped();
+        step.small_copy = !step.carries && step.bytes <= transport::SlotRing::kInlineBytes &&
                           step.bytes > 0 && step.segments.size() == 1 && step.inputs.size() == 1;
       }
   plan.connected = true;
@@ -171,10 +171,10 @@ bool HostEngine::advanceLane(Run& run, std::size_t lane) {
   return moved;
 }
 
-/// Whether no stream reads the caller's memory any more.
+/// Whether no carrier reads the caller's memory any more.
 bool HostEngine::flush(Run& run) {
   bool flushed = true;
-  for (End* end : run.plan->streams_out) {
+  for (End* end : run.plan->carriers_out) {
     if (end->sender->pending() == 0) continue;
     moved_ |= end->sender->progress();
     flushed &= end->sender->pending() == 0;
@@ -216,7 +216,7 @@ Position HostEngine::position(const Run& run) {
                 where + ", waiting until rank " + std::to_string(end->peer) + " receives",
                 end->mapped()};
   }
-  for (const End* end : run.plan->streams_out)
+  for (const End* end : run.plan->carriers_out)
     if (end->sender->pending() > 0)
       return {end->peer, "waiting until rank " + std::to_string(end->peer) + " receives"};
   for (const BoundPlan::OpenLoan& loan : run.plan->loans)

@@ -88,7 +88,7 @@ class HostEngine final : public Engine {
                       std::size_t count);
   static const plan::PieceOffsets* sourceOf(const Run& run, const BoundStep& step);
   std::byte* stagingOf(End& end) const;
-  void sendStreams(Run& run, const BoundStep& step, std::size_t tile);
+  void sendCarriers(Run& run, const BoundStep& step, std::size_t tile);
   std::byte* at(const Run& run, const plan::PieceOffsets& piece, std::size_t segment,
                 std::size_t tile) const;
   bool flush(Run& run);

@@ -57,8 +57,8 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   }
   for (End* end : step.sends)
     if (end->mapped() && !end->ring->writable(step.bytes)) return false;
-  if (step.streaming ? !arrivalsComplete(run, step, tile)
-                     : !run.plan->loans.empty() && !reclaim(run, step, tile))
+  if (step.carries ? !arrivalsComplete(run, step, tile)
+                   : !run.plan->loans.empty() && !reclaim(run, step, tile))
     return false;
   if (step.bytes >= kLarge) {
     if (!takeBodies(step)) return false;
@@ -82,7 +82,7 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
       end->ring->publish(header);
     }
   }
-  if (step.streaming) sendStreams(run, step, tile);
+  if (step.carries) sendCarriers(run, step, tile);
   for (const BoundOperand& input : step.inputs) {
     if (!input.wire) continue;
     if (input.wire->mapped()) {
@@ -131,7 +131,7 @@ void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
     }
     const Operands operands{ins_.data(), static_cast<std::size_t>(in - ins_.data()), outs_.data(),
                             static_cast<std::size_t>(out - outs_.data())};
-    if (operands.out_count == 0) continue; // a stream sends from where the value already stands
+    if (operands.out_count == 0) continue; // a carrier sends from where the value already stands
     const std::size_t parts =
         crew_ ? std::min(crew_->size(),
                          segment.count * sizeOf(run.plan->shape.type) / Crew::kLeastPart)
@@ -144,7 +144,7 @@ void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
   }
 }
 
-/// Where the value of a step stands in memory anyway; null: only in what is sent. Then a stream
+/// Where the value of a step stands in memory anyway; null: only in what is sent. Then a carrier
 /// needs it in the channel's staging memory.
 const plan::PieceOffsets* HostEngine::sourceOf(const Run& run, const BoundStep& step) {
   if (step.has_output) return &step.output;

@@ -125,9 +125,9 @@ class Cutter {
 } // namespace
 
 std::size_t messageElements(const RankPlan& plan, const CallShape& shape, std::size_t bytes,
-                            bool streams) {
+                            bool carriers) {
   const std::size_t element = sizeOf(shape.type);
-  const bool small = hasRoot(plan.spec.collective) && !shape.uneven() && !streams &&
+  const bool small = hasRoot(plan.spec.collective) && !shape.uneven() && !carriers &&
                      shape.count * element <= kRootedBlock;
   return (small ? std::min(bytes, kRootedMessage) : bytes) / element;
 }

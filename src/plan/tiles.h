@@ -67,9 +67,9 @@ struct Tiling {
   std::vector<std::vector<TiledStep>> last; ///< in its last tile
 };
 
-/// Elements that a message should hold where it may have `bytes`. `streams`: of a socket.
+/// Elements that a message should hold where it may have `bytes`. `carriers`: of a socket.
 std::size_t messageElements(const RankPlan& plan, const CallShape& shape, std::size_t bytes,
-                            bool streams);
+                            bool carriers);
 
 /// Largest tile whose messages fit `limit` elements, in elements of a block; the same on all ranks.
 std::size_t tileElements(const RankPlan& plan, const CallShape& shape, std::size_t limit);

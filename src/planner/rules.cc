@@ -17,11 +17,11 @@ bool fits(Is wanted, bool is) { return wanted == Is::any || (wanted == Is::yes) 
 struct Environment {
   Collective collective{};
   int from = 1, to = std::numeric_limits<int>::max(); ///< ranks
-  Is crowded = Is::any, streams = Is::any, devices = Is::any;
+  Is crowded = Is::any, carriers = Is::any, devices = Is::any;
 
   bool holds(Collective c, int ranks, const Policy& policy) const {
     return c == collective && from <= ranks && ranks <= to && fits(crowded, policy.crowded) &&
-           fits(streams, policy.streams) && fits(devices, policy.devices);
+           fits(carriers, policy.carriers) && fits(devices, policy.devices);
   }
 };
 

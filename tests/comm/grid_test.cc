@@ -56,7 +56,7 @@ TEST_CASE("every algorithm gives the right result on every transport and rank co
   for (const std::string& transport : transportNames())
     for (int ranks : kRankCounts)
       for (const plan::Algorithm* algorithm : plan::algorithms()) {
-        // Its workers take longer to make than these calls, and its ends are streams as tcp's.
+        // Its workers take longer to make than these calls, and its ends are carriers as tcp's.
         if (transport == "ucx" && ranks != 2 && ranks != 5) continue;
         std::vector<CollectiveCase> cases;
         for (Collective collective : kCollectives) {

@@ -1,4 +1,4 @@
-// The relay between a kernel's ring and a stream, step by step, on one thread: the test is the
+// The relay between a kernel's ring and a carrier, step by step, on one thread: the test is the
 // kernels, the wire and the clock.
 #include "engine/device_relay.h"
 
@@ -23,7 +23,7 @@ using engine::DeviceRelay;
 constexpr RingSize kSize{device::Protocol::simple, 3, 256};
 constexpr int kPortDepth = 2;
 
-/// A stream whose every byte the test sees. Sent messages stay pending, in the sender's memory,
+/// A carrier whose every byte the test sees. Sent messages stay pending, in the sender's memory,
 /// until the test takes them.
 struct Wire {
   struct Message {
@@ -47,7 +47,7 @@ struct Wire {
 
 [[noreturn]] void gone() { throw Error(ErrorCode::peer_dead, "rank 1 closed the connection", 1); }
 
-class WireSender final : public StreamSender {
+class WireSender final : public CarrierSender {
  public:
   explicit WireSender(Wire& wire) : wire_(wire) {}
   std::size_t pending() const override { return wire_.pending.size(); }
@@ -64,7 +64,7 @@ class WireSender final : public StreamSender {
   Wire& wire_;
 };
 
-class WireReceiver final : public StreamReceiver {
+class WireReceiver final : public CarrierReceiver {
  public:
   explicit WireReceiver(Wire& wire) : wire_(wire) {}
   const MessageHeader* peek() override {
@@ -210,8 +210,8 @@ TEST_CASE("a receiving relay fills the ring, and waits while it is full") {
   CHECK(bench.relay.drained());
 }
 
-// Proves: a stream that ends is told to the kernel behind its last message, when there is room, and
-// only there: it is no failure as long as nobody wants more.
+// Proves: a carrier that ends is told to the kernel behind its last message, when there is room,
+// and only there: it is no failure as long as nobody wants more.
 TEST_CASE("a receiving relay marks the end behind the last message") {
   Bench bench(false);
   for (std::uint64_t n = 1; n <= kSize.depth; ++n) bench.wire.arrived.push_back(message(n, 8));
@@ -232,7 +232,7 @@ TEST_CASE("a receiving relay marks the end behind the last message") {
   CHECK_FALSE(bench.settle()); // once
 }
 
-// Proves: a header that no rank's kernel can have sent ends the stream, and touches no slot.
+// Proves: a header that no rank's kernel can have sent ends the carrier, and touches no slot.
 TEST_CASE("a receiving relay refuses headers that cannot be") {
   for (const MessageHeader& header :
        {MessageHeader{1, kSize.slot_bytes + 1}, MessageHeader{1, ~std::uint64_t{0}},
@@ -251,8 +251,8 @@ TEST_CASE("a receiving relay refuses headers that cannot be") {
   }
 }
 
-// Proves: a sender's broken stream matters when there is something to send, whether it broke before
-// or after that was published, or was never there.
+// Proves: a sender's broken carrier matters when there is something to send, whether it broke
+// before or after that was published, or was never there.
 TEST_CASE("a sending relay is stranded when a message cannot leave") {
   for (const bool connected : {true, false}) {
     Bench bench(true);

@@ -118,8 +118,8 @@ TEST_CASE("where blocks differ, a step takes part in the tiles that its block re
 
 TEST_CASE("with a root, small blocks flow in small messages, but not over sockets", "[tiles]") {
   const RankPlan plan = findAlgorithm("tree")->build({Collective::broadcast, 4, 0, 0}, 1);
-  const auto elements = [&](std::size_t count, bool streams) {
-    return messageElements(plan, {count, DataType::int32}, 128 << 10, streams);
+  const auto elements = [&](std::size_t count, bool carriers) {
+    return messageElements(plan, {count, DataType::int32}, 128 << 10, carriers);
   };
   CHECK(elements(1 << 18, false) == (32 << 10) / kElement); // a block of 1 MiB
   CHECK(elements((1 << 18) + 1, false) == (128 << 10) / kElement);

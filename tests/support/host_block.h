@@ -23,7 +23,7 @@ struct BlockMemory {
       : threads(block_threads), ends(places), barrier(block_threads) {}
 
   const std::uint32_t threads;
-  std::vector<kernels::cuda::End> ends;
+  std::vector<kernels::cuda::LiveOperand> ends;
   device::Launch launch; ///< of the job in progress, in a batch
   std::barrier<> barrier;
   std::atomic<bool> no{false}; ///< somebody said no: the launch ends
@@ -38,7 +38,7 @@ class HostBlock {
   std::uint32_t thread() const { return thread_; }
   std::uint32_t threads() const { return memory_.threads; }
   kernels::cuda::Workers<1> workers() const { return {0, thread_, threads()}; }
-  kernels::cuda::End* ends() { return memory_.ends.data(); }
+  kernels::cuda::LiveOperand* ends() { return memory_.ends.data(); }
 
   bool all(bool yes) {
     if (memory_.threads == 1) return yes;

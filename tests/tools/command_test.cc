@@ -298,7 +298,7 @@ TEST_CASE("plan: layouts are explained, compared and proved", "[command]") {
   CHECK(rounds.out.find("ranks 0 1, 2 3, 4 5, 6 7 on nodes 0 to 3; 6 n in all between nodes") !=
         std::string::npos);
   CHECK(rounds.out.find(" 0 => 2 [") != std::string::npos);
-  const Outcome compared = shell("$RONDO plan --layout 0.1.0.1 --bytes 16M --streams");
+  const Outcome compared = shell("$RONDO plan --layout 0.1.0.1 --bytes 16M --tcp");
   CHECK(compared.out.find("between nodes") != std::string::npos);
   const Outcome proved = shell("$RONDO plan --check --layout all -p 1-4 --algorithm hierarchical");
   CHECK(proved.status == 0);

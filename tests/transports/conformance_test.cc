@@ -47,8 +47,8 @@ TEST_CASE("ports say what the transport and the options promised") {
       }
       CHECK(world[0].mapped() == (pathOf<SlotRing>(out.port()) != nullptr));
       CHECK(world[0].mapped() == (pathOf<SlotRing>(in.port()) != nullptr));
-      CHECK(world[0].mapped() != (pathOf<StreamSender>(out.port()) != nullptr));
-      CHECK(world[0].mapped() != (pathOf<StreamReceiver>(in.port()) != nullptr));
+      CHECK(world[0].mapped() != (pathOf<CarrierSender>(out.port()) != nullptr));
+      CHECK(world[0].mapped() != (pathOf<CarrierReceiver>(in.port()) != nullptr));
     }
   }
 }
@@ -99,7 +99,7 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
       bool made = false;
       Bytes body;
       bool in_body = false;
-      const Watch watch("for both streams of messages");
+      const Watch watch("for both carriers of messages");
       while (sent < kMessages || received < kMessages || out.pending() > 0) {
         watch.check();
         if (sent < kMessages) {

@@ -60,14 +60,14 @@ T* pathOf(const Port& port) {
   }
 }
 
-/// The sending end, mapped or stream; with the worker of its rank's transport, or null.
+/// The sending end, mapped or carrier; with the worker of its rank's transport, or null.
 class Out {
  public:
   explicit Out(std::unique_ptr<Port> port, Worker* worker = nullptr)
       : port_(std::move(port)),
         worker_(worker),
         ring_(pathOf<SlotRing>(*port_)),
-        sender_(pathOf<StreamSender>(*port_)) {}
+        sender_(pathOf<CarrierSender>(*port_)) {}
   const Port& port() const { return *port_; }
   bool mapped() const { return ring_ != nullptr; }
 
@@ -89,7 +89,7 @@ class Out {
   std::unique_ptr<Port> port_;
   Worker* worker_;
   SlotRing* ring_;
-  StreamSender* sender_;
+  CarrierSender* sender_;
   std::deque<Bytes> kept_;
 };
 
@@ -100,7 +100,7 @@ class In {
       : port_(std::move(port)),
         worker_(worker),
         ring_(pathOf<SlotRing>(*port_)),
-        receiver_(pathOf<StreamReceiver>(*port_)) {}
+        receiver_(pathOf<CarrierReceiver>(*port_)) {}
   const Port& port() const { return *port_; }
 
   const MessageHeader* peek() {
@@ -115,7 +115,7 @@ class In {
   std::unique_ptr<Port> port_;
   Worker* worker_;
   SlotRing* ring_;
-  StreamReceiver* receiver_;
+  CarrierReceiver* receiver_;
 };
 
 std::unique_ptr<Port> wait(PendingPort& pending);

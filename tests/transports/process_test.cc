@@ -136,7 +136,7 @@ TEST_CASE("messages of all sizes travel between two processes and back") {
   }
 }
 
-TEST_CASE("a killed process: streams say who it was, shared memory stays usable") {
+TEST_CASE("a killed process: carriers say who it was, shared memory stays usable") {
   for (const Kind& kind : wires()) {
     INFO(kind.name);
     Meeting meeting(kind);

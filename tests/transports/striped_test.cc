@@ -12,8 +12,8 @@
 #include "harness.h"
 #include "rondo/error.h"
 #include "support/test.h"
+#include "transports/tcp/carrier.h"
 #include "transports/tcp/split.h"
-#include "transports/tcp/stream.h"
 
 namespace rondo::transport::test {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 using tcp::LineLoad;
 
-const tcp::StreamSettings kSettings{"test channel", 3, {256 << 10, 4}};
+const tcp::SocketSettings kSettings{"test channel", 3, {256 << 10, 4}};
 
 /// Lines in both directions of which a test keeps copies, to do them harm.
 struct Pairs {

@@ -104,7 +104,7 @@ class Inbox final : public Served {
   const std::shared_ptr<Link> link_;
 };
 
-class Sender final : public StreamSender {
+class Sender final : public CarrierSender {
  public:
   Sender(std::shared_ptr<Outbox> box, std::size_t depth) : box_(std::move(box)), depth_(depth) {}
   std::size_t pending() const override { return box_->posted.size(); }
@@ -131,7 +131,7 @@ class Sender final : public StreamSender {
   const std::size_t depth_;
 };
 
-class Receiver final : public StreamReceiver {
+class Receiver final : public CarrierReceiver {
  public:
   explicit Receiver(std::shared_ptr<Inbox> box) : box_(std::move(box)) {}
   const MessageHeader* peek() override {
@@ -191,7 +191,7 @@ class Pending final : public PendingWithDeadline {
 class Worked final : public Transport {
  public:
   explicit Worked(const Context& context)
-      : context_(context), size_(channelSize(context.options, kStreamSize)) {}
+      : context_(context), size_(channelSize(context.options, kCarrierSize)) {}
 
   std::string_view name() const override { return "worked"; }
   std::size_t slotBytes() const override { return size_.slot_bytes; }

@@ -63,7 +63,7 @@ struct Card {
       return has(from.reached, to) || (from.location && !has(from.beyond, to));
     };
     if (location.has_value() != other.location.has_value()) return false;
-    if (location && location->place != other.location->place) return false;
+    if (location && location->scope != other.location->scope) return false;
     return sees(*this, other) && sees(other, *this);
   }
 };
@@ -105,14 +105,14 @@ class PendingReceiver final : public PendingPassed {
 
 class Nvlink final : public Transport {
  public:
-  explicit Nvlink(const Context& context, const std::optional<Place>& place) : context_(context) {
+  explicit Nvlink(const Context& context, const std::optional<Scope>& scope) : context_(context) {
     for (const DeviceIdentity& identity : context.on.device->reach())
       if (card_.reached.size() < kMostReached) card_.reached.push_back(shortOf(identity));
     for (const DeviceIdentity& identity : context.on.device->beyond())
       if (card_.beyond.size() < kMostReached) card_.beyond.push_back(shortOf(identity));
-    if (place) {
+    if (scope) {
       mailbox_ = localMailbox(context);
-      card_.location = Location{*place, mailbox_->address()};
+      card_.location = Location{*scope, mailbox_->address()};
     } else {
       deviceOf(context.rank, context.on.device);
     }
@@ -166,9 +166,9 @@ class Nvlink final : public Transport {
 
 std::unique_ptr<Transport> make(const Context& context) {
   if (context.board) return std::make_unique<Nvlink>(context, std::nullopt);
-  const auto place = Place::here();
-  if (!place || !context.on.device->shares()) return nullptr;
-  return std::make_unique<Nvlink>(context, place);
+  const auto scope = Scope::here();
+  if (!scope || !context.on.device->shares()) return nullptr;
+  return std::make_unique<Nvlink>(context, scope);
 }
 
 } // namespace

@@ -63,9 +63,9 @@ class PendingReceiver final : public PendingPassed {
 
 class Pcie final : public Transport {
  public:
-  Pcie(const Context& context, const std::optional<Place>& place)
-      : context_(context), place_(place) {
-    if (place) mailbox_ = localMailbox(context);
+  Pcie(const Context& context, const std::optional<Scope>& scope)
+      : context_(context), scope_(scope) {
+    if (scope) mailbox_ = localMailbox(context);
   }
 
   std::string_view name() const override { return "pcie"; }
@@ -74,17 +74,17 @@ class Pcie final : public Transport {
 
   /// Within one process there is nothing to say.
   Address address() const override {
-    return place_ ? Location{*place_, mailbox_->address()}.encode() : Address{};
+    return scope_ ? Location{*scope_, mailbox_->address()}.encode() : Address{};
   }
   bool reaches(const Address& peer) const override {
-    if (peer.empty() || !place_) return peer.empty() && !place_;
-    return Location::decode(peer, kWhat).place == *place_;
+    if (peer.empty() || !scope_) return peer.empty() && !scope_;
+    return Location::decode(peer, kWhat).scope == *scope_;
   }
 
   std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& address) override {
     if (!reaches(address))
       throw Error(ErrorCode::transport, describe("pcie", id) + ": the peer is on another machine");
-    if (!place_)
+    if (!scope_)
       return std::make_unique<PendingOnBoard>("pcie", id, context_, [this] {
         return partsOf(context_.on.device->allocateHost(bytesOf(context_)), context_);
       });
@@ -95,14 +95,14 @@ class Pcie final : public Transport {
 
  private:
   const Context context_;
-  const std::optional<Place> place_;
+  const std::optional<Scope> scope_;
   std::shared_ptr<Mailbox> mailbox_;
 };
 
 std::unique_ptr<Transport> make(const Context& context) {
   if (context.board) return std::make_unique<Pcie>(context, std::nullopt);
-  const auto place = Place::here();
-  return place ? std::make_unique<Pcie>(context, place) : nullptr;
+  const auto scope = Scope::here();
+  return scope ? std::make_unique<Pcie>(context, scope) : nullptr;
 }
 
 } // namespace

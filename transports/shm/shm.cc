@@ -88,8 +88,8 @@ class PendingReceiver final : public PendingWithDeadline {
 
 class Shm final : public Transport {
  public:
-  Shm(const Context& context, const Place& place)
-      : context_(context), place_(place), size_(channelSize(context.options, kMappedSize)) {
+  Shm(const Context& context, const Scope& scope)
+      : context_(context), scope_(scope), size_(channelSize(context.options, kMappedSize)) {
     net::SocketAddress any;
     any.family = net::SocketAddress::Family::unix_abstract;
     mailbox_ = std::make_shared<Mailbox>(context, any, 1);
@@ -98,14 +98,14 @@ class Shm final : public Transport {
   std::string_view name() const override { return "shm"; }
   std::size_t slotBytes() const override { return size_.slot_bytes; }
   bool mapped() const override { return true; }
-  Address address() const override { return Location{place_, mailbox_->address()}.encode(); }
+  Address address() const override { return Location{scope_, mailbox_->address()}.encode(); }
   bool reaches(const Address& peer) const override {
-    return Location::decode(peer, "shm address").place == place_;
+    return Location::decode(peer, "shm address").scope == scope_;
   }
 
   std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& address) override {
     const Location peer = Location::decode(address, "shm address");
-    if (peer.place != place_)
+    if (peer.scope != scope_)
       throw Error(ErrorCode::transport, describe("shm", id) + ": the peer is on another machine");
     if (id.src == context_.rank)
       return std::make_unique<PendingSender>(id, context_, peer, size_, regions_);
@@ -114,7 +114,7 @@ class Shm final : public Transport {
 
  private:
   const Context context_;
-  const Place place_;
+  const Scope scope_;
   const ChannelSize size_;
   std::shared_ptr<Mailbox> mailbox_;
   const std::shared_ptr<PeerRegions> regions_ = std::make_shared<PeerRegions>();
@@ -122,8 +122,8 @@ class Shm final : public Transport {
 
 /// What a rank cannot make it does not offer, so its peers take the next transport, as it does.
 std::unique_ptr<Transport> make(const Context& context) {
-  const auto place = Place::here();
-  if (!place) return nullptr;
+  const auto scope = Scope::here();
+  if (!scope) return nullptr;
   try {
     base::tryMemoryFile(bytesOf(channelSize(context.options, kMappedSize)));
   } catch (const Error& error) {
@@ -134,7 +134,7 @@ std::unique_ptr<Transport> make(const Context& context) {
       base::log(LogLevel::warn, "shm is not used: ", error.what());
     return nullptr;
   }
-  return std::make_unique<Shm>(context, *place);
+  return std::make_unique<Shm>(context, *scope);
 }
 
 } // namespace

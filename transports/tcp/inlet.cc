@@ -5,7 +5,7 @@
 
 namespace rondo::transport::tcp {
 
-const std::byte* Inlet::next(std::size_t size, const StreamSettings& settings) {
+const std::byte* Inlet::next(std::size_t size, const SocketSettings& settings) {
   if (ahead() < size) {
     std::memmove(ahead_.data(), ahead_.data() + begin_, ahead());
     end_ = ahead();
@@ -21,7 +21,7 @@ const std::byte* Inlet::next(std::size_t size, const StreamSettings& settings) {
 }
 
 std::size_t Inlet::read(std::span<const MutableBytes> body, Range range,
-                        const StreamSettings& settings) {
+                        const SocketSettings& settings) {
   std::size_t at = range.begin + takeAhead(body, range);
   while (at < range.end) {
     Pieces pieces;

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "base/unique_fd.h"
+#include "transports/tcp/carrier.h"
 #include "transports/tcp/socket_io.h"
-#include "transports/tcp/stream.h"
 
 namespace rondo::transport::tcp {
 
@@ -22,10 +22,10 @@ class Inlet {
 
   /// The next `size` bytes, which count as read; null while they have not all arrived. One call at
   /// most.
-  const std::byte* next(std::size_t size, const StreamSettings& settings);
+  const std::byte* next(std::size_t size, const SocketSettings& settings);
 
   /// Reads what has arrived into bytes [range.begin, range.end) of a body; how many.
-  std::size_t read(std::span<const MutableBytes> body, Range range, const StreamSettings& settings);
+  std::size_t read(std::span<const MutableBytes> body, Range range, const SocketSettings& settings);
 
  private:
   std::size_t takeAhead(std::span<const MutableBytes> body, Range range);

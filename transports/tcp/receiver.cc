@@ -3,16 +3,16 @@
 #include <numeric>
 
 #include "rondo/error.h"
+#include "transports/tcp/carrier.h"
 #include "transports/tcp/inlet.h"
 #include "transports/tcp/message.h"
-#include "transports/tcp/stream.h"
 
 namespace rondo::transport::tcp {
 namespace {
 
-class Receiver final : public StreamReceiver {
+class Receiver final : public CarrierReceiver {
  public:
-  Receiver(base::UniqueFd socket, const StreamSettings& settings)
+  Receiver(base::UniqueFd socket, const SocketSettings& settings)
       : settings_(settings), inlet_(std::move(socket)) {}
 
   const MessageHeader* peek() override {
@@ -39,7 +39,7 @@ class Receiver final : public StreamReceiver {
   }
 
  private:
-  const StreamSettings settings_;
+  const SocketSettings settings_;
   bool started_ = false; ///< header_ is the message's that is being received
   MessageHeader header_;
   std::size_t done_ = 0; ///< bytes of its body
@@ -48,8 +48,8 @@ class Receiver final : public StreamReceiver {
 
 } // namespace
 
-std::unique_ptr<StreamReceiver> makeReceiver(base::UniqueFd socket,
-                                             const StreamSettings& settings) {
+std::unique_ptr<CarrierReceiver> makeReceiver(base::UniqueFd socket,
+                                              const SocketSettings& settings) {
   return std::make_unique<Receiver>(std::move(socket), settings);
 }
 

@@ -2,16 +2,16 @@
 #include <cassert>
 #include <numeric>
 
+#include "transports/tcp/carrier.h"
 #include "transports/tcp/message.h"
 #include "transports/tcp/socket_io.h"
-#include "transports/tcp/stream.h"
 
 namespace rondo::transport::tcp {
 namespace {
 
-class Sender final : public StreamSender {
+class Sender final : public CarrierSender {
  public:
-  Sender(base::UniqueFd socket, const StreamSettings& settings)
+  Sender(base::UniqueFd socket, const SocketSettings& settings)
       : settings_(settings),
         queue_(static_cast<std::size_t>(settings.size.depth)),
         socket_(std::move(socket)) {}
@@ -91,7 +91,7 @@ class Sender final : public StreamSender {
     unanswered_since_ = checkAnswered(socket_.get(), unanswered_since_, settings_);
   }
 
-  const StreamSettings settings_;
+  const SocketSettings settings_;
   std::vector<Message> queue_;
   base::UniqueFd socket_;
   std::uint64_t begin_ = 0, end_ = 0; ///< numbers of the pending messages
@@ -102,7 +102,7 @@ class Sender final : public StreamSender {
 
 } // namespace
 
-std::unique_ptr<StreamSender> makeSender(base::UniqueFd socket, const StreamSettings& settings) {
+std::unique_ptr<CarrierSender> makeSender(base::UniqueFd socket, const SocketSettings& settings) {
   return std::make_unique<Sender>(std::move(socket), settings);
 }
 

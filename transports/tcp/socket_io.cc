@@ -18,7 +18,7 @@ namespace rondo::transport::tcp {
 namespace {
 
 /// Only a lack of memory here is not the connection's end.
-[[noreturn]] void fail(int error, const char* what, const StreamSettings& settings) {
+[[noreturn]] void fail(int error, const char* what, const SocketSettings& settings) {
   const std::string text = settings.channel + ": " + what + " rank " +
                            std::to_string(settings.peer) + ": " + errnoText(error);
   if (error == ENOMEM || error == ENOBUFS) throw Error(ErrorCode::system, text);
@@ -37,7 +37,7 @@ msghdr messageOf(Pieces& pieces) {
 
 } // namespace
 
-std::size_t sendSome(int fd, Pieces& pieces, const StreamSettings& settings) {
+std::size_t sendSome(int fd, Pieces& pieces, const SocketSettings& settings) {
   constexpr int kFlags = MSG_NOSIGNAL | MSG_DONTWAIT;
   const auto list = pieces.list();
   const msghdr message = messageOf(pieces);
@@ -51,7 +51,7 @@ std::size_t sendSome(int fd, Pieces& pieces, const StreamSettings& settings) {
 }
 
 base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
-                                      const StreamSettings& settings) {
+                                      const SocketSettings& settings) {
   const auto now = base::Clock::now();
   tcp_info info{};
   socklen_t length = sizeof info;
@@ -63,7 +63,7 @@ base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
   return since;
 }
 
-std::size_t receiveSome(int fd, Pieces& pieces, const StreamSettings& settings) {
+std::size_t receiveSome(int fd, Pieces& pieces, const SocketSettings& settings) {
   const auto list = pieces.list();
   msghdr message = messageOf(pieces);
   for (;;) {
@@ -87,7 +87,7 @@ std::size_t unacknowledged(int fd) {
   return static_cast<std::size_t>(bytes);
 }
 
-void requireSlot(std::uint64_t bytes, const StreamSettings& settings) {
+void requireSlot(std::uint64_t bytes, const SocketSettings& settings) {
   if (bytes <= settings.size.slot_bytes) return;
   throw Error(ErrorCode::transport,
               settings.channel + ": rank " + std::to_string(settings.peer) +

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/clock.h"
-#include "transports/tcp/stream.h"
+#include "transports/tcp/carrier.h"
 
 namespace rondo::transport::tcp {
 
@@ -61,20 +61,20 @@ class Pieces {
 
 /// Bytes taken over by the kernel; 0 when it has no room now. Throws Error(peer_dead | unresponsive
 /// | system) with the peer as culprit.
-std::size_t sendSome(int fd, Pieces& pieces, const StreamSettings& settings);
+std::size_t sendSome(int fd, Pieces& pieces, const SocketSettings& settings);
 /// For a socket that has had no room for a while, at every look since then: since when it stands on
 /// data without any answer of the peer's system. Throws Error(unresponsive) with the peer as
-/// culprit when that is longer ago than StreamSettings::silence. A peer whose system answers and
+/// culprit when that is longer ago than SocketSettings::silence. A peer whose system answers and
 /// that does not read is only slow, which is no error.
 base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
-                                      const StreamSettings& settings);
+                                      const SocketSettings& settings);
 /// Bytes that arrived; 0 when there are none now. Throws as sendSome(); an orderly end is
 /// peer_dead: whoever calls wants more.
-std::size_t receiveSome(int fd, Pieces& pieces, const StreamSettings& settings);
+std::size_t receiveSome(int fd, Pieces& pieces, const SocketSettings& settings);
 /// Of all that was handed over, bytes that the peer's system has not acknowledged.
 std::size_t unacknowledged(int fd);
 
 /// Throws Error(transport) with the peer as culprit for a body that no slot holds.
-void requireSlot(std::uint64_t bytes, const StreamSettings& settings);
+void requireSlot(std::uint64_t bytes, const SocketSettings& settings);
 
 } // namespace rondo::transport::tcp

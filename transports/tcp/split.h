@@ -10,7 +10,7 @@
 #include <optional>
 #include <span>
 
-#include "transports/tcp/stream.h"
+#include "transports/tcp/carrier.h"
 
 namespace rondo::transport::tcp {
 

@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "rondo/error.h"
+#include "transports/tcp/carrier.h"
 #include "transports/tcp/inlet.h"
 #include "transports/tcp/message.h"
 #include "transports/tcp/split.h"
-#include "transports/tcp/stream.h"
 
 namespace rondo::transport::tcp {
 namespace {
@@ -49,9 +49,9 @@ struct Line {
   std::optional<Head> head;
 };
 
-class StripedReceiver final : public StreamReceiver {
+class StripedReceiver final : public CarrierReceiver {
  public:
-  StripedReceiver(Lines lines, const StreamSettings& settings)
+  StripedReceiver(Lines lines, const SocketSettings& settings)
       : settings_(settings), connect_(std::move(lines.connect)), lines_(lines.sockets.size()) {
     for (std::size_t i = 0; i < lines_.size(); ++i)
       if (lines.sockets[i]) lines_[i].inlet.emplace(std::move(lines.sockets[i]));
@@ -237,7 +237,7 @@ class StripedReceiver final : public StreamReceiver {
       }
   }
 
-  const StreamSettings settings_;
+  const SocketSettings settings_;
   const decltype(Lines::connect) connect_;
   std::vector<Line> lines_;
   std::optional<Error> last_end_;
@@ -253,7 +253,7 @@ class StripedReceiver final : public StreamReceiver {
 
 } // namespace
 
-std::unique_ptr<StreamReceiver> makeStripedReceiver(Lines lines, const StreamSettings& settings) {
+std::unique_ptr<CarrierReceiver> makeStripedReceiver(Lines lines, const SocketSettings& settings) {
   return std::make_unique<StripedReceiver>(std::move(lines), settings);
 }
 

@@ -5,10 +5,10 @@
 #include <numeric>
 
 #include "rondo/error.h"
+#include "transports/tcp/carrier.h"
 #include "transports/tcp/message.h"
 #include "transports/tcp/socket_io.h"
 #include "transports/tcp/split.h"
-#include "transports/tcp/stream.h"
 
 namespace rondo::transport::tcp {
 namespace {
@@ -74,9 +74,9 @@ struct Line {
   bool full() const { return taken < end; }
 };
 
-class StripedSender final : public StreamSender {
+class StripedSender final : public CarrierSender {
  public:
-  StripedSender(Lines lines, const StreamSettings& settings)
+  StripedSender(Lines lines, const SocketSettings& settings)
       : settings_(settings),
         queue_(static_cast<std::size_t>(settings.size.depth)),
         connect_(std::move(lines.connect)),
@@ -402,7 +402,7 @@ class StripedSender final : public StreamSender {
     return moved;
   }
 
-  const StreamSettings settings_;
+  const SocketSettings settings_;
   std::vector<Message> queue_;
   const decltype(Lines::connect) connect_;
   const decltype(Lines::replaced) replaced_;
@@ -418,7 +418,7 @@ class StripedSender final : public StreamSender {
 
 } // namespace
 
-std::unique_ptr<StreamSender> makeStripedSender(Lines lines, const StreamSettings& settings) {
+std::unique_ptr<CarrierSender> makeStripedSender(Lines lines, const SocketSettings& settings) {
   return std::make_unique<StripedSender>(std::move(lines), settings);
 }
 

@@ -20,7 +20,7 @@
 #include "rondo/error.h"
 #include "transports/mailbox.h"
 #include "transports/support.h"
-#include "transports/tcp/stream.h"
+#include "transports/tcp/carrier.h"
 
 namespace rondo::transport {
 namespace tcp {
@@ -127,8 +127,8 @@ struct Wiring {
   std::size_t railOf(std::size_t line) const { return line / static_cast<std::size_t>(sockets); }
 };
 
-ChannelSize streamSize(const Options& options, std::size_t lines) {
-  ChannelSize size = channelSize(options, kStreamSize);
+ChannelSize carrierSize(const Options& options, std::size_t lines) {
+  ChannelSize size = channelSize(options, kCarrierSize);
   if (lines > 1) size.depth *= kStripedDepthTimes;
   return size;
 }
@@ -138,7 +138,7 @@ class Pending : public PendingWithDeadline {
  public:
   Pending(const ChannelId& id, const Context& context, std::size_t lines)
       : PendingWithDeadline("tcp", id, context),
-        settings_{channel_, peer_, streamSize(context.options, lines),
+        settings_{channel_, peer_, carrierSize(context.options, lines),
                   silenceLimit(context.options)},
         sockets_(lines) {}
 
@@ -146,7 +146,7 @@ class Pending : public PendingWithDeadline {
   /// A line's socket; nothing while it is not connected. Outlives this object.
   using Connect = std::function<std::optional<base::UniqueFd>(std::size_t)>;
 
-  const StreamSettings settings_;
+  const SocketSettings settings_;
   Connect connect_;
 
  private:
@@ -234,7 +234,7 @@ class Tcp final : public Transport {
  public:
   explicit Tcp(const Context& context)
       : context_(context),
-        slot_bytes_(channelSize(context.options, kStreamSize).slot_bytes),
+        slot_bytes_(channelSize(context.options, kCarrierSize).slot_bytes),
         sockets_(checkedSockets(context.options)) {
     if (!context.options.tcp_congestion.empty()) {
       // Refused here, before anybody has connected.

@@ -108,7 +108,7 @@ class Channels final : public Worker, private Events {
   void leave(const std::shared_ptr<Outbox>& box) noexcept;
   void leave(const std::shared_ptr<Inbox>& box) noexcept;
 
-  // What the ends do; see StreamSender and StreamReceiver.
+  // What the ends do; see CarrierSender and CarrierReceiver.
   bool start(Outbox& box, const MessageHeader& header, std::span<const ConstBytes> body);
   bool settle(Outbox& box);
   std::size_t pending(Outbox& box);

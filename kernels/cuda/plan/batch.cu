@@ -10,8 +10,8 @@ namespace rondo::kernels::cuda {
 __global__ void __launch_bounds__(kPlanThreads, 1)
     planBatchKernel(const __grid_constant__ Batch batch) {
   __shared__ alignas(Launch) std::byte launch[sizeof(Launch)];
-  __shared__ alignas(End) std::byte ends[kJobPlaces * sizeof(End)];
-  DeviceBlock block(reinterpret_cast<End*>(ends));
+  __shared__ alignas(LiveOperand) std::byte ends[kJobPlaces * sizeof(LiveOperand)];
+  DeviceBlock block(reinterpret_cast<LiveOperand*>(ends));
   runBatch(batch, blockIdx.x, *reinterpret_cast<Launch*>(launch), block);
 }
 

@@ -15,12 +15,12 @@ class DeviceBlock {
  public:
   static constexpr std::uint32_t kLooks = kPlanLooks;
 
-  explicit __device__ DeviceBlock(End* ends) : ends_(ends) {}
+  explicit __device__ DeviceBlock(LiveOperand* ends) : ends_(ends) {}
 
   __device__ std::uint32_t thread() const { return threadIdx.x; }
   __device__ std::uint32_t threads() const { return kPlanThreads; }
   __device__ Workers<kPlanThreads> workers() const { return {threadIdx.x, 0, 1}; }
-  __device__ End* ends() const { return ends_; }
+  __device__ LiveOperand* ends() const { return ends_; }
   __device__ bool all(bool yes) const { return __syncthreads_and(yes) != 0; }
 
   template <Scope kScope, class T>
@@ -69,7 +69,7 @@ class DeviceBlock {
   template <Scope kScope, class T>
   using Atomic = ::cuda::atomic_ref<T, kScope == Scope::device ? ::cuda::thread_scope_device
                                                                : ::cuda::thread_scope_system>;
-  End* const ends_;
+  LiveOperand* const ends_;
 };
 
 } // namespace rondo::kernels::cuda

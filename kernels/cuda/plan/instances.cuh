@@ -8,12 +8,12 @@
 
 namespace rondo::kernels::cuda {
 
-/// Grid: ProgramHeader::blocks(). Shared memory: an End for each of max_places.
+/// Grid: ProgramHeader::blocks(). Shared memory: a LiveOperand for each of max_places.
 template <DataType kType, ReduceOp::Kind kOp>
 __global__ void __launch_bounds__(kPlanThreads, 1)
     planKernel(const __grid_constant__ Launch launch) {
   extern __shared__ std::uint64_t shared[];
-  DeviceBlock block(reinterpret_cast<End*>(shared));
+  DeviceBlock block(reinterpret_cast<LiveOperand*>(shared));
   PlanKernel<DeviceBlock, kType, kOp>(launch, blockIdx.x, block).run();
 }
 

@@ -162,7 +162,7 @@ class PlanKernel {
   /// one later tells the other end.
   RONDO_HOST_DEVICE bool prepare(const Step& step, std::uint32_t i, std::uint64_t tile) {
     const Place& where = place(step, i);
-    End& end = ends_[i];
+    LiveOperand& end = ends_[i];
     if (where.local()) {
       end.number = 0;
       end.base = spaceAt(where.space, tile);
@@ -298,7 +298,7 @@ class PlanKernel {
   const Program& program_;
   const std::uint32_t index_, copy_;
   Block& block_;
-  End* const ends_;
+  LiveOperand* const ends_;
   Watch<Block> watch_;
   std::uint64_t base_ = 0; ///< the lanes' clocks when the launch began
 };

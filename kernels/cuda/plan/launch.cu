@@ -59,7 +59,8 @@ void loadPlanKernels() {
 }
 
 PlanFunction::PlanFunction(const device::ProgramHeader& program)
-    : kernel_(lookUp(program.type, program.op)), shared_bytes_(program.max_places * sizeof(End)) {
+    : kernel_(lookUp(program.type, program.op)),
+      shared_bytes_(program.max_places * sizeof(LiveOperand)) {
   if (!kernel_)
     throw Error(ErrorCode::unsupported,
                 "no kernel runs " + std::string(name(program.type)) + " programs of this operator");
@@ -67,7 +68,7 @@ PlanFunction::PlanFunction(const device::ProgramHeader& program)
     throw Error(ErrorCode::unsupported, "a step of the plan has " +
                                             std::to_string(program.max_places) +
                                             " inputs and outputs, a thread block keeps " +
-                                            std::to_string(kSharedBytes / sizeof(End)));
+                                            std::to_string(kSharedBytes / sizeof(LiveOperand)));
   resident_ = cuda::residentBlocks(kernel_, kPlanThreads, shared_bytes_);
 }
 

@@ -15,7 +15,7 @@
 namespace rondo::kernels::cuda {
 
 /// One input or output of the step in progress, for all threads of a block to see.
-struct End {
+struct LiveOperand {
   std::byte* base = nullptr; ///< local: of the space, at this tile. Else: the slot, or what is lent
   std::byte* at = nullptr;   ///< of the segment in progress (simple)
   std::uint64_t number = 0;  ///< of the message; 0: local
@@ -23,7 +23,7 @@ struct End {
 
 /// What Reduction is told of a step: its ends, without outputs that need no writing.
 struct StepOperands {
-  const End* ends;
+  const LiveOperand* ends;
   const Step& step;
   std::uint32_t skipped; ///< first outputs
   std::uint32_t written; ///< outputs after these
@@ -54,7 +54,7 @@ class Mover {
         ends_(block.ends()),
         moves_(step.inputs == 1 && !(kScales && launch.factor != 1.0 && step.raw_input == 0)) {}
 
-  /// simple: `count` elements from End::at to End::at.
+  /// simple: `count` elements from LiveOperand::at to LiveOperand::at.
   RONDO_HOST_DEVICE void segment(std::uint64_t count) {
     // Another lane may be reading what would be written onto itself.
     const bool itself = moves_ && ends_[step_.inputs].at == ends_[0].at;
@@ -279,7 +279,7 @@ class Mover {
   const Ring* const rings_;
   const Step& step_;
   Block& block_;
-  End* const ends_;
+  LiveOperand* const ends_;
   const bool moves_; ///< one input, and its bits stay as they are
 };
 

@@ -13,8 +13,8 @@ using Flags = dnnl::normalization_flags;
 
 class BatchNormLayer : public Layer {
  public:
-  explicit BatchNormLayer(const Place& place)
-      : site_(place.site), node_(place.node), relu_(place.relu), in_(place.in) {
+  explicit BatchNormLayer(const Blueprint& from)
+      : site_(from.site), node_(from.node), relu_(from.relu), in_(from.in) {
     const Layout channels = plain({in_.get_desc().dims()[1]});
     output_ = site_.tensor(in_.get_desc(), Lifetime::forward);
     scale_.emplace(site_, *node_.weights[0], channels, channels);
@@ -174,8 +174,8 @@ class BatchNormLayer : public Layer {
 
 } // namespace
 
-std::unique_ptr<Layer> build(const BatchNorm&, const Place& place) {
-  return std::make_unique<BatchNormLayer>(place);
+std::unique_ptr<Layer> build(const BatchNorm&, const Blueprint& from) {
+  return std::make_unique<BatchNormLayer>(from);
 }
 
 } // namespace rondo::training::onednn

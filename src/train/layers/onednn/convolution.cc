@@ -28,11 +28,11 @@ auto describe(bool winograd, const Make& make) {
 
 class ConvolutionLayer : public Layer {
  public:
-  ConvolutionLayer(const Convolution& value, const Place& place)
-      : site_(place.site),
-        node_(place.node),
+  ConvolutionLayer(const Convolution& value, const Blueprint& from)
+      : site_(from.site),
+        node_(from.node),
         winograd_(node_.in.channels >= kFewChannels),
-        relu_(place.relu),
+        relu_(from.relu),
         with_bias_(value.bias) {
     const auto dim = [](std::size_t size) { return static_cast<dnnl::memory::dim>(size); };
     const SampleShape &in = node_.in, &out = node_.out;
@@ -43,7 +43,7 @@ class ConvolutionLayer : public Layer {
     const auto count = dim(site_.binding().count);
     in_dims_ = {count, dim(in.channels), dim(in.height), dim(in.width)};
     out_dims_ = {count, dim(out.channels), dim(out.height), dim(out.width)};
-    buildForward(place.in);
+    buildForward(from.in);
   }
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
@@ -164,8 +164,8 @@ class ConvolutionLayer : public Layer {
 
 } // namespace
 
-std::unique_ptr<Layer> build(const Convolution& value, const Place& place) {
-  return std::make_unique<ConvolutionLayer>(value, place);
+std::unique_ptr<Layer> build(const Convolution& value, const Blueprint& from) {
+  return std::make_unique<ConvolutionLayer>(value, from);
 }
 
 } // namespace rondo::training::onednn

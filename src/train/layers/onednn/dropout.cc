@@ -11,12 +11,12 @@ namespace {
 /// Plain layouts only: which value is dropped must not depend on where it stands in memory.
 class DropoutLayer : public Layer {
  public:
-  DropoutLayer(const Dropout& value, const Place& place)
-      : site_(place.site),
+  DropoutLayer(const Dropout& value, const Blueprint& from)
+      : site_(from.site),
         rate_(value.rate),
-        layer_(detail::hashBytes(place.node.path.data(), place.node.path.size())),
-        in_(site_, place.in, plain(place.in.get_desc().dims()), Lifetime::forward),
-        factors_(site_.binding().count * place.node.in.size()) {
+        layer_(detail::hashBytes(from.node.path.data(), from.node.path.size())),
+        in_(site_, from.in, plain(from.in.get_desc().dims()), Lifetime::forward),
+        factors_(site_.binding().count * from.node.in.size()) {
     output_ = site_.tensor(in_.tensor.get_desc(), Lifetime::forward);
   }
 
@@ -77,9 +77,9 @@ class Nothing : public Layer {
 
 } // namespace
 
-std::unique_ptr<Layer> build(const Dropout& value, const Place& place) {
-  if (!place.site.binding().training) return std::make_unique<Nothing>(place.in);
-  return std::make_unique<DropoutLayer>(value, place);
+std::unique_ptr<Layer> build(const Dropout& value, const Blueprint& from) {
+  if (!from.site.binding().training) return std::make_unique<Nothing>(from.in);
+  return std::make_unique<DropoutLayer>(value, from);
 }
 
 } // namespace rondo::training::onednn

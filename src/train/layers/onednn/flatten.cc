@@ -8,9 +8,9 @@ namespace {
 
 class FlattenLayer : public Layer {
  public:
-  explicit FlattenLayer(const Place& place)
-      : site_(place.site),
-        in_(place.in),
+  explicit FlattenLayer(const Blueprint& from)
+      : site_(from.site),
+        in_(from.in),
         placed_(site_, in_, plain(in_.get_desc().dims()), Lifetime::forward) {
     const Dims dims = in_.get_desc().dims();
     Dims flat = {dims[0], 1};
@@ -47,8 +47,8 @@ class FlattenLayer : public Layer {
 
 } // namespace
 
-std::unique_ptr<Layer> build(const Flatten&, const Place& place) {
-  return std::make_unique<FlattenLayer>(place);
+std::unique_ptr<Layer> build(const Flatten&, const Blueprint& from) {
+  return std::make_unique<FlattenLayer>(from);
 }
 
 } // namespace rondo::training::onednn

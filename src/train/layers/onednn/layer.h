@@ -32,23 +32,23 @@ class Layer {
 };
 
 /// What a layer is built from.
-struct Place {
+struct Blueprint {
   Site& site;
   const Node& node;
   Tensor in;
   bool relu; ///< followed by ReLU, which the layer does too
 };
 
-std::unique_ptr<Layer> build(const Linear& value, const Place& place);
-std::unique_ptr<Layer> build(const Relu& value, const Place& place);
-std::unique_ptr<Layer> build(const Flatten& value, const Place& place);
-std::unique_ptr<Layer> build(const Convolution& value, const Place& place);
-std::unique_ptr<Layer> build(const MaxPool& value, const Place& place);
-std::unique_ptr<Layer> build(const AveragePool& value, const Place& place);
-std::unique_ptr<Layer> build(const GlobalAveragePool& value, const Place& place);
-std::unique_ptr<Layer> build(const BatchNorm& value, const Place& place);
-std::unique_ptr<Layer> build(const Dropout& value, const Place& place);
-std::unique_ptr<Layer> build(const Residual& value, const Place& place);
+std::unique_ptr<Layer> build(const Linear& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const Relu& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const Flatten& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const Convolution& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const MaxPool& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const AveragePool& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const GlobalAveragePool& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const BatchNorm& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const Dropout& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const Residual& value, const Blueprint& from);
 
 /// Layers that can do the ReLU behind them in the same go.
 template <class Value>

@@ -17,13 +17,13 @@ using BackWeights = dnnl::inner_product_backward_weights;
 /// the mlp, 64 samples), packing them once a step costs.
 class LinearLayer : public Layer {
  public:
-  explicit LinearLayer(const Place& place)
-      : site_(place.site),
-        weight_(*place.node.weights[0]),
-        bias_(*place.node.weights[1]),
-        relu_(place.relu),
-        in_(place.in) {
-    const auto out = static_cast<dnnl::memory::dim>(place.node.out.channels);
+  explicit LinearLayer(const Blueprint& from)
+      : site_(from.site),
+        weight_(*from.node.weights[0]),
+        bias_(*from.node.weights[1]),
+        relu_(from.relu),
+        in_(from.in) {
+    const auto out = static_cast<dnnl::memory::dim>(from.node.out.channels);
     const Dims in = in_.get_desc().dims();
     weight_layout_ = plain({out, in[1]});
     bias_layout_ = plain({out});
@@ -111,8 +111,8 @@ class LinearLayer : public Layer {
 
 } // namespace
 
-std::unique_ptr<Layer> build(const Linear&, const Place& place) {
-  return std::make_unique<LinearLayer>(place);
+std::unique_ptr<Layer> build(const Linear&, const Blueprint& from) {
+  return std::make_unique<LinearLayer>(from);
 }
 
 } // namespace rondo::training::onednn

@@ -17,10 +17,10 @@ struct Pooling {
 
 class PoolLayer : public Layer {
  public:
-  PoolLayer(Pooling pooling, const Place& place)
-      : site_(place.site), pooling_(std::move(pooling)), in_(place.in) {
+  PoolLayer(Pooling pooling, const Blueprint& from)
+      : site_(from.site), pooling_(std::move(pooling)), in_(from.in) {
     const auto dim = [](std::size_t size) { return static_cast<dnnl::memory::dim>(size); };
-    const SampleShape& out = place.node.out;
+    const SampleShape& out = from.node.out;
     out_dims_ = {dim(site_.binding().count), dim(out.channels), dim(out.height), dim(out.width)};
     const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training
                                                : dnnl::prop_kind::forward_inference;
@@ -68,27 +68,27 @@ class PoolLayer : public Layer {
 };
 
 std::unique_ptr<Layer> buildPool(dnnl::algorithm algorithm, const Window& window,
-                                 const Place& place) {
+                                 const Blueprint& from) {
   const auto both = [](std::size_t size) { return Dims(2, static_cast<dnnl::memory::dim>(size)); };
   return std::make_unique<PoolLayer>(
-      Pooling{algorithm, both(window.kernel), both(window.stride), both(window.padding)}, place);
+      Pooling{algorithm, both(window.kernel), both(window.stride), both(window.padding)}, from);
 }
 
 } // namespace
 
-std::unique_ptr<Layer> build(const MaxPool& value, const Place& place) {
-  return buildPool(dnnl::algorithm::pooling_max, value.window, place);
+std::unique_ptr<Layer> build(const MaxPool& value, const Blueprint& from) {
+  return buildPool(dnnl::algorithm::pooling_max, value.window, from);
 }
 
-std::unique_ptr<Layer> build(const AveragePool& value, const Place& place) {
-  return buildPool(dnnl::algorithm::pooling_avg_include_padding, value.window, place);
+std::unique_ptr<Layer> build(const AveragePool& value, const Blueprint& from) {
+  return buildPool(dnnl::algorithm::pooling_avg_include_padding, value.window, from);
 }
 
-std::unique_ptr<Layer> build(const GlobalAveragePool&, const Place& place) {
+std::unique_ptr<Layer> build(const GlobalAveragePool&, const Blueprint& from) {
   const auto dim = [](std::size_t size) { return static_cast<dnnl::memory::dim>(size); };
-  const Dims whole = {dim(place.node.in.height), dim(place.node.in.width)};
+  const Dims whole = {dim(from.node.in.height), dim(from.node.in.width)};
   return std::make_unique<PoolLayer>(
-      Pooling{dnnl::algorithm::pooling_avg_include_padding, whole, whole, {0, 0}}, place);
+      Pooling{dnnl::algorithm::pooling_avg_include_padding, whole, whole, {0, 0}}, from);
 }
 
 } // namespace rondo::training::onednn

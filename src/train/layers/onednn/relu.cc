@@ -36,11 +36,11 @@ namespace {
 
 class ReluLayer : public Layer {
  public:
-  explicit ReluLayer(const Place& place) : site_(place.site) {
-    const Layout layout = place.in.get_desc();
+  explicit ReluLayer(const Blueprint& from) : site_(from.site) {
+    const Layout layout = from.in.get_desc();
     output_ = site_.tensor(layout, Lifetime::forward);
     forward_ = Op::of<dnnl::eltwise_forward>(site_, reluForward(site_, layout),
-                                             {{DNNL_ARG_SRC, place.in}, {DNNL_ARG_DST, output_}});
+                                             {{DNNL_ARG_SRC, from.in}, {DNNL_ARG_DST, output_}});
   }
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
@@ -60,8 +60,8 @@ class ReluLayer : public Layer {
 
 } // namespace
 
-std::unique_ptr<Layer> build(const Relu&, const Place& place) {
-  return std::make_unique<ReluLayer>(place);
+std::unique_ptr<Layer> build(const Relu&, const Blueprint& from) {
+  return std::make_unique<ReluLayer>(from);
 }
 
 } // namespace rondo::training::onednn

@@ -30,11 +30,11 @@ struct Sum {
 
 class ResidualLayer : public Layer {
  public:
-  explicit ResidualLayer(const Place& place)
-      : site_(place.site),
-        relu_(place.relu),
-        body_(site_, place.node.body, place.in),
-        shortcut_(site_, place.node.shortcut, place.in) {
+  explicit ResidualLayer(const Blueprint& from)
+      : site_(from.site),
+        relu_(from.relu),
+        body_(site_, from.node.body, from.in),
+        shortcut_(site_, from.node.shortcut, from.in) {
     output_ = site_.tensor(body_.output().get_desc(), Lifetime::forward);
     sum_ = Sum(site_, body_.output(), shortcut_.output(), output_, relu_);
   }
@@ -76,8 +76,8 @@ class ResidualLayer : public Layer {
 
 } // namespace
 
-std::unique_ptr<Layer> build(const Residual&, const Place& place) {
-  return std::make_unique<ResidualLayer>(place);
+std::unique_ptr<Layer> build(const Residual&, const Blueprint& from) {
+  return std::make_unique<ResidualLayer>(from);
 }
 
 } // namespace rondo::training::onednn

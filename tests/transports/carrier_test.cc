@@ -1,20 +1,20 @@
-// The stream ends of tcp on socket pairs with tiny buffers: partial reads and writes on every call,
-// stripes, broken peers.
+// The carrier ends of tcp on socket pairs with tiny buffers: partial reads and writes on every
+// call, stripes, broken peers.
 #include <fcntl.h>
 #include <sys/socket.h>
 
 #include "harness.h"
 #include "rondo/error.h"
 #include "support/test.h"
-#include "transports/tcp/stream.h"
+#include "transports/tcp/carrier.h"
 #include "transports/tuning.h"
 
 namespace rondo::transport::test {
 namespace {
 
-using tcp::StreamSettings;
+using tcp::SocketSettings;
 
-const StreamSettings kSettings{"test channel", 3, {1 << 20, 4}};
+const SocketSettings kSettings{"test channel", 3, {1 << 20, 4}};
 
 struct SocketPairs {
   std::vector<base::UniqueFd> left, right;
@@ -130,7 +130,7 @@ TEST_CASE("a small message is one send call and one receive call") {
 }
 
 /// The next message, which the sender is still sending.
-static Bytes taken(StreamSender& sender, In& in) {
+static Bytes taken(CarrierSender& sender, In& in) {
   const Watch watch("for a message");
   for (; !in.peek(); watch.check()) sender.progress();
   Bytes got(static_cast<std::size_t>(in.peek()->bytes));
@@ -143,7 +143,7 @@ TEST_CASE("the memory of a small body is free at once, that of a larger one when
   for (const std::size_t size : {kGatherBytes, kGatherBytes + 1}) {
     auto pairs = makePairs(1, 1);
     auto port = sendingPort(std::move(pairs.left));
-    StreamSender& sender = *pathOf<StreamSender>(*port);
+    CarrierSender& sender = *pathOf<CarrierSender>(*port);
     In in(receivingPort(std::move(pairs.right)));
     const Bytes blocking = patternOf(1, 200'000); // fills the socket
     const ConstBytes before{blocking.data(), blocking.size()};
@@ -165,7 +165,7 @@ TEST_CASE("the memory of a small body is free at once, that of a larger one when
 TEST_CASE("the sender knows which memory it still reads") {
   auto pairs = makePairs(2, 1);
   auto port = sendingPort(std::move(pairs.left));
-  StreamSender& sender = *pathOf<StreamSender>(*port);
+  CarrierSender& sender = *pathOf<CarrierSender>(*port);
   In in(receivingPort(std::move(pairs.right)));
   const Bytes memory = patternOf(1, 400'000);
   const auto piece = [&](std::size_t at, std::size_t size) {

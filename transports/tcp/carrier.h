@@ -34,7 +34,7 @@ struct Range {
 };
 
 /// What an end knows of its channel.
-struct StreamSettings {
+struct SocketSettings {
   std::string channel; ///< for errors: "tcp channel 0 -> 1 (index 0)"
   int peer = -1;       ///< rank at the other end
   ChannelSize size;
@@ -44,9 +44,10 @@ struct StreamSettings {
 
 /// The socket is connected and non-blocking; it need not be TCP. The header and the body of a small
 /// message leave in one system call.
-std::unique_ptr<StreamSender> makeSender(base::UniqueFd socket, const StreamSettings& settings);
+std::unique_ptr<CarrierSender> makeSender(base::UniqueFd socket, const SocketSettings& settings);
 /// A small message arrives by one system call; large bodies go straight into user memory.
-std::unique_ptr<StreamReceiver> makeReceiver(base::UniqueFd socket, const StreamSettings& settings);
+std::unique_ptr<CarrierReceiver> makeReceiver(base::UniqueFd socket,
+                                              const SocketSettings& settings);
 
 /// The lines of a channel, in the same order at both ends, at least one connected.
 struct Lines {
@@ -60,7 +61,7 @@ struct Lines {
 /// Parts go by the line by which they arrive first (split.h). A message is pending until the peer's
 /// system has acknowledged all its parts; those of a line that is late or ends are sent again by
 /// the others. Fails when no line is left, as a single socket would.
-std::unique_ptr<StreamSender> makeStripedSender(Lines lines, const StreamSettings& settings);
-std::unique_ptr<StreamReceiver> makeStripedReceiver(Lines lines, const StreamSettings& settings);
+std::unique_ptr<CarrierSender> makeStripedSender(Lines lines, const SocketSettings& settings);
+std::unique_ptr<CarrierReceiver> makeStripedReceiver(Lines lines, const SocketSettings& settings);
 
 } // namespace rondo::transport::tcp

@@ -1,9 +1,10 @@
-// The stream part of a step: messages received, senders with room, output free to be written, sent.
+// The carrier part of a step: messages received, senders with room, output free to be written,
+// sent.
 #include "engine/host_engine.h"
 
 namespace rondo::engine {
 
-/// What a step waits for where streams are about, see attempt().
+/// What a step waits for where carriers are about, see attempt().
 bool HostEngine::arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile) {
   bool ready = true;
   bool direct = false;
@@ -21,7 +22,7 @@ bool HostEngine::arrivalsComplete(Run& run, const BoundStep& step, std::size_t t
   return ready && (direct || mayOverwrite(run, step, tile));
 }
 
-/// Receives the next message of a stream; straight to its place when the step only moves it and no
+/// Receives the next message of a carrier; straight to its place when the step only moves it and no
 /// pending send still reads that place, else to the staging buffer. Staging keeps two ranks that
 /// swap buffers from waiting for each other.
 bool HostEngine::arrive(Run& run, const BoundStep& step, End& end, std::size_t tile) {
@@ -53,7 +54,7 @@ bool HostEngine::mayOverwrite(Run& run, const BoundStep& step, std::size_t tile)
   if (!step.has_output) return true;
   if (!run.plan->loans.empty() && !reclaim(run, step, tile)) return false;
   const std::size_t element = sizeOf(run.plan->shape.type);
-  for (End* end : run.plan->streams_out) {
+  for (End* end : run.plan->carriers_out) {
     if (end->sender->pending() == 0) continue;
     end->sender->progress();
     for (std::size_t s = 0; s < step.segments.size(); ++s)
@@ -69,7 +70,7 @@ std::byte* HostEngine::stagingOf(End& end) const {
   return static_cast<std::byte*>(end.staging.data()) + end.next_staging * slot;
 }
 
-void HostEngine::sendStreams(Run& run, const BoundStep& step, std::size_t tile) {
+void HostEngine::sendCarriers(Run& run, const BoundStep& step, std::size_t tile) {
   const plan::PieceOffsets* source = sourceOf(run, step);
   for (End* end : step.sends) {
     if (end->mapped()) continue;

@@ -1,4 +1,4 @@
-// The hardest stream there may be: nothing is buffered on the way, so a message stays in the
+// The hardest carrier there may be: nothing is buffered on the way, so a message stays in the
 // sender's memory until the receiver takes it, a few bytes at a time. Every algorithm must come to
 // an end, and to the right result, when all channels are such, and when only some are. One thread
 // drives all ranks in turns, so that a deadlock is seen at once and not by a deadline.
@@ -38,7 +38,7 @@ struct Network {
   std::size_t looks = 0;     ///< of all workers
   std::size_t slot_bytes = 1024;
   std::size_t moved = 0;
-  std::map<ChannelId, std::deque<Message>> streams;
+  std::map<ChannelId, std::deque<Message>> carriers;
   std::map<ChannelId, std::shared_ptr<void>> rings;
 
   bool mapped(const ChannelId& id) const {
@@ -64,7 +64,7 @@ class Pointers : public Loans {
   const bool lost_;
 };
 
-class Sender : public StreamSender {
+class Sender : public CarrierSender {
  public:
   Sender(Network& network, std::deque<Message>& queue) : network_(network), queue_(queue) {}
   std::size_t pending() const override { return queue_.size(); }
@@ -91,7 +91,7 @@ class Sender : public StreamSender {
   std::deque<Message>& queue_;
 };
 
-class Receiver : public StreamReceiver {
+class Receiver : public CarrierReceiver {
  public:
   Receiver(Network& network, std::deque<Message>& queue) : network_(network), queue_(queue) {}
   const MessageHeader* peek() override {
@@ -126,7 +126,7 @@ class Looker : public Worker {
   bool progress() noexcept override {
     ++network_.looks;
     bool moved = false;
-    for (auto& [id, messages] : network_.streams)
+    for (auto& [id, messages] : network_.carriers)
       for (Message& message : messages)
         if (id.dst == rank_ && !message.here) moved = message.here = true;
     return moved;
@@ -162,9 +162,9 @@ class Rendezvous : public Transport {
           std::make_shared<SlotRing>(memory.get(), network_.depth, network_.slot_bytes, memory),
           network_.lending ? std::make_shared<Pointers>(id.src == network_.lost) : nullptr};
     } else if (id.src == rank_) {
-      port->path = std::make_unique<Sender>(network_, network_.streams[id]);
+      port->path = std::make_unique<Sender>(network_, network_.carriers[id]);
     } else {
-      port->path = std::make_unique<Receiver>(network_, network_.streams[id]);
+      port->path = std::make_unique<Receiver>(network_, network_.carriers[id]);
     }
     struct Ready : PendingPort {
       std::unique_ptr<Port> port;
@@ -339,7 +339,7 @@ void allAlgorithms(Network::Sharing sharing, bool lending, int depth) {
 
 } // namespace
 
-TEST_CASE("every algorithm ends with the right result when all channels are unbuffered streams") {
+TEST_CASE("every algorithm ends with the right result when all channels are unbuffered carriers") {
   for (int depth : {1, 2, 8}) allAlgorithms(Network::Sharing::none, false, depth);
 }
 
@@ -362,12 +362,12 @@ TEST_CASE("a transport's worker is asked once in a turn of the engine") {
   CHECK(network.looks == before + ranks.size());
 }
 
-TEST_CASE("every algorithm ends with the right result when streams and shared memory are mixed") {
+TEST_CASE("every algorithm ends with the right result when carriers and shared memory are mixed") {
   for (int depth : {1, 3}) allAlgorithms(Network::Sharing::mixed, false, depth);
 }
 
 TEST_CASE(
-    "every algorithm ends with the right result when messages are lent, with streams or not") {
+    "every algorithm ends with the right result when messages are lent, with carriers or not") {
   for (int depth : {1, 3}) {
     allAlgorithms(Network::Sharing::all, true, depth);
     allAlgorithms(Network::Sharing::mixed, true, depth);
