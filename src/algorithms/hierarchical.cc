@@ -150,7 +150,7 @@ class Composition : private Division {
     const int shares = smallest();
     const auto scattered = [&](int) { return Shape{.shares = shares, .scattered = true}; };
     const auto all = [&](Space space) {
-      std::vector<Place> places;
+      std::vector<Units> places;
       for (int i = 0; i < shares; ++i) places.push_back(one(space, 0, i));
       return places;
     };
@@ -332,8 +332,8 @@ class Composition : private Division {
     for (int v = 0; v < nodes(); ++v) squares.push_back(size(v) * size(v));
     betweenLeaders(Collective::alltoall, {.weights = squares}, [&](Part& part, int v) {
       for (int u = 0; u < nodes(); ++u) {
-        Place& sent = part.input.emplace_back();
-        Place& received = part.output.emplace_back();
+        Units& sent = part.input.emplace_back();
+        Units& received = part.output.emplace_back();
         for (int j = 0; j < size(v); ++j)
           for (const int receiver : node(u))
             sent.push_back({Space::scratch, j * p() + receiver, 0});
@@ -368,7 +368,7 @@ class Composition : private Division {
           {.weights = std::vector<int>(static_cast<std::size_t>(nodes()), smallest())},
           [&](Part& part, int) {
             for (int u = 0; u < nodes(); ++u) {
-              Place& sent = part.input.emplace_back();
+              Units& sent = part.input.emplace_back();
               for (int j = 0; j < smallest(); ++j)
                 sent.push_back({Space::scratch, j * nodes() + u, 0});
               part.output.push_back(blocks(Space::output, node(u)));

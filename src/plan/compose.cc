@@ -79,7 +79,7 @@ class Composer {
 
   void reserveScratch(const Part& part) {
     for (const auto* places : {&part.input, &part.output})
-      for (const Place& place : *places)
+      for (const Units& place : *places)
         for (const Unit& unit : place)
           if (unit.space == Space::scratch)
             scratch_blocks_ = std::max(scratch_blocks_, unit.block + 1);
@@ -100,7 +100,7 @@ class Composer {
       for (std::uint32_t slice = 0; slice < slices_; ++slice) repeat(first, {unit, slice}, number);
     order(first);
     const auto k = small.chunks_per_block;
-    const Place* any = referencePlace();
+    const Units* any = referencePlace();
     scratch_blocks_ += static_cast<int>((small.scratch_chunks + k - 1) / k *
                                         static_cast<std::uint32_t>(any ? any->size() : 1));
   }
@@ -108,7 +108,7 @@ class Composer {
   std::size_t mostUnits() const {
     std::size_t most = 0;
     for (const auto* places : {&part_->input, &part_->output})
-      for (const Place& place : *places) most = std::max(most, place.size());
+      for (const Units& place : *places) most = std::max(most, place.size());
     return most;
   }
 
@@ -146,19 +146,19 @@ class Composer {
   }
 
   /// A place whose units are like those of all blocks, if they are all alike.
-  const Place* referencePlace() const {
+  const Units* referencePlace() const {
     for (const auto* places : {&part_->input, &part_->output})
-      for (const Place& place : *places)
+      for (const Units& place : *places)
         if (!place.empty()) return &place;
     return nullptr;
   }
 
   /// Where a block of the small plan is in the large one.
-  Place placeOf(Space space, std::uint32_t block) const {
+  Units placeOf(Space space, std::uint32_t block) const {
     if (space == Space::input) return part_->input[block];
     if (space == Space::output) return part_->output[block];
     assert(part_->alike()); // blocks of different sizes are served without scratch
-    Place place = *referencePlace();
+    Units place = *referencePlace();
     int next = scratch_blocks_ + static_cast<int>(block * place.size());
     for (Unit& unit : place) unit = {Space::scratch, next++, unit.share};
     return place;
@@ -179,7 +179,7 @@ class Composer {
     for (std::uint32_t done = 0, count = 0; done < step.shape.count; done += count) {
       const std::uint32_t j = (step.shape.chunk + done) % k;
       count = std::min(step.shape.count - done, k - j);
-      const Place shape = shapeOf(step, done);
+      const Units shape = shapeOf(step, done);
       if (turn.unit >= shape.size()) continue;
       const auto placed = [&](const Piece& piece) {
         return pieceOf(placeOf(piece.space, (piece.chunk + done) / k)[turn.unit], turn.slice, j,
@@ -201,7 +201,7 @@ class Composer {
   }
 
   /// A place that tells the step's size.
-  Place shapeOf(const Step& step, std::uint32_t done) const {
+  Units shapeOf(const Step& step, std::uint32_t done) const {
     const std::uint32_t k = small_->chunks_per_block;
     if (step.output) return placeOf(step.output->space, (step.output->chunk + done) / k);
     for (const Operand& operand : step.inputs)

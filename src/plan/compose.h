@@ -18,7 +18,7 @@ struct Unit {
 };
 
 /// Where one block of a part lies on this rank: units, which need not follow each other.
-using Place = std::vector<Unit>;
+using Units = std::vector<Unit>;
 
 /// A collective among some ranks, done by an algorithm that knows only them. Its blocks are units
 /// of the whole's memory; what it does follows from the algorithm's own plan.
@@ -33,7 +33,7 @@ struct Part {
   bool scattered = false;
   /// Of this rank, by block; empty on ranks outside, and where the rank has no such buffer. Input
   /// may be where output is, if the collective can be done in place.
-  std::vector<Place> input, output;
+  std::vector<Units> input, output;
 
   bool alike() const;
 };

@@ -41,13 +41,13 @@ std::vector<int> Division::rail(int place) const {
   return ranks;
 }
 
-Place Division::blocks(Space space, const std::vector<int>& numbers) {
-  Place place;
+Units Division::blocks(Space space, const std::vector<int>& numbers) {
+  Units place;
   for (const int number : numbers) place.push_back({space, number, 0});
   return place;
 }
 
-Place Division::blocks(Space space, int first, int count) {
+Units Division::blocks(Space space, int first, int count) {
   std::vector<int> numbers(static_cast<std::size_t>(count));
   std::iota(numbers.begin(), numbers.end(), first);
   return blocks(space, numbers);

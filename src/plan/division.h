@@ -45,10 +45,10 @@ class Division {
   std::vector<int> rail(int place) const;
   bool isRoot() const { return rank_ == spec_.root; }
 
-  static Place one(Space space, int block = 0, int share = 0) { return {{space, block, share}}; }
+  static Units one(Space space, int block = 0, int share = 0) { return {{space, block, share}}; }
   /// The blocks of these numbers, one after the other.
-  static Place blocks(Space space, const std::vector<int>& numbers);
-  static Place blocks(Space space, int first, int count);
+  static Units blocks(Space space, const std::vector<int>& numbers);
+  static Units blocks(Space space, int first, int count);
 
   /// What all ranks say of a part alike; `weights` empty: one unit for each block.
   struct Shape {

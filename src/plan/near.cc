@@ -48,10 +48,10 @@ bool movesSingleBlocks(Collective collective) {
 }
 
 /// One block, or the block of the rank at each place.
-std::vector<Place> places(Space space, std::uint32_t blocks, const std::vector<int>& order) {
+std::vector<Units> places(Space space, std::uint32_t blocks, const std::vector<int>& order) {
   if (blocks == 0) return {};
   if (blocks == 1) return {{{space, 0, 0}}};
-  std::vector<Place> all;
+  std::vector<Units> all;
   for (const int rank : order) all.push_back({{space, rank, 0}});
   return all;
 }
