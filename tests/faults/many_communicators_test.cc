@@ -16,7 +16,7 @@
 
 namespace {
 
-// Instrumented memory has borders, and what is freed is kept for a while.
+// Instrumented memory has borders, and what is freed is kept for a while, some of it.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr long kInstrumented = 4;
 #else
@@ -31,10 +31,12 @@ struct Rank {
 
 /// `rondo run -p RANKS` of the program, with 1024 descriptors a process.
 std::map<int, Rank> run(int ranks, const std::string& settings, int unused, int used) {
-  const std::string command = "ulimit -n 1024; exec timeout -s KILL 200 env RONDO_HEARTBEAT=30 " +
-                              settings + " " RONDO_COMMAND " run -p " + std::to_string(ranks) +
-                              " -- " RONDO_TEST_PROGRAMS "/program_many_communicators " +
-                              std::to_string(unused) + " " + std::to_string(used) + " 2>/dev/null";
+  const std::string command =
+      "ulimit -n 1024; exec timeout -s KILL 200 env RONDO_HEARTBEAT=30 "
+      "ASAN_OPTIONS=quarantine_size_mb=16:$ASAN_OPTIONS " +
+      settings + " " RONDO_COMMAND " run -p " + std::to_string(ranks) +
+      " -- " RONDO_TEST_PROGRAMS "/program_many_communicators " + std::to_string(unused) + " " +
+      std::to_string(used) + " 2>/dev/null";
   FILE* output = ::popen(command.c_str(), "r");
   std::map<int, Rank> found;
   std::array<char, 4096> line{};
