@@ -64,7 +64,7 @@ TEST_CASE("cuda: calls of the runtime for new shapes and known ones") {
       float* const own = numbers.data() + static_cast<std::size_t>(one.rank()) * 30'000;
       Group group;
       one.send(own, 20'000, DataType::float32, (one.rank() + 1) % ranks);
-      one.recv(own, 20'000, DataType::float32, (one.rank() + ranks - 1) % ranks);
+      one.recv(own + 4 * 30'000, 20'000, DataType::float32, (one.rank() + ranks - 1) % ranks);
       group.end();
     };
     const Count first = counted(machine, comm, reduceOf(30'000));
