@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -35,6 +37,9 @@ struct OutgoingBody {
   std::array<std::byte, kGatherBytes> small; ///< where a small body is copied to
 
   void set(std::size_t size, std::span<const ConstBytes> body) {
+    assert(size == std::accumulate(
+                       body.begin(), body.end(), std::size_t{0},
+                       [](std::size_t sum, const ConstBytes& piece) { return sum + piece.size; }));
     bytes = size;
     pieces.assign(body.begin(), body.end());
     if (bytes == 0 || bytes > kGatherBytes) return;
