@@ -1,4 +1,4 @@
-// For making threads that the program's signals do not reach.
+// For threads and moments that the program's signals are not to reach.
 #pragma once
 
 #include <pthread.h>

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/no_signals.h"
 #include "rondo/error.h"
 
 namespace rondo::training::onednn {
@@ -14,9 +15,13 @@ Op::Op(Site& site, dnnl::primitive primitive, Arguments arguments)
 
 void Op::run() const {
   if (site_ == nullptr) return;
-  const dnnl_status_t status =
-      dnnl_primitive_execute(primitive_.get(), site_->stream().get(),
-                             static_cast<int>(arguments_.size()), arguments_.data());
+  const dnnl_status_t status = [&] {
+    // Some of oneDNN's compiled kernels use the stack pointer as one more register: a signal's
+    // handler that ran on it would write its frame over the tensors. Signals wait for the end.
+    const base::NoSignals until_done;
+    return dnnl_primitive_execute(primitive_.get(), site_->stream().get(),
+                                  static_cast<int>(arguments_.size()), arguments_.data());
+  }();
   if (status != dnnl_success) {
     throw Error(ErrorCode::system,
                 "oneDNN could not run a layer: its status " + std::to_string(status));
