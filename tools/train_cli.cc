@@ -205,6 +205,12 @@ void addReduction(CLI::App& app, TrainConfig& config) {
       ->group(group);
   app.add_flag("!--no-overlap", options.overlap, "Send gradients behind the backward pass only")
       ->group(group);
+  app.add_option("--groups", options.groups,
+                 "Communicators that buckets take in turn (round-robin groups): as many are on "
+                 "their way at once")
+      ->check(CLI::Range(1, 16))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--hook", options.hook, "How gradients travel: " + summaries(trainHooks()))
       ->check(choice(trainHooks()))
       ->capture_default_str()

@@ -56,6 +56,7 @@ nlohmann::ordered_json optionsJson(const TrainConfig& config) {
           {"warm_up", options.warm_up},
           {"bucket_bytes", options.bucket_bytes},
           {"overlap", options.overlap},
+          {"groups", options.groups},
           {"hook", options.hook},
           {"unit_bytes", options.unit_bytes},
           {"mesh", options.mesh},

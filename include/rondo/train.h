@@ -83,6 +83,8 @@ struct TrainOptions {
   /// As GradientOptions::bucket_bytes and ::overlap.
   std::vector<std::size_t> bucket_bytes = {std::size_t{1} << 20, std::size_t{25} << 20};
   bool overlap = true;
+  /// Communicators that buckets take in turn, so that as many are on their way at once; 1 to 16.
+  int groups = 1;
   /// fsdp: layers are collected to units of so many bytes of weights; 0: each layer is one.
   std::size_t unit_bytes = std::size_t{128} << 10;
   /// Which ranks are neighbours for what: "data=2,shard=2", the last axis turning fastest; "": all

@@ -19,6 +19,9 @@ namespace {
 /// Much longer than an aborted communicator takes to end a work.
 constexpr std::chrono::seconds kEndsWithin{10};
 
+/// Between two looks at other communicators, while one is waited for.
+constexpr std::chrono::microseconds kTurn{100};
+
 /// Waits for a work whose communicator was aborted.
 void settle(Work& work) {
   try {
@@ -231,15 +234,28 @@ void GradientReducer::Impl::launch(std::size_t number) {
                   : comm.allReduceAsync(bucket.data, bucket.data, bucket.count, bucket.type, op_);
 }
 
-/// Moves what is on its way, on this thread, and notes what has ended.
+/// Moves what is on its way, on this thread, and notes what has ended: on each communicator the
+/// buckets in their order.
 void GradientReducer::Impl::look() {
-  for (std::size_t i = 0; i < next_; ++i) {
-    Slot& slot = slots_[i];
-    if (slot.over) continue;
-    if (!slot.work.test()) return;
-    slot.over = true;
-    slot.time.end = Clock::now();
-  }
+  for (std::size_t first = 0; first < communicators_.size(); ++first)
+    for (std::size_t i = first; i < next_; i += communicators_.size()) {
+      Slot& slot = slots_[i];
+      if (slot.over) continue;
+      if (!slot.work.test()) break;
+      slot.over = true;
+      slot.time.end = Clock::now();
+    }
+}
+
+/// Who waits for a call moves those of its communicator only.
+void GradientReducer::Impl::await(Slot& slot) {
+  if (communicators_.size() > 1)
+    while (!slot.work.waitFor(kTurn)) look();
+  slot.work.wait();
+  slot.work = {};
+  if (slot.over) return;
+  slot.over = true;
+  slot.time.end = Clock::now();
 }
 
 /// What is not ready now never will be in this step.
@@ -305,9 +321,7 @@ void GradientReducer::Impl::finish() {
   }
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
-    slot.work.wait();
-    slot.work = {};
-    if (!slot.over) slot.time.end = Clock::now();
+    await(slot);
     slot.bytes = slot.bucket.count * sizeOf(slot.bucket.type);
     if (options_.hook) {
       options_.hook->finish(communicatorOf(i), slot.bucket);

@@ -64,6 +64,7 @@ class GradientReducer::Impl {
   void launchFull();
   void launch(std::size_t slot);
   void look();
+  void await(Slot& slot);
   void checkComplete();
   void finish();
   void takeResults();

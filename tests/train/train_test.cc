@@ -203,6 +203,7 @@ TEST_CASE("options that differ between ranks are a mismatch that quotes them") {
       {"report or trace yes", [](TrainOptions& o) { o.trace = "/dev/null"; }},
       {"sync_batch_norm yes", [](TrainOptions& o) { o.sync_batch_norm = true; }},
       {"overlap no", [](TrainOptions& o) { o.overlap = false; }},
+      {"groups 2", [](TrainOptions& o) { o.groups = 2; }},
       {"bucket_bytes 7", [](TrainOptions& o) { o.bucket_bytes = {7}; }},
       {"verify_every 0", [](TrainOptions& o) { o.verify_every = 0; }},
       {"training samples 130", [&](TrainOptions& o) { o.data = other.path(); }}};

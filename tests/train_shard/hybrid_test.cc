@@ -55,6 +55,56 @@ TEST_CASE("two pipelines of two stages lose what one rank does, in every order")
       }
 }
 
+TEST_CASE("data, pipe and shard in one mesh lose what one rank does, on 8 ranks and on fewer") {
+  TrainOptions whole = smallRun();
+  whole.accumulate = 4;
+  whole.clip = 0.5;
+  const std::vector<double> expected = lossesOf(1, whole);
+  for (const auto& [ranks, mesh] :
+       std::vector<std::pair<int, std::string>>{{8, "data=2,pipe=2,shard=2"},
+                                                {8, "shard=2,pipe=4"},
+                                                {4, "pipe=2,shard=2"},
+                                                {5, "shard=5,pipe=1"}})
+    for (const char* kind : {"1f1b", "interleaved"})
+      for (bool overlap : {true, false}) {
+        TrainOptions options = hybridRun(mesh);
+        options.pipeline = kind;
+        options.clip = 0.5;
+        options.overlap = overlap;
+        if (kind == std::string("interleaved") && mesh.find("pipe=2") == std::string::npos)
+          continue; // two parts a stage, four in all
+        INFO(kind << ", mesh " << mesh << ", overlap " << overlap);
+        requireClose(expected, lossesOf(ranks, options));
+      }
+}
+
+TEST_CASE("what a mesh shares out is held once, and its bytes are those of whole stages") {
+  TrainOptions options = hybridRun("data=2,pipe=2");
+  options.optimizer = "adamw"; // two arrays
+  options.learning_rate = 0.002;
+  const TrainReport whole = trainAll(makeRanks(4), options);
+  options.mesh = "shard=2,pipe=2";
+  const TrainReport shared = trainAll(makeRanks(4), options);
+  // Of five arrays (weights, gradients twice, two of the optimizer's) the last two are halved;
+  // which stage holds most depends on the cut, the rest is what fills weights up.
+  CHECK(shared.held_bytes < whole.held_bytes * 82 / 100);
+  CHECK(shared.held_bytes > whole.held_bytes * 78 / 100);
+  CHECK(shared.bytes_per_step == whole.bytes_per_step);
+}
+
+TEST_CASE("every optimizer trains on three axes as on pipelines beside each other") {
+  for (const TrainChoice& optimizer : trainOptimizers()) {
+    TrainOptions options = hybridRun("data=4,pipe=2");
+    options.optimizer = optimizer.name;
+    options.learning_rate = 0.002;
+    options.weight_decay = 0.01;
+    const std::vector<double> expected = lossesOf(8, options);
+    options.mesh = "data=2,pipe=2,shard=2";
+    INFO(optimizer.name);
+    requireClose(expected, lossesOf(8, options));
+  }
+}
+
 TEST_CASE("pipelines of one stage are data-parallel ranks, bit for bit") {
   TrainOptions whole = smallRun();
   whole.accumulate = 2;
@@ -92,6 +142,22 @@ TEST_CASE("a run of pipelines beside each other goes on where it was saved, and 
   options.steps = 0;
   options.resume = true;
   requireSame(trainAll(makeRanks(4), options), whole);
+  // So it does on three axes, and between these and two.
+  for (const auto& [ranks, mesh] : std::vector<std::pair<int, std::string>>{
+           {4, "pipe=2,shard=2"}, {8, "shard=2,data=2,pipe=2"}}) {
+    INFO(mesh);
+    writeRaw(options.checkpoint, bytes);
+    TrainOptions shared = options;
+    shared.mesh = mesh;
+    const TrainReport straight = trainAll(makeRanks(ranks), shared);
+    REQUIRE(std::abs(straight.epoch_loss[1] - whole.epoch_loss[1]) <= 1e-5 * whole.epoch_loss[1]);
+    writeRaw(options.checkpoint, bytes);
+    shared.steps = 4;
+    const TrainReport stopped = trainAll(makeRanks(ranks), shared);
+    shared.steps = 0;
+    requireSame(trainAll(makeRanks(ranks), shared), straight);
+    REQUIRE(stopped.steps == 4);
+  }
   // Other strategies find the same values in it.
   for (const char* strategy : {"ddp", "fsdp", "tensor"}) {
     INFO(strategy);
@@ -115,9 +181,19 @@ TEST_CASE("meshes that make no pipelines are refused, and plans name the exchang
     REQUIRE(thrown.code == ErrorCode::invalid_argument);
     return thrown.text;
   };
-  CHECK(contains(refusal("data=2,shard=2", 40), "takes the axes data and pipe, not shard"));
+  CHECK(
+      contains(refusal("data=2,tensor=2", 40), "takes the axes data, shard and pipe, not tensor"));
+  CHECK(contains(refusal("shard=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   CHECK(contains(refusal("data=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   CHECK(contains(refusal("data=2,pipe=4", 40), "its axes have 8 ranks together"));
+  TrainOptions grouped = hybridRun("shard=2,pipe=2");
+  grouped.groups = 2;
+  auto ranks = makeRanks(4);
+  CHECK(contains(thrownByAll(ranks, [&](Communicator& comm) { train(comm, grouped); }).text,
+                 "groups is 2, but what is shared out goes over one communicator"));
+  CHECK(contains(trainSchedule(hybridRun("data=2,pipe=2,shard=2"), 8),
+                 "4 pipelines beside each other, mesh data=2,pipe=2,shard=2: ReduceScatter of a "
+                 "stage's gradients between 2 ranks, then AllReduce of each shard between groups"));
   CHECK(contains(trainSchedule(hybridRun("data=2,pipe=2"), 4),
                  "2 pipelines beside each other, mesh data=2,pipe=2: AllReduce"));
 }

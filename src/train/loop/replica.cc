@@ -29,24 +29,25 @@ Replica::Replica(const std::string& model, const SampleShape& input, std::size_t
     : Replica(training::model(model, input, classes), input, kAllLayers, seed) {}
 
 Replica::Replica(const LayerValues& layers, const SampleShape& input, LayerRange part,
-                 std::uint64_t seed)
+                 std::optional<std::uint64_t> seed)
     : network_(layers, input, part),
       weights_(network_.weights()),
       state_(network_.state()),
-      values_(total(weights_) + total(state_)),
+      values_((seed ? total(weights_) : 0) + total(state_)),
       statistics_(total(state_)) {
   float* value = values_.data();
-  for (const auto* list : {&weights_, &state_})
-    for (Weight* weight : *list) {
-      weight->value = value;
-      value += padded(*weight);
-    }
+  const auto place = [&](Weight* weight) {
+    weight->value = value;
+    value += padded(*weight);
+  };
+  if (seed) std::for_each(weights_.begin(), weights_.end(), place);
+  std::for_each(state_.begin(), state_.end(), place);
   float* statistic = statistics_.data();
   for (Weight* weight : state_) {
     weight->gradient = statistic;
     statistic += padded(*weight);
   }
-  network_.initialise(seed);
+  if (seed) network_.initialise(*seed);
 }
 
 std::vector<Parameter> Replica::parameters() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,8 +19,10 @@ class Replica {
   /// With the values that the seed gives. Errors as of Network.
   Replica(const std::string& model, const SampleShape& input, std::size_t classes,
           std::uint64_t seed);
-  /// Of some of the layers, as Network has them.
-  Replica(const LayerValues& layers, const SampleShape& input, LayerRange part, std::uint64_t seed);
+  /// Of some of the layers, as Network has them. Without a seed the weights get no memory, and
+  /// nothing its first values: both are for another to give.
+  Replica(const LayerValues& layers, const SampleShape& input, LayerRange part,
+          std::optional<std::uint64_t> seed);
 
   Network& network() { return network_; }
   std::span<Weight* const> weights() const { return weights_; }
@@ -31,9 +34,9 @@ class Replica {
 
   /// The name of the first weight or statistic with a value that is not finite; "": there is none.
   std::string firstNotFinite() const;
-  /// Of all values, the state's too.
+  /// Of all values that it has memory for, the state's too.
   std::uint64_t hash() const;
-  /// All values: those of all ranks are the same.
+  /// All of these: those of all ranks are the same.
   std::span<float> values() { return values_; }
 
  private:

@@ -105,6 +105,8 @@ void check(const TrainOptions& options, int ranks) {
     refuse("momentum is " + text(options.momentum) + ", must be in 0 to 1");
   if (options.nesterov && options.optimizer != "sgd")
     refuse("nesterov with optimizer " + options.optimizer + ", must be sgd");
+  if (options.groups < 1 || options.groups > 16)
+    refuse("groups is " + std::to_string(options.groups) + ", must be 1 to 16");
   if (options.bucket_bytes.empty()) refuse("bucket_bytes is empty");
   if (options.checkpoint.empty() && (options.resume || options.checkpoint_every > 0))
     refuse(std::string(options.resume ? "resume" : "checkpoint_every") + " without a checkpoint");
@@ -179,6 +181,7 @@ Settings settings(const TrainOptions& options) {
   list.add("limit_samples", options.limit_samples);
   for (std::size_t bytes : options.bucket_bytes) list.add("bucket_bytes", bytes);
   list.add("overlap", options.overlap);
+  list.add("groups", options.groups);
   list.add("unit_bytes", options.unit_bytes);
   list.add("mesh", options.mesh);
   list.add("memory_limit", options.memory_limit);

@@ -6,7 +6,8 @@
 //   2 sums   AllReduce of loss and stop flag beside the last backward pass; running statistics too
 //
 // With M bytes of gradients (or of what the hook makes of them) N ranks send 2 (N-1) M bytes in a
-// step, each 2 (N-1)/N M. Every rank holds parameters, gradients and optimizer whole.
+// step, each 2 (N-1)/N M. Every rank holds parameters, gradients and optimizer whole. With --groups
+// G the buckets take G communicators in turn (groups.h): the same bytes, G of them on their way.
 //
 // Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, 2020; BSP of
 // the lectures: w' = w - rate * (mean over the ranks of their mean gradients).
@@ -21,7 +22,9 @@
 #include "train/loop/hooks.h"
 #include "train/loop/settings.h"
 #include "train/optim/norm.h"
+#include "train/parallel/bucket_lanes.h"
 #include "train/parallel/finite.h"
+#include "train/parallel/groups.h"
 #include "train/parallel/own_arrays.h"
 #include "train/parallel/recipe.h"
 #include "train/parallel/samples.h"
@@ -70,7 +73,6 @@ class Ddp : public Strategy {
   void aim(bool first);
   void sendSums();
   void gradientStands(std::size_t weight);
-  void showBuckets(Timeline& timeline) const;
   GradientNoise noise();
   void update(double learning_rate);
 
@@ -80,6 +82,7 @@ class Ddp : public Strategy {
   Replica& replica_;
   Samples samples_;
   const std::shared_ptr<GradientHook> hook_; ///< null: none
+  const Groups groups_;
   GradientReducer reducer_;
   const std::unique_ptr<Optimizer> optimizer_;
   const Schedule schedule_;
@@ -110,7 +113,8 @@ Ddp::Ddp(const Setup& setup)
       replica_(model_.replica()),
       samples_(options_, setup.data, parts(setup)),
       hook_(makeHook(options_.hook)),
-      reducer_(comm_, replica_.parameters(), reduction(options_, hook_)),
+      groups_(comm_, options_.groups),
+      reducer_(groups_.all(), replica_.parameters(), reduction(options_, hook_)),
       optimizer_(
           makeOptimizer(options_.optimizer, replica_.weights(), optimizerSettings(options_))),
       schedule_(schedule(options_, totalSteps(options_, setup.data))),
@@ -147,7 +151,7 @@ StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
   sent_.wait();
   statistics_sent_.wait();
   clock.lap(&TrainTimes::communication, nullptr);
-  if (timeline) showBuckets(*timeline);
+  if (timeline) showBuckets(reducer_, reducing_, *timeline);
   if (options_.noise_scale) result.noise = noise();
   requireFinite(comm_, sums_.loss, done.total + 1, layer_);
   result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
@@ -227,15 +231,6 @@ void Ddp::gradientStands(std::size_t weight) {
   if (micro_ + 1 == options_.accumulate) reducer_.ready(weight);
 }
 
-void Ddp::showBuckets(Timeline& timeline) const {
-  for (const GradientBucketTimes& bucket : reducer_.timeline()) {
-    const auto begin = std::chrono::duration<double>(bucket.begin);
-    timeline.add("bucket " + std::to_string(bucket.bucket), Lane::communication,
-                 reducing_ + std::chrono::duration_cast<Clock::duration>(begin),
-                 bucket.end - bucket.begin, bucket.bytes);
-  }
-}
-
 /// Of micro-batches on one side, whose gradients are sums over a part of the batch, and of the
 /// whole batch on the other.
 GradientNoise Ddp::noise() {
@@ -299,7 +294,7 @@ extern const StrategyKind ddp;
 const StrategyKind ddp{
     .name = "ddp",
     .summary = "each rank the whole model; gradients are all-reduced beside the backward pass",
-    .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "hook",
+    .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "groups", "hook",
               "memory_limit", "noise_scale"},
     .check =
         [](const TrainOptions& options, int ranks) {

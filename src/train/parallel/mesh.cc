@@ -109,13 +109,17 @@ std::string Mesh::text() const {
   return text.empty() ? "data=1" : text;
 }
 
-Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own) {
+Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own,
+                  const std::vector<Axis>& beside) {
   const std::string& text = options.mesh;
   const Mesh mesh = Mesh::parse(
       text.empty() ? std::string(name(own)) + "=" + std::to_string(ranks) : text, ranks);
+  std::string taken;
+  for (Axis axis : beside) taken += (taken.empty() ? "" : ", ") + std::string(name(axis));
   for (Axis axis : kAxes)
-    if (axis != Axis::data && axis != own && mesh.size(axis) > 1)
-      refuse(text, "strategy " + options.strategy + " takes the axes data and " +
+    if (axis != own && std::find(beside.begin(), beside.end(), axis) == beside.end() &&
+        mesh.size(axis) > 1)
+      refuse(text, "strategy " + options.strategy + " takes the axes " + taken + " and " +
                        std::string(name(own)) + ", not " + std::string(name(axis)));
   return mesh;
 }

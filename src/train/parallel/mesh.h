@@ -55,9 +55,10 @@ class Mesh {
   std::vector<Digit> digits_; ///< the last turns fastest
 };
 
-/// The mesh of a strategy that shares something out along its own axis, and takes the axis data
-/// beside it; all ranks along its own where options.mesh is empty. Throws Error(invalid_argument)
-/// as Mesh::parse(), and for any other axis.
-Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own);
+/// The mesh of a strategy that shares something out along its own axis, and takes other axes beside
+/// it; all ranks along its own where options.mesh is empty. Throws Error(invalid_argument) as
+/// Mesh::parse(), and for any other axis.
+Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own,
+                  const std::vector<Axis>& beside = {Axis::data});
 
 } // namespace rondo::training

@@ -39,6 +39,7 @@ constexpr std::array kFeatures = {
     Feature{"clip", isSet<&TrainOptions::clip>},
     Feature{"bucket_bytes", isSet<&TrainOptions::bucket_bytes>},
     Feature{"overlap", isSet<&TrainOptions::overlap>},
+    Feature{"groups", isSet<&TrainOptions::groups>},
     Feature{"hook", isSet<&TrainOptions::hook>},
     Feature{"unit_bytes", isSet<&TrainOptions::unit_bytes>},
     Feature{"mesh", isSet<&TrainOptions::mesh>},

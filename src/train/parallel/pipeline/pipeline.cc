@@ -8,12 +8,16 @@
 //   weights'     with --mesh data=D,pipe=P: AllReduce of each bucket of a stage's gradients between
 //   gradients    the D pipelines, as soon as its last micro-batch has filled it, while the passes
 //                back of the stages in front go on: the pipeline's drain
+//   the same     with --mesh data=D,pipe=P,shard=S: ReduceScatter of each unit between the S ranks
+//                that share the stage's optimizer out, then AllReduce of the shard between the D
+//                groups, as soon; Allgather of the weights behind the update, beside the next pass
+//                forward (learner.h)
 //
 // With batches of b samples, and a(k) floats between parts k and k + 1 for one sample, all ranks
 // together send 2 * 4 b * (sum of a(k) over the cuts) bytes in a step, whatever the number of
 // micro-batches. Weights, gradients and optimizer are on their stage only, and nothing of them is
-// sent, but for checkpoints and hashes, which rank 0 gathers. D pipelines beside each other, each
-// with its share of the batch, send 2 (D-1) M more for M bytes of weights.
+// sent, but for checkpoints and hashes, which rank 0 gathers. N = D or D S pipelines beside each
+// other, each with its share of the batch, send 2 (N-1) M more for M bytes of weights.
 //
 // Gradients are summed from the first micro-batch to the last in every order, so that a step has
 // the bits of one rank that accumulates as many micro-batches. Batch norm takes the statistics of a
@@ -26,12 +30,11 @@
 #include <optional>
 
 #include "rondo/detail/hash.h"
-#include "rondo/gradients.h"
 #include "train/loop/agreement.h"
 #include "train/loop/settings.h"
 #include "train/models/model.h"
-#include "train/optim/norm.h"
 #include "train/parallel/finite.h"
+#include "train/parallel/pipeline/learner.h"
 #include "train/parallel/pipeline/prepare.h"
 #include "train/parallel/pipeline/staged_tensors.h"
 #include "train/parallel/recipe.h"
@@ -63,15 +66,6 @@ std::uint64_t replicaHash(const CutModel& model, const std::vector<TensorMemory>
   return stream.hash();
 }
 
-GradientOptions reduction(const TrainOptions& options) {
-  GradientOptions to;
-  to.average = false;
-  to.follow_observed_order = false;
-  to.bucket_bytes = options.bucket_bytes;
-  to.overlap = options.overlap;
-  return to;
-}
-
 class Pipeline : public Strategy {
  public:
   explicit Pipeline(const Setup& setup);
@@ -89,32 +83,27 @@ class Pipeline : public Strategy {
   double passes(const Position& done, StepClock& clock);
   void update(double learning_rate);
   void addOverStages(std::span<double> sums);
+  void tellMemory(TrainReport& report);
   void countIdle(const TrainTimes& times, double span);
   std::vector<TensorMemory> valueTensors() const;
-  std::vector<TensorMemory> optimizerTensors();
   StagedTensors& values();
-  std::vector<Parameter> parameters() const;
-  /// Where the sum of a weight's gradients stands.
-  float* gradient(std::size_t weight) const {
-    return static_cast<float*>(reducer_->gradient(weight));
-  }
   void addStatistics();
 
   Communicator& comm_;
   const TrainOptions& options_;
   const Data& data_;
   const PipelineMesh mesh_;
-  const int pipelines_, pipeline_; ///< beside each other; the number of this rank's
   Communicator pipe_, beside_;     ///< this pipeline's stages; those that are this one elsewhere
+  const int pipelines_, pipeline_; ///< beside each other; the number of this rank's
   const Timetable timetable_;
   CutModel model_;
   std::unique_ptr<Stage> stage_;
   Samples samples_;
   Loader test_;
-  std::optional<GradientReducer> reducer_; ///< over the pipelines
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<StageLearner> learner_;
   const Schedule schedule_;
-  std::optional<StagedTensors> values_, kept_; ///< from their first use on
+  std::optional<StagedTensors> values_; ///< from their first use on
+  std::optional<StagedTensors> kept_;   ///< of the last snapshot, until the next step
   std::optional<Timetable> test_timetable_;
   int steps_ = 0;              ///< of this run
   double busy_ = 0, span_ = 0; ///< milliseconds of this rank in those that count
@@ -128,33 +117,24 @@ Pipeline::Pipeline(const Setup& setup)
       options_(setup.options),
       data_(setup.data),
       mesh_(pipelineMesh(options_, comm_.size())),
-      pipelines_(mesh_.mesh.size(Axis::data)),
-      pipeline_(mesh_.mesh.coordinate(Axis::data, comm_.rank())),
       pipe_(mesh_.mesh.split(comm_, {Axis::pipe})),
-      beside_(mesh_.mesh.split(comm_, {Axis::data})),
+      beside_(mesh_.mesh.split(comm_, {Axis::data, Axis::shard})),
+      pipelines_(beside_.size()),
+      pipeline_(beside_.rank()),
       timetable_(timetable(mesh_.options, pipe_.size())),
       samples_(options_, data_, static_cast<std::size_t>(options_.accumulate * pipelines_)),
       test_(data_.test, data_.statistics, kTestBatch),
       schedule_(schedule(options_, totalSteps(options_, data_))) {
   requireUnits(options_, data_.train, timetable_.shape); // the same on all ranks
   model_ = cutModel(options_, data_.train, timetable_.shape, agreeOnTimes()).model;
+  const bool shares = mesh_.mesh.size(Axis::shard) > 1;
+  if (shares) model_.seed.reset(); // the learner gives the weights their memory
   agree(comm_, [&]() -> std::string {
     stage_ = std::make_unique<Stage>(pipe_, model_);
-    optimizer_ = makeOptimizer(options_.optimizer, stage_->weights(), optimizerSettings(options_));
     return {};
   });
-  reducer_.emplace(beside_, parameters(), reduction(options_));
-}
-
-std::vector<Parameter> Pipeline::parameters() const {
-  std::vector<Parameter> all;
-  for (const Weight* weight : stage_->weights()) {
-    Parameter& one = all.emplace_back();
-    one.name = weight->name;
-    one.value = weight->value;
-    one.shape = weight->shape;
-  }
-  return all;
+  learner_ =
+      (shares ? shardedLearner : wholeLearner)({comm_, beside_, mesh_.mesh, options_, *stage_});
 }
 
 /// Rank 0 measures while the others wait: all cut alike, and nobody's measuring disturbs another's.
@@ -175,9 +155,11 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
   const Stopwatch whole;
   std::array<double, 2> sums = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
   StepClock clock(result.times, timeline);
-  reducer_->begin();
+  kept_.reset(); // whose memory is gone with the next line
+  learner_->begin(timeline);
   sums[0] = passes(done, clock);
-  reducer_->wait();
+  if (!options_.overlap) pipe_.barrier();
+  learner_->wait();
   addStatistics();
   comm_.allReduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);
   clock.lap(&TrainTimes::communication, nullptr);
@@ -210,22 +192,15 @@ double Pipeline::passes(const Position& done, StepClock& clock) {
       timetable_,
       {.micro_batches = micro_batches,
        .pass = {.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}},
-       .sum = [this](std::size_t weight) { return gradient(weight); },
-       .ready = [this](std::size_t weight) { reducer_->ready(weight); }},
+       .sum = [this](std::size_t weight) { return learner_->gradient(weight); },
+       .ready = [this](std::size_t weight) { learner_->ready(weight); }},
       clock);
 }
 
 void Pipeline::update(double learning_rate) {
-  for (std::size_t i = 0; i < stage_->weights().size(); ++i)
-    stage_->weights()[i]->gradient = gradient(i);
-  float scale = 1.0F / static_cast<float>(options_.batch);
-  if (options_.clip > 0)
-    scale = clip(stage_->weights(), scale, options_.clip, [this](std::span<double> sums) {
-              addOverStages(sums);
-            }).scale;
-  optimizer_->step(learning_rate, scale);
   stage_->moveState(samples_.parts());
-  stage_->weightsChanged();
+  learner_->update(learning_rate, 1.0F / static_cast<float>(options_.batch), options_.clip,
+                   [this](std::span<double> sums) { addOverStages(sums); });
 }
 
 /// The batches' own, of all pipelines.
@@ -255,6 +230,7 @@ void Pipeline::countIdle(const TrainTimes& times, double span) {
 
 /// As Replica::hash(), of values that a pipeline's first rank puts where a replica has them.
 std::uint64_t Pipeline::verify(const std::string& when) {
+  learner_->settle();
   agree(comm_, [&]() -> std::string {
     for (const TensorMemory& one : valueTensors()) {
       const auto* const floats = static_cast<const float*>(one.data);
@@ -279,6 +255,7 @@ std::uint64_t Pipeline::verify(const std::string& when) {
 
 /// Each pipeline takes some of the batches.
 double Pipeline::evaluate() {
+  learner_->settle();
   const std::size_t samples = data_.test.size();
   const Range own =
       share((samples + kTestBatch - 1) / kTestBatch, static_cast<std::size_t>(pipeline_),
@@ -310,20 +287,14 @@ std::vector<TensorMemory> Pipeline::valueTensors() const {
   return all;
 }
 
-std::vector<TensorMemory> Pipeline::optimizerTensors() {
-  std::vector<TensorMemory> all;
-  for (StateArray& one : optimizer_->state())
-    all.push_back({{"optimizer." + one.name, one.shape}, one.values.data()});
-  return all;
-}
-
 StagedTensors& Pipeline::values() {
   if (!values_) values_.emplace(pipe_, valueTensors());
   return *values_;
 }
 
 Snapshot Pipeline::snapshot() {
-  if (!kept_) kept_.emplace(pipe_, optimizerTensors());
+  learner_->settle();
+  kept_.emplace(pipe_, learner_->gather());
   values().gather();
   kept_->gather();
   Snapshot all{.tensors = values_->tensors()};
@@ -340,8 +311,7 @@ void Pipeline::adopt(const Position& at) {
                           0);
     staged->scatter();
   }
-  optimizer_->setSteps(static_cast<std::uint64_t>(at.total));
-  stage_->weightsChanged();
+  learner_->adopt(static_cast<std::uint64_t>(at.total));
 }
 
 double Pipeline::bytesPerStep() const {
@@ -357,7 +327,16 @@ double Pipeline::bytesPerStep() const {
           (pipelines_ - 1) * static_cast<double>(weights_of_all));
 }
 
+/// Beside what the learner holds a stage has the gradients of one more micro-batch.
+void Pipeline::tellMemory(TrainReport& report) {
+  std::uint64_t bytes = learner_->heldBytes();
+  for (const Weight* weight : stage_->weights()) bytes += weight->size() * sizeof(float);
+  comm_.allReduce(&bytes, &bytes, 1, DataType::uint64, ReduceOp::max);
+  report.held_bytes = bytes;
+}
+
 void Pipeline::tell(TrainReport& report) {
+  tellMemory(report);
   const auto parts = static_cast<std::size_t>(timetable_.shape.parts());
   std::vector<double> sums(2 * parts + 2); // each from the rank that has it
   for (std::size_t own = 0; own < stage_->times().size(); ++own) {
@@ -394,7 +373,7 @@ const StrategyKind pipeline{
     .name = "pipeline",
     .summary = "each rank some of the layers; micro-batches go through the ranks",
     .takes = {"accumulate", "clip", "pipeline", "laps", "recompute", "mesh", "bucket_bytes",
-              "overlap"},
+              "overlap", "groups"},
     .check =
         [](const TrainOptions& options, int ranks) {
           const PipelineMesh mesh = pipelineMesh(options, ranks);

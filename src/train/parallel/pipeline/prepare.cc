@@ -32,12 +32,16 @@ std::size_t microBatch(const TrainOptions& options) {
 }
 
 PipelineMesh pipelineMesh(const TrainOptions& options, int ranks) {
-  PipelineMesh result{strategyMesh(options, ranks, Axis::pipe), options};
+  const Mesh mesh = strategyMesh(options, ranks, Axis::pipe, {Axis::data, Axis::shard});
   const std::string named = "mesh \"" + options.mesh + "\": ";
-  const int pipelines = result.mesh.size(Axis::data);
+  const int pipelines = mesh.size(Axis::data) * mesh.size(Axis::shard);
+  if (mesh.size(Axis::shard) > 1 && options.groups > 1)
+    refuse(named + "groups is " + std::to_string(options.groups) +
+           ", but what is shared out goes over one communicator");
   if (options.batch % pipelines != 0)
     refuse(named + "batch is " + std::to_string(options.batch) + ", must be a multiple of its " +
            std::to_string(pipelines) + " pipelines");
+  PipelineMesh result{mesh, pipelines, options};
   result.options.batch /= pipelines;
   return result;
 }

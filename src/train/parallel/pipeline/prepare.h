@@ -20,15 +20,17 @@ Timetable timetable(const TrainOptions& options, int stages);
 /// Samples of a micro-batch.
 std::size_t microBatch(const TrainOptions& options);
 
-/// Pipelines beside each other, each with its share of every batch.
+/// Pipelines beside each other, each with its share of every batch: all that differ in the axes
+/// data and shard.
 struct PipelineMesh {
   Mesh mesh;
+  int pipelines;
   TrainOptions options; ///< of one of them: of its share
 };
 
 /// The mesh that the options name; where they name none, one pipeline of all ranks. Throws
-/// Error(invalid_argument) as Mesh::parse(), for other axes than data and pipe, and for a batch
-/// that the pipelines cannot share evenly.
+/// Error(invalid_argument) as Mesh::parse(), for other axes than data, shard and pipe, for a batch
+/// that the pipelines cannot share evenly, and for groups with shard.
 PipelineMesh pipelineMesh(const TrainOptions& options, int ranks);
 
 /// measure() of the model's units.

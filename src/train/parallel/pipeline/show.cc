@@ -48,8 +48,8 @@ std::vector<TrainChoice> trainPipelines() {
 
 std::string training::showPipeline(const TrainOptions& wanted, const Dataset& samples, int ranks) {
   const ComputeThreads threads;
-  const auto [mesh, options] = pipelineMesh(wanted, ranks);
-  const int pipelines = mesh.size(Axis::data), stages = mesh.size(Axis::pipe);
+  const auto [mesh, pipelines, options] = pipelineMesh(wanted, ranks);
+  const int stages = mesh.size(Axis::pipe), shards = mesh.size(Axis::shard);
   const Timetable table = timetable(options, stages);
   const PipelineShape& shape = table.shape;
   requireUnits(options, samples, shape);
@@ -62,10 +62,17 @@ std::string training::showPipeline(const TrainOptions& wanted, const Dataset& sa
       simulate(table, prepared.costs).idle() * 100);
   text += parts(prepared, shape, microBatch(options));
   if (pipelines > 1)
+    text += line("%d pipelines beside each other, mesh %s: ", pipelines, mesh.text().c_str());
+  if (shards > 1)
     text += line(
-        "%d pipelines beside each other, mesh %s: AllReduce of a stage's gradients between "
-        "its %d ranks, bucket by bucket behind its last pass back\n",
-        pipelines, mesh.text().c_str(), pipelines);
+        "ReduceScatter of a stage's gradients between %d ranks%s, unit by unit behind its last "
+        "pass back, and Allgather of its weights behind the optimizer\n",
+        shards, mesh.size(Axis::data) > 1 ? ", then AllReduce of each shard between groups" : "");
+  else if (pipelines > 1)
+    text += line(
+        "AllReduce of a stage's gradients between its %d ranks, bucket by bucket behind its last "
+        "pass back\n",
+        pipelines);
   return text + "\n" + diagram(table);
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,7 +24,9 @@ struct CutModel {
   LayerValues layers;
   SampleShape input;
   std::vector<LayerRange> parts;
-  std::uint64_t seed;
+  /// Of the first values; without it the weights' memory and all first values are for another to
+  /// give.
+  std::optional<std::uint64_t> seed;
 };
 
 /// The micro-batches of one timetable.
@@ -67,6 +70,9 @@ class Stage {
   /// among these.
   std::span<Weight* const> weights() const { return weights_; }
   std::span<Weight* const> state() const { return state_; }
+  /// This rank's parts, and the network of each.
+  std::size_t parts() const { return own_.size(); }
+  Network& network(std::size_t part) { return own_[part].replica->network(); }
   /// Sums over the micro-batches of the last step, where batches' own statistics stand: one array a
   /// part.
   std::vector<std::span<float>> statistics();

@@ -10,12 +10,6 @@ namespace rondo::training {
 
 namespace {
 
-std::vector<Weight*> pointers(std::vector<Weight>& weights) {
-  std::vector<Weight*> all;
-  for (Weight& weight : weights) all.push_back(&weight);
-  return all;
-}
-
 Blocks blocks(const ShardUnit& unit) { return {unit.counts, unit.offsets}; }
 
 } // namespace
@@ -44,7 +38,7 @@ ShardedModel::ShardedModel(Communicator& shards, Communicator* replicas, Network
   };
   placeWeights();
   cutPieces();
-  optimizer_ = makeOptimizer(settings_.optimizer, pointers(pieces_), settings_.optimizer_settings);
+  optimizer_ = makeOptimizer(settings_.optimizer, pieces(), settings_.optimizer_settings);
   for (const StateArray& array : optimizer_->state()) held_.optimizer += array.values.size_bytes();
   initialise(seed);
   shrinkOwn();
@@ -115,6 +109,12 @@ void ShardedModel::cutPieces() {
     piece.value = ownParameters(u) + offset;
     piece.gradient = ownGradients(u) + offset;
   }
+}
+
+std::vector<Weight*> ShardedModel::pieces() {
+  std::vector<Weight*> all;
+  for (Weight& piece : pieces_) all.push_back(&piece);
+  return all;
 }
 
 /// Weight by weight, so that no rank holds more of the model than it will later on.
@@ -316,9 +316,8 @@ void ShardedModel::addMicroBatch() {
 }
 
 void ShardedModel::update(double learning_rate, float scale, double clip_limit) {
-  const std::vector<Weight*> pieces = pointers(pieces_);
   if (clip_limit > 0)
-    scale = clip(pieces, scale, clip_limit, settings_.optimizer_settings.sum_over_shards).scale;
+    scale = clip(pieces(), scale, clip_limit, settings_.optimizer_settings.sum_over_shards).scale;
   optimizer_->step(learning_rate, scale);
   published();
   in_step_ = false;

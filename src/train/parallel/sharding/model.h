@@ -76,6 +76,8 @@ class ShardedModel {
   void visitUnits(const std::function<void(const ShardUnit&, const float* values)>& visit);
 
   Optimizer& optimizer() { return *optimizer_; }
+  /// This rank's part of each weight, and of its gradient.
+  std::vector<Weight*> pieces();
   /// Weights, then what the optimizer keeps of them, named as a checkpoint names them.
   std::vector<ShardedArray> arrays();
   /// Collective. To be called when own pieces of weights were written.

@@ -27,7 +27,9 @@
 #include "train/loop/agreement.h"
 #include "train/loop/settings.h"
 #include "train/models/model.h"
+#include "train/parallel/bucket_lanes.h"
 #include "train/parallel/finite.h"
+#include "train/parallel/groups.h"
 #include "train/parallel/mesh.h"
 #include "train/parallel/recipe.h"
 #include "train/parallel/samples.h"
@@ -64,6 +66,7 @@ class Tensor : public Strategy {
   const Data& data_;
   const Mesh mesh_;
   Communicator line_, lines_; ///< of one copy of the model; of those with the same slices
+  const Groups groups_;       ///< of the latter
   std::optional<TensorModel> model_;
   Samples samples_;
   Loader test_;
@@ -80,6 +83,7 @@ Tensor::Tensor(const Setup& setup)
       mesh_(strategyMesh(options_, comm_.size(), Axis::tensor)),
       line_(mesh_.split(comm_, {Axis::tensor})),
       lines_(mesh_.split(comm_, {Axis::data})),
+      groups_(lines_, options_.groups),
       samples_(options_, data_, static_cast<std::size_t>(mesh_.size(Axis::data))),
       test_(data_.test, data_.statistics, kTestBatch),
       schedule_(schedule(options_, totalSteps(options_, data_))) {
@@ -95,7 +99,7 @@ Tensor::Tensor(const Setup& setup)
   reduction.follow_observed_order = false;
   reduction.bucket_bytes = options_.bucket_bytes;
   reduction.overlap = options_.overlap;
-  reducer_.emplace(lines_, parameters(), reduction);
+  reducer_.emplace(groups_.all(), parameters(), reduction);
   for (std::size_t i = 0; i < model_->weights().size(); ++i)
     model_->weights()[i]->gradient = static_cast<float*>(reducer_->gradient(i));
 }
@@ -123,10 +127,12 @@ StepResult Tensor::run(const Position& done, std::int64_t, Timeline* timeline) {
   const double loss = model_->forward(
       batch, {.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}});
   clock.lap(&TrainTimes::forward, "forward");
+  const Clock::time_point reducing = Clock::now();
   reducer_->begin();
   model_->backward([this](std::size_t weight) { reducer_->ready(weight); });
   clock.lap(&TrainTimes::backward, "backward");
   reducer_->wait();
+  if (timeline) showBuckets(*reducer_, reducing, *timeline);
   // All ranks of a line have the same loss: it is counted once.
   std::array<double, 2> sums = {line_.rank() == 0 ? loss : 0.0,
                                 options_.stop && options_.stop() ? 1.0 : 0.0};
@@ -260,7 +266,7 @@ extern const StrategyKind tensor;
 const StrategyKind tensor{
     .name = "tensor",
     .summary = "each rank some of the features of all linear layers, and all samples",
-    .takes = {"bucket_bytes", "overlap", "mesh"},
+    .takes = {"bucket_bytes", "overlap", "groups", "mesh"},
     .check =
         [](const TrainOptions& options, int ranks) {
           requireParts(options, strategyMesh(options, ranks, Axis::tensor).size(Axis::data),

@@ -1,0 +1,85 @@
+// Round-robin groups: buckets over several communicators, with the bits of one.
+#include <filesystem>
+
+#include "support/ranks.h"
+#include "support/runs.h"
+#include "support/test.h"
+#include "train/parallel/groups.h"
+
+namespace rondo::test {
+
+TEST_CASE("groups are so many communicators of the same ranks, the given one first") {
+  for (int size : {1, 2, 3}) {
+    auto ranks = makeRanks(size);
+    REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+              const training::Groups groups(comm, 3);
+              if (groups.all().size() != 3 || groups.all()[0] != &comm) return "other groups";
+              for (Communicator* one : groups.all()) {
+                int sum = 1;
+                one->allReduce(&sum, &sum, 1, DataType::int32, ReduceOp::sum);
+                if (one->rank() != comm.rank() || sum != comm.size()) return "other ranks";
+              }
+              return {};
+            })) == "");
+  }
+}
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+/// Of this process.
+std::size_t openDescriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
+  return count;
+}
+
+} // namespace
+
+TEST_CASE("groups change no bit, whatever strategy has buckets, and each has sockets of its own") {
+  for (const auto& [strategy, mesh] : std::vector<std::pair<std::string, std::string>>{
+           {"ddp", ""}, {"pipeline", "data=2,pipe=2"}, {"tensor", "data=2,tensor=2"}}) {
+    TrainOptions options = smallRun();
+    options.strategy = strategy;
+    options.mesh = mesh;
+    options.bucket_bytes = {0}; // each group gets one, on any stage
+    const TrainReport expected = trainAll(makeRanks(4), options);
+    std::vector<std::size_t> descriptors;
+    for (int groups : {1, 2, 3})
+      for (bool overlap : {false, true}) {
+        if (!overlap && groups != 2) continue;
+        options.groups = groups;
+        options.overlap = overlap;
+        std::size_t open = 0;
+        INFO(strategy << ", " << groups << " groups, overlap " << overlap);
+        requireSame(trainAll(makeRanks(4, "tcp"), options,
+                             [&](const TrainProgress&) { open = openDescriptors(); }),
+                    expected);
+        if (overlap) descriptors.push_back(open);
+      }
+    REQUIRE(descriptors[0] < descriptors[1]);
+    REQUIRE(descriptors[1] < descriptors[2]);
+  }
+}
+
+TEST_CASE("groups out of bounds, and where there are no buckets, are refused by name") {
+  const auto refusal = [](int groups, const std::string& strategy) {
+    TrainOptions options = smallRun();
+    options.groups = groups;
+    options.strategy = strategy;
+    auto ranks = makeRanks(2);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    REQUIRE(thrown.code == ErrorCode::invalid_argument);
+    return thrown.text;
+  };
+  CHECK(contains(refusal(0, "ddp"), "groups is 0, must be 1 to 16"));
+  CHECK(contains(refusal(17, "ddp"), "groups is 17"));
+  CHECK(contains(refusal(2, "fsdp"),
+                 "strategy fsdp takes no groups, which is for: ddp, tensor, pipeline"));
+}
+
+#endif
+
+} // namespace rondo::test
