@@ -135,7 +135,8 @@ def main():
     if not given.sanitized:
         programs.run_client(given.source / "tests/compat_nccl/client.py", 3)
         programs.run(last, "behaviours", "processes", 3, preload=True)
-        programs.run(last, "grid", "processes", 2, 7, preload=True)
+        for ranks in RANKS:
+            programs.run(last, "grid", "processes", ranks, 37, preload=True)
     check_settings(programs, last)
 
 
