@@ -252,10 +252,10 @@ class Job {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal == SIGCHLD) continue;
       if (interrupted_) {
-        signalAll(SIGKILL); // asked twice
+        if (Clock::now() - *interrupted_ >= kOneAsking) signalAll(SIGKILL); // asked twice
         continue;
       }
-      interrupted_ = true;
+      interrupted_ = Clock::now();
       // The kernel sent a terminal's signal to the ranks as well.
       if (info.ssi_code != SI_KERNEL) signalAll(signal);
       if (!options_.patient) startGrace();
@@ -270,7 +270,7 @@ class Job {
       child.running = false;
       launch_.ended(static_cast<int>(rank));
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-      const bool own_doing = stopping_ || reported_ || interrupted_;
+      const bool own_doing = stopping_ || reported_ || interrupted_.has_value();
       // The others see a rank's connections break before its parent sees it dead: one that a signal
       // killed is the cause even if another, which suffered from it, was quicker to end.
       const bool killed = WIFSIGNALED(status) && !own_doing;
@@ -346,7 +346,8 @@ class Job {
   int status_ = 0;
   int cause_ = -1; ///< rank that status_ is of
   bool cause_killed_ = false;
-  bool stopping_ = false, interrupted_ = false, reported_ = false;
+  bool stopping_ = false, reported_ = false;
+  std::optional<Clock::time_point> interrupted_; ///< by the first signal
 };
 
 } // namespace

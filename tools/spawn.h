@@ -7,6 +7,10 @@
 
 namespace rondo::tools {
 
+/// Signals so close to each other ask once: timeout(1) and batch systems tell a launcher, then its
+/// whole process group, and a launcher passes on what its ranks may have had already.
+inline constexpr std::chrono::milliseconds kOneAsking{500};
+
 struct SpawnOptions {
   int ranks = 2;
   std::vector<std::string> command; ///< program (searched in PATH) and its arguments
@@ -17,7 +21,7 @@ struct SpawnOptions {
   /// second later SIGKILL.
   std::chrono::milliseconds grace{5000};
   /// After a signal the ranks may take as long as they need, until one of them has failed or a
-  /// second signal comes, which kills them.
+  /// signal comes again, which kills them.
   bool patient = false;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -20,15 +21,27 @@ namespace rondo::tools {
 
 namespace {
 
-/// Set by the first SIGINT or SIGTERM; a second one ends the process at once.
-std::atomic<bool> stop_asked{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
+using SteadyClock = std::chrono::steady_clock; ///< which signal handlers may read
+
+/// When SIGINT or SIGTERM first asked the run to stop: the clock's count; 0: not yet.
+std::atomic<SteadyClock::rep> stop_asked{0};
+static_assert(std::atomic<SteadyClock::rep>::is_always_lock_free, "a signal handler sets it");
+
+/// Who asks again ends the process at once.
+void onSignal(int signal) {
+  const auto now = SteadyClock::now().time_since_epoch();
+  SteadyClock::rep first = 0;
+  if (stop_asked.compare_exchange_strong(first, now.count())) return;
+  if (now - SteadyClock::duration(first) < kOneAsking) return;
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
 
 /// From now on these signals ask the run to end behind its step.
 void stopOnSignals() {
   struct sigaction action {};
-  action.sa_handler = [](int) { stop_asked = true; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  action.sa_handler = onSignal;
+  action.sa_flags = SA_RESTART;
   for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
 }
 
@@ -59,7 +72,7 @@ TrainReport trainOn(Communicator& comm, const TrainConfig& config,
                     const std::function<void(const TrainProgress&)>& show) {
   stopOnSignals();
   TrainOptions options = config.options;
-  options.stop = [] { return stop_asked.load(); };
+  options.stop = stopAsked;
   try {
     return train(comm, options, show);
   } catch (const Error&) {
@@ -111,7 +124,7 @@ int trainThreads(const TrainConfig& config) {
 
 } // namespace
 
-bool stopAsked() { return stop_asked; }
+bool stopAsked() { return stop_asked != 0; }
 
 TrainReport trainHere(const TrainConfig& config,
                       const std::function<void(const TrainProgress&)>& progress_of_0) {

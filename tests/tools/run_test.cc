@@ -12,8 +12,9 @@ namespace rondo::tools {
 namespace {
 
 /// The launcher's status where it starts a shell with these lines and, once they made a file
-/// "ready", gets SIGTERM so many times.
-int statusBehindSignals(const std::string& lines, bool patient, int signals) {
+/// "ready", gets SIGTERM so many times (fewer if it ends before), with a pause in between.
+int statusBehindSignals(const std::string& lines, bool patient, int signals,
+                        std::chrono::milliseconds between = {}) {
   const TemporaryFolder folder;
   const pid_t launcher = fork();
   if (launcher == 0) {
@@ -26,12 +27,15 @@ int statusBehindSignals(const std::string& lines, bool patient, int signals) {
   }
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
   while (!std::filesystem::exists(folder.file("ready"))) pause();
-  for (int i = 0; i < signals; ++i) {
-    if (i > 0) pause();
-    kill(launcher, SIGTERM);
-  }
   int status = 0;
-  REQUIRE(waitpid(launcher, &status, 0) == launcher);
+  pid_t ended = 0;
+  for (int i = 0; i < signals && ended == 0; ++i) {
+    kill(launcher, SIGTERM);
+    std::this_thread::sleep_for(between);
+    ended = waitpid(launcher, &status, WNOHANG);
+  }
+  if (ended == 0) ended = waitpid(launcher, &status, 0);
+  REQUIRE(ended == launcher);
   REQUIRE(WIFEXITED(status));
   return WEXITSTATUS(status);
 }
@@ -132,12 +136,14 @@ TEST_CASE("run: signals are passed on to every rank", "[run]") {
   }
 }
 
-TEST_CASE("run: a patient launcher lets ranks end after a signal; a second one kills", "[run]") {
+TEST_CASE("run: a patient launcher lets ranks end after a signal; asked again it kills", "[run]") {
   const std::string slow = "trap 'sleep 2; exit 9' TERM; touch ready; while :; do sleep 0.05; done";
   CHECK(statusBehindSignals(slow, true, 1) == 9);
   CHECK(statusBehindSignals(slow, false, 1) == 128 + SIGKILL);
   const std::string deaf = "trap '' TERM; touch ready; while :; do sleep 0.05; done";
-  CHECK(statusBehindSignals(deaf, true, 2) == 128 + SIGKILL);
+  CHECK(statusBehindSignals(deaf, true, 100, kOneAsking) == 128 + SIGKILL);
+  // timeout(1) tells the launcher, then all of its process group: that is one signal.
+  CHECK(statusBehindSignals(slow, true, 2, std::chrono::milliseconds(20)) == 9);
 }
 
 TEST_CASE("run: the ranks die with the launcher, even when it is killed", "[run]") {

@@ -64,9 +64,11 @@ TEST_CASE("a rank that is killed ends all by its name, and --resume ends with th
 TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume goes on") {
   const tools::TemporaryFolder folder;
   const std::string expected = undisturbed(folder);
-  for (const char* signal : {"INT", "TERM"}) {
-    const std::string file = folder.file(signal);
-    const Outcome outcome = disturbed(file, std::string("kill -") + signal + " $JOB");
+  // The last is what timeout(1) does: the launcher, and its process group.
+  for (const char* kill : {"kill -INT $JOB", "kill -TERM $JOB",
+                           "kill -TERM $JOB; kill -TERM $JOB $(pgrep -P $JOB)"}) {
+    const std::string file = folder.file(std::to_string(std::string_view(kill).size()));
+    const Outcome outcome = disturbed(file, kill);
     INFO(outcome.err << outcome.out);
     REQUIRE(outcome.status == 130);
     REQUIRE(outcome.err == "");
