@@ -9,7 +9,7 @@ namespace rondo::tools {
 
 /// Signals so close to each other ask once: timeout(1) and batch systems tell a launcher, then its
 /// whole process group, and a launcher passes on what its ranks may have had already.
-inline constexpr std::chrono::milliseconds kOneAsking{500};
+inline constexpr std::chrono::milliseconds kOneAsking{1000};
 
 struct SpawnOptions {
   int ranks = 2;

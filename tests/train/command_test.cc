@@ -66,7 +66,7 @@ TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume
   const std::string expected = undisturbed(folder);
   // The last is what timeout(1) does: the launcher, and its process group.
   for (const char* kill : {"kill -INT $JOB", "kill -TERM $JOB",
-                           "kill -TERM $JOB; kill -TERM $JOB $(pgrep -P $JOB)"}) {
+                           "RANKS=$(pgrep -P $JOB); kill -TERM $JOB $RANKS $JOB"}) {
     const std::string file = folder.file(std::to_string(std::string_view(kill).size()));
     const Outcome outcome = disturbed(file, kill);
     INFO(outcome.err << outcome.out);
