@@ -47,7 +47,7 @@ void checkList(const topology::BindRule& rule, std::span<const Unbound> ranks) {
 
 } // namespace
 
-Unbound Unbound::own() { return {topology::machineName(), topology::ownProcessors(), bound_here}; }
+Unbound Unbound::own() { return {topology::machineName(), base::ownProcessors(), bound_here}; }
 
 void Unbound::write(base::Writer& out) const {
   out.text(machine);
@@ -58,7 +58,7 @@ void Unbound::write(base::Writer& out) const {
 Unbound Unbound::read(base::Reader& in) {
   Unbound one;
   one.machine = in.text(kMostText);
-  one.allowed = topology::parseProcessors(in.text(kMostText), "a rank's processors");
+  one.allowed = base::parseProcessors(in.text(kMostText), "a rank's processors");
   one.bound = in.u8() != 0;
   return one;
 }
@@ -79,7 +79,7 @@ void bindRank(const std::string& words, std::span<const Unbound> ranks, int own)
   const int count = onMachine(ranks, mine.machine, ranks.size());
   const auto index = static_cast<std::size_t>(onMachine(ranks, mine.machine, self));
   const topology::Processors to = topology::bindings(machine, rule, mine.allowed, count)[index];
-  bound_here = topology::bindThread(to);
+  bound_here = base::bindThread(to);
   if (bound_here)
     base::log(LogLevel::info, "bound to processors ", topology::text(to), ", by RONDO_BIND=", words,
               " as number ", index, " of ", count, " ranks of this machine");

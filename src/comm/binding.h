@@ -5,14 +5,14 @@
 #include <string>
 
 #include "base/codec.h"
-#include "topology/processors.h"
+#include "base/processors.h"
 
 namespace rondo::comm {
 
 /// What ranks tell each other before any of them is bound.
 struct Unbound {
   std::string machine;
-  topology::Processors allowed;
+  base::Processors allowed;
   bool bound = false; ///< by an earlier communicator: its thread stays where it is
 
   static Unbound own();

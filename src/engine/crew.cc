@@ -4,12 +4,12 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <system_error>
+#include <utility>
 
 #include "base/futex.h"
 #include "base/no_signals.h"
+#include "base/processors.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
@@ -20,51 +20,31 @@ namespace {
 constexpr int kSpins = 200, kYields = 4000;
 constexpr std::chrono::seconds kSleep{1};
 
-/// "0-3,8" as a set; nothing of what is not a number.
-cpu_set_t parseList(std::istream&& list) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int first = 0, last = 0; list >> first; list.ignore()) {
-    last = first;
-    if (list.peek() == '-') list.ignore() >> last;
-    for (int i = first; i <= last && i < CPU_SETSIZE; ++i) CPU_SET(i, &set);
-  }
-  return set;
-}
-
 /// The processors of the NUMA node on which this thread runs; none when that cannot be found out.
-cpu_set_t processorsOfNode() {
+base::Processors processorsOfNode() {
   const int here = ::sched_getcpu();
-  std::error_code error;
-  for (std::filesystem::directory_iterator at("/sys/devices/system/node", error), end;
-       !error && at != end; at.increment(error)) {
-    const cpu_set_t set = parseList(std::ifstream(at->path() / "cpulist"));
-    if (here >= 0 && CPU_ISSET(here, &set)) return set;
-  }
-  cpu_set_t none;
-  CPU_ZERO(&none);
-  return none;
+  for (base::NumaNode& node : base::numaNodes())
+    if (base::contains(node.processors, {here})) return std::move(node.processors);
+  return {};
 }
 
 /// Where a crew of `size` made by this thread runs: on those of the thread's processors that belong
 /// to its node; on the whole node where they are too few (the rank is pinned). None: anywhere.
-cpu_set_t processorsFor(int size) {
-  const cpu_set_t node = processorsOfNode();
-  cpu_set_t own, both;
-  if (::sched_getaffinity(0, sizeof own, &own) != 0) return node;
-  CPU_AND(&both, &own, &node);
-  return CPU_COUNT(&both) >= size ? both : node;
+base::Processors processorsFor(int size) {
+  base::Processors node = processorsOfNode();
+  base::Processors both = base::both(base::ownProcessors(), node);
+  return both.size() >= static_cast<std::size_t>(size) ? both : node;
 }
 
 } // namespace
 
 Crew::Crew(int size) : process_(::getpid()) {
-  const cpu_set_t processors = processorsFor(size);
+  const base::Processors processors = processorsFor(size);
   const base::NoSignals quiet;
   try {
     for (int part = 1; part < size; ++part)
       others_.emplace_back([this, part, processors] {
-        if (CPU_COUNT(&processors) > 0) ::sched_setaffinity(0, sizeof processors, &processors);
+        if (!processors.empty()) base::bindThread(processors);
         work(static_cast<std::size_t>(part));
       });
   } catch (const std::system_error& error) {

@@ -1,8 +1,6 @@
 // Divides a machine's processors among its ranks.
 #include "topology/bind.h"
 
-#include <sched.h>
-
 namespace rondo::topology {
 namespace {
 
@@ -49,14 +47,6 @@ std::vector<Processors> bindings(const Machine& machine, const BindRule& rule,
     all.push_back(rule.to == BindRule::To::socket ? parts[rank * parts.size() / count]
                                                   : parts[rank % parts.size()]);
   return all;
-}
-
-bool bindThread(const Processors& to) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int processor : to)
-    if (processor < CPU_SETSIZE) CPU_SET(processor, &set);
-  return ::sched_setaffinity(0, sizeof set, &set) == 0;
 }
 
 } // namespace rondo::topology

@@ -9,6 +9,7 @@
 namespace rondo::topology {
 
 using base::BindRule;
+using base::bindThread;
 using base::parseBind;
 
 /// The processors of each of `ranks` ranks of a machine, which may use `allowed` of them; one set
@@ -22,9 +23,5 @@ using base::parseBind;
 /// each, or as one package.
 std::vector<Processors> bindings(const Machine& machine, const BindRule& rule,
                                  const Processors& allowed, int ranks);
-
-/// Restricts the calling thread, and what it starts, to these processors; false if the system
-/// refuses.
-bool bindThread(const Processors& to);
 
 } // namespace rondo::topology

@@ -6,9 +6,19 @@
 #include <string_view>
 #include <vector>
 
-#include "topology/processors.h"
+#include "base/processors.h"
 
 namespace rondo::topology {
+
+using base::both;
+using base::contains;
+using base::either;
+using base::kMostProcessors;
+using base::ownProcessors;
+using base::parseMask;
+using base::parseProcessors;
+using base::Processors;
+using base::text;
 
 enum class Kind : std::uint8_t {
   machine,

@@ -119,22 +119,15 @@ class Findings {
   }
 
   void readNodes() {
-    std::error_code none;
-    for (fs::directory_iterator at(sys_ / "devices/system/node", none), end; !none && at != end;
-         at.increment(none)) {
-      const std::string folder = at->path().filename().string();
-      if (!folder.starts_with("node") || folder.size() < 5) continue;
-      const Processors own = both(setOf(at->path() / "cpulist"), of_);
-      if (own.empty() || folder.find_first_not_of("0123456789", 4) != std::string::npos) continue;
-      const int number = std::stoi(folder.substr(4));
+    for (const base::NumaNode& node : base::numaNodes(sys_)) {
+      const Processors own = both(node.processors, of_);
+      if (own.empty()) continue;
       nodes_.push_back({.kind = Kind::numa,
-                        .number = number,
-                        .bytes = memoryOf(at->path()),
-                        .name = "NUMA node " + std::to_string(number),
+                        .number = node.number,
+                        .bytes = memoryOf(node.folder),
+                        .name = "NUMA node " + std::to_string(node.number),
                         .processors = own});
     }
-    std::sort(nodes_.begin(), nodes_.end(),
-              [](const Object& a, const Object& b) { return a.number < b.number; });
   }
 
   /// "Node 0 MemTotal:       16214768 kB".

@@ -78,6 +78,25 @@ TEST_CASE("the kernel's files make the same kind of machine, for the processors 
   CHECK(code(linkBetween(nothing, Processors{0}, Processors{1})) == "sock");
 }
 
+// Proves: who asks for NUMA nodes gets them in the order of their numbers, those without processors
+// too, and nothing of what only lies beside them.
+TEST_CASE("NUMA nodes are what the kernel's files say") {
+  const test::TemporaryFolder folder;
+  const fs::path sys = folder.file("sys"), nodes = sys / "devices/system/node";
+  write(nodes / "node10" / "cpulist", "4-5,8");
+  write(nodes / "node2" / "cpulist", "0-3");
+  write(nodes / "node3" / "cpulist", "");
+  write(nodes / "node4" / "cpulist", "4-x");
+  write(nodes / "nodes" / "cpulist", "6");
+  write(nodes / "power" / "cpulist", "7");
+  std::string found;
+  for (const base::NumaNode& node : base::numaNodes(sys))
+    found += std::to_string(node.number) + ":" + text(node.processors) + " ";
+  CHECK(found == "2:0-3 3: 10:4-5,8 ");
+  CHECK(base::numaNodes(folder.file("nothing")).empty());
+  for (const base::NumaNode& node : base::numaNodes()) CHECK(fs::exists(node.folder / "cpulist"));
+}
+
 TEST_CASE("hwloc and the kernel's files agree about this machine") {
   std::string missing;
   const Machine by_hwloc = thisMachine(missing);

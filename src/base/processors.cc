@@ -1,17 +1,19 @@
-// Reads, writes and compares sets of processors.
-#include "topology/processors.h"
+// Reads, writes and compares sets of processors; finds NUMA nodes.
+#include "base/processors.h"
 
 #include <sched.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "base/parse.h"
 #include "rondo/error.h"
 
-namespace rondo::topology {
+namespace rondo::base {
 namespace {
 
 void addWord(std::uint32_t bits, std::size_t words_behind, Processors& set) {
@@ -34,7 +36,7 @@ std::string text(const Processors& set) {
 }
 
 Processors parseProcessors(std::string_view text, std::string_view what) {
-  Processors set = base::parseNumbers(base::trim(text), what, kMostProcessors - 1);
+  Processors set = parseNumbers(trim(text), what, kMostProcessors - 1);
   std::sort(set.begin(), set.end());
   set.erase(std::unique(set.begin(), set.end()), set.end());
   return set;
@@ -43,7 +45,7 @@ Processors parseProcessors(std::string_view text, std::string_view what) {
 Processors parseMask(std::string_view text, std::string_view what) {
   const auto refuse = [&] {
     throw Error(ErrorCode::invalid_argument,
-                std::string(what) + ": " + base::quoted(text) +
+                std::string(what) + ": " + quoted(text) +
                     " is no mask of processors; valid: words like 0x000000ff, at most " +
                     std::to_string(kMostProcessors) + " bits");
   };
@@ -94,4 +96,33 @@ Processors ownProcessors() {
   return set;
 }
 
-} // namespace rondo::topology
+bool bindThread(const Processors& to) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int processor : to)
+    if (processor < CPU_SETSIZE) CPU_SET(processor, &set);
+  return ::sched_setaffinity(0, sizeof set, &set) == 0;
+}
+
+std::vector<NumaNode> numaNodes(const std::filesystem::path& sys) {
+  std::vector<NumaNode> nodes;
+  std::error_code none;
+  for (std::filesystem::directory_iterator at(sys / "devices/system/node", none), end;
+       !none && at != end; at.increment(none)) {
+    const std::string folder = at->path().filename().string();
+    if (!folder.starts_with("node")) continue;
+    std::string list;
+    std::ifstream in(at->path() / "cpulist");
+    std::getline(in, list);
+    try {
+      const auto number = parseInteger(folder.substr(4), folder, 0, kMostProcessors);
+      nodes.push_back({static_cast<int>(number), parseProcessors(list, folder), at->path()});
+    } catch (const Error&) { // no node, or none that can be read
+    }
+  }
+  std::sort(nodes.begin(), nodes.end(),
+            [](const NumaNode& a, const NumaNode& b) { return a.number < b.number; });
+  return nodes;
+}
+
+} // namespace rondo::base

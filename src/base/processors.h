@@ -1,11 +1,12 @@
-// Sets of processors, as the system numbers them.
+// Sets of processors, as the system numbers them, and the NUMA nodes that they belong to.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace rondo::topology {
+namespace rondo::base {
 
 /// Numbers of processors, ascending, each once.
 using Processors = std::vector<int>;
@@ -29,5 +30,17 @@ Processors either(const Processors& a, const Processors& b);
 
 /// Those that the calling thread may run on; empty if the system does not tell.
 Processors ownProcessors();
+/// Restricts the calling thread, and what it starts, to these processors; false if the system
+/// refuses.
+bool bindThread(const Processors& to);
 
-} // namespace rondo::topology
+struct NumaNode {
+  int number = 0;
+  Processors processors;        ///< none: memory only
+  std::filesystem::path folder; ///< what the kernel says of it
+};
+/// Of this machine, by their numbers; none where the kernel does not tell (in some containers).
+/// `sys`: where its files are.
+std::vector<NumaNode> numaNodes(const std::filesystem::path& sys = "/sys");
+
+} // namespace rondo::base
