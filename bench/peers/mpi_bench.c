@@ -1,14 +1,15 @@
-// Times MPI collectives the way `rondo bench` times Rondo's, so that the figures can stand side by side.
+// Times MPI collectives the way `rondo bench` times Rondo's, so that figures can stand side by side.
 //
 // usage: mpi_bench COLLECTIVE BYTES...
 //   COLLECTIVE  allreduce broadcast reduce reducescatter allgather gather scatter alltoall barrier
 //   BYTES       of one rank's vector (reducescatter: of its whole input; allgather, gather, scatter,
 //               alltoall: of one block); a multiple of 4
-// Rank 0 prints a line for each size: bytes, microseconds (every rank's median, then the slowest rank).
+// Rank 0 prints a line for each size: bytes, microseconds (every rank's median, then the slowest
+// rank).
 //
-// Below 64 KiB the clock is read around batches of calls, from 64 KiB on around each call, whose input
-// is written anew. Ranks meet in a barrier on a second communicator before what is timed. Results are
-// checked once per size. Rank r runs on core r modulo the cores it may use.
+// Below 64 KiB the clock is read around batches of calls, from 64 KiB on around each call, whose
+// input is written anew. Ranks meet in a barrier on a second communicator before what is timed.
+// Results are checked once per size. Rank r runs on core r modulo the cores it may use.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -17,13 +16,14 @@
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
+#include "net/peers.h"
 #include "rondo/error.h"
 #include "support/test.h"
 
 using namespace rondo;
 using namespace rondo::net;
+using namespace rondo::net::test;
 using namespace rondo::base;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -32,25 +32,6 @@ UniqueFd makeEvent() { return UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
 void signal(const UniqueFd& fd) {
   const std::uint64_t one = 1;
   REQUIRE(::write(fd.get(), &one, sizeof(one)) == sizeof(one));
-}
-
-/// Waits until the condition holds, for at most ten seconds.
-template <class Condition>
-bool eventually(Condition condition) {
-  const Deadline deadline(10s);
-  while (!condition()) {
-    if (deadline.passed()) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
-std::size_t openDescriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    ++count;
-  }
-  return count;
 }
 
 } // namespace
