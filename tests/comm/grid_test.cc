@@ -122,8 +122,10 @@ TEST_CASE("a parameter server may be split over any number of servers") {
 }
 
 TEST_CASE("every type and operator gives the right result, reduced by every reducing collective") {
+  // Which kernel reduces follows from type, operator and number of inputs, wherever these come
+  // from.
   for (const std::string& transport : transportNames())
-    for (int ranks : {1, 2, 4, 5}) {
+    for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 4, 5} : std::vector<int>{4}) {
       std::vector<CollectiveCase> cases;
       for (Collective collective :
            {Collective::allreduce, Collective::reduce, Collective::reducescatter})
@@ -144,7 +146,8 @@ TEST_CASE("every type and operator gives the right result, reduced by every redu
 
 TEST_CASE("every type can be moved by the collectives that do not reduce, and by send and recv") {
   for (const std::string& transport : transportNames())
-    for (int ranks : kRankCounts) {
+    // Which messages there are, the grid of algorithms has tried with every number of ranks.
+    for (int ranks : kWholeGrid ? kRankCounts : std::vector<int>{1, 3}) {
       std::vector<CollectiveCase> cases;
       for (Collective collective : kCollectives)
         for (DataType type : kMovedTypes) {
@@ -160,7 +163,7 @@ TEST_CASE("every type can be moved by the collectives that do not reduce, and by
 
 TEST_CASE("blocks too large for the caches arrive whole") {
   for (const std::string& transport : transportNames())
-    for (int ranks : {2, 3}) {
+    for (int ranks : kWholeGrid ? std::vector<int>{2, 3} : std::vector<int>{2}) {
       auto communicators = Communicator::createAll(ranks, plainOptions(transport));
       std::vector<CollectiveCase> cases;
       for (Collective collective : {Collective::allgather, Collective::alltoall})

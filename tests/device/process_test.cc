@@ -1,4 +1,5 @@
 // Ranks as processes that share their devices' memory.
+#include "support/ranks.h"
 #include "support/test.h"
 #include "tools/shell.h"
 
@@ -17,7 +18,7 @@ tools::Outcome members(int ranks, const std::string& transport, const std::strin
 // sockets (nvlink) and by a memory file (pcie); or they are streams (tcp).
 TEST_CASE("device buffers: ranks that are processes give the right results") {
   for (const std::string transport : {"nvlink", "pcie", "tcp"})
-    for (int ranks : {2, 3}) {
+    for (int ranks : kWholeGrid ? std::vector<int>{2, 3} : std::vector<int>{3}) {
       const auto outcome = members(ranks, transport, "stay");
       INFO(outcome.out << outcome.err);
       REQUIRE(outcome.status == 0);

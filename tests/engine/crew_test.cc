@@ -71,8 +71,11 @@ TEST_CASE("a number of threads that makes no sense is refused", "[crew]") {
 }
 
 TEST_CASE("collectives of large blocks are right with any number of threads", "[crew]") {
-  for (const int threads : {2, 3, 5})
-    for (const int ranks : {1, 2, 3}) {
+  const auto some = [](std::vector<int> all) { // sanitizers: the last
+    return test::kWholeGrid ? all : std::vector{all.back()};
+  };
+  for (const int threads : some({2, 5, 3}))
+    for (const int ranks : some({1, 2, 3})) {
       Options options = test::plainOptions("inproc,shm");
       options.threads = threads;
       std::vector<test::CollectiveCase> cases;

@@ -144,7 +144,8 @@ TEST_CASE("with synchronised batch norm ranks with parts train as one rank with 
   // processor: at this rate 0.1 of the bound, and 150 with a wrong backward pass.
   options.learning_rate = 0.0001;
   const std::vector<float> whole = valuesAfter(1, options);
-  REQUIRE(excess(whole, valuesAfter(2, options)) > 10); // each rank by its own statistics
+  if (kWholeGrid) // that each rank by its own statistics gives other numbers
+    REQUIRE(excess(whole, valuesAfter(2, options)) > 10);
   options.sync_batch_norm = true;
   // Of 2, 3 and 3 samples; of 4.
   for (int size : kWholeGrid ? std::vector<int>{3, 2} : std::vector<int>{3}) {
