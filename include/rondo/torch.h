@@ -90,7 +90,8 @@ class TorchDataParallel {
  private:
   using Named = std::pair<std::string, torch::Tensor>;
   struct Hook {
-    std::shared_ptr<torch::autograd::Node> accumulator; ///< which lives as long as somebody has it
+    /// Lives as long as somebody has it. Its pointer's type depends on the release of torch.
+    decltype(torch::autograd::impl::grad_accumulator(torch::Tensor())) accumulator;
     std::uintptr_t key;
   };
 
