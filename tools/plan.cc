@@ -15,6 +15,7 @@
 #include "tools/parse.h"
 #include "tools/plan_check.h"
 #include "tools/plan_compare.h"
+#include "tools/plan_device.h"
 #include "tools/plan_names.h"
 
 namespace rondo::tools {
@@ -28,6 +29,8 @@ struct PlanConfig {
   int root = 0, rank = -1;
   bool check = false, table = false, list = false, rounds = false, all = false;
   bool crowded = false, carriers = false;
+  int ranks_per_gpu = 0;
+  double memory_gbs = 0;
 };
 
 std::vector<Collective> collectivesOf(const PlanConfig& config) {
@@ -154,6 +157,21 @@ int compareAll(const PlanConfig& config) {
   return kSuccess;
 }
 
+int predictForDevices(const PlanConfig& config) {
+  DeviceQuestion question{.collective = collectiveOf(config),
+                          .ranks = singleRankCount(config),
+                          .root = config.root,
+                          .algorithm = config.algorithm,
+                          .bytes = sizesOf(config, "8,8K,1M,256M"),
+                          .machine = {},
+                          .rates = {}};
+  question.machine.ranks_on_device = std::min(config.ranks_per_gpu, question.ranks);
+  question.machine.lends = question.machine.ranks_on_device == question.ranks;
+  if (config.memory_gbs > 0) question.rates.memory_gbs = config.memory_gbs;
+  std::fputs(deviceTable(question).c_str(), stdout);
+  return kSuccess;
+}
+
 int explain(const PlanConfig& config) {
   const Collective collective = collectiveOf(config);
   const int ranks = singleRankCount(config);
@@ -216,6 +234,14 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       "cut into tiles");
   app->add_flag("--crowded", config->crowded, "Compare for ranks that share processors");
   app->add_flag("--tcp", config->carriers, "Compare for ranks that talk over TCP");
+  auto* gpus = app->add_option("--ranks-per-gpu", config->ranks_per_gpu,
+                               "Count steps, messages and bytes on GPUs with so many ranks each, "
+                               "and predict the time, by rates that nobody has measured")
+                   ->check(CLI::PositiveNumber);
+  app->add_option("--memory-gbs", config->memory_gbs,
+                  "With it: what a GPU's memory was found to do")
+      ->check(CLI::PositiveNumber)
+      ->needs(gpus);
   auto* list_flag = app->add_flag("--list", config->list, "All algorithms and what they can do");
   check_flag->excludes(table_flag)->excludes(list_flag);
   table_flag->excludes(list_flag);
@@ -228,11 +254,13 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       "  rondo plan --check --all -p 1-64\n"
       "  rondo plan allreduce --algorithm hierarchical --layout 4x2 --rounds\n"
       "  rondo plan --check --layout all -p 1-8\n"
-      "  rondo plan --table -p 8 --bytes 1M\n");
+      "  rondo plan --table -p 8 --bytes 1M\n"
+      "  rondo plan allreduce -p 8 --ranks-per-gpu 8 --bytes 8,256M\n");
   return [config] {
     if (config->list) return list();
     if (config->table) return table(*config);
     if (config->check) return check(*config);
+    if (config->ranks_per_gpu > 0) return predictForDevices(*config);
     if (config->algorithm.empty()) return compareAll(*config);
     return explain(*config);
   };

@@ -6,6 +6,7 @@
 
 #include "base/codec.h"
 #include "base/log.h"
+#include "engine/device_cut.h"
 #include "engine/device_tuning.h"
 #include "rondo/error.h"
 #include "topology/place.h"
@@ -65,22 +66,6 @@ std::vector<Card> exchange(bootstrap::Session& session, const Options& options, 
   return cards;
 }
 
-engine::DeviceChannel channelOf(const transport::ChannelSize& size,
-                                const device::Residency& residency) {
-  using device::Protocol;
-  const auto depth = static_cast<std::uint64_t>(size.depth);
-  const auto share = static_cast<std::uint32_t>(residency.blocks / residency.ranks);
-  const std::uint32_t most = residency.ranks > 1 ? engine::kMaxCopiesSharing : engine::kMaxCopies;
-  const std::uint32_t copies = std::clamp(share, std::uint32_t{1}, most);
-  std::size_t slot = size.slot_bytes;
-  if (copies > engine::kMaxCopies)
-    slot = std::min(slot, engine::kDeviceSlot * engine::kMaxCopies / copies);
-  return {copies,
-          std::min(copies, engine::kLowLatencyCopies),
-          {Protocol::simple, depth, slot},
-          {Protocol::low_latency, depth, std::min(slot, engine::kLowLatencySlot)}};
-}
-
 } // namespace
 
 Devices meetDevices(bootstrap::Session& session, const Options& options,
@@ -126,7 +111,8 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
     return card.process == cards[0].process && card.identity == cards[0].identity;
   });
   devices.size = transport::channelSize(options, {engine::kDeviceSlot, engine::kDeviceDepth});
-  devices.channel = channelOf(devices.size, devices.residency);
+  devices.channel = engine::deviceChannel(
+      devices.size.slot_bytes, static_cast<std::uint64_t>(devices.size.depth), devices.residency);
   return devices;
 }
 

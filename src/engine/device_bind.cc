@@ -1,14 +1,13 @@
-// Binding plans to a device: how many copies, by which protocol, in tiles of which size; and
-// putting them there.
+// Binding plans to a device, and putting them there.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
 #include <vector>
 
+#include "engine/device_cut.h"
 #include "engine/device_engine.h"
 #include "engine/device_program.h"
 #include "engine/device_tuning.h"
-#include "engine/scaling.h"
 
 namespace rondo::engine {
 
@@ -28,24 +27,6 @@ class Parts {
   std::size_t size_ = 0;
 };
 
-/// What lends is worked out of all ranks' plans, step by step: of more ranks it would take long.
-constexpr int kMostLending = 16;
-
-/// The largest message, of at most `limit` bytes, so that all copies have as many tiles to do: the
-/// same on all ranks, of what all know.
-std::size_t messageBytes(const plan::RankPlan& plan, const plan::CallShape& shape,
-                         std::size_t limit, std::uint32_t copies) {
-  if (shape.uneven()) return limit; // no rank need know all sizes
-  // What bind() may round up.
-  const std::size_t slack = plan::kTileAlignBytes * plan.message_chunks + 2 * sizeOf(shape.type);
-  if (limit < 2 * slack) return limit;
-  const std::size_t block = shape.count * sizeOf(shape.type);
-  const std::size_t share = block / plan.chunks_per_block * plan.message_chunks / copies;
-  const std::size_t rounds = share / (limit - slack) + 1;
-  const std::size_t element_of_each = 8 * static_cast<std::size_t>(plan.spec.ranks) + 64;
-  return std::min(limit, std::max({share / rounds + slack, kLeastMessage, element_of_each}));
-}
-
 /// Ends whose positions are allocated at once: the host waits for memory to be cleared.
 constexpr std::size_t kPositionSlab = 64;
 
@@ -53,25 +34,12 @@ constexpr std::size_t kPositionSlab = 64;
 
 BoundPlan DeviceEngine::bind(plan::Planned& planned, const plan::CallShape& shape) {
   const plan::RankPlan& plan = planned.plan();
-  plan::Facts& facts = planned.facts;
-  const bool small = settings_.channel.hasLowLatency() && !shape.uneven() &&
-                     shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
-  // Its packets order nothing but themselves, and lanes may count on messages to order what they do
-  // to the same memory (see kernels/cuda/plan/README.md).
-  const auto protocol =
-      small && facts.oneLane() ? device::Protocol::low_latency : device::Protocol::simple;
-  const std::uint32_t copies = device::copiesWithin(settings_.residency, facts.mostLanes(),
-                                                    settings_.channel.copiesOf(protocol));
-
-  std::size_t limit = std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
-  const plan::Lending* lending = nullptr;
-  if (settings_.lends && protocol == device::Protocol::simple && plan.spec.ranks <= kMostLending) {
-    lending = &facts.lending(scales(shape.op, shape.type) == Scales::inputs, shape.uneven());
-    if (lending->always()) limit = std::max(limit, kLentMessage);
-  }
-  BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, limit, copies));
-  if (lending) lend(bound, *lending, settings_.rank);
-  putOnDevice(bound, protocol, copies);
+  const DeviceCut cut = cutForDevice(plan, planned.facts, shape,
+                                     {settings_.channel, settings_.residency, settings_.lends},
+                                     fabric_.messageBytes());
+  BoundPlan bound = engine::bind(plan, shape, fabric_, cut.message_bytes);
+  if (cut.lending) lend(bound, *cut.lending, settings_.rank);
+  putOnDevice(bound, cut.protocol, cut.copies);
   bound.device->function = device_->function(bound.device->launch.program);
   return bound;
 }
@@ -86,7 +54,8 @@ BoundPlan DeviceEngine::bindMessage(const plan::RankPlan& plan, const plan::Call
   const std::size_t slot =
       std::min(settings_.channel.of(protocol).slot_bytes, fabric_.messageBytes());
   const std::uint32_t copies = std::min(layout_.copies(), settings_.channel.copiesOf(protocol));
-  BoundPlan bound = engine::bind(plan, shape, fabric_, messageBytes(plan, shape, slot, copies));
+  BoundPlan bound =
+      engine::bind(plan, shape, fabric_, deviceMessageBytes(plan, shape, slot, copies));
   putOnDevice(bound, protocol, copies);
   DevicePlan& device = *bound.device;
   assert(device.launch.program.max_places <= device::kJobPlaces);

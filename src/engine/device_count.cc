@@ -1,0 +1,151 @@
+// Counts what the plan kernel will do, step by step of all ranks' plans.
+#include "engine/device_count.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "device/residency.h"
+#include "engine/device_cut.h"
+#include "engine/device_tuning.h"
+#include "plan/facts.h"
+#include "plan/graph.h"
+#include "plan/tiles.h"
+#include "rondo/error.h"
+
+namespace rondo::engine {
+
+namespace {
+
+/// As Device::residentBlocks().
+constexpr int kSparePart = 16;
+
+/// The longest chain of steps in a tile, each of which waits for the one before.
+int longestChain(const plan::Graph& graph) {
+  std::vector<int> chain(graph.nodes().size(), 1);
+  int longest = 0;
+  for (const std::uint32_t node : graph.order()) {
+    longest = std::max(longest, chain[node]);
+    const auto follows = [&](std::uint32_t next) {
+      chain[next] = std::max(chain[next], chain[node] + 1);
+    };
+    graph.forEachLocalSuccessor(node, follows);
+    for (const std::uint32_t message : graph.sent(node)) follows(graph.messages()[message].to);
+  }
+  return longest;
+}
+
+/// What a step reads and writes. A copy onto itself is skipped only in place, which a plan does not
+/// know. In packets half of what travels are flags.
+double moved(const plan::Step& step, const plan::TiledStep& tiled, bool lends, bool packets) {
+  const std::size_t sent = lends ? 0 : step.sends.size();
+  if (sent == 0 && !step.output) return 0; // lent from where it stands
+  std::size_t pieces = step.output ? 1 : 0;
+  const std::size_t of_message = packets ? 2 : 1;
+  for (const plan::Operand& input : step.inputs) pieces += input.local() ? 1 : of_message;
+  return static_cast<double>(tiled.bytes * (pieces + sent * of_message));
+}
+
+class Counter {
+ public:
+  Counter(const std::vector<plan::RankPlan>& plans, const plan::CallShape& shape,
+          const DeviceCut& cut)
+      : plans_(plans), shape_(shape), cut_(cut) {
+    counts_.packets = cut.protocol == device::Protocol::low_latency;
+  }
+
+  DeviceCounts all() {
+    for (const plan::RankPlan& plan : plans_) add(plan);
+    counts_.fences = counts_.messages * (counts_.packets ? 1 : 2); // packets tell for themselves
+    return counts_;
+  }
+
+ private:
+  void add(const plan::RankPlan& plan) {
+    const std::size_t limit = plan::messageElements(plan, shape_, cut_.message_bytes, false);
+    const plan::Tiling tiling = plan::cut(plan, shape_, plan::tileElements(plan, shape_, limit));
+    const std::uint64_t copies = std::min<std::uint64_t>(cut_.copies, tiling.tiles);
+    counts_.tiles = std::max<std::uint64_t>(counts_.tiles, tiling.tiles);
+    counts_.blocks = std::max<std::uint64_t>(counts_.blocks, copies * plan.lanes.size());
+    counts_.turns = std::max<std::uint64_t>(counts_.turns, (tiling.tiles + copies - 1) / copies);
+    double sent = 0;
+    for (std::size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+      double of_tile = 0;
+      for (std::size_t s = 0; s < plan.lanes[lane].steps.size(); ++s) {
+        const plan::Step& step = plan.lanes[lane].steps[s];
+        const plan::TiledStep& last = tiling.last[lane][s];
+        const plan::TiledStep& full = tiling.full.empty() ? last : tiling.full[lane][s];
+        const bool lends =
+            cut_.lending && cut_.lending->may(plan.rank, static_cast<std::uint32_t>(lane),
+                                              static_cast<std::uint32_t>(s));
+        const auto before = static_cast<double>(last.tiles - 1);
+        const double bytes =
+            before * static_cast<double>(full.bytes) + static_cast<double>(last.bytes);
+        of_tile += moved(step, full, lends, counts_.packets);
+        counts_.memory_bytes += before * moved(step, full, lends, counts_.packets) +
+                                moved(step, last, lends, counts_.packets);
+        counts_.messages += last.tiles * step.sends.size();
+        counts_.most_inputs =
+            std::max(counts_.most_inputs, static_cast<std::uint32_t>(step.inputs.size()));
+        sent += bytes * static_cast<double>(step.sends.size());
+      }
+      counts_.lane_bytes = std::max(counts_.lane_bytes, of_tile);
+    }
+    counts_.link_bytes = std::max(counts_.link_bytes, sent);
+    counts_.bound_bytes += static_cast<double>(plan::inputBlocks(plan.spec, plan.rank) +
+                                               plan::outputBlocks(plan.spec, plan.rank)) *
+                           static_cast<double>(shape_.count * sizeOf(shape_.type));
+  }
+
+  const std::vector<plan::RankPlan>& plans_;
+  const plan::CallShape& shape_;
+  const DeviceCut& cut_;
+  DeviceCounts counts_;
+};
+
+double microseconds(double bytes, double gigabytes_per_second) {
+  return bytes / gigabytes_per_second / 1e3;
+}
+
+} // namespace
+
+double DeviceCounts::fencesPerMessage() const {
+  return messages == 0 ? 0 : static_cast<double>(fences) / static_cast<double>(messages);
+}
+double DeviceCounts::ofBound() const { return bound_bytes == 0 ? 0 : memory_bytes / bound_bytes; }
+double DeviceTime::total() const { return launch + std::max({steps + moving, memory, link}); }
+
+DeviceCounts countOnDevices(const plan::Algorithm& algorithm, const plan::Spec& spec,
+                            std::size_t count, DataType type, const DeviceMachine& machine) {
+  const device::Residency residency{
+      std::max(machine.multiprocessors - machine.multiprocessors / kSparePart, 1),
+      machine.ranks_on_device};
+  const DeviceLimits limits{deviceChannel(kDeviceSlot, kDeviceDepth, residency), residency,
+                            machine.lends};
+  std::vector<plan::RankPlan> plans;
+  for (int rank = 0; rank < spec.ranks; ++rank) plans.push_back(algorithm.build(spec, rank));
+  const plan::CallShape shape{.count = count, .type = type, .op = ReduceOp::Kind::sum};
+  plan::Facts facts(algorithm, spec);
+  const DeviceCut cut = cutForDevice(plans[0], facts, shape, limits, kDeviceSlot);
+  DeviceCounts counts = Counter(plans, shape, cut).all();
+  std::vector<std::string> complaints;
+  const plan::Graph graph(plans, complaints, 1);
+  if (!complaints.empty()) throw Error(ErrorCode::invalid_argument, complaints[0]);
+  counts.dependent_steps = longestChain(graph);
+  return counts;
+}
+
+DeviceTime predictOnDevices(const DeviceCounts& counts, const DeviceMachine& machine, int ranks,
+                            const DeviceRates& rates) {
+  const auto turns = static_cast<double>(counts.turns);
+  const double here = std::min(1.0, static_cast<double>(machine.ranks_on_device) / ranks);
+  DeviceTime time;
+  time.launch = rates.launch_us;
+  time.steps =
+      turns * counts.dependent_steps * (counts.packets ? rates.packet_step_us : rates.step_us);
+  time.moving = microseconds(turns * counts.lane_bytes, rates.block_gbs);
+  time.memory = microseconds(counts.memory_bytes * here, rates.memory_gbs);
+  if (machine.ranks_on_device < ranks) time.link = microseconds(counts.link_bytes, rates.link_gbs);
+  return time;
+}
+
+} // namespace rondo::engine

@@ -1,0 +1,64 @@
+// Cuts calls for devices, by the numbers of device_tuning.h.
+#include "engine/device_cut.h"
+
+#include <algorithm>
+
+#include "engine/device_tuning.h"
+#include "engine/scaling.h"
+
+namespace rondo::engine {
+
+namespace {
+
+/// What lends is worked out of all ranks' plans, step by step: of more ranks it would take long.
+constexpr int kMostLending = 16;
+
+} // namespace
+
+DeviceChannel deviceChannel(std::size_t slot_bytes, std::uint64_t depth,
+                            const device::Residency& residency) {
+  using device::Protocol;
+  const auto share = static_cast<std::uint32_t>(residency.blocks / residency.ranks);
+  const std::uint32_t most = residency.ranks > 1 ? kMaxCopiesSharing : kMaxCopies;
+  const std::uint32_t copies = std::clamp(share, std::uint32_t{1}, most);
+  if (copies > kMaxCopies) slot_bytes = std::min(slot_bytes, kDeviceSlot * kMaxCopies / copies);
+  return {copies,
+          std::min(copies, kLowLatencyCopies),
+          {Protocol::simple, depth, slot_bytes},
+          {Protocol::low_latency, depth, std::min(slot_bytes, kLowLatencySlot)}};
+}
+
+DeviceCut cutForDevice(const plan::RankPlan& plan, plan::Facts& facts, const plan::CallShape& shape,
+                       const DeviceLimits& limits, std::size_t most_bytes) {
+  const DeviceChannel& channel = limits.channel;
+  const bool small = channel.hasLowLatency() && !shape.uneven() &&
+                     shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
+  DeviceCut cut;
+  // Its packets order nothing but themselves, and lanes may count on messages to order what they do
+  // to the same memory (see kernels/cuda/plan/README.md).
+  if (small && facts.oneLane()) cut.protocol = device::Protocol::low_latency;
+  cut.copies =
+      device::copiesWithin(limits.residency, facts.mostLanes(), channel.copiesOf(cut.protocol));
+  std::size_t limit = std::min(channel.of(cut.protocol).slot_bytes, most_bytes);
+  if (limits.lends && cut.protocol == device::Protocol::simple && plan.spec.ranks <= kMostLending) {
+    cut.lending = &facts.lending(scales(shape.op, shape.type) == Scales::inputs, shape.uneven());
+    if (cut.lending->always()) limit = std::max(limit, kLentMessage);
+  }
+  cut.message_bytes = deviceMessageBytes(plan, shape, limit, cut.copies);
+  return cut;
+}
+
+std::size_t deviceMessageBytes(const plan::RankPlan& plan, const plan::CallShape& shape,
+                               std::size_t limit, std::uint32_t copies) {
+  if (shape.uneven()) return limit; // no rank need know all sizes
+  // What bind() may round up.
+  const std::size_t slack = plan::kTileAlignBytes * plan.message_chunks + 2 * sizeOf(shape.type);
+  if (limit < 2 * slack) return limit;
+  const std::size_t block = shape.count * sizeOf(shape.type);
+  const std::size_t share = block / plan.chunks_per_block * plan.message_chunks / copies;
+  const std::size_t rounds = share / (limit - slack) + 1;
+  const std::size_t element_of_each = 8 * static_cast<std::size_t>(plan.spec.ranks) + 64;
+  return std::min(limit, std::max({share / rounds + slack, kLeastMessage, element_of_each}));
+}
+
+} // namespace rondo::engine
