@@ -193,6 +193,23 @@ int explain(const PlanConfig& config) {
   return kSuccess;
 }
 
+/// Of what ranks run on.
+void addMachineOptions(CLI::App& app, PlanConfig& config) {
+  app.add_option("--layout", config.layout,
+                 "Where the ranks are: 4x2 (4 nodes of 2), 2x2x4 (nodes of sockets), 3,1,4 (uneven "
+                 "nodes), 0.1.0.1 (the node of each rank); with --check also all: every way to "
+                 "divide the ranks into nodes, up to 16 of them");
+  app.add_flag("--crowded", config.crowded, "Compare for ranks that share processors");
+  app.add_flag("--tcp", config.carriers, "Compare for ranks that talk over TCP");
+  auto* gpus = app.add_option("--ranks-per-gpu", config.ranks_per_gpu,
+                              "Count steps, messages and bytes on GPUs with so many ranks each, "
+                              "and predict the time, by rates that nobody has measured")
+                   ->check(CLI::PositiveNumber);
+  app.add_option("--memory-gbs", config.memory_gbs, "With it: what a GPU's memory was found to do")
+      ->check(CLI::PositiveNumber)
+      ->needs(gpus);
+}
+
 } // namespace
 
 Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
@@ -207,11 +224,6 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("-p,--ranks", config->ranks, "Ranks; with --check also ranges, as 1-64")
       ->check(tools::rankCounts(kMostPlannedRanks))
       ->default_str(kRanks);
-  app->add_option(
-      "--layout", config->layout,
-      "Where the ranks are: 4x2 (4 nodes of 2), 2x2x4 (nodes of sockets), 3,1,4 (uneven "
-      "nodes), 0.1.0.1 (the node of each rank); with --check also all: every way to "
-      "divide the ranks into nodes, up to 16 of them");
   app->add_option("-r,--root", config->root, "Root")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -232,16 +244,7 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       "--bytes", config->bytes,
       "Sizes, as rondo bench counts them: to compare at (8,1M), for --table (one), or to "
       "cut into tiles");
-  app->add_flag("--crowded", config->crowded, "Compare for ranks that share processors");
-  app->add_flag("--tcp", config->carriers, "Compare for ranks that talk over TCP");
-  auto* gpus = app->add_option("--ranks-per-gpu", config->ranks_per_gpu,
-                               "Count steps, messages and bytes on GPUs with so many ranks each, "
-                               "and predict the time, by rates that nobody has measured")
-                   ->check(CLI::PositiveNumber);
-  app->add_option("--memory-gbs", config->memory_gbs,
-                  "With it: what a GPU's memory was found to do")
-      ->check(CLI::PositiveNumber)
-      ->needs(gpus);
+  addMachineOptions(*app, *config);
   auto* list_flag = app->add_flag("--list", config->list, "All algorithms and what they can do");
   check_flag->excludes(table_flag)->excludes(list_flag);
   table_flag->excludes(list_flag);

@@ -36,9 +36,17 @@ END
 """
 # 2 ranks of 256 MiB at 4 TB/s are bound by 268 us.
 RONDO = """#!/bin/sh
+case "$*" in
+*'plan allreduce --ranks-per-gpu 2 -p 2 --bytes 268435456 --algorithm direct --memory-gbs 4000.0')
+  echo 'bytes algorithm turns steps moved/bound launch_us steps_us moving_us memory_us link_us'\
+' total_us'
+  echo '268435456 direct 9 3 1.25 4 54 200 335.5 0 339.5'
+  exit ;;
+'plan '*) exit 1 ;;
+esac
 case "$*" in *'reduce --device cuda -p 5 '*) echo wrong; exit 1 ;; *-J*) ;; *) exit ;; esac
 while [ "$1" != -J ]; do shift; done
-echo '{"results": [{"out_of_place": {"p50": 300.0}}]}' > "$2"
+echo '{"results": [{"algorithm": "direct", "out_of_place": {"p50": 300.0}}]}' > "$2"
 """
 
 
@@ -99,6 +107,12 @@ def check_run(source):
         assert figures["allreduce 8 B, 2 ranks"]["reached"] is False, figures
         assert done.stdout.rstrip().splitlines()[-1].split()[0] == "allreduce", done.stdout
         print("ok: figures stand beside their goals, in the table and in JSON")
+
+        terms = figures["allreduce 256 MiB, 2 ranks"]["predicted"]
+        assert terms["total_us"] == 339.5 and terms["measured_us"] == 300, terms
+        assert figures["allreduce 256 MiB, 4 ranks"]["predicted"] is None, figures
+        assert "measured 300.0 us, predicted 339.5: launch 4.0, steps 54.0, " in done.stdout, done
+        print("ok: what was predicted stands beside what was measured, term by term")
 
 
 def check_missing(source):
