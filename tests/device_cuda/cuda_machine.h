@@ -80,8 +80,8 @@ class Numbers {
   std::vector<float> values_;
 };
 
-inline Work addUp(Communicator& comm, Numbers& numbers) {
-  return comm.allReduceAsync(numbers.data(), numbers.data(), kCount, DataType::float32,
+inline Work addUp(Communicator& comm, Numbers& numbers, std::size_t count = kCount) {
+  return comm.allReduceAsync(numbers.data(), numbers.data(), count, DataType::float32,
                              ReduceOp::sum);
 }
 

@@ -92,4 +92,17 @@ TEST_CASE("cuda: without peer access ranks meet in host memory") {
   CHECK(machine.complaints() == "");
 }
 
+// Proves: a link counts as one only where stores of a kernel get to the peer's memory; that copies
+// of the driver do says nothing of what kernels will do. Where nothing else may be used, ranks are
+// told so; else they take what works.
+TEST_CASE("cuda: a link is proved by a kernel's stores") {
+  const CudaMachine machine({.devices = 2, .lose_peer_stores = true});
+  Options only = onGpu();
+  only.transports = "nvlink";
+  const std::string refused = runCases(2, 2, only, {{.count = 1, .type = DataType::int32}});
+  CHECK(refused.find("no transport") != std::string::npos);
+  CHECK(runCases(2, 2, onGpu(), {{.count = 20'000, .type = DataType::int32}}) == "");
+  CHECK(machine.complaints() == "");
+}
+
 } // namespace rondo::test

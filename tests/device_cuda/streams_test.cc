@@ -79,8 +79,11 @@ TEST_CASE("cuda: calls on two streams of one capture run one after the other") {
 }
 
 // Proves: launches that the library cannot know to be unordered (a replay on one stream, a call on
-// another) end as a typed error when they meet, and never as a wrong sum.
+// another) end as a typed error when they meet, and never as a wrong sum. Of one shape they are
+// told apart by their lanes, of several by their numbers.
 TEST_CASE("cuda: a replay beside a call is an error, not a wrong result") {
+  const std::size_t count = GENERATE(kCount, kCount / 2);
+  CAPTURE(count);
   const CudaMachine machine({.queues = 32});
   const CudaStream main[2], other;
   Numbers replayed[2], called;
@@ -95,7 +98,7 @@ TEST_CASE("cuda: a replay beside a call is an error, not a wrong result") {
     // Rank 0's replay waits for rank 1, so its call on another stream is sure to meet it.
     must(cudaGraphLaunch(graphs[0], main[0].get()));
     ranks.comm[0].setStream(other.handle());
-    const Caught error = caught([&] { addUp(ranks.comm[0], called).wait(); });
+    const Caught error = caught([&] { addUp(ranks.comm[0], called, count).wait(); });
     CHECK(error.code == ErrorCode::aborted);
     CHECK(error.text.find("at the same time") != std::string::npos);
     CHECK(error.culprit == 0);

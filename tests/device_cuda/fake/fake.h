@@ -22,6 +22,9 @@ class FakeCuda {
     int multiprocessors = 16; ///< each holds one block of a plan kernel, which is never preempted
     int queues = 8;           ///< hardware queues of a device, which streams are dealt out to
     bool peers = true;        ///< devices see each other's memory, where they were given access
+    /// What a kernel that probes stores in another device's memory is lost, though copies get
+    /// there.
+    bool lose_peer_stores = false;
     /// Pinned allocation, registration, a kernel's first use and what frees memory at once wait
     /// until no kernel runs on the device, as a driver may.
     bool pessimistic = false;

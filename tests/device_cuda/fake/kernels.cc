@@ -74,6 +74,13 @@ void checkAccess(FakeCuda::State& state, const FakeCuda::State::Running& kernel)
   }
 }
 
+/// Whether the address is another device's memory.
+bool isElsewhere(FakeCuda::State& state, int device, const void* at) {
+  const std::lock_guard lock(state.mutex);
+  const auto* region = at && !rondo::test::fake::isPinned(at) ? state.regionOf(at) : nullptr;
+  return region && region->device >= 0 && region->device != device;
+}
+
 /// Each block waits for a multiprocessor and keeps it to its end.
 void runKernel(FakeCuda::State& state, FakeCuda::State::Running kernel, std::uint32_t blocks,
                const std::function<void(std::uint32_t)>& run) {
@@ -114,11 +121,13 @@ std::function<void()> launchOf(FakeCuda::State& state, int device, const Kernel&
     };
   if (&kernel == &probe_kernel)
     return [&state, device, blocks,
-            probe = *static_cast<const rondo::device::Probe*>(arguments[0])] {
+            probe = *static_cast<const rondo::device::Probe*>(arguments[0])]() mutable {
       FakeCuda::State::Running running{device, {}};
       for (const void* at :
            {static_cast<const void*>(probe.to), static_cast<const void*>(probe.from)})
         if (at) running.memory.push_back(at);
+      if (state.settings.lose_peer_stores && isElsewhere(state, device, probe.to))
+        probe.to = nullptr;
       runKernel(state, running, blocks, [&probe](std::uint32_t) { rondo::test::runProbe(probe); });
     };
   return [&state, device, blocks, lane = kernel.lane,
