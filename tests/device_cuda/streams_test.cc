@@ -78,6 +78,29 @@ TEST_CASE("cuda: calls on two streams of one capture run one after the other") {
   CHECK(machine.complaints() == "");
 }
 
+// Proves: a call on another stream than the last one waits for it there, though the program orders
+// the two in no way.
+TEST_CASE("cuda: calls on two streams run one after the other") {
+  const CudaMachine machine({.queues = 32});
+  const CudaStream streams[2][2];
+  Numbers first[2], second[2];
+  {
+    Pair ranks;
+    std::vector<Work> works;
+    for (std::size_t r : {0u, 1u}) { // rank 0's first call is in the middle when its second begins
+      ranks.comm[r].setStream(streams[r][0].handle());
+      works.push_back(addUp(ranks.comm[r], first[r]));
+      ranks.comm[r].setStream(streams[r][1].handle());
+      works.push_back(addUp(ranks.comm[r], second[r], kCount / 2));
+    }
+    CHECK(!caught([&] {
+             for (Work& work : works) work.wait();
+           }).threw);
+    for (int r : {0, 1}) CHECK(first[r].all(2));
+  }
+  CHECK(machine.complaints() == "");
+}
+
 // Proves: launches that the library cannot know to be unordered (a replay on one stream, a call on
 // another) end as a typed error when they meet, and never as a wrong sum. Of one shape they are
 // told apart by their lanes, of several by their numbers.
