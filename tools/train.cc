@@ -155,6 +155,8 @@ int runTrain(const TrainConfig& config) {
     std::fputs(trainSchedule(config.options, config.ranks).c_str(), stdout);
     return kSuccess;
   }
+  if (!config.json.empty() && (!config.launched || Rendezvous::detectLauncher().rank == 0))
+    requireWritable(config.json);
   if (config.threads) return trainThreads(config);
   if (config.launched) {
     return trainRank(config, Rendezvous::environment(), Rendezvous::detectLauncher().rank);

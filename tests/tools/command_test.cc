@@ -368,6 +368,7 @@ TEST_CASE("bench: as a rank of a launcher, and JSON", "[command]") {
   const Outcome unwritable = shell("$RONDO bench allreduce -n 1 -e 8 -J /no/such/folder/x");
   CHECK(unwritable.status == 3);
   CHECK(unwritable.err.find("/no/such/folder/x") != std::string::npos);
+  CHECK(unwritable.out == ""); // known before anything is measured
 }
 
 TEST_CASE("bench: a killed rank ends all, and every survivor names it", "[command]") {

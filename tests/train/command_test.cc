@@ -85,6 +85,14 @@ TEST_CASE("a device that there is not is one line") {
   REQUIRE(contains(outcome.err, "device cuda"));
 }
 
+TEST_CASE("a result that cannot be written is one line, before the training") {
+  const Outcome outcome = shell("$RONDO " + kTrain + "--json /no/such/folder/x");
+  REQUIRE(outcome.status == 3);
+  REQUIRE(outcome.out == "");
+  REQUIRE(tools::linesOf(outcome.err).size() == 1);
+  REQUIRE(contains(outcome.err, "/no/such/folder/x"));
+}
+
 TEST_CASE("a file that cannot be read is one error on every rank, that names it") {
   const tools::TemporaryFolder folder;
   const Outcome outcome =

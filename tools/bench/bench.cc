@@ -213,6 +213,8 @@ int runBench(const BenchConfig& config) {
     setenv("CUDA_MODULE_LOADING", "EAGER", 0); // loading may wait for kernels that wait for a rank
     if (!config.launched) config.open_gpu((config.ranks - 1) / config.ranks_per_gpu); // or one line
   }
+  if (!config.json.empty() && (!config.launched || Rendezvous::detectLauncher().rank == 0))
+    requireWritable(config.json);
   if (config.threads) return benchThreads(config);
   if (config.launched) return benchProcess(config, Rendezvous::detectLauncher());
   SpawnOptions spawn;

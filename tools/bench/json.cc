@@ -68,6 +68,15 @@ Json configJson(const BenchConfig& config) {
   return json;
 }
 
+void write(const std::string& path, const std::string& text, std::ios::openmode mode) {
+  std::ofstream file(path, mode);
+  file << text;
+  file.close();
+  if (!file) {
+    throw Error(ErrorCode::system, "cannot write '" + path + "': " + std::strerror(errno));
+  }
+}
+
 } // namespace
 
 std::string jsonText(const BenchConfig& config, const Environment& environment,
@@ -108,13 +117,10 @@ std::string jsonText(const BenchConfig& config, const Environment& environment,
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+void requireWritable(const std::string& path) { write(path, "", std::ios::app); }
+
 void writeFile(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    throw Error(ErrorCode::system, "cannot write '" + path + "': " + std::strerror(errno));
-  }
+  write(path, text, std::ios::trunc);
 }
 
 } // namespace rondo::tools
