@@ -1,10 +1,15 @@
 // Pipelines beside each other: a mesh of data and pipe trains as one rank does.
 #include <cmath>
+#include <limits>
 
 #include "support/data_files.h"
 #include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
+#include "train/loop/compute_threads.h"
+#include "train/loop/settings.h"
+#include "train/parallel/mesh.h"
+#include "train/parallel/strategy.h"
 
 namespace rondo::test {
 
@@ -102,6 +107,61 @@ TEST_CASE("every optimizer trains on three axes as on pipelines beside each othe
     options.mesh = "data=2,pipe=2,shard=2";
     INFO(optimizer.name);
     requireClose(expected, lossesOf(8, options));
+  }
+}
+
+namespace {
+
+/// What each rank did in one step, by one clock.
+std::vector<training::Timeline> oneStep(int ranks, const TrainOptions& options) {
+  std::vector<training::Timeline> timelines(static_cast<std::size_t>(ranks));
+  auto comms = makeRanks(ranks);
+  REQUIRE(firstComplaint(onRanks(comms, [&](Communicator& comm) -> std::string {
+            const training::ComputeThreads threads;
+            const training::Data data = training::load(options);
+            const auto strategy =
+                training::strategyFor(options, comm.size()).make({comm, options, data});
+            strategy->run({}, 1, &timelines[static_cast<std::size_t>(comm.rank())]);
+            return {};
+          })) == "");
+  return timelines;
+}
+
+/// When the rank began first to reduce gradients, and when its last pass back was over.
+std::pair<double, double> reductionAndEnd(const training::Timeline& timeline) {
+  double reduction = std::numeric_limits<double>::infinity(), end = 0;
+  for (const training::TimelineEvent& event : timeline.events) {
+    if (event.name.starts_with("backward")) end = std::max(end, event.begin + event.seconds);
+    if (event.name.starts_with("bucket") || event.name.starts_with("reduce unit"))
+      reduction = std::min(reduction, event.begin);
+  }
+  return {reduction, end};
+}
+
+} // namespace
+
+TEST_CASE("a stage's gradients leave while the stages in front of it still go back") {
+  struct Case {
+    int ranks;
+    const char* mesh;
+    bool overlap;
+  };
+  for (const Case& one :
+       {Case{4, "data=2,pipe=2", true}, Case{4, "data=2,pipe=2", false},
+        Case{4, "pipe=2,shard=2", true}, Case{8, "data=2,pipe=2,shard=2", true}}) {
+    TrainOptions options = hybridRun(one.mesh);
+    options.overlap = one.overlap;
+    const auto timelines = oneStep(one.ranks, options);
+    const training::Mesh mesh = training::Mesh::parse(one.mesh, one.ranks);
+    for (int rank = 0; rank < one.ranks; ++rank) {
+      const std::vector<int> pipe = mesh.neighbours({training::Axis::pipe}, rank);
+      const auto back = reductionAndEnd(timelines[static_cast<std::size_t>(pipe.front())]).second;
+      const auto begin = reductionAndEnd(timelines[static_cast<std::size_t>(pipe.back())]).first;
+      INFO(one.mesh << ", overlap " << one.overlap << ", the pipeline of rank " << rank);
+      REQUIRE(std::isfinite(begin));
+      REQUIRE(back > 0);
+      REQUIRE((begin < back) == one.overlap);
+    }
   }
 }
 
