@@ -56,6 +56,13 @@ struct Outcome {
   double seconds = 0;
 };
 
+/// For a line: ends this rank of the launcher $JOB. (By the order of process numbers, which begin
+/// again at some time, it might be another one.)
+inline std::string killRank(int rank) {
+  return "for CHILD in $(pgrep -P $JOB); do\n  grep -qzx RONDO_RANK=" + std::to_string(rank) +
+         " /proc/$CHILD/environ && kill -9 $CHILD\ndone\n";
+}
+
 /// In the line, $RONDO is the command under test.
 inline Outcome shell(const std::string& line, int deadline_seconds = 120) {
   TemporaryFolder folder;

@@ -49,13 +49,12 @@ void requireResumed(const std::string& file, const std::string& expected) {
 TEST_CASE("a rank that is killed ends all by its name, and --resume ends with the same bytes") {
   const tools::TemporaryFolder folder;
   const std::string expected = undisturbed(folder);
-  for (const char* rank : {"head", "tail"}) {
-    const std::string file = folder.file(rank);
-    const Outcome outcome =
-        disturbed(file, std::string("kill -9 $(pgrep -P $JOB | ") + rank + " -n 1)");
+  for (const int rank : {0, 1}) {
+    const std::string file = folder.file(std::to_string(rank));
+    const Outcome outcome = disturbed(file, tools::killRank(rank));
     INFO(outcome.err);
     REQUIRE(outcome.status == 128 + 9);
-    REQUIRE(contains(outcome.err, *rank == 'h' ? "rank 0 (pid " : "rank 1 (pid "));
+    REQUIRE(contains(outcome.err, "rank " + std::to_string(rank) + " (pid "));
     REQUIRE(contains(outcome.err, "was killed by signal 9"));
     requireResumed(file, expected);
   }

@@ -17,14 +17,14 @@ TEST_CASE("a server that dies is named by every rank, over shared memory and ove
   const tools::TemporaryFolder folder;
   for (const char* transport : {"shm", "tcp"})
     for (const char* consistency : {"bsp", "asp"}) {
-      // Rank 0 is the first process that the launcher starts, and a server only.
+      // Rank 0 is a server only.
       const std::string metrics = folder.file(std::string(transport) + consistency);
       const Outcome outcome = shell(
           std::string("$RONDO train -p 3 --strategy ps --dedicated-servers --transport ") +
           transport + " --consistency " + consistency +
           " --data synthetic:shape=1x8x8,train=2000,test=100 --batch 20 --epochs 500 --metrics " +
-          metrics + " &\nJOB=$!\nwhile [ ! -s " + metrics +
-          " ]; do sleep 0.01; done\nkill -9 $(pgrep -P $JOB | head -n 1)\nwait $JOB\n");
+          metrics + " &\nJOB=$!\nwhile [ ! -s " + metrics + " ]; do sleep 0.01; done\n" +
+          tools::killRank(0) + "wait $JOB\n");
       INFO(transport << ", " << consistency << ": " << outcome.err);
       REQUIRE(outcome.status == 128 + 9);
       REQUIRE(contains(outcome.err, "rank 0 (pid "));

@@ -217,7 +217,7 @@ TEST_CASE("a killed stage ends all by its name, and --resume ends with the same 
   const tools::Outcome outcome =
       tools::shell("$RONDO " + command + "--checkpoint " + file +
                    " --checkpoint-every 20 &\nJOB=$!\nwhile [ ! -e " + file +
-                   " ]; do sleep 0.01; done\nkill -9 $(pgrep -P $JOB | tail -n 1)\nwait $JOB\n");
+                   " ]; do sleep 0.01; done\n" + tools::killRank(2) + "wait $JOB\n");
   INFO(outcome.err);
   REQUIRE(outcome.status == 128 + 9);
   REQUIRE(contains(outcome.err, "rank 2 (pid "));
