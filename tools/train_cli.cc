@@ -78,6 +78,11 @@ void addJob(CLI::App& app, TrainConfig& config) {
                  "Micro-batches of a rank in one step; of a pipeline, of a step")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
+  app.add_option("--remainder", options.remainder,
+                 "Samples that do not fill an epoch's last step: drop (left out), pad (filled up "
+                 "with the epoch's first), uneven (a smaller step; ddp)")
+      ->check(CLI::IsMember({"drop", "pad", "uneven"}))
+      ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the first weights and the order of the samples")
       ->capture_default_str();
   app.add_option("--limit", options.limit_samples, "Use only the first samples; 0: all")

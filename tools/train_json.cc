@@ -35,6 +35,7 @@ nlohmann::ordered_json optionsJson(const TrainConfig& config) {
           {"steps", options.steps},
           {"batch", options.batch},
           {"accumulate", options.accumulate},
+          {"remainder", options.remainder},
           {"pipeline", options.pipeline},
           {"laps", options.laps},
           {"recompute", options.recompute},

@@ -51,6 +51,9 @@ struct TrainOptions {
   int batch = 128;        ///< samples of one step over all ranks and micro-batches
   /// Micro-batches per rank and step, summed locally; of a pipeline, those of a step.
   int accumulate = 1;
+  /// What becomes of samples that do not fill an epoch's last step: "drop" leaves them out, "pad"
+  /// fills the step up with the epoch's first ones, "uneven" (ddp) makes a smaller step of them.
+  std::string remainder = "drop";
   std::uint64_t seed = 1;        ///< of the initial weights, the sampler, dropout and augmentation
   std::size_t limit_samples = 0; ///< use only the first training samples; 0: all
   bool augment = false;          ///< flips and crops training samples
@@ -192,7 +195,12 @@ struct TrainReport {
 /// After each epoch the test set is evaluated, shared out too. Every rank returns the same report,
 /// but for its times.
 ///
-/// Data. Every rank reads its own copy. An epoch's last, incomplete step is left out.
+/// Data. Every rank reads its own copy, whole and before the first step. What does not fill an
+/// epoch's last step is left out, or as TrainOptions::remainder says. With "uneven" each sample
+/// counts once an epoch: the step's gradient is the mean over the samples that there are, so a
+/// micro-batch counts by its size and one without samples not at all, neither in the gradient nor
+/// in running statistics. (PyTorch's Join divides by all ranks, or by those that have data left,
+/// so samples of an incomplete step count less, or those of a small share more.)
 ///
 /// Order. A step's samples depend on (seed, epoch) only. They are split into size() * accumulate
 /// micro-batches, of which rank r takes r * accumulate to (r+1) * accumulate - 1: N ranks with A

@@ -70,6 +70,21 @@ TEST_CASE("with pad an epoch takes every sample, and the first ones again to fil
   }
 }
 
+TEST_CASE("with uneven an epoch takes every sample once, the last step those that are left") {
+  for (std::size_t count : {1, 3, 99, 100, 101, 103}) {
+    Sampler sampler(count, 10, 5, Remainder::uneven);
+    REQUIRE(sampler.steps() == (count + 9) / 10);
+    const auto order = sampleOrder(static_cast<std::uint32_t>(count), 5, 1);
+    std::size_t at = 0;
+    for (std::size_t step = 0; step < sampler.steps(); ++step) {
+      const auto samples = sampler.samples(1, step);
+      REQUIRE(samples.size() == std::min<std::size_t>(10, count - at));
+      for (std::uint32_t sample : samples) REQUIRE(sample == order[at++]);
+    }
+    REQUIRE(at == count);
+  }
+}
+
 TEST_CASE("a sampler that begins in the middle gives what one from the beginning gives") {
   Sampler from_start(50, 7, 1, Remainder::pad), from_middle(50, 7, 1, Remainder::pad);
   for (int epoch = 1; epoch <= 3; ++epoch)

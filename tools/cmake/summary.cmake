@@ -15,8 +15,12 @@ if(RONDO_SANITIZE)
 endif()
 message(NOTICE "  OpenSSL ${OPENSSL_VERSION}, Highway ${hwy_VERSION}: found (required)")
 rondo_report("zlib" "${ZLIB_FOUND}" "no librondo_train, no `rondo train` (Debian: zlib1g-dev)")
-rondo_report("oneDNN" "${Dnnl_FOUND}"
-             "the trainer cannot run a model (Debian: libdnnl-dev)")
+if(RONDO_WITH_DNNL)
+  rondo_report("oneDNN" "${Dnnl_FOUND}"
+               "the trainer cannot run a model (Debian: libdnnl-dev)")
+else()
+  message(NOTICE "  oneDNN: off (RONDO_WITH_DNNL) - the trainer cannot run a model")
+endif()
 rondo_report("CLI11" "${CLI11_FOUND}" "the command rondo is not built (Debian: libcli11-dev)")
 rondo_report("nlohmann_json" "${nlohmann_json_FOUND}"
              "the command rondo is not built (Debian: nlohmann-json3-dev)")

@@ -13,9 +13,9 @@
 
 namespace rondo::training {
 
-/// Prepares a batch where it is asked for, on the caller's thread: with one core a rank, another
-/// thread would only take the core from the layers, and a batch costs a few percent of the smallest
-/// model's step. Allocates nothing after its making. One thread at a time.
+/// Makes a batch on the caller's thread: with one core a rank another one only takes the core from
+/// the layers. (64 images of 28 x 28 are 30 us of 0.6 ms, the smallest model's step; handing them
+/// over from thread to thread takes 33 us more.) Allocates nothing later. One thread at a time.
 class Loader {
  public:
   /// Batches of up to `most` samples. `set` must live as long.

@@ -1,9 +1,13 @@
 // The order of samples: Fisher and Yates' shuffle.
 #include "train/data/sampler.h"
 
+#include <algorithm>
+#include <array>
 #include <numeric>
+#include <string>
 #include <utility>
 
+#include "rondo/error.h"
 #include "train/random.h"
 
 namespace rondo::training {
@@ -17,20 +21,34 @@ std::vector<std::uint32_t> sampleOrder(std::uint32_t count, std::uint64_t seed, 
   return order;
 }
 
+Remainder remainderOf(std::string_view word) {
+  using Word = std::pair<std::string_view, Remainder>;
+  constexpr std::array kWords = {Word{"drop", Remainder::drop}, Word{"pad", Remainder::pad},
+                                 Word{"uneven", Remainder::uneven}};
+  const auto* const found = std::find_if(kWords.begin(), kWords.end(),
+                                         [&](const Word& one) { return one.first == word; });
+  if (found != kWords.end()) return found->second;
+  throw Error(ErrorCode::invalid_argument,
+              "train: remainder \"" + std::string(word) + "\"; there are: drop, pad, uneven");
+}
+
 Sampler::Sampler(std::size_t count, std::size_t batch, std::uint64_t seed, Remainder remainder)
     : count_(count),
       batch_(batch),
       steps_(remainder == Remainder::drop ? count / batch : (count + batch - 1) / batch),
-      seed_(seed) {}
+      seed_(seed),
+      pads_(remainder == Remainder::pad) {}
 
 std::span<const std::uint32_t> Sampler::samples(int epoch, std::size_t step) {
   if (order_.empty() || epoch != epoch_) {
     order_ = sampleOrder(static_cast<std::uint32_t>(count_), seed_, epoch);
     epoch_ = epoch;
     // Fewer samples than a step takes go round more than once.
-    for (std::size_t i = 0; order_.size() < steps_ * batch_; ++i) order_.push_back(order_[i]);
+    for (std::size_t i = 0; pads_ && order_.size() < steps_ * batch_; ++i)
+      order_.push_back(order_[i]);
   }
-  return std::span(order_).subspan(step * batch_, batch_);
+  const std::size_t begin = step * batch_;
+  return std::span(order_).subspan(begin, std::min(batch_, order_.size() - begin));
 }
 
 } // namespace rondo::training

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace rondo::training {
@@ -24,9 +25,12 @@ constexpr Range share(std::size_t total, std::size_t part, std::size_t parts) {
 
 /// What becomes of samples that do not fill an epoch's last step.
 enum class Remainder {
-  drop, ///< they are left out; each epoch's order leaves out others
-  pad,  ///< the step is filled up with the first samples of the epoch's order
+  drop,   ///< they are left out; each epoch's order leaves out others
+  pad,    ///< the step is filled up with the first samples of the epoch's order
+  uneven, ///< the step takes those that there are: each sample once in an epoch
 };
+/// Throws Error(invalid_argument) for another word, with those that there are.
+Remainder remainderOf(std::string_view word);
 
 /// The steps of epochs, the same on all ranks: each rank takes its shares of a step's samples.
 /// Where training goes on behind a checkpoint, (epoch, step) says it all. One thread at a time.
@@ -37,12 +41,14 @@ class Sampler {
 
   /// Of every epoch. With drop it is 0 if there are fewer samples than a step takes.
   std::size_t steps() const { return steps_; }
-  /// The samples of step 0 to steps() - 1; good until another epoch is asked for.
+  /// The samples of step 0 to steps() - 1; good until another epoch is asked for. With `uneven`
+  /// the last step may have fewer.
   std::span<const std::uint32_t> samples(int epoch, std::size_t step);
 
  private:
   const std::size_t count_, batch_, steps_;
   const std::uint64_t seed_;
+  const bool pads_;
   int epoch_ = 0; ///< that order_ is of, if it is not empty
   std::vector<std::uint32_t> order_;
 };

@@ -101,14 +101,14 @@ void Observer::toMetrics(const Write& write) {
   }
 }
 
-void Observer::add(const TrainProgress& progress) {
+void Observer::add(const TrainProgress& progress, double samples) {
   if (!keeps_) return;
   const StepRecord record{.number = progress.total_step,
                           .epoch = progress.epoch,
                           .step = progress.step,
                           .loss = progress.loss,
                           .learning_rate = progress.learning_rate,
-                          .samples_per_second = options_.batch / (progress.times.step / 1000),
+                          .samples_per_second = samples / (progress.times.step / 1000),
                           .times = progress.times};
   toMetrics([&](MetricsFile& file) { file.add(record); });
   if (!options_.report.empty()) record_.steps.push_back(record);

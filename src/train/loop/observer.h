@@ -29,8 +29,9 @@ class Observer {
   /// Where the events of this step go; null where it is not observed so closely. `before` steps
   /// have run since this was made.
   Timeline* timeline(std::size_t before, std::int64_t step);
-  /// Once a step; a fault of the metrics' file is thrown in finish(), on every rank.
-  void add(const TrainProgress& progress);
+  /// Once a step, of so many samples; a fault of the metrics' file is thrown in finish(), on every
+  /// rank.
+  void add(const TrainProgress& progress, double samples);
   void add(const EpochRecord& epoch);
   /// What was added is in the metrics' file: a run that goes on from a checkpoint does not repeat
   /// it.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <concepts>
 
+#include "train/data/sampler.h"
 #include "train/loop/hooks.h"
 #include "train/optim/schedule.h"
 #include "train/parallel/strategy.h"
@@ -113,24 +114,34 @@ void check(const TrainOptions& options, int ranks) {
   makeHook(options.hook);
   scheduleKind(options.schedule);
   scalingRule(options.scaling);
+  remainderOf(options.remainder);
   strategyFor(options, ranks);
 }
 
 Data load(const TrainOptions& options) {
   Data data = loadData(options.data, options.limit_samples);
-  if (data.train.size() < static_cast<std::size_t>(options.batch))
+  if (epochSteps(options, data) == 0)
     refuse("batch is " + std::to_string(options.batch) + ", but there are only " +
            std::to_string(data.train.size()) + " training samples");
   return data;
 }
 
 int epochSteps(const TrainOptions& options, const Data& data) {
-  return static_cast<int>(data.train.size() / static_cast<std::size_t>(options.batch));
+  return static_cast<int>(Sampler(data.train.size(), static_cast<std::size_t>(options.batch),
+                                  options.seed, remainderOf(options.remainder))
+                              .steps());
 }
 
 std::int64_t totalSteps(const TrainOptions& options, const Data& data) {
   return options.steps > 0 ? options.steps
                            : std::int64_t{options.epochs} * epochSteps(options, data);
+}
+
+std::int64_t samplesOf(std::int64_t steps, const TrainOptions& options, const Data& data) {
+  if (remainderOf(options.remainder) != Remainder::uneven) return steps * options.batch;
+  const auto epoch = static_cast<std::int64_t>(data.train.size());
+  const std::int64_t epoch_steps = epochSteps(options, data);
+  return steps / epoch_steps * epoch + steps % epoch_steps * options.batch;
 }
 
 namespace {
@@ -141,6 +152,7 @@ Settings essence(const TrainOptions& options) {
   list.add("model", options.model);
   list.add("batch", options.batch);
   list.add("seed", options.seed);
+  if (options.remainder != TrainOptions().remainder) list.add("remainder", options.remainder);
   list.add("augment", options.augment);
   list.add("optimizer", options.optimizer);
   list.add("hook", options.hook);

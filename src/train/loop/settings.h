@@ -16,12 +16,14 @@ namespace rondo::training {
 void check(const TrainOptions& options, int ranks);
 
 /// Throws Error(data) that names the file; Error(invalid_argument) where there are fewer samples
-/// than a step takes.
+/// than the one step that an epoch must have.
 Data load(const TrainOptions& options);
 
-/// The steps of an epoch, whose last, incomplete one is left out, and of the whole run.
+/// The steps of an epoch, and of the whole run.
 int epochSteps(const TrainOptions& options, const Data& data);
 std::int64_t totalSteps(const TrainOptions& options, const Data& data);
+/// The samples that so many steps take from a run's beginning on.
+std::int64_t samplesOf(std::int64_t steps, const TrainOptions& options, const Data& data);
 
 /// Names and values.
 using Settings = std::vector<std::pair<std::string, std::string>>;

@@ -9,6 +9,7 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& da
                  Strategy& strategy, const Progress& progress)
     : comm_(comm),
       options_(options),
+      data_(data),
       progress_(progress),
       identity_(identity(options, data)),
       epoch_steps_(epochSteps(options, data)),
@@ -37,8 +38,7 @@ TrainReport Trainer::run() {
   report_.times = medians(times_);
   double passed = 0;
   for (const TrainTimes& times : times_) passed += times.step / 1000;
-  if (passed > 0)
-    report_.samples_per_second = static_cast<double>(at_.total - begun) * options_.batch / passed;
+  if (passed > 0) report_.samples_per_second = samples(begun, at_.total) / passed;
   report_.bytes_per_step = strategy_.bytesPerStep();
   report_.idle = idle();
   strategy_.tell(report_);
@@ -60,6 +60,11 @@ double Trainer::idle() {
   return sums[1] > 0 ? sums[0] / sums[1] : 0;
 }
 
+/// Of steps begin to end - 1 of the whole run.
+double Trainer::samples(std::int64_t begin, std::int64_t end) const {
+  return static_cast<double>(samplesOf(end, options_, data_) - samplesOf(begin, options_, data_));
+}
+
 bool Trainer::over() const { return report_.stopped || at_.total >= total_steps_; }
 
 void Trainer::runStep(const Stopwatch& since, int done_before) {
@@ -72,18 +77,18 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
   times_.push_back(result.times);
   noise_ += result.noise;
   report_.stopped = result.met && result.stop && at_.total < total_steps_;
-  TrainProgress now{
-      .epoch = at_.epoch,
-      .epochs = static_cast<int>((total_steps_ + epoch_steps_ - 1) / epoch_steps_),
-      .step = at_.step,
-      .steps = epoch_steps_,
-      .loss = result.loss,
-      .samples_per_second = (at_.step - done_before) * options_.batch / (since.read() / 1000),
-      .total_step = at_.total,
-      .learning_rate = result.learning_rate,
-      .times = result.times};
+  TrainProgress now{.epoch = at_.epoch,
+                    .epochs = static_cast<int>((total_steps_ + epoch_steps_ - 1) / epoch_steps_),
+                    .step = at_.step,
+                    .steps = epoch_steps_,
+                    .loss = result.loss,
+                    .samples_per_second = samples(at_.total - (at_.step - done_before), at_.total) /
+                                          (since.read() / 1000),
+                    .total_step = at_.total,
+                    .learning_rate = result.learning_rate,
+                    .times = result.times};
   if (result.met) verifyIfDue(now);
-  observer_.add(now);
+  observer_.add(now, samples(at_.total - 1, at_.total));
   if (result.met) meet(now, since.read() / 1000);
   if (progress_) progress_(now);
 }
@@ -98,7 +103,7 @@ void Trainer::meet(TrainProgress& now, double seconds) {
 
 void Trainer::endEpoch(TrainProgress& now, double seconds) {
   report_.test_accuracy = now.test_accuracy = strategy_.evaluate();
-  report_.epoch_loss.push_back(at_.losses / at_.step);
+  report_.epoch_loss.push_back(at_.losses / (samples(0, epoch_steps_) / options_.batch));
   report_.epoch_accuracy.push_back(now.test_accuracy);
   if (options_.noise_scale) report_.epoch_noise_scale.push_back(std::exchange(noise_, {}).scale());
   observer_.add({.epoch = at_.epoch,

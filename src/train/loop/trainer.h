@@ -33,12 +33,14 @@ class Trainer {
   void verifyIfDue(const TrainProgress& now);
   void saveIfDue();
   std::int64_t meeting() const;
+  double samples(std::int64_t begin, std::int64_t end) const;
   bool over() const;
   double idle();
   Running running();
 
   Communicator& comm_;
   const TrainOptions& options_;
+  const Data& data_;
   const Progress& progress_;
   const std::string identity_;
   const int epoch_steps_;

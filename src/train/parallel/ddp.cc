@@ -68,7 +68,13 @@ class Ddp : public Strategy {
   void tell(TrainReport& report) override;
 
  private:
+  std::size_t firstPart() const {
+    return static_cast<std::size_t>(comm_.rank()) * static_cast<std::size_t>(options_.accumulate);
+  }
+  void prepareNext(const Position& done);
   void computeGradients(const Position& done, StepClock& clock);
+  void forward(const Batch& batch, const Pass& pass);
+  void contributeZeros();
   void addStatistics();
   void aim(bool first);
   void sendSums();
@@ -80,6 +86,8 @@ class Ddp : public Strategy {
   const TrainOptions& options_;
   WholeModel model_;
   Replica& replica_;
+  const int epoch_steps_;
+  const std::int64_t total_steps_;
   Samples samples_;
   const std::shared_ptr<GradientHook> hook_; ///< null: none
   const Groups groups_;
@@ -88,6 +96,7 @@ class Ddp : public Strategy {
   const Schedule schedule_;
   const Ready ready_;
   std::optional<OwnArrays> kept_;          ///< by the hooks of all ranks, of the last snapshot
+  int count_ = 0;                          ///< samples of the step at work, over all ranks
   int micro_ = 0;                          ///< the micro-batch at work
   std::vector<AlignedVector<float>> part_; ///< gradients of a micro-batch behind the first
   AlignedVector<float> statistics_;        ///< sums of those that came before
@@ -106,23 +115,36 @@ std::size_t parts(const Setup& setup) {
          static_cast<std::size_t>(setup.options.accumulate);
 }
 
+/// Sums of batch norm over the ranks would wait for one without samples, which runs no layers.
+void requireStatistics(const TrainOptions& options, Samples& samples, const Data& data) {
+  const std::size_t rest = samples.count(1, epochSteps(options, data) - 1);
+  if (!options.sync_batch_norm || rest >= samples.parts()) return;
+  throw Error(ErrorCode::invalid_argument,
+              "train: sync_batch_norm with remainder uneven: the last step of an epoch has " +
+                  std::to_string(rest) + " samples for " + std::to_string(samples.parts()) +
+                  " micro-batches, and each must have one");
+}
+
 Ddp::Ddp(const Setup& setup)
     : comm_(setup.comm),
       options_(setup.options),
       model_(setup),
       replica_(model_.replica()),
+      epoch_steps_(epochSteps(options_, setup.data)),
+      total_steps_(totalSteps(options_, setup.data)),
       samples_(options_, setup.data, parts(setup)),
       hook_(makeHook(options_.hook)),
       groups_(comm_, options_.groups),
       reducer_(groups_.all(), replica_.parameters(), reduction(options_, hook_)),
       optimizer_(
           makeOptimizer(options_.optimizer, replica_.weights(), optimizerSettings(options_))),
-      schedule_(schedule(options_, totalSteps(options_, setup.data))),
+      schedule_(schedule(options_, total_steps_)),
       ready_([this](std::size_t weight) { gradientStands(weight); }) {
   requireFits("ddp",
               wholeMemory(shardLayout(sizesOf(replica_.network().nodes()), 1, kEachLayer),
                           optimizerKind(options_.optimizer).arrays, options_.accumulate > 1),
               options_.memory_limit);
+  requireStatistics(options_, samples_, setup.data);
   if (options_.accumulate == 1) return;
   for (const Weight* weight : replica_.weights()) part_.emplace_back(weight->size());
   statistics_.resize(replica_.statistics().size());
@@ -143,10 +165,13 @@ Ddp::~Ddp() {
 StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
   StepResult result;
   const Stopwatch whole;
+  count_ = static_cast<int>(samples_.count(done.epoch, done.step));
   sums_ = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
   layer_.clear();
   StepClock clock(result.times, timeline);
   computeGradients(done, clock);
+  prepareNext(done);
+  clock.lap(&TrainTimes::data, nullptr);
   reducer_.wait();
   sent_.wait();
   statistics_sent_.wait();
@@ -157,8 +182,8 @@ StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
   result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   update(result.learning_rate);
   clock.lap(&TrainTimes::optimizer, "optimizer");
-  result.loss = sums_.loss / options_.batch;
-  result.at = after(done, result.loss);
+  result.loss = sums_.loss / count_;
+  result.at = after(done, result.loss, static_cast<double>(count_) / options_.batch);
   result.stop = sums_.stops > 0;
   result.times.step = whole.read();
   return result;
@@ -169,8 +194,6 @@ StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
 /// sum.
 void Ddp::computeGradients(const Position& done, StepClock& clock) {
   const auto number = static_cast<std::uint64_t>(done.total);
-  const std::size_t first =
-      static_cast<std::size_t>(comm_.rank()) * static_cast<std::size_t>(options_.accumulate);
   Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
   if (options_.sync_batch_norm)
     pass.sum_over_ranks = [this](float* values, std::size_t count) {
@@ -179,17 +202,44 @@ void Ddp::computeGradients(const Position& done, StepClock& clock) {
   for (micro_ = 0; micro_ < options_.accumulate; ++micro_) {
     aim(micro_ == 0);
     const Batch batch =
-        samples_.load(done.epoch, done.step, first + static_cast<std::size_t>(micro_));
+        samples_.load(done.epoch, done.step, firstPart() + static_cast<std::size_t>(micro_));
     clock.lap(&TrainTimes::data, "data");
-    const double loss = replica_.network().forward(batch, pass);
-    sums_.loss += loss;
-    if (!std::isfinite(loss) && layer_.empty()) layer_ = replica_.network().firstNotFinite();
+    forward(batch, pass);
     addStatistics();
     clock.lap(&TrainTimes::forward, "forward");
     if (micro_ + 1 == options_.accumulate) sendSums();
-    replica_.network().backward(ready_);
+    if (batch.count > 0) replica_.network().backward(ready_);
+    else contributeZeros();
     clock.lap(&TrainTimes::backward, "backward");
   }
+}
+
+void Ddp::forward(const Batch& batch, const Pass& pass) {
+  if (batch.count == 0) {
+    std::ranges::fill(replica_.statistics(), 0.0F);
+    return;
+  }
+  const double loss = replica_.network().forward(batch, pass);
+  sums_.loss += loss;
+  if (!std::isfinite(loss) && layer_.empty()) layer_ = replica_.network().firstNotFinite();
+}
+
+/// In place of a pass back of no samples: the other ranks' buckets wait for this one's.
+void Ddp::contributeZeros() {
+  const auto weights = replica_.weights();
+  for (std::size_t i = weights.size(); i-- > 0;) {
+    std::fill_n(weights[i]->gradient, weights[i]->size(), 0.0F);
+    ready_(i);
+  }
+}
+
+/// The next step's first batch is made while buckets are on their way and other ranks still
+/// compute: the pass back is over, so nobody needs this step's. A rank alone has nothing to wait
+/// for, and its gradients are still in the cache.
+void Ddp::prepareNext(const Position& done) {
+  if (comm_.size() == 1 || done.total + 1 >= total_steps_) return;
+  const bool ends = done.step + 1 == epoch_steps_;
+  samples_.prepare(done.epoch + (ends ? 1 : 0), ends ? 0 : done.step + 1, firstPart());
 }
 
 /// Running statistics move once a step, by the mean over all micro-batches: the sum of the batches'
@@ -232,8 +282,9 @@ void Ddp::gradientStands(std::size_t weight) {
 }
 
 /// Of micro-batches on one side, whose gradients are sums over a part of the batch, and of the
-/// whole batch on the other.
+/// whole batch on the other. Micro-batches of a shorter step are of several sizes, some empty.
 GradientNoise Ddp::noise() {
+  if (count_ < options_.batch) return squares_ = 0, GradientNoise();
   comm_.allReduce(&squares_, &squares_, 1, DataType::float64, ReduceOp::sum);
   double whole = 0;
   for (std::size_t i = 0; i < replica_.weights().size(); ++i)
@@ -247,10 +298,11 @@ GradientNoise Ddp::noise() {
 
 void Ddp::update(double learning_rate) {
   aim(true);
-  float scale = 1.0F / static_cast<float>(options_.batch);
+  float scale = 1.0F / static_cast<float>(count_);
   if (options_.clip > 0) scale = clip(replica_.weights(), scale, options_.clip).scale;
   optimizer_->step(learning_rate, scale);
-  if (!replica_.state().empty()) replica_.network().moveState(samples_.parts());
+  if (!replica_.state().empty())
+    replica_.network().moveState(std::min(samples_.parts(), static_cast<std::size_t>(count_)));
   replica_.network().weightsChanged();
 }
 
@@ -294,8 +346,8 @@ extern const StrategyKind ddp;
 const StrategyKind ddp{
     .name = "ddp",
     .summary = "each rank the whole model; gradients are all-reduced beside the backward pass",
-    .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "groups", "hook",
-              "memory_limit", "noise_scale"},
+    .takes = {"uneven remainder", "accumulate", "sync_batch_norm", "clip", "bucket_bytes",
+              "overlap", "groups", "hook", "memory_limit", "noise_scale"},
     .check =
         [](const TrainOptions& options, int ranks) {
           const std::int64_t parts = std::int64_t{ranks} * options.accumulate;

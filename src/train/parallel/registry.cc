@@ -34,6 +34,8 @@ struct Feature {
 };
 
 constexpr std::array kFeatures = {
+    Feature{"uneven remainder",
+            [](const TrainOptions& options) { return options.remainder == "uneven"; }},
     Feature{"accumulate", isSet<&TrainOptions::accumulate>},
     Feature{"sync_batch_norm", isSet<&TrainOptions::sync_batch_norm>},
     Feature{"clip", isSet<&TrainOptions::clip>},

@@ -23,7 +23,7 @@ struct Position {
   int epoch = 1;
   int step = 0;           ///< that are done in this epoch
   std::int64_t total = 0; ///< that are done over all epochs
-  double losses = 0;      ///< sum over the epoch's steps
+  double losses = 0;      ///< sum over the epoch's steps, a shorter one's by its share of a batch
 };
 
 struct StepResult {
@@ -36,11 +36,11 @@ struct StepResult {
   TrainTimes times;
 };
 
-/// The position one step behind `done`, whose mean loss was `loss`.
-inline Position after(Position done, double loss) {
+/// The position one step behind `done`, whose mean loss was `loss` over such a share of a batch.
+inline Position after(Position done, double loss, double share = 1) {
   ++done.step;
   ++done.total;
-  done.losses += loss;
+  done.losses += loss * share;
   return done;
 }
 

@@ -22,7 +22,7 @@ struct StepRecord {
 struct EpochRecord {
   int epoch = 0;
   std::int64_t last_step = 0; ///< its StepRecord's number
-  double loss = 0;            ///< mean over the epoch's steps
+  double loss = 0;            ///< mean over the epoch's samples
   double test_accuracy = 0;   ///< in [0, 1]
   double seconds = 0;         ///< with the evaluation
 };
