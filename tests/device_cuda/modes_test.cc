@@ -7,16 +7,18 @@
 namespace rondo::test {
 namespace {
 
-Options onGpu() {
+/// A deadline that no call may miss here, unless it is to: memory would be freed under kernels.
+Options onGpu(std::chrono::seconds deadline = std::chrono::seconds(60)) {
   Options options = plainOptions();
   options.device = 0;
-  options.timeout = std::chrono::seconds(2);
+  options.timeout = deadline;
   return options;
 }
 
 /// Ranks on one device, each with a stream and a buffer.
 struct Ranks {
-  explicit Ranks(int ranks) : comm(Communicator::createAll(ranks, onGpu())) {
+  explicit Ranks(int ranks, const Options& options = onGpu())
+      : comm(Communicator::createAll(ranks, options)) {
     for (Communicator& one : comm) {
       streams.push_back(std::make_unique<CudaStream>());
       numbers.push_back(std::make_unique<Numbers>());
@@ -29,9 +31,9 @@ struct Ranks {
 };
 
 /// One thread makes two calls of rank 0, then two of rank 1.
-Caught callsInTurn(const FakeCuda::Settings& settings) {
+Caught callsInTurn(const FakeCuda::Settings& settings, const Options& options) {
   const CudaMachine machine(settings);
-  Ranks ranks(2);
+  Ranks ranks(2, options);
   return caught([&ranks] {
     std::vector<Work> works;
     for (std::size_t r : {0u, 1u})
@@ -45,8 +47,8 @@ Caught callsInTurn(const FakeCuda::Settings& settings) {
 // Proves: ranks whose streams share a hardware queue end at the deadline, as the documentation says
 // they do, and with a queue each they do not.
 TEST_CASE("cuda: ranks of a process need hardware queues of their own") {
-  CHECK(callsInTurn({.queues = 1}).code == ErrorCode::timeout);
-  CHECK(!callsInTurn({.queues = 8}).threw);
+  CHECK(callsInTurn({.queues = 1}, onGpu(std::chrono::seconds(2))).code == ErrorCode::timeout);
+  CHECK(!callsInTurn({.queues = 8}, onGpu()).threw);
 }
 
 // Proves: all ranks' blocks are resident at once on a device that holds no more than the library
