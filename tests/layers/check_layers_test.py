@@ -88,7 +88,7 @@ IDLE_RULES = [
     ('"src/net": (["base"]', '"src/net": (["base", "train"]', "src/net", "nobody uses"),
     ('"src/net": (["base"]', '"src/net": (["base", "kernels/reduce.h"]', "src/net", "nobody uses"),
     ('"zlib": (r"zlib\\.h$", [', '"zlib": (r"zlib\\.h$", ["src/net", ', "zlib", "nobody uses"),
-    ('"plan": (["plan", "planner"]', '"plan": (["plan", "planner", "comm"]', "tools/plan*",
+    ('"plan": (["plan", "planner",', '"plan": (["plan", "planner", "comm",', "tools/plan*",
      "nobody uses"),
 ]
 
