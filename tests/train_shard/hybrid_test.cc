@@ -241,8 +241,6 @@ TEST_CASE("meshes that make no pipelines are refused, and plans name the exchang
     REQUIRE(thrown.code == ErrorCode::invalid_argument);
     return thrown.text;
   };
-  CHECK(
-      contains(refusal("data=2,tensor=2", 40), "takes the axes data, shard and pipe, not tensor"));
   CHECK(contains(refusal("shard=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   CHECK(contains(refusal("data=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   CHECK(contains(refusal("data=2,pipe=4", 40), "its axes have 8 ranks together"));

@@ -11,62 +11,98 @@
 
 namespace rondo::test {
 
+using training::BatchNorm;
+using training::Convolution;
 using training::Flatten;
 using training::LayerValues;
 using training::Linear;
-using training::LinearCut;
-using training::LinearSlice;
+using training::MaxPool;
 using training::Relu;
 using training::tensorPlan;
 using training::TensorPlan;
+using training::tensorPlans;
+using training::WeightSlice;
 
 namespace {
 
-const LayerValues kLayers = {Flatten{}, Linear{9}, Relu{}, Linear{6}, Relu{}, Linear{5}};
-constexpr training::SampleShape kShape{1, 2, 4};
+constexpr training::SampleShape kShape{2, 4, 4};
+const LayerValues kLinear = {Flatten{}, Linear{9}, Relu{}, Linear{6}, Relu{}, Linear{5}};
+/// A convolution without bias by rows, and one whose features are linear layers' behind it.
+const LayerValues kFilters = {Convolution{7, {.kernel = 3, .padding = 1}},
+                              Relu{},
+                              Convolution{6, {.kernel = 1}, false},
+                              Relu{},
+                              Convolution{5, {.kernel = 3, .padding = 1}},
+                              MaxPool{{.kernel = 2, .stride = 2}},
+                              Flatten{},
+                              Linear{8},
+                              Relu{},
+                              Linear{4}};
+
+/// Of the layers as a whole.
+std::vector<std::size_t> weightSizes(const LayerValues& layers) {
+  training::Weights weights;
+  place(layers, kShape, "", weights);
+  std::vector<std::size_t> sizes;
+  for (const training::Weight& weight : weights.learned) sizes.push_back(weight.size());
+  return sizes;
+}
+
+std::string sums(const TensorPlan& plan) {
+  std::string text;
+  for (const training::LayerSums& one : plan.sums)
+    text += one.output ? (one.gradient ? "B" : "o") : (one.gradient ? "g" : ".");
+  return text;
+}
 
 } // namespace
 
-TEST_CASE("slices of all ranks make up every weight and bias, each value from one rank") {
-  for (std::size_t ranks : {1, 2, 3, 4, 5}) {
-    std::vector<TensorPlan> plans;
-    for (std::size_t r = 0; r < ranks; ++r) plans.push_back(tensorPlan(kLayers, kShape, ranks, r));
-    for (std::size_t l = 0; l < 3; ++l) {
-      const LinearSlice& first = plans[0].linears[l];
-      INFO(ranks << " ranks, linear layer " << l);
-      std::vector<float> weight(first.outputs * first.inputs);
-      std::iota(weight.begin(), weight.end(), 1.0F);
-      std::vector<float> again(weight.size(), -1.0F);
-      std::vector<int> biases(first.outputs);
-      for (const TensorPlan& plan : plans) {
-        const LinearSlice& slice = plan.linears[l];
-        std::vector<float> own(slice.weightSize(), -2.0F);
-        slice.takeWeight(weight.data(), own.data());
-        slice.putWeight(own.data(), again.data());
-        REQUIRE(std::count(own.begin(), own.end(), -2.0F) == 0);
-        for (std::size_t b = slice.biasRange().begin; b < slice.biasRange().end; ++b) ++biases[b];
+TEST_CASE("slices of all ranks make up every weight, each value from one rank or from all") {
+  for (const LayerValues& layers : {kLinear, kFilters})
+    for (std::size_t ranks : {1, 2, 3, 4, 5}) {
+      const std::vector<TensorPlan> plans = tensorPlans(layers, kShape, ranks);
+      const std::vector<std::size_t> sizes = weightSizes(layers);
+      REQUIRE(plans[0].weights.size() == sizes.size());
+      for (std::size_t w = 0; w < sizes.size(); ++w) {
+        INFO(ranks << " ranks, weight " << w);
+        std::vector<float> weight(sizes[w]), again(sizes[w], -1.0F);
+        std::iota(weight.begin(), weight.end(), 1.0F);
+        std::size_t values = 0;
+        for (const TensorPlan& plan : plans) {
+          const WeightSlice& slice = plan.weights[w];
+          REQUIRE(slice.outer * slice.features * slice.inner == sizes[w]);
+          std::vector<float> own(slice.size(), -2.0F);
+          slice.take(weight.data(), own.data());
+          slice.put(own.data(), again.data());
+          REQUIRE(std::count(own.begin(), own.end(), -2.0F) == 0);
+          values += own.size();
+        }
+        REQUIRE(again == weight);
+        REQUIRE(values == sizes[w] * (plans[0].weights[w].everywhere ? ranks : 1));
       }
-      REQUIRE(again == weight);
-      const int times = first.cut == LinearCut::whole ? static_cast<int>(ranks) : 1;
-      REQUIRE(biases == std::vector<int>(first.outputs, times));
     }
-  }
 }
 
-TEST_CASE("layers are cut by columns and rows in turn, with a sum behind each pair") {
-  const TensorPlan plan = tensorPlan(kLayers, kShape, 2, 1);
-  REQUIRE(plan.linears.size() == 3);
-  CHECK(plan.linears[0].cut == LinearCut::columns);
-  CHECK(plan.linears[1].cut == LinearCut::rows);
-  CHECK(plan.linears[2].cut == LinearCut::whole);
-  REQUIRE(plan.segments.size() == 2);
-  CHECK(plan.segments[0].layers.size() == 4);
-  CHECK(plan.segments[0].sums_output);
-  CHECK(plan.segments[0].sums_gradient);
-  CHECK(plan.segments[1].layers.size() == 2);
-  CHECK(!plan.segments[1].sums_output);
-  CHECK(!plan.segments[1].sums_gradient);
-  CHECK(tensorPlan({Linear{4}, Linear{4}}, {8, 1, 1}, 2, 0).segments.size() == 2);
+TEST_CASE("layers are cut by columns and rows in turn, with sums where a pair begins and ends") {
+  CHECK(sums(tensorPlan(kLinear, kShape, 2, 1)) == "...o..");
+  CHECK(sums(tensorPlan(kFilters, kShape, 2, 1)) == "..o.g..o..");
+  CHECK(sums(tensorPlan({Flatten{}, Linear{4}, Linear{4}}, kShape, 2, 0)) == "..o.");
+  const TensorPlan plan = tensorPlan(kFilters, kShape, 2, 1);
+  CHECK(std::get<Convolution>(plan.layers[0]).channels == 4);
+  CHECK(std::get<Convolution>(plan.layers[2]).channels == 6);
+  CHECK(std::get<Convolution>(plan.layers[4]).channels == 3);
+  CHECK(std::get<Linear>(plan.layers[7]).outputs == 8);
+  // Each channel is four features of the linear layer behind the pool.
+  const WeightSlice& rows = plan.weights[5];
+  CHECK(rows.outer == 8);
+  CHECK(rows.features == 20);
+  CHECK(rows.own.begin == 8);
+  CHECK(rows.own.end == 20);
+  CHECK(plan.weights[7].everywhere);
+  const training::SummedFloats floats =
+      summedFloats(plan, kShape, training::LayerRange{0, kFilters.size()});
+  CHECK(floats.forward == 6 * 16 + 8);
+  CHECK(floats.backward == 6 * 16);
 }
 
 TEST_CASE("models that cannot be cut are refused with the layer") {
@@ -79,11 +115,11 @@ TEST_CASE("models that cannot be cut are refused with the layer") {
     }
     return "it was taken";
   };
-  CHECK(refusal({training::Convolution{4, {.kernel = 1}}}, 2) ==
-        "train: strategy tensor: layer 0 is no linear layer, and has no features that it could be "
-        "cut by");
+  CHECK(contains(refusal({Convolution{4, {.kernel = 1}}, BatchNorm{}}, 2),
+                 "train: axis tensor: layer 1 cannot be cut by features; linear layers and "
+                 "convolutions can"));
   CHECK(refusal({Flatten{}, Linear{3}, Linear{8}}, 4) ==
-        "train: strategy tensor: layer 1 has 3 features to be cut for 4 ranks");
+        "train: axis tensor: layer 1 has 3 features to be cut for 4 ranks");
 }
 
 #ifdef RONDO_HAVE_DNNL
@@ -98,6 +134,28 @@ std::vector<double> lossesOf(int ranks, const TrainOptions& options) {
 }
 
 } // namespace
+
+TEST_CASE("steps of cut convolutions lose what one rank with whole ones does") {
+  TrainOptions whole = smallRun();
+  whole.model = "cnn";
+  whole.learning_rate = 0.002; // at which a rounding stays one
+  whole.data = "synthetic:shape=1x8x8,train=400,test=100";
+  whole.steps = 10;
+  const std::vector<double> expected = lossesOf(1, whole);
+  const double accuracy = trainAll(makeRanks(1), whole).test_accuracy;
+  for (const auto& [ranks, mesh] :
+       std::vector<std::pair<int, std::string>>{{2, ""}, {3, ""}, {4, "data=2,tensor=2"}}) {
+    TrainOptions options = whole;
+    options.strategy = "tensor";
+    options.mesh = mesh;
+    INFO(ranks << " ranks, mesh \"" << mesh << "\"");
+    const std::vector<double> losses = lossesOf(ranks, options);
+    REQUIRE(losses.size() == expected.size());
+    for (std::size_t step = 0; step < losses.size(); ++step)
+      REQUIRE(std::abs(losses[step] - expected[step]) <= 1e-5 * std::abs(expected[step]));
+    REQUIRE(std::abs(trainAll(makeRanks(ranks), options).test_accuracy - accuracy) < 0.02);
+  }
+}
 
 TEST_CASE("fifty steps of cut layers lose what one rank with whole ones does") {
   TrainOptions whole = smallRun();
@@ -159,7 +217,11 @@ TEST_CASE("cut runs refuse what they cannot do, and hold less on each rank") {
     REQUIRE(thrown.code == ErrorCode::invalid_argument);
     return thrown.text;
   };
-  CHECK(contains(refusal([](auto& options) { options.model = "cnn"; }), "layer 0 is no linear"));
+  CHECK(contains(refusal([](auto& options) {
+                   options.model = "resnet18";
+                   options.data = "synthetic:shape=3x32x32,train=40,test=20";
+                 }),
+                 "layer 1 cannot be cut by features"));
   CHECK(contains(refusal([](auto& options) { options.mesh = "pipe=2"; }), "not pipe"));
   CHECK(contains(refusal([](auto& options) { options.optimizer = "lars"; }), "optimizer lars"));
   CHECK(contains(refusal([](auto& options) { options.clip = 1; }), "takes no clip"));

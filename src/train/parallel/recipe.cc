@@ -33,4 +33,11 @@ void requireParts(const TrainOptions& options, std::int64_t parts, const std::st
                                                  std::to_string(parts));
 }
 
+void requireSliceable(const TrainOptions& options) {
+  if (options.optimizer == "lars")
+    throw Error(ErrorCode::invalid_argument,
+                "train: optimizer lars with axis tensor: the lengths that it needs are of whole "
+                "weights");
+}
+
 } // namespace rondo::training

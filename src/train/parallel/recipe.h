@@ -23,4 +23,7 @@ Schedule schedule(const TrainOptions& options, std::int64_t total_steps);
 /// which are called `what` ("ranks x accumulate").
 void requireParts(const TrainOptions& options, std::int64_t parts, const std::string& what);
 
+/// For slices of weights: throws Error(invalid_argument) for the optimizer that needs whole ones.
+void requireSliceable(const TrainOptions& options);
+
 } // namespace rondo::training

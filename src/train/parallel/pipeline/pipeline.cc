@@ -12,12 +12,17 @@
 //                that share the stage's optimizer out, then AllReduce of the shard between the D
 //                groups, as soon; Allgather of the weights behind the update, beside the next pass
 //                forward (learner.h)
+//   sums of      with --mesh pipe=P,tensor=T: AllReduce between the T ranks that are a stage
+//   features     together, within its passes, as in tensor.cc
 //
 // With batches of b samples, and a(k) floats between parts k and k + 1 for one sample, all ranks
 // together send 2 * 4 b * (sum of a(k) over the cuts) bytes in a step, whatever the number of
 // micro-batches. Weights, gradients and optimizer are on their stage only, and nothing of them is
 // sent, but for checkpoints and hashes, which rank 0 gathers. N = D or D S pipelines beside each
-// other, each with its share of the batch, send 2 (N-1) M more for M bytes of weights.
+// other, each with its share of the batch, send 2 (N-1) M more for M bytes of weights. Along tensor
+// a rank has its features of the stage's layers. It sends those where a cut lies between columns
+// and rows, else all of the cut's; f floats that T ranks sum up for one sample, those of passes
+// that are made again twice, are 2 (T-1) 4 b f bytes more (traffic.h).
 //
 // Gradients are summed from the first micro-batch to the last in every order, so that a step has
 // the bits of one rank that accumulates as many micro-batches. Batch norm takes the statistics of a
@@ -37,6 +42,7 @@
 #include "train/parallel/pipeline/learner.h"
 #include "train/parallel/pipeline/prepare.h"
 #include "train/parallel/pipeline/staged_tensors.h"
+#include "train/parallel/pipeline/traffic.h"
 #include "train/parallel/recipe.h"
 #include "train/parallel/samples.h"
 #include "train/parallel/strategy.h"
@@ -83,9 +89,11 @@ class Pipeline : public Strategy {
   double passes(const Position& done, StepClock& clock);
   void update(double learning_rate);
   void addOverStages(std::span<double> sums);
+  bool speaks() const { return !line_ || line_->rank() == 0; }
   void tellMemory(TrainReport& report);
   void countIdle(const TrainTimes& times, double span);
   std::vector<TensorMemory> valueTensors() const;
+  StagedTensors staged(const std::vector<TensorMemory>& own);
   StagedTensors& values();
   void addStatistics();
 
@@ -93,8 +101,9 @@ class Pipeline : public Strategy {
   const TrainOptions& options_;
   const Data& data_;
   const PipelineMesh mesh_;
-  Communicator pipe_, beside_;     ///< this pipeline's stages; those that are this one elsewhere
-  const int pipelines_, pipeline_; ///< beside each other; the number of this rank's
+  Communicator pipe_, beside_;       ///< this pipeline's stages; those that are this one elsewhere
+  std::optional<Communicator> line_; ///< those that are this stage together, if there are several
+  const int pipelines_, pipeline_;   ///< beside each other; the number of this rank's
   const Timetable timetable_;
   CutModel model_;
   std::unique_ptr<Stage> stage_;
@@ -125,12 +134,13 @@ Pipeline::Pipeline(const Setup& setup)
       samples_(options_, data_, static_cast<std::size_t>(options_.accumulate * pipelines_)),
       test_(data_.test, data_.statistics, kTestBatch),
       schedule_(schedule(options_, totalSteps(options_, data_))) {
+  if (mesh_.mesh.size(Axis::tensor) > 1) line_ = mesh_.mesh.split(comm_, {Axis::tensor});
   requireUnits(options_, data_.train, timetable_.shape); // the same on all ranks
   model_ = cutModel(options_, data_.train, timetable_.shape, agreeOnTimes()).model;
   const bool shares = mesh_.mesh.size(Axis::shard) > 1;
   if (shares) model_.seed.reset(); // the learner gives the weights their memory
   agree(comm_, [&]() -> std::string {
-    stage_ = std::make_unique<Stage>(pipe_, model_);
+    stage_ = std::make_unique<Stage>(pipe_, model_, line_ ? &*line_ : nullptr);
     return {};
   });
   learner_ =
@@ -142,7 +152,7 @@ std::vector<UnitTime> Pipeline::agreeOnTimes() {
   std::vector<UnitTime> times(
       units(model(options_.model, data_.train.shape, data_.train.classes)).size());
   agree(comm_, [&]() -> std::string {
-    if (comm_.rank() == 0) times = measureUnits(mesh_.options, data_.train);
+    if (comm_.rank() == 0) times = measureUnits(mesh_, data_.train);
     return {};
   });
   static_assert(sizeof(UnitTime) == 2 * sizeof(double));
@@ -157,7 +167,8 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
   StepClock clock(result.times, timeline);
   kept_.reset(); // whose memory is gone with the next line
   learner_->begin(timeline);
-  sums[0] = passes(done, clock);
+  const double loss = passes(done, clock);
+  if (speaks()) sums[0] = loss;
   if (!options_.overlap) pipe_.barrier();
   learner_->wait();
   addStatistics();
@@ -176,7 +187,7 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
   return result;
 }
 
-/// This rank's part of the loss: all of it on the last stage.
+/// This stage's part of the loss: all of it on the last one.
 double Pipeline::passes(const Position& done, StepClock& clock) {
   const auto number = static_cast<std::uint64_t>(done.total);
   const auto count = static_cast<std::size_t>(options_.accumulate);
@@ -245,9 +256,10 @@ std::uint64_t Pipeline::verify(const std::string& when) {
   values().gather();
   std::uint64_t hash = 0;
   agree(comm_, [&]() -> std::string {
-    if (pipe_.rank() == 0) hash = replicaHash(model_, values().tensors());
+    if (pipe_.rank() == 0 && speaks()) hash = replicaHash(model_, values().tensors());
     return {};
   });
+  if (line_) line_->broadcast(&hash, &hash, 1, DataType::uint64, 0);
   pipe_.broadcast(&hash, &hash, 1, DataType::uint64, 0);
   compareHashes(comm_, hash, when);
   return hash;
@@ -274,6 +286,7 @@ double Pipeline::evaluate() {
     test_timetable_ = evaluationTimetable(shape);
   }
   std::uint64_t correct = test_timetable_ ? stage_->evaluate(*test_timetable_, batches) : 0;
+  if (!speaks()) correct = 0;
   comm_.allReduce(&correct, &correct, 1, DataType::uint64, ReduceOp::sum);
   return static_cast<double>(correct) / static_cast<double>(samples);
 }
@@ -287,14 +300,20 @@ std::vector<TensorMemory> Pipeline::valueTensors() const {
   return all;
 }
 
+/// A line's first rank has them whole.
+StagedTensors Pipeline::staged(const std::vector<TensorMemory>& own) {
+  if (!line_) return {pipe_, own, nullptr};
+  return {pipe_, {}, std::make_unique<SlicedTensors>(*line_, stage_->sliced(), own)};
+}
+
 StagedTensors& Pipeline::values() {
-  if (!values_) values_.emplace(pipe_, valueTensors());
+  if (!values_) values_.emplace(staged(valueTensors()));
   return *values_;
 }
 
 Snapshot Pipeline::snapshot() {
   learner_->settle();
-  kept_.emplace(pipe_, learner_->gather());
+  kept_.emplace(staged(learner_->gather()));
   values().gather();
   kept_->gather();
   Snapshot all{.tensors = values_->tensors()};
@@ -314,18 +333,7 @@ void Pipeline::adopt(const Position& at) {
   learner_->adopt(static_cast<std::uint64_t>(at.total));
 }
 
-double Pipeline::bytesPerStep() const {
-  std::size_t floats = 0; // of one sample, over all cuts
-  Weights weights;
-  const std::vector<Node> nodes = place(model_.layers, model_.input, "", weights);
-  for (const LayerRange& part : model_.parts)
-    if (part.end < nodes.size()) floats += nodes[part.end - 1].out.size();
-  std::size_t weights_of_all = 0;
-  for (const Weight& weight : weights.learned) weights_of_all += weight.size();
-  return 2.0 * sizeof(float) *
-         (options_.batch * static_cast<double>(floats) +
-          (pipelines_ - 1) * static_cast<double>(weights_of_all));
-}
+double Pipeline::bytesPerStep() const { return training::bytesPerStep(mesh_, model_, timetable_); }
 
 /// Beside what the learner holds a stage has the gradients of one more micro-batch.
 void Pipeline::tellMemory(TrainReport& report) {
@@ -338,14 +346,15 @@ void Pipeline::tellMemory(TrainReport& report) {
 void Pipeline::tell(TrainReport& report) {
   tellMemory(report);
   const auto parts = static_cast<std::size_t>(timetable_.shape.parts());
-  std::vector<double> sums(2 * parts + 2); // each from the rank that has it
+  const int alike = comm_.size() / pipe_.size();
+  std::vector<double> sums(2 * parts + 2); // each from the ranks that have it
   for (std::size_t own = 0; own < stage_->times().size(); ++own) {
     const PartTimes& times = stage_->times()[own];
     const std::size_t part =
         own * static_cast<std::size_t>(pipe_.size()) + static_cast<std::size_t>(pipe_.rank());
     if (times.passes == 0) continue;
-    sums[2 * part] = times.forward / times.passes / pipelines_;
-    sums[2 * part + 1] = times.backward / times.passes / pipelines_;
+    sums[2 * part] = times.forward / times.passes / alike;
+    sums[2 * part + 1] = times.backward / times.passes / alike;
   }
   sums[2 * parts] = busy_;
   sums[2 * parts + 1] = span_;

@@ -2,6 +2,8 @@
 
 #include "rondo/error.h"
 #include "train/models/model.h"
+#include "train/parallel/recipe.h"
+#include "train/parallel/tensor/slices.h"
 
 namespace rondo::training {
 
@@ -32,12 +34,20 @@ std::size_t microBatch(const TrainOptions& options) {
 }
 
 PipelineMesh pipelineMesh(const TrainOptions& options, int ranks) {
-  const Mesh mesh = strategyMesh(options, ranks, Axis::pipe, {Axis::data, Axis::shard});
+  const Mesh mesh =
+      strategyMesh(options, ranks, Axis::pipe, {Axis::data, Axis::shard, Axis::tensor});
   const std::string named = "mesh \"" + options.mesh + "\": ";
   const int pipelines = mesh.size(Axis::data) * mesh.size(Axis::shard);
   if (mesh.size(Axis::shard) > 1 && options.groups > 1)
     refuse(named + "groups is " + std::to_string(options.groups) +
            ", but what is shared out goes over one communicator");
+  if (mesh.size(Axis::tensor) > 1) {
+    if (mesh.size(Axis::shard) > 1)
+      refuse(named +
+             "what tensor has cut is not shared out once more: use one of shard and tensor");
+    if (options.clip > 0) refuse(named + "axis tensor takes no clip");
+    requireSliceable(options);
+  }
   if (options.batch % pipelines != 0)
     refuse(named + "batch is " + std::to_string(options.batch) + ", must be a multiple of its " +
            std::to_string(pipelines) + " pipelines");
@@ -54,9 +64,15 @@ void requireUnits(const TrainOptions& options, const Dataset& train, const Pipel
            " can be cut into " + std::to_string(most) + " parts at most");
 }
 
-std::vector<UnitTime> measureUnits(const TrainOptions& options, const Dataset& train) {
-  const LayerValues layers = layersOf(options, train);
-  return measure(layers, train.shape, units(layers), microBatch(options));
+LayerValues ownLayers(const PipelineMesh& mesh, const Dataset& train) {
+  const LayerValues layers = layersOf(mesh.options, train);
+  const auto line = static_cast<std::size_t>(mesh.mesh.size(Axis::tensor));
+  return line > 1 ? tensorPlan(layers, train.shape, line, 0).layers : layers;
+}
+
+std::vector<UnitTime> measureUnits(const PipelineMesh& mesh, const Dataset& train) {
+  const LayerValues layers = ownLayers(mesh, train);
+  return measure(layers, train.shape, units(layers), microBatch(mesh.options));
 }
 
 PreparedModel cutModel(const TrainOptions& options, const Dataset& train,

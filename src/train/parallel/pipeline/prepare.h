@@ -21,7 +21,7 @@ Timetable timetable(const TrainOptions& options, int stages);
 std::size_t microBatch(const TrainOptions& options);
 
 /// Pipelines beside each other, each with its share of every batch: all that differ in the axes
-/// data and shard.
+/// data and shard. Along tensor the ranks of a line are one stage of one pipeline together.
 struct PipelineMesh {
   Mesh mesh;
   int pipelines;
@@ -29,12 +29,15 @@ struct PipelineMesh {
 };
 
 /// The mesh that the options name; where they name none, one pipeline of all ranks. Throws
-/// Error(invalid_argument) as Mesh::parse(), for other axes than data, shard and pipe, for a batch
-/// that the pipelines cannot share evenly, and for groups with shard.
+/// Error(invalid_argument) as Mesh::parse(), for a batch that the pipelines cannot share evenly,
+/// for groups with shard, and for shard, clipping or lars with tensor.
 PipelineMesh pipelineMesh(const TrainOptions& options, int ranks);
 
-/// measure() of the model's units.
-std::vector<UnitTime> measureUnits(const TrainOptions& options, const Dataset& train);
+/// The model's layers; along tensor with the first rank's features.
+LayerValues ownLayers(const PipelineMesh& mesh, const Dataset& train);
+
+/// measure() of the units of these.
+std::vector<UnitTime> measureUnits(const PipelineMesh& mesh, const Dataset& train);
 
 struct PreparedModel {
   CutModel model;

@@ -4,7 +4,7 @@
 
 #include "train/loop/compute_threads.h"
 #include "train/parallel/pipeline/diagram.h"
-#include "train/parallel/pipeline/prepare.h"
+#include "train/parallel/pipeline/traffic.h"
 
 namespace rondo {
 
@@ -19,10 +19,12 @@ std::string line(const char* format, Values... values) {
   return text.data();
 }
 
-std::string parts(const PreparedModel& prepared, const PipelineShape& shape, std::size_t samples) {
+/// `layers` are the first rank's, along tensor.
+std::string parts(const PreparedModel& prepared, const PipelineShape& shape, std::size_t samples,
+                  const LayerValues& layers) {
   Weights weights;
   const CutModel& model = prepared.model;
-  const std::vector<Node> nodes = place(model.layers, model.input, "", weights);
+  const std::vector<Node> nodes = place(layers, model.input, "", weights);
   std::string text;
   for (std::size_t part = 0; part < model.parts.size(); ++part) {
     const LayerRange range = model.parts[part];
@@ -48,19 +50,20 @@ std::vector<TrainChoice> trainPipelines() {
 
 std::string training::showPipeline(const TrainOptions& wanted, const Dataset& samples, int ranks) {
   const ComputeThreads threads;
-  const auto [mesh, pipelines, options] = pipelineMesh(wanted, ranks);
+  const PipelineMesh where = pipelineMesh(wanted, ranks);
+  const auto& [mesh, pipelines, options] = where;
   const int stages = mesh.size(Axis::pipe), shards = mesh.size(Axis::shard);
   const Timetable table = timetable(options, stages);
   const PipelineShape& shape = table.shape;
   requireUnits(options, samples, shape);
-  const PreparedModel prepared = cutModel(options, samples, shape, measureUnits(options, samples));
+  const PreparedModel prepared = cutModel(options, samples, shape, measureUnits(where, samples));
   const double even = pipelineKind(options.pipeline).idle(shape);
   std::string text = line(
       "%s, %d stages, %d micro-batches of %zu samples: idle %.1f%% with even parts, %.1f%% "
       "with these\n",
       options.pipeline.c_str(), stages, shape.micro_batches, microBatch(options), even * 100,
       simulate(table, prepared.costs).idle() * 100);
-  text += parts(prepared, shape, microBatch(options));
+  text += parts(prepared, shape, microBatch(options), ownLayers(where, samples));
   if (pipelines > 1)
     text += line("%d pipelines beside each other, mesh %s: ", pipelines, mesh.text().c_str());
   if (shards > 1)
@@ -73,6 +76,12 @@ std::string training::showPipeline(const TrainOptions& wanted, const Dataset& sa
         "AllReduce of a stage's gradients between its %d ranks, bucket by bucket behind its last "
         "pass back\n",
         pipelines);
+  if (const std::size_t bytes = summedBytes(where, prepared.model); bytes > 0)
+    text += line(
+        "%d ranks are a stage together, each with its features: AllReduce of up to %zu bytes "
+        "within "
+        "a micro-batch's passes\n",
+        mesh.size(Axis::tensor), bytes);
   return text + "\n" + diagram(table);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "train/parallel/pipeline/replica_part.h"
+
 namespace rondo::training {
 
 namespace {
@@ -17,21 +19,27 @@ bool forwards(Task task) {
 
 } // namespace
 
-Stage::Stage(Communicator& pipe, const CutModel& model)
+Stage::Stage(Communicator& pipe, const CutModel& model, Communicator* line)
     : pipe_(pipe), parts_(static_cast<int>(model.parts.size())) {
   for (int number = pipe.rank(); number < parts_; number += pipe.size()) {
     Part& part = own_.emplace_back();
     part.number = number;
-    part.replica = std::make_unique<Replica>(
-        model.layers, model.input, model.parts[static_cast<std::size_t>(number)], model.seed);
+    const LayerRange layers = model.parts[static_cast<std::size_t>(number)];
+    if (line) {
+      part.model = std::make_unique<TensorModel>(*line, model.layers, model.input,
+                                                 model.seed.value(), layers);
+    } else {
+      part.replica = std::make_unique<Replica>(model.layers, model.input, layers, model.seed);
+      part.model = std::make_unique<ReplicaPart>(*part.replica);
+    }
     part.first_weight = weights_.size();
-    part.statistics.resize(part.replica->statistics().size());
+    part.statistics.resize(part.model->statistics().size());
     part.stands = [this, &part](std::size_t weight) { gradientStands(part, weight); };
-    for (Weight* weight : part.replica->weights()) {
+    for (Weight* weight : part.model->weights()) {
       weights_.push_back(weight);
       part.beside.emplace_back(weight->size());
     }
-    for (Weight* weight : part.replica->state()) state_.push_back(weight);
+    for (Weight* weight : part.model->state()) state_.push_back(weight);
   }
   times_.resize(own_.size());
 }
@@ -53,19 +61,24 @@ Stage::~Stage() {
     }
 }
 
+std::vector<TensorModel*> Stage::sliced() {
+  std::vector<TensorModel*> all;
+  for (Part& part : own_) all.push_back(static_cast<TensorModel*>(part.model.get()));
+  return all;
+}
+
 std::vector<std::span<float>> Stage::statistics() {
   std::vector<std::span<float>> all;
-  for (Part& part : own_) all.push_back(part.replica->statistics());
+  for (Part& part : own_) all.push_back(part.model->statistics());
   return all;
 }
 
 void Stage::moveState(std::size_t batches) {
-  for (Part& part : own_)
-    if (!part.replica->state().empty()) part.replica->network().moveState(batches);
+  for (Part& part : own_) part.model->moveState(batches);
 }
 
 void Stage::weightsChanged() {
-  for (Part& part : own_) part.replica->network().weightsChanged();
+  for (Part& part : own_) part.model->weightsChanged();
 }
 
 double Stage::train(const Timetable& timetable, const StageStep& step, StepClock& clock) {
@@ -74,7 +87,7 @@ double Stage::train(const Timetable& timetable, const StageStep& step, StepClock
   for (Part& part : own_) part.forwards = part.backs = 0;
   execute(timetable, step.micro_batches, clock);
   for (Part& part : own_)
-    std::copy(part.statistics.begin(), part.statistics.end(), part.replica->statistics().begin());
+    std::copy(part.statistics.begin(), part.statistics.end(), part.model->statistics().begin());
   return loss_;
 }
 
@@ -111,8 +124,8 @@ void Stage::execute(const Timetable& timetable, const MicroBatches& micro_batche
 void Stage::receive(const Operation& operation) {
   Part& part = partOf(operation);
   const bool activation = forwards(operation.task);
-  const Network& network = part.replica->network();
-  const SampleShape& shape = activation ? network.inputShape() : network.outputShape();
+  const PartModel& model = *part.model;
+  const SampleShape& shape = activation ? model.inputShape() : model.outputShape();
   Flight& flight = part.flights[operation.micro];
   Message& message = activation ? flight.input : flight.gradient;
   const std::size_t count = samples(operation) * shape.size();
@@ -145,8 +158,7 @@ Batch Stage::load(Part& part, const Operation& operation, Flight& flight) {
   if (!first && !again) await(flight.input);
   Batch batch = micro_batches_->load(operation.micro, first && !again);
   if (first && !again)
-    flight.input.memory =
-        copy(batch.inputs, batch.count * part.replica->network().inputShape().size());
+    flight.input.memory = copy(batch.inputs, batch.count * part.model->inputShape().size());
   batch.inputs = flight.input.memory->data();
   clock_->lap(&TrainTimes::data, first ? "data" : nullptr);
   return batch;
@@ -155,11 +167,11 @@ Batch Stage::load(Part& part, const Operation& operation, Flight& flight) {
 void Stage::forward(const Operation& operation) {
   Part& part = partOf(operation);
   Flight& flight = part.flights[operation.micro];
-  Network& network = part.replica->network();
+  PartModel& model = *part.model;
   const bool again = operation.task == Task::recompute;
   const Batch batch = load(part, operation, flight);
   if (!again) flight.slot = takeSlot(part);
-  const double loss = network.forward(batch, step_->pass, flight.slot);
+  const double loss = model.forward(batch, step_->pass, flight.slot);
   if (!again) {
     loss_ += loss;
     addStatistics(part);
@@ -169,7 +181,7 @@ void Stage::forward(const Operation& operation) {
   partTimes(part).forward += passed;
   ++partTimes(part).passes;
   if (part.number + 1 == parts_) return;
-  flight.made = copy(network.output(flight.slot), batch.count * network.outputShape().size());
+  flight.made = copy(model.output(flight.slot), batch.count * model.outputShape().size());
   lapWaiting();
 }
 
@@ -178,15 +190,15 @@ void Stage::forward(const Operation& operation) {
 void Stage::backward(const Operation& operation) {
   Part& part = partOf(operation);
   const auto flight = part.flights.find(operation.micro);
-  Network& network = part.replica->network();
+  PartModel& model = *part.model;
   const bool last = part.number + 1 == parts_;
   if (!last) await(flight->second.gradient);
-  const auto weights = part.replica->weights();
+  const auto weights = part.model->weights();
   for (std::size_t i = 0; i < weights.size(); ++i)
     weights[i]->gradient =
         part.backs == 0 ? step_->sum(part.first_weight + i) : part.beside[i].data();
   const float* gradient = last ? nullptr : flight->second.gradient.memory->data();
-  network.backward(gradient, part.stands, flight->second.slot);
+  model.backward(gradient, part.stands, flight->second.slot);
   ++part.backs;
   partTimes(part).backward += lapPass(&TrainTimes::backward, operation);
   if (!timetable_->shape.recompute) part.free_slots.push_back(flight->second.slot);
@@ -196,31 +208,30 @@ void Stage::backward(const Operation& operation) {
     part.flights.erase(flight);
     return;
   }
-  flight->second.made_back = copy(network.inputGradient(flight->second.slot),
-                                  samples(operation) * network.inputShape().size());
+  flight->second.made_back = copy(model.inputGradient(flight->second.slot),
+                                  samples(operation) * model.inputShape().size());
   lapWaiting();
 }
 
 void Stage::evaluateOne(const Operation& operation) {
   Part& part = partOf(operation);
   const auto flight = part.flights.try_emplace(operation.micro).first;
-  Network& network = part.replica->network();
+  PartModel& model = *part.model;
   const Batch batch = load(part, operation, flight->second);
   if (part.number + 1 == parts_) {
-    correct_ += network.evaluate(batch).correct;
+    correct_ += model.evaluate(batch).correct;
     give(flight->second.input.memory);
     part.flights.erase(flight);
     return;
   }
-  flight->second.made =
-      copy(network.evaluateOutput(batch), batch.count * network.outputShape().size());
+  flight->second.made = copy(model.evaluateOutput(batch), batch.count * model.outputShape().size());
   give(flight->second.input.memory);
 }
 
 /// As gradients are summed, from the first micro-batch to the last. Apart, since a pass that runs
 /// again writes its batch's statistics again.
 void Stage::addStatistics(Part& part) {
-  const std::span<float> own = part.replica->statistics();
+  const std::span<float> own = part.model->statistics();
   if (part.forwards++ > 0) add(part.statistics.data(), own.data(), own.size());
   else std::copy(own.begin(), own.end(), part.statistics.begin());
 }
@@ -288,7 +299,7 @@ double Stage::lapPass(double TrainTimes::*to, const Operation& operation) {
 std::string Stage::firstNotFinite() const {
   for (const Part& part : own_)
     for (std::size_t slot = 0; slot < std::max<std::size_t>(part.slots, 1); ++slot) {
-      const std::string layer = part.replica->network().firstNotFinite(slot);
+      const std::string layer = part.model->firstNotFinite(slot);
       if (!layer.empty()) return layer;
     }
   return {};

@@ -15,7 +15,9 @@
 #include "rondo/communicator.h"
 #include "train/loop/replica.h"
 #include "train/loop/stopwatch.h"
+#include "train/parallel/part_model.h"
 #include "train/parallel/pipeline/timetable.h"
+#include "train/parallel/tensor/tensor_model.h"
 
 namespace rondo::training {
 
@@ -57,9 +59,11 @@ struct PartTimes {
 /// are posted where the timetable has them, and waited for where they are needed. One thread.
 class Stage {
  public:
-  /// Rank r of `pipe` is stage r. Errors as of Replica. What is passed by reference must live as
-  /// long.
-  Stage(Communicator& pipe, const CutModel& model);
+  /// Rank r of `pipe` is stage r. With a `line` its ranks share the features of every layer out,
+  /// and run the same timetables with the same micro-batches, each in its own pipeline; else the
+  /// stage is this rank's alone. Errors as of Replica, or of TensorModel. What is passed by
+  /// reference must live as long.
+  Stage(Communicator& pipe, const CutModel& model, Communicator* line);
   /// Where an exception has left a run it aborts the communicator, and returns when nothing is on
   /// its way.
   ~Stage();
@@ -70,9 +74,11 @@ class Stage {
   /// among these.
   std::span<Weight* const> weights() const { return weights_; }
   std::span<Weight* const> state() const { return state_; }
-  /// This rank's parts, and the network of each.
+  /// This rank's parts, and the network of each where they are this rank's alone.
   std::size_t parts() const { return own_.size(); }
   Network& network(std::size_t part) { return own_[part].replica->network(); }
+  /// What its line shares out, by part; with a line.
+  std::vector<TensorModel*> sliced();
   /// Sums over the micro-batches of the last step, where batches' own statistics stand: one array a
   /// part.
   std::vector<std::span<float>> statistics();
@@ -106,7 +112,8 @@ class Stage {
     Floats *made = nullptr, *made_back = nullptr; ///< what is to be sent
   };
   struct Part {
-    std::unique_ptr<Replica> replica;
+    std::unique_ptr<Replica> replica; ///< null with a line
+    std::unique_ptr<PartModel> model;
     int number = 0;
     std::size_t first_weight = 0;
     std::vector<Floats> beside; ///< gradients of a micro-batch behind the first

@@ -22,8 +22,9 @@ std::string describe(const std::vector<TensorMemory>& tensors) {
 
 } // namespace
 
-StagedTensors::StagedTensors(Communicator& comm, std::vector<TensorMemory> own)
-    : comm_(comm), all_(std::move(own)) {
+StagedTensors::StagedTensors(Communicator& comm, std::vector<TensorMemory> own,
+                             std::unique_ptr<SlicedTensors> sliced)
+    : comm_(comm), sliced_(std::move(sliced)), all_(sliced_ ? sliced_->tensors() : std::move(own)) {
   const std::string text = describe(all_);
   const auto ranks = static_cast<std::size_t>(comm.size());
   std::vector<std::size_t> counts(ranks), offsets(ranks);
@@ -53,6 +54,16 @@ void StagedTensors::addOthers(std::span<const char> text) {
 }
 
 void StagedTensors::gather() {
+  if (sliced_) sliced_->gather();
+  collect();
+}
+
+void StagedTensors::scatter() {
+  deal();
+  if (sliced_) sliced_->scatter();
+}
+
+void StagedTensors::collect() {
   if (comm_.rank() != 0) {
     for (const TensorMemory& one : all_) comm_.send(one.data, elements(one), DataType::float32, 0);
     return;
@@ -64,7 +75,7 @@ void StagedTensors::gather() {
   }
 }
 
-void StagedTensors::scatter() {
+void StagedTensors::deal() {
   if (comm_.rank() != 0) {
     for (const TensorMemory& one : all_) comm_.recv(one.data, elements(one), DataType::float32, 0);
     return;

@@ -1,6 +1,7 @@
 #include "train/parallel/tensor/slices.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -8,110 +9,165 @@
 
 namespace rondo::training {
 
-std::size_t LinearSlice::weightSize() const {
-  return own.size() * (cut == LinearCut::rows ? outputs : inputs);
+void WeightSlice::take(const float* whole, float* own_values) const {
+  for (std::size_t o = 0; o < outer; ++o)
+    own_values = std::copy(whole + (o * features + own.begin) * inner,
+                           whole + (o * features + own.end) * inner, own_values);
 }
 
-Range LinearSlice::biasRange() const {
-  if (!has_bias) return {0, 0};
-  return cut == LinearCut::columns ? own : Range{0, outputs};
-}
-
-void LinearSlice::takeWeight(const float* whole, float* own_values) const {
-  if (cut != LinearCut::rows) {
-    std::copy(whole + own.begin * inputs, whole + own.end * inputs, own_values);
-    return;
-  }
-  for (std::size_t o = 0; o < outputs; ++o)
-    std::copy(whole + o * inputs + own.begin, whole + o * inputs + own.end,
-              own_values + o * own.size());
-}
-
-void LinearSlice::putWeight(const float* own_values, float* whole) const {
-  if (cut != LinearCut::rows) {
-    std::copy(own_values, own_values + weightSize(), whole + own.begin * inputs);
-    return;
-  }
-  for (std::size_t o = 0; o < outputs; ++o)
-    std::copy(own_values + o * own.size(), own_values + (o + 1) * own.size(),
-              whole + o * inputs + own.begin);
+void WeightSlice::put(const float* own_values, float* whole) const {
+  const std::size_t count = own.size() * inner;
+  for (std::size_t o = 0; o < outer; ++o)
+    std::copy_n(own_values + o * count, count, whole + (o * features + own.begin) * inner);
 }
 
 namespace {
 
 [[noreturn]] void refuse(std::size_t layer, const std::string& what) {
   throw Error(ErrorCode::invalid_argument,
-              "train: strategy tensor: layer " + std::to_string(layer) + " " + what);
+              "train: axis tensor: layer " + std::to_string(layer) + " " + what);
+}
+
+template <class Value>
+constexpr bool kCut = std::is_same_v<Value, Linear> || std::is_same_v<Value, Convolution>;
+/// Each feature goes through by itself.
+template <class Value>
+constexpr bool kPasses = std::is_same_v<Value, Relu> || std::is_same_v<Value, Flatten> ||
+                         std::is_same_v<Value, MaxPool> || std::is_same_v<Value, AveragePool> ||
+                         std::is_same_v<Value, GlobalAveragePool>;
+
+bool isCut(const LayerValue& layer) {
+  return std::visit([](const auto& value) { return kCut<std::decay_t<decltype(value)>>; }, layer);
+}
+
+/// A layer that makes features of features, whichever of the two kinds it is.
+struct Dense {
+  std::size_t outputs, inputs;
+  std::size_t window; ///< weights between an output and an input
+  bool bias;
+};
+
+Dense dense(const Linear& linear, const SampleShape& in) {
+  return {linear.outputs, in.size(), 1, true};
+}
+Dense dense(const Convolution& convolution, const SampleShape& in) {
+  const std::size_t kernel = convolution.window.kernel;
+  return {convolution.channels, in.channels, kernel * kernel, convolution.bias};
+}
+
+Linear withOutputs(const Linear&, std::size_t outputs) { return {outputs}; }
+Convolution withOutputs(Convolution convolution, std::size_t outputs) {
+  convolution.channels = outputs;
+  return convolution;
 }
 
 /// Writes the plan layer by layer.
 class Cutter {
  public:
-  Cutter(const SampleShape& input, std::size_t ranks, std::size_t rank, std::size_t linears)
-      : ranks_(ranks), rank_(rank), left_(linears), whole_(input) {
-    plan.segments.push_back({.layers = {}, .in = input});
-  }
+  Cutter(const SampleShape& input, std::size_t ranks, std::size_t rank, std::ptrdiff_t to_cut)
+      : ranks_(ranks), rank_(rank), left_(to_cut), whole_(input) {}
 
-  void add(const Linear& linear, std::size_t layer) {
-    const std::size_t inputs = whole_.size();
-    LinearSlice slice{LinearCut::whole, linear.outputs, inputs, {0, linear.outputs}, true};
-    if (between_) slice = cut(slice, LinearCut::rows, inputs, layer);
-    else if (left_ > 1) slice = cut(slice, LinearCut::columns, linear.outputs, layer);
-    --left_;
-    whole_ = linear.output(whole_);
-    plan.linears.push_back(slice);
-    TensorSegment& segment = plan.segments.back();
-    segment.layers.push_back(
-        Linear{slice.cut == LinearCut::columns ? slice.own.size() : linear.outputs});
-    between_ = slice.cut == LinearCut::columns;
-    segment.sums_gradient = segment.sums_gradient || between_;
-    if (slice.cut != LinearCut::rows) return;
-    segment.sums_output = true;
-    plan.segments.push_back({.layers = {}, .in = whole_});
-  }
   template <class Value>
-  void add(const Value& value, std::size_t layer) {
-    if constexpr (std::is_same_v<Value, Relu> || std::is_same_v<Value, Flatten>) {
-      plan.segments.back().layers.push_back(value);
+  void add(const Value& value) {
+    const std::size_t layer = plan.layers.size();
+    plan.sums.emplace_back();
+    if constexpr (kCut<Value>) {
+      const Dense shape = dense(value, whole_);
+      if (between_) addRows(shape);
+      else if (left_ > 1) addColumns(shape, layer);
+      else addWhole(shape);
+      plan.layers.push_back(withOutputs(value, between_ ? between_->size() : shape.outputs));
       whole_ = value.output(whole_);
+      --left_;
+      learns_ = true;
+    } else if constexpr (kPasses<Value>) {
+      plan.layers.push_back(value);
+      const std::size_t channels = whole_.channels;
+      whole_ = value.output(whole_);
+      if (between_) spread(whole_.channels / channels);
     } else {
-      refuse(layer, "is no linear layer, and has no features that it could be cut by");
+      refuse(layer,
+             "cannot be cut by features; linear layers and convolutions can, with ReLU, pools and "
+             "flatten between them");
     }
   }
 
   TensorPlan plan;
 
  private:
-  LinearSlice cut(LinearSlice slice, LinearCut how, std::size_t features, std::size_t layer) const {
-    if (features < ranks_)
-      refuse(layer, "has " + std::to_string(features) + " features to be cut for " +
+  void addColumns(const Dense& shape, std::size_t layer) {
+    if (shape.outputs < ranks_)
+      refuse(layer, "has " + std::to_string(shape.outputs) + " features to be cut for " +
                         std::to_string(ranks_) + " ranks");
-    slice.cut = how;
-    slice.own = share(features, rank_, ranks_);
-    slice.has_bias = how == LinearCut::columns || rank_ == 0;
-    return slice;
+    between_ = share(shape.outputs, rank_, ranks_);
+    plan.weights.push_back({1, shape.outputs, shape.inputs * shape.window, *between_});
+    if (shape.bias) plan.weights.push_back({1, shape.outputs, 1, *between_});
+    plan.sums.back().gradient = learns_; // else nobody wants it
   }
+  /// The bias is one rank's, or the sum would get it from all.
+  void addRows(const Dense& shape) {
+    spread(shape.inputs / whole_.channels);
+    plan.weights.push_back({shape.outputs, shape.inputs, shape.window, *between_});
+    if (shape.bias)
+      plan.weights.push_back({1, shape.outputs, 1, {0, rank_ == 0 ? shape.outputs : 0}});
+    plan.sums.back().output = true;
+    between_.reset();
+  }
+  void addWhole(const Dense& shape) {
+    const auto all = [&](std::size_t count) {
+      plan.weights.push_back({1, count, 1, {0, count}, true});
+    };
+    all(shape.outputs * shape.inputs * shape.window);
+    if (shape.bias) all(shape.outputs);
+  }
+  /// Each feature becomes so many, one behind the other.
+  void spread(std::size_t times) { between_ = {between_->begin * times, between_->end * times}; }
 
   const std::size_t ranks_, rank_;
-  std::size_t left_; ///< linear layers
+  std::ptrdiff_t left_; ///< layers that can be cut
   SampleShape whole_;
-  bool between_ = false; ///< columns and rows
+  std::optional<Range> between_; ///< columns and rows: this rank's features
+  bool learns_ = false;          ///< a layer before
 };
 
 } // namespace
 
 TensorPlan tensorPlan(const LayerValues& layers, const SampleShape& input, std::size_t ranks,
                       std::size_t rank) {
-  const auto linears = std::count_if(layers.begin(), layers.end(), [](const LayerValue& value) {
-    return std::holds_alternative<Linear>(value);
-  });
-  Cutter cutter(input, ranks, rank, static_cast<std::size_t>(linears));
-  for (std::size_t layer = 0; layer < layers.size(); ++layer)
-    std::visit([&](const auto& value) { cutter.add(value, layer); }, layers[layer]);
-  // The loss needs a layer before it; this one changes nothing.
-  if (cutter.plan.segments.back().layers.empty())
-    cutter.plan.segments.back().layers.emplace_back(Flatten{});
+  Cutter cutter(input, ranks, rank, std::count_if(layers.begin(), layers.end(), isCut));
+  for (const LayerValue& layer : layers)
+    std::visit([&](const auto& value) { cutter.add(value); }, layer);
+  if (cutter.plan.sums.back().output) {
+    cutter.plan.layers.emplace_back(Flatten{});
+    cutter.plan.sums.emplace_back();
+  }
   return std::move(cutter.plan);
+}
+
+std::vector<TensorPlan> tensorPlans(const LayerValues& layers, const SampleShape& input,
+                                    std::size_t ranks) {
+  std::vector<TensorPlan> plans;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    plans.push_back(tensorPlan(layers, input, ranks, rank));
+  return plans;
+}
+
+SummedFloats summedFloats(const TensorPlan& plan, const SampleShape& input, LayerRange layers) {
+  Weights weights;
+  const std::vector<Node> nodes = place(plan.layers, input, "", weights);
+  SummedFloats floats;
+  for (std::size_t layer = layers.begin; layer < std::min(layers.end, nodes.size()); ++layer) {
+    if (plan.sums[layer].output) floats.forward += nodes[layer].out.size();
+    if (plan.sums[layer].gradient) floats.backward += nodes[layer].in.size();
+  }
+  return floats;
+}
+
+std::size_t learnedFloats(const std::vector<TensorPlan>& plans) {
+  std::size_t floats = 0;
+  for (const TensorPlan& plan : plans)
+    for (const WeightSlice& slice : plan.weights) floats += slice.size();
+  return floats;
 }
 
 } // namespace rondo::training

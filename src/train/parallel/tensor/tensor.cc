@@ -1,5 +1,5 @@
-// Tensor parallel: the ranks of a line have parts of the features of every linear layer, and the
-// same samples.
+// Tensor parallel: the ranks of a line have parts of the features of every linear layer and
+// convolution, and the same samples.
 //
 //   sent         when
 //   activations  AllReduce of what a layer cut by rows makes, behind it, forward
@@ -8,12 +8,13 @@
 //   gradients    data=D,tensor=T
 //   2 sums       AllReduce of loss and stop flag behind the passes
 //
-// Linear layers are cut by columns and by rows in turn (slices.h). With batches of b samples and f
-// floats of activations and gradients summed up for one sample, T ranks send 2 (T-1) 4 b f bytes in
-// a step, and D lines 2 (D-1) M for M bytes of weights, those counted T times that are whole on all
-// ranks. A rank holds about 1/T of weights, gradients and optimizer. For models of linear
-// layers; sums over the ranks stand in another order than one rank's, so results are those of one
-// rank but for rounding.
+// Linear layers and convolutions are cut by columns and by rows in turn (slices.h). With batches of
+// b samples and f floats of activations and gradients summed up for one sample, T ranks send
+// 2 (T-1) 4 b f bytes in a step, and D lines 2 (D-1) M for M bytes of weights, those counted T
+// times that are whole on all ranks. A rank holds about 1/T of weights, gradients and optimizer.
+// For models of linear layers, convolutions and pools; sums over the ranks stand in another order
+// than one rank's, so results are those of one rank but for rounding. Pipelines of such lines are
+// the axis tensor of the strategy pipeline.
 //
 // Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
 // Parallelism, 2019, section 3, for its multi-layer perceptron.
@@ -35,6 +36,7 @@
 #include "train/parallel/samples.h"
 #include "train/parallel/sharding/layout.h"
 #include "train/parallel/strategy.h"
+#include "train/parallel/tensor/sliced_tensors.h"
 #include "train/parallel/tensor/tensor_model.h"
 
 namespace rondo::training::parallel {
@@ -57,9 +59,7 @@ class Tensor : public Strategy {
   std::vector<Parameter> parameters() const;
   void aim();
   void update(double learning_rate);
-  void gatherInto(std::vector<TensorMemory>& all, const std::string& kind,
-                  const std::vector<std::span<float>>& arrays);
-  std::vector<std::span<float>> values() const;
+  std::vector<TensorMemory> values() const;
 
   Communicator& comm_;
   const TrainOptions& options_;
@@ -73,7 +73,7 @@ class Tensor : public Strategy {
   std::optional<GradientReducer> reducer_;
   std::unique_ptr<Optimizer> optimizer_;
   const Schedule schedule_;
-  std::vector<AlignedVector<float>> whole_; ///< of the last snapshot, on rank 0
+  std::optional<SlicedTensors> whole_; ///< of the last snapshot, until the next step
 };
 
 Tensor::Tensor(const Setup& setup)
@@ -118,18 +118,19 @@ std::vector<Parameter> Tensor::parameters() const {
 StepResult Tensor::run(const Position& done, std::int64_t, Timeline* timeline) {
   StepResult result;
   const Stopwatch whole;
-  whole_.clear();
+  whole_.reset();
   StepClock clock(result.times, timeline);
   const int line = mesh_.coordinate(Axis::data, comm_.rank());
   const Batch batch = samples_.load(done.epoch, done.step, static_cast<std::size_t>(line));
   clock.lap(&TrainTimes::data, "data");
   const auto number = static_cast<std::uint64_t>(done.total);
   const double loss = model_->forward(
-      batch, {.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}});
+      batch, {.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}}, 0);
   clock.lap(&TrainTimes::forward, "forward");
   const Clock::time_point reducing = Clock::now();
   reducer_->begin();
-  model_->backward([this](std::size_t weight) { reducer_->ready(weight); });
+  model_->backward(
+      nullptr, [this](std::size_t weight) { reducer_->ready(weight); }, 0);
   clock.lap(&TrainTimes::backward, "backward");
   reducer_->wait();
   if (timeline) showBuckets(*reducer_, reducing, *timeline);
@@ -166,33 +167,20 @@ double Tensor::evaluate() {
   return static_cast<double>(correct) / static_cast<double>(samples);
 }
 
-std::vector<std::span<float>> Tensor::values() const {
-  std::vector<std::span<float>> all;
-  for (const Weight* weight : model_->weights()) all.emplace_back(weight->value, weight->size());
+std::vector<TensorMemory> Tensor::values() const {
+  std::vector<TensorMemory> all;
+  for (const Weight* weight : model_->weights())
+    all.push_back({{"weight." + weight->name, weight->shape}, weight->value});
   return all;
-}
-
-/// Gathers, on the line's first rank, an array beside each weight of the whole model into memory
-/// of whole_; `arrays` are this rank's, beside weights().
-void Tensor::gatherInto(std::vector<TensorMemory>& all, const std::string& kind,
-                        const std::vector<std::span<float>>& arrays) {
-  for (std::size_t w = 0; w < model_->whole().size(); ++w) {
-    const TensorModel::Whole& weight = model_->whole()[w];
-    const std::size_t place = model_->place(w);
-    const std::span<float> own = place == TensorModel::kNone ? std::span<float>() : arrays[place];
-    AlignedVector<float>* to = line_.rank() == 0 ? &whole_.emplace_back(weight.size) : nullptr;
-    model_->gather(w, own, to ? to->data() : nullptr);
-    if (to) all.push_back({{kind + weight.name, weight.shape}, to->data()});
-  }
 }
 
 /// As Replica::hash(), of values that each line's first rank puts where a replica has them.
 std::uint64_t Tensor::verify(const std::string& when) {
-  std::vector<TensorMemory> all;
-  gatherInto(all, "weight.", values());
+  SlicedTensors whole(line_, {&*model_}, values());
+  whole.gather();
   std::string bad;
   AlignedVector<float> replica;
-  for (const TensorMemory& one : all) {
+  for (const TensorMemory& one : whole.tensors()) {
     const auto* const from = static_cast<const float*>(one.data);
     const std::size_t count = one.label.bytes() / sizeof(float);
     if (bad.empty() && !std::all_of(from, from + count, [](float v) { return std::isfinite(v); }))
@@ -200,7 +188,6 @@ std::uint64_t Tensor::verify(const std::string& when) {
     replica.insert(replica.end(), from, from + count);
     replica.resize(onGrains(replica.size()));
   }
-  whole_.clear();
   std::uint64_t hash = detail::hashBytes(replica.data(), replica.size() * sizeof(float));
   line_.broadcast(&hash, &hash, 1, DataType::uint64, 0);
   compareHashes(comm_, hash, when);
@@ -212,41 +199,32 @@ std::uint64_t Tensor::verify(const std::string& when) {
 }
 
 Snapshot Tensor::snapshot() {
-  whole_.clear();
-  Snapshot all;
-  gatherInto(all.tensors, "weight.", values());
-  const std::vector<StateArray> state = optimizer_->state();
-  const std::size_t own = model_->weights().size();
-  for (std::size_t first = 0; first < state.size(); first += own) {
-    std::vector<std::span<float>> arrays;
-    for (std::size_t i = 0; i < own; ++i) arrays.push_back(state[first + i].values);
-    const std::string& of = state[first].name;
-    gatherInto(all.tensors, "optimizer." + of.substr(0, of.find('.') + 1), arrays);
-  }
-  return all;
+  std::vector<TensorMemory> own = values();
+  for (const StateArray& array : optimizer_->state())
+    own.push_back({{"optimizer." + array.name, array.shape}, array.values.data()});
+  whole_.emplace(line_, std::vector{&*model_}, own);
+  whole_->gather();
+  return {.tensors = whole_->tensors()};
 }
 
 void Tensor::adopt(const Position& at) {
-  std::vector<std::span<float>> arrays = values();
-  for (const StateArray& array : optimizer_->state()) arrays.push_back(array.values);
-  const std::size_t weights = model_->whole().size(), own = model_->weights().size();
-  AlignedVector<float> whole;
-  for (std::size_t i = 0; i < arrays.size() / own * weights; ++i) {
-    whole.resize(model_->whole()[i % weights].size);
-    if (comm_.rank() == 0) std::copy(whole_[i].begin(), whole_[i].end(), whole.begin());
-    comm_.broadcast(whole.data(), whole.data(), whole.size(), DataType::float32, 0);
-    const std::size_t place = model_->place(i % weights);
-    if (place != TensorModel::kNone)
-      model_->take(i % weights, whole.data(), arrays[i / weights * own + place].data());
-  }
+  if (line_.rank() == 0) // rank 0's to the other lines' first ranks
+    for (const TensorMemory& one : whole_->tensors())
+      lines_.broadcast(one.data, one.data, one.label.bytes() / sizeof(float), DataType::float32, 0);
+  whole_->scatter();
   optimizer_->setSteps(static_cast<std::uint64_t>(at.total));
   model_->weightsChanged();
 }
 
 double Tensor::bytesPerStep() const {
+  const Dataset& train = data_.train;
+  const std::vector<TensorPlan> plans =
+      tensorPlans(model(options_.model, train.shape, train.classes), train.shape,
+                  static_cast<std::size_t>(line_.size()));
+  const SummedFloats sums = summedFloats(plans.front(), train.shape, kAllLayers);
   const double line =
-      2.0 * (line_.size() - 1) * static_cast<double>(model_->summedFloats()) * options_.batch;
-  const double lines = 2.0 * (lines_.size() - 1) * static_cast<double>(model_->learnedFloats());
+      2.0 * (line_.size() - 1) * options_.batch * static_cast<double>(sums.forward + sums.backward);
+  const double lines = 2.0 * (lines_.size() - 1) * static_cast<double>(learnedFloats(plans));
   return sizeof(float) * (line + lines);
 }
 
@@ -265,16 +243,13 @@ void Tensor::tell(TrainReport& report) {
 extern const StrategyKind tensor;
 const StrategyKind tensor{
     .name = "tensor",
-    .summary = "each rank some of the features of all linear layers, and all samples",
+    .summary = "each rank some of the features of all layers, and all samples",
     .takes = {"bucket_bytes", "overlap", "groups", "mesh"},
     .check =
         [](const TrainOptions& options, int ranks) {
           requireParts(options, strategyMesh(options, ranks, Axis::tensor).size(Axis::data),
                        "lines of ranks");
-          if (options.optimizer == "lars")
-            throw Error(ErrorCode::invalid_argument,
-                        "train: optimizer lars with strategy tensor: the lengths that it needs are "
-                        "of whole weights");
+          requireSliceable(options);
         },
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<Tensor>(setup);

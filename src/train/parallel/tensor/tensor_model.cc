@@ -1,77 +1,73 @@
 #include "train/parallel/tensor/tensor_model.h"
 
 #include <algorithm>
-#include <array>
 
 #include "train/parallel/sharding/layout.h"
 
 namespace rondo::training {
 
-namespace {
-
-constexpr std::size_t kWeight = 0; ///< of a linear layer's two; the other one is its bias
-
-std::size_t sizeOf(const LinearSlice& slice, std::size_t which) {
-  return which == kWeight ? slice.weightSize() : slice.biasSize();
-}
-
-void put(const LinearSlice& slice, std::size_t which, const float* own, float* whole) {
-  if (which == kWeight) slice.putWeight(own, whole);
-  else std::copy(own, own + slice.biasSize(), whole + slice.biasRange().begin);
-}
-
-} // namespace
-
 TensorModel::TensorModel(Communicator& line, const LayerValues& layers, const SampleShape& input,
-                         std::uint64_t seed)
-    : line_(line), rank_(static_cast<std::size_t>(line.rank())) {
-  const auto ranks = static_cast<std::size_t>(line.size());
-  for (std::size_t r = 0; r < ranks; ++r) plans_.push_back(tensorPlan(layers, input, ranks, r));
-  makeSegments();
+                         std::uint64_t seed, LayerRange part)
+    : line_(line),
+      rank_(static_cast<std::size_t>(line.rank())),
+      plans_(tensorPlans(layers, input, static_cast<std::size_t>(line.size()))),
+      begins_(part.begin == 0),
+      ends_(part.end >= layers.size()) {
+  makeSegments(input, part);
+  findWeights(layers, input, part);
   placeWeights();
   initialise(layers, input, seed);
 }
 
-/// A network of some of a model's layers begins and ends with an exchange: a Flatten in front of
-/// them and one behind stand for the layers that are not there.
-void TensorModel::makeSegments() {
-  const std::vector<TensorSegment>& plans = plans_[rank_].segments;
-  for (std::size_t s = 0; s < plans.size(); ++s) {
+void TensorModel::makeSegments(const SampleShape& input, LayerRange part) {
+  const TensorPlan& plan = plans_[rank_];
+  const std::size_t end = ends_ ? plan.layers.size() : part.end;
+  std::size_t begin = part.begin;
+  for (std::size_t layer = begin; layer < end; ++layer) {
+    const bool last = layer + 1 == end;
+    if (!last && !plan.sums[layer].output && !plan.sums[layer + 1].gradient) continue;
     Segment& segment = segments_.emplace_back();
-    segment.plan = plans[s];
-    LayerValues layers = plans[s].layers;
-    LayerRange part{0, layers.size()};
-    if (s > 0) {
-      layers.insert(layers.begin(), Flatten{});
-      part = {1, layers.size()};
-    }
-    if (s + 1 < plans.size()) layers.emplace_back(Flatten{});
-    segment.network = std::make_unique<Network>(layers, plans[s].in, part);
+    segment.network = std::make_unique<Network>(plan.layers, input, LayerRange{begin, layer + 1});
+    segment.sums = {plan.sums[layer].output, plan.sums[begin].gradient};
+    begin = layer + 1;
   }
 }
 
+/// Which of the whole model's weights are those of these layers.
+void TensorModel::findWeights(const LayerValues& layers, const SampleShape& input,
+                              LayerRange part) {
+  Weights all;
+  const std::vector<Node> nodes = place(layers, input, "", all);
+  std::size_t number = 0;
+  for (std::size_t layer = 0; layer < nodes.size(); ++layer)
+    for (const Weight* weight : nodes[layer].weights) {
+      if (layer >= part.begin && layer < part.end)
+        whole_.push_back({weight->name, weight->shape, weight->size(), number, kNone});
+      ++number;
+    }
+}
+
 void TensorModel::placeWeights() {
-  std::size_t learned = 0, unlearned = 0, number = 0;
   const auto each = [&](const auto& visit) {
-    number = 0;
+    auto whole = whole_.begin();
     for (Segment& segment : segments_)
-      for (Weight* weight : segment.network->weights()) {
-        const LinearSlice& slice = plans_[rank_].linears[number / 2];
-        visit(segment, *weight, slice, number % 2 == kWeight || slice.has_bias);
-        ++number;
-      }
+      for (Weight* weight : segment.network->weights()) visit(segment, *weight, *whole++);
   };
-  each([&](Segment&, Weight& weight, const LinearSlice&, bool own) {
-    if (own) learned += onGrains(weight.size());
+  const auto owns = [&](const Whole& whole) {
+    return plans_[rank_].weights[whole.number].size() > 0;
+  };
+  std::size_t learned = 0, unlearned = 0;
+  each([&](Segment&, const Weight& weight, const Whole& whole) {
+    if (owns(whole)) learned += onGrains(weight.size());
     else unlearned = std::max(unlearned, onGrains(weight.size()));
   });
   values_.resize(learned);
   unlearned_.resize(2 * unlearned); // zeros to read, and what nobody reads
   float* at = values_.data();
-  each([&](Segment& segment, Weight& weight, const LinearSlice&, bool own) {
-    place_.push_back(own ? learned_.size() : kNone);
-    segment.places.push_back(place_.back());
-    if (!own) {
+  each([&](Segment& segment, Weight& weight, Whole& whole) {
+    if (owns(whole)) whole.place = learned_.size();
+    segment.places.push_back(whole.place);
+    if (!owns(whole)) {
       weight.value = unlearned_.data();
       weight.gradient = unlearned_.data() + unlearned;
       return;
@@ -86,19 +82,15 @@ void TensorModel::placeWeights() {
 void TensorModel::initialise(const LayerValues& layers, const SampleShape& input,
                              std::uint64_t seed) {
   Network all(layers, input);
-  std::size_t largest = 0, next = 0;
+  std::size_t largest = 0;
   for (const Weight* weight : all.weights()) largest = std::max(largest, weight->size());
-  AlignedVector<float> one(largest);
-  for (Weight* weight : all.weights()) {
-    weight->value = one.data();
-    whole_.push_back({weight->name, weight->shape, weight->size()});
-    if (place_[next] != kNone) learned_[place_[next]]->name = weight->name;
-    ++next;
-  }
-  next = 0;
+  Floats one(largest);
+  for (Weight* weight : all.weights()) weight->value = one.data();
+  auto own = whole_.begin();
   all.initialise(seed, [&](const Weight& weight) {
-    if (place_[next] != kNone) take(next, weight.value, learned_[place_[next]]->value);
-    ++next;
+    if (own == whole_.end() || weight.number != own->number) return;
+    if (own->place != kNone) take(*own, weight.value, learned_[own->place]->value);
+    ++own;
   });
   weightsChanged();
 }
@@ -107,31 +99,35 @@ void TensorModel::weightsChanged() {
   for (Segment& segment : segments_) segment.network->weightsChanged();
 }
 
-void TensorModel::sum(AlignedVector<float>& to, const float* values, std::size_t count,
-                      bool over_ranks) {
+const float* TensorModel::sum(Floats& to, const float* values, std::size_t count) {
   to.resize(count);
-  if (over_ranks) line_.allReduce(values, to.data(), count, DataType::float32, ReduceOp::sum);
-  else std::copy(values, values + count, to.begin());
+  line_.allReduce(values, to.data(), count, DataType::float32, ReduceOp::sum);
+  return to.data();
 }
 
-double TensorModel::forward(const Batch& batch, const Pass& pass) {
+double TensorModel::forward(const Batch& batch, const Pass& pass, std::size_t slot) {
+  if (slot >= counts_.size()) counts_.resize(slot + 1);
+  counts_[slot] = batch.count;
   Batch at = batch;
-  count_ = batch.count;
   double loss = 0;
-  for (std::size_t s = 0; s < segments_.size(); ++s) {
-    Network& network = *segments_[s].network;
-    loss = network.forward(at, pass);
-    if (s + 1 == segments_.size()) break;
-    AlignedVector<float>& next = segments_[s + 1].input;
-    sum(next, network.output(0), count_ * network.outputShape().size(),
-        segments_[s].plan.sums_output);
-    at.inputs = next.data();
+  for (Segment& segment : segments_) {
+    if (slot >= segment.outputs.size()) segment.outputs.resize(slot + 1);
+    Network& network = *segment.network;
+    loss = network.forward(at, pass, slot);
+    if (ends_ && &segment == &segments_.back()) break;
+    at.inputs = network.output(slot);
+    if (segment.sums.output)
+      at.inputs = sum(segment.outputs[slot], at.inputs, batch.count * network.outputShape().size());
   }
   return loss;
 }
 
-void TensorModel::backward(const Ready& ready) {
-  const float* gradient = nullptr;
+const float* TensorModel::output(std::size_t slot) const {
+  const Segment& last = segments_.back();
+  return last.sums.output ? last.outputs[slot].data() : last.network->output(slot);
+}
+
+void TensorModel::backward(const float* gradient, const Ready& ready, std::size_t slot) {
   for (std::size_t s = segments_.size(); s-- > 0;) {
     Segment& segment = segments_[s];
     Network& network = *segment.network;
@@ -140,65 +136,61 @@ void TensorModel::backward(const Ready& ready) {
         [&](std::size_t weight) {
           if (segment.places[weight] != kNone) ready(segment.places[weight]);
         },
-        0);
-    if (s == 0) return;
-    sum(segment.gradient, network.inputGradient(0), count_ * network.inputShape().size(),
-        segment.plan.sums_gradient);
-    gradient = segment.gradient.data();
+        slot);
+    if (s == 0 && begins_) return;
+    gradient = network.inputGradient(slot);
+    if (segment.sums.gradient)
+      gradient = sum(segment.gradient, gradient, counts_[slot] * network.inputShape().size());
   }
+  input_gradient_ = gradient;
+}
+
+std::string TensorModel::firstNotFinite(std::size_t slot) const {
+  for (const Segment& segment : segments_) {
+    const std::string layer = segment.network->firstNotFinite(slot);
+    if (!layer.empty()) return layer;
+  }
+  return {};
+}
+
+/// All segments but the last; gives the batch that goes into that.
+Batch TensorModel::evaluateFront(const Batch& batch) {
+  Batch at = batch;
+  for (std::size_t s = 0; s + 1 < segments_.size(); ++s) {
+    Segment& segment = segments_[s];
+    at.inputs = segment.network->evaluateOutput(at);
+    if (segment.sums.output)
+      at.inputs =
+          sum(segment.evaluated, at.inputs, batch.count * segment.network->outputShape().size());
+  }
+  return at;
 }
 
 Score TensorModel::evaluate(const Batch& batch) {
-  Batch at = batch;
-  for (std::size_t s = 0; s + 1 < segments_.size(); ++s) {
-    Network& network = *segments_[s].network;
-    sum(segments_[s + 1].input, network.evaluateOutput(at),
-        batch.count * network.outputShape().size(), segments_[s].plan.sums_output);
-    at.inputs = segments_[s + 1].input.data();
-  }
-  return segments_.back().network->evaluate(at);
+  return segments_.back().network->evaluate(evaluateFront(batch));
 }
 
-std::size_t TensorModel::summedFloats() const {
-  std::size_t floats = 0;
-  for (std::size_t s = 0; s < segments_.size(); ++s) {
-    if (segments_[s].plan.sums_output) floats += segments_[s].network->outputShape().size();
-    if (s > 0 && segments_[s].plan.sums_gradient)
-      floats += segments_[s].network->inputShape().size();
-  }
-  return floats;
+const float* TensorModel::evaluateOutput(const Batch& batch) {
+  Segment& last = segments_.back();
+  const float* made = last.network->evaluateOutput(evaluateFront(batch));
+  if (!last.sums.output) return made;
+  return sum(last.evaluated, made, batch.count * last.network->outputShape().size());
 }
 
-std::size_t TensorModel::learnedFloats() const {
-  std::size_t floats = 0;
-  for (const TensorPlan& plan : plans_)
-    for (const LinearSlice& slice : plan.linears) floats += slice.weightSize() + slice.biasSize();
-  return floats;
-}
-
-void TensorModel::take(std::size_t weight, const float* from, float* own) const {
-  const LinearSlice& slice = plans_[rank_].linears[weight / 2];
-  if (weight % 2 == kWeight) return slice.takeWeight(from, own);
-  const Range range = slice.biasRange();
-  std::copy(from + range.begin, from + range.end, own);
-}
-
-void TensorModel::gather(std::size_t weight, std::span<const float> own, float* to) {
+void TensorModel::gather(const Whole& weight, std::span<const float> own, float* to) {
   std::vector<std::size_t> counts, offsets;
   std::size_t all = 0;
   for (const TensorPlan& plan : plans_) {
-    // A layer that is whole everywhere comes from rank 0.
-    const LinearSlice& slice = plan.linears[weight / 2];
-    const bool again = slice.cut == LinearCut::whole && !counts.empty();
-    counts.push_back(again ? 0 : sizeOf(slice, weight % 2));
+    // What is whole everywhere comes from rank 0.
+    const WeightSlice& slice = plan.weights[weight.number];
+    counts.push_back(slice.everywhere && !counts.empty() ? 0 : slice.size());
     offsets.push_back(all);
     all += counts.back();
   }
-  AlignedVector<float> parts(rank_ == 0 ? all : 0);
+  Floats parts(rank_ == 0 ? all : 0);
   line_.gatherv(own.data(), counts[rank_], parts.data(), {counts, offsets}, DataType::float32, 0);
   for (std::size_t r = 0; r < plans_.size() && rank_ == 0; ++r)
-    if (counts[r] > 0)
-      put(plans_[r].linears[weight / 2], weight % 2, parts.data() + offsets[r], to);
+    if (counts[r] > 0) plans_[r].weights[weight.number].put(parts.data() + offsets[r], to);
 }
 
 } // namespace rondo::training

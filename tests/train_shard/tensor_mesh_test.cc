@@ -1,0 +1,183 @@
+// Data, pipe and tensor in one mesh: pipelines whose stages are several ranks each.
+#include <cmath>
+#include <map>
+
+#include "support/data_files.h"
+#include "support/ranks.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+struct Case {
+  int ranks;
+  std::string mesh;
+};
+
+TrainOptions meshRun(const std::string& mesh) {
+  TrainOptions options = smallRun();
+  options.strategy = "pipeline";
+  options.mesh = mesh;
+  options.accumulate = 2;
+  options.bucket_bytes = {10'000};
+  return options;
+}
+
+std::vector<double> lossesOf(int ranks, const TrainOptions& options) {
+  std::vector<double> losses;
+  trainAll(makeRanks(ranks), options,
+           [&](const TrainProgress& progress) { losses.push_back(progress.loss); });
+  return losses;
+}
+
+void requireClose(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t step = 0; step < a.size(); ++step) {
+    INFO("step " << step + 1);
+    REQUIRE(std::abs(a[step] - b[step]) <= 1e-5 * std::abs(a[step]));
+  }
+}
+
+} // namespace
+
+TEST_CASE("data, pipe and tensor in one mesh lose what one rank does, on 8 ranks and on fewer") {
+  const std::vector<double> expected = lossesOf(1, smallRun());
+  // Four stages of the MLP are cut between columns and rows too.
+  for (const auto& [ranks, mesh] : std::vector<Case>{{8, "data=2,pipe=2,tensor=2"},
+                                                     {8, "tensor=2,pipe=4"},
+                                                     {6, "pipe=2,tensor=3"},
+                                                     {4, "tensor=2,data=2,pipe=1"}})
+    for (const char* kind : {"gpipe", "1f1b", "interleaved"}) {
+      if (kind == std::string("interleaved") && mesh.find("pipe=2") == std::string::npos) continue;
+      TrainOptions options = meshRun(mesh);
+      options.pipeline = kind;
+      INFO(kind << ", mesh " << mesh);
+      requireClose(expected, lossesOf(ranks, options));
+      options.recompute = true;
+      options.overlap = false;
+      requireClose(expected, lossesOf(ranks, options));
+    }
+}
+
+TEST_CASE("convolutions go through pipelines of cut layers, too") {
+  TrainOptions whole = smallRun();
+  whole.model = "cnn";
+  whole.learning_rate = 0.002; // at which a rounding stays one
+  whole.data = "synthetic:shape=1x8x8,train=400,test=100";
+  whole.steps = 6;
+  const std::vector<double> expected = lossesOf(1, whole);
+  for (const auto& [ranks, mesh] :
+       std::vector<Case>{{8, "data=2,pipe=2,tensor=2"}, {8, "pipe=4,tensor=2"}}) {
+    TrainOptions options = whole;
+    options.strategy = "pipeline";
+    options.accumulate = 2;
+    options.mesh = mesh;
+    INFO(mesh);
+    requireClose(expected, lossesOf(ranks, options));
+  }
+}
+
+TEST_CASE("the first values and the hash are those of one rank") {
+  TrainOptions options = smallRun();
+  options.steps = 1;
+  options.learning_rate = 0;
+  const std::uint64_t expected = trainAll(makeRanks(1), options).parameter_hash;
+  for (const char* mesh : {"data=2,pipe=2,tensor=2", "tensor=4,pipe=2"}) {
+    TrainOptions cut = meshRun(mesh);
+    cut.steps = 1;
+    cut.learning_rate = 0;
+    INFO(mesh);
+    CHECK(trainAll(makeRanks(8), cut).parameter_hash == expected);
+  }
+}
+
+TEST_CASE("a run of cut pipelines goes on from one rank's file, bit for bit, and back") {
+  TemporaryFolder folder;
+  for (const std::string optimizer : {"sgd", "adamw"}) {
+    INFO(optimizer);
+    TrainOptions options = smallRun();
+    options.optimizer = optimizer;
+    options.learning_rate = 0.002;
+    options.checkpoint = folder.file("file");
+    options.steps = 2;
+    const TrainReport saved = trainAll(makeRanks(1), options);
+    const auto bytes = readRaw(options.checkpoint);
+    const auto with = [&](const std::string& strategy, const std::string& mesh, int steps) {
+      options.resume = true;
+      options.strategy = strategy;
+      options.mesh = mesh;
+      options.accumulate = strategy == "pipeline" ? 2 : 1;
+      options.steps = steps;
+    };
+    with("pipeline", "data=2,pipe=2,tensor=2", 2);
+    REQUIRE(trainAll(makeRanks(8), options).parameter_hash == saved.parameter_hash);
+    options.steps = 3;
+    const TrainReport cut = trainAll(makeRanks(8), options);
+    with("ddp", "", 3);
+    REQUIRE(trainAll(makeRanks(1), options).parameter_hash == cut.parameter_hash);
+    // What the optimizer kept came through, too.
+    options.steps = 6;
+    const TrainReport mixed = trainAll(makeRanks(1), options);
+    writeRaw(options.checkpoint, bytes);
+    const TrainReport whole = trainAll(makeRanks(1), options);
+    REQUIRE(std::abs(mixed.epoch_loss[1] - whole.epoch_loss[1]) <= 1e-4 * whole.epoch_loss[1]);
+  }
+}
+
+TEST_CASE("what a mesh with tensor sends and holds is what its formula says") {
+  TrainOptions options = meshRun("pipe=2,tensor=2");
+  const TrainReport report = trainAll(makeRanks(4), options);
+  // Where the model is cut is measured: between columns and rows each rank sends its own features.
+  const std::map<std::size_t, double> sent = {{3, 256}, {5, 2 * 128}, {7, 64}};
+  const double summed = 128 + 10 + 128; // behind both pairs, and back in front of the second
+  CHECK(report.bytes_per_step ==
+        2 * 4 * options.batch * (sent.at(report.pipeline.parts[0].end) + summed));
+  // One stage: what the strategy tensor sends.
+  options.mesh = "data=2,tensor=2,pipe=1";
+  const TrainReport alone = trainAll(makeRanks(4), options);
+  TrainOptions tensor = smallRun();
+  tensor.strategy = "tensor";
+  tensor.mesh = "data=2,tensor=2";
+  CHECK(alone.bytes_per_step == trainAll(makeRanks(4), tensor).bytes_per_step);
+  // All but the last pass forward is made again.
+  options.pipeline = "gpipe";
+  options.recompute = true;
+  const double again = trainAll(makeRanks(4), options).bytes_per_step - alone.bytes_per_step;
+  CHECK(again > 0);
+  CHECK(again <= 2 * 4 * options.batch * (128 + 10));
+  options.mesh = "";
+  options.pipeline = "1f1b";
+  options.recompute = false;
+  CHECK(alone.held_bytes < trainAll(makeRanks(1), options).held_bytes * 52 / 100);
+}
+
+TEST_CASE("meshes with tensor that cannot be are refused, and plans name its sums") {
+  const auto refusal = [](const std::function<void(TrainOptions&)>& change) {
+    TrainOptions options = meshRun("pipe=2,tensor=2");
+    change(options);
+    auto ranks = makeRanks(4);
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    REQUIRE(thrown.code == ErrorCode::invalid_argument);
+    return thrown.text;
+  };
+  CHECK(contains(refusal([](auto& options) { options.mesh = "shard=2,tensor=2"; }),
+                 "use one of shard and tensor"));
+  CHECK(contains(refusal([](auto& options) { options.clip = 1; }), "axis tensor takes no clip"));
+  CHECK(contains(refusal([](auto& options) { options.optimizer = "lars"; }),
+                 "optimizer lars with axis tensor"));
+  CHECK(contains(refusal([](auto& options) {
+                   options.model = "resnet18";
+                   options.data = "synthetic:shape=3x32x32,train=40,test=20";
+                 }),
+                 "layer 1 cannot be cut by features"));
+  CHECK(contains(trainSchedule(meshRun("data=2,pipe=2,tensor=2"), 8),
+                 "2 ranks are a stage together, each with its features: AllReduce of up to "));
+}
+
+#endif
+
+} // namespace rondo::test
