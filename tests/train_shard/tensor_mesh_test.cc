@@ -1,4 +1,5 @@
 // Data, pipe and tensor in one mesh: pipelines whose stages are several ranks each.
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -6,6 +7,9 @@
 #include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
+#include "train/aligned.h"
+#include "train/loop/replica.h"
+#include "train/parallel/tensor/tensor_model.h"
 
 namespace rondo::test {
 
@@ -27,10 +31,13 @@ TrainOptions meshRun(const std::string& mesh) {
   return options;
 }
 
+/// Of each step, and the share of the test samples that are classified wrongly.
 std::vector<double> lossesOf(int ranks, const TrainOptions& options) {
   std::vector<double> losses;
-  trainAll(makeRanks(ranks), options,
-           [&](const TrainProgress& progress) { losses.push_back(progress.loss); });
+  const TrainReport report =
+      trainAll(makeRanks(ranks), options,
+               [&](const TrainProgress& progress) { losses.push_back(progress.loss); });
+  losses.push_back(1 - report.test_accuracy);
   return losses;
 }
 
@@ -78,6 +85,35 @@ TEST_CASE("convolutions go through pipelines of cut layers, too") {
     options.mesh = mesh;
     INFO(mesh);
     requireClose(expected, lossesOf(ranks, options));
+  }
+}
+
+TEST_CASE("a part that ends behind rows makes whole features, in training and evaluation") {
+  using namespace training;
+  const LayerValues layers = {Linear{6}, Linear{4}, Linear{5}, Linear{3}};
+  const SampleShape shape{8, 1, 1};
+  AlignedVector<float> inputs(3 * shape.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<float>(i % 7) - 3;
+  const std::array<std::uint8_t, 3> labels = {0, 2, 1};
+  const std::array<std::uint32_t, 3> samples = {0, 1, 2};
+  const Batch batch{3, inputs.data(), labels.data(), samples.data()};
+  Replica whole(layers, shape, kAllLayers, 1);
+  const double expected = whole.network().forward(batch, {});
+  const double scored = whole.network().evaluate(batch).loss;
+  for (int size : {1, 2, 3}) {
+    auto ranks = makeRanks(size);
+    REQUIRE(
+        firstComplaint(onRanks(ranks, [&](Communicator& line) -> std::string {
+          TensorModel front(line, layers, shape, 1, {0, 2}), back(line, layers, shape, 1, {2, 4});
+          Batch at = batch;
+          front.forward(batch, {}, 0);
+          at.inputs = front.output(0);
+          const double loss = back.forward(at, {}, 0);
+          at.inputs = front.evaluateOutput(batch);
+          const double score = back.evaluate(at).loss;
+          if (std::abs(loss - expected) < 1e-5 && std::abs(score - scored) < 1e-5) return {};
+          return std::to_string(loss) + " and " + std::to_string(score);
+        })) == "");
   }
 }
 
