@@ -15,9 +15,32 @@
 namespace rondo::comm {
 
 namespace {
+/// Between two looks for the next call, where calls follow each other that soon; else the thread
+/// sleeps until it is woken. Both cost the program a few us to some 30; looks that find nothing go
+/// on top. (A DDP step of PyTorch's MLP, 2 ranks on 2 cores: 2.5 ms with looks for 5 ms after each
+/// call, 1.9 so, 1.6 without communication; a step of `rondo train`: 0.90 and 0.78.)
 constexpr std::chrono::microseconds kNap{200};
-constexpr int kNaps = 25;
 constexpr std::chrono::seconds kSleep{1};
+
+/// The time without work, as seen by the helper.
+class Lull {
+ public:
+  /// Now: whether it lasts, by how long it has been, and how long the one before was.
+  bool lasts() {
+    const auto now = base::Clock::now();
+    if (since_ == kNever) since_ = now;
+    return last_ > kNap || now - since_ > kNap;
+  }
+  void end() {
+    if (since_ != kNever) last_ = base::Clock::now() - since_;
+    since_ = kNever;
+  }
+
+ private:
+  static constexpr base::Clock::time_point kNever{};
+  base::Clock::time_point since_ = kNever;
+  base::Clock::duration last_{};
+};
 
 /// That the calling thread may use.
 int processors() {
@@ -76,14 +99,14 @@ void HelperThread::main() {
   const bool aside = processors() == 1;
   Backoff backoff = aside ? Backoff::aside() : Backoff(pump_.crowded_);
   base::Clock::time_point inspected{};
-  int naps = 0;
+  Lull lull;
   while (!stopping_.load() && !bury_) {
     if (!needed_.load() || waiting_.load() > 0) {
-      nap(naps);
+      nap(lull.lasts());
       backoff.reset();
       continue;
     }
-    naps = 0;
+    lull.end();
     bool moved = false;
     {
       const Pump::Lock lock(pump_);
@@ -91,6 +114,7 @@ void HelperThread::main() {
       if (pump_.engine_.idle()) needed_.store(false);
     }
     pump_.giveWay();
+    if (!needed_.load()) continue;
     if (moved && !aside) {
       backoff.reset();
     } else if (!backoff.spinning()) {
@@ -105,9 +129,8 @@ void HelperThread::main() {
   bury();
 }
 
-void HelperThread::nap(int& naps) {
+void HelperThread::nap(bool deep) {
   const std::uint32_t word = word_.load();
-  const bool deep = ++naps > kNaps;
   if (deep) asleep_.store(true);
   const bool wanted = stopping_.load() || (needed_.load() && waiting_.load() == 0);
   if (!wanted) base::futexWait(word_, word, deep ? std::chrono::microseconds(kSleep) : kNap);

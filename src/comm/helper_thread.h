@@ -13,10 +13,10 @@ namespace rondo::comm {
 class Pump;
 
 /// It exists from the first asynchronous call on, makes progress only while such calls are in
-/// flight and no thread waits that came after them, lingers for some milliseconds after the last
-/// one, then sleeps on a futex: a program that starts the next call soon pays no wake-up. Where the
-/// process has one processor it looks once a millisecond: who computes and looks now and then, as
-/// GradientReducer does, moves its calls itself.
+/// flight and no thread waits that came after them, else sleeps on a futex. Where calls follow each
+/// other at once it only naps in between, and they pay no wake-up. Where the process has one
+/// processor it looks once a millisecond: who computes and looks now and then, as GradientReducer
+/// does, moves its calls itself.
 class HelperThread {
  public:
   /// `rank`: of its log lines.
@@ -41,7 +41,8 @@ class HelperThread {
 
  private:
   void main();
-  void nap(int& naps);
+  /// `deep`: until need() or standIn() wakes it.
+  void nap(bool deep);
   void wake();
 
   Pump& pump_;

@@ -1,0 +1,66 @@
+// How often a communicator's own thread gets up while there is nothing to do.
+#include <sched.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+/// How often threads of this process other than the caller went to sleep so far.
+long sleepsOfOthers() {
+  long sum = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(::gettid())) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string word; status >> word;)
+      if (long count = 0; word == "voluntary_ctxt_switches:" && status >> count) sum += count;
+  }
+  return sum;
+}
+
+void useOneProcessor() {
+  cpu_set_t set;
+  REQUIRE(::sched_getaffinity(0, sizeof set, &set) == 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &set)) ++first;
+  CPU_ZERO(&set);
+  CPU_SET(first, &set);
+  REQUIRE(::sched_setaffinity(0, sizeof set, &set) == 0);
+}
+
+/// Sleeps of helper threads for each call and rank, where calls are 6 ms apart.
+double sleepsPerCall() {
+  constexpr int kRanks = 2, kCalls = 20;
+  auto ranks = Communicator::createAll(kRanks, plainOptions());
+  std::int32_t in[kRanks] = {1, 2}, out[kRanks];
+  const auto call = [&] {
+    std::vector<Work> works;
+    for (int r = 0; r < kRanks; ++r)
+      works.push_back(ranks[static_cast<std::size_t>(r)].allReduceAsync(
+          &in[r], &out[r], 1, DataType::int32, ReduceOp::sum));
+    for (Work& work : works) work.wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(6));
+  };
+  for (int i = 0; i < 3; ++i) call(); // the threads exist, and know how far calls are apart
+  const long before = sleepsOfOthers();
+  for (int i = 0; i < kCalls; ++i) call();
+  return static_cast<double>(sleepsOfOthers() - before) / (kCalls * kRanks);
+}
+
+} // namespace
+
+// Looking for the next call all the while costs up to 8; being woken, and one more look, 1 or 2.
+TEST_CASE("a helper thread sleeps through the time between calls that are far apart") {
+  CHECK(sleepsPerCall() < 3);
+  std::thread([] {
+    useOneProcessor();
+    CHECK(sleepsPerCall() < 3);
+  }).join();
+}
+
+} // namespace rondo::test
