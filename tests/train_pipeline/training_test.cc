@@ -229,6 +229,24 @@ TEST_CASE("a killed stage ends all by its name, and --resume ends with the same 
   REQUIRE((tools::readFile(file) == tools::readFile(folder.file("whole"))));
 }
 
+TEST_CASE("a rank that is killed in a mesh has the same name for all") {
+  // To one neighbour it is rank 1 of a pipeline, to another rank 1 of those with the same stage.
+  const tools::TemporaryFolder folder;
+  const std::string file = folder.file("file");
+  for (const char* mesh : {"data=2,pipe=2", "pipe=2,tensor=2", "shard=2,pipe=2"}) {
+    const tools::Outcome outcome = tools::shell(
+        "rm -f " + file +
+        "\n$RONDO train -p 4 --strategy pipeline --micro-batches 4 --data "
+        "synthetic:shape=1x8x8,train=2000,test=100 --epochs 100 --mesh " +
+        mesh + " --checkpoint " + file + " --checkpoint-every 2 &\nJOB=$!\nwhile [ ! -e " + file +
+        " ]; do sleep 0.01; done\n" + tools::killRank(3) + "wait $JOB\n");
+    INFO(mesh << "\n" << outcome.err);
+    REQUIRE(outcome.status == 128 + 9);
+    for (const char* survivor : {"rank 0", "rank 1", "rank 2"})
+      REQUIRE(contains(outcome.err, std::string(survivor) + ": peer_dead: rank 3 died"));
+  }
+}
+
 TEST_CASE("--show-schedule prints the cut and the timetable, and trains nothing") {
   const tools::Outcome outcome = tools::shell(
       "$RONDO train --show-schedule --strategy pipeline --pipeline gpipe -p 2 --micro-batches 2 "

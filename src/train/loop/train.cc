@@ -1,6 +1,10 @@
 // rondo::train(): the ranks agree that they can train, then each does its half.
 #include "rondo/train.h"
 
+#include <chrono>
+#include <optional>
+#include <thread>
+
 #include "train/loop/agreement.h"
 #include "train/loop/compute_threads.h"
 #include "train/loop/settings.h"
@@ -9,6 +13,29 @@
 #include "train/parallel/strategy.h"
 
 namespace rondo {
+
+namespace training {
+namespace {
+
+/// A strategy's communicators number their ranks anew, and end when one of their ranks leaves
+/// because of another one. But who is lost is lost to `comm` too, which hears of it by itself: the
+/// error with the rank as all know it, if there is one.
+std::optional<Error> lossAsAllKnowIt(const Communicator& comm, const Error& error) {
+  if (error.culprit() < 0) return std::nullopt;
+  constexpr std::chrono::milliseconds kHeard{1000}, kPause{2};
+  const Clock::time_point limit = Clock::now() + kHeard;
+  while (!comm.failure() && Clock::now() < limit) std::this_thread::sleep_for(kPause);
+  return comm.failure();
+}
+
+TrainReport run(Communicator& comm, const TrainOptions& options, const Data& data,
+                const std::function<void(const TrainProgress&)>& progress) {
+  const auto strategy = strategyFor(options, comm.size()).make({comm, options, data});
+  return Trainer(comm, options, data, *strategy, progress).run();
+}
+
+} // namespace
+} // namespace training
 
 TrainReport train(Communicator& comm, const TrainOptions& options,
                   const std::function<void(const TrainProgress&)>& progress) {
@@ -20,10 +47,14 @@ TrainReport train(Communicator& comm, const TrainOptions& options,
     data = training::load(options);
     return training::describe(options, data);
   });
-  const auto strategy = training::strategyFor(options, comm.size()).make({comm, options, data});
-  TrainReport report = training::Trainer(comm, options, data, *strategy, progress).run();
-  report.seconds = watch.read() / 1000;
-  return report;
+  try {
+    TrainReport report = training::run(comm, options, data, progress);
+    report.seconds = watch.read() / 1000;
+    return report;
+  } catch (const Error& error) {
+    if (const auto known = training::lossAsAllKnowIt(comm, error)) throw *known;
+    throw;
+  }
 }
 
 std::string trainSchedule(const TrainOptions& options, int ranks) {
