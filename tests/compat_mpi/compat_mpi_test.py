@@ -212,7 +212,7 @@ def main():
     for ranks in [1, 4]:
         check_immediate(options, ranks)
     check_spawned(options, 3)
-    check_many(options, 4)
+    check_many(options, 4 if options.mpi == "mpich" else 8)
     for check in ENDS:
         check_end(options, 3, check)
     for program in sorted(options.programs.glob("fortran_*")):

@@ -2,6 +2,7 @@
 // rank ends, soon, and knows whose lack it was; or does without.
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 #include <string>
@@ -131,6 +132,26 @@ TEST_CASE("where memory files are refused the next transport is used, and the re
     serves(atVictim("memfd " + std::to_string(error) + " create reduce"), mixed, 1);
   serves("-1 memfd " + std::to_string(EPERM) + " create reduce", none, kRanks);
   serves(atVictim("size 100000 create reduce"), mixed, 1);
+}
+
+TEST_CASE("a /dev/shm of a page takes nothing from shm: no memory of Rondo's lies there") {
+  // In a mount namespace of its own, which needs root.
+  const std::string inside = "unshare --mount sh -c 'mount -t tmpfs -o size=4k none /dev/shm && ";
+  if (std::system((inside + "true' 2>/dev/null").c_str()) != 0) {
+    WARN("skipped: no mount namespace here");
+    return;
+  }
+  const std::string command = inside +
+                              "exec timeout -s KILL 60 env RONDO_DEBUG=warn RONDO_TRANSPORT=shm "
+                              "RONDO_TIMEOUT=30 " RONDO_COMMAND
+                              " bench allreduce -p 3 -b 4M -e 4M -n 2' 2>&1";
+  FILE* output = ::popen(command.c_str(), "r");
+  std::string text;
+  char line[4096];
+  while (std::fgets(line, sizeof line, output)) text += line;
+  INFO(text);
+  CHECK(::pclose(output) == 0);
+  CHECK(text.find("shm is not used") == std::string::npos);
 }
 
 TEST_CASE("memory files that are refused later fail the call on all ranks, within a second") {
