@@ -12,10 +12,6 @@ namespace rondo::bootstrap {
 
 namespace {
 
-[[noreturn]] void throwFailure(const Failure& failure) {
-  throw Error(failure.code, failure.text, failure.culprit);
-}
-
 net::SocketAddress loopback(const Options& options) {
   net::SocketAddress address;
   if (options.socket_family == "AF_INET6") {
@@ -109,7 +105,7 @@ std::shared_ptr<const Round> LocalCommunicator::gather(int rank, std::uint64_t i
                                                        const Failure& late) {
   const base::Deadline deadline(limit);
   std::unique_lock lock(mutex_);
-  if (ledger_.failure()) throwFailure(*ledger_.failure());
+  if (ledger_.failure()) throw ledger_.failure()->error();
   const std::shared_ptr<Round> round = ledger_.round(index);
   if (const auto verdict = ledger_.contributing(rank, *round, is_split)) failLocked(*verdict);
   else round->contribute(rank, is_split, std::move(blob));
@@ -121,7 +117,7 @@ std::shared_ptr<const Round> LocalCommunicator::gather(int rank, std::uint64_t i
                                          [&] { return round->complete() || ledger_.failure(); });
   if (!ended) failLocked(ledger_.completeRound(late, index));
   // An exchange that completed has a result, whatever failed after it.
-  if (!round->complete()) throwFailure(*ledger_.failure());
+  if (!round->complete()) throw ledger_.failure()->error();
   return round;
 }
 

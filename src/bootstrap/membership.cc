@@ -24,10 +24,6 @@ constexpr std::chrono::milliseconds kAgreeLimit{400};
 /// within a second.
 constexpr std::chrono::milliseconds kReportPeriod{250};
 
-[[noreturn]] void throwFailure(const Failure& failure) {
-  throw Error(failure.code, failure.text, failure.culprit);
-}
-
 } // namespace
 
 class RemoteSession final : public Session {
@@ -192,7 +188,7 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
   const base::Deadline deadline(limit);
   const std::uint64_t index = communicator.exchanges.fetch_add(1);
   std::unique_lock lock(mutex_);
-  if (communicator.failure) throwFailure(*communicator.failure);
+  if (communicator.failure) throw communicator.failure->error();
   auto exchange = std::make_shared<Exchange>();
   exchange->split = split;
   exchange->blobs.resize(communicator.members.size());
@@ -210,7 +206,7 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
     return exchange;
   }
   exchange->abandoned = true;
-  if (communicator.failure) throwFailure(*communicator.failure);
+  if (communicator.failure) throw communicator.failure->error();
   throw Error(
       ErrorCode::peer_dead,
       hubText() + ", which hosts the control plane, has ended: nothing can be set up any more");

@@ -28,6 +28,9 @@ struct Failure {
   std::string text;
   int culprit = -1;
   std::optional<CallDifference> difference = {}; ///< of a mismatch; the text is made from it
+
+  /// As callers see it.
+  Error error() const { return Error(code, text, culprit); }
 };
 
 /// What a rank's engine is at. Reports carry it, so that deadlines can name who is late, and ranks

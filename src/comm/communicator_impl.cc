@@ -278,7 +278,7 @@ void CommunicatorImpl::setStream(Stream stream) {
 std::optional<Error> CommunicatorImpl::failure() const {
   if (!verdict_.pending()) return std::nullopt;
   const bootstrap::Failure failure = session_->failure();
-  return Error(failure.code, failure.text, failure.culprit);
+  return failure.error();
 }
 
 double CommunicatorImpl::predict(const Call& call) const {

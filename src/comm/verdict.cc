@@ -81,7 +81,7 @@ void Verdict::breakDown(const bootstrap::Failure& failure,
 }
 
 void Verdict::adopt(const bootstrap::Failure& failure) {
-  error_ = std::make_exception_ptr(Error(failure.code, failure.text, failure.culprit));
+  error_ = std::make_exception_ptr(failure.error());
   base::log(LogLevel::info, "communicator failed: ", failure.text);
   engine_.failAll(error_);
 }
