@@ -185,24 +185,35 @@ constexpr std::string_view kOtherVariables[] = {"RONDO_RANK",  "RONDO_SIZE", "RO
                                                 "RONDO_ID_FD", "RONDO_DATA", "RONDO_MPI_STATS",
                                                 "RONDO_ROOT"};
 
-/// A misspelt variable would otherwise do nothing, silently. Each is named once per process.
-void warnOfUnknownVariables() {
+/// Whether this is the first time in this process.
+bool namedFirst(std::string_view variable) {
   static std::mutex mutex;
   static std::set<std::string, std::less<>> named;
+  const std::lock_guard lock(mutex);
+  return named.emplace(variable).second;
+}
+
+/// Programs that were tuned for NCCL set some that choose between parts of NCCL which are not here.
+void tellOfOthersVariable(std::string_view word) {
+  const auto is_alias = [&](const Entry& entry) { return entry.alias == word; };
+  if (std::ranges::any_of(kEntries, is_alias) || word == "NCCL_COMM_BLOCKING") return;
+  if (namedFirst(word)) base::log(LogLevel::info, word, " has no meaning for Rondo");
+}
+
+/// A misspelt variable would otherwise do nothing, silently. Each is named once per process.
+void warnOfUnknownVariables() {
   std::vector<std::string_view> known;
   for (const Entry& entry : kEntries) known.push_back(entry.variable);
 
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::string_view word = text.substr(0, text.find('='));
+    if (word.starts_with("NCCL_")) tellOfOthersVariable(word);
     if (!word.starts_with("RONDO_")) continue;
     auto is_word = [&](std::string_view other) { return other == word; };
     if (std::any_of(known.begin(), known.end(), is_word)) continue;
     if (std::ranges::any_of(kOtherVariables, is_word)) continue;
-    {
-      std::lock_guard lock(mutex);
-      if (!named.emplace(word).second) continue;
-    }
+    if (!namedFirst(word)) continue;
     // The common prefix would make everything look near.
     std::vector<std::string_view> tails;
     for (std::string_view name : known) tails.push_back(name.substr(6));

@@ -368,32 +368,61 @@ static void groupedRanks(Held* held) {
   }
 }
 
+/* The last rank joins a communicator of the others, which rank 0 made an id for. By name, since
+ * NVIDIA's header of 2.28 does not declare these. */
+static void grows(Held* held) {
+  ncclResult_t (*getId)(ncclComm_t, ncclUniqueId*) = NULL;
+  ncclResult_t (*grow)(ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*, ncclConfig_t*) =
+      NULL;
+  *(void**)&getId = dlsym(RTLD_DEFAULT, "ncclCommGetUniqueId");
+  *(void**)&grow = dlsym(RTLD_DEFAULT, "ncclCommGrow");
+  REQUIRE(getId && grow);
+  const int rank = held->ranks[0], size = held->size, joins = rank == size - 1;
+  if (size == 1) return;
+  ncclComm_t part = NULL, grown = NULL;
+  ncclUniqueId id;
+  OK(ncclCommSplit(held->comms[0], joins ? -1 : 0, 0, &part, NULL));
+  if (rank == 0) OK(getId(part, &id));
+  OK(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, held->comms[0], 0));
+  if (!joins) {
+    REQUIRE(grow(part, size - 1, &id, -1, &grown, NULL) == ncclInvalidArgument && says("already"));
+    REQUIRE(grow(part, size, &id, rank, &grown, NULL) == ncclInvalidArgument && says("keep"));
+    REQUIRE(grow(part, size, NULL, -1, &grown, NULL) == ncclInvalidArgument && says("no rank"));
+  } else {
+    REQUIRE(grow(NULL, size, NULL, rank, &grown, NULL) == ncclInvalidArgument &&
+            says("id is null"));
+    REQUIRE(getId(NULL, &id) == ncclInvalidArgument);
+  }
+  REQUIRE(grown == NULL);
+  OK(grow(part, size, rank == 0 || joins ? &id : NULL, joins ? rank : -1, &grown, NULL));
+  int own = -1;
+  OK(ncclCommUserRank(grown, &own));
+  REQUIRE(own == rank && sumOf(grown) == size);
+  OK(ncclCommDestroy(grown));
+  if (part) OK(ncclCommDestroy(part));
+  REQUIRE(sumOf(held->comms[0]) == size);
+}
+
 /* What is there by name only says so. */
 static void stubs(Held* held) {
   (void)held;
-  ncclResult_t (*grow)(void) = NULL;
-  *(void**)&grow = dlsym(RTLD_DEFAULT, "ncclCommGrow");
-  REQUIRE(grow != NULL);
-  REQUIRE(grow() == ncclInvalidUsage && says("ncclCommGrow"));
+  ncclResult_t (*suspend)(void) = NULL;
+  *(void**)&suspend = dlsym(RTLD_DEFAULT, "ncclCommSuspend");
+  REQUIRE(suspend != NULL);
+  REQUIRE(suspend() == ncclInvalidUsage && says("ncclCommSuspend"));
 }
 
 static const struct {
   const char* name;
   int made;
   Body body;
-} all[] = {{"questions", 1, questions},
-           {"splits", 1, splits},
-           {"groups", 1, groups},
-           {"operators", 1, operators},
-           {"memory", 1, memory},
-           {"refusals", 1, refusals},
-           {"ends", 1, ends},
-           {"notBlocking", 0, notBlocking},
-           {"scalable", 0, scalable},
-           {"shrinks", 1, shrinks},
-           {"revokes", 1, revokes},
-           {"aborts", 1, aborts},
-           {"groupedRanks", 0, groupedRanks},
+} all[] = {{"questions", 1, questions}, {"splits", 1, splits},
+           {"groups", 1, groups},       {"operators", 1, operators},
+           {"memory", 1, memory},       {"refusals", 1, refusals},
+           {"ends", 1, ends},           {"notBlocking", 0, notBlocking},
+           {"scalable", 0, scalable},   {"shrinks", 1, shrinks},
+           {"grows", 1, grows},         {"revokes", 1, revokes},
+           {"aborts", 1, aborts},       {"groupedRanks", 0, groupedRanks},
            {"stubs", 0, stubs}};
 
 int main(int count, char** words) {

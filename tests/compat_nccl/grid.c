@@ -225,7 +225,7 @@ static void runCase(const Case* of, Held* held, Buffers* buffers, int grouped) {
 static int stride = 1;
 
 static void runGrid(Held* held) {
-  int number = 0;
+  int number = held->size; /* another share of the cases for each number of ranks */
   Buffers buffers[MOST_RANKS];
   for (int i = 0; i < held->count; ++i)
     for (int m = 0; m < 2; ++m)

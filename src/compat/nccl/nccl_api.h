@@ -17,6 +17,7 @@ extern "C" {
   result nccl##name parameters;            \
   result pnccl##name parameters;
 #include "compat/nccl/functions.def"
+#include "compat/nccl/newer.def"
 #undef FUNCTION
 
 #ifdef __cplusplus
