@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "support/test.h"
+#include "train/layers/node.h"
 #include "train/models/model.h"
 #include "train/parallel/pipeline/cut.h"
 #include "train/random.h"
@@ -55,6 +56,26 @@ TEST_CASE("units begin with what learns, and cover a model once") {
         std::vector<std::size_t>{0, 3, 7, 9}); // a pool with what's before
   // Convolution, BatchNorm, Relu; then residuals, each with the Relu behind it; then the head.
   CHECK(of("resnet18", {3, 32, 32}) == std::vector<std::size_t>{0, 3, 5, 7, 9, 11, 13, 15, 17, 21});
+}
+
+TEST_CASE("stages of the model whose layers cost the same cost the same") {
+  const SampleShape shape{2, 16, 16};
+  const LayerValues layers = model("even", shape, 10);
+  Weights weights;
+  const std::vector<Node> nodes = place(layers, shape, "", weights);
+  std::vector<double> costs; // weights of a unit: all but the last one, the classes', are alike
+  for (const LayerRange& unit : units(layers)) {
+    costs.push_back(0);
+    for (std::size_t layer = unit.begin; layer < unit.end; ++layer)
+      for (const Weight* weight : nodes[layer].weights)
+        costs.back() += static_cast<double>(weight->size());
+  }
+  REQUIRE(costs.size() == 17);
+  for (std::size_t parts : {2, 4, 8}) {
+    const double most = worst(costs, cutEvenly(costs, parts));
+    CHECK(most <=
+          1.01 * std::accumulate(costs.begin(), costs.end(), 0.0) / static_cast<double>(parts));
+  }
 }
 
 TEST_CASE("parts are consecutive, none is empty, and no other cut has a cheaper worst part") {

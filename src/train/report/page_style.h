@@ -35,6 +35,7 @@ small { color: var(--faint); }
 figure, .panel { margin: 0; background: var(--panel); border: 1px solid var(--line);
   border-radius: 8px; padding: 12px 14px; }
 .panel { overflow-x: auto; }
+.panel + p { margin-top: 12px; }
 .panel svg { min-width: 720px; }
 figcaption { display: flex; gap: 8px; align-items: baseline; margin-bottom: 6px; }
 .legend { margin-left: auto; display: flex; gap: 14px; font-size: 13px; color: var(--faint); }
