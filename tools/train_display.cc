@@ -73,6 +73,10 @@ std::string stepLine(const TrainProgress& progress) {
 
 std::string timesLine(const TrainTimes& times) {
   std::array<char, 192> line;
+  if (times.forward == 0 && times.backward == 0) { // a server that does not work
+    std::snprintf(line.data(), line.size(), "step %.2f ms, on a rank that only serves", times.step);
+    return line.data();
+  }
   std::snprintf(line.data(), line.size(),
                 "step %.2f ms: data %.2f, forward %.2f, backward %.2f, communication %.2f, "
                 "optimizer %.2f",

@@ -76,6 +76,16 @@ TEST_CASE("a sweep trains by every line, and shows the runs beside each other") 
   REQUIRE_FALSE(contains(page, "http://"));
 }
 
+TEST_CASE("a rank that only serves is not said to compute in no time") {
+  const Outcome outcome = shell(
+      "$RONDO train -p 2 --strategy ps --dedicated-servers --steps 3 --data "
+      "synthetic:shape=1x8x8,train=400,test=20");
+  INFO(outcome.out << outcome.err);
+  REQUIRE(outcome.status == 0);
+  REQUIRE(contains(outcome.out, " ms, on a rank that only serves\n"));
+  REQUIRE_FALSE(contains(outcome.out, "forward"));
+}
+
 TEST_CASE("a sweep's line that makes no sense is named before anything is trained") {
   const tools::TemporaryFolder folder;
   const std::string file = folder.file("sweep");
