@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/log.h"
+#include "plan/bundle.h"
 #include "plan/check_parts.h"
 #include "plan/graph.h"
 #include "rondo/error.h"
@@ -16,6 +17,7 @@ namespace {
 void checkDeadlock(const Graph& graph, std::vector<int> depths, const Violations& violations,
                    Report& report) {
   std::sort(depths.begin(), depths.end());
+  const std::vector<std::uint32_t> bundled = bundledNodes(graph);
   bool proved = false; // more slots only take edges away: what holds at a depth holds above it
   for (const int depth : depths) {
     if (!proved) {
@@ -24,6 +26,10 @@ void checkDeadlock(const Graph& graph, std::vector<int> depths, const Violations
       if (!proved) {
         violations.add(Obligation::deadlock, "deadlock at depth " + std::to_string(depth) + ": " +
                                                  graph.describeCycle(order, depth));
+      } else if (graph.order(depth, bundled).size() < graph.nodes().size()) {
+        proved = false;
+        violations.add(Obligation::deadlock, "deadlock at depth " + std::to_string(depth) +
+                                                 " where the steps of bundles are done as one");
       }
     }
     if (proved) report.depths.push_back(depth);

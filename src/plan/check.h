@@ -23,7 +23,8 @@ enum class Obligation : std::uint8_t {
   /// The i-th send and the i-th receive of each channel agree in shape.
   matching,
   /// The graph {lane order, `after`, send i -> receive i, receive i -> send i+D} has no cycle. One
-  /// tile proves it for any number of tiles, see Graph::order().
+  /// tile proves it for any number of tiles, see Graph::order(). Nor has it one where the steps of
+  /// each bundle are done as one (see bundle.h).
   deadlock,
   /// Accesses of one chunk by different lanes of a rank, one of which writes, are ordered by
   /// happens-before, whatever the depth: slot edges do not count as order. A step does not write

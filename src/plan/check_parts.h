@@ -1,4 +1,4 @@
-// The parts of the checker, one per obligation. Only for check*.cc, count.cc and lend.cc.
+// The parts of the checker, one per obligation. Only for check*.cc, count.cc, lend.cc and land.cc.
 #pragma once
 
 #include <array>

@@ -35,4 +35,9 @@ const Lending& Facts::lending(bool scaled, bool uneven) {
   return *lending;
 }
 
+const Landing& Facts::landing() {
+  if (!landing_) landing_.emplace(buildAll(*algorithm_, spec_));
+  return *landing_;
+}
+
 } // namespace rondo::plan

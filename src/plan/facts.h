@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "plan/land.h"
 #include "plan/lend.h"
 #include "plan/plan.h"
 
@@ -27,6 +28,8 @@ class Facts {
   bool oneLane() { return mostLanes() <= 1; }
   /// See Lending for what is `scaled` and `uneven`. Its cost grows with the square of the steps.
   const Lending& lending(bool scaled, bool uneven);
+  /// For blocks of one size. Its cost grows likewise.
+  const Landing& landing();
 
  private:
   const Algorithm* algorithm_;
@@ -34,6 +37,7 @@ class Facts {
   std::optional<bool> in_rank_order_, serves_uneven_;
   std::optional<std::uint32_t> most_lanes_;
   std::array<std::optional<Lending>, 4> lending_; ///< scaled + 2 * uneven
+  std::optional<Landing> landing_;
 };
 
 } // namespace rondo::plan

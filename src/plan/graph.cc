@@ -165,23 +165,47 @@ void Graph::forEachSuccessor(std::uint32_t node, std::uint32_t depth, Visit visi
   }
 }
 
-std::vector<std::uint32_t> Graph::order(std::optional<int> depth) const {
+std::vector<std::uint32_t> Graph::order(std::optional<int> depth,
+                                        std::span<const std::uint32_t> first) const {
   const auto slots = static_cast<std::uint32_t>(depth.value_or(0));
-  std::vector<std::uint32_t> waits(nodes_.size());
-  for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
-    forEachSuccessor(n, slots, [&](std::uint32_t next) { ++waits[next]; });
-  }
+  const auto size = static_cast<std::uint32_t>(nodes_.size());
+  const auto of = [&](std::uint32_t n) { return first.empty() ? n : first[n]; };
+  std::vector<std::uint32_t> waits(size); // of bundles, at their first nodes
+  for (std::uint32_t n = 0; n < size; ++n)
+    forEachSuccessor(n, slots, [&](std::uint32_t next) { waits[of(next)] += of(next) != of(n); });
   std::vector<std::uint32_t> order;
-  order.reserve(nodes_.size());
-  for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
-    if (waits[n] == 0) order.push_back(n);
-  }
+  order.reserve(size);
+  const auto add = [&](std::uint32_t n) {
+    do order.push_back(n);
+    while (++n < size && of(n) != n);
+  };
+  for (std::uint32_t n = 0; n < size; ++n)
+    if (of(n) == n && waits[n] == 0) add(n);
   for (std::size_t done = 0; done < order.size(); ++done) {
-    forEachSuccessor(order[done], slots, [&](std::uint32_t next) {
-      if (--waits[next] == 0) order.push_back(next);
+    const std::uint32_t n = order[done];
+    forEachSuccessor(n, slots, [&](std::uint32_t next) {
+      if (of(next) != of(n) && --waits[of(next)] == 0) add(of(next));
     });
   }
   return order;
+}
+
+std::vector<bool> Graph::after(std::uint32_t node, bool through_messages) const {
+  std::vector<bool> seen(nodes_.size());
+  std::vector<std::uint32_t> open{node};
+  const auto visit = [&](std::uint32_t next) {
+    if (seen[next]) return;
+    seen[next] = true;
+    open.push_back(next);
+  };
+  while (!open.empty()) {
+    const std::uint32_t at = open.back();
+    open.pop_back();
+    forEachLocalSuccessor(at, visit);
+    if (!through_messages) continue;
+    for (const std::uint32_t message : sent(at)) visit(messages_[message].to);
+  }
+  return seen;
 }
 
 std::string Graph::describeCycle(const std::vector<std::uint32_t>& order, int depth) const {

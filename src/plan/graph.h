@@ -69,7 +69,14 @@ class Graph {
   /// of messages in every tile, `after`, lane and message edges lead to the same tile or (from a
   /// lane's end to its start) to the next, slot edges to the same tile or a later one, none back. A
   /// cycle would have to stay inside one tile, and all tiles are alike.
-  std::vector<std::uint32_t> order(std::optional<int> depth = {}) const;
+  ///
+  /// `first`: for each node the one that it is done together with, the first of its bundle (see
+  /// bundle.h); empty: each is done alone. Nodes of a bundle follow each other.
+  std::vector<std::uint32_t> order(std::optional<int> depth = {},
+                                   std::span<const std::uint32_t> first = {}) const;
+
+  /// What comes after a node, by number: by the order of lanes and `after`, and by messages too.
+  std::vector<bool> after(std::uint32_t node, bool through_messages) const;
 
   /// Which wait follows which, around a cycle that order(depth) found.
   std::string describeCycle(const std::vector<std::uint32_t>& order, int depth) const;

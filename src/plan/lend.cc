@@ -38,9 +38,9 @@ class Analysis {
       if (in_place && !hasInPlace(plan.spec, plan.rank)) break;
       const Memory memory = memoryOf(plan, in_place);
       for (const std::uint32_t writer : writersOf(plan, memory, memory.at(piece), piece.count)) {
-        if (writer == node || after(writer, false)[node]) continue;
+        if (writer == node || graph_.after(writer, false)[node]) continue;
         for (const std::uint32_t message : graph_.sent(node))
-          if (!after(graph_.messages()[message].to, through_messages_)[writer]) return false;
+          if (!graph_.after(graph_.messages()[message].to, through_messages_)[writer]) return false;
       }
     }
     return true;
@@ -58,25 +58,6 @@ class Analysis {
           writers.push_back(graph_.node(plan.rank, lane, s));
       }
     return writers;
-  }
-
-  /// What comes after a node, by number.
-  std::vector<bool> after(std::uint32_t node, bool through_messages) const {
-    std::vector<bool> seen(graph_.nodes().size());
-    std::vector<std::uint32_t> open{node};
-    const auto visit = [&](std::uint32_t next) {
-      if (seen[next]) return;
-      seen[next] = true;
-      open.push_back(next);
-    };
-    while (!open.empty()) {
-      const std::uint32_t at = open.back();
-      open.pop_back();
-      graph_.forEachLocalSuccessor(at, visit);
-      if (!through_messages) continue;
-      for (const std::uint32_t message : graph_.sent(at)) visit(graph_.messages()[message].to);
-    }
-    return seen;
   }
 
   const Graph& graph_;

@@ -1,0 +1,142 @@
+// Looks for the message that says where another one may land, and for who else is at that place.
+#include "plan/land.h"
+
+#include <algorithm>
+#include <string>
+
+#include "plan/check_parts.h"
+#include "plan/graph.h"
+
+namespace rondo::plan {
+
+namespace {
+
+/// Where the step puts its message, if that is all it does, in one piece that stays.
+std::optional<Piece> putDown(const Step& step, const RankPlan& plan) {
+  if (step.inputs.size() != 1 || step.inputs[0].local() || !step.sends.empty()) return {};
+  const std::uint32_t k = plan.chunks_per_block;
+  if (!step.output || step.output->space == Space::scratch ||
+      step.output->chunk % k + step.output->count > k)
+    return {};
+  return step.output;
+}
+
+/// The steps of a message that may land, as nodes.
+struct Way {
+  std::uint32_t told, answers, lands; ///< the receiver's that tells, the sender's, the receiver's
+  std::uint32_t input;                ///< of the answering step, that it is told by
+};
+
+class Analysis {
+ public:
+  explicit Analysis(const Graph& graph) : graph_(graph) {}
+
+  /// How all messages of a step may land; empty if they may not.
+  std::vector<Way> ways(std::uint32_t node) const {
+    std::vector<Way> ways;
+    for (const std::uint32_t message : graph_.sent(node)) {
+      const auto way = wayOf(node, graph_.messages()[message].to);
+      const auto same = [&](const Way& other) { return other.input == way->input; };
+      if (!way || std::any_of(ways.begin(), ways.end(), same)) return {};
+      ways.push_back(*way);
+    }
+    return ways;
+  }
+
+ private:
+  const RankPlan& planOf(std::uint32_t node) const {
+    return graph_.plans()[static_cast<std::size_t>(graph_.nodes()[node].rank)];
+  }
+
+  std::optional<Way> wayOf(std::uint32_t answers, std::uint32_t lands) const {
+    const RankPlan& plan = planOf(lands);
+    const auto piece = putDown(*graph_.nodes()[lands].step, plan);
+    if (!piece) return {};
+    const auto inputs = graph_.received(answers);
+    for (std::uint32_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == Graph::kNone) continue;
+      const Way way{graph_.messages()[inputs[i]].from, answers, lands, i};
+      if (graph_.nodes()[way.told].rank == plan.rank && graph_.sent(way.told).size() == 1 &&
+          isFree(*piece, way, plan))
+        return way;
+    }
+    return {};
+  }
+
+  /// Whether nobody but the answering step is at the piece between the two steps of its rank.
+  bool isFree(const Piece& piece, const Way& way, const RankPlan& plan) const {
+    const std::vector<bool> behind = graph_.after(way.lands, false);
+    for (const bool in_place : {false, true}) {
+      if (in_place && !hasInPlace(plan.spec, plan.rank)) break;
+      const Memory memory = memoryOf(plan, in_place);
+      const auto meets = [&](const Piece& other) {
+        return memory.at(piece) < memory.at(other) + other.count &&
+               memory.at(other) < memory.at(piece) + piece.count;
+      };
+      for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane)
+        for (std::uint32_t s = 0; s < plan.lanes[lane].steps.size(); ++s) {
+          const Step& step = plan.lanes[lane].steps[s];
+          const std::uint32_t node = graph_.node(plan.rank, lane, s);
+          const bool there = (step.output && meets(*step.output)) ||
+                             std::any_of(step.inputs.begin(), step.inputs.end(), [&](auto& input) {
+                               return input.local() && meets(input.piece);
+                             });
+          if (!there || node == way.lands || behind[node]) continue;
+          if (node != way.told && !graph_.after(node, false)[way.told]) return false;
+          if (!allHaveRead(node, way, [&](const Piece& other) {
+                return memory.at(other) == memory.at(piece) && other.count == piece.count;
+              }))
+            return false;
+        }
+    }
+    return true;
+  }
+
+  /// Whether those who may read in the step's memory have done so when the answering step writes.
+  /// It may read there itself, in the same step, where the element that it reads is the one it
+  /// writes.
+  template <class Same>
+  bool allHaveRead(std::uint32_t node, const Way& way, const Same& same) const {
+    for (const std::uint32_t message : graph_.sent(node)) {
+      const std::uint32_t reader = graph_.messages()[message].to;
+      if (reader != way.answers) {
+        if (!graph_.after(reader, true)[way.answers]) return false;
+        continue;
+      }
+      const Step& step = *graph_.nodes()[node].step;
+      if (!same(step.output ? *step.output : step.inputs[0].piece)) return false;
+    }
+    return true;
+  }
+
+  const Graph& graph_;
+};
+
+} // namespace
+
+Landing::Landing(std::span<const RankPlan> plans) {
+  std::vector<std::string> complaints; // there are none: plans of the registry are proved
+  const Graph graph(plans, complaints, 0);
+  const Analysis analysis(graph);
+  for (const RankPlan& plan : plans) {
+    auto& lanes = parts_.emplace_back();
+    for (const Lane& lane : plan.lanes) lanes.emplace_back(lane.steps.size());
+  }
+  const auto part = [&](std::uint32_t node) -> Part& {
+    const Graph::Node& at = graph.nodes()[node];
+    return parts_[static_cast<std::size_t>(at.rank)][at.lane][at.index];
+  };
+  for (std::uint32_t node = 0; node < graph.nodes().size(); ++node) {
+    const std::vector<Way> ways = analysis.ways(node);
+    const auto taken = [&](const Way& way) { return part(way.told).tells.has_value(); };
+    if (std::any_of(ways.begin(), ways.end(), taken)) continue; // a message says one place
+    for (const Way& way : ways) {
+      part(node).told.push_back(way.input);
+      const Graph::Node& lands = graph.nodes()[way.lands];
+      part(way.told).tells = Dependency{lands.lane, lands.index};
+      part(way.lands).landed = true;
+    }
+  }
+}
+
+} // namespace rondo::plan

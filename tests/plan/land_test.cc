@@ -1,0 +1,108 @@
+// Which messages may be written straight to where they belong.
+#include "plan/land.h"
+
+#include <string>
+
+#include "plan/builder.h"
+#include "plan/check.h"
+#include "plan/registry.h"
+#include "support/test.h"
+
+namespace rondo::plan {
+namespace {
+
+/// For each rank a letter of each step: L where all that it sends lands, t where its message says
+/// where another may, d where it finds its message, - else.
+std::string landingOf(const std::vector<RankPlan>& plans) {
+  const Landing landing(plans);
+  std::string text;
+  for (const RankPlan& plan : plans) {
+    if (plan.rank > 0) text += ' ';
+    for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane)
+      for (std::uint32_t s = 0; s < plan.lanes[lane].steps.size(); ++s)
+        text += !landing.told(plan.rank, lane, s).empty() ? 'L'
+                : landing.tells(plan.rank, lane, s)       ? 't'
+                : landing.landed(plan.rank, lane, s)      ? 'd'
+                                                          : '-';
+  }
+  return text;
+}
+
+std::string landingOf(std::string_view name, Collective collective, int ranks) {
+  return landingOf(
+      buildAll(*findAlgorithm(name), {.collective = collective, .ranks = ranks, .root = 0}));
+}
+
+/// Rank 0 asks rank 1, which answers with the sum; `between` adds steps of rank 0 in the middle,
+/// and `other` steps elsewhere.
+template <class Between, class Other>
+std::vector<RankPlan> asking(const Between& between, const Other& other) {
+  const Spec spec{.collective = Collective::allreduce, .ranks = 2};
+  Builder first(spec, 0, 2), second(spec, 1, 2);
+  auto asks = first.lane(), answers = second.lane();
+  asks.send(in(0), 1);
+  answers.step().recv(0).with(in(0)).to(out(0)).send(0);
+  between(asks);
+  asks.recv(1, out(0));
+  other(first, second);
+  return {first.take(), second.take()};
+}
+
+constexpr auto kNothing = [](auto&&...) {};
+
+} // namespace
+
+TEST_CASE("direct: owners write all results, and say so to who waits for them", "[land]") {
+  CHECK(landingOf("direct", Collective::allreduce, 2) == "tLd tLd");
+  CHECK(landingOf("direct", Collective::allreduce, 4) == "tttLddd tttLddd tttLddd tttLddd");
+  // Nobody asks for these, so nobody says where.
+  CHECK(landingOf("direct", Collective::allgather, 3) == "--- --- ---");
+  CHECK(landingOf("direct", Collective::reducescatter, 3) == "--- --- ---");
+  CHECK(landingOf("parameter_server", Collective::allreduce, 3).find('L') == 0);
+}
+
+TEST_CASE("nothing lands where the receiver is in between", "[land]") {
+  CHECK(landingOf(asking(kNothing, kNothing)) == "td L");
+  // It reads the place in place, or writes there.
+  CHECK(landingOf(asking([](auto& lane) { lane.copy(in(0), out(1)); }, kNothing)) == "--- -");
+  CHECK(landingOf(asking([](auto& lane) { lane.copy(in(1), out(0)); }, kNothing)) == "--- -");
+  CHECK(landingOf(asking([](auto& lane) { lane.copy(in(1), out(1)); }, kNothing)) == "t-d L");
+  // In another lane, whenever that comes.
+  CHECK(landingOf(asking(kNothing, [](auto& first, auto&) { first.lane().copy(in(0), out(1)); })) ==
+        "--- -");
+}
+
+TEST_CASE("nothing lands where a third step may still read what is lent there", "[land]") {
+  // Rank 1 gets the place a second time, and reads it in a lane that nothing holds back.
+  const auto twice = [](auto& first, auto& second) {
+    first.lane().send(in(0), 1, 1);
+    second.lane().recv(0, out(1), 1);
+  };
+  CHECK(landingOf(asking(kNothing, twice)) == "--- --");
+}
+
+TEST_CASE("each message that lands is told where, once, in plans of the registry", "[land]") {
+  for (const Algorithm* algorithm : algorithms())
+    for (const Collective collective : kCollectives)
+      for (const int ranks : {1, 2, 3, 5, 8}) {
+        const Spec spec{.collective = collective, .ranks = ranks};
+        if (collective == Collective::sendrecv || !algorithm->supports(spec)) continue;
+        const std::vector<RankPlan> plans = buildAll(*algorithm, spec);
+        const Landing landing(plans);
+        INFO(algorithm->name << ' ' << name(collective) << ", " << ranks << " ranks");
+        for (const RankPlan& plan : plans)
+          for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane)
+            for (std::uint32_t s = 0; s < plan.lanes[lane].steps.size(); ++s) {
+              const Step& step = plan.lanes[lane].steps[s];
+              const auto& told = landing.told(plan.rank, lane, s);
+              CHECK((told.empty() || told.size() == step.sends.size()));
+              for (const std::uint32_t input : told) CHECK(!step.inputs.at(input).local());
+              if (const auto& tells = landing.tells(plan.rank, lane, s)) {
+                CHECK(step.sends.size() == 1);
+                CHECK(landing.landed(plan.rank, tells->lane, tells->step));
+              }
+            }
+      }
+}
+
+} // namespace rondo::plan
