@@ -15,7 +15,7 @@ struct Count {
 Count countOf(const FakeCuda& cuda) {
   return {cuda.calls("cudaStreamSynchronize"), cuda.calls("cudaMallocFromPoolAsync"),
           cuda.calls("cudaMemcpyAsync"), cuda.calls("cudaMemsetAsync"),
-          cuda.calls("cudaLaunchKernel")};
+          cuda.calls("cudaLaunchKernelExC")};
 }
 
 std::ostream& operator<<(std::ostream& out, const Count& count) {

@@ -40,6 +40,24 @@ void load(const void* kernel) {
   check(cudaFuncGetAttributes(&about, kernel), "no kernel for this GPU");
 }
 
+/// In a memory-synchronization domain of its own, where a device has several: a fence at system
+/// scope waits for all earlier writes of its domain, and so for none of the program's other
+/// kernels. What these wrote before, and read behind, is ordered by the stream.
+void launchApart(const void* kernel, std::uint32_t blocks, std::uint32_t threads, void* argument,
+                 std::size_t shared_bytes, device::Stream stream, const char* failure) {
+  cudaLaunchAttribute domain{};
+  domain.id = cudaLaunchAttributeMemSyncDomain;
+  domain.val.memSyncDomain = cudaLaunchMemSyncDomainRemote;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = &domain;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelExC(&config, kernel, &argument), failure);
+}
+
 void checkResident(std::uint32_t blocks, int resident) {
   if (blocks > static_cast<std::uint32_t>(resident))
     throw Error(ErrorCode::unsupported,
@@ -77,27 +95,21 @@ void PlanFunction::launch(const device::Launch& launch, device::Stream stream) c
   if (blocks == 0) return;
   checkResident(blocks, resident_);
   device::Launch argument = launch;
-  void* parameters[] = {&argument};
-  check(cudaLaunchKernel(kernel_, dim3(blocks), dim3(kPlanThreads), parameters, shared_bytes_,
-                         static_cast<cudaStream_t>(stream)),
-        "a plan was not launched");
+  launchApart(kernel_, blocks, kPlanThreads, &argument, shared_bytes_, stream,
+              "a plan was not launched");
 }
 
 PlanBatchFunction::PlanBatchFunction() : resident_(residentBlocks(batchPlan(), kPlanThreads)) {}
 
 void PlanBatchFunction::launch(const device::Batch& batch, device::Stream stream) const {
   checkResident(batch.blocks(), resident_);
-  void* parameters[] = {const_cast<device::Batch*>(&batch)};
-  check(cudaLaunchKernel(batchPlan(), dim3(batch.blocks()), dim3(kPlanThreads), parameters, 0,
-                         static_cast<cudaStream_t>(stream)),
-        "sends and receives were not launched");
+  launchApart(batchPlan(), batch.blocks(), kPlanThreads, const_cast<device::Batch*>(&batch), 0,
+              stream, "sends and receives were not launched");
 }
 
 void launchProbe(const device::Probe& probe, device::Stream stream) {
-  void* parameters[] = {const_cast<device::Probe*>(&probe)};
-  check(cudaLaunchKernel(probePlan(), dim3(1), dim3(device::kProbeWords), parameters, 0,
-                         static_cast<cudaStream_t>(stream)),
-        "a link was not probed");
+  launchApart(probePlan(), 1, device::kProbeWords, const_cast<device::Probe*>(&probe), 0, stream,
+              "a link was not probed");
 }
 
 } // namespace rondo::kernels::cuda

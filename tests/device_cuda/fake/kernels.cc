@@ -141,6 +141,14 @@ std::function<void()> launchOf(FakeCuda::State& state, int device, const Kernel&
   };
 }
 
+/// Whether the launch is in a memory domain that the program's kernels are not in.
+bool fencesApart(const cudaLaunchConfig_t& config) {
+  for (unsigned a = 0; a < config.numAttrs; ++a)
+    if (config.attrs[a].id == cudaLaunchAttributeMemSyncDomain)
+      return config.attrs[a].val.memSyncDomain == cudaLaunchMemSyncDomainRemote;
+  return false;
+}
+
 } // namespace
 
 namespace rondo::kernels::cuda {
@@ -172,16 +180,19 @@ cudaError_t CUDARTAPI cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
   *blocks = 1;
   return cudaSuccess;
 }
-cudaError_t CUDARTAPI cudaLaunchKernel(const void* kernel, dim3 grid, dim3, void** arguments,
-                                       std::size_t, cudaStream_t handle) {
+cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
+                                          void** arguments) {
   Entry entry(__func__);
-  CUstream_st* stream = entry.state.streamOf(handle);
+  CUstream_st* stream = entry.state.streamOf(config->stream);
+  if (!fencesApart(*config))
+    entry.state.complain("fences of a kernel that others wait for wait for the program's kernels");
   if (!stream) return entry.result(cudaErrorInvalidResourceHandle);
   load(entry, kernel, stream->device);
-  return entry.result(entry.state.put(
-      *stream,
-      launchOf(entry.state, stream->device, *static_cast<const Kernel*>(kernel), grid.x, arguments),
-      true));
+  return entry.result(
+      entry.state.put(*stream,
+                      launchOf(entry.state, stream->device, *static_cast<const Kernel*>(kernel),
+                               config->gridDim.x, arguments),
+                      true));
 }
 
 } // extern "C"

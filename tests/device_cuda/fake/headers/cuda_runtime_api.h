@@ -58,6 +58,23 @@ struct dim3 {
       : x(of_x), y(of_y), z(of_z) {}
 };
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeMemSyncDomain = 10 };
+enum cudaLaunchMemSyncDomain { cudaLaunchMemSyncDomainDefault, cudaLaunchMemSyncDomainRemote };
+union cudaLaunchAttributeValue {
+  cudaLaunchMemSyncDomain memSyncDomain;
+};
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  cudaLaunchAttributeValue val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+  struct CUstream_st* stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+
 struct CUuuid_st {
   char bytes[16];
 };
@@ -186,6 +203,6 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* about, const void* m
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* about, const void* kernel);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel,
                                                           int threads, size_t shared_bytes);
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
-                             size_t shared_bytes, cudaStream_t stream);
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
+                                void** arguments);
 }
