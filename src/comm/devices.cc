@@ -110,7 +110,8 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
   devices.lends = std::all_of(cards.begin(), cards.end(), [&](const Card& card) {
     return card.process == cards[0].process && card.identity == cards[0].identity;
   });
-  devices.size = transport::channelSize(options, {engine::kDeviceSlot, engine::kDeviceDepth});
+  devices.size = transport::channelSize(
+      options, {engine::deviceSlot(static_cast<int>(numbers.size())), engine::kDeviceDepth});
   devices.channel = engine::deviceChannel(
       devices.size.slot_bytes, static_cast<std::uint64_t>(devices.size.depth), devices.residency);
   return devices;

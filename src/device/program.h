@@ -28,8 +28,13 @@ struct Segment {
 /// One place that a step reads or writes.
 struct Place {
   plan::Space space = plan::Space::input;
+  bool output = false;
+  std::uint16_t member = 0;  ///< number of its step in the bundle
   std::uint32_t offsets = 0; ///< local: first of one byte offset per segment
   std::int32_t channel = plan::Operand::kLocal;
+  /// Input: the number among the step's places of the output that lands where this message says, or
+  /// -1. Output: 0 where it lands, else -1.
+  std::int16_t lands = -1;
 
   RONDO_HOST_DEVICE bool local() const { return channel == plan::Operand::kLocal; }
 };
@@ -42,10 +47,17 @@ struct Step {
   Range after;
   std::uint32_t places = 0; ///< first of its places: the inputs, in order, then the outputs
   std::uint32_t inputs = 0, outputs = 0;
+  std::uint32_t bundle = 1;    ///< steps from here on that are done as one, see plan::Bundles; 0:
+                               ///< this one is done with one before it
+  std::uint32_t ends = 0;      ///< inputs and outputs of all of them
   std::int32_t raw_input = -1; ///< of the inputs, the one that reads the call's input, or -1
   /// What it would send stays where it is, in its local output or only input, and the receivers
   /// read it there. It has one segment.
   bool lends = false;
+  /// What it receives lies already where it would put it.
+  bool landed = false;
+  /// Not -1: its message says where another one may land, this offset into the output.
+  std::int32_t tells = -1;
 };
 
 /// Steps first..first+count; those of full tiles stand Program::last_steps before those of last
@@ -65,7 +77,7 @@ struct ProgramHeader {
   std::uint64_t scratch_bytes = 0; ///< of a copy
   std::uint64_t ticks = 0;         ///< a lane's clock advances by so much in a launch
   std::uint32_t last_steps = 0;    ///< see Lane
-  std::uint32_t max_places = 0;    ///< of the step that has most
+  std::uint32_t max_places = 0;    ///< of the bundle that has most
   DataType type = DataType::float32;
   ReduceOp::Kind op = ReduceOp::Kind::sum;
   Protocol protocol = Protocol::simple;

@@ -30,6 +30,7 @@ struct Label {
   std::uint64_t call = 0;          ///< see labelFor()
   std::uint64_t bytes = 0;         ///< of the message, for a host that moves it on
   const std::byte* lent = nullptr; ///< not null: the message is not in the slot, but here
+  std::byte* landing = nullptr;    ///< not null: where the answer is to be written
 };
 
 /// One end of a ring, with the addresses that its rank uses.

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/fabric.h"
@@ -28,10 +29,15 @@ struct BoundStep {
   plan::PieceOffsets output;
   std::vector<End*> sends;
   std::vector<plan::Dependency> after;
-  int raw_input = -1;      ///< operand that reads the call's input buffer, or -1
-  bool carries = false;    ///< a carrier is among its channels; known once connected
-  bool small_copy = false; ///< a few bytes from one place to others; known once connected
-  bool lends = false;      ///< on a device: see plan::Lending
+  int raw_input = -1;       ///< operand that reads the call's input buffer, or -1
+  bool carries = false;     ///< a carrier is among its channels; known once connected
+  bool small_copy = false;  ///< a few bytes from one place to others; known once connected
+  bool lends = false;       ///< on a device: see plan::Lending
+  std::uint32_t bundle = 1; ///< on a device: see plan::Bundles::size()
+  /// On a device: see plan::Landing.
+  std::vector<std::uint32_t> told;
+  std::optional<plan::Dependency> tells;
+  bool landed = false;
 };
 
 using BoundLane = std::vector<BoundStep>;

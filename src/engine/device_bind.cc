@@ -39,6 +39,8 @@ BoundPlan DeviceEngine::bind(plan::Planned& planned, const plan::CallShape& shap
                                      fabric_.messageBytes());
   BoundPlan bound = engine::bind(plan, shape, fabric_, cut.message_bytes);
   if (cut.lending) lend(bound, *cut.lending, settings_.rank);
+  if (cut.landing) land(bound, *cut.landing, settings_.rank);
+  if (cut.bundles) bundle(bound, plan);
   putOnDevice(bound, cut.protocol, cut.copies);
   bound.device->function = device_->function(bound.device->launch.program);
   return bound;

@@ -2,11 +2,13 @@
 #include "engine/device_count.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "device/residency.h"
 #include "engine/device_cut.h"
 #include "engine/device_tuning.h"
+#include "plan/bundle.h"
 #include "plan/facts.h"
 #include "plan/graph.h"
 #include "plan/tiles.h"
@@ -19,14 +21,16 @@ namespace {
 /// As Device::residentBlocks().
 constexpr int kSparePart = 16;
 
-/// The longest chain of steps in a tile, each of which waits for the one before.
+/// The longest chain of bundles in a tile, each of which waits for the one before.
 int longestChain(const plan::Graph& graph) {
-  std::vector<int> chain(graph.nodes().size(), 1);
+  const std::vector<std::uint32_t> first = plan::bundledNodes(graph);
+  std::vector<int> chain(graph.nodes().size(), 1); // at a bundle's first node
   int longest = 0;
-  for (const std::uint32_t node : graph.order()) {
-    longest = std::max(longest, chain[node]);
+  for (const std::uint32_t node : graph.order({}, first)) {
+    const std::uint32_t from = first[node];
+    longest = std::max(longest, chain[from]);
     const auto follows = [&](std::uint32_t next) {
-      chain[next] = std::max(chain[next], chain[node] + 1);
+      if (first[next] != from) chain[first[next]] = std::max(chain[first[next]], chain[from] + 1);
     };
     graph.forEachLocalSuccessor(node, follows);
     for (const std::uint32_t message : graph.sent(node)) follows(graph.messages()[message].to);
@@ -34,15 +38,41 @@ int longestChain(const plan::Graph& graph) {
   return longest;
 }
 
+/// How the messages of a step travel.
+struct How {
+  bool packets = false;
+  bool lends = false;  ///< what it sends stays where it is
+  bool landed = false; ///< what it receives is where it belongs
+};
+
 /// What a step reads and writes. A copy onto itself is skipped only in place, which a plan does not
 /// know. In packets half of what travels are flags.
-double moved(const plan::Step& step, const plan::TiledStep& tiled, bool lends, bool packets) {
-  const std::size_t sent = lends ? 0 : step.sends.size();
-  if (sent == 0 && !step.output) return 0; // lent from where it stands
+double moved(const plan::Step& step, const plan::TiledStep& tiled, const How& how) {
+  const std::size_t sent = how.lends ? 0 : step.sends.size();
+  if (how.landed || (sent == 0 && !step.output)) return 0; // lent from where it stands
   std::size_t pieces = step.output ? 1 : 0;
-  const std::size_t of_message = packets ? 2 : 1;
+  const std::size_t of_message = how.packets ? 2 : 1;
   for (const plan::Operand& input : step.inputs) pieces += input.local() ? 1 : of_message;
   return static_cast<double>(tiled.bytes * (pieces + sent * of_message));
+}
+
+/// Threads of a block that tell other ends together, by one fence.
+constexpr std::size_t kWarp = 32;
+
+/// Fences of a bundle: of each warp that has a message to tell of, or a slot to give back.
+std::uint64_t fencesOf(std::span<const plan::Step> bundle, bool packets) {
+  std::vector<bool> telling; // by warp
+  std::size_t end = 0;
+  const auto add = [&](bool tells) {
+    if (end++ % kWarp == 0) telling.push_back(false);
+    telling.back() = telling.back() || tells;
+  };
+  for (const plan::Step& step : bundle) {
+    for (const plan::Operand& input : step.inputs) add(!input.local());
+    if (step.output) add(false);
+    for (std::size_t s = 0; s < step.sends.size(); ++s) add(!packets); // these tell for themselves
+  }
+  return static_cast<std::uint64_t>(std::count(telling.begin(), telling.end(), true));
 }
 
 class Counter {
@@ -55,7 +85,6 @@ class Counter {
 
   DeviceCounts all() {
     for (const plan::RankPlan& plan : plans_) add(plan);
-    counts_.fences = counts_.messages * (counts_.packets ? 1 : 2); // packets tell for themselves
     return counts_;
   }
 
@@ -67,26 +96,26 @@ class Counter {
     counts_.tiles = std::max<std::uint64_t>(counts_.tiles, tiling.tiles);
     counts_.blocks = std::max<std::uint64_t>(counts_.blocks, copies * plan.lanes.size());
     counts_.turns = std::max<std::uint64_t>(counts_.turns, (tiling.tiles + copies - 1) / copies);
+    const plan::Bundles bundles(plan);
     double sent = 0;
-    for (std::size_t lane = 0; lane < plan.lanes.size(); ++lane) {
+    for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane) {
+      const std::span<const plan::Step> steps = plan.lanes[lane].steps;
       double of_tile = 0;
-      for (std::size_t s = 0; s < plan.lanes[lane].steps.size(); ++s) {
-        const plan::Step& step = plan.lanes[lane].steps[s];
+      for (std::uint32_t s = 0; s < steps.size(); ++s) {
         const plan::TiledStep& last = tiling.last[lane][s];
         const plan::TiledStep& full = tiling.full.empty() ? last : tiling.full[lane][s];
-        const bool lends =
-            cut_.lending && cut_.lending->may(plan.rank, static_cast<std::uint32_t>(lane),
-                                              static_cast<std::uint32_t>(s));
+        const How how = howOf(plan.rank, lane, s);
         const auto before = static_cast<double>(last.tiles - 1);
+        of_tile += moved(steps[s], full, how);
+        counts_.memory_bytes += before * moved(steps[s], full, how) + moved(steps[s], last, how);
+        counts_.messages += last.tiles * steps[s].sends.size();
+        counts_.fences +=
+            last.tiles * fencesOf(steps.subspan(s, bundles.size(lane, s)), counts_.packets);
+        counts_.most_inputs =
+            std::max(counts_.most_inputs, static_cast<std::uint32_t>(steps[s].inputs.size()));
         const double bytes =
             before * static_cast<double>(full.bytes) + static_cast<double>(last.bytes);
-        of_tile += moved(step, full, lends, counts_.packets);
-        counts_.memory_bytes += before * moved(step, full, lends, counts_.packets) +
-                                moved(step, last, lends, counts_.packets);
-        counts_.messages += last.tiles * step.sends.size();
-        counts_.most_inputs =
-            std::max(counts_.most_inputs, static_cast<std::uint32_t>(step.inputs.size()));
-        sent += bytes * static_cast<double>(step.sends.size());
+        sent += bytes * static_cast<double>(steps[s].sends.size());
       }
       counts_.lane_bytes = std::max(counts_.lane_bytes, of_tile);
     }
@@ -94,6 +123,17 @@ class Counter {
     counts_.bound_bytes += static_cast<double>(plan::inputBlocks(plan.spec, plan.rank) +
                                                plan::outputBlocks(plan.spec, plan.rank)) *
                            static_cast<double>(shape_.count * sizeOf(shape_.type));
+  }
+
+  How howOf(int rank, std::uint32_t lane, std::uint32_t step) const {
+    How how{.packets = counts_.packets};
+    bool lands = false;
+    if (cut_.landing) {
+      lands = !cut_.landing->told(rank, lane, step).empty();
+      how.landed = cut_.landing->landed(rank, lane, step);
+    }
+    how.lends = cut_.lending && !lands && cut_.lending->may(rank, lane, step);
+    return how;
   }
 
   const std::vector<plan::RankPlan>& plans_;
@@ -119,13 +159,13 @@ DeviceCounts countOnDevices(const plan::Algorithm& algorithm, const plan::Spec& 
   const device::Residency residency{
       std::max(machine.multiprocessors - machine.multiprocessors / kSparePart, 1),
       machine.ranks_on_device};
-  const DeviceLimits limits{deviceChannel(kDeviceSlot, kDeviceDepth, residency), residency,
-                            machine.lends};
+  const std::size_t slot = deviceSlot(spec.ranks);
+  const DeviceLimits limits{deviceChannel(slot, kDeviceDepth, residency), residency, machine.lends};
   std::vector<plan::RankPlan> plans;
   for (int rank = 0; rank < spec.ranks; ++rank) plans.push_back(algorithm.build(spec, rank));
   const plan::CallShape shape{.count = count, .type = type, .op = ReduceOp::Kind::sum};
   plan::Facts facts(algorithm, spec);
-  const DeviceCut cut = cutForDevice(plans[0], facts, shape, limits, kDeviceSlot);
+  const DeviceCut cut = cutForDevice(plans[0], facts, shape, limits, slot);
   DeviceCounts counts = Counter(plans, shape, cut).all();
   std::vector<std::string> complaints;
   const plan::Graph graph(plans, complaints, 1);

@@ -19,14 +19,15 @@ struct DeviceMachine {
 
 /// Of one call. "A tile": of the most that a tile moves. Bytes of all ranks, but where it says so.
 struct DeviceCounts {
-  bool packets = false;       ///< by the low-latency protocol
-  std::uint64_t tiles = 0;    ///< of a block
-  std::uint64_t blocks = 0;   ///< thread blocks of the rank that has most
-  std::uint64_t turns = 0;    ///< tiles that a copy of the plan does, one after the other
-  int dependent_steps = 0;    ///< of a tile: the longest chain, each step of which awaits the last
-  double lane_bytes = 0;      ///< that the busiest block reads and writes in a tile
+  bool packets = false;     ///< by the low-latency protocol
+  std::uint64_t tiles = 0;  ///< of a block
+  std::uint64_t blocks = 0; ///< thread blocks of the rank that has most
+  std::uint64_t turns = 0;  ///< tiles that a copy of the plan does, one after the other
+  int dependent_steps = 0;  ///< of a tile: the longest chain of steps, or bundles of them, each of
+                            ///< which awaits the last
+  double lane_bytes = 0;    ///< that the busiest block reads and writes in a tile
   std::uint64_t messages = 0; ///< of all ranks
-  std::uint64_t fences = 0;   ///< releases at system scope that tell of messages and of their end
+  std::uint64_t fences = 0;   ///< of warps that tell of messages and of their end, at system scope
   double memory_bytes = 0;    ///< read and written
   double bound_bytes = 0;     ///< each input read once, each output written once
   double link_bytes = 0;      ///< that the rank which sends most sends to other devices

@@ -34,6 +34,7 @@ DeviceCut cutForDevice(const plan::RankPlan& plan, plan::Facts& facts, const pla
   const bool small = channel.hasLowLatency() && !shape.uneven() &&
                      shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
   DeviceCut cut;
+  cut.bundles = !shape.uneven();
   // Its packets order nothing but themselves, and lanes may count on messages to order what they do
   // to the same memory (see kernels/cuda/plan/README.md).
   if (small && facts.oneLane()) cut.protocol = device::Protocol::low_latency;
@@ -42,6 +43,7 @@ DeviceCut cutForDevice(const plan::RankPlan& plan, plan::Facts& facts, const pla
   std::size_t limit = std::min(channel.of(cut.protocol).slot_bytes, most_bytes);
   if (limits.lends && cut.protocol == device::Protocol::simple && plan.spec.ranks <= kMostLending) {
     cut.lending = &facts.lending(scales(shape.op, shape.type) == Scales::inputs, shape.uneven());
+    if (!shape.uneven()) cut.landing = &facts.landing();
     if (cut.lending->always()) limit = std::max(limit, kLentMessage);
   }
   cut.message_bytes = deviceMessageBytes(plan, shape, limit, cut.copies);

@@ -30,6 +30,8 @@ struct DeviceCut {
   std::uint32_t copies = 1;               ///< at most: no more than there are tiles
   std::size_t message_bytes = 0;          ///< of the largest message
   const plan::Lending* lending = nullptr; ///< of the facts; null: every message is sent
+  const plan::Landing* landing = nullptr; ///< of the facts; null: none lands
+  bool bundles = true;                    ///< steps of bundles are done as one
 };
 
 /// For a collective; `most_bytes`: what a channel takes. Throws Error(unsupported) where the ranks

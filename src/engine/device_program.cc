@@ -7,6 +7,7 @@
 
 #include "device/program_kind.h"
 #include "engine/scaling.h"
+#include "plan/bundle.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
@@ -20,7 +21,10 @@ class Flattener {
 
   void addSteps(const std::vector<BoundLane>& lanes) {
     for (const BoundLane& lane : lanes)
-      for (const BoundStep& step : lane) add(step);
+      for (const BoundStep& step : lane) {
+        if (step.bundle > 0) first_ = Flattener::next(tables_.steps);
+        add(step, lanes);
+      }
   }
 
   /// Where the next entry of a table goes.
@@ -32,12 +36,18 @@ class Flattener {
   }
 
  private:
-  void add(const BoundStep& step) {
+  void add(const BoundStep& step, const std::vector<BoundLane>& lanes) {
     device::Step flat;
     flat.bytes = step.bytes;
     flat.tiles = step.tiles;
     flat.raw_input = step.raw_input;
     flat.lends = step.lends;
+    flat.bundle = step.bundle;
+    flat.landed = step.landed;
+    if (step.tells) {
+      flat.tells = static_cast<std::int32_t>(next(tables_.offsets));
+      tables_.offsets.push_back(lanes[step.tells->lane][step.tells->step].output.offsets[0]);
+    }
     tables_.header.lends |= step.lends;
     flat.segments = {next(tables_.segments), static_cast<std::uint32_t>(step.segments.size())};
     for (const plan::Segment& segment : step.segments)
@@ -53,24 +63,37 @@ class Flattener {
     flat.inputs = next(tables_.places) - flat.places;
     if (step.has_output) addLocal(step.output);
     for (const End* end : step.sends) addWire(end);
-    const std::uint32_t places = next(tables_.places) - flat.places;
-    flat.outputs = places - flat.inputs;
-    tables_.header.max_places = std::max(tables_.header.max_places, places);
+    const std::uint32_t stop = next(tables_.places);
+    flat.outputs = stop - flat.places - flat.inputs;
+    for (std::uint32_t p = flat.places; p < stop; ++p) {
+      tables_.places[p].member = static_cast<std::uint16_t>(next(tables_.steps) - first_);
+      tables_.places[p].output = p >= flat.places + flat.inputs;
+    }
+    for (std::uint32_t s = 0; s < step.told.size(); ++s) {
+      const auto sends = static_cast<std::uint32_t>(step.sends.size());
+      const std::uint32_t lands = stop - sends + s;
+      tables_.places[lands].lands = 0;
+      tables_.places[flat.places + step.told[s]].lands =
+          static_cast<std::int16_t>(lands - flat.places);
+    }
     tables_.steps.push_back(flat);
+    device::Step& first = tables_.steps[first_];
+    first.ends = stop - first.places;
+    tables_.header.max_places = std::max(tables_.header.max_places, first.ends);
   }
   void addLocal(const plan::PieceOffsets& piece) {
-    tables_.places.push_back({piece.space, next(tables_.offsets), plan::Operand::kLocal});
+    tables_.places.push_back({.space = piece.space, .offsets = next(tables_.offsets)});
     tables_.offsets.insert(tables_.offsets.end(), piece.offsets.begin(), piece.offsets.end());
   }
   void addWire(const End* end) {
     const auto found = std::find(plan_.ends.begin(), plan_.ends.end(), end);
-    tables_.places.push_back(
-        {plan::Space::input, 0, static_cast<std::int32_t>(found - plan_.ends.begin())});
+    tables_.places.push_back({.channel = static_cast<std::int32_t>(found - plan_.ends.begin())});
   }
 
   const BoundPlan& plan_;
   const std::size_t per_element_;
   device::ProgramTables& tables_;
+  std::uint32_t first_ = 0; ///< step of the bundle in progress
 };
 
 bool hasDependencies(const BoundPlan& plan) {
@@ -87,6 +110,26 @@ void lend(BoundPlan& plan, const plan::Lending& lending, int rank) {
     for (std::uint32_t lane = 0; lane < lanes->size(); ++lane)
       for (std::uint32_t s = 0; s < (*lanes)[lane].size(); ++s)
         (*lanes)[lane][s].lends = lending.may(rank, lane, s);
+}
+
+void land(BoundPlan& plan, const plan::Landing& landing, int rank) {
+  for (auto* lanes : {&plan.full, &plan.last})
+    for (std::uint32_t lane = 0; lane < lanes->size(); ++lane)
+      for (std::uint32_t s = 0; s < (*lanes)[lane].size(); ++s) {
+        BoundStep& step = (*lanes)[lane][s];
+        step.told = landing.told(rank, lane, s);
+        step.tells = landing.tells(rank, lane, s);
+        step.landed = landing.landed(rank, lane, s);
+        step.lends = step.lends && step.told.empty();
+      }
+}
+
+void bundle(BoundPlan& bound, const plan::RankPlan& plan) {
+  const plan::Bundles bundles(plan);
+  for (auto* lanes : {&bound.full, &bound.last})
+    for (std::uint32_t lane = 0; lane < lanes->size(); ++lane)
+      for (std::uint32_t s = 0; s < (*lanes)[lane].size(); ++s)
+        (*lanes)[lane][s].bundle = bundles.size(lane, s);
 }
 
 device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,

@@ -5,12 +5,21 @@
 #include "device/program.h"
 #include "engine/bound_plan.h"
 #include "engine/host_engine.h"
+#include "plan/land.h"
 #include "plan/lend.h"
+#include "plan/plan.h"
 
 namespace rondo::engine {
 
 /// Lets the plan's steps lend their messages where they may.
 void lend(BoundPlan& plan, const plan::Lending& lending, int rank);
+
+/// Lets messages land where they may; those who send them lend no more. After lend().
+void land(BoundPlan& plan, const plan::Landing& landing, int rank);
+
+/// Lets the steps of bundles be done as one. `plan` is what the bound plan was bound from, for
+/// blocks of one size.
+void bundle(BoundPlan& bound, const plan::RankPlan& plan);
 
 /// The plan, which was bound with the rings' slot size, as tables. Channels are numbered as in
 /// BoundPlan::ends; each of the `copies` has its own. Header type and operator name the kernel that

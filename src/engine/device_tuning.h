@@ -8,8 +8,9 @@
 namespace rondo::engine {
 
 /// Copies of a plan that a channel has rings for. A block of 512 threads draws some 30 GB/s of a
-/// card with 132 multiprocessors and 4 TB/s; sixteen fill a link of 450 GB/s. Not measured.
-inline constexpr std::uint32_t kMaxCopies = 16;
+/// card with 132 multiprocessors and 4 TB/s, and writes as much; sixteen fill a link of 450 GB/s,
+/// but an AllReduce moves each byte twice to three times on its way. Not measured.
+inline constexpr std::uint32_t kMaxCopies = 32;
 
 /// The same where ranks share a device: there is no link to fill but the card's memory, which takes
 /// all multiprocessors. Not measured.
@@ -21,10 +22,22 @@ inline constexpr std::uint32_t kMaxCopiesSharing = 64;
 inline constexpr std::size_t kLentMessage = 256 << 10;
 
 /// Slots of each copy's ring; with more copies than kMaxCopies smaller ones, so that a channel
-/// takes no more memory. A block fills one in 2 us, which is longer than flag and credit take;
-/// eight let both sides work while one is late. Not measured.
+/// takes no more memory. Flags and barriers cost a bundle of steps 2 us, and a block moves 60 KiB
+/// in that time; four slots let both sides work while one is late. Not measured.
 inline constexpr std::size_t kDeviceSlot = 64 << 10;
-inline constexpr int kDeviceDepth = 8;
+inline constexpr int kDeviceDepth = 4;
+/// Larger ones where a bundle has few messages to move, as long as the inboxes of an AllReduce by
+/// `direct` take a rank no more than this. Not measured.
+inline constexpr std::size_t kMostDeviceSlot = 256 << 10;
+inline constexpr std::size_t kDeviceInboxes = 128 << 20;
+constexpr std::size_t deviceSlot(int ranks) {
+  const auto channels = static_cast<std::size_t>(ranks > 1 ? 2 * (ranks - 1) : 1);
+  std::size_t slot = kDeviceSlot;
+  while (slot < kMostDeviceSlot &&
+         2 * slot * channels * kMaxCopies * kDeviceDepth <= kDeviceInboxes)
+    slot *= 2;
+  return slot;
+}
 
 /// Largest message of a low-latency ring, and blocks that are sent by it: twice the bytes travel,
 /// which pays while a message costs its latency. Not measured.

@@ -23,8 +23,8 @@ ld.u64 %rd6, [%rd2+24];
 $L__BB0_1:
 ld.acquire.sys.b64 %rd7,[%rd6];
 @%p1 bra $L__BB0_1;
-st.release.sys.b64 [%rd4],%rd8;
-st.release.sys.b64 [%rd6],%rd8;
+selp.b64 %rd34, %rd4, %rd6, %p2;
+st.release.sys.b64 [%rd34],%rd8;
 ld.acquire.sys.b32 %r2,[%rd20];
 ld.acquire.gpu.b32 %r3,[%rd21];
 fence.sc.gpu;
@@ -70,12 +70,15 @@ MUTANTS = [
      "ld.relaxed.sys.64 is not among"),
     ("a flag read plainly", FLOATS, "ld.acquire.sys.b64 %rd5", "ld.u64 %rd5",
      RING + "published by ld.64"),
-    ("a flag written plainly", FLOATS, "st.release.sys.b64 [%rd4]", "st.u64 [%rd4]",
+    ("a flag written plainly", FLOATS, "st.release.sys.b64 [%rd34]", "st.u64 [%rd34]",
      RING + "published by st.64"),
-    ("credit given back at device scope", FLOATS, "st.release.sys.b64 [%rd6]",
-     "st.release.gpu.b64 [%rd6]", RING + "consumed by st.release.gpu.64"),
-    ("no credit given back", FLOATS, "st.release.sys.b64 [%rd6],%rd8;", "",
+    ("credit given back at device scope", FLOATS, "st.release.sys.b64 [%rd34]",
+     "st.release.gpu.b64 [%rd34]", RING + "consumed by st.release.gpu.64"),
+    ("no credit given back", FLOATS, "selp.b64 %rd34, %rd4, %rd6, %p2;", "mov.b64 %rd34, %rd4;",
      "no st.release.sys.64 of a ring's consumed"),
+    ("a fence for messages and one for slots", FLOATS, "st.release.sys.b64 [%rd34],%rd8;",
+     "st.release.sys.b64 [%rd4],%rd8;\nst.release.sys.b64 [%rd6],%rd8;",
+     "2 instructions tell other ends"),
     ("abort looked at by the device's scope", FLOATS, "ld.acquire.sys.b32", "ld.acquire.gpu.b32",
      "no ld.acquire.sys.32"),
     ("a report told of to the device only", FLOATS, "st.release.sys.b32", "st.release.gpu.b32",

@@ -81,11 +81,12 @@ TEST_CASE("device buffers: ranks that see each other's memory cut a call into fe
     const auto data = std::make_unique_for_overwrite<std::int32_t[]>(kCount);
     Options options = onDevice();
     options.timeout = 300ms;
+    options.channel_bytes = 256 << 10; // four slots of 64 KiB
     DeviceRanks world(2, options, devices);
     const Caught late = caught([&] {
       world.all[0].allReduce(data.get(), data.get(), kCount, DataType::int32, ReduceOp::sum);
     });
-    CHECK(says(late, ErrorCode::timeout, {devices == 1 ? "of 160" : "of 528"}));
+    CHECK(says(late, ErrorCode::timeout, {devices == 1 ? "of 160" : "of 544"}));
     world.stream(world.all[0]).synchronize();
   }
 }

@@ -89,7 +89,9 @@ TEST_CASE("device messages: a peer that never comes is a timeout that names it")
 TEST_CASE("device messages: a receiver that never comes is a timeout that names it") {
   const HostDevices host;
   std::vector<std::uint8_t> data(kLarge), taken(kLarge);
-  DeviceRanks world(3, impatient());
+  Options options = impatient();
+  options.channel_bytes = 256 << 10; // so that the message does not fit all slots
+  DeviceRanks world(3, options);
   const auto errors = eachRank(world, [&](Communicator& comm) {
     if (comm.rank() == 0) {
       Work first = comm.sendAsync(data.data(), kLarge, DataType::uint8, 1);

@@ -22,7 +22,8 @@ constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 7, 8};
 } // namespace
 
 // Proves: for AllReduce by `direct` among ranks that share a GPU, steps, messages, fences and bytes
-// are those of the closed forms: lent, an owner reads p parts and writes one, the others copy it;
+// are those of the closed forms. Each tile pushes, owns and pulls in a bundle, and tells by a fence
+// of each. Lent, an owner reads p parts and writes the result to all outputs, which is the bound;
 // sent, each part is written to a slot and read there as well.
 TEST_CASE("device counts: direct is what its closed forms say") {
   for (const int ranks : kRankCounts) {
@@ -32,29 +33,32 @@ TEST_CASE("device counts: direct is what its closed forms say") {
         counted("direct", ranks, kCount, {.ranks_on_device = ranks, .lends = true});
     const DeviceCounts sent = counted("direct", ranks, kCount, {.ranks_on_device = ranks});
     CHECK(lent.bound_bytes == 2 * p * whole);
-    CHECK(lent.dependent_steps == (ranks == 1 ? 1 : 2 * ranks - 1));
-    CHECK(lent.memory_bytes == (ranks == 1 ? 2 : 3 * p - 1) * whole);
+    CHECK(lent.dependent_steps == (ranks == 1 ? 1 : 3));
+    CHECK(lent.memory_bytes == 2 * p * whole);
+    CHECK(lent.ofBound() == 1);
     CHECK(sent.memory_bytes == (ranks == 1 ? 2 : 6 * p - 4) * whole);
     const auto of_a_tile = static_cast<std::uint64_t>(2 * ranks * (ranks - 1));
     for (const DeviceCounts& one : {lent, sent}) {
       CHECK(!one.packets);
       CHECK(one.messages == one.tiles * of_a_tile);
-      CHECK(one.fencesPerMessage() == (ranks == 1 ? 0 : 2));
+      CHECK(one.fences == (ranks == 1 ? 0 : one.tiles * static_cast<std::uint64_t>(3 * ranks)));
       CHECK(one.turns == (one.tiles + one.blocks - 1) / one.blocks);
     }
     CHECK(lent.tiles <= sent.tiles); // lent messages are larger
   }
 }
 
-// Proves: a small call goes in packets, each of which tells for itself: one fence a message, which
-// gives its slot back, and twice the bytes in slots.
-TEST_CASE("device counts: packets take one fence a message") {
+// Proves: a small call goes in packets, each of which tells for itself: an owner and who pulls give
+// slots back by a fence each, and twice the bytes are in slots.
+TEST_CASE("device counts: packets take a fence where slots are given back") {
   for (const int ranks : {2, 3, 4, 5, 7, 8}) {
     INFO(ranks << " ranks");
     const DeviceCounts one = counted("direct", ranks, 1024, {.ranks_on_device = ranks});
     CHECK(one.packets);
     CHECK(one.tiles == 1);
-    CHECK(one.fencesPerMessage() == 1);
+    CHECK(one.dependent_steps == 3);
+    CHECK(one.fences == static_cast<std::uint64_t>(2 * ranks));
+    CHECK(one.fencesPerMessage() == 1.0 / (ranks - 1));
     // Sent parts 1 + 2, the owner's 1 + 2 (p - 1) + 1 + 2 (p - 1), copies 2 + 1.
     CHECK(one.memory_bytes == (10 * ranks - 8) * 1024.0 * sizeof(float));
   }

@@ -1,6 +1,8 @@
 // The plan kernel's correctness grid: every algorithm and collective, rank count, count, type,
 // operator, protocol, depth. Each call is launched again on the same channels with the same
 // argument, as a replayed graph does.
+#include <algorithm>
+
 #include "engine/device_program.h"
 #include "plan/facts.h"
 #include "plan/registry.h"
@@ -86,6 +88,29 @@ TEST_CASE("the plan kernel lends messages in every algorithm") {
         INFO("depth " << depth);
         REQUIRE(world.run(callsOf(*algorithm, ranks, Protocol::simple)) == "");
       }
+}
+
+// Proves: owners write results straight to the outputs of those who asked, of which each thread
+// takes the address that another one was told, in place where it reads them as well; nobody moves
+// them a second time.
+TEST_CASE("the plan kernel lets the results of direct land, with several threads in a block") {
+  const plan::Algorithm& direct = *plan::findAlgorithm("direct");
+  for (int ranks : {2, 3, 5}) {
+    World world(ranks, {Protocol::simple, 1, kSlotBytes},
+                {.threads = 3, .copies = 2, .lends = true});
+    std::vector<Call> calls;
+    for (std::size_t count : {1, 517})
+      for (bool in_place : {false, true})
+        for (ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
+          calls.push_back(callOf(
+              direct, {.count = count, .type = DataType::int32, .op = op, .in_place = in_place},
+              ranks));
+    REQUIRE(world.run(calls) == "");
+    for (const auto& [channel, memory] : world.channels()) {
+      const std::byte* const end = memory->inbox.data() + memory->inbox.bytes();
+      CHECK(std::count(end - kSlotBytes, end, std::byte{0}) == kSlotBytes);
+    }
+  }
 }
 
 // Proves: the block's barriers order what its threads do to each other's ends, addresses and

@@ -62,7 +62,9 @@ World::Launchable World::prepare(const Call& call, int number) {
     for (const Part& one : call.parts) plans.push_back(one.plan);
     const bool scaled = engine::scales(part.shape.op, part.shape.type) == engine::Scales::inputs;
     engine::lend(made.bound, plan::Lending(plans, scaled, part.shape.uneven()), number);
+    if (!part.shape.uneven()) engine::land(made.bound, plan::Landing(plans), number);
   }
+  if (!part.shape.uneven()) engine::bundle(made.bound, part.plan);
   const device::ProgramTables tables = engine::flatten(made.bound, size_.protocol, blocks_.copies);
   made.image = std::make_unique<Zeroed>(tables.bytes());
   tables.write(made.image->data());

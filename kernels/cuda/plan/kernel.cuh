@@ -23,9 +23,10 @@ namespace rondo::kernels::cuda {
 /// One lane of one copy of the plan, in one launch. All threads of its block make one, and call
 /// run().
 ///
-/// A step has two barriers: one when all it waits for is there, one when all has been moved. What a
-/// thread did before a barrier is visible to the block after it; with the acquire of a flag before
-/// the first, and the release of a flag after the second, it is visible to the other end too.
+/// A step, or the bundle that is done with it, has two barriers: one when all it waits for is
+/// there, one when all has been moved. What a thread did before a barrier is visible to the block
+/// after it; with the acquire of a flag before the first, and the release of a flag after the
+/// second, it is visible to the other end too.
 template <class Block, DataType kType, ReduceOp::Kind kOp>
 class PlanKernel {
  public:
@@ -47,11 +48,12 @@ class PlanKernel {
     for (std::uint64_t tile = copy_; tile < program_.tiles; tile += program_.copies, ++turn) {
       watch_.at(tile, 0);
       if (program_.lanes_in_step && turn > 0 && !enter(turn)) return;
-      for (std::uint32_t s = 0; s < lane.count; ++s) {
+      for (std::uint32_t s = 0; s < lane.count;) {
         watch_.at(tile, s);
         const Step* step = stepAt(lane.first + s, tile);
-        if (step && !perform(*step, tile, turn)) return;
-        tick(turn * lane.count + s + 1);
+        if (step && !perform(step, tile, turn)) return;
+        s += step ? step->bundle : 1;
+        tick(turn * lane.count + s);
       }
     }
     if (program_.lends && !awaitReturns(lane)) return;
@@ -123,35 +125,39 @@ class PlanKernel {
     });
   }
 
-  /// `turn`: how many tiles the copy has done.
-  RONDO_HOST_DEVICE bool perform(const Step& step, std::uint64_t tile, std::uint64_t turn) {
-    const std::uint32_t ends = step.inputs + step.outputs;
+  /// The bundle that begins with the step. `turn`: how many tiles the copy has done.
+  RONDO_HOST_DEVICE bool perform(const Step* first, std::uint64_t tile, std::uint64_t turn) {
     bool good = true;
-    for (std::uint32_t i = block_.thread(); i < step.after.count; i += block_.threads()) {
-      const plan::Dependency& before = program_.after[step.after.first + i];
+    for (std::uint32_t i = block_.thread(); i < first->after.count; i += block_.threads()) {
+      const plan::Dependency& before = program_.after[first->after.first + i];
       const std::uint64_t steps = program_.lane[before.lane].count;
       good = good && awaitBlock(firstLane() + before.lane, turn * steps + before.step + 1);
     }
-    for (std::uint32_t i = block_.thread(); i < ends; i += block_.threads())
-      good = good && prepare(step, i, tile);
+    for (std::uint32_t i = block_.thread(); i < first->ends; i += block_.threads())
+      good = good && prepare(first, i, tile);
     if (!block_.all(good)) return false;
 
-    Mover<Block, kType, kOp> mover(launch_, launch_.rings + copy_ * program_.channels, step,
-                                   block_);
-    if (program_.protocol == Protocol::low_latency) {
-      good = mover.lines(watch_);
-    } else {
-      moveSegments(step, mover);
-    }
-    for (std::uint32_t i = block_.thread(); i < ends; i += block_.threads()) advance(step, i);
+    good = program_.protocol != Protocol::low_latency || movePackets(first);
+    if (program_.protocol == Protocol::simple)
+      for (std::uint32_t m = 0; m < first->bundle; ++m) moveSegments(first, first[m]);
+    for (std::uint32_t i = block_.thread(); i < first->ends; i += block_.threads())
+      advance(first, i, tile);
     if (!block_.all(good)) return false;
 
-    for (std::uint32_t i = block_.thread(); i < ends; i += block_.threads()) tell(step, i);
+    for (std::uint32_t i = block_.thread(); i < first->ends; i += block_.threads()) tell(first, i);
     return true;
   }
 
-  RONDO_HOST_DEVICE const Place& place(const Step& step, std::uint32_t i) const {
-    return program_.places[step.places + i];
+  /// Of an end of the bundle that begins with the step.
+  RONDO_HOST_DEVICE const Place& place(const Step* first, std::uint32_t i) const {
+    return program_.places[first->places + i];
+  }
+  /// A step's own ends, of those of its bundle.
+  RONDO_HOST_DEVICE LiveOperand* endsOf(const Step* first, const Step& step) const {
+    return ends_ + (step.places - first->places);
+  }
+  RONDO_HOST_DEVICE Mover<Block, kType, kOp> moverOf(const Step* first, const Step& step) const {
+    return {launch_, launch_.rings + copy_ * program_.channels, step, endsOf(first, step), block_};
   }
 
   RONDO_HOST_DEVICE const Ring& ringOf(const Place& place) const {
@@ -160,8 +166,8 @@ class PlanKernel {
 
   /// Finds an input or output, and waits until it may be read or written. By one thread; the same
   /// one later tells the other end.
-  RONDO_HOST_DEVICE bool prepare(const Step& step, std::uint32_t i, std::uint64_t tile) {
-    const Place& where = place(step, i);
+  RONDO_HOST_DEVICE bool prepare(const Step* first, std::uint32_t i, std::uint64_t tile) {
+    const Place& where = place(first, i);
     LiveOperand& end = ends_[i];
     if (where.local()) {
       end.number = 0;
@@ -171,9 +177,10 @@ class PlanKernel {
     }
     const Ring& ring = ringOf(where);
     end.number = ring.position->number + 1;
-    end.base = end.at = ring.slots + ring.position->slot * ring.stride;
+    std::byte* const slot = ring.slots + ring.position->slot * ring.stride;
     const auto whom = static_cast<std::uint32_t>(where.channel);
-    if (i >= step.inputs) {
+    if (!where.output || where.lands < 0) end.base = end.at = slot;
+    if (where.output) {
       return watch_.until(
           [&] {
             return block_.template acquire<Scope::system>(ring.consumed) + ring.depth >= end.number;
@@ -187,7 +194,8 @@ class PlanKernel {
       return false;
     const Label label = ring.labels[ring.position->slot];
     if (label.lent) end.base = end.at = const_cast<std::byte*>(label.lent); // only ever read
-    const std::uint64_t due = labelFor(launch_, step);
+    if (where.lands >= 0) endsOf(first, first[where.member])[where.lands].at = label.landing;
+    const std::uint64_t due = labelFor(launch_, first[where.member]);
     return label.call == due || watch_.refuse(whom, label.call ^ due);
   }
 
@@ -201,17 +209,34 @@ class PlanKernel {
     return launch_.scratch + copy_ * program_.scratch_bytes;
   }
 
-  RONDO_HOST_DEVICE void moveSegments(const Step& step, Mover<Block, kType, kOp>& mover) {
+  /// Each label by a thread, from the last on: in a small message that has nothing else to do. The
+  /// lines of all messages are shared out as if they were one.
+  RONDO_HOST_DEVICE bool movePackets(const Step* first) {
+    bool good = true;
+    for (std::uint32_t i = block_.threads() - 1 - block_.thread(); i < first->ends;
+         i += block_.threads()) {
+      const Step& step = first[place(first, i).member];
+      good = good && moverOf(first, step).label(i - (step.places - first->places), watch_);
+    }
+    std::uint64_t line = block_.thread();
+    for (std::uint32_t m = 0; m < first->bundle; ++m)
+      good = good && moverOf(first, first[m]).lines(line, watch_);
+    return good;
+  }
+
+  RONDO_HOST_DEVICE void moveSegments(const Step* first, const Step& step) {
+    Mover<Block, kType, kOp> mover = moverOf(first, step);
     const Segment* segments = program_.segments + step.segments.first;
     mover.segment(segments[0].count);
     for (std::uint32_t s = 1; s < step.segments.count; ++s) {
       block_.all(true); // nobody reads the last segment's addresses any more
       for (std::uint32_t i = block_.thread(); i < step.inputs + step.outputs;
            i += block_.threads()) {
-        const Place& where = place(step, i);
+        const Place& where = place(&step, i);
         const std::uint64_t offset =
             where.local() ? program_.offsets[where.offsets + s] : segments[s].packed;
-        ends_[i].at = ends_[i].base + offset;
+        LiveOperand& end = endsOf(first, step)[i];
+        end.at = end.base + offset;
       }
       block_.all(true);
       mover.segment(segments[s].count);
@@ -219,18 +244,23 @@ class PlanKernel {
   }
 
   /// Between the step's barriers, where nobody reads positions.
-  RONDO_HOST_DEVICE void advance(const Step& step, std::uint32_t i) {
+  RONDO_HOST_DEVICE void advance(const Step* first, std::uint32_t i, std::uint64_t tile) {
     if (ends_[i].number == 0) return;
-    const Ring& ring = ringOf(place(step, i));
+    const Place& where = place(first, i);
+    const Ring& ring = ringOf(where);
     const std::uint64_t slot = ring.position->slot;
-    if (i >= step.inputs && program_.protocol == Protocol::simple)
-      ring.labels[slot] = {labelFor(launch_, step), step.bytes,
-                           step.lends ? lentBy(step) : nullptr};
+    if (where.output && program_.protocol == Protocol::simple) {
+      const Step& step = first[where.member];
+      ring.labels[slot] = {
+          labelFor(launch_, step), step.bytes, step.lends ? lentBy(first, step) : nullptr,
+          step.tells < 0 ? nullptr
+                         : spaceAt(plan::Space::output, tile) + program_.offsets[step.tells]};
+    }
     *ring.position = {ends_[i].number, slot + 1 == ring.depth ? 0 : slot + 1};
   }
 
-  RONDO_HOST_DEVICE const std::byte* lentBy(const Step& step) const {
-    return ends_[place(step, step.inputs).local() ? step.inputs : 0].at;
+  RONDO_HOST_DEVICE const std::byte* lentBy(const Step* first, const Step& step) const {
+    return endsOf(first, step)[place(&step, step.inputs).local() ? step.inputs : 0].at;
   }
 
   /// Until all that the lane's steps lent has been read.
@@ -242,7 +272,7 @@ class PlanKernel {
       watch_.at(step.tiles - 1, s);
       for (std::uint32_t i = step.inputs + block_.thread(); i < step.inputs + step.outputs;
            i += block_.threads()) {
-        const Place& where = place(step, i);
+        const Place& where = place(&step, i);
         if (where.local()) continue;
         const Ring& ring = ringOf(where);
         good = good && watch_.until(
@@ -256,15 +286,13 @@ class PlanKernel {
     return block_.all(good);
   }
 
-  RONDO_HOST_DEVICE void tell(const Step& step, std::uint32_t i) {
+  /// One store for messages and slots alike: the threads of a warp tell with one fence.
+  RONDO_HOST_DEVICE void tell(const Step* first, std::uint32_t i) {
     const std::uint64_t number = ends_[i].number;
-    if (number == 0) return;
-    const Ring& ring = ringOf(place(step, i));
-    if (i < step.inputs) {
-      block_.template release<Scope::system>(ring.consumed, number);
-    } else if (program_.protocol == Protocol::simple) {
-      block_.template release<Scope::system>(ring.published, number);
-    }
+    const Place& where = place(first, i);
+    if (number == 0 || (where.output && program_.protocol == Protocol::low_latency)) return;
+    const Ring& ring = ringOf(where);
+    block_.template release<Scope::system>(where.output ? ring.published : ring.consumed, number);
   }
 
   /// The second half of an integer average, when no block writes any more: each divides a part.

@@ -45,18 +45,20 @@ struct StepOperands {
 template <class Block, DataType kType, ReduceOp::Kind kOp>
 class Mover {
  public:
-  /// `rings`: of this copy of the plan.
-  RONDO_HOST_DEVICE Mover(const Launch& launch, const Ring* rings, const Step& step, Block& block)
+  /// `rings`: of this copy of the plan. `ends`: of the step.
+  RONDO_HOST_DEVICE Mover(const Launch& launch, const Ring* rings, const Step& step,
+                          LiveOperand* ends, Block& block)
       : launch_(launch),
         rings_(rings),
         step_(step),
         block_(block),
-        ends_(block.ends()),
+        ends_(ends),
         moves_(step.inputs == 1 && !(kScales && launch.factor != 1.0 && step.raw_input == 0)) {}
 
   /// simple: `count` elements from LiveOperand::at to LiveOperand::at.
   RONDO_HOST_DEVICE void segment(std::uint64_t count) {
     // Another lane may be reading what would be written onto itself.
+    if (step_.landed) return;
     const bool itself = moves_ && ends_[step_.inputs].at == ends_[0].at;
     const std::uint32_t outputs = step_.lends ? (local(step_.inputs) ? 1 : 0) : step_.outputs;
     const std::uint32_t skipped = itself ? 1 : 0;
@@ -69,16 +71,30 @@ class Mover {
     }
   }
 
-  /// low_latency: the whole message, each thread as its packets come. False: the launch ends.
-  RONDO_HOST_DEVICE bool lines(const Watch<Block>& watch) {
-    // In a small message the last thread has nothing else to do.
-    if (block_.thread() + 1 == block_.threads() && !labels(watch)) return false;
+  /// low_latency: the label of an end, written or awaited by the thread that calls this. False: the
+  /// launch ends.
+  RONDO_HOST_DEVICE bool label(std::uint32_t end, const Watch<Block>& watch) const {
+    if (local(end)) return true;
+    const std::uint64_t due = labelFor(launch_, step_);
+    if (end >= step_.inputs) {
+      block_.storePackets(labelOf(end), Packets::of(due, flagOf(ends_[end].number)));
+      return true;
+    }
+    Packets seen;
+    if (!awaitPackets(end, labelOf(end), seen, watch)) return false;
+    return seen.data() == due || watch.refuse(channelOf(end), seen.data() ^ due);
+  }
+
+  /// low_latency: the thread's lines of the message, from `line` on, each as its packets come; then
+  /// `line` is where it goes on in the next message. False: the launch ends.
+  RONDO_HOST_DEVICE bool lines(std::uint64_t& line, const Watch<Block>& watch) {
     const std::uint64_t lines = (step_.bytes + Packets::kDataBytes - 1) / Packets::kDataBytes;
     Cursor cursor(launch_.program.segments + step_.segments.first);
-    for (std::uint64_t line = block_.thread(); line < lines; line += block_.threads()) {
+    for (; line < lines; line += block_.threads()) {
       cursor.seek(line * kPerLine, elements());
       if (!combineLine(line, cursor, watch)) return false;
     }
+    line -= lines;
     sweep(lines);
     return true;
   }
@@ -137,21 +153,6 @@ class Mover {
   }
   RONDO_HOST_DEVICE Packets* packets(std::uint32_t end, std::uint64_t line) const {
     return labelOf(end) + 1 + line;
-  }
-
-  RONDO_HOST_DEVICE bool labels(const Watch<Block>& watch) const {
-    const std::uint64_t label = labelFor(launch_, step_);
-    RONDO_NO_UNROLL
-    for (std::uint32_t o = step_.inputs; o < ends(); ++o)
-      if (!local(o)) block_.storePackets(labelOf(o), Packets::of(label, flagOf(ends_[o].number)));
-    RONDO_NO_UNROLL
-    for (std::uint32_t i = 0; i < step_.inputs; ++i) {
-      if (local(i)) continue;
-      Packets seen;
-      if (!awaitPackets(i, labelOf(i), seen, watch)) return false;
-      if (seen.data() != label) return watch.refuse(channelOf(i), seen.data() ^ label);
-    }
-    return true;
   }
 
   RONDO_HOST_DEVICE bool combineLine(std::uint64_t line, const Cursor& cursor,
