@@ -108,7 +108,11 @@ def in_a_part(rank, size):
 def alone(path, pipe):
     try:
         with raises(Broken, "init", "rank 1"):
-            join(0, 2, path, timeout=1.0)
+            join(0, 2, path + "0", timeout=1.0)
+        with raises(Broken, "init", "rank 0 did not come"):
+            join(1, 2, path + "1", timeout=1.0)
+        with raises(ValueError, "rank 5 is not one of 2 ranks"):
+            join(5, 2, path + "2", timeout=1.0)
         pipe.send("ok")
     except BaseException as error:
         pipe.send(str(error))

@@ -1,6 +1,8 @@
 // Rondo's id on its way through the store.
 #include "compat/torch/meeting.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -28,8 +30,16 @@ UniqueId give(c10d::Store& store, const Options& options) {
   }
 }
 
-UniqueId take(c10d::Store& store) {
+UniqueId take(c10d::Store& store, const Options& options) {
   UniqueId id;
+  try {
+    store.wait({kKey}, options.init_timeout); // the store's own time may be another
+  } catch (const c10::Error& error) {
+    throw Error(ErrorCode::init_failed,
+                std::string("rank 0 did not come: its id is not in the store: ") +
+                    error.what_without_backtrace(),
+                0);
+  }
   const std::vector<std::uint8_t> bytes = store.get(kKey);
   if (bytes.size() != id.bytes.size())
     throw Error(ErrorCode::init_failed,
@@ -41,8 +51,12 @@ UniqueId take(c10d::Store& store) {
 } // namespace
 
 Communicator meet(c10d::Store& store, int rank, int size, const Options& options) {
+  if (rank < 0 || rank >= size)
+    throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(rank) + " is not one of " +
+                                                 std::to_string(size) + " ranks (0 to " +
+                                                 std::to_string(size - 1) + ")");
   if (size == 1) return Communicator::create(Rendezvous::inProcess(1).as(0), options);
-  const UniqueId id = rank == 0 ? give(store, options) : take(store);
+  const UniqueId id = rank == 0 ? give(store, options) : take(store, options);
   Communicator comm = Communicator::create(Rendezvous::uniqueId(id, rank, size), options);
   if (rank == 0) store.deleteKey(kKey);
   comm.barrier(); // before it a rank that is done could meet by the old id again

@@ -10,8 +10,7 @@ namespace rondo::compat {
 
 /// Collective. Rank 0 makes Rondo's id, with the job's secret in it, and puts it into the store,
 /// whose readers are trusted; it is gone from there when this returns on any rank, so a store may
-/// serve again. Throws rondo::Error, on all ranks where rank 0 could not make an id; what the store
-/// throws when the id does not come in its own time.
+/// serve again. Throws rondo::Error, on all ranks where rank 0 could not make an id.
 Communicator meet(c10d::Store& store, int rank, int size, const Options& options);
 
 } // namespace rondo::compat
