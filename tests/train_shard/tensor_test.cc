@@ -207,6 +207,28 @@ TEST_CASE("a run goes on with cut layers from another strategy's file, bit for b
     }
 }
 
+TEST_CASE("the plan of a cut step names its cuts, sums and bytes") {
+  TrainOptions options = smallRun();
+  options.strategy = "tensor";
+  options.mesh = "data=2,tensor=2";
+  const std::string plan = trainSchedule(options, 4);
+  INFO(plan);
+  CHECK(contains(plan, "mesh data=2,tensor=2: ranks 0 1; ranks 2 3 have a model together each\n"));
+  CHECK(contains(plan,
+                 "layer 1: by columns, rank 0 has 0 to 127 of 256\n"
+                 "layer 3: by rows, rank 0 has 0 to 127 of 256\n"));
+  CHECK(contains(plan,
+                 "    forward    layers 0 to 3\n"
+                 "  AllReduce    what layer 3 makes, 10240 bytes\n"));
+  CHECK(contains(plan,
+                 "    backward   layers 5 to 7\n"
+                 "  AllReduce    the gradient in front of layer 5, 10240 bytes\n"));
+  CHECK(contains(plan, "AllReduce    the slices' gradients, "));
+  const std::string sent =
+      std::to_string(static_cast<std::size_t>(trainAll(makeRanks(4), options).bytes_per_step));
+  CHECK(contains(plan, "all ranks together send " + sent + " bytes in a step\n"));
+}
+
 TEST_CASE("cut runs refuse what they cannot do, and hold less on each rank") {
   const auto refusal = [](const std::function<void(TrainOptions&)>& change) {
     TrainOptions options = smallRun();

@@ -152,6 +152,18 @@ std::vector<TensorPlan> tensorPlans(const LayerValues& layers, const SampleShape
   return plans;
 }
 
+std::vector<LayerRange> segments(const TensorPlan& plan, LayerRange layers) {
+  std::vector<LayerRange> all;
+  std::size_t begin = layers.begin;
+  for (std::size_t layer = begin; layer < layers.end; ++layer) {
+    const bool last = layer + 1 == layers.end;
+    if (!last && !plan.sums[layer].output && !plan.sums[layer + 1].gradient) continue;
+    all.push_back({begin, layer + 1});
+    begin = layer + 1;
+  }
+  return all;
+}
+
 SummedFloats summedFloats(const TensorPlan& plan, const SampleShape& input, LayerRange layers) {
   Weights weights;
   const std::vector<Node> nodes = place(plan.layers, input, "", weights);

@@ -49,6 +49,9 @@ TensorPlan tensorPlan(const LayerValues& layers, const SampleShape& input, std::
 std::vector<TensorPlan> tensorPlans(const LayerValues& layers, const SampleShape& input,
                                     std::size_t ranks);
 
+/// Runs of layers that a rank computes without asking others: from a sum to the next one.
+std::vector<LayerRange> segments(const TensorPlan& plan, LayerRange layers);
+
 /// Floats that ranks take part in summing up for one sample, on the way through some layers.
 struct SummedFloats {
   std::size_t forward = 0, backward = 0;

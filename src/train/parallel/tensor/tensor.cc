@@ -36,6 +36,7 @@
 #include "train/parallel/samples.h"
 #include "train/parallel/sharding/layout.h"
 #include "train/parallel/strategy.h"
+#include "train/parallel/tensor/plan.h"
 #include "train/parallel/tensor/sliced_tensors.h"
 #include "train/parallel/tensor/tensor_model.h"
 
@@ -218,14 +219,9 @@ void Tensor::adopt(const Position& at) {
 
 double Tensor::bytesPerStep() const {
   const Dataset& train = data_.train;
-  const std::vector<TensorPlan> plans =
-      tensorPlans(model(options_.model, train.shape, train.classes), train.shape,
-                  static_cast<std::size_t>(line_.size()));
-  const SummedFloats sums = summedFloats(plans.front(), train.shape, kAllLayers);
-  const double line =
-      2.0 * (line_.size() - 1) * options_.batch * static_cast<double>(sums.forward + sums.backward);
-  const double lines = 2.0 * (lines_.size() - 1) * static_cast<double>(learnedFloats(plans));
-  return sizeof(float) * (line + lines);
+  return tensorTraffic(tensorPlans(model(options_.model, train.shape, train.classes), train.shape,
+                                   static_cast<std::size_t>(line_.size())),
+                       train.shape, options_.batch, lines_.size());
 }
 
 void Tensor::tell(TrainReport& report) {
@@ -254,6 +250,11 @@ const StrategyKind tensor{
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<Tensor>(setup);
     },
+    .show =
+        [](const TrainOptions& options, const Dataset& samples, int ranks) {
+          return tensorPlanText(model(options.model, samples.shape, samples.classes), samples.shape,
+                                strategyMesh(options, ranks, Axis::tensor), options.batch);
+        },
 };
 
 } // namespace rondo::training::parallel

@@ -21,15 +21,11 @@ TensorModel::TensorModel(Communicator& line, const LayerValues& layers, const Sa
 
 void TensorModel::makeSegments(const SampleShape& input, LayerRange part) {
   const TensorPlan& plan = plans_[rank_];
-  const std::size_t end = ends_ ? plan.layers.size() : part.end;
-  std::size_t begin = part.begin;
-  for (std::size_t layer = begin; layer < end; ++layer) {
-    const bool last = layer + 1 == end;
-    if (!last && !plan.sums[layer].output && !plan.sums[layer + 1].gradient) continue;
+  for (const LayerRange& range :
+       segments(plan, {part.begin, ends_ ? plan.layers.size() : part.end})) {
     Segment& segment = segments_.emplace_back();
-    segment.network = std::make_unique<Network>(plan.layers, input, LayerRange{begin, layer + 1});
-    segment.sums = {plan.sums[layer].output, plan.sums[begin].gradient};
-    begin = layer + 1;
+    segment.network = std::make_unique<Network>(plan.layers, input, range);
+    segment.sums = {plan.sums[range.end - 1].output, plan.sums[range.begin].gradient};
   }
 }
 

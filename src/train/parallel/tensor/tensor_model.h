@@ -68,7 +68,6 @@ class TensorModel : public PartModel {
 
  private:
   using Floats = AlignedVector<float>;
-  /// Layers that a rank runs without asking others: from a sum to the next one.
   struct Segment {
     std::unique_ptr<Network> network;
     LayerSums sums;
