@@ -81,7 +81,7 @@ TEST_CASE("every algorithm gives the right result on every transport and rank co
 TEST_CASE("max and min leave out NaN, whoever has it, in every algorithm") {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (const plan::Algorithm* algorithm : plan::algorithms())
-    for (int ranks : {1, 2, 3, 5, 8}) {
+    for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 3, 5, 8} : std::vector<int>{2, 5}) {
       if (!algorithm->supports({Collective::allreduce, ranks, 0, 0})) continue;
       auto communicators =
           Communicator::createAll(ranks, plainOptions("inproc", std::string(algorithm->name)));
@@ -175,7 +175,7 @@ TEST_CASE("blocks too large for the caches arrive whole") {
 
 TEST_CASE(
     "the least slots, 8 bytes a rank and at least 64, at depth 1 are enough for every algorithm") {
-  for (int ranks : {2, 5, 16, 17})
+  for (int ranks : kWholeGrid ? std::vector<int>{2, 5, 16, 17} : std::vector<int>{2, 5, 17})
     for (const plan::Algorithm* algorithm : plan::algorithms()) {
       std::vector<CollectiveCase> cases;
       for (Collective collective : kCollectives) {

@@ -14,6 +14,7 @@
 
 #include "kernels/reduce.h"
 #include "rondo/types.h"
+#include "support/grid.h"
 #include "support/test.h"
 #include "tests/kernels/reference.h"
 

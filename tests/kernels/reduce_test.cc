@@ -180,10 +180,13 @@ class Fence {
 } // namespace
 
 TEST_CASE("reductions equal the reference, bit for bit") {
+  const auto some = [](std::vector<std::size_t> whole, std::vector<std::size_t> thin) {
+    return kWholeGrid ? whole : thin;
+  };
   for (DataType type : kDataTypes)
     for (ReduceOp::Kind op : distinctOperators(type))
-      for (std::size_t inputs : {1, 2, 3, 5, 8, 9})
-        for (std::size_t outputs : {1, 2, 3}) {
+      for (std::size_t inputs : some({1, 2, 3, 5, 8, 9}, {1, 2, 9}))
+        for (std::size_t outputs : some({1, 2, 3}, {1, 3})) {
           Grid grid({type, op, inputs, outputs});
           forEachInstructionSet([&](const std::string& set) {
             INFO(set);

@@ -146,7 +146,7 @@ TEST_CASE("tensors of every small size, at every alignment") {
   std::vector<std::size_t> sizes(40);
   std::iota(sizes.begin(), sizes.end(), 0);
   forEachPair([&](auto tensor, auto bucket) {
-    for (std::size_t gap = 0; gap < 16; ++gap)
+    for (std::size_t gap = 0; gap < 16; gap += kWholeGrid ? 1 : 5)
       for (std::size_t offset = 0; offset < 16; ++offset)
         compare<tensor(), bucket()>(sizes, gap, offset, 1, 1 / 3.0);
   });
@@ -157,7 +157,7 @@ TEST_CASE("tensors around the size of a chunk, over several blocks") {
                                           3 * kBucketChunk + 5};
   forEachPair([&](auto tensor, auto bucket) {
     for (std::size_t blocks : {1, 2, 3, 100})
-      for (double factor : {1.0, 0.125, -3.0})
+      for (double factor : kWholeGrid ? std::vector{1.0, 0.125, -3.0} : std::vector{-3.0})
         compare<tensor(), bucket()>(sizes, 4, 2, blocks, factor);
   });
 }

@@ -122,20 +122,20 @@ class Case {
 std::size_t most(DataType type) { return ((2 * 4 + 1) * kThreads + 2) * 16 / sizeOf(type) + 3; }
 
 void runAll(DataType type, ReduceOp::Kind kind, Body body) {
-  const std::size_t size = sizeOf(type);
+  const std::size_t size = sizeOf(type), step = kWholeGrid ? 3 : 19;
   for (std::size_t inputs : {1, 2, 3})
     for (std::size_t outputs : {1, 2}) {
       Case one(type, kind, body, inputs, outputs, most(type));
       std::vector<unsigned> offsets(inputs + outputs, 0), odd(inputs + outputs);
       for (std::size_t k = 0; k < odd.size(); ++k) odd[k] = (k * 7 + 1) % 16;
-      for (std::size_t count = 0; count <= most(type); count += count < 64 / size ? 1 : 3) {
+      for (std::size_t count = 0; count <= most(type); count += count < 64 / size ? 1 : step) {
         one.run(count, offsets, 1);
         one.run(count, odd, 1);
         one.run(count, offsets, 3, {outputs - 1, inputs - 1});
         one.run(count, odd, 3, {0, 0});
       }
       // All operands off by the same, and each alone.
-      for (unsigned offset = 1; offset < 16; ++offset) {
+      for (unsigned offset = 1; offset < 16; offset += kWholeGrid ? 1 : 3) {
         one.run(most(type), std::vector<unsigned>(offsets.size(), offset), 2);
         for (std::size_t k = 0; k < offsets.size(); ++k) {
           offsets[k] = offset;

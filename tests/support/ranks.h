@@ -6,15 +6,9 @@
 #include <vector>
 
 #include "rondo/communicator.h"
+#include "support/grid.h"
 
 namespace rondo::test {
-
-/// Sanitizers look at accesses, not at results: under them grids need every path, not every number.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kWholeGrid = false;
-#else
-inline constexpr bool kWholeGrid = true;
-#endif
 
 /// Rank counts of every grid: one, powers of two and what lies between.
 inline const std::vector<int> kRankCounts =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/grid.h"
 #include "support/test.h"
 #include "train_layers/owner.h"
 #include "train_layers/reference.h"
@@ -147,6 +148,7 @@ TEST_CASE("pools: loss and gradients are the reference's") {
     for (const Window window : {Window{.kernel = 2, .stride = 2},
                                 {.kernel = 3, .stride = 2, .padding = 1},
                                 {.kernel = 3}}) {
+      if (!kWholeGrid && in.channels != 5 && window.padding == 0) continue;
       const auto with = [&](const char* name, const LayerValue& pool) {
         return Case{name,
                     {Convolution{in.channels, {.kernel = 3, .padding = 1}}, pool, Flatten{},

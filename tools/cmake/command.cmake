@@ -19,7 +19,9 @@ endforeach()
 target_link_libraries(rondo_tools PUBLIC ${rondo_layers} CLI11::CLI11
                       nlohmann_json::nlohmann_json PRIVATE rondo_flags)
 target_include_directories(rondo_tools PUBLIC ${PROJECT_SOURCE_DIR})
-rondo_instrumented(rondo_tools OFF <rondo/rondo.h>)
+  if(RONDO_SANITIZE)
+    rondo_compiled(rondo_tools OFF <rondo/rondo.h>)
+  endif()
 target_compile_definitions(rondo_tools PUBLIC RONDO_VERSION="${PROJECT_VERSION}"
                            PRIVATE RONDO_CUDA_MISSING="${RONDO_CUDA_MISSING}"
                                    RONDO_HAVE_TRAINER=$<TARGET_EXISTS:rondo_trainer>)

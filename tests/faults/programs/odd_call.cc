@@ -4,6 +4,7 @@
 // the ranks go on with barriers, after a second's rest; "end", they end. Prints "error RANK
 // NANOSECONDS CALLED CODE CULPRIT TEXT" for an error that was thrown, and "heard RANK TEXT" for
 // one that was logged when the communicator ended.
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -82,7 +83,8 @@ int main(int, char** argv) {
   const auto& call = kCalls.at(argv[1]);
   rondo::Options options = rondo::Options::fromEnvironment();
   options.log_level = rondo::LogLevel::error;
-  options.log_file = "/tmp/rondo-odd-call-" + std::to_string(::getpid());
+  // In memory: the launcher may kill this rank at any moment.
+  options.log_file = "/proc/self/fd/" + std::to_string(::memfd_create("log", 0));
   std::optional<Communicator> comm(Communicator::create(rondo::Rendezvous::environment(), options));
   const std::string rank = std::to_string(comm->rank());
   const bool odd = comm->rank() == std::atoi(argv[2]);
@@ -108,5 +110,4 @@ int main(int, char** argv) {
   comm.reset();
   if (const std::string line = logOf(options.log_file); !line.empty())
     say("heard " + rank + " " + line + "\n");
-  ::unlink(options.log_file.c_str());
 }
