@@ -83,7 +83,10 @@ TEST_CASE("neither bucket sizes nor overlap nor transport change a bit, for 1 to
 TEST_CASE("all that the optimizers and hooks do leaves the ranks alike after every step") {
   for (const TrainChoice& optimizer : trainOptimizers())
     for (const char* hook : {"none", "fp16", "bf16", "topk:0.1", "powersgd:2"})
-      for (int size : {2, 3}) {
+      for (int size : kWholeGrid ? std::vector<int>{2, 3} : std::vector<int>{2}) {
+        // Each optimizer and each hook is in it, if not each pair.
+        if (!kWholeGrid && optimizer.name != std::string("sgd") && hook != std::string("none"))
+          continue;
         TrainOptions options = smallRun();
         options.optimizer = optimizer.name;
         options.learning_rate = 0.002;
