@@ -6,6 +6,7 @@
 #include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
+#include "tests/train_shard/losses.h"
 #include "train/loop/compute_threads.h"
 #include "train/loop/settings.h"
 #include "train/parallel/mesh.h"
@@ -24,21 +25,6 @@ TrainOptions hybridRun(const std::string& mesh) {
   options.accumulate = 2;
   options.bucket_bytes = {10'000};
   return options;
-}
-
-std::vector<double> lossesOf(int ranks, const TrainOptions& options) {
-  std::vector<double> losses;
-  trainAll(makeRanks(ranks), options,
-           [&](const TrainProgress& progress) { losses.push_back(progress.loss); });
-  return losses;
-}
-
-void requireClose(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t step = 0; step < a.size(); ++step) {
-    INFO("step " << step + 1);
-    REQUIRE(std::abs(a[step] - b[step]) <= 1e-5 * std::abs(a[step]));
-  }
 }
 
 } // namespace

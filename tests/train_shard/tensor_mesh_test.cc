@@ -7,6 +7,7 @@
 #include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
+#include "tests/train_shard/losses.h"
 #include "train/aligned.h"
 #include "train/loop/replica.h"
 #include "train/parallel/tensor/tensor_model.h"
@@ -31,28 +32,10 @@ TrainOptions meshRun(const std::string& mesh) {
   return options;
 }
 
-/// Of each step, and the share of the test samples that are classified wrongly.
-std::vector<double> lossesOf(int ranks, const TrainOptions& options) {
-  std::vector<double> losses;
-  const TrainReport report =
-      trainAll(makeRanks(ranks), options,
-               [&](const TrainProgress& progress) { losses.push_back(progress.loss); });
-  losses.push_back(1 - report.test_accuracy);
-  return losses;
-}
-
-void requireClose(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  for (std::size_t step = 0; step < a.size(); ++step) {
-    INFO("step " << step + 1);
-    REQUIRE(std::abs(a[step] - b[step]) <= 1e-5 * std::abs(a[step]));
-  }
-}
-
 } // namespace
 
 TEST_CASE("data, pipe and tensor in one mesh lose what one rank does, on 8 ranks and on fewer") {
-  const std::vector<double> expected = lossesOf(1, smallRun());
+  const std::vector<double> expected = lossesOf(1, smallRun(), true);
   // Four stages of the MLP are cut between columns and rows too.
   for (const auto& [ranks, mesh] : std::vector<Case>{{8, "data=2,pipe=2,tensor=2"},
                                                      {8, "tensor=2,pipe=4"},
@@ -63,10 +46,10 @@ TEST_CASE("data, pipe and tensor in one mesh lose what one rank does, on 8 ranks
       TrainOptions options = meshRun(mesh);
       options.pipeline = kind;
       INFO(kind << ", mesh " << mesh);
-      requireClose(expected, lossesOf(ranks, options));
+      requireClose(expected, lossesOf(ranks, options, true));
       options.recompute = true;
       options.overlap = false;
-      requireClose(expected, lossesOf(ranks, options));
+      requireClose(expected, lossesOf(ranks, options, true));
     }
 }
 
@@ -76,7 +59,7 @@ TEST_CASE("convolutions go through pipelines of cut layers, too") {
   whole.learning_rate = 0.002; // at which a rounding stays one
   whole.data = "synthetic:shape=1x8x8,train=400,test=100";
   whole.steps = 6;
-  const std::vector<double> expected = lossesOf(1, whole);
+  const std::vector<double> expected = lossesOf(1, whole, true);
   for (const auto& [ranks, mesh] :
        std::vector<Case>{{8, "data=2,pipe=2,tensor=2"}, {8, "pipe=4,tensor=2"}}) {
     TrainOptions options = whole;
@@ -84,7 +67,7 @@ TEST_CASE("convolutions go through pipelines of cut layers, too") {
     options.accumulate = 2;
     options.mesh = mesh;
     INFO(mesh);
-    requireClose(expected, lossesOf(ranks, options));
+    requireClose(expected, lossesOf(ranks, options, true));
   }
 }
 

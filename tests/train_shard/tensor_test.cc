@@ -7,6 +7,7 @@
 #include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
+#include "tests/train_shard/losses.h"
 #include "train/parallel/tensor/slices.h"
 
 namespace rondo::test {
@@ -124,17 +125,6 @@ TEST_CASE("models that cannot be cut are refused with the layer") {
 
 #ifdef RONDO_HAVE_DNNL
 
-namespace {
-
-std::vector<double> lossesOf(int ranks, const TrainOptions& options) {
-  std::vector<double> losses;
-  trainAll(makeRanks(ranks), options,
-           [&](const TrainProgress& progress) { losses.push_back(progress.loss); });
-  return losses;
-}
-
-} // namespace
-
 TEST_CASE("steps of cut convolutions lose what one rank with whole ones does") {
   TrainOptions whole = smallRun();
   whole.model = "cnn";
@@ -149,10 +139,7 @@ TEST_CASE("steps of cut convolutions lose what one rank with whole ones does") {
     options.strategy = "tensor";
     options.mesh = mesh;
     INFO(ranks << " ranks, mesh \"" << mesh << "\"");
-    const std::vector<double> losses = lossesOf(ranks, options);
-    REQUIRE(losses.size() == expected.size());
-    for (std::size_t step = 0; step < losses.size(); ++step)
-      REQUIRE(std::abs(losses[step] - expected[step]) <= 1e-5 * std::abs(expected[step]));
+    requireClose(expected, lossesOf(ranks, options));
     REQUIRE(std::abs(trainAll(makeRanks(ranks), options).test_accuracy - accuracy) < 0.02);
   }
 }
@@ -167,12 +154,8 @@ TEST_CASE("fifty steps of cut layers lose what one rank with whole ones does") {
     TrainOptions options = whole;
     options.strategy = "tensor";
     options.mesh = mesh;
-    const std::vector<double> losses = lossesOf(ranks, options);
-    REQUIRE(losses.size() == expected.size());
-    for (std::size_t step = 0; step < losses.size(); ++step) {
-      INFO(ranks << " ranks, mesh \"" << mesh << "\", step " << step + 1);
-      REQUIRE(std::abs(losses[step] - expected[step]) <= 1e-5 * std::abs(expected[step]));
-    }
+    INFO(ranks << " ranks, mesh \"" << mesh << "\"");
+    requireClose(expected, lossesOf(ranks, options));
   }
 }
 

@@ -1,0 +1,33 @@
+// Runs whose losses are compared.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "support/ranks.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+namespace rondo::test {
+
+/// Of each step; with `wrong` also the share of the test samples that are classified wrongly.
+inline std::vector<double> lossesOf(int ranks, const TrainOptions& options, bool wrong = false) {
+  std::vector<double> losses;
+  const TrainReport report =
+      trainAll(makeRanks(ranks), options,
+               [&](const TrainProgress& progress) { losses.push_back(progress.loss); });
+  if (wrong) losses.push_back(1 - report.test_accuracy);
+  return losses;
+}
+
+/// But for rounding.
+inline void requireClose(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t step = 0; step < a.size(); ++step) {
+    INFO("step " << step + 1);
+    REQUIRE(std::abs(a[step] - b[step]) <= 1e-5 * std::abs(a[step]));
+  }
+}
+
+} // namespace rondo::test
