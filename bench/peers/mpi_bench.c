@@ -10,12 +10,16 @@
 // Below 64 KiB the clock is read around batches of calls, from 64 KiB on around each call, whose
 // input is written anew. Ranks meet in a barrier on a second communicator before what is timed.
 // Results are checked once per size. Rank r runs on core r modulo the cores it may use.
+// Compiled with -DUCC the timed calls are UCC's.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef UCC
+#include "ucc_shim.h"
+#endif
 
 enum { kClockEachFrom = 64 << 10, kMostSamples = 200, kBatch = 50, kFewest = 5, kMostAlone = 20 };
 enum { kPeriod = 10007 }; // of the inputs, in elements
@@ -49,6 +53,9 @@ static const Collective kCollectives[] = {
 };
 
 static void call(const Collective *which, float *in, float *out, int count) {
+#ifdef UCC
+  ucc_call((int)(which - kCollectives), in, out, count);
+#else
   const MPI_Comm comm = MPI_COMM_WORLD;
   switch (which - kCollectives) {
     case 0: MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, comm); break;
@@ -61,6 +68,7 @@ static void call(const Collective *which, float *in, float *out, int count) {
     case 7: MPI_Alltoall(in, count, MPI_FLOAT, out, count, MPI_FLOAT, comm); break;
     default: MPI_Barrier(comm); break;
   }
+#endif
 }
 
 // Element i of what rank `from` has.
@@ -155,6 +163,9 @@ int main(int argc, char **argv) {
     if (rank == 0) fprintf(stderr, "usage: mpi_bench COLLECTIVE BYTES...\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
+#ifdef UCC
+  ucc_open();
+#endif
   MPI_Comm control;
   MPI_Comm_dup(MPI_COMM_WORLD, &control);
   const int split = !strcmp(which->name, "reducescatter") ? ranks : 1;
@@ -177,6 +188,9 @@ int main(int argc, char **argv) {
       MPI_Abort(MPI_COMM_WORLD, 4);
     }
   }
+#ifdef UCC
+  ucc_close();
+#endif
   free(in);
   free(out);
   MPI_Comm_free(&control);
