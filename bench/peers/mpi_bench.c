@@ -10,15 +10,18 @@
 // Below 64 KiB the clock is read around batches of calls, from 64 KiB on around each call, whose
 // input is written anew. Ranks meet in a barrier on a second communicator before what is timed.
 // Results are checked once per size. Rank r runs on core r modulo the cores it may use.
-// Compiled with -DUCC the timed calls are UCC's.
+// Compiled with -DUCC, and with ucc_shim.c, the timed calls are UCC's.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef UCC
-#include "ucc_shim.h"
+
+#ifdef UCC // ucc_shim.c
+void shim_open(void);
+void shim_close(void);
+void shim_call(int which, float *in, float *out, int count);
 #endif
 
 enum { kClockEachFrom = 64 << 10, kMostSamples = 200, kBatch = 50, kFewest = 5, kMostAlone = 20 };
@@ -54,7 +57,7 @@ static const Collective kCollectives[] = {
 
 static void call(const Collective *which, float *in, float *out, int count) {
 #ifdef UCC
-  ucc_call((int)(which - kCollectives), in, out, count);
+  shim_call((int)(which - kCollectives), in, out, count);
 #else
   const MPI_Comm comm = MPI_COMM_WORLD;
   switch (which - kCollectives) {
@@ -164,7 +167,7 @@ int main(int argc, char **argv) {
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
 #ifdef UCC
-  ucc_open();
+  shim_open();
 #endif
   MPI_Comm control;
   MPI_Comm_dup(MPI_COMM_WORLD, &control);
@@ -189,7 +192,7 @@ int main(int argc, char **argv) {
     }
   }
 #ifdef UCC
-  ucc_close();
+  shim_close();
 #endif
   free(in);
   free(out);

@@ -1,12 +1,14 @@
-// UCC's collectives for mpi_bench.c, compiled in where UCC is defined: MPI starts the processes and
+// UCC's collectives for mpi_bench.c, linked to it where UCC is defined: MPI starts the processes and
 // meets between what is timed, UCC moves the data. A request is kept for as long as the call's
-// arguments stay the same, as UCC's own benchmark does it (persistent collectives).
-#pragma once
-
+// arguments stay the same (UCC's persistent collectives), which is the best that UCC offers.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <ucc/api/ucc.h>
+
+void shim_open(void);
+void shim_close(void);
+void shim_call(int which, float *in, float *out, int count);
 
 static ucc_context_h ucc_context;
 static ucc_team_h ucc_team;
@@ -30,7 +32,7 @@ static ucc_status_t ucc_met(void* request) {
   return UCC_OK;
 }
 
-static void ucc_open(void) {
+void shim_open(void) {
   int rank, ranks;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -62,7 +64,7 @@ static void ucc_open(void) {
   ucc_require(status, "team");
 }
 
-static void ucc_close(void) {
+void shim_close(void) {
   if (ucc_request) ucc_require(ucc_collective_finalize(ucc_request), "end of a request");
   while (ucc_team_destroy(ucc_team) == UCC_INPROGRESS) ucc_context_progress(ucc_context);
   ucc_context_destroy(ucc_context);
@@ -70,7 +72,7 @@ static void ucc_close(void) {
 }
 
 // Counts are of floats, of one block.
-static void ucc_call(int which, float* in, float* out, int count) {
+void shim_call(int which, float* in, float* out, int count) {
   static const ucc_coll_type_t kTypes[] = {
       UCC_COLL_TYPE_ALLREDUCE,      UCC_COLL_TYPE_BCAST,     UCC_COLL_TYPE_REDUCE,
       UCC_COLL_TYPE_REDUCE_SCATTER, UCC_COLL_TYPE_ALLGATHER, UCC_COLL_TYPE_GATHER,
