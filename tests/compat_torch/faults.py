@@ -23,7 +23,10 @@ def leave():
 def survivor(rank, size, later):
     data = torch.ones(100_000)
     dist.all_reduce(data)
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"done {rank}", "")
     if rank == 1:
+        store.wait([f"done {other}" for other in range(size)])  # or it dies in their first call
         die()
     began = time.monotonic()
     with raises(Broken, "all_reduce", f"on rank {rank} of {size}", "rank 1 died"):
