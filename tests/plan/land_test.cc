@@ -33,13 +33,17 @@ std::string landingOf(std::string_view name, Collective collective, int ranks) {
       buildAll(*findAlgorithm(name), {.collective = collective, .ranks = ranks, .root = 0}));
 }
 
+constexpr auto kNothing = [](auto&&...) {};
+
 /// Rank 0 asks rank 1, which answers with the sum; `between` adds steps of rank 0 in the middle,
-/// and `other` steps elsewhere.
-template <class Between, class Other>
-std::vector<RankPlan> asking(const Between& between, const Other& other) {
+/// `before` in front, and `other` steps elsewhere.
+template <class Between, class Other, class Before = decltype(kNothing)>
+std::vector<RankPlan> asking(const Between& between, const Other& other,
+                             const Before& before = kNothing) {
   const Spec spec{.collective = Collective::allreduce, .ranks = 2};
   Builder first(spec, 0, 2), second(spec, 1, 2);
   auto asks = first.lane(), answers = second.lane();
+  before(asks);
   asks.send(in(0), 1);
   answers.step().recv(0).with(in(0)).to(out(0)).send(0);
   between(asks);
@@ -47,8 +51,6 @@ std::vector<RankPlan> asking(const Between& between, const Other& other) {
   other(first, second);
   return {first.take(), second.take()};
 }
-
-constexpr auto kNothing = [](auto&&...) {};
 
 } // namespace
 
@@ -79,6 +81,10 @@ TEST_CASE("nothing lands where a third step may still read what is lent there", 
     second.lane().recv(0, out(1), 1);
   };
   CHECK(landingOf(asking(kNothing, twice)) == "--- --");
+  // It got it before, and may not have read it yet.
+  CHECK(landingOf(asking(
+            kNothing, [](auto&, auto& second) { second.lane().recv(0, out(1), 1); },
+            [](auto& lane) { lane.send(in(0), 1, 1); })) == "--- --");
 }
 
 TEST_CASE("each message that lands is told where, once, in plans of the registry", "[land]") {
