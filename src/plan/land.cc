@@ -83,28 +83,20 @@ class Analysis {
                              });
           if (!there || node == way.lands || behind[node]) continue;
           if (node != way.told && !graph_.after(node, false)[way.told]) return false;
-          if (!allHaveRead(node, way, [&](const Piece& other) {
-                return memory.at(other) == memory.at(piece) && other.count == piece.count;
-              }))
-            return false;
+          if (!allHaveRead(node, way)) return false;
         }
     }
     return true;
   }
 
   /// Whether those who may read in the step's memory have done so when the answering step writes.
-  /// It may read there itself, in the same step, where the element that it reads is the one it
+  /// It may read there itself, in the same step: pieces of a step and of its messages are
+  /// congruent, so those that overlap are the same, and each element that it reads is the one it
   /// writes.
-  template <class Same>
-  bool allHaveRead(std::uint32_t node, const Way& way, const Same& same) const {
+  bool allHaveRead(std::uint32_t node, const Way& way) const {
     for (const std::uint32_t message : graph_.sent(node)) {
       const std::uint32_t reader = graph_.messages()[message].to;
-      if (reader != way.answers) {
-        if (!graph_.after(reader, true)[way.answers]) return false;
-        continue;
-      }
-      const Step& step = *graph_.nodes()[node].step;
-      if (!same(step.output ? *step.output : step.inputs[0].piece)) return false;
+      if (reader != way.answers && !graph_.after(reader, true)[way.answers]) return false;
     }
     return true;
   }
