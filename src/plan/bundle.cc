@@ -27,10 +27,6 @@ Kind kindOf(const Step& step, std::uint32_t chunks_per_block) {
   return local ? Kind::sends : Kind::receives;
 }
 
-bool overlap(const Piece& a, const Piece& b) {
-  return a.space == b.space && a.chunk < b.chunk + b.count && b.chunk < a.chunk + a.count;
-}
-
 class Bundler {
  public:
   explicit Bundler(const RankPlan& plan) : plan_(plan), messages_(plan.channels.size()) {

@@ -36,6 +36,9 @@ struct Memory {
   std::uint32_t at(const Piece& piece) const {
     return begin[static_cast<std::size_t>(piece.space)] + piece.chunk;
   }
+  bool overlap(const Piece& a, const Piece& b) const {
+    return at(a) < at(b) + b.count && at(b) < at(a) + a.count;
+  }
 };
 Memory memoryOf(const RankPlan& plan, bool in_place);
 /// Whether communicator.h lets input and output of this rank share memory.

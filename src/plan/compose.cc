@@ -15,10 +15,6 @@ namespace {
 /// Channel indices that a part may use itself.
 constexpr int kChannelsOfPart = 1 << 10;
 
-bool overlap(const Piece& a, const Piece& b) {
-  return a.space == b.space && a.chunk < b.chunk + b.count && b.chunk < a.chunk + a.count;
-}
-
 bool touches(const Step& step, const Piece& piece) {
   return (step.output && overlap(*step.output, piece)) ||
          std::any_of(step.inputs.begin(), step.inputs.end(), [&](const Operand& operand) {

@@ -27,9 +27,9 @@ struct Way {
   std::uint32_t input;                ///< of the answering step, that it is told by
 };
 
-class Analysis {
+class Search {
  public:
-  explicit Analysis(const Graph& graph) : graph_(graph) {}
+  explicit Search(const Graph& graph) : graph_(graph) {}
 
   /// How all messages of a step may land; empty if they may not.
   std::vector<Way> ways(std::uint32_t node) const {
@@ -69,10 +69,7 @@ class Analysis {
     for (const bool in_place : {false, true}) {
       if (in_place && !hasInPlace(plan.spec, plan.rank)) break;
       const Memory memory = memoryOf(plan, in_place);
-      const auto meets = [&](const Piece& other) {
-        return memory.at(piece) < memory.at(other) + other.count &&
-               memory.at(other) < memory.at(piece) + piece.count;
-      };
+      const auto meets = [&](const Piece& other) { return memory.overlap(piece, other); };
       for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane)
         for (std::uint32_t s = 0; s < plan.lanes[lane].steps.size(); ++s) {
           const Step& step = plan.lanes[lane].steps[s];
@@ -109,7 +106,7 @@ class Analysis {
 Landing::Landing(std::span<const RankPlan> plans) {
   std::vector<std::string> complaints; // there are none: plans of the registry are proved
   const Graph graph(plans, complaints, 0);
-  const Analysis analysis(graph);
+  const Search search(graph);
   for (const RankPlan& plan : plans) {
     auto& lanes = parts_.emplace_back();
     for (const Lane& lane : plan.lanes) lanes.emplace_back(lane.steps.size());
@@ -119,7 +116,7 @@ Landing::Landing(std::span<const RankPlan> plans) {
     return parts_[static_cast<std::size_t>(at.rank)][at.lane][at.index];
   };
   for (std::uint32_t node = 0; node < graph.nodes().size(); ++node) {
-    const std::vector<Way> ways = analysis.ways(node);
+    const std::vector<Way> ways = search.ways(node);
     const auto taken = [&](const Way& way) { return part(way.told).tells.has_value(); };
     if (std::any_of(ways.begin(), ways.end(), taken)) continue; // a message says one place
     for (const Way& way : ways) {

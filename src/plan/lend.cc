@@ -23,10 +23,6 @@ std::optional<Piece> lent(const Step& step, const RankPlan& plan, bool scaled) {
   return piece;
 }
 
-bool overlap(std::uint32_t a, std::uint32_t a_count, std::uint32_t b, std::uint32_t b_count) {
-  return a < b + b_count && b < a + a_count;
-}
-
 class Analysis {
  public:
   Analysis(const Graph& graph, bool through_messages)
@@ -37,7 +33,7 @@ class Analysis {
     for (const bool in_place : {false, true}) {
       if (in_place && !hasInPlace(plan.spec, plan.rank)) break;
       const Memory memory = memoryOf(plan, in_place);
-      for (const std::uint32_t writer : writersOf(plan, memory, memory.at(piece), piece.count)) {
+      for (const std::uint32_t writer : writersOf(plan, memory, piece)) {
         if (writer == node || graph_.after(writer, false)[node]) continue;
         for (const std::uint32_t message : graph_.sent(node))
           if (!graph_.after(graph_.messages()[message].to, through_messages_)[writer]) return false;
@@ -47,14 +43,13 @@ class Analysis {
   }
 
  private:
-  std::vector<std::uint32_t> writersOf(const RankPlan& plan, const Memory& memory, std::uint32_t at,
-                                       std::uint32_t count) const {
+  std::vector<std::uint32_t> writersOf(const RankPlan& plan, const Memory& memory,
+                                       const Piece& piece) const {
     std::vector<std::uint32_t> writers;
     for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane)
       for (std::uint32_t s = 0; s < plan.lanes[lane].steps.size(); ++s) {
         const Step& step = plan.lanes[lane].steps[s];
-        if (step.output && !copiesOntoItself(step, memory) &&
-            overlap(at, count, memory.at(*step.output), step.output->count))
+        if (step.output && !copiesOntoItself(step, memory) && memory.overlap(piece, *step.output))
           writers.push_back(graph_.node(plan.rank, lane, s));
       }
     return writers;

@@ -50,6 +50,11 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
+/// Whether the two have a chunk in common, in plans whose spaces share no memory.
+inline bool overlap(const Piece& a, const Piece& b) {
+  return a.space == b.space && a.chunk < b.chunk + b.count && b.chunk < a.chunk + a.count;
+}
+
 /// One direction between two ranks; `index` tells several between the same two apart.
 /// src == dst only in a Send or Recv to oneself: the checker refuses it in a collective.
 struct Channel {
