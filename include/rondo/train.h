@@ -150,7 +150,7 @@ struct TrainPipeline {
     std::size_t begin = 0, end = 0;
     double forward = 0, backward = 0;
   };
-  std::vector<Part> parts;   ///< part i is on rank i modulo ranks; empty: the run had no pipeline
+  std::vector<Part> parts;   ///< part i is on stage i modulo stages; empty: the run had no pipeline
   double idle_even = 0;      ///< if all parts took the same and messages no time: the closed form
   double idle_predicted = 0; ///< simulated, with what the parts take, and no time for messages
   double idle_measured = 0;  ///< from the first pass of a step until all ranks have the loss

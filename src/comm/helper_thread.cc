@@ -1,4 +1,4 @@
-// When the helper thread works, lingers and sleeps.
+// When the helper thread works, naps and sleeps.
 #include "comm/helper_thread.h"
 
 #include <sched.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::chrono::microseconds kNap{200};
 constexpr std::chrono::seconds kSleep{1};
 
-/// The time without work, as seen by the helper.
+/// The time in which the helper has nothing to do.
 class Lull {
  public:
   /// Now: whether it lasts, by how long it has been, and how long the one before was.

@@ -14,9 +14,9 @@ class Pump;
 
 /// It exists from the first asynchronous call on, makes progress only while such calls are in
 /// flight and no thread waits that came after them, else sleeps on a futex. Where calls follow each
-/// other at once it only naps in between, and they pay no wake-up. Where the process has one
-/// processor it looks once a millisecond: who computes and looks now and then, as GradientReducer
-/// does, moves its calls itself.
+/// other at once it only naps in between, and they pay no wake-up; the first after a pause pays
+/// one, and the next. Where the process has one processor it looks once a millisecond: who computes
+/// and looks now and then, as GradientReducer does, moves its calls itself.
 class HelperThread {
  public:
   /// `rank`: of its log lines.
@@ -41,7 +41,7 @@ class HelperThread {
 
  private:
   void main();
-  /// `deep`: until need() or standIn() wakes it.
+  /// `deep`: until somebody wakes it, at most a second; else a look later.
   void nap(bool deep);
   void wake();
 

@@ -8,8 +8,8 @@
 namespace rondo::engine {
 
 /// Copies of a plan that a channel has rings for. A block of 512 threads draws some 30 GB/s of a
-/// card with 132 multiprocessors and 4 TB/s, and writes as much; sixteen fill a link of 450 GB/s,
-/// but an AllReduce moves each byte twice to three times on its way. Not measured.
+/// card with 132 multiprocessors and 4 TB/s, and writes as much; sixteen fill a link of 450 GB/s
+/// if each byte is moved once, and an AllReduce moves it twice to three times. Not measured.
 inline constexpr std::uint32_t kMaxCopies = 32;
 
 /// The same where ranks share a device: there is no link to fill but the card's memory, which takes

@@ -66,24 +66,25 @@ TEST_CASE("direct: owners write all results, and say so to who waits for them", 
 TEST_CASE("nothing lands where the receiver is in between", "[land]") {
   CHECK(landingOf(asking(kNothing, kNothing)) == "td L");
   // It reads the place in place, or writes there.
-  CHECK(landingOf(asking([](auto& lane) { lane.copy(in(0), out(1)); }, kNothing)) == "--- -");
-  CHECK(landingOf(asking([](auto& lane) { lane.copy(in(1), out(0)); }, kNothing)) == "--- -");
+  CHECK(landingOf(asking([](auto& lane) { lane.copy(in(0), scratch(0)); }, kNothing)) == "--- -");
+  CHECK(landingOf(asking([](auto& lane) { lane.copy(scratch(0), out(0)); }, kNothing)) == "--- -");
   CHECK(landingOf(asking([](auto& lane) { lane.copy(in(1), out(1)); }, kNothing)) == "t-d L");
   // In another lane, whenever that comes.
-  CHECK(landingOf(asking(kNothing, [](auto& first, auto&) { first.lane().copy(in(0), out(1)); })) ==
-        "--- -");
+  CHECK(landingOf(asking(kNothing, [](auto& first, auto&) {
+          first.lane().copy(in(0), scratch(0));
+        })) == "--- -");
 }
 
 TEST_CASE("nothing lands where a third step may still read what is lent there", "[land]") {
   // Rank 1 gets the place a second time, and reads it in a lane that nothing holds back.
   const auto twice = [](auto& first, auto& second) {
     first.lane().send(in(0), 1, 1);
-    second.lane().recv(0, out(1), 1);
+    second.lane().recv(0, scratch(0), 1);
   };
   CHECK(landingOf(asking(kNothing, twice)) == "--- --");
   // It got it before, and may not have read it yet.
   CHECK(landingOf(asking(
-            kNothing, [](auto&, auto& second) { second.lane().recv(0, out(1), 1); },
+            kNothing, [](auto&, auto& second) { second.lane().recv(0, scratch(0), 1); },
             [](auto& lane) { lane.send(in(0), 1, 1); })) == "--- --");
 }
 

@@ -99,6 +99,18 @@ TEST_CASE("a launch whose peer does not receive ends at its deadline") {
   }
 }
 
+// Proves: a launch that could begin, since slots are free, does not after the host has given up.
+TEST_CASE("a launch that lends and begins after an abort sends nothing") {
+  World world(2, {Protocol::simple, 2, 256}, {.lends = true});
+  HostBlock::release<kernels::cuda::Scope::system>(&world.panel(0).abort, std::uint32_t{1});
+  Call call = callOf(*plan::findAlgorithm("direct"), {.count = 1000, .type = DataType::int32}, 2);
+  stayAway(call.parts[1]);
+  world.run({call}, 1);
+  CHECK(world.panel(0).report.reason == Report::Reason::aborted);
+  for (const auto& [channel, ends] : world.channels())
+    CHECK(ends->sender.as<device::Position>()->number == 0);
+}
+
 // Proves: lanes that wait for lanes see the deadline too, and only one of them reports.
 TEST_CASE("a launch whose lanes wait for each other ends at its deadline") {
   World world(1, {Protocol::simple, 1, 256});

@@ -57,7 +57,7 @@ World::Launchable World::prepare(const Call& call, int number) {
   Rank& rank = ranks_[index(number)];
   Launchable made;
   made.bound = engine::bind(part.plan, part.shape, *rank.fabric);
-  if (blocks_.lends) {
+  if (blocks_.lends && size_.protocol == device::Protocol::simple) { // packets are never lent
     std::vector<plan::RankPlan> plans;
     for (const Part& one : call.parts) plans.push_back(one.plan);
     const bool scaled = engine::scales(part.shape.op, part.shape.type) == engine::Scales::inputs;

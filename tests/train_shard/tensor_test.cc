@@ -1,4 +1,4 @@
-// Tensor parallel: slices of linear layers as values, and runs on them.
+// Tensor parallel: slices of linear layers and convolutions as values, and runs on them.
 #include <cmath>
 #include <limits>
 #include <numeric>

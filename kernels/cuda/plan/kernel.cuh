@@ -42,7 +42,7 @@ class PlanKernel {
 
   RONDO_HOST_DEVICE void run() {
     if (program_.watched) base_ = launch_.clocks[index_].ticks;
-    if (!block_.all(!watch_.halted() && enter())) return;
+    if (!block_.all(watch_.mayBegin() && enter())) return;
     const Lane lane = program_.lane[index_ % program_.lanes];
     std::uint64_t turn = 0;
     for (std::uint64_t tile = copy_; tile < program_.tiles; tile += program_.copies, ++turn) {

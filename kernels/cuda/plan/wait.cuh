@@ -42,8 +42,14 @@ class Watch {
     step_ = step;
   }
 
-  RONDO_HOST_DEVICE bool halted() const {
-    return block_.template acquire<Scope::device>(&launch_.halt->halted) != 0;
+  /// Whether the launch may begin. One whose messages have all come would not look at what the host
+  /// said, and where messages are lent it touches the memory of ranks whose calls may have ended in
+  /// the error by now.
+  RONDO_HOST_DEVICE bool mayBegin() const {
+    if (halted()) return false;
+    if (!launch_.program.lends || block_.thread() != 0 || !aborted()) return true;
+    end({Report::Reason::aborted, Report::Awaited::lane, index_, step_, tile_, index_, 0});
+    return false;
   }
 
   /// Looks until `done` says so; false: the launch ends.
@@ -71,6 +77,13 @@ class Watch {
   }
 
  private:
+  RONDO_HOST_DEVICE bool halted() const {
+    return block_.template acquire<Scope::device>(&launch_.halt->halted) != 0;
+  }
+  RONDO_HOST_DEVICE bool aborted() const {
+    return block_.template acquire<Scope::system>(&launch_.panel->abort) != 0;
+  }
+
   /// The costly look, at words far away.
   RONDO_HOST_DEVICE bool mayGoOn(std::uint64_t& started, Report::Awaited awaited,
                                  std::uint32_t whom) const {
@@ -79,8 +92,7 @@ class Watch {
     const std::uint64_t now = block_.nanoseconds();
     if (started == 0) started = now;
     if (now - started > launch_.timeout_ns) reason = Report::Reason::timeout;
-    if (block_.template acquire<Scope::system>(&launch_.panel->abort) != 0)
-      reason = Report::Reason::aborted;
+    if (aborted()) reason = Report::Reason::aborted;
     if (reason == Report::Reason::none) return true;
     end({reason, awaited, index_, step_, tile_, whom, 0});
     return false;

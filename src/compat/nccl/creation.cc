@@ -138,6 +138,10 @@ ncclUniqueId agreedId(Communicator& comm, const ncclUniqueId* given) {
       std::find_if(all.begin(), all.end(), [](const Told& one) { return one.known; });
   if (found == all.end())
     refuse(ncclInvalidArgument, "no rank passed the id that ncclCommGetUniqueId() made");
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank].known && std::memcmp(&all[rank].id, &found->id, sizeof found->id) != 0)
+      refuse(ncclInvalidArgument, "ranks " + std::to_string(found - all.begin()) + " and " +
+                                      std::to_string(rank) + " passed ids that differ");
   return found->id;
 }
 

@@ -21,7 +21,10 @@ namespace {
 /// because of another one. But who is lost is lost to `comm` too, which hears of it by itself: the
 /// error with the rank as all know it, if there is one.
 std::optional<Error> lossAsAllKnowIt(const Communicator& comm, const Error& error) {
-  if (error.culprit() < 0) return std::nullopt;
+  using enum ErrorCode;
+  const bool lost =
+      error.code() == peer_dead || error.code() == unresponsive || error.code() == aborted;
+  if (!lost) return std::nullopt;
   constexpr std::chrono::milliseconds kHeard{1000}, kPause{2};
   const Clock::time_point limit = Clock::now() + kHeard;
   while (!comm.failure() && Clock::now() < limit) std::this_thread::sleep_for(kPause);

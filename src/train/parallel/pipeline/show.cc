@@ -79,8 +79,7 @@ std::string training::showPipeline(const TrainOptions& wanted, const Dataset& sa
   if (const std::size_t bytes = summedBytes(where, prepared.model); bytes > 0)
     text += line(
         "%d ranks are a stage together, each with its features: AllReduce of up to %zu bytes "
-        "within "
-        "a micro-batch's passes\n",
+        "within a micro-batch's passes\n",
         mesh.size(Axis::tensor), bytes);
   return text + "\n" + diagram(table);
 }

@@ -3,9 +3,10 @@
 //
 //   sent         when
 //   activations  AllReduce of what a layer cut by rows makes, behind it, forward
-//   gradients    AllReduce of the gradient of what goes into a layer cut by columns, behind it,
-//   back weights'     AllReduce of the slices' gradients between the lines, as in ddp, with --mesh
-//   gradients    data=D,tensor=T
+//   gradients    AllReduce of the gradient of what goes into a layer cut by columns, behind its
+//                pass back
+//   slices       AllReduce of their gradients between the lines, as in ddp, with --mesh
+//                data=D,tensor=T
 //   2 sums       AllReduce of loss and stop flag behind the passes
 //
 // Linear layers and convolutions are cut by columns and by rows in turn (slices.h). With batches of
@@ -58,8 +59,6 @@ class Tensor : public Strategy {
 
  private:
   std::vector<Parameter> parameters() const;
-  void aim();
-  void update(double learning_rate);
   std::vector<TensorMemory> values() const;
 
   Communicator& comm_;
