@@ -102,11 +102,11 @@ TEST_CASE("a launch whose peer does not receive ends at its deadline") {
 // Proves: a launch that could begin, since slots are free, does not after the host has given up.
 TEST_CASE("a launch that lends and begins after an abort sends nothing") {
   World world(2, {Protocol::simple, 2, 256}, {.lends = true});
-  HostBlock::release<kernels::cuda::Scope::system>(&world.panel(0).abort, std::uint32_t{1});
-  Call call = callOf(*plan::findAlgorithm("direct"), {.count = 1000, .type = DataType::int32}, 2);
-  stayAway(call.parts[1]);
-  world.run({call}, 1);
-  CHECK(world.panel(0).report.reason == Report::Reason::aborted);
+  for (int rank : {0, 1})
+    HostBlock::release<kernels::cuda::Scope::system>(&world.panel(rank).abort, std::uint32_t{1});
+  world.run({callOf(*plan::findAlgorithm("direct"), {.count = 1000, .type = DataType::int32}, 2)},
+            1);
+  for (int rank : {0, 1}) CHECK(world.panel(rank).report.reason == Report::Reason::aborted);
   for (const auto& [channel, ends] : world.channels())
     CHECK(ends->sender.as<device::Position>()->number == 0);
 }
