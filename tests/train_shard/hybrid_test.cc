@@ -16,19 +16,6 @@ namespace rondo::test {
 
 #ifdef RONDO_HAVE_DNNL
 
-namespace {
-
-TrainOptions hybridRun(const std::string& mesh) {
-  TrainOptions options = smallRun();
-  options.strategy = "pipeline";
-  options.mesh = mesh;
-  options.accumulate = 2;
-  options.bucket_bytes = {10'000};
-  return options;
-}
-
-} // namespace
-
 TEST_CASE("two pipelines of two stages lose what one rank does, in every order") {
   TrainOptions whole = smallRun();
   whole.accumulate = 4;
@@ -38,7 +25,7 @@ TEST_CASE("two pipelines of two stages lose what one rank does, in every order")
     for (const char* mesh : {"data=2,pipe=2", "pipe=2,data=2"})
       for (bool overlap : {true, false}) {
         INFO(kind << ", mesh " << mesh << ", overlap " << overlap);
-        TrainOptions options = hybridRun(mesh);
+        TrainOptions options = meshRun(mesh);
         options.pipeline = kind;
         options.clip = 0.5;
         options.overlap = overlap;
@@ -58,7 +45,7 @@ TEST_CASE("data, pipe and shard in one mesh lose what one rank does, on 8 ranks 
                                                 {5, "shard=5,pipe=1"}})
     for (const char* kind : {"1f1b", "interleaved"})
       for (bool overlap : {true, false}) {
-        TrainOptions options = hybridRun(mesh);
+        TrainOptions options = meshRun(mesh);
         options.pipeline = kind;
         options.clip = 0.5;
         options.overlap = overlap;
@@ -70,7 +57,7 @@ TEST_CASE("data, pipe and shard in one mesh lose what one rank does, on 8 ranks 
 }
 
 TEST_CASE("what a mesh shares out is held once, and its bytes are those of whole stages") {
-  TrainOptions options = hybridRun("data=2,pipe=2");
+  TrainOptions options = meshRun("data=2,pipe=2");
   options.optimizer = "adamw"; // two arrays
   options.learning_rate = 0.002;
   const TrainReport whole = trainAll(makeRanks(4), options);
@@ -85,7 +72,7 @@ TEST_CASE("what a mesh shares out is held once, and its bytes are those of whole
 
 TEST_CASE("every optimizer trains on three axes as on pipelines beside each other") {
   for (const TrainChoice& optimizer : trainOptimizers()) {
-    TrainOptions options = hybridRun("data=4,pipe=2");
+    TrainOptions options = meshRun("data=4,pipe=2");
     options.optimizer = optimizer.name;
     options.learning_rate = 0.002;
     options.weight_decay = 0.01;
@@ -135,7 +122,7 @@ TEST_CASE("a stage's gradients leave while the stages in front of it still go ba
   for (const Case& one :
        {Case{4, "data=2,pipe=2", true}, Case{4, "data=2,pipe=2", false},
         Case{4, "pipe=2,shard=2", true}, Case{8, "data=2,pipe=2,shard=2", true}}) {
-    TrainOptions options = hybridRun(one.mesh);
+    TrainOptions options = meshRun(one.mesh);
     options.overlap = one.overlap;
     const auto timelines = oneStep(one.ranks, options);
     const training::Mesh mesh = training::Mesh::parse(one.mesh, one.ranks);
@@ -156,7 +143,7 @@ TEST_CASE("pipelines of one stage are data-parallel ranks, bit for bit") {
   whole.accumulate = 2;
   for (int ranks : {2, 3}) {
     if (whole.batch % (2 * ranks) != 0) whole.batch = 12 * ranks;
-    TrainOptions options = hybridRun("data=" + std::to_string(ranks) + ",pipe=1");
+    TrainOptions options = meshRun("data=" + std::to_string(ranks) + ",pipe=1");
     options.batch = whole.batch;
     requireSame(trainAll(makeRanks(ranks), options), trainAll(makeRanks(ranks), whole));
   }
@@ -177,7 +164,7 @@ TEST_CASE("running statistics are those of the batches of all pipelines") {
 
 TEST_CASE("a run of pipelines beside each other goes on where it was saved, and elsewhere") {
   TemporaryFolder folder;
-  TrainOptions options = hybridRun("data=2,pipe=2");
+  TrainOptions options = meshRun("data=2,pipe=2");
   options.optimizer = "adamw";
   options.learning_rate = 0.002;
   const TrainReport whole = trainAll(makeRanks(4), options);
@@ -220,7 +207,7 @@ TEST_CASE("a run of pipelines beside each other goes on where it was saved, and 
 
 TEST_CASE("meshes that make no pipelines are refused, and plans name the exchange between them") {
   const auto refusal = [](const std::string& mesh, int batch) {
-    TrainOptions options = hybridRun(mesh);
+    TrainOptions options = meshRun(mesh);
     options.batch = batch;
     auto ranks = makeRanks(4);
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
@@ -230,15 +217,15 @@ TEST_CASE("meshes that make no pipelines are refused, and plans name the exchang
   CHECK(contains(refusal("shard=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   CHECK(contains(refusal("data=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   CHECK(contains(refusal("data=2,pipe=4", 40), "its axes have 8 ranks together"));
-  TrainOptions grouped = hybridRun("shard=2,pipe=2");
+  TrainOptions grouped = meshRun("shard=2,pipe=2");
   grouped.groups = 2;
   auto ranks = makeRanks(4);
   CHECK(contains(thrownByAll(ranks, [&](Communicator& comm) { train(comm, grouped); }).text,
                  "groups is 2, but what is shared out goes over one communicator"));
-  CHECK(contains(trainSchedule(hybridRun("data=2,pipe=2,shard=2"), 8),
+  CHECK(contains(trainSchedule(meshRun("data=2,pipe=2,shard=2"), 8),
                  "4 pipelines beside each other, mesh data=2,pipe=2,shard=2: ReduceScatter of a "
                  "stage's gradients between 2 ranks, then AllReduce of each shard between groups"));
-  CHECK(contains(trainSchedule(hybridRun("data=2,pipe=2"), 4),
+  CHECK(contains(trainSchedule(meshRun("data=2,pipe=2"), 4),
                  "2 pipelines beside each other, mesh data=2,pipe=2: AllReduce"));
 }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "support/ranks.h"
@@ -10,6 +11,16 @@
 #include "support/test.h"
 
 namespace rondo::test {
+
+/// Pipelines on a mesh: two micro-batches, several buckets.
+inline TrainOptions meshRun(const std::string& mesh) {
+  TrainOptions options = smallRun();
+  options.strategy = "pipeline";
+  options.mesh = mesh;
+  options.accumulate = 2;
+  options.bucket_bytes = {10'000};
+  return options;
+}
 
 /// Of each step; with `wrong` also the share of the test samples that are classified wrongly.
 inline std::vector<double> lossesOf(int ranks, const TrainOptions& options, bool wrong = false) {

@@ -23,15 +23,6 @@ struct Case {
   std::string mesh;
 };
 
-TrainOptions meshRun(const std::string& mesh) {
-  TrainOptions options = smallRun();
-  options.strategy = "pipeline";
-  options.mesh = mesh;
-  options.accumulate = 2;
-  options.bucket_bytes = {10'000};
-  return options;
-}
-
 } // namespace
 
 TEST_CASE("data, pipe and tensor in one mesh lose what one rank does, on 8 ranks and on fewer") {
