@@ -152,6 +152,21 @@ def check_many(options, ranks):
         print(f"ok: {what}", flush=True)
 
 
+def check_nodes(options, ranks):
+    """An MPI program gets what its ranks' nodes call for, as any program of Rondo's does."""
+    for nodes in [2, 1]:
+        what = f"grid --large on {ranks} ranks of {nodes} nodes"
+        place = f"$((${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} * {nodes} / {ranks}))"
+        status, output = run(options, ranks, "grid", "--large",
+                             before=f"export RONDO_DEBUG=trace RONDO_NODE=node{place}; ")
+        # 300007 doubles are more than the 2 MiB from which the rules compose an AllReduce.
+        composed = output.count("AllReduce of 300007 double uses hierarchical")
+        if status != 0 or composed != (ranks if nodes > 1 else 0):
+            fail(f"{what} ended with {status}, composed by {composed} ranks", output)
+        else:
+            print(f"ok: {what}: composed by {composed}", flush=True)
+
+
 def check_spawned(options, ranks):
     """Not every MPI installation can start processes: asked without the interposer."""
     status, output = run(options, ranks, "semantics", "spawned", library=False)
@@ -211,6 +226,7 @@ def main():
             expect_success(options, ranks, "semantics", check)
     for ranks in [1, 4]:
         check_immediate(options, ranks)
+    check_nodes(options, 4)
     check_spawned(options, 3)
     check_many(options, 4 if options.mpi == "mpich" else 8)
     for check in ENDS:

@@ -1,7 +1,7 @@
 // Every collective, compared with the MPI library's own in one process: type x operator x in place
 // x root x count x spread x communicator, blocking and as I-form.
 //
-//   compat_mpi_grid [--seed N] [--passes N] [--taken-over] [--part I/N]
+//   compat_mpi_grid [--seed N] [--passes N] [--taken-over] [--large] [--part I/N]
 //
 // The product of all of it would be millions of cases. Collective x form x communicator x in place
 // x count, and collective x form x type x operator, are complete; what a list does not fix is
@@ -9,6 +9,7 @@
 //
 // --taken-over: with the legal calls too that Open MPI 4.1.4 or MPICH 4.0.2 get wrong by
 // themselves, above all types of the same signature that differ between ranks and sides.
+// --large: large counts alone, of all ranks.
 // --part I/N: every Nth case of the lists, from the Ith on.
 #include <algorithm>
 #include <chrono>
@@ -233,11 +234,13 @@ int main(int argc, char** argv) {
     for (const Communicator& where : communicators.all()) MPI_Barrier(where.comm);
     for (int pass = 0; pass < options.passes; ++pass) {
       const std::uint64_t seed = mix(options.seed + static_cast<std::uint64_t>(pass));
-      for (const Communicator& where : communicators.all()) {
-        Grid(types, progress, options, seed).communicators(where);
-      }
       Grid grid(types, progress, options, ~seed);
-      grid.typesAndOperators(world);
+      if (!options.large) {
+        for (const Communicator& where : communicators.all()) {
+          Grid(types, progress, options, seed).communicators(where);
+        }
+        grid.typesAndOperators(world);
+      }
       grid.largeCounts(world);
     }
     checkIntercommunicator(world, progress);

@@ -12,6 +12,7 @@ struct Options {
   std::uint64_t seed = 1;
   int passes = 1;
   bool taken_over = false;
+  bool large = false; ///< large counts alone
   int part = 0;
   int parts = 1;
 };
@@ -20,8 +21,8 @@ inline Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
-    if (option == "--taken-over") {
-      options.taken_over = true;
+    if (option == "--taken-over" || option == "--large") {
+      (option == "--large" ? options.large : options.taken_over) = true;
       continue;
     }
     const std::string value = ++i < argc ? argv[i] : "";

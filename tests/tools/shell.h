@@ -50,6 +50,13 @@ inline std::vector<std::string> linesOf(const std::string& text) {
   return lines;
 }
 
+/// How often the word stands in the text.
+inline int countOf(const std::string& text, const std::string& word) {
+  int count = 0;
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
 struct Outcome {
   int status = 0; ///< 124: it was still running at the deadline
   std::string out, err;

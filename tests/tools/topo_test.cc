@@ -16,12 +16,6 @@ std::string wholeFile(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-int countOf(const std::string& text, const std::string& word) {
-  int count = 0;
-  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
-  return count;
-}
-
 TEST_CASE("topo: this machine is drawn", "[topo]") {
   const Outcome outcome = shell("$RONDO topo");
   CHECK(outcome.status == 0);

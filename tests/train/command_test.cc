@@ -77,6 +77,27 @@ TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume
   }
 }
 
+TEST_CASE("on several nodes gradients are reduced inside nodes first, and losses stay the same") {
+  const std::string train =
+      " RONDO_DEBUG=trace exec '$RONDO' train --model even --batch 16 --steps 2 --verify-every 1 "
+      "--data synthetic:shape=1x8x8,train=32,test=8'";
+  const auto lossOf = [](const Outcome& outcome) {
+    const std::size_t at = outcome.out.find("loss ");
+    REQUIRE(at != std::string::npos);
+    return outcome.out.substr(at, outcome.out.find(',', at) - at);
+  };
+  const Outcome apart = shell("$RONDO run -p 4 -- sh -c 'RONDO_NODE=n$((RONDO_RANK / 2))" + train);
+  const Outcome together = shell("$RONDO run -p 4 -- sh -c 'RONDO_NODE=n" + train);
+  INFO(apart.out << together.out);
+  REQUIRE(apart.status == 0);
+  REQUIRE(together.status == 0);
+  // All gradients but the first bucket's.
+  const std::string composed = "AllReduce of 3710464 float uses hierarchical";
+  REQUIRE(tools::countOf(apart.err, composed) == 4);
+  REQUIRE(tools::countOf(together.err, composed) == 0);
+  REQUIRE(lossOf(apart) == lossOf(together));
+}
+
 TEST_CASE("a device that there is not is one line") {
   const Outcome outcome = shell("$RONDO train -p 2 --device cuda");
   REQUIRE(outcome.status == 3);
