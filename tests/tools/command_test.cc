@@ -239,6 +239,32 @@ TEST_CASE("ranks behind slow links of their own get the same results", "[command
   CHECK(shell(network + "-- sh -c 'exit $RONDO_RANK'").status == 1);
 }
 
+// Proves: links that are late, or lose packets, cost no result; and they are late, and do lose
+// some.
+TEST_CASE("ranks behind links that are late or lose packets get the same results", "[command]") {
+  const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network --ranks 3 --mbit 50 ";
+  if (shell(network + "--probe").status == 77) return; // said by the test above
+  const auto bench = [&](const std::string& links, const std::string& most) {
+    Outcome outcome = shell(network + links + " -- $RONDO bench allreduce -b 8 -e " + most +
+                            " -f 4096 -n 10 -w 1 -z 1");
+    const std::string said = std::exchange(outcome.err, "");
+    INFO(outcome.out << said);
+    CHECK(expectGood(outcome) >= 1);
+    const std::string_view dropped = " frames, dropped ";
+    REQUIRE(said.find(dropped) != std::string::npos);
+    return std::pair(outcome.out, std::stoi(said.substr(said.find(dropped) + dropped.size())));
+  };
+  const auto [late, dropped] = bench("--delay 20", "8");
+  CHECK(dropped == 0);
+  std::istringstream words(linesOf(late.substr(late.find("\n  ") + 1)).front());
+  double bytes = 0, elements = 0, microseconds = 0;
+  std::string type, operation, root;
+  words >> bytes >> elements >> type >> operation >> root >> microseconds;
+  // All ranks but the last to begin wait for that one's word, which takes 20 ms: two of three.
+  CHECK(microseconds > 13'000);
+  CHECK(bench("--loss 3", "32K").second > 0);
+}
+
 // Proves: every network interface that is named carries a share; and a rail that becomes slow, and
 // then carries nothing any more, costs no result and no call more than five seconds, and is said
 // once by each rank.
