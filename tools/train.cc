@@ -151,6 +151,7 @@ TrainReport trainHere(const TrainConfig& config,
 
 int runTrain(const TrainConfig& config) {
   requireTrainDevice(config.options.device); // in one line, not in one of each rank
+  requireTrainPrecision(config.options.precision);
   if (config.show_schedule) {
     std::fputs(trainSchedule(config.options, config.ranks).c_str(), stdout);
     return kSuccess;

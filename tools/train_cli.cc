@@ -63,6 +63,10 @@ void addJob(CLI::App& app, TrainConfig& config) {
   app.add_option("--device", options.device, "Where the layers run")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+  app.add_option("--precision", options.precision,
+                 "Of the numbers that layers multiply: " + summaries(trainPrecisions()))
+      ->check(choice(trainPrecisions()))
+      ->capture_default_str();
   app.add_flag("--show-schedule", config.show_schedule,
                "Print what each rank computes, sends and receives in one step, and end");
   app.add_option("--epochs", options.epochs, "Passes over the training samples")

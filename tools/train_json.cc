@@ -49,6 +49,7 @@ nlohmann::ordered_json optionsJson(const TrainConfig& config) {
           {"deterministic", config.deterministic},
           {"data", options.data},
           {"augment", options.augment},
+          {"precision", options.precision},
           {"sync_batch_norm", options.sync_batch_norm},
           {"optimizer", options.optimizer},
           {"weight_decay", options.weight_decay},

@@ -3,11 +3,11 @@
 is more than one rank. Same models, initial weights, samples in the same order, and optimizer.
 
 usage: pytorch.py [--model mlp|cnn|resnet18] [--ranks N] [--batch B] [--steps S] [--seed S]
-                  [--data FOLDER | --random] [--bucket-cap-mb MB]
+                  [--data FOLDER | --random] [--bucket-cap-mb MB] [--bfloat16]
 
 Prints one line of JSON: the median, fastest and all steps' milliseconds, and the mean loss of each
-step. --random trains on noise of 3 x 32 x 32 (for times alone); else on Fashion-MNIST. One compute
-thread a rank, pinned to a core of its own where there are enough.
+step. --random trains on noise of 3 x 32 x 32 (for times alone); else on Fashion-MNIST. --bfloat16 is
+PyTorch's autocast. One compute thread a rank, pinned to a core of its own where there are enough.
 """
 
 import argparse
@@ -152,7 +152,8 @@ def train(rank, options):
         own = order[first + rank * options.batch:first + (rank + 1) * options.batch]
         begin = time.perf_counter()
         x, y = images[own], labels[own]
-        loss = loss_of(model(x), y)
+        with torch.autocast("cpu", torch.bfloat16, enabled=options.bfloat16):
+            loss = loss_of(model(x), y)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -184,6 +185,7 @@ def main():
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     parser.add_argument("--random", action="store_true")
+    parser.add_argument("--bfloat16", action="store_true")
     parser.add_argument("--bucket-cap-mb", type=float, default=25)
     parser.add_argument("--port", type=int, default=29511)
     options = parser.parse_args()

@@ -36,6 +36,10 @@ struct TrainOptions {
   /// compressed (.gz); "synthetic".
   std::string data = defaultDataFolder();
   std::string device = "cpu"; ///< as requireTrainDevice() takes it
+  /// Of the numbers that layers multiply, as requireTrainPrecision() takes it. Weights, gradients
+  /// and all that ranks send are floats in each (mixed precision: Micikevicius et al., 2018;
+  /// bfloat16 needs no scaled loss).
+  std::string precision = "float32";
   /// How the ranks train one model together; one of trainStrategies(). Not every strategy takes
   /// every option: one that is set though the strategy has no use for it is an error that names it.
   std::string strategy = "ddp";
@@ -234,6 +238,9 @@ RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
 /// Throws Error(unsupported) for "cuda", since the layers run on CPUs, and Error(invalid_argument)
 /// for what is no device.
 RONDO_API void requireTrainDevice(const std::string& device);
+/// Throws Error(invalid_argument) for what is none of trainPrecisions(), and Error(unsupported)
+/// where this processor has no instructions for it.
+RONDO_API void requireTrainPrecision(const std::string& precision);
 
 /// A run among others that differ in some settings only.
 struct TrainSweepRun {
@@ -257,6 +264,7 @@ struct TrainChoice {
 RONDO_API std::vector<TrainChoice> trainModels();
 /// Kinds of samples, and what TrainOptions::data says to get them.
 RONDO_API std::vector<TrainChoice> trainData();
+RONDO_API std::vector<TrainChoice> trainPrecisions();
 RONDO_API std::vector<TrainChoice> trainStrategies();
 RONDO_API std::vector<TrainChoice> trainPipelines();
 RONDO_API std::vector<TrainChoice> trainOptimizers();

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "train/data/batch.h"
+#include "train/layers/precision.h"
 #include "train/layers/weight.h"
 
 namespace rondo::training {
@@ -42,6 +43,7 @@ struct Binding {
   /// False: a layer's weights are there only from its `before` to the next layer's, so nothing of
   /// them is kept, copies in other layouts neither.
   bool weights_stay = true;
+  Precision precision = Precision::float32;
 };
 
 /// Made either for training (forward, backward) or for evaluation. One thread at a time. The

@@ -25,12 +25,12 @@ std::size_t total(std::span<Weight* const> weights) {
 } // namespace
 
 Replica::Replica(const std::string& model, const SampleShape& input, std::size_t classes,
-                 std::uint64_t seed)
-    : Replica(training::model(model, input, classes), input, kAllLayers, seed) {}
+                 std::uint64_t seed, Precision precision)
+    : Replica(training::model(model, input, classes), input, kAllLayers, seed, precision) {}
 
 Replica::Replica(const LayerValues& layers, const SampleShape& input, LayerRange part,
-                 std::optional<std::uint64_t> seed)
-    : network_(layers, input, part),
+                 std::optional<std::uint64_t> seed, Precision precision)
+    : network_(layers, input, part, precision),
       weights_(network_.weights()),
       state_(network_.state()),
       values_((seed ? total(weights_) : 0) + total(state_)),

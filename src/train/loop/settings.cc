@@ -90,6 +90,7 @@ void checkStragglers(const TrainOptions& options, int ranks) {
 
 void check(const TrainOptions& options, int ranks) {
   requireTrainDevice(options.device);
+  requireTrainPrecision(options.precision);
   atLeast("epochs", options.epochs, 1);
   atLeast("steps", options.steps, 0);
   atLeast("batch", options.batch, 1);
@@ -185,6 +186,7 @@ Settings settings(const TrainOptions& options) {
   list.add("clip", options.clip);
   list.add("schedule", options.schedule);
   list.add("warm_up", options.warm_up);
+  list.add("precision", options.precision);
   list.add("sync_batch_norm", options.sync_batch_norm);
   list.add("pace_ms", options.pace_ms);
   for (const TrainSlowRank& one : options.slow)

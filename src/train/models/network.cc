@@ -41,14 +41,13 @@ void collect(const std::vector<Node>& nodes, std::vector<Weight*>& weights,
 
 } // namespace
 
-Network::Network(const std::string& model, const SampleShape& input, std::size_t classes)
-    : Network(training::model(model, input, classes), input) {}
+Network::Network(const std::string& model, const SampleShape& input, std::size_t classes,
+                 Precision precision)
+    : Network(training::model(model, input, classes), input, kAllLayers, precision) {}
 
-Network::Network(const LayerValues& layers, const SampleShape& input)
-    : Network(layers, input, kAllLayers) {}
-
-Network::Network(const LayerValues& layers, const SampleShape& input, LayerRange part)
-    : begins_(part.begin == 0), ends_(part.end >= layers.size()) {
+Network::Network(const LayerValues& layers, const SampleShape& input, LayerRange part,
+                 Precision precision)
+    : begins_(part.begin == 0), ends_(part.end >= layers.size()), precision_(precision) {
   if (!kBackend) {
     throw Error(ErrorCode::unsupported,
                 "this build of Rondo cannot train: oneDNN was missing when it was configured "
@@ -139,7 +138,8 @@ Program& Network::program(std::size_t count, bool training, std::size_t slot) {
                       .ends = ends_,
                       .begins = begins_,
                       .before = before_ && !folds ? &before_ : nullptr,
-                      .weights_stay = weights_stay_});
+                      .weights_stay = weights_stay_,
+                      .precision = precision_});
   return *made;
 }
 

@@ -33,16 +33,17 @@ class Network {
  public:
   /// Throws Error(unsupported), which says what to install, in a build without oneDNN, and
   /// Error(invalid_argument) for an unknown model or samples that do not fit it.
-  Network(const std::string& model, const SampleShape& input, std::size_t classes);
-  /// Of layers that are no registered model; the last one's features are the classes.
-  Network(const LayerValues& layers, const SampleShape& input);
-  /// Of some of the layers, named and initialised as in the whole network, of which `input` is the
-  /// samples' shape. One that does not begin with the first layer takes what the layer before it
+  Network(const std::string& model, const SampleShape& input, std::size_t classes,
+          Precision precision = Precision::float32);
+  /// Of layers that are no registered model, the last one's features being the classes, or of some
+  /// of them, named and initialised as in the whole network, of which `input` is the samples'
+  /// shape. One that does not begin with the first layer takes what the layer before it
   /// makes for a batch's inputs; one that does not end with the last has output() in place of a
   /// loss. A chain of them gives the same losses and gradients as the whole, bit for bit where no
   /// layer behind a cut chooses its sums' order by the layout of what comes in: convolutions,
   /// linear layers and residuals that begin with one do not.
-  Network(const LayerValues& layers, const SampleShape& input, LayerRange part);
+  Network(const LayerValues& layers, const SampleShape& input, LayerRange part = kAllLayers,
+          Precision precision = Precision::float32);
 
   /// Of one sample, on its way in and out.
   const SampleShape& inputShape() const { return nodes_.front().in; }
@@ -103,6 +104,7 @@ class Network {
   Weights all_; ///< of the whole network's layers
   std::vector<Weight*> weights_, state_;
   bool begins_, ends_;
+  Precision precision_;
   std::vector<Node> nodes_;
   std::optional<Folded> folded_;
   std::uint64_t version_ = 1, folded_version_ = 0; ///< of the weights' values

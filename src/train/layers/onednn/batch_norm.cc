@@ -126,7 +126,7 @@ class BatchNormLayer : public Layer {
     if (!over_ranks_) {
       const auto lock = making();
       const auto given = forwardOf(Flags::use_global_stats);
-      over_ranks_.emplace(site_, in_, mean_, variance_);
+      over_ranks_.emplace(site_, in_, result_, mean_, variance_);
       forward_given_ = Op::of<dnnl::batch_normalization_forward>(site_, given, forwardArguments());
       back_given_ = backOf(given, Flags::use_global_stats);
     }
@@ -138,8 +138,8 @@ class BatchNormLayer : public Layer {
   /// oneDNN takes given statistics as constants; what the gradient lacks is added.
   void backwardOverRanks() {
     back_given_.run();
-    over_ranks_->addToGradient(
-        {scale_->tensor(), made_scale_->tensor(), made_shift_->tensor(), result_}, *synchronised_);
+    over_ranks_->addToGradient({scale_->tensor(), made_scale_->tensor(), made_shift_->tensor()},
+                               *synchronised_);
   }
 
   /// Of `all` places, of which the running variance is the unbiased one.

@@ -13,6 +13,19 @@ bool takesRelu(const LayerValue& value) {
                     value);
 }
 
+bool finite(const Tensor& tensor) {
+  const std::size_t bytes = tensor.get_desc().get_size();
+  if (tensor.get_desc().data_type() == Type::bf16) {
+    constexpr std::uint16_t kExponent = 0x7F80; // all of its bits: infinite, or not a number
+    const auto* const values = static_cast<const std::uint16_t*>(tensor.get_data_handle());
+    return std::none_of(values, values + bytes / sizeof *values,
+                        [](std::uint16_t value) { return (value & kExponent) == kExponent; });
+  }
+  const auto* const values = static_cast<const float*>(tensor.get_data_handle());
+  return std::all_of(values, values + bytes / sizeof *values,
+                     [](float value) { return std::isfinite(value); });
+}
+
 bool learns(const Node& node) {
   return !node.weights.empty() || std::any_of(node.body.begin(), node.body.end(), learns) ||
          std::any_of(node.shortcut.begin(), node.shortcut.end(), learns);
@@ -69,13 +82,8 @@ void Chain::backward(const Ready& ready) {
 }
 
 std::size_t Chain::firstNotFinite() const {
-  for (const Link& link : links_) {
-    const Tensor& output = link.layer->output();
-    const auto* const values = static_cast<const float*>(output.get_data_handle());
-    if (!std::all_of(values, values + output.get_desc().get_size() / sizeof(float),
-                     [](float value) { return std::isfinite(value); }))
-      return link.node;
-  }
+  for (const Link& link : links_)
+    if (!finite(link.layer->output())) return link.node;
   return nodes_;
 }
 

@@ -80,16 +80,17 @@ class ConvolutionLayer : public Layer {
 
  private:
   Layout biasLayout() const { return plain({filter_[0]}); }
+  Layout like(const Dims& dims) const { return any(dims, site_.factors()); }
 
   void buildForward(const Tensor& in) {
     const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training
                                                : dnnl::prop_kind::forward_inference;
     description_ = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
       return Forward::primitive_desc(
-          with_bias_ ? Forward::desc(kind, algorithm, any(in_dims_), any(filter_), biasLayout(),
-                                     any(out_dims_), strides_, padding_, padding_)
-                     : Forward::desc(kind, algorithm, any(in_dims_), any(filter_), any(out_dims_),
-                                     strides_, padding_, padding_),
+          with_bias_ ? Forward::desc(kind, algorithm, like(in_dims_), like(filter_), biasLayout(),
+                                     like(out_dims_), strides_, padding_, padding_)
+                     : Forward::desc(kind, algorithm, like(in_dims_), like(filter_),
+                                     like(out_dims_), strides_, padding_, padding_),
           attributes(relu_), site_.engine(), allow_empty);
     });
     const Converted source(site_, in, description_.src_desc(), Lifetime::forward);
@@ -110,9 +111,9 @@ class ConvolutionLayer : public Layer {
   Tensor buildWeights(const Tensor& gradient) {
     const auto description = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
       return BackWeights::primitive_desc(
-          with_bias_ ? BackWeights::desc(algorithm, any(in_dims_), any(filter_), biasLayout(),
-                                         any(out_dims_), strides_, padding_, padding_)
-                     : BackWeights::desc(algorithm, any(in_dims_), any(filter_), any(out_dims_),
+          with_bias_ ? BackWeights::desc(algorithm, like(in_dims_), any(filter_), biasLayout(),
+                                         like(out_dims_), strides_, padding_, padding_)
+                     : BackWeights::desc(algorithm, like(in_dims_), any(filter_), like(out_dims_),
                                          strides_, padding_, padding_),
           attributes(), site_.engine(), description_, allow_empty);
     });
@@ -135,7 +136,7 @@ class ConvolutionLayer : public Layer {
   Tensor buildData(const Tensor& gradient) {
     const auto description = describe(winograd_, [&](dnnl::algorithm algorithm, bool allow_empty) {
       return BackData::primitive_desc(
-          {algorithm, any(in_dims_), any(filter_), any(out_dims_), strides_, padding_, padding_},
+          {algorithm, like(in_dims_), like(filter_), like(out_dims_), strides_, padding_, padding_},
           attributes(), site_.engine(), description_, allow_empty);
     });
     const Converted given(site_, gradient, description.diff_dst_desc(), Lifetime::passing);

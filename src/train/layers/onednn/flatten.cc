@@ -11,11 +11,12 @@ class FlattenLayer : public Layer {
   explicit FlattenLayer(const Blueprint& from)
       : site_(from.site),
         in_(from.in),
-        placed_(site_, in_, plain(in_.get_desc().dims()), Lifetime::forward) {
+        placed_(site_, in_, plain(in_.get_desc().dims(), in_.get_desc().data_type()),
+                Lifetime::forward) {
     const Dims dims = in_.get_desc().dims();
     Dims flat = {dims[0], 1};
     for (std::size_t i = 1; i < dims.size(); ++i) flat[1] *= dims[i];
-    output_ = site_.view(plain(flat));
+    output_ = site_.view(plain(flat, in_.get_desc().data_type()));
     output_.set_data_handle(placed_.tensor.get_data_handle());
   }
 

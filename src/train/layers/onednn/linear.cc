@@ -13,24 +13,27 @@ using Forward = dnnl::inner_product_forward;
 using BackData = dnnl::inner_product_backward_data;
 using BackWeights = dnnl::inner_product_backward_weights;
 
-/// The weights stay in their plain layout: what a packed copy saves of a pass (0.03 ms of 0.3 in
-/// the mlp, 64 samples), packing them once a step costs.
+/// Weights of floats stay in their plain layout: what a packed copy saves of a pass (0.03 ms of 0.3
+/// in the mlp, 64 samples), packing them once a step costs. Those of bfloat16 are copies anyway.
+/// What is made, and its gradient, are floats: the last layer's are the loss's.
 class LinearLayer : public Layer {
  public:
   explicit LinearLayer(const Blueprint& from)
       : site_(from.site),
         weight_(*from.node.weights[0]),
         bias_(*from.node.weights[1]),
-        relu_(from.relu),
-        in_(from.in) {
+        relu_(from.relu) {
     const auto out = static_cast<dnnl::memory::dim>(from.node.out.channels);
-    const Dims in = in_.get_desc().dims();
+    const Dims in = from.in.get_desc().dims();
+    const Converted source(site_, from.in, plain(in, site_.factors()), Lifetime::forward);
+    convert_in_ = source.convert;
+    in_ = source.tensor;
     weight_layout_ = plain({out, in[1]});
     bias_layout_ = plain({out});
     const bool training = site_.binding().training;
     forward_description_ = Forward::primitive_desc(
         {training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
-         in_.get_desc(), weight_layout_, bias_layout_, plain({in[0], out})},
+         in_.get_desc(), best(site_.factors()), bias_layout_, plain({in[0], out})},
         attributes(relu_), site_.engine());
     output_ = site_.tensor(forward_description_.dst_desc(), Lifetime::forward);
     packed_weight_.emplace(site_, weight_, weight_layout_, forward_description_.weights_desc());
@@ -48,11 +51,15 @@ class LinearLayer : public Layer {
       relu_back_ = ReluBack(site_, output_, gradient);
       behind = relu_back_.gradient();
     }
-    buildWeights(behind);
-    return wanted ? buildData(behind) : Tensor();
+    const Converted given(site_, behind, plain(behind.get_desc().dims(), site_.factors()),
+                          Lifetime::passing);
+    convert_gradient_ = given.convert;
+    buildWeights(given.tensor);
+    return wanted ? buildData(given.tensor) : Tensor();
   }
 
   void forward(const Batch&, const Pass&) override {
+    convert_in_.run();
     packed_weight_->refresh();
     packed_bias_->refresh();
     forward_.run();
@@ -60,6 +67,7 @@ class LinearLayer : public Layer {
 
   void backward(const Ready& ready) override {
     relu_back_.run();
+    convert_gradient_.run();
     made_weight_->aim();
     made_bias_->aim();
     back_weights_.run();
@@ -71,9 +79,14 @@ class LinearLayer : public Layer {
   }
 
  private:
+  /// Of the weights or their gradient.
+  Layout best(Type type) const {
+    return site_.factors() == Type::f32 ? weight_layout_ : any(weight_layout_.dims(), type);
+  }
+
   void buildWeights(const Tensor& gradient) {
     const BackWeights::primitive_desc description(
-        {in_.get_desc(), weight_layout_, bias_layout_, gradient.get_desc()}, attributes(),
+        {in_.get_desc(), best(Type::f32), bias_layout_, gradient.get_desc()}, attributes(),
         site_.engine(), forward_description_);
     made_weight_.emplace(site_, weight_, weight_layout_, description.diff_weights_desc());
     made_bias_.emplace(site_, bias_, bias_layout_, bias_layout_);
@@ -86,8 +99,8 @@ class LinearLayer : public Layer {
 
   Tensor buildData(const Tensor& gradient) {
     const BackData::primitive_desc description(
-        {in_.get_desc(), weight_layout_, gradient.get_desc()}, attributes(), site_.engine(),
-        forward_description_);
+        {plain(in_.get_desc().dims()), best(site_.factors()), gradient.get_desc()}, attributes(),
+        site_.engine(), forward_description_);
     data_weight_.emplace(site_, weight_, weight_layout_, description.weights_desc());
     Tensor result = site_.tensor(description.diff_src_desc(), Lifetime::passing);
     back_data_ = Op::of<BackData>(site_, description,
@@ -105,7 +118,7 @@ class LinearLayer : public Layer {
   Forward::primitive_desc forward_description_;
   std::optional<Packed> packed_weight_, packed_bias_, data_weight_;
   std::optional<Unpacked> made_weight_, made_bias_;
-  Op forward_, back_weights_, back_data_;
+  Op convert_in_, forward_, convert_gradient_, back_weights_, back_data_;
   ReluBack relu_back_;
 };
 

@@ -24,8 +24,9 @@ class PoolLayer : public Layer {
     out_dims_ = {dim(site_.binding().count), dim(out.channels), dim(out.height), dim(out.width)};
     const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training
                                                : dnnl::prop_kind::forward_inference;
-    description_ = {{kind, pooling_.algorithm, in_.get_desc(), any(out_dims_), pooling_.strides,
-                     pooling_.kernel, pooling_.padding, pooling_.padding},
+    const Layout layout = in_.get_desc();
+    description_ = {{kind, pooling_.algorithm, layout, any(out_dims_, layout.data_type()),
+                     pooling_.strides, pooling_.kernel, pooling_.padding, pooling_.padding},
                     attributes(),
                     site_.engine()};
     output_ = site_.tensor(description_.dst_desc(), Lifetime::forward);

@@ -12,4 +12,7 @@ namespace rondo::training::onednn {
 /// The nodes must live as long. Throws Error(system), with oneDNN's words, if it cannot.
 std::unique_ptr<Program> makeProgram(const std::vector<Node>& nodes, const Binding& binding);
 
+/// Whether this processor has instructions for it.
+bool computes(Precision precision);
+
 } // namespace rondo::training::onednn

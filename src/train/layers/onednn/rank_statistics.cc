@@ -26,8 +26,8 @@ Op affine(Site& site, const Tensor& in, Arguments arguments) {
 
 } // namespace
 
-RankStatistics::RankStatistics(Site& site, const Tensor& in, const Tensor& mean,
-                               const Tensor& variance)
+RankStatistics::RankStatistics(Site& site, const Tensor& in, const Tensor& gradient,
+                               const Tensor& mean, const Tensor& variance)
     : channels_(static_cast<std::size_t>(in.get_desc().dims()[1])),
       mean_(mean),
       variance_(variance),
@@ -52,6 +52,10 @@ RankStatistics::RankStatistics(Site& site, const Tensor& in, const Tensor& mean,
                      {DNNL_ARG_SCALE, scale_},
                      {DNNL_ARG_SHIFT, shift_},
                      {DNNL_ARG_DST, correction_}});
+  const Layout layout = gradient.get_desc();
+  add_ = Op::of<dnnl::binary>(
+      site, {{dnnl::algorithm::binary_add, layout, layout, layout}, attributes(), site.engine()},
+      {{DNNL_ARG_SRC_0, gradient}, {DNNL_ARG_SRC_1, correction_}, {DNNL_ARG_DST, gradient}});
 }
 
 std::size_t RankStatistics::sum(std::size_t places, const SumOverRanks& over_ranks) {
@@ -87,10 +91,7 @@ void RankStatistics::addToGradient(const Gradients& gradients, const SumOverRank
     numbers(shift_)[c] = static_cast<float>(factor * static_cast<double>(sums_[channels_ + c]));
   }
   correct_.run();
-  const std::size_t size = correction_.get_desc().get_size() / sizeof(float);
-  float* to = numbers(gradients.in);
-  const float* from = numbers(correction_);
-  for (std::size_t i = 0; i < size; ++i) to[i] += from[i];
+  add_.run();
 }
 
 } // namespace rondo::training::onednn

@@ -9,8 +9,9 @@ using SumOverRanks = std::function<void(float*, std::size_t)>;
 
 class RankStatistics {
  public:
-  /// Of `in`; `mean` and `variance` are written by sum().
-  RankStatistics(Site& site, const Tensor& in, const Tensor& mean, const Tensor& variance);
+  /// Of `in`, whose gradient is to be `gradient`; `mean` and `variance` are written by sum().
+  RankStatistics(Site& site, const Tensor& in, const Tensor& gradient, const Tensor& mean,
+                 const Tensor& variance);
 
   /// The statistics of all ranks' batches, of which this one's has so many places; gives how many
   /// all have. In two steps, since a mean of squares less a squared mean would cancel.
@@ -20,8 +21,8 @@ class RankStatistics {
     const Tensor& scale_value; ///< the weight
     const Tensor& scale;       ///< this rank's gradients of scale and shift
     const Tensor& shift;
-    const Tensor& in; ///< as if the statistics were constants; what follows from them is added
   };
+  /// The gradient is there as if the statistics were constants; what follows from them is added.
   void addToGradient(const Gradients& gradients, const SumOverRanks& over_ranks);
 
  private:
@@ -30,7 +31,7 @@ class RankStatistics {
   AlignedVector<float> sums_;
   double places_ = 0; ///< of all ranks
   Tensor scale_, shift_, correction_;
-  Op statistics_, correct_;
+  Op statistics_, correct_, add_;
 };
 
 } // namespace rondo::training::onednn

@@ -9,8 +9,6 @@ namespace {
 
 using Tag = dnnl::memory::format_tag;
 
-Layout withTag(const Dims& dims, Tag tag) { return {dims, dnnl::memory::data_type::f32, tag}; }
-
 } // namespace
 
 std::unique_lock<std::mutex> making() {
@@ -53,11 +51,11 @@ Tensor Site::scratch(const Layout& layout) {
   return scratch_users_.back();
 }
 
-Layout plain(const Dims& dims) {
+Layout plain(const Dims& dims, Type type) {
   constexpr std::array kTags = {Tag::a, Tag::ab, Tag::abc, Tag::abcd};
-  return withTag(dims, kTags[dims.size() - 1]);
+  return {dims, type, kTags[dims.size() - 1]};
 }
 
-Layout any(const Dims& dims) { return withTag(dims, Tag::any); }
+Layout any(const Dims& dims, Type type) { return {dims, type, Tag::any}; }
 
 } // namespace rondo::training::onednn

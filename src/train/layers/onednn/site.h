@@ -17,6 +17,7 @@ namespace rondo::training::onednn {
 using Tensor = dnnl::memory;
 using Layout = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
+using Type = dnnl::memory::data_type;
 
 /// How long a tensor's values are needed: for good, until they have passed through the next layers,
 /// or, on the way forward, for good in training, where the way back needs them.
@@ -37,6 +38,10 @@ class Site {
   const Binding& binding() const { return binding_; }
   const dnnl::engine& engine() const { return engine_; }
   dnnl::stream& stream() { return stream_; }
+  /// Of what convolutions and linear layers multiply, and of what convolutions make.
+  Type factors() const {
+    return binding_.precision == Precision::bfloat16 ? Type::bf16 : Type::f32;
+  }
 
   /// A tensor with memory, for as long as is said.
   Tensor tensor(const Layout& layout, Lifetime lifetime);
@@ -68,8 +73,8 @@ class Site {
 };
 
 /// Row by row: [count x features], or [count x channels x height x width].
-Layout plain(const Dims& dims);
+Layout plain(const Dims& dims, Type type = Type::f32);
 /// Any that the primitive likes best.
-Layout any(const Dims& dims);
+Layout any(const Dims& dims, Type type = Type::f32);
 
 } // namespace rondo::training::onednn

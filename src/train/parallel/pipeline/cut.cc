@@ -95,10 +95,11 @@ std::vector<LayerRange> units(const LayerValues& layers) {
 }
 
 std::vector<UnitTime> measure(const LayerValues& layers, const SampleShape& input,
-                              std::span<const LayerRange> units, std::size_t samples) {
+                              std::span<const LayerRange> units, std::size_t samples,
+                              Precision precision) {
   std::vector<UnitTime> times;
   for (const LayerRange& range : units) {
-    Network unit(layers, input, range);
+    Network unit(layers, input, range, precision);
     times.push_back(measureOne(unit, samples));
   }
   return times;

@@ -72,7 +72,8 @@ LayerValues ownLayers(const PipelineMesh& mesh, const Dataset& train) {
 
 std::vector<UnitTime> measureUnits(const PipelineMesh& mesh, const Dataset& train) {
   const LayerValues layers = ownLayers(mesh, train);
-  return measure(layers, train.shape, units(layers), microBatch(mesh.options));
+  return measure(layers, train.shape, units(layers), microBatch(mesh.options),
+                 precisionOf(mesh.options.precision));
 }
 
 PreparedModel cutModel(const TrainOptions& options, const Dataset& train,
@@ -82,7 +83,8 @@ PreparedModel cutModel(const TrainOptions& options, const Dataset& train,
   const std::vector<LayerRange> all = units(layers);
   std::vector<double> costs;
   for (const UnitTime& time : times) costs.push_back(time.forward + time.backward);
-  PreparedModel prepared{{layers, train.shape, {}, options.seed}, {}};
+  PreparedModel prepared{{layers, train.shape, {}, options.seed, precisionOf(options.precision)},
+                         {}};
   for (const LayerRange& items : cutEvenly(costs, static_cast<std::size_t>(shape.parts()))) {
     prepared.model.parts.push_back({all[items.begin].begin, all[items.end - 1].end});
     double forward = 0, backward = 0;

@@ -90,7 +90,7 @@ Tensor::Tensor(const Setup& setup)
   agree(comm_, [&]() -> std::string {
     const Dataset& train = data_.train;
     model_.emplace(line_, model(options_.model, train.shape, train.classes), train.shape,
-                   options_.seed);
+                   options_.seed, kAllLayers, precisionOf(options_.precision));
     optimizer_ = makeOptimizer(options_.optimizer, model_->weights(), optimizerSettings(options_));
     return {};
   });

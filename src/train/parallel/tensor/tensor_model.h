@@ -25,7 +25,8 @@ class TensorModel : public PartModel {
   /// its part and one weight. Errors as of tensorPlan() and Network. What is passed by reference
   /// must live as long.
   TensorModel(Communicator& line, const LayerValues& layers, const SampleShape& input,
-              std::uint64_t seed, LayerRange part = kAllLayers);
+              std::uint64_t seed, LayerRange part = kAllLayers,
+              Precision precision = Precision::float32);
 
   const SampleShape& inputShape() const override { return segments_.front().network->inputShape(); }
   const SampleShape& outputShape() const override {
@@ -76,7 +77,7 @@ class TensorModel : public PartModel {
     std::vector<std::size_t> places; ///< of its weights among weights()
   };
 
-  void makeSegments(const SampleShape& input, LayerRange part);
+  void makeSegments(const SampleShape& input, LayerRange part, Precision precision);
   void findWeights(const LayerValues& layers, const SampleShape& input, LayerRange part);
   void placeWeights();
   void initialise(const LayerValues& layers, const SampleShape& input, std::uint64_t seed);

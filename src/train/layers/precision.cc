@@ -1,0 +1,56 @@
+// Finds a precision by its name, and whether this processor has it.
+#include "train/layers/precision.h"
+
+#include <array>
+
+#include "rondo/error.h"
+#include "rondo/train.h"
+#ifdef RONDO_HAVE_DNNL
+#include "train/layers/onednn/program.h"
+#endif
+
+namespace rondo::training {
+
+namespace {
+
+struct Kind {
+  const char *name, *summary;
+  Precision value;
+};
+
+constexpr std::array kKinds = {
+    Kind{"float32", "floats", Precision::float32},
+    Kind{"bfloat16", "products of bfloat16, summed in floats; weights and gradients stay floats",
+         Precision::bfloat16},
+};
+
+} // namespace
+
+Precision precisionOf(const std::string& name) {
+  std::string valid;
+  for (const Kind& kind : kKinds) {
+    valid += (valid.empty() ? "" : ", ") + std::string(kind.name);
+    if (name != kind.name) continue;
+#ifdef RONDO_HAVE_DNNL
+    if (!onednn::computes(kind.value))
+      throw Error(ErrorCode::unsupported,
+                  "train: precision " + name + ": this processor has no instructions for it");
+#endif
+    return kind.value;
+  }
+  throw Error(ErrorCode::invalid_argument, "train: precision \"" + name + "\"; there is: " + valid);
+}
+
+} // namespace rondo::training
+
+namespace rondo {
+
+void requireTrainPrecision(const std::string& precision) { training::precisionOf(precision); }
+
+std::vector<TrainChoice> trainPrecisions() {
+  std::vector<TrainChoice> all;
+  for (const training::Kind& kind : training::kKinds) all.push_back({kind.name, kind.summary});
+  return all;
+}
+
+} // namespace rondo

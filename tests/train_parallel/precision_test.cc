@@ -1,0 +1,78 @@
+// --precision reaches the layers of every strategy, and a processor without it is one error.
+#include "train/layers/precision.h"
+#include "support/runs.h"
+#include "support/test.h"
+#include "tests/tools/shell.h"
+
+namespace rondo::test {
+
+#ifdef RONDO_HAVE_DNNL
+
+namespace {
+
+std::vector<double> lossesIn(const std::string& precision, const std::string& strategy) {
+  TrainOptions options = smallRun();
+  options.strategy = strategy;
+  options.precision = precision;
+  options.epochs = 1;
+  std::vector<double> losses;
+  trainAll(makeRanks(2), options,
+           [&](const TrainProgress& progress) { losses.push_back(progress.loss); });
+  return losses;
+}
+
+bool hasBfloat16() {
+  try {
+    training::precisionOf("bfloat16");
+    return true;
+  } catch (const Error& error) {
+    WARN(error.what());
+    return false;
+  }
+}
+
+} // namespace
+
+TEST_CASE("every strategy trains in bfloat16, as in floats but for rounding") {
+  if (!hasBfloat16()) return;
+  for (const TrainChoice& strategy : trainStrategies()) {
+    const auto floats = lossesIn("float32", strategy.name);
+    const auto narrow = lossesIn("bfloat16", strategy.name);
+    REQUIRE(floats.size() == narrow.size());
+    for (std::size_t step = 0; step < floats.size(); ++step) {
+      INFO(strategy.name << ", step " << step + 1);
+      CHECK(narrow[step] != floats[step]);
+      CHECK(narrow[step] == Approx(floats[step]).epsilon(0.03));
+    }
+  }
+}
+
+TEST_CASE("ranks with different precisions are a mismatch that quotes them") {
+  if (!hasBfloat16()) return;
+  auto ranks = makeRanks(2);
+  const Thrown thrown = thrownByAll(ranks, [](Communicator& comm) {
+    TrainOptions options = smallRun();
+    if (comm.rank() == 1) options.precision = "bfloat16";
+    train(comm, options);
+  });
+  CHECK(thrown.code == ErrorCode::mismatch);
+  CHECK(contains(thrown.text, "rank 1 has precision bfloat16"));
+}
+
+TEST_CASE("a precision that is none, or that the processor has not, is one line") {
+  const std::string train = "$RONDO train -p 2 --data synthetic --steps 2 --precision ";
+  const tools::Outcome unknown = tools::shell(train + "float8");
+  CHECK(unknown.status != 0);
+  CHECK(contains(unknown.err, "float8"));
+  CHECK(contains(unknown.err, "bfloat16"));
+  // oneDNN's variable: as on a processor that has no more.
+  const tools::Outcome old = tools::shell("ONEDNN_MAX_CPU_ISA=AVX2 " + train + "bfloat16");
+  INFO(old.err);
+  CHECK(old.status == 3);
+  CHECK(tools::linesOf(old.err).size() == 1);
+  CHECK(contains(old.err, "precision bfloat16: this processor has no instructions for it"));
+}
+
+#endif
+
+} // namespace rondo::test
