@@ -104,6 +104,14 @@ class RONDO_API Communicator {
   /// calls. See createAsync().
   std::future<std::optional<Communicator>> splitAsync(int color, int key);
 
+  /// Collective: tells all ranks some bytes of this one, at most 16 KiB; element r of what returns
+  /// is rank r's. For what ranks must agree on between calls: it goes the way of split(), so it is
+  /// in order with splits and other exchanges only, and moves nothing of the calls beside it.
+  /// Errors as of split(); Error(invalid_argument) for more bytes.
+  std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> own);
+  /// As exchange(), on a thread of its own; `own` is read before it returns. See splitAsync().
+  std::future<std::vector<std::vector<std::byte>>> exchangeAsync(std::span<const std::byte> own);
+
   /// Collective over the ranks that are not in `excluded`, which take no part in it and may be
   /// dead: a communicator of the others, in the same order. It works after this one has failed,
   /// unless it lost the rank whose process hosts the control plane. Throws Error(invalid_argument)

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rondo/error.h"
 #include "rondo/export.h"
 
 namespace rondo {
@@ -55,6 +56,12 @@ class RONDO_API Rendezvous {
   /// What the launcher says: `rondo run`, torchrun, mpirun (Open MPI), PMI, PMIx, Slurm, in this
   /// order. Without a launcher: one rank. Errors at Communicator::create().
   static Rendezvous environment();
+
+  /// This rank will not come: Communicator::create() of the others throws this Error, whether they
+  /// wait already or come later. `why` without a culprit: this rank. Waits for the meeting point,
+  /// at most for Options::init_timeout. Communicators that were made by the recipe before go on; it
+  /// makes no more. Throws Error(init_failed) where nobody can be told.
+  void decline(const Error& why, const Options& options) const;
 
   /// What environment() would find. Throws Error(invalid_argument) for values that make no sense.
   static LaunchInfo detectLauncher();

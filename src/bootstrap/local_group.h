@@ -82,6 +82,8 @@ class LocalGroup {
   /// Returns when all ranks have called it. Throws Error(init_failed) with the missing ranks, which
   /// then also meets every later caller; Error(invalid_argument) if the rank is already inside.
   std::unique_ptr<Session> open(int rank, const Options& options);
+  /// open() throws it from now on.
+  void decline(int rank, const Failure& why) { world_->fail(rank, why, {}); }
 
  private:
   const std::shared_ptr<LocalCommunicator> world_;

@@ -67,43 +67,58 @@ void Meetings::ended(std::uint64_t job, int rank) {
   if (hub) hub->ended(rank);
 }
 
-std::unique_ptr<Session> Meetings::open(const Membership::Settings& settings, bool keep,
-                                        std::chrono::milliseconds limit) {
-  const std::pair key(settings.job, settings.rank);
-  std::shared_ptr<Membership> membership;
-  {
+class Meetings::Opening {
+ public:
+  Opening(Meetings& meetings, const Membership::Settings& settings)
+      : meetings_(meetings), settings_(settings), key_(settings.job, settings.rank) {
     const base::NoFork whole;
-    std::lock_guard lock(mutex_);
-    std::erase_if(entries_, [](const auto& item) {
+    std::lock_guard lock(meetings_.mutex_);
+    std::erase_if(meetings_.entries_, [](const auto& item) {
       return !item.second.opening && !item.second.kept && item.second.membership.expired();
     });
-    Entry& entry = entries_[key];
+    Entry& entry = meetings_.entries_[key_];
     if (entry.opening)
       throw Error(ErrorCode::invalid_argument,
                   "rank " + std::to_string(settings.rank) +
                       " of this job is being opened twice at the same time in this process",
                   settings.rank);
     entry.opening = true;
-    membership = entry.membership.lock();
+    membership_ = entry.membership.lock();
   }
-  struct Opening {
-    Meetings& meetings;
-    const std::pair<std::uint64_t, int>& key;
-    ~Opening() {
-      const base::NoFork whole;
-      std::lock_guard lock(meetings.mutex_);
-      meetings.entries_[key].opening = false;
-    }
-  } opening{*this, key};
-  if (!membership) {
-    membership = Membership::join(settings);
+  ~Opening() {
     const base::NoFork whole;
-    std::lock_guard lock(mutex_);
-    Entry& entry = entries_[key];
-    entry.membership = membership;
-    if (keep) entry.kept = membership;
+    std::lock_guard lock(meetings_.mutex_);
+    meetings_.entries_[key_].opening = false;
   }
-  return membership->open(limit);
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+
+  /// That the rank has already, or a new one. Throws Error(init_failed).
+  Membership& membership(bool keep) {
+    if (membership_) return *membership_;
+    membership_ = Membership::join(settings_);
+    const base::NoFork whole;
+    std::lock_guard lock(meetings_.mutex_);
+    Entry& entry = meetings_.entries_[key_];
+    entry.membership = membership_;
+    if (keep) entry.kept = membership_;
+    return *membership_;
+  }
+
+ private:
+  Meetings& meetings_;
+  const Membership::Settings& settings_;
+  const std::pair<std::uint64_t, int> key_;
+  std::shared_ptr<Membership> membership_; ///< ends, if nobody else has it, when the rank is in
+};
+
+std::unique_ptr<Session> Meetings::open(const Membership::Settings& settings, bool keep,
+                                        std::chrono::milliseconds limit) {
+  return Opening(*this, settings).membership(keep).open(limit);
+}
+
+void Meetings::decline(const Membership::Settings& settings, bool keep, const Failure& why) {
+  Opening(*this, settings).membership(keep).decline(why);
 }
 
 UniqueId Meetings::onceExchanged(const std::function<UniqueId()>& make) {

@@ -33,6 +33,8 @@ class Meetings {
   /// the process ends, else until the last session is gone.
   std::unique_ptr<Session> open(const Membership::Settings& settings, bool keep,
                                 std::chrono::milliseconds limit);
+  /// open() of the job's other ranks throws it, now or when they come.
+  void decline(const Membership::Settings& settings, bool keep, const Failure& why);
 
   /// The id that `make` makes; it is called once per process, for it may be collective over ranks.
   UniqueId onceExchanged(const std::function<UniqueId()>& make);
@@ -41,6 +43,8 @@ class Meetings {
   Meetings();
   ~Meetings();
 
+  /// A rank's way in; the process has no other one for it meanwhile.
+  class Opening;
   struct Entry {
     std::weak_ptr<Membership> membership;
     std::shared_ptr<Membership> kept;

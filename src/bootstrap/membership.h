@@ -46,6 +46,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// Collective over the job: one more communicator of all ranks. Throws Error(init_failed) with
   /// the missing ranks; the job is then over for everybody.
   std::unique_ptr<Session> open(std::chrono::milliseconds limit);
+  /// open() of all ranks throws it, also of those who join later.
+  void decline(const Failure& why) { fail(*world_, why, {}); }
 
   const Settings& settings() const { return settings_; }
 

@@ -13,6 +13,7 @@
 #include "bootstrap/launcher.h"
 #include "bootstrap/local_group.h"
 #include "bootstrap/meetings.h"
+#include "bootstrap/session.h"
 #include "bootstrap/unique_id.h"
 #include "net/interfaces.h"
 #include "rondo/error.h"
@@ -163,6 +164,12 @@ Rendezvous Rendezvous::environment() {
     // Communicator::create() finds the same, and says so.
   }
   return meet;
+}
+
+void Rendezvous::decline(const Error& why, const Options& options) const {
+  options.validate();
+  bootstrap::Session::decline(
+      *this, {why.code(), why.what(), why.culprit() < 0 ? rank_ : why.culprit()}, options);
 }
 
 LaunchInfo Rendezvous::detectLauncher() {

@@ -27,17 +27,16 @@ Membership::Settings settingsFor(const Options& options, int rank, int size) {
   return settings;
 }
 
-std::unique_ptr<Session> openById(const UniqueId& id, int rank, int size, const Options& options,
-                                  bool keep, const std::string& hub_process) {
+Membership::Settings byId(const UniqueId& id, int rank, int size, const Options& options,
+                          const std::string& hub_process) {
   const IdContent content = IdContent::decode(id);
-  Meetings& meetings = Meetings::ofProcess();
   Membership::Settings settings = settingsFor(options, rank, size);
   settings.hub = content.hub;
   settings.secret = content.secret;
   settings.job = content.job;
-  settings.hosts_hub = meetings.hosts(content.job);
+  settings.hosts_hub = Meetings::ofProcess().hosts(content.job);
   settings.hub_process = hub_process;
-  return meetings.open(settings, keep, options.init_timeout);
+  return settings;
 }
 
 /// Equal on all ranks that say the same words, whatever machine and standard library they run on.
@@ -48,9 +47,8 @@ std::uint64_t numberOf(const std::string& words) {
   return number;
 }
 
-std::unique_ptr<Session> openAtAddress(const MeetingPoint& point, const LaunchInfo& launch,
-                                       const Options& options) {
-  Meetings& meetings = Meetings::ofProcess();
+Membership::Settings atAddress(const MeetingPoint& point, const LaunchInfo& launch,
+                               const Options& options) {
   Membership::Settings settings = settingsFor(options, launch.rank, launch.size);
   settings.hub =
       net::SocketAddress::parse(point.address, options.socket_family, options.init_timeout);
@@ -74,43 +72,52 @@ std::unique_ptr<Session> openAtAddress(const MeetingPoint& point, const LaunchIn
     hub.job = settings.job;
     hub.size = launch.size;
     try {
-      meetings.host(hub);
+      Meetings::ofProcess().host(hub);
     } catch (const Error& error) {
       throw Error(ErrorCode::init_failed,
                   std::string("rank 0 cannot open the meeting point: ") + error.what());
     }
     settings.hosts_hub = true;
   }
-  return meetings.open(settings, true, options.init_timeout);
+  return settings;
 }
 
-std::unique_ptr<Session> openByEnvironment(const Options& options) {
+/// Nothing: the launcher started one rank.
+std::optional<Membership::Settings> byEnvironment(const Options& options) {
   const Environment environment = processEnvironment();
   const LaunchInfo launch = detectLauncher(environment);
-  if (launch.size == 1) return std::make_shared<LocalGroup>(1)->open(0, options);
+  if (launch.size == 1) return std::nullopt;
   const MeetingPoint point = findMeetingPoint(launch, options, environment);
   switch (point.kind) {
     case MeetingPoint::Kind::descriptor:
-      return openById(readIdDescriptor(point.descriptor), launch.rank, launch.size, options, true,
-                      "the launcher");
+      return byId(readIdDescriptor(point.descriptor), launch.rank, launch.size, options,
+                  "the launcher");
     case MeetingPoint::Kind::mpi: {
       const UniqueId id =
           Meetings::ofProcess().onceExchanged([&] { return exchangeByMpi(launch, options); });
-      return openById(id, launch.rank, launch.size, options, true, "the process of rank 0");
+      return byId(id, launch.rank, launch.size, options, "the process of rank 0");
     }
     case MeetingPoint::Kind::address: break;
   }
-  return openAtAddress(point, launch, options);
+  return atAddress(point, launch, options);
 }
 
 } // namespace
 
-std::unique_ptr<Session> Session::open(const Rendezvous& meet, const Options& options) {
+/// Of a rank into its job.
+struct Session::Way {
+  Membership::Settings settings;
+  bool keep = true; ///< the membership, until the process ends
+};
+
+/// Nothing: the rank is alone, or meets the others in this process.
+std::optional<Session::Way> Session::wayOf(const Rendezvous& meet, const Options& options) {
   switch (meet.kind_) {
-    case Rendezvous::Kind::in_process: return meet.group_->open(meet.rank_, options);
+    case Rendezvous::Kind::in_process: return std::nullopt;
     case Rendezvous::Kind::unique_id:
-      return openById(meet.id_, meet.rank_, meet.size_, options, false,
-                      "the process that made the unique id");
+      return Way{
+          byId(meet.id_, meet.rank_, meet.size_, options, "the process that made the unique id"),
+          false};
     case Rendezvous::Kind::comm_id: {
       if (options.comm_id.empty())
         throw Error(ErrorCode::invalid_argument,
@@ -120,11 +127,25 @@ std::unique_ptr<Session> Session::open(const Rendezvous& meet, const Options& op
       LaunchInfo place;
       place.rank = meet.rank_;
       place.size = meet.size_;
-      return openAtAddress(point, place, options);
+      return Way{atAddress(point, place, options)};
     }
     case Rendezvous::Kind::environment: break;
   }
-  return openByEnvironment(options);
+  if (const auto settings = byEnvironment(options)) return Way{*settings};
+  return std::nullopt;
+}
+
+std::unique_ptr<Session> Session::open(const Rendezvous& meet, const Options& options) {
+  if (meet.group_) return meet.group_->open(meet.rank_, options);
+  const auto way = wayOf(meet, options);
+  if (!way) return std::make_shared<LocalGroup>(1)->open(0, options);
+  return Meetings::ofProcess().open(way->settings, way->keep, options.init_timeout);
+}
+
+void Session::decline(const Rendezvous& meet, const Failure& why, const Options& options) {
+  if (meet.group_) meet.group_->decline(meet.rank_, why);
+  else if (const auto way = wayOf(meet, options))
+    Meetings::ofProcess().decline(way->settings, way->keep, why);
 }
 
 } // namespace rondo::bootstrap

@@ -56,6 +56,8 @@ class Session {
  public:
   /// Meets the other ranks. Throws Error(init_failed) with the missing ranks at the deadline.
   static std::unique_ptr<Session> open(const Rendezvous& meet, const Options& options);
+  /// open() of the other ranks throws this. Throws Error(init_failed).
+  static void decline(const Rendezvous& meet, const Failure& why, const Options& options);
   /// Leaves the communicator. The ranks' calls are compared for the last time, which waits for the
   /// control plane's answer (at most 400 ms); a difference is logged as an error, since no
   /// call is left that could throw it.
@@ -97,6 +99,10 @@ class Session {
   /// that the ranks agree on, which may be another's. A timeout is completed with the ranks that
   /// "never entered AllReduce #412". Takes at most 500 ms.
   virtual Failure fail(const Failure& failure, const std::optional<Stall>& stall = {}) = 0;
+
+ private:
+  struct Way;
+  static std::optional<Way> wayOf(const Rendezvous& meet, const Options& options);
 };
 
 } // namespace rondo::bootstrap

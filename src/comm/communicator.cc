@@ -80,11 +80,21 @@ std::future<Communicator> Communicator::createAsync(const Rendezvous& meet,
 
 std::future<std::optional<Communicator>> Communicator::splitAsync(int color, int key) {
   return onThread(
-      [impl = impl_, color, key, turn = impl_->nextSplit()]() -> std::optional<Communicator> {
+      [impl = impl_, color, key, turn = impl_->nextTurn()]() -> std::optional<Communicator> {
         auto made = impl->split(color, key, turn);
         if (!made) return std::nullopt;
         return Communicator(std::move(made));
       });
+}
+
+std::vector<std::vector<std::byte>> Communicator::exchange(std::span<const std::byte> own) {
+  return impl_->exchange(own, impl_->nextTurn());
+}
+
+std::future<std::vector<std::vector<std::byte>>> Communicator::exchangeAsync(
+    std::span<const std::byte> own) {
+  return onThread([impl = impl_, own = std::vector(own.begin(), own.end()),
+                   turn = impl_->nextTurn()] { return impl->exchange(own, turn); });
 }
 
 Communicator Communicator::shrink(std::span<const int> excluded) {
@@ -103,7 +113,7 @@ int Communicator::rank() const { return impl_->rank(); }
 int Communicator::size() const { return impl_->size(); }
 
 std::optional<Communicator> Communicator::split(int color, int key) {
-  auto impl = impl_->split(color, key, impl_->nextSplit());
+  auto impl = impl_->split(color, key, impl_->nextTurn());
   if (!impl) return std::nullopt;
   return Communicator(std::move(impl));
 }

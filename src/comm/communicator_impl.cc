@@ -180,13 +180,14 @@ Work CommunicatorImpl::start(const Call& call) {
   return WorkState::handle(std::move(state));
 }
 
-void SplitTurns::await(std::uint64_t turn, std::chrono::milliseconds limit) {
+void ControlTurns::await(std::uint64_t turn, std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
   if (!changed_.wait_until(lock, base::Deadline(limit).at(), [&] { return ended_ == turn; }))
-    throw Error(ErrorCode::timeout, "split: an earlier one of the communicator has not ended");
+    throw Error(ErrorCode::timeout,
+                "an earlier split or exchange of the communicator has not ended");
 }
 
-void SplitTurns::end() {
+void ControlTurns::end() {
   std::lock_guard lock(mutex_);
   ++ended_;
   changed_.notify_all();
@@ -233,17 +234,28 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
   return open(std::move(session), options);
 }
 
-std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key, std::uint64_t turn) {
-  split_turns_.await(turn, options_.init_timeout);
+template <class Body>
+auto CommunicatorImpl::inTurn(std::uint64_t turn, const Body& body) {
+  turns_.await(turn, options_.init_timeout);
   struct Turn {
-    SplitTurns& turns;
+    ControlTurns& turns;
     ~Turn() { turns.end(); }
-  } const own{split_turns_};
+  } const own{turns_};
   {
     const Pump::Lock lock(pump_);
     verdict_.throwIfAdopted();
   }
-  return openChild(session_->split(color, key, options_.init_timeout));
+  return body();
+}
+
+std::shared_ptr<CommunicatorImpl> CommunicatorImpl::split(int color, int key, std::uint64_t turn) {
+  return inTurn(turn,
+                [&] { return openChild(session_->split(color, key, options_.init_timeout)); });
+}
+
+std::vector<std::vector<std::byte>> CommunicatorImpl::exchange(std::span<const std::byte> own,
+                                                               std::uint64_t turn) {
+  return inTurn(turn, [&] { return session_->allGather(own, options_.init_timeout); });
 }
 
 void CommunicatorImpl::setTimeout(std::chrono::milliseconds timeout) {

@@ -40,8 +40,9 @@ struct MemoryUse;
 
 namespace rondo::comm {
 
-/// Splits of one communicator are made in the order of the calls, on whatever threads. Any thread.
-class SplitTurns {
+/// Splits and exchanges of one communicator are made in the order of the calls, on whatever
+/// threads. Any thread.
+class ControlTurns {
  public:
   std::uint64_t take() { return taken_.fetch_add(1); }
   /// Throws Error(timeout) if those before are not over after `limit`.
@@ -81,9 +82,10 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   /// caller goes on to wait for them.
   void startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended);
 
-  /// Splits are made in turn, the same on all ranks.
-  std::uint64_t nextSplit() { return split_turns_.take(); }
+  /// Splits and exchanges are made in turn, the same on all ranks.
+  std::uint64_t nextTurn() { return turns_.take(); }
   std::shared_ptr<CommunicatorImpl> split(int color, int key, std::uint64_t turn);
+  std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> own, std::uint64_t turn);
   std::unique_ptr<bootstrap::Session> shrink(std::span<const int> excluded);
   std::shared_ptr<CommunicatorImpl> openChild(std::unique_ptr<bootstrap::Session> session);
   void abort(const std::string& reason);
@@ -114,6 +116,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   CallCache::Known& learn(const Call& call);
   engine::BoundPlan bind(const Call& call);
   void submit(const Call& call, engine::Run& run);
+  template <class Body>
+  auto inTurn(std::uint64_t turn, const Body& body);
   void startOnStreams(std::span<const std::shared_ptr<WorkState>> group);
 
   const std::unique_ptr<bootstrap::Session> session_;
@@ -124,7 +128,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   bootstrap::ProgressBoard& progress_board_;
   const pid_t process_; ///< a forked child has no business with the channels
   std::atomic<void*> stream_{nullptr};
-  SplitTurns split_turns_;
+  ControlTurns turns_;
 
   // Guarded by the pump's mutex, but for the engine's functions that say otherwise.
   std::unique_ptr<engine::Fabric> fabric_;
