@@ -7,29 +7,6 @@
 
 #include "header.h"
 
-/* Sums ones: the number of ranks that took part. */
-static int sumOf(ncclComm_t comm) {
-  int one = 1, sum = 0;
-  OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, 0));
-  return sum;
-}
-
-static int says(const char* text) { return strstr(ncclGetLastError(NULL), text) != NULL; }
-
-/* Polls until the communicator is at rest. */
-static ncclResult_t settled(ncclComm_t comm) {
-  ncclResult_t state = ncclInProgress;
-  for (const double end = now() + 20; state == ncclInProgress && now() < end; usleep(100))
-    OK(ncclCommGetAsyncError(comm, &state));
-  return state;
-}
-
-/* A call that may be on its way on return. */
-static void finished(ncclResult_t result, ncclComm_t comm) {
-  REQUIRE(result == ncclSuccess || result == ncclInProgress);
-  REQUIRE(settled(comm) == ncclSuccess);
-}
-
 static void questions(Held* held) {
   int version = 0, number = -5;
   OK(ncclGetVersion(&version));
@@ -279,6 +256,54 @@ static void notBlocking(Held* held) {
   OK(ncclCommDestroy(comm));
 }
 
+/* What a client of another version did not know is not read of its configuration. */
+static void configurations(Held* held) {
+  (void)held;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = NULL;
+  ncclUniqueId id;
+  OK(ncclGetUniqueId(&id));
+  config.cgaClusterSize = 99;
+  REQUIRE(ncclCommInitRankConfig(&comm, 1, id, 0, &config) == ncclInvalidArgument);
+  REQUIRE(says("cgaClusterSize is 99"));
+  config.version = 21699; /* 2.17 brought it */
+  OK(ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+  OK(ncclCommDestroy(comm));
+  OK(ncclGetUniqueId(&id));
+  config.version = 22809;
+  config.size = (size_t)((char*)&config.cgaClusterSize - (char*)&config);
+  OK(ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+  OK(ncclCommDestroy(comm));
+}
+
+/* A message without bytes is one: who receives it waits for it. */
+static void emptyMessages(Held* held) {
+  if (held->size == 1) return;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = NULL;
+  ncclResult_t made = ncclCommSplit(held->comms[0], 0, 0, &comm, &config), state;
+  finished(made, comm);
+  int go = 0;
+  if (held->ranks[0] == 0) {
+    made = ncclRecv(&go, 1, ncclInt, 1, comm, 0);
+    finished(made, comm);
+    REQUIRE(go == 7);
+    made = ncclSend(NULL, 0, ncclInt, 1, comm, 0);
+    finished(made, comm);
+  } else if (held->ranks[0] == 1) {
+    go = 7;
+    REQUIRE(ncclRecv(NULL, 0, ncclInt, 0, comm, 0) == ncclInProgress);
+    for (int i = 0; i < 20; ++i, usleep(1000)) {
+      OK(ncclCommGetAsyncError(comm, &state));
+      REQUIRE(state == ncclInProgress); /* rank 0 has sent nothing yet */
+    }
+    made = ncclSend(&go, 1, ncclInt, 0, comm, 0);
+    finished(made, comm);
+  }
+  OK(ncclCommDestroy(comm));
+}
+
 static void scalable(Held* held) {
   ncclUniqueId ids[2];
   for (int i = 0; i < 2; ++i) ids[i] = exchangedId(held->ranks[0], held->size);
@@ -368,41 +393,6 @@ static void groupedRanks(Held* held) {
   }
 }
 
-/* The last rank joins a communicator of the others, which rank 0 made an id for. By name, since
- * NVIDIA's header of 2.28 does not declare these. */
-static void grows(Held* held) {
-  ncclResult_t (*getId)(ncclComm_t, ncclUniqueId*) = NULL;
-  ncclResult_t (*grow)(ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*, ncclConfig_t*) =
-      NULL;
-  *(void**)&getId = dlsym(RTLD_DEFAULT, "ncclCommGetUniqueId");
-  *(void**)&grow = dlsym(RTLD_DEFAULT, "ncclCommGrow");
-  REQUIRE(getId && grow);
-  const int rank = held->ranks[0], size = held->size, joins = rank == size - 1;
-  if (size == 1) return;
-  ncclComm_t part = NULL, grown = NULL;
-  ncclUniqueId id;
-  OK(ncclCommSplit(held->comms[0], joins ? -1 : 0, 0, &part, NULL));
-  if (rank == 0) OK(getId(part, &id));
-  OK(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, held->comms[0], 0));
-  if (!joins) {
-    REQUIRE(grow(part, size - 1, &id, -1, &grown, NULL) == ncclInvalidArgument && says("already"));
-    REQUIRE(grow(part, size, &id, rank, &grown, NULL) == ncclInvalidArgument && says("keep"));
-    REQUIRE(grow(part, size, NULL, -1, &grown, NULL) == ncclInvalidArgument && says("no rank"));
-  } else {
-    REQUIRE(grow(NULL, size, NULL, rank, &grown, NULL) == ncclInvalidArgument &&
-            says("id is null"));
-    REQUIRE(getId(NULL, &id) == ncclInvalidArgument);
-  }
-  REQUIRE(grown == NULL);
-  OK(grow(part, size, rank == 0 || joins ? &id : NULL, joins ? rank : -1, &grown, NULL));
-  int own = -1;
-  OK(ncclCommUserRank(grown, &own));
-  REQUIRE(own == rank && sumOf(grown) == size);
-  OK(ncclCommDestroy(grown));
-  if (part) OK(ncclCommDestroy(part));
-  REQUIRE(sumOf(held->comms[0]) == size);
-}
-
 /* What is there by name only says so. */
 static void stubs(Held* held) {
   (void)held;
@@ -416,14 +406,22 @@ static const struct {
   const char* name;
   int made;
   Body body;
-} all[] = {{"questions", 1, questions}, {"splits", 1, splits},
-           {"groups", 1, groups},       {"operators", 1, operators},
-           {"memory", 1, memory},       {"refusals", 1, refusals},
-           {"ends", 1, ends},           {"notBlocking", 0, notBlocking},
-           {"scalable", 0, scalable},   {"shrinks", 1, shrinks},
-           {"grows", 1, grows},         {"revokes", 1, revokes},
-           {"aborts", 1, aborts},       {"groupedRanks", 0, groupedRanks},
-           {"stubs", 0, stubs}};
+} all[] = {{"questions", 1, questions},
+           {"splits", 1, splits},
+           {"groups", 1, groups},
+           {"operators", 1, operators},
+           {"memory", 1, memory},
+           {"refusals", 1, refusals},
+           {"ends", 1, ends},
+           {"notBlocking", 0, notBlocking},
+           {"scalable", 0, scalable},
+           {"shrinks", 1, shrinks},
+           {"revokes", 1, revokes},
+           {"aborts", 1, aborts},
+           {"stubs", 0, stubs},
+           {"groupedRanks", 0, groupedRanks},
+           {"configurations", 0, configurations},
+           {"emptyMessages", 1, emptyMessages}};
 
 int main(int count, char** words) {
   REQUIRE(count >= 3);

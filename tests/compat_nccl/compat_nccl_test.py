@@ -132,6 +132,8 @@ def main():
         for how in ("processes", "threads"):
             programs.run(last, "behaviours", how, ranks)
         if ranks > 1:
+            for how in ("processes", "threads"):
+                programs.run(last, "growth", how, ranks)
             programs.run(last, "killed", ranks)
     if last != "own":
         programs.run("own", "behaviours", "threads", 2)

@@ -78,6 +78,89 @@ TEST_CASE("nccl on devices: one thread calls for all ranks, on streams") {
   }
 }
 
+// Proves: what a graph has captured runs again on whatever its buffers hold then.
+TEST_CASE("nccl on devices: calls are captured, and replayed") {
+  OnDevices ranks(2);
+  std::vector<std::vector<float>> data(2, std::vector<float>(kCount));
+  std::vector<float> from(2, -1);
+  for (HostStream& stream : ranks.streams) stream.beginCapture();
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  for (std::size_t r = 0; r < 2; ++r)
+    CHECK(ncclAllReduce(data[r].data(), data[r].data(), kCount, ncclFloat, ncclSum, ranks.comms[r],
+                        ranks.stream(r)) == ncclSuccess);
+  REQUIRE(ncclGroupEnd() == ncclSuccess);
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  for (std::size_t r = 0; r < 2; ++r) {
+    const int peer = static_cast<int>(1 - r);
+    CHECK(ncclSend(data[r].data(), 1, ncclFloat, peer, ranks.comms[r], ranks.stream(r)) ==
+          ncclSuccess);
+    CHECK(ncclRecv(&from[r], 1, ncclFloat, peer, ranks.comms[r], ranks.stream(r)) == ncclSuccess);
+  }
+  REQUIRE(ncclGroupEnd() == ncclSuccess);
+  std::vector<HostStream::Graph> graphs;
+  for (HostStream& stream : ranks.streams) graphs.push_back(stream.endCapture());
+  for (const float value : {1.0F, 20.0F}) {
+    for (std::size_t r = 0; r < 2; ++r) data[r].assign(kCount, value * static_cast<float>(r + 1));
+    for (std::size_t r = 0; r < 2; ++r) ranks.streams[r].replay(graphs[r]);
+    for (HostStream& stream : ranks.streams) stream.synchronize();
+    for (std::size_t r = 0; r < 2; ++r) {
+      CHECK(data[r] == std::vector<float>(kCount, 3 * value));
+      CHECK(from[r] == 3 * value);
+    }
+  }
+}
+
+// Proves: a kernel that waits for a rank which never comes ends when another thread aborts.
+TEST_CASE("nccl on devices: an abort in another thread ends a waiting launch") {
+  OnDevices ranks(2);
+  std::vector<float> data(kCount, 1);
+  // Whether the launch is under way already or not.
+  const std::jthread aborting([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ncclCommAbort(ranks.comms[0]);
+  });
+  const ncclResult_t called = ncclAllReduce(data.data(), data.data(), kCount, ncclFloat, ncclSum,
+                                            ranks.comms[0], ranks.stream(0));
+  CHECK((called == ncclSuccess || called == ncclRemoteError));
+  ranks.streams[0].synchronize();
+  ncclResult_t state = ncclSuccess;
+  while (ncclCommGetAsyncError(ranks.comms[1], &state) == ncclSuccess && state == ncclSuccess)
+    std::this_thread::yield();
+  CHECK(state == ncclRemoteError);
+  CHECK(std::string(ncclGetLastError(ranks.comms[1])).find("rank 0 aborted") != std::string::npos);
+}
+
+// Proves: communicators on devices do not grow, nor do those on host memory by a rank on a device;
+// all ranks hear of it, who joins too, long before a deadline.
+TEST_CASE("nccl on devices: growth is refused on all ranks") {
+  const auto growth = [](std::vector<ncclComm_t> parents, const char* joiner, const char* words) {
+    const int size = static_cast<int>(parents.size()) + 1;
+    ncclUniqueId id;
+    REQUIRE(ncclCommGetUniqueId(parents[0], &id) == ncclSuccess);
+    std::vector<ncclComm_t> grown(parents.size() + 1);
+    REQUIRE(ncclGroupStart() == ncclSuccess);
+    for (std::size_t r = 0; r < parents.size(); ++r)
+      CHECK(ncclCommGrow(parents[r], size, &id, -1, &grown[r], nullptr) == ncclSuccess);
+    ::setenv("RONDO_DEVICE", joiner, 1);
+    CHECK(ncclCommGrow(nullptr, size, &id, size - 1, &grown.back(), nullptr) == ncclSuccess);
+    ::unsetenv("RONDO_DEVICE");
+    CHECK(ncclGroupEnd() == ncclInvalidUsage);
+    for (ncclComm_t one : grown) {
+      ncclResult_t state = ncclSuccess;
+      CHECK(ncclCommGetAsyncError(one, &state) == ncclSuccess);
+      CHECK(state == ncclInvalidUsage);
+      CHECK(std::string(ncclGetLastError(one)).find(words) != std::string::npos);
+    }
+  };
+  OnDevices ranks(2);
+  growth(ranks.comms, "1", "GPUs do not grow");
+  ncclComm_t on_host[2] = {};
+  ::setenv("RONDO_DEVICE", "-1", 1);
+  REQUIRE(ncclCommInitAll(on_host, 2, nullptr) == ncclSuccess);
+  growth({on_host[0], on_host[1]}, "0", "some ranks use a device (2)");
+  for (ncclComm_t one : on_host) CHECK(ncclCommDestroy(one) == ncclSuccess);
+}
+
 // Proves: what a device cannot do yet is refused in words, and what a launch meets shows without a
 // call that waits.
 TEST_CASE("nccl on devices: refusals and failures") {

@@ -51,4 +51,13 @@ ncclUniqueId exchangedId(int rank, int size);
 
 double now(void); /* seconds */
 
+/* Sums ones: the number of ranks that took part. */
+int sumOf(ncclComm_t comm);
+/* Whether the last error has these words. */
+int says(const char* text);
+/* Polls until the communicator is at rest. */
+ncclResult_t settled(ncclComm_t comm);
+/* A call that may be on its way on return. */
+void finished(ncclResult_t result, ncclComm_t comm);
+
 #endif

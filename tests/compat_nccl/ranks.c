@@ -43,6 +43,26 @@ ncclUniqueId exchangedId(int rank, int size) {
   return page->ids[number];
 }
 
+int sumOf(ncclComm_t comm) {
+  int one = 1, sum = 0;
+  OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, 0));
+  return sum;
+}
+
+int says(const char* text) { return strstr(ncclGetLastError(NULL), text) != NULL; }
+
+ncclResult_t settled(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  for (const double end = now() + 20; state == ncclInProgress && now() < end; usleep(100))
+    OK(ncclCommGetAsyncError(comm, &state));
+  return state;
+}
+
+void finished(ncclResult_t result, ncclComm_t comm) {
+  REQUIRE(result == ncclSuccess || result == ncclInProgress);
+  REQUIRE(settled(comm) == ncclSuccess);
+}
+
 static void runOne(Start* start) {
   Held* const held = &start->held;
   if (start->made && held->count == 1)

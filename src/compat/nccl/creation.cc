@@ -3,10 +3,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <future>
-#include <optional>
 #include <span>
 #include <string>
 
+#include "compat/nccl/creation.h"
 #include "compat/nccl/cuda_driver.h"
 #include "compat/nccl/group.h"
 
@@ -17,14 +17,6 @@ namespace {
 /// Stands in an id in place of a meeting point: the ranks meet at RONDO_COMM_ID.
 constexpr char kAtCommId[] = "ranks meet at RONDO_COMM_ID";
 
-Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size) {
-  if (std::memcmp(id.internal, kAtCommId, sizeof kAtCommId) == 0)
-    return Rendezvous::commId(rank, size);
-  UniqueId bytes;
-  std::memcpy(bytes.bytes.data(), id.internal, bytes.bytes.size());
-  return Rendezvous::uniqueId(bytes, rank, size);
-}
-
 /// NCCL's programs name a mode for all communicators so.
 Config configHere(const ncclConfig_t* given) {
   Config config = configOf(given);
@@ -33,8 +25,22 @@ Config configHere(const ncclConfig_t* given) {
   return config;
 }
 
-/// Hands out the communicator that is being made: at once in a group, or where the program does not
-/// wait; else when it is there.
+} // namespace
+
+ncclUniqueId asNccl(const UniqueId& made) {
+  ncclUniqueId id{};
+  std::memcpy(id.internal, made.bytes.data(), made.bytes.size());
+  return id;
+}
+
+Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size) {
+  if (std::memcmp(id.internal, kAtCommId, sizeof kAtCommId) == 0)
+    return Rendezvous::commId(rank, size);
+  UniqueId bytes;
+  std::memcpy(bytes.bytes.data(), id.internal, bytes.bytes.size());
+  return Rendezvous::uniqueId(bytes, rank, size);
+}
+
 ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, ncclComm_t* comm) {
   ncclComm* const handle = ncclComm::make(std::move(making), config, device);
   *comm = handle;
@@ -61,6 +67,8 @@ ncclResult_t initRank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int 
   auto making = Communicator::createAsync(meetingOf(id, rank, nranks), options);
   return handOut(std::move(making), values, options.device, comm);
 }
+
+namespace {
 
 void checkDevices(std::span<const int> devices) {
   const int there = CudaDriver::get().devices();
@@ -125,59 +133,6 @@ ncclResult_t shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t*
   return handOut(parent->comm.shrinkAsync(left), values, parent->device, newcomm);
 }
 
-/// The id that ranks of the communicator were given, told to all of them.
-ncclUniqueId agreedId(Communicator& comm, const ncclUniqueId* given) {
-  struct Told {
-    bool known;
-    ncclUniqueId id;
-  };
-  const Told own{given != nullptr, given ? *given : ncclUniqueId{}};
-  std::vector<Told> all(static_cast<std::size_t>(comm.size()));
-  comm.allGather(&own, all.data(), sizeof own, DataType::uint8);
-  const auto found =
-      std::find_if(all.begin(), all.end(), [](const Told& one) { return one.known; });
-  if (found == all.end())
-    refuse(ncclInvalidArgument, "no rank passed the id that ncclCommGetUniqueId() made");
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank].known && std::memcmp(&all[rank].id, &found->id, sizeof found->id) != 0)
-      refuse(ncclInvalidArgument, "ranks " + std::to_string(found - all.begin()) + " and " +
-                                      std::to_string(rank) + " passed ids that differ");
-  return found->id;
-}
-
-ncclResult_t grow(ncclComm_t comm, int nranks, const ncclUniqueId* id, int rank,
-                  ncclComm_t* newcomm, const ncclConfig_t* config) {
-  needAddress(newcomm, "the address of the new communicator");
-  *newcomm = nullptr;
-  if (!comm) { // this rank joins
-    needAddress(id, "the id");
-    return initRank(newcomm, nranks, *id, rank, config);
-  }
-  const auto parent = ncclComm::known(comm).active();
-  if (rank != -1)
-    refuse(ncclInvalidArgument,
-           "rank " + std::to_string(rank) + "; ranks of the communicator keep theirs, and pass -1");
-  if (nranks <= parent->comm.size())
-    refuse(ncclInvalidArgument, std::to_string(nranks) + " ranks; the communicator has " +
-                                    std::to_string(parent->comm.size()) + " already");
-  if (parent->device >= 0)
-    refuse(ncclInvalidUsage, "communicators on GPUs do not grow; make a new one of all ranks");
-  const Config values = configOf(config, parent->config);
-  const Options options = optionsOfThread();
-  const std::optional<ncclUniqueId> own = id ? std::optional(*id) : std::nullopt;
-  auto grown = std::async(std::launch::async, [parent, own, nranks, options] {
-    const ncclUniqueId agreed = agreedId(parent->comm, own ? &*own : nullptr);
-    return Communicator::create(meetingOf(agreed, parent->comm.rank(), nranks), options);
-  });
-  return handOut(std::move(grown), values, options.device, newcomm);
-}
-
-ncclUniqueId asNccl(const UniqueId& made) {
-  ncclUniqueId id{};
-  std::memcpy(id.internal, made.bytes.data(), made.bytes.size());
-  return id;
-}
-
 /// Ends the communicator. What is in flight elsewhere goes on where it needs nothing from here.
 ncclResult_t end(ncclComm_t comm, bool abort) {
   ncclComm& handle = ncclComm::known(comm);
@@ -201,22 +156,6 @@ NCCL_EXPORT(ncclResult_t, GetUniqueId, (ncclUniqueId * uniqueId)) {
     *uniqueId = id;
     return ncclSuccess;
   });
-}
-
-NCCL_EXPORT(ncclResult_t, CommGetUniqueId, (ncclComm_t comm, ncclUniqueId* uniqueId)) {
-  return answer("ncclCommGetUniqueId", [&] {
-    ncclComm::known(comm).active();
-    needAddress(uniqueId, "the address of the id");
-    *uniqueId = asNccl(UniqueId::create(Options::fromEnvironment()));
-    return ncclSuccess;
-  });
-}
-
-NCCL_EXPORT(ncclResult_t, CommGrow,
-            (ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank,
-             ncclComm_t* newcomm, ncclConfig_t* config)) {
-  return answer("ncclCommGrow",
-                [&] { return grow(comm, nRanks, uniqueId, rank, newcomm, config); });
 }
 
 NCCL_EXPORT(ncclResult_t, CommInitRank,

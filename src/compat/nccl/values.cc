@@ -85,6 +85,15 @@ ncclConfig_t unsetConfig() {
           kUnset};
 }
 
+/// What came after the version of NCCL that the client was compiled with it did not set.
+void dropNewerFields(ncclConfig_t& config) {
+  constexpr int kUnset = RONDO_NCCL_UNSET;
+  if (config.version < 21400) config.blocking = kUnset;
+  if (config.version < 21700) config.cgaClusterSize = config.minCTAs = config.maxCTAs = kUnset;
+  if (config.version < 21800) config.splitShare = kUnset;
+  if (config.version < 22700) config.collnetEnable = config.shrinkShare = kUnset;
+}
+
 } // namespace
 
 DataType typeOf(ncclDataType_t type) {
@@ -130,6 +139,7 @@ Config configOf(const ncclConfig_t* given, const Config& inherited) {
   // A client of another version has more fields, or fewer.
   ncclConfig_t config = unsetConfig();
   std::memcpy(&config, given, std::min(given->size, sizeof config));
+  dropNewerFields(config);
   checkField("blocking", config.blocking, 0, 1);
   checkField("cgaClusterSize", config.cgaClusterSize, 0, 8);
   checkField("minCTAs", config.minCTAs, 1, INT_MAX);

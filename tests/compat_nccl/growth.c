@@ -1,0 +1,165 @@
+/* A communicator grows by the last rank of all: what it needs, who is told what is wrong, and what
+ * the program may call meanwhile. usage: growth processes|threads RANKS [NAME] */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "header.h"
+
+/* By name, since NVIDIA's header of 2.28 does not declare them. */
+static ncclResult_t growthId(ncclComm_t comm, ncclUniqueId* id) {
+  ncclResult_t (*call)(ncclComm_t, ncclUniqueId*) = NULL;
+  *(void**)&call = dlsym(RTLD_DEFAULT, "ncclCommGetUniqueId");
+  REQUIRE(call);
+  return call(comm, id);
+}
+static ncclResult_t grow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
+                         ncclComm_t* grown, ncclConfig_t* config) {
+  ncclResult_t (*call)(ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*, ncclConfig_t*) =
+      NULL;
+  *(void**)&call = dlsym(RTLD_DEFAULT, "ncclCommGrow");
+  REQUIRE(call);
+  return call(comm, ranks, id, rank, grown, config);
+}
+
+/* The last rank of all, which joins a communicator of the others. */
+static int joins(const Held* held) { return held->ranks[0] == held->size - 1; }
+
+/* An id that rank 0 of the part makes, on all ranks. */
+static ncclUniqueId idOf(ncclComm_t part, const Held* held) {
+  ncclUniqueId id;
+  if (held->ranks[0] == 0) OK(growthId(part, &id));
+  OK(ncclBroadcast(&id, &id, sizeof id, ncclInt8, 0, held->comms[0], 0));
+  return id;
+}
+
+/* Joins, or grows the part with an id on rank 0 alone. */
+static void growsTo(ncclComm_t part, const Held* held) {
+  const int rank = held->ranks[0], size = held->size;
+  const ncclUniqueId id = idOf(part, held);
+  ncclComm_t grown = NULL;
+  OK(grow(part, size, rank == 0 || joins(held) ? &id : NULL, joins(held) ? rank : -1, &grown,
+          NULL));
+  int own = -1;
+  OK(ncclCommUserRank(grown, &own));
+  REQUIRE(own == rank && sumOf(grown) == size);
+  OK(ncclCommDestroy(grown));
+}
+
+static void grows(Held* held) {
+  if (held->size == 1) return;
+  ncclComm_t part = NULL, grown = NULL;
+  ncclUniqueId id;
+  OK(ncclCommSplit(held->comms[0], joins(held) ? -1 : 0, 0, &part, NULL));
+  if (joins(held)) {
+    REQUIRE(grow(NULL, held->size, NULL, held->ranks[0], &grown, NULL) == ncclInvalidArgument &&
+            says("id is null"));
+    REQUIRE(growthId(NULL, &id) == ncclInvalidArgument);
+  }
+  growsTo(part, held);
+  growsTo(part, held); /* as often as one likes */
+  if (part) OK(ncclCommDestroy(part));
+  REQUIRE(sumOf(held->comms[0]) == held->size);
+}
+
+enum Wrong { RANKS_FEW, RANKS_OTHER, RANK_GIVEN, NO_ID, OTHER_ID, CONFIG, NOWHERE, JOINER, WRONGS };
+
+/* One rank's call is wrong: the others, and who joins, are told the same at once. */
+static void refusedGrowth(ncclComm_t part, const Held* held, enum Wrong wrong) {
+  static const char* const texts[WRONGS] = {
+      "already",         "ranks, rank",        "pass -1", "no rank passed",
+      "ids that differ", "CONFIG_INITIALIZER", "address", "CONFIG_INITIALIZER"};
+  const int rank = held->ranks[0], size = held->size, last = size - 2;
+  /* A single rank differs from nobody, and where it counts too few no joiner's place is known. */
+  if (last == 0 && (wrong == RANKS_FEW || wrong == RANKS_OTHER || wrong == OTHER_ID)) return;
+  const ncclUniqueId id = idOf(part, held);
+  ncclUniqueId other = id;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t grown = NULL;
+  const int odd = wrong == JOINER ? joins(held) : rank == last;
+  const ncclUniqueId* passed = rank == 0 || joins(held) ? &id : NULL;
+  int ranks = size, given = joins(held) ? rank : -1;
+  if (odd && wrong == RANKS_FEW) ranks = last + 1;
+  if (odd && wrong == RANKS_OTHER) ranks = size + 1;
+  if (odd && wrong == RANK_GIVEN) given = rank;
+  if (odd && wrong == OTHER_ID) {
+    OK(growthId(part, &other));
+    passed = &other;
+  }
+  if (odd && (wrong == CONFIG || wrong == JOINER)) config.magic = 0;
+  if (wrong == NO_ID && joins(held)) return; /* nobody could tell it */
+  if (wrong == NO_ID) passed = NULL;
+  const double begin = now();
+  REQUIRE(grow(part, ranks, passed, given, odd && wrong == NOWHERE ? NULL : &grown, &config) ==
+          ncclInvalidArgument);
+  REQUIRE(grown == NULL && says(texts[wrong]));
+  REQUIRE(now() - begin < 15); /* the deadline is 60 s */
+  if (wrong == RANKS_FEW || wrong == RANK_GIVEN || wrong == CONFIG || wrong == NOWHERE) {
+    char culprit[32];
+    snprintf(culprit, sizeof culprit, "rank %d: ", last);
+    REQUIRE(says(culprit));
+  }
+}
+
+static void growthsAreRefused(Held* held) {
+  if (held->size == 1) return;
+  ncclComm_t part = NULL;
+  OK(ncclCommSplit(held->comms[0], joins(held) ? -1 : 0, 0, &part, NULL));
+  for (enum Wrong wrong = 0; wrong < WRONGS; ++wrong) refusedGrowth(part, held, wrong);
+  growsTo(part, held);
+  if (part) OK(ncclCommDestroy(part));
+}
+
+/* Calls and a split that the program makes while the communicator grows. */
+static void growsBesideCalls(Held* held) {
+  if (held->size == 1) return;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t part = NULL, grown = NULL, half = NULL;
+  const ncclResult_t split = ncclCommSplit(held->comms[0], joins(held) ? -1 : 0, 0, &part, &config);
+  finished(split, part);
+  for (int i = 0; i < 3; ++i) {
+    const ncclUniqueId id = idOf(part, held);
+    if (joins(held)) {
+      OK(grow(NULL, held->size, &id, held->ranks[0], &grown, NULL));
+    } else {
+      /* Ranks come to the growth at different places among calls that are on their way. */
+      int ones[2] = {1, 1}, sums[2] = {0, 0};
+      const int before = (held->ranks[0] + i) % 2;
+      for (int call = 0; call < 2; ++call) {
+        if (call == before)
+          REQUIRE(grow(part, held->size, &id, -1, &grown, NULL) == ncclInProgress);
+        const ncclResult_t made =
+            ncclAllReduce(&ones[call], &sums[call], 1, ncclInt, ncclSum, part, 0);
+        REQUIRE(made == ncclSuccess || made == ncclInProgress);
+      }
+      REQUIRE(ncclCommSplit(part, 0, 0, &half, NULL) == ncclInProgress);
+      REQUIRE(settled(part) == ncclSuccess && settled(grown) == ncclSuccess);
+      REQUIRE(settled(half) == ncclSuccess);
+      REQUIRE(sums[0] == held->size - 1 && sums[1] == held->size - 1);
+      OK(ncclCommDestroy(half));
+    }
+    int sum = 0, one = 1;
+    finished(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, grown, 0), grown);
+    REQUIRE(sum == held->size);
+    OK(ncclCommDestroy(grown));
+  }
+  if (part) OK(ncclCommDestroy(part));
+}
+
+int main(int count, char** words) {
+  static const struct {
+    const char* name;
+    Body body;
+  } all[] = {{"grows", grows},
+             {"growthsAreRefused", growthsAreRefused},
+             {"growsBesideCalls", growsBesideCalls}};
+  REQUIRE(count >= 3);
+  for (int i = 0; i < 3; ++i) {
+    if (count > 3 && strcmp(words[3], all[i].name) != 0) continue;
+    if (runRanks(words[1], atoi(words[2]), 1, all[i].body) == 0) continue;
+    fprintf(stderr, "%s failed\n", all[i].name);
+    return 1;
+  }
+  printf("ok\n");
+  return 0;
+}
