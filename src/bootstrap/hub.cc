@@ -253,7 +253,7 @@ void Hub::Impl::progress(World& world, Member& member, const frames::ProgressRep
     if (report.answer_to != 0) group->ledger.setCalls(rank, board.calls);
     if (group->ledger.failure()) continue;
     if (const auto verdict = group->ledger.compare(rank, board.calls))
-      inquire(world, *group, Group::Suspicion{*verdict, rank, {}}, 0);
+      inquire(world, *group, Suspicion{*verdict, rank, {}}, 0);
   }
   if (report.answer_to != 0) answered(world, member, report);
 }
@@ -269,7 +269,7 @@ void Hub::Impl::leave(World& world, Member& member, const frames::Leave& report)
   group->leaving.push_back(member.rank);
   if (!ledger.failure()) {
     if (const auto verdict = ledger.compare(rank, calls))
-      inquire(world, *group, Group::Suspicion{*verdict, rank, {}}, calls.entered);
+      inquire(world, *group, Suspicion{*verdict, rank, {}}, calls.entered);
     else if (ledger.anyBehind(calls.entered)) inquire(world, *group, {}, calls.entered);
   }
   leaveGroup(world, *group, rank);

@@ -76,7 +76,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void stalled(World& world, Member& member, const frames::Stalled& report);
   /// Asks all ranks what they called, then decides: the ranks called different things, or else what
   /// is suspected. A second suspicion joins the first.
-  void inquire(World& world, Group& group, const std::optional<Group::Suspicion>& suspicion,
+  void inquire(World& world, Group& group, const std::optional<Suspicion>& suspicion,
                std::uint64_t target);
   void ask(World& world, Group& group);
   void inquiryOver(World& world, Group& group);

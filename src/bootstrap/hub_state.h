@@ -32,6 +32,22 @@ struct Member {
   bool reachable() const { return joined && !gone; }
 };
 
+/// What a rank complained of, until all ranks have said what they called.
+struct Suspicion {
+  Failure failure;
+  int reporter = 0;
+  std::optional<Stall> stall;
+};
+
+struct Inquiry {
+  std::optional<Suspicion> suspicion; ///< none: somebody leaves, and wants to know
+  std::uint64_t target = 0; ///< the call that all ranks should have come to, if they come in time
+  std::uint64_t ask = 0;
+  std::set<int> awaited; ///< job's ranks
+  bool over = false;     ///< its time is
+  net::EventLoop::Id limit = 0, again = 0;
+};
+
 /// One communicator.
 struct Group {
   Group(std::uint64_t i, std::vector<int> m)
@@ -44,20 +60,6 @@ struct Group {
   std::map<int, int> rank_of;     ///< the inverse
   Ledger ledger;
 
-  /// What a rank complained of, until all ranks have said what they called.
-  struct Suspicion {
-    Failure failure;
-    int reporter = 0;
-    std::optional<Stall> stall;
-  };
-  struct Inquiry {
-    std::optional<Suspicion> suspicion; ///< none: somebody leaves, and wants to know
-    std::uint64_t target = 0; ///< the call that all ranks should have come to, if they come in time
-    std::uint64_t ask = 0;
-    std::set<int> awaited; ///< job's ranks
-    bool over = false;     ///< its time is
-    net::EventLoop::Id limit = 0, again = 0;
-  };
   std::optional<Inquiry> inquiry;
   std::vector<int> leaving; ///< job's ranks that wait for the answer to their leave
 

@@ -46,7 +46,7 @@ void Hub::Impl::fail(World& world, Member& member, const frames::Fail& report) {
   if (report.round) {
     failGroup(world, *group, group->ledger.completeRound(failure, *report.round));
   } else if (call_late || failure.code == ErrorCode::mismatch) {
-    inquire(world, *group, Group::Suspicion{failure, rank, report.stall}, 0);
+    inquire(world, *group, Suspicion{failure, rank, report.stall}, 0);
   } else if (failure.code == ErrorCode::peer_dead || failure.code == ErrorCode::transport) {
     accuse(world, *group, rank, failure);
   } else {
@@ -63,8 +63,8 @@ void Hub::Impl::stalled(World& world, Member& member, const frames::Stalled& rep
 
 // Inquiries ---------------------------------------------------------------------------------------
 
-void Hub::Impl::inquire(World& world, Group& group,
-                        const std::optional<Group::Suspicion>& suspicion, std::uint64_t target) {
+void Hub::Impl::inquire(World& world, Group& group, const std::optional<Suspicion>& suspicion,
+                        std::uint64_t target) {
   if (group.inquiry) {
     if (!group.inquiry->suspicion) group.inquiry->suspicion = suspicion;
     group.inquiry->target = std::max(group.inquiry->target, target);
