@@ -13,6 +13,11 @@ from training import STEPS, Cnn
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = os.environ.get("BUILD_OF_RONDO")  # a build folder of the tree, with the command rondo
+SANITIZE = os.environ.get("SANITIZE")  # what its librondo was built with
+FLAGS = [f"-fsanitize={SANITIZE}", "-fno-sanitize=vptr"] if SANITIZE else []
+# Python has a sanitizer's run time by LD_PRELOAD, which compilers do not stand; the program has its
+# own. libtorch keeps much until it ends.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
 def numbers(shape, start):
@@ -49,18 +54,21 @@ def build(folder):
     steps = [["cmake", "--install", BUILD, "--prefix", prefix],
              ["cmake", "-S", HERE / "libtorch", "-B", folder / "cmake",
               "-DCMAKE_BUILD_TYPE=Release",
+              f"-DCMAKE_CXX_FLAGS={' '.join(FLAGS)}",
               f"-DCMAKE_PREFIX_PATH={package / 'share/cmake'};{prefix}"]]
-    if all(subprocess.run(step, capture_output=True).returncode == 0 for step in steps):
-        subprocess.run(["cmake", "--build", folder / "cmake"], check=True)
+    if all(subprocess.run(step, capture_output=True, env=ENVIRONMENT).returncode == 0
+           for step in steps):
+        subprocess.run(["cmake", "--build", folder / "cmake"], check=True, env=ENVIRONMENT)
         return folder / "cmake/data_parallel"
     program = folder / "data_parallel"
     include = package / "include"
     subprocess.run(
-        [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", HERE / "libtorch/data_parallel.cc",
+        [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", *FLAGS,
+         HERE / "libtorch/data_parallel.cc",
          "-o", program, f"-I{HERE.parents[1] / 'include'}", f"-I{include}",
          f"-I{include / 'torch/csrc/api/include'}", f"-L{lib}", "-lrondo",
          f"-L{package / 'lib'}", "-ltorch", "-ltorch_cpu", "-lc10",
-         f"-Wl,-rpath,{lib}:{package / 'lib'}", "-pthread"], check=True)
+         f"-Wl,-rpath,{lib}:{package / 'lib'}", "-pthread"], check=True, env=ENVIRONMENT)
     return program
 
 
@@ -71,7 +79,8 @@ def test_trains_as_python():
     program = build(pathlib.Path(BUILD) / "tests/compat_torch/libtorch")
     for size in (1, 2, 3):
         run = subprocess.run([pathlib.Path(BUILD) / "bin/rondo", "run", "-p", str(size), "--",
-                              program], capture_output=True, text=True, timeout=120)
+                              program], capture_output=True, text=True, timeout=120,
+                             env=ENVIRONMENT)
         assert run.returncode == 0, run.stderr
         said = sorted((int(rank), int(step), float(loss)) for rank, step, loss in
                       (line.split()[-3:] for line in run.stdout.splitlines()))

@@ -58,7 +58,11 @@ def cuda_folders():
 
 headers, library = find_rondo()
 cuda = cuda_folders()
+# torch's C++ classes change with each minor version. Where pip builds against a newer torch than
+# the one that is installed (without --no-build-isolation it does), it then installs that one, too.
+minor_version = ".".join(torch.__version__.split(".")[:2])
 setup(
+    install_requires=[f"torch=={minor_version}.*"],
     ext_modules=[
         CppExtension(
             "rondo_torch._C",
