@@ -6,8 +6,9 @@ usage: pytorch.py [--model mlp|cnn|resnet18] [--ranks N] [--batch B] [--steps S]
                   [--data FOLDER | --random] [--bucket-cap-mb MB] [--bfloat16]
 
 Prints one line of JSON: the median, fastest and all steps' milliseconds, and the mean loss of each
-step. --random trains on noise of 3 x 32 x 32 (for times alone); else on Fashion-MNIST. --bfloat16 is
-PyTorch's autocast. One compute thread a rank, pinned to a core of its own where there are enough.
+step. --random trains on noise of 3 x 32 x 32 (for times alone); else on Fashion-MNIST. --bfloat16
+is PyTorch's autocast. One compute thread a rank, pinned to a core of its own where there are
+enough.
 """
 
 import argparse

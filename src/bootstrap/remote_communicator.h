@@ -28,8 +28,8 @@ struct RemoteCommunicator {
   std::optional<Failure> failure;
   std::map<std::uint64_t, std::shared_ptr<Membership::Exchange>> open;
   Progress reported;
-  std::optional<Stall> stall;           ///< the last one that the hub was told
-  std::optional<frames::Fail> proposed; ///< that the hub has not answered
+  std::optional<Stall> stall;                        ///< the last one that the hub was told
+  std::optional<frames::Fail> proposed;              ///< that the hub has not answered
   std::map<std::vector<bool>, std::uint64_t> shrunk; ///< how often, by who stayed
   bool leaving = false;
   bool left = false; ///< the hub has compared the last calls

@@ -232,8 +232,6 @@ TEST_CASE("options that make no sense are refused, and the communicator stays us
   };
   const std::vector<Change> changes = {
       {"model \"lenet\"; there is: mlp", [](TrainOptions& o) { o.model = "lenet"; }},
-      {"precision \"half\"; there is: float32, bfloat16",
-       [](TrainOptions& o) { o.precision = "half"; }},
       {"optimizer \"adagrad\"", [](TrainOptions& o) { o.optimizer = "adagrad"; }},
       {"schedule \"linear\"", [](TrainOptions& o) { o.schedule = "linear"; }},
       {"hook \"topk\"; there is: none, fp16, bf16, topk:DENSITY, powersgd:RANK",

@@ -59,6 +59,17 @@ TEST_CASE("ranks with different precisions are a mismatch that quotes them") {
   CHECK(contains(thrown.text, "rank 1 has precision bfloat16"));
 }
 
+TEST_CASE("a precision that is none is refused with those that there are") {
+  auto ranks = makeRanks(2);
+  const Thrown thrown = thrownByAll(ranks, [](Communicator& comm) {
+    TrainOptions options = smallRun();
+    options.precision = "half";
+    train(comm, options);
+  });
+  CHECK(thrown.code == ErrorCode::invalid_argument);
+  CHECK(contains(thrown.text, "precision \"half\"; there is: float32, bfloat16"));
+}
+
 TEST_CASE("a precision that is none, or that the processor has not, is one line") {
   const std::string train = "$RONDO train -p 2 --data synthetic --steps 2 --precision ";
   const tools::Outcome unknown = tools::shell(train + "float8");

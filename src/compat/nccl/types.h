@@ -8,9 +8,9 @@
 
 /* Programs may pass any number: to C++ too each is then a value of the type. */
 #ifdef __cplusplus
-#define RONDO_NCCL_ENUM enum : int
+#define RONDO_NCCL_INT : int
 #else
-#define RONDO_NCCL_ENUM enum
+#define RONDO_NCCL_INT
 #endif
 
 typedef struct ncclComm* ncclComm_t;
@@ -22,7 +22,7 @@ typedef struct {
   char internal[128];
 } ncclUniqueId;
 
-typedef RONDO_NCCL_ENUM {
+typedef enum RONDO_NCCL_INT {
   ncclSuccess = 0,
   ncclUnhandledCudaError = 1,
   ncclSystemError = 2,
@@ -68,7 +68,7 @@ typedef struct {
 #define RONDO_NCCL_CONFIG_MAGIC 0xcafebeefU
 #define RONDO_NCCL_SIMULATION_MAGIC 0x74685283U
 
-typedef RONDO_NCCL_ENUM {
+typedef enum RONDO_NCCL_INT {
   ncclSum = 0,
   ncclProd = 1,
   ncclMax = 2,
@@ -78,7 +78,7 @@ typedef RONDO_NCCL_ENUM {
   ncclMaxRedOp = 0x7fffffff
 } ncclRedOp_t;
 
-typedef RONDO_NCCL_ENUM {
+typedef enum RONDO_NCCL_INT {
   ncclInt8 = 0,
   ncclChar = 0,
   ncclUint8 = 1,
@@ -99,7 +99,7 @@ typedef RONDO_NCCL_ENUM {
   ncclNumTypes = 12
 } ncclDataType_t;
 
-typedef RONDO_NCCL_ENUM {
+typedef enum RONDO_NCCL_INT {
   ncclScalarDevice = 0,
   ncclScalarHostImmediate = 1
 } ncclScalarResidence_t;
