@@ -1,11 +1,10 @@
 // The sending end over several lines: parts of messages, each on the line by which it should arrive
 // first, and again on another one where it does not.
-#include <cassert>
 #include <deque>
 
 #include "rondo/error.h"
-#include "transports/tcp/carrier.h"
 #include "transports/tcp/message.h"
+#include "transports/tcp/queueing_sender.h"
 #include "transports/tcp/socket_io.h"
 #include "transports/tcp/split.h"
 
@@ -38,6 +37,17 @@ struct Message {
   std::vector<Part> parts;
   std::size_t handed = 0;  ///< parts that some line carries or has carried
   std::size_t missing = 0; ///< parts that have not arrived
+
+  void set(const MessageHeader& of, std::span<const ConstBytes> pieces) {
+    header = of;
+    body.set(static_cast<std::size_t>(of.bytes), pieces);
+    missing = partsOf(body.bytes);
+    parts.assign(missing, {});
+    handed = 0;
+  }
+  bool reads(const void* data, std::size_t size) const {
+    return missing > 0 && body.overlaps(data, size);
+  }
 };
 
 /// A part on its way by one line.
@@ -73,11 +83,10 @@ struct Line {
   bool full() const { return taken < end; }
 };
 
-class StripedSender final : public CarrierSender {
+class StripedSender final : public QueueingSender<Message> {
  public:
   StripedSender(Lines lines, const SocketSettings& settings)
-      : settings_(settings),
-        queue_(static_cast<std::size_t>(settings.size.depth)),
+      : QueueingSender(settings),
         connect_(std::move(lines.connect)),
         replaced_(std::move(lines.replaced)),
         lines_(lines.sockets.size()),
@@ -86,24 +95,6 @@ class StripedSender final : public CarrierSender {
       lines_[i].socket = std::move(lines.sockets[i]);
       lines_[i].last_use = Clock::now();
     }
-  }
-
-  std::size_t pending() const override { return static_cast<std::size_t>(end_ - begin_); }
-
-  bool start(const MessageHeader& header, std::span<const ConstBytes> body) override {
-    assert(header.bytes <= settings_.size.slot_bytes);
-    if (pending() == queue_.size()) {
-      progress();
-      if (pending() == queue_.size()) return false;
-    }
-    Message& message = at(end_++);
-    message.header = header;
-    message.body.set(static_cast<std::size_t>(header.bytes), body);
-    message.missing = partsOf(message.body.bytes);
-    message.parts.assign(message.missing, {});
-    message.handed = 0;
-    progress();
-    return true;
   }
 
   bool progress() override {
@@ -126,21 +117,12 @@ class StripedSender final : public CarrierSender {
     return moved;
   }
 
-  bool reads(const void* data, std::size_t size) const override {
-    for (std::uint64_t number = begin_; number != end_; ++number)
-      if (const Message& message = at(number); message.missing > 0)
-        if (message.body.overlaps(data, size)) return true;
-    return false;
-  }
-
  private:
   struct Next {
     PartId what;
     int instead_of = kNobody;
   };
 
-  Message& at(std::uint64_t number) { return queue_[number % queue_.size()]; }
-  const Message& at(std::uint64_t number) const { return queue_[number % queue_.size()]; }
   bool wanted(const PartId& what) const {
     return what.message >= begin_ && !at(what.message).parts[what.part].arrived;
   }
@@ -397,14 +379,11 @@ class StripedSender final : public CarrierSender {
     return moved;
   }
 
-  const SocketSettings settings_;
-  std::vector<Message> queue_;
   const decltype(Lines::connect) connect_;
   const decltype(Lines::replaced) replaced_;
   std::vector<Line> lines_;
   std::vector<LineLoad> loads_;
-  std::deque<Next> again_;            ///< parts that a line has not brought, or not yet
-  std::uint64_t begin_ = 0, end_ = 0; ///< numbers of the pending messages
+  std::deque<Next> again_; ///< parts that a line has not brought, or not yet
   std::size_t turn_ = 0;
   std::uint64_t calls_ = 0;
   std::uint64_t fruitless_ = 0; ///< calls of progress() that moved nothing, one after another

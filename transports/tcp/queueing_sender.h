@@ -1,0 +1,56 @@
+// What the sending ends over one socket and over several have in common: messages wait in a ring,
+// oldest first, until all of them has left.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "transports/tcp/carrier.h"
+
+namespace rondo::transport::tcp {
+
+/// As many messages are pending as the channel is deep, at most. Each has a number, counted from
+/// the channel's first; its place in the ring is used again with the memory that it has.
+///
+/// `Message` has set(header, body), which makes it another one, and reads(data, size): whether any
+/// of these bytes have still to be sent for it.
+template <class Message>
+class QueueingSender : public CarrierSender {
+ public:
+  std::size_t pending() const final { return static_cast<std::size_t>(end_ - begin_); }
+
+  bool start(const MessageHeader& header, std::span<const ConstBytes> body) final {
+    assert(header.bytes <= settings_.size.slot_bytes);
+    if (pending() == ring_.size()) {
+      progress();
+      if (pending() == ring_.size()) return false;
+    }
+    at(end_++).set(header, body);
+    progress();
+    return true;
+  }
+
+  bool reads(const void* data, std::size_t size) const final {
+    for (std::uint64_t number = begin_; number != end_; ++number)
+      if (at(number).reads(data, size)) return true;
+    return false;
+  }
+
+ protected:
+  explicit QueueingSender(const SocketSettings& settings)
+      : settings_(settings), ring_(static_cast<std::size_t>(settings.size.depth)) {}
+
+  Message& at(std::uint64_t number) { return ring_[number % ring_.size()]; }
+  const Message& at(std::uint64_t number) const { return ring_[number % ring_.size()]; }
+
+  const SocketSettings settings_;
+  std::uint64_t begin_ = 0, end_ = 0; ///< numbers of the pending messages
+
+ private:
+  std::vector<Message> ring_;
+};
+
+} // namespace rondo::transport::tcp
