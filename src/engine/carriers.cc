@@ -84,7 +84,6 @@ void HostEngine::sendCarriers(Run& run, const BoundStep& step, std::size_t tile)
             {at(run, *source, s, tile), step.segments[s].count * sizeOf(run.plan->shape.type)});
     }
     end->sender->start({run.signature, step.bytes}, pieces_);
-    end->sender->progress();
   }
 }
 

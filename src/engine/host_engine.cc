@@ -120,7 +120,11 @@ bool HostEngine::connect(BoundPlan& plan) {
       for (BoundStep& step : lane) {
         // With carriers about, every write must look at what is still being sent.
         step.carries = step.has_output && !plan.carriers_out.empty();
-        for (const End* end : step.sends) step.carries |= !end->mapped();
+        step.as_it_is = !step.has_output && step.inputs.size() == 1 && !step.inputs[0].wire;
+        for (const End* end : step.sends) {
+          step.carries |= !end->mapped();
+          step.as_it_is &= !end->mapped();
+        }
         for (const BoundOperand& input : step.inputs)
           step.carries |= input.wire && !input.wire->mapped();
         step.small_copy = !step.carries && step.bytes <= transport::SlotRing::kInlineBytes &&

@@ -67,7 +67,7 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
 
   if (step.small_copy && !run.scaled()) {
     copySmall(run, step, tile);
-  } else {
+  } else if (!step.as_it_is || run.scaled()) {
     compute(run, step, tile);
   }
 
@@ -148,9 +148,9 @@ void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
 /// needs it in the channel's staging memory.
 const plan::PieceOffsets* HostEngine::sourceOf(const Run& run, const BoundStep& step) {
   if (step.has_output) return &step.output;
-  const bool as_it_is =
+  const bool unchanged =
       step.inputs.size() == 1 && !step.inputs[0].wire && !(run.scaled() && step.raw_input >= 0);
-  return as_it_is ? &step.inputs[0].piece : nullptr;
+  return unchanged ? &step.inputs[0].piece : nullptr;
 }
 
 /// As combine(), each part by a thread of the crew.

@@ -120,8 +120,10 @@ TEST_CASE("every layout of up to 8 ranks on following nodes: all collectives, ro
   CHECK(proved > (test::kWholeGrid ? 16000 : 2000));
 }
 
-// All 848 ways to divide so many ranks, and some orders of them; of these every third. All of
-// them are proved where somebody has the time for `rondo plan --check --layout all -p 9-16`.
+// All 848 ways to divide so many ranks, and some orders of them; of these every third. All orders,
+// 2^(p-1) layouts, are proved by `rondo plan --check --layout all -p 9-16 --algorithm
+// hierarchical`: of 13 ranks 172,127 plans in 45 s of a processor; each further rank takes 2 to 3
+// times as long.
 TEST_CASE("layouts of 9 to 16 ranks: sizes of nodes, falling, and some in other orders") {
   int layouts = 0;
   std::mt19937 random(20261122);

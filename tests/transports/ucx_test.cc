@@ -107,7 +107,8 @@ TEST_CASE("ucx: who does not know the secret disturbs nobody") {
     Bytes header(size);
     for (auto& b : header) b = static_cast<std::byte>(random());
     stranger.send(header, patternOf(size, size * 50), victim);
-    if (size >= 4) ucx::put(header.data(), 1 + size % 5, 4); // a word that there is
+    if (size >= 4) // a word that there is
+      base::storeLittleEndian(header.data(), static_cast<std::uint32_t>(1 + size % 5));
     stranger.send(header, {}, victim);
   }
   Context other_job = world.context(0), other_communicator = world.context(0);

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/little_endian.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"
 
@@ -19,15 +20,12 @@ namespace rondo::transport::tcp {
 template <std::size_t words>
 std::array<std::byte, 8 * words> encodeWords(const std::array<std::uint64_t, words>& values) {
   std::array<std::byte, 8 * words> out;
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = static_cast<std::byte>(values[i / 8] >> (8 * (i % 8)));
+  for (std::size_t i = 0; i < words; ++i) base::storeLittleEndian(&out[8 * i], values[i]);
   return out;
 }
 
 inline std::uint64_t decodeWord(const std::byte* from) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < 8; ++i) value |= std::to_integer<std::uint64_t>(from[i]) << (8 * i);
-  return value;
+  return base::loadLittleEndian<std::uint64_t>(from);
 }
 
 /// The body of a message that is being sent.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/little_endian.h"
 #include "net/hmac.h"
 #include "transports/registry.h"
 #include "transports/transport.h"
@@ -21,19 +22,8 @@ enum class Word : std::uint32_t { body = 1, credit, hello, welcome, goodbye };
 inline constexpr std::size_t kShortHeader = 24;
 inline constexpr std::size_t kProofBytes = 16;
 
-/// Little-endian.
-inline void put(std::byte* to, std::uint64_t value, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
-}
-inline std::uint64_t get(const std::byte* from, std::size_t bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < bytes; ++i)
-    value |= std::to_integer<std::uint64_t>(from[i]) << (8 * i);
-  return value;
-}
-
-/// A body (its number in the channel, the receiver's key, the call's signature), or a credit (how
-/// many bodies the receiver has done with, the sender's key, nothing).
+/// Numbers travel little-endian. A body (its number in the channel, the receiver's key, the call's
+/// signature), or a credit (how many bodies the receiver has done with, the sender's key, nothing).
 struct Short {
   Word word = Word::body;
   std::uint32_t number = 0;
@@ -41,15 +31,17 @@ struct Short {
 
   std::array<std::byte, kShortHeader> encode() const {
     std::array<std::byte, kShortHeader> out;
-    put(out.data(), static_cast<std::uint32_t>(word), 4);
-    put(out.data() + 4, number, 4);
-    put(out.data() + 8, key, 8);
-    put(out.data() + 16, signature, 8);
+    base::storeLittleEndian(out.data(), static_cast<std::uint32_t>(word));
+    base::storeLittleEndian(out.data() + 4, number);
+    base::storeLittleEndian(out.data() + 8, key);
+    base::storeLittleEndian(out.data() + 16, signature);
     return out;
   }
   static Short decode(std::span<const std::byte, kShortHeader> in) {
-    return {static_cast<Word>(get(in.data(), 4)), static_cast<std::uint32_t>(get(&in[4], 4)),
-            get(&in[8], 8), get(&in[16], 8)};
+    return {static_cast<Word>(base::loadLittleEndian<std::uint32_t>(in.data())),
+            base::loadLittleEndian<std::uint32_t>(&in[4]),
+            base::loadLittleEndian<std::uint64_t>(&in[8]),
+            base::loadLittleEndian<std::uint64_t>(&in[16])};
   }
 };
 

@@ -1,0 +1,36 @@
+// Whole numbers as little-endian bytes, on any machine.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstring>
+
+namespace rondo::base {
+
+/// Turns a number round where the machine has its bytes the other way. Elsewhere it is nothing:
+/// compilers make a hundred instructions of a few shifted bytes in a row.
+template <std::unsigned_integral T>
+constexpr T littleEndian(T value) {
+  if constexpr (std::endian::native == std::endian::little) return value;
+  T turned = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    turned = static_cast<T>(turned << 8 | (value >> (8 * i) & 0xff));
+  return turned;
+}
+
+/// Writes sizeof(T) bytes, wherever they stand.
+template <std::unsigned_integral T>
+void storeLittleEndian(std::byte* to, T value) {
+  const T bytes = littleEndian(value);
+  std::memcpy(to, &bytes, sizeof(T));
+}
+
+template <std::unsigned_integral T>
+T loadLittleEndian(const std::byte* from) {
+  T bytes;
+  std::memcpy(&bytes, from, sizeof(T));
+  return littleEndian(bytes);
+}
+
+} // namespace rondo::base
