@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "plan/check_parts.h"
 #include "plan/graph.h"
 
 namespace rondo::plan {
@@ -16,14 +17,12 @@ enum class Kind : std::uint8_t { sends, receives, other };
 /// The one piece of memory of a step that only sends or receives.
 const Piece& pieceOf(const Step& step) { return step.output ? *step.output : step.inputs[0].piece; }
 
-Kind kindOf(const Step& step, std::uint32_t chunks_per_block) {
+Kind kindOf(const Step& step, const RankPlan& plan) {
   if (step.inputs.size() != 1) return Kind::other;
   const bool local = step.inputs[0].local();
   if (local ? step.output || step.sends.empty() : !step.output || !step.sends.empty())
     return Kind::other;
-  // Chunks of several blocks lie in several places.
-  const Piece& piece = pieceOf(step);
-  if (piece.chunk % chunks_per_block + piece.count > chunks_per_block) return Kind::other;
+  if (!liesInOneBlock(pieceOf(step), plan)) return Kind::other;
   return local ? Kind::sends : Kind::receives;
 }
 
@@ -59,8 +58,8 @@ class Bundler {
   bool fits(std::uint32_t lane, std::uint32_t first, std::uint32_t size) const {
     const std::vector<Step>& steps = plan_.lanes[lane].steps;
     const Step& next = steps[first + size];
-    const Kind kind = kindOf(next, plan_.chunks_per_block);
-    if (kind == Kind::other || kind != kindOf(steps[first], plan_.chunks_per_block)) return false;
+    const Kind kind = kindOf(next, plan_);
+    if (kind == Kind::other || kind != kindOf(steps[first], plan_)) return false;
     if (!next.after.empty() || awaited_.contains({lane, first + size - 1})) return false;
     std::size_t places = 1 + std::max<std::size_t>(next.sends.size(), 1);
     for (std::uint32_t s = first; s < first + size; ++s) {

@@ -1,4 +1,5 @@
-// The parts of the checker, one per obligation. Only for check*.cc, count.cc, lend.cc and land.cc.
+// The parts of the checker, one per obligation. Only for check*.cc, count.cc, lend.cc, land.cc and
+// bundle.cc.
 #pragma once
 
 #include <array>
@@ -46,6 +47,11 @@ bool hasInPlace(const Spec& spec, int rank);
 
 /// A step that copies a piece of memory onto itself (and perhaps sends it).
 bool copiesOntoItself(const Step& step, const Memory& memory);
+
+/// Whether the piece is contiguous: chunks of several blocks lie in several places.
+inline bool liesInOneBlock(const Piece& piece, const RankPlan& plan) {
+  return piece.chunk % plan.chunks_per_block + piece.count <= plan.chunks_per_block;
+}
 
 /// "in[3]", "scratch[0..3]"
 std::string text(const Piece& piece);

@@ -14,9 +14,7 @@ namespace {
 /// Where the step puts its message, if that is all it does, in one piece that stays.
 std::optional<Piece> putDown(const Step& step, const RankPlan& plan) {
   if (step.inputs.size() != 1 || step.inputs[0].local() || !step.sends.empty()) return {};
-  const std::uint32_t k = plan.chunks_per_block;
-  if (!step.output || step.output->space == Space::scratch ||
-      step.output->chunk % k + step.output->count > k)
+  if (!step.output || step.output->space == Space::scratch || !liesInOneBlock(*step.output, plan))
     return {};
   return step.output;
 }

@@ -17,9 +17,8 @@ std::optional<Piece> lent(const Step& step, const RankPlan& plan, bool scaled) {
   if (!piece && step.inputs.size() == 1 && step.inputs[0].local() &&
       !(scaled && step.inputs[0].piece.space == Space::input))
     piece = step.inputs[0].piece;
-  // Scratch is used again for the next tile; chunks of several blocks are not contiguous.
-  const std::uint32_t k = plan.chunks_per_block;
-  if (piece && (piece->space == Space::scratch || piece->chunk % k + piece->count > k)) return {};
+  // Scratch is used again for the next tile.
+  if (piece && (piece->space == Space::scratch || !liesInOneBlock(*piece, plan))) return {};
   return piece;
 }
 
