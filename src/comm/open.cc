@@ -142,12 +142,12 @@ bool crowded(const std::vector<Place>& places, const Place& own) {
   return ranks > std::max<std::size_t>(all.size(), 1);
 }
 
-/// Of the ranks that meet in process.
-std::shared_ptr<engine::StreamUsers> streamUsers(const bootstrap::Session& session) {
+/// One for the ranks that meet in process; null if they do not.
+template <class Shared>
+std::shared_ptr<Shared> sharedOf(const bootstrap::Session& session, const std::string& what) {
   if (!session.board()) return nullptr;
-  return session.board()->findOrMake<engine::StreamUsers>(
-      "streams of " + std::to_string(session.communicator()),
-      [] { return std::make_shared<engine::StreamUsers>(); });
+  return session.board()->findOrMake<Shared>(what + " of " + std::to_string(session.communicator()),
+                                             [] { return std::make_shared<Shared>(); });
 }
 
 std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabric& fabric,
@@ -156,9 +156,11 @@ std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabri
   if (!devices.own) return std::make_unique<engine::HostEngine>(fabric, options.threads, crowded);
   return std::make_unique<engine::DeviceEngine>(
       devices.own, fabric,
-      engine::DeviceEngine::Settings{session.rank(), session.size(), devices.channel,
-                                     devices.residency, options.timeout, &session.failedWord(),
-                                     devices.neighbour, devices.lends, streamUsers(session)});
+      engine::DeviceEngine::Settings{
+          session.rank(), session.size(), devices.channel, devices.residency, options.timeout,
+          &session.failedWord(), devices.neighbour, devices.lends,
+          sharedOf<engine::StreamUsers>(session, "streams"),
+          devices.lends ? sharedOf<engine::LaunchRoster>(session, "launches") : nullptr});
 }
 
 } // namespace

@@ -2,8 +2,10 @@
 #include "engine/device_engine.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -21,6 +23,14 @@ constexpr std::chrono::seconds kEnding{5};
 /// A kernel's own deadline comes first: it can say where it was.
 constexpr std::chrono::milliseconds kGrace{1000};
 
+device::Panel& panelIn(const device::Memory& memory) {
+  return *reinterpret_cast<device::Panel*>(memory.get());
+}
+
+void abort(device::Panel& panel) {
+  std::atomic_ref(panel.abort).store(1, std::memory_order_release);
+}
+
 /// Bits of a signature that hold the sequence number; launches have none, see Launch::signature.
 constexpr std::uint64_t kSequenceBits = std::uint64_t{0xff} << 32;
 
@@ -36,6 +46,7 @@ DeviceEngine::DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabri
       halt_(device_->allocate(sizeof(device::Halt))),
       layout_(settings.rank, settings.ranks, settings.residency, settings.channel.copies),
       proxy_(device_, settings.channel.simple) {
+  if (settings_.roster) seat_ = settings_.roster->sit(panel_);
   fabric.putSelfOnDevice([on = device_, inbox = settings.channel.inboxBytes(),
                           credit = settings.channel.creditBytes()] {
     return transport::DeviceMemory{on->allocate(inbox), on->allocate(credit), inbox};
@@ -45,6 +56,7 @@ DeviceEngine::DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabri
 DeviceEngine::~DeviceEngine() {
   if (settings_.users) settings_.users->giveUp(stream_, settings_.rank);
   endLaunches();
+  if (seat_) settings_.roster->leave(seat_);
   const bool well = panel().abort == 0 && std::atomic_ref(panel().ended).load() == 0;
   if (well && !proxy_.drain(base::Deadline(settings_.timeout), *settings_.failed))
     base::log(LogLevel::error, "dropped a communicator before its last messages had left");
@@ -68,12 +80,29 @@ void DeviceEngine::endLaunches() {
   }
 }
 
-device::Panel& DeviceEngine::panel() const {
-  return *reinterpret_cast<device::Panel*>(panel_.get());
-}
+device::Panel& DeviceEngine::panel() const { return panelIn(panel_); }
 
-void DeviceEngine::abortLaunches() {
-  std::atomic_ref(panel().abort).store(1, std::memory_order_release);
+void DeviceEngine::abortLaunches() { abort(panel()); }
+
+/// Other ranks' launches may write into this rank's memory: those that are on their way end, and
+/// what comes on this rank's streams waits for that; later ones see as they begin that they must
+/// not.
+void DeviceEngine::endOthers() {
+  if (!seat_) return;
+  try {
+    for (const auto& seat : settings_.roster->seats()) {
+      if (seat == seat_) continue;
+      std::unique_lock lock(seat->mutex);
+      abort(panelIn(seat->panel));
+      const std::shared_ptr<device::Mark> last = seat->last;
+      lock.unlock();
+      if (!last) continue;
+      if (device_->capture(stream_) == 0) device_->follow(stream_, *last);
+      if (!runs_.empty() && last_stream_ != stream_) device_->follow(last_stream_, *last);
+    }
+  } catch (const Error& error) {
+    base::log(LogLevel::error, "other ranks' launches are not waited for: ", error.what());
+  }
 }
 
 void DeviceEngine::setStream(Stream of_program) {
@@ -217,9 +246,16 @@ void DeviceEngine::enqueue(std::size_t first, const Put& put) {
       mark = std::move(spare_marks_.back());
       spare_marks_.pop_back();
     }
+    std::unique_lock<std::mutex> seated;
+    if (seat_) seated = std::unique_lock(seat_->mutex);
     put();
     proxy_.wake();
     mark->record(stream_);
+    if (seat_) {
+      std::shared_ptr<device::Mark> before = std::exchange(seat_->last, mark);
+      if (before.use_count() == 1) spare_marks_.push_back(std::move(before));
+      seated.unlock();
+    }
     last_stream_ = stream_;
     for (std::size_t i = first; i < runs_.size(); ++i) runs_[i].mark = mark;
   } catch (...) {
@@ -341,10 +377,11 @@ Position DeviceEngine::position(const Run& run) {
   return {-1, "on its stream"};
 }
 
-/// The launches end by themselves, soon; user memory is in use until then, as the stream's other
+/// The launches end by themselves, soon; user memory is in use until then, as by the stream's other
 /// work.
 void DeviceEngine::failAll(const std::exception_ptr& error) {
   abortLaunches();
+  endOthers();
   proxy_.stop();
   for (InFlight& flight : runs_) {
     if (flight.mark) given_up_.push_back(std::move(flight.mark));

@@ -19,6 +19,7 @@
 #include "engine/device_channel.h"
 #include "engine/device_proxy.h"
 #include "engine/engine.h"
+#include "engine/launch_roster.h"
 #include "engine/stream_users.h"
 #include "plan/plan_cache.h"
 
@@ -52,7 +53,8 @@ class DeviceEngine final : public Engine {
     /// one wait behind the other.
     int neighbour = -1;
     bool lends = false; ///< each rank's device sees all memory of all ranks; the same on all ranks
-    std::shared_ptr<StreamUsers> users; ///< of the ranks in this process; null: there is one
+    std::shared_ptr<StreamUsers> users;   ///< of the ranks in this process; null: there is one
+    std::shared_ptr<LaunchRoster> roster; ///< of ranks that lend; null: they do not
   };
   DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabric, const Settings& settings);
   /// Ends what is still running, and waits for it; then until the streams have what was sent.
@@ -111,6 +113,7 @@ class DeviceEngine final : public Engine {
   device::Panel& panel() const;
   [[noreturn]] void throwReport();
   void abortLaunches();
+  void endOthers();
 
   const std::shared_ptr<device::Device> device_;
   Fabric& fabric_;
@@ -122,6 +125,7 @@ class DeviceEngine final : public Engine {
   device::Stream last_stream_ = nullptr, captured_stream_ = nullptr;
   std::uint64_t captured_in_ = 0;
   std::unique_ptr<device::Mark> captured_mark_; ///< behind the latter
+  std::shared_ptr<LaunchRoster::Seat> seat_;    ///< of the roster
   std::map<const End*, std::byte*> positions_;
   std::vector<device::Memory> slabs_; ///< where they are
   std::deque<InFlight> runs_;

@@ -46,6 +46,38 @@ TEST_CASE("device buffers: an abort ends waiting launches") {
   CHECK(other.run({kCall}) == "");
 }
 
+// Proves: what follows a failed call on its stream runs behind the launches of other ranks, which
+// may write into the call's memory; one that begins behind the failure writes nothing.
+TEST_CASE("device buffers: a failed rank's stream waits for launches that may write its memory") {
+  constexpr std::size_t kCount = 100'000;
+  const HostDevices host;
+  Buffers data(kCount);
+  const std::vector<std::int32_t> untouched = data.of[0];
+  Options patient = onDevice();
+  patient.timeout = std::chrono::hours(1);
+  DeviceRanks world(2, patient);
+  const auto start = [&](std::size_t rank) {
+    return world.all[rank].allReduceAsync(data.of[rank].data(), data.of[rank].data(), kCount,
+                                          DataType::int32, ReduceOp::sum);
+  };
+  std::atomic<bool> hold{true}, passed{false};
+  world.stream(world.all[1]).push([&] {
+    while (hold) std::this_thread::sleep_for(1ms);
+  });
+  Work held = start(1), waiting = start(0);
+  world.all[0].abort("enough");
+  CHECK(says(caught([&] { waiting.wait(); }), ErrorCode::aborted, {"enough"}));
+  world.stream(world.all[0]).push([&] { passed = true; });
+  std::this_thread::sleep_for(100ms);
+  CHECK_FALSE(passed);
+  hold = false;
+  world.stream(world.all[0]).synchronize();
+  CHECK(passed);
+  CHECK((data.of[0] == untouched));
+  CHECK(says(caught([&] { held.wait(); }), ErrorCode::aborted, {"enough"}));
+  world.stream(world.all[1]).synchronize();
+}
+
 // Proves: a rank that never comes is named, with the place where the kernel waited, on every rank.
 TEST_CASE("device buffers: a rank that never comes is a timeout that names it") {
   for (std::size_t count : {std::size_t{100}, std::size_t{100'000}}) { // either protocol
