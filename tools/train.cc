@@ -149,9 +149,13 @@ TrainReport trainHere(const TrainConfig& config,
   return reports.front();
 }
 
+void requireHere(const TrainOptions& options) {
+  requireTrainDevice(options.device);
+  requireTrainPrecision(options.precision);
+}
+
 int runTrain(const TrainConfig& config) {
-  requireTrainDevice(config.options.device); // in one line, not in one of each rank
-  requireTrainPrecision(config.options.precision);
+  requireHere(config.options);
   if (config.show_schedule) {
     std::fputs(trainSchedule(config.options, config.ranks).c_str(), stdout);
     return kSuccess;

@@ -24,6 +24,8 @@ struct TrainConfig {
 
 /// Exit status as that of runBench(); kStopped where SIGINT or SIGTERM ended it behind a step.
 int runTrain(const TrainConfig& config);
+/// Throws what this machine cannot train with, in one line before any rank begins.
+void requireHere(const TrainOptions& options);
 inline constexpr int kStopped = 130; ///< what shells make of SIGINT
 
 /// Whether a signal has asked the run to end.

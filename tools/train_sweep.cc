@@ -42,6 +42,7 @@ TrainConfig configOf(const TrainConfig& common, const SweepLine& line) {
   config.options.report.clear();
   try {
     parseTrain(line.settings, config);
+    requireHere(config.options);
   } catch (const Error& error) {
     throw Error(error.code(), "sweep, " + line.name + ": " + error.what());
   }

@@ -36,9 +36,9 @@ struct TrainOptions {
   /// compressed (.gz); "synthetic".
   std::string data = defaultDataFolder();
   std::string device = "cpu"; ///< as requireTrainDevice() takes it
-  /// Of the numbers that layers multiply, as requireTrainPrecision() takes it. Weights, gradients
-  /// and all that ranks send are floats in each (mixed precision: Micikevicius et al., 2018;
-  /// bfloat16 needs no scaled loss).
+  /// Of the numbers that layers multiply, as requireTrainPrecision() takes it. Weights, their
+  /// gradients and what optimizers keep are floats in each, and what ranks send is as `hook` says
+  /// (mixed precision: Micikevicius et al., 2018; bfloat16 needs no scaled loss).
   std::string precision = "float32";
   /// How the ranks train one model together; one of trainStrategies(). Not every strategy takes
   /// every option: one that is set though the strategy has no use for it is an error that names it.
@@ -226,7 +226,8 @@ struct TrainReport {
 /// Errors, the same on every rank: data for a missing, damaged or foreign file (named),
 /// invalid_argument, mismatch when ranks hold different options, data or parameters, aborted for a
 /// loss or parameters that are not finite (the text names step and layer), system for a checkpoint
-/// that cannot be written (the old one stays), unsupported in a build without oneDNN. Where a rank
+/// that cannot be written (the old one stays), unsupported in a build without oneDNN and for a
+/// precision that the processor has not. Where a rank
 /// ends, its peers get peer_dead.
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});

@@ -5,13 +5,16 @@
 
 namespace rondo::training {
 
-/// With bfloat16, convolutions and linear layers multiply values of that type and sum in floats,
-/// and what convolutions make, and layers behind them, is of that type. Weights, their gradients
-/// and the loss are floats always, and so are what linear layers make and all statistics.
+/// With bfloat16, convolutions and linear layers multiply values of that type and sum in floats.
+/// What convolutions make is of that type again, and what normalises, pools or adds it; linear
+/// layers and dropout make floats. The weights, their gradients, all statistics and the loss are
+/// floats always. Where ranks have parts of one layer (the strategy tensor, batch norm over ranks),
+/// what a convolution makes is rounded on each of them before it is added up.
 enum class Precision { float32, bfloat16 };
 
 /// By its name. Throws Error(invalid_argument), which lists what there is, for a name of none, and
-/// Error(unsupported) where this processor has no instructions for it.
+/// Error(unsupported) where this processor has no instructions for it. (Without oneDNN nothing is
+/// computed in any.)
 Precision precisionOf(const std::string& name);
 
 } // namespace rondo::training

@@ -35,9 +35,9 @@ class Network {
   /// Error(invalid_argument) for an unknown model or samples that do not fit it.
   Network(const std::string& model, const SampleShape& input, std::size_t classes,
           Precision precision = Precision::float32);
-  /// Of layers that are no registered model, the last one's features being the classes, or of some
-  /// of them, named and initialised as in the whole network, of which `input` is the samples'
-  /// shape. One that does not begin with the first layer takes what the layer before it
+  /// Of layers that need be no registered model; the last one's features are the classes. Or of
+  /// some of them only, named and initialised as in the whole network, of which `input` is the
+  /// samples' shape. One that does not begin with the first layer takes what the layer before it
   /// makes for a batch's inputs; one that does not end with the last has output() in place of a
   /// loss. A chain of them gives the same losses and gradients as the whole, bit for bit where no
   /// layer behind a cut chooses its sums' order by the layout of what comes in: convolutions,

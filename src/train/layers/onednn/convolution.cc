@@ -80,7 +80,7 @@ class ConvolutionLayer : public Layer {
 
  private:
   Layout biasLayout() const { return plain({filter_[0]}); }
-  Layout like(const Dims& dims) const { return any(dims, site_.factors()); }
+  Layout like(const Dims& dims) const { return any(dims, site_.multiplied()); }
 
   void buildForward(const Tensor& in) {
     const auto kind = site_.binding().training ? dnnl::prop_kind::forward_training

@@ -25,7 +25,7 @@ class LinearLayer : public Layer {
         relu_(from.relu) {
     const auto out = static_cast<dnnl::memory::dim>(from.node.out.channels);
     const Dims in = from.in.get_desc().dims();
-    const Converted source(site_, from.in, plain(in, site_.factors()), Lifetime::forward);
+    const Converted source(site_, from.in, plain(in, site_.multiplied()), Lifetime::forward);
     convert_in_ = source.convert;
     in_ = source.tensor;
     weight_layout_ = plain({out, in[1]});
@@ -33,7 +33,7 @@ class LinearLayer : public Layer {
     const bool training = site_.binding().training;
     forward_description_ = Forward::primitive_desc(
         {training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
-         in_.get_desc(), best(site_.factors()), bias_layout_, plain({in[0], out})},
+         in_.get_desc(), weightLayout(site_.multiplied()), bias_layout_, plain({in[0], out})},
         attributes(relu_), site_.engine());
     output_ = site_.tensor(forward_description_.dst_desc(), Lifetime::forward);
     packed_weight_.emplace(site_, weight_, weight_layout_, forward_description_.weights_desc());
@@ -51,7 +51,7 @@ class LinearLayer : public Layer {
       relu_back_ = ReluBack(site_, output_, gradient);
       behind = relu_back_.gradient();
     }
-    const Converted given(site_, behind, plain(behind.get_desc().dims(), site_.factors()),
+    const Converted given(site_, behind, plain(behind.get_desc().dims(), site_.multiplied()),
                           Lifetime::passing);
     convert_gradient_ = given.convert;
     buildWeights(given.tensor);
@@ -79,14 +79,15 @@ class LinearLayer : public Layer {
   }
 
  private:
-  /// Of the weights or their gradient.
-  Layout best(Type type) const {
-    return site_.factors() == Type::f32 ? weight_layout_ : any(weight_layout_.dims(), type);
+  /// Of the weights or their gradient, as the primitive is to have them: floats as they lie in
+  /// memory, else in the layout that it likes best, since a copy is made anyway.
+  Layout weightLayout(Type type) const {
+    return site_.multiplied() == Type::f32 ? weight_layout_ : any(weight_layout_.dims(), type);
   }
 
   void buildWeights(const Tensor& gradient) {
     const BackWeights::primitive_desc description(
-        {in_.get_desc(), best(Type::f32), bias_layout_, gradient.get_desc()}, attributes(),
+        {in_.get_desc(), weightLayout(Type::f32), bias_layout_, gradient.get_desc()}, attributes(),
         site_.engine(), forward_description_);
     made_weight_.emplace(site_, weight_, weight_layout_, description.diff_weights_desc());
     made_bias_.emplace(site_, bias_, bias_layout_, bias_layout_);
@@ -99,8 +100,8 @@ class LinearLayer : public Layer {
 
   Tensor buildData(const Tensor& gradient) {
     const BackData::primitive_desc description(
-        {plain(in_.get_desc().dims()), best(site_.factors()), gradient.get_desc()}, attributes(),
-        site_.engine(), forward_description_);
+        {plain(in_.get_desc().dims()), weightLayout(site_.multiplied()), gradient.get_desc()},
+        attributes(), site_.engine(), forward_description_);
     data_weight_.emplace(site_, weight_, weight_layout_, description.weights_desc());
     Tensor result = site_.tensor(description.diff_src_desc(), Lifetime::passing);
     back_data_ = Op::of<BackData>(site_, description,

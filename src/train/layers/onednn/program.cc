@@ -96,7 +96,7 @@ class NetworkProgram : public Program {
 } // namespace
 
 bool computes(Precision precision) {
-  // Each set of instructions is written as those that it holds, a bit each, and its own.
+  // The value of a set of instructions has the bits of all sets that it includes.
   const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   const auto there = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   return precision == Precision::float32 || (there & wanted) == wanted;

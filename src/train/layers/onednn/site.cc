@@ -5,12 +5,6 @@
 
 namespace rondo::training::onednn {
 
-namespace {
-
-using Tag = dnnl::memory::format_tag;
-
-} // namespace
-
 std::unique_lock<std::mutex> making() {
   static std::mutex mutex;
   return std::unique_lock(mutex);
@@ -52,10 +46,11 @@ Tensor Site::scratch(const Layout& layout) {
 }
 
 Layout plain(const Dims& dims, Type type) {
+  using Tag = dnnl::memory::format_tag;
   constexpr std::array kTags = {Tag::a, Tag::ab, Tag::abc, Tag::abcd};
   return {dims, type, kTags[dims.size() - 1]};
 }
 
-Layout any(const Dims& dims, Type type) { return {dims, type, Tag::any}; }
+Layout any(const Dims& dims, Type type) { return {dims, type, dnnl::memory::format_tag::any}; }
 
 } // namespace rondo::training::onednn

@@ -38,8 +38,9 @@ class Site {
   const Binding& binding() const { return binding_; }
   const dnnl::engine& engine() const { return engine_; }
   dnnl::stream& stream() { return stream_; }
-  /// Of what convolutions and linear layers multiply, and of what convolutions make.
-  Type factors() const {
+  /// The type of the values that convolutions and linear layers multiply, and of those that
+  /// convolutions make.
+  Type multiplied() const {
     return binding_.precision == Precision::bfloat16 ? Type::bf16 : Type::f32;
   }
 
