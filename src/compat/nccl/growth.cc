@@ -66,11 +66,10 @@ ncclUniqueId agreedId(const std::vector<Wish>& wishes) {
 
 /// Tells who waits at the id, or comes there later, that the rank does not come. It is refused in
 /// any case, soon.
-void decline(const ncclUniqueId& id, int rank, int ranks, const Refusal& why) {
+void decline(const ncclUniqueId& id, int rank, int ranks, const Refusal& why, Options options) {
   const ErrorCode code =
       why.result == ncclInvalidUsage ? ErrorCode::unsupported : ErrorCode::invalid_argument;
   try {
-    Options options = optionsOfThread();
     options.init_timeout = std::min(options.init_timeout, std::chrono::milliseconds(500));
     meetingOf(id, rank, ranks).decline(Error(code, why.text), options);
   } catch (const Error&) {
@@ -79,7 +78,7 @@ void decline(const ncclUniqueId& id, int rank, int ranks, const Refusal& why) {
 }
 
 /// Who joins is at one of the ids that the ranks know, and counts the ranks as one of them does.
-void declineJoiners(const std::vector<Wish>& wishes, const Refusal& why) {
+void declineJoiners(const std::vector<Wish>& wishes, const Refusal& why, const Options& options) {
   std::set<int> sizes;
   std::map<std::string, ncclUniqueId> ids;
   for (const Wish& one : wishes) {
@@ -87,7 +86,7 @@ void declineJoiners(const std::vector<Wish>& wishes, const Refusal& why) {
     if (one.has_id) ids[std::string(one.id.internal, sizeof one.id.internal)] = one.id;
   }
   for (const auto& [bytes, id] : ids)
-    for (const int ranks : sizes) decline(id, 0, ranks, why);
+    for (const int ranks : sizes) decline(id, 0, ranks, why, options);
 }
 
 Communicator meet(Communicator& parent, std::future<Blobs> told, const Options& options) {
@@ -96,7 +95,7 @@ Communicator meet(Communicator& parent, std::future<Blobs> told, const Options& 
     return Communicator::create(meetingOf(agreedId(wishes), parent.rank(), wishes[0].ranks),
                                 options);
   } catch (const Refusal& refusal) {
-    if (parent.rank() == 0) declineJoiners(wishes, refusal);
+    if (parent.rank() == 0) declineJoiners(wishes, refusal, options);
     throw;
   }
 }
@@ -135,9 +134,9 @@ ncclResult_t grow(ncclComm_t comm, const Growth& call) {
   if (call.id) own.id = *call.id;
   Options options;
   try {
-    values = checked(call, comm, *parent);
-    options = optionsOfThread();
+    options = optionsOfThread(); // here: the program may change its environment later
     options.device = parent->device;
+    values = checked(call, comm, *parent);
   } catch (...) {
     own.refuse(currentRefusal());
   }
@@ -161,7 +160,8 @@ ncclResult_t join(const Growth& call) {
     configOf(call.config);
   } catch (const Refusal& refusal) {
     decline(*call.id, call.rank, call.nranks,
-            {refusal.result, "rank " + std::to_string(call.rank) + ": " + refusal.text});
+            {refusal.result, "rank " + std::to_string(call.rank) + ": " + refusal.text},
+            optionsOfThread());
     throw;
   }
   return initRank(call.newcomm, call.nranks, *call.id, call.rank, call.config);
