@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -46,18 +47,19 @@ DeviceEngine::DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabri
       halt_(device_->allocate(sizeof(device::Halt))),
       layout_(settings.rank, settings.ranks, settings.residency, settings.channel.copies),
       proxy_(device_, settings.channel.simple) {
-  if (settings_.roster) seat_ = settings_.roster->sit(panel_);
   fabric.putSelfOnDevice([on = device_, inbox = settings.channel.inboxBytes(),
                           credit = settings.channel.creditBytes()] {
     return transport::DeviceMemory{on->allocate(inbox), on->allocate(credit), inbox};
   });
+  if (settings_.roster) seat_ = settings_.roster->sit(panel_);
 }
 
 DeviceEngine::~DeviceEngine() {
   if (settings_.users) settings_.users->giveUp(stream_, settings_.rank);
   endLaunches();
   if (seat_) settings_.roster->leave(seat_);
-  const bool well = panel().abort == 0 && std::atomic_ref(panel().ended).load() == 0;
+  const bool well =
+      std::atomic_ref(panel().abort).load() == 0 && std::atomic_ref(panel().ended).load() == 0;
   if (well && !proxy_.drain(base::Deadline(settings_.timeout), *settings_.failed))
     base::log(LogLevel::error, "dropped a communicator before its last messages had left");
 }
@@ -85,23 +87,31 @@ device::Panel& DeviceEngine::panel() const { return panelIn(panel_); }
 void DeviceEngine::abortLaunches() { abort(panel()); }
 
 /// Other ranks' launches may write into this rank's memory: those that are on their way end, and
-/// what comes on this rank's streams waits for that; later ones see as they begin that they must
-/// not.
+/// what comes on the streams of this rank's calls waits for that; later ones see as they begin that
+/// they must not.
 void DeviceEngine::endOthers() {
   if (!seat_) return;
+  std::vector<std::shared_ptr<LaunchRoster::Seat>> others = settings_.roster->seats();
+  std::erase(others, seat_);
+  // First of all: one that is held up while it launches has its seat's mutex.
+  for (const auto& seat : others) abort(panelIn(seat->panel));
+  std::set<device::Stream> streams;
+  for (const InFlight& flight : runs_)
+    if (flight.mark) streams.insert(flight.stream);
+  for (const auto& seat : others) {
+    std::unique_lock lock(seat->mutex);
+    const std::shared_ptr<device::Mark> last = seat->last;
+    lock.unlock();
+    if (last)
+      for (const device::Stream stream : streams) followOther(stream, *last);
+  }
+}
+
+void DeviceEngine::followOther(device::Stream stream, const device::Mark& last) {
   try {
-    for (const auto& seat : settings_.roster->seats()) {
-      if (seat == seat_) continue;
-      std::unique_lock lock(seat->mutex);
-      abort(panelIn(seat->panel));
-      const std::shared_ptr<device::Mark> last = seat->last;
-      lock.unlock();
-      if (!last) continue;
-      if (device_->capture(stream_) == 0) device_->follow(stream_, *last);
-      if (!runs_.empty() && last_stream_ != stream_) device_->follow(last_stream_, *last);
-    }
+    if (device_->capture(stream) == 0) device_->follow(stream, last);
   } catch (const Error& error) {
-    base::log(LogLevel::error, "other ranks' launches are not waited for: ", error.what());
+    base::log(LogLevel::error, "another rank's launch is not waited for: ", error.what());
   }
 }
 
@@ -257,7 +267,10 @@ void DeviceEngine::enqueue(std::size_t first, const Put& put) {
       seated.unlock();
     }
     last_stream_ = stream_;
-    for (std::size_t i = first; i < runs_.size(); ++i) runs_[i].mark = mark;
+    for (std::size_t i = first; i < runs_.size(); ++i) {
+      runs_[i].mark = mark;
+      runs_[i].stream = stream_;
+    }
   } catch (...) {
     broken_ = std::current_exception(); // for progress(): the communicator breaks, as by any run
   }

@@ -87,6 +87,7 @@ class DeviceEngine final : public Engine {
     Run* run = nullptr;
     std::uint32_t job = 0;                 ///< its place in the batch
     std::shared_ptr<device::Mark> mark;    ///< behind its launch
+    device::Stream stream = nullptr;       ///< where it is
     bool captured = false;                 ///< there is nothing to wait for
     base::Clock::time_point first_since{}; ///< it is the first in flight since then
   };
@@ -114,6 +115,7 @@ class DeviceEngine final : public Engine {
   [[noreturn]] void throwReport();
   void abortLaunches();
   void endOthers();
+  void followOther(device::Stream stream, const device::Mark& last);
 
   const std::shared_ptr<device::Device> device_;
   Fabric& fabric_;

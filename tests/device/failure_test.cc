@@ -1,4 +1,5 @@
 // How calls on devices end that cannot end well, and what is refused before it is tried.
+#include <algorithm>
 #include <chrono>
 
 #include "device/device_ranks.h"
@@ -52,6 +53,8 @@ TEST_CASE("device buffers: a failed rank's stream waits for launches that may wr
   constexpr std::size_t kCount = 100'000;
   const HostDevices host;
   Buffers data(kCount);
+  std::fill(data.of[0].begin(), data.of[0].end(), 1);
+  std::fill(data.of[1].begin(), data.of[1].end(), 2);
   const std::vector<std::int32_t> untouched = data.of[0];
   Options patient = onDevice();
   patient.timeout = std::chrono::hours(1);

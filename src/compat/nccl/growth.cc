@@ -70,7 +70,7 @@ void decline(const ncclUniqueId& id, int rank, int ranks, const Refusal& why, Op
   const ErrorCode code =
       why.result == ncclInvalidUsage ? ErrorCode::unsupported : ErrorCode::invalid_argument;
   try {
-    options.init_timeout = std::min(options.init_timeout, std::chrono::milliseconds(500));
+    options.init_timeout = std::min(options.init_timeout, std::chrono::milliseconds(3000));
     meetingOf(id, rank, ranks).decline(Error(code, why.text), options);
   } catch (const Error&) {
     // Nobody is there: a place or an id that makes no sense.
