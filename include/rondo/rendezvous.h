@@ -60,7 +60,8 @@ class RONDO_API Rendezvous {
   /// This rank will not come: Communicator::create() of the others throws this Error, whether they
   /// wait already or come later. `why` without a culprit: this rank. Waits for the meeting point,
   /// at most for Options::init_timeout. Communicators that were made by the recipe before go on; it
-  /// makes no more. Throws Error(init_failed) where nobody can be told.
+  /// makes no more. Throws Error(init_failed) where the meeting point is not reached; if it is lost
+  /// behind that, the others wait for their deadline.
   void decline(const Error& why, const Options& options) const;
 
   /// What environment() would find. Throws Error(invalid_argument) for values that make no sense.
