@@ -71,9 +71,21 @@ class RONDO_API ReduceOp {
   /// Every contribution of the calling rank is multiplied by `factor` (and rounded to the element
   /// type) before the sum. Ranks may pass different factors.
   static constexpr ReduceOp preMulSum(double factor) { return {Kind::premul_sum, factor}; }
+  /// The same, for communicators on devices, with a factor in memory that the device can read: one
+  /// element of the call's type. It is read in the order of the call's stream (and by each replay
+  /// of a captured call), so it may be written there by what comes before, and must stay until the
+  /// call is done. Integers count up to 2^53. Other communicators' calls throw
+  /// Error(invalid_argument), as do all for an address that the device cannot read.
+  static constexpr ReduceOp preMulSumAt(const void* factor) {
+    ReduceOp op{Kind::premul_sum};
+    op.factor_at_ = factor;
+    return op;
+  }
 
   constexpr Kind kind() const { return kind_; }
   constexpr double factor() const { return factor_; }
+  /// Null where factor() is meant.
+  constexpr const void* factorAt() const { return factor_at_; }
   /// Whether the operator is defined on the element type (the bitwise ones are not on floats).
   constexpr bool supports(DataType type) const {
     return !isFloat(type) || kind_ < Kind::band || kind_ == Kind::premul_sum;
@@ -84,6 +96,7 @@ class RONDO_API ReduceOp {
   constexpr ReduceOp(Kind kind, double factor = 1.0) : kind_(kind), factor_(factor) {}
   Kind kind_;
   double factor_;
+  const void* factor_at_ = nullptr;
 };
 
 inline constexpr ReduceOp ReduceOp::sum{Kind::sum};

@@ -130,6 +130,10 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   CallCache::Known& shape = known(call);
   engine_->admit(shape.buffers.input_bytes > 0 ? call.input : nullptr,
                  shape.buffers.output_bytes > 0 ? call.output : nullptr);
+  if (reduces(call.collective)) {
+    run.scaling = engine::scalingOf(call.op, call.type, size_);
+    if (run.scaling.factor_at) engine_->admitFactor(run.scaling.factor_at);
+  }
   const int queue = queueOf(call);
   const bool point_to_point = call.collective == Collective::sendrecv;
   const std::uint64_t sequence = point_to_point ? ++p2p_sequence_[queue] : ++sequence_;
@@ -138,7 +142,6 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   run.output = static_cast<std::byte*>(call.output);
   run.signature = numbered(shape.signature, sequence);
   run.sequence = point_to_point ? 0 : sequence;
-  if (reduces(call.collective)) run.scaling = engine::scalingOf(call.op, call.type, size_);
   if (!point_to_point) progress_board_.calls.enter(sequence, run.signature);
   engine_->submit(run, queue);
 }

@@ -57,6 +57,7 @@ struct Launch {
   std::byte* output = nullptr;
   std::byte* scratch = nullptr; ///< ProgramHeader::scratch_bytes per copy
   double factor = 1.0;          ///< what is read from the input is multiplied by it
+  const std::byte* factor_at = nullptr; ///< an element of the program's type, in place of `factor`
   std::int32_t divisor = 1;     ///< integer average
   std::uint32_t job = 0;        ///< its place in Batch::jobs; else 0
   std::uint64_t plan = 0;       ///< by which the host knows the plan again

@@ -157,6 +157,13 @@ void DeviceEngine::admitBuffers(const void* input, const void* output) const {
                       " is not memory that the device of this communicator can use");
 }
 
+void DeviceEngine::admitFactor(const void* factor) const {
+  if (!device_->sees(factor))
+    throw Error(ErrorCode::invalid_argument,
+                "the operator's factor is not in memory that the device of this communicator can "
+                "use");
+}
+
 // Running -----------------------------------------------------------------------------------------
 
 void DeviceEngine::submit(Run& run, int queue) {
@@ -305,6 +312,7 @@ void DeviceEngine::launch(const Run& run) {
   plan.launch.input = run.input;
   plan.launch.output = run.output;
   plan.launch.factor = run.scaling.factor;
+  plan.launch.factor_at = static_cast<const std::byte*>(run.scaling.factor_at);
   plan.launch.divisor = static_cast<std::int32_t>(run.scaling.divisor);
   plan.launch.signature = run.signature & ~kSequenceBits;
   plan.function->launch(plan.launch, stream_);

@@ -80,6 +80,7 @@ class DeviceEngine final : public Engine {
  private:
   /// Throws for buffers that the device does not see, and for a stream that two ranks would share.
   void admitBuffers(const void* input, const void* output) const override;
+  void admitFactor(const void* factor) const override;
   /// Launches the sends and receives that were submitted since: a group is complete.
   void launchNoted() override;
 

@@ -111,6 +111,10 @@ class Engine {
     if (launches_) admitBuffers(input, output);
   }
 
+  /// Before submit() of a run whose Scaling::factor_at is set. Throws Error(invalid_argument) where
+  /// the engine cannot read it.
+  virtual void admitFactor(const void* factor) const = 0;
+
   /// Puts the run at the end of its queue. `queue`: kCollectives, or sendQueue/recvQueue(peer).
   static constexpr int kCollectives = 0;
   static constexpr int sendQueue(int peer) { return 1 + peer; }

@@ -8,6 +8,12 @@ void HostEngine::setStream(Stream /*stream*/) {
               "setStream: the buffers of this communicator are in host memory (RONDO_DEVICE)");
 }
 
+void HostEngine::admitFactor(const void* /*factor*/) const {
+  throw Error(ErrorCode::invalid_argument,
+              "the operator's factor is in a device's memory (ReduceOp::preMulSumAt), and this "
+              "communicator is on none");
+}
+
 void HostEngine::submit(Run& run, int queue) {
   Queue& into = queue == kCollectives ? collectives_ : point_to_point_[queue];
   if (into.tail) {

@@ -34,6 +34,7 @@ class HostEngine final : public Engine {
   }
   void setStream(Stream stream) override;
   void requireHostBuffers(const char* /*function*/) const override {}
+  void admitFactor(const void* factor) const override;
   void submit(Run& run, int queue) override;
   bool progress() override;
   std::size_t scratchBytes() const override { return scratch_.size(); }

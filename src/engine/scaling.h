@@ -21,14 +21,17 @@ constexpr Scales scales(ReduceOp::Kind op, DataType type) {
 struct Scaling {
   double factor = 1.0;   ///< every read of the call's input is multiplied by it, and rounded
   long long divisor = 1; ///< at the end the output is divided by it, toward zero
+  const void* factor_at = nullptr; ///< where a device finds the factor, in place of `factor`
 
   bool ofInputs() const { return factor != 1.0; }
 };
 
 constexpr Scaling scalingOf(ReduceOp op, DataType type, int ranks) {
   switch (scales(op.kind(), type)) {
-    case Scales::inputs: return {op.kind() == ReduceOp::Kind::avg ? 1.0 / ranks : op.factor()};
-    case Scales::output: return {1.0, ranks};
+    case Scales::inputs:
+      if (op.kind() == ReduceOp::Kind::avg) return {.factor = 1.0 / ranks};
+      return {.factor = op.factor(), .factor_at = op.factorAt()};
+    case Scales::output: return {.divisor = ranks};
     case Scales::nothing: break;
   }
   return {};

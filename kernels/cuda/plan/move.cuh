@@ -53,7 +53,7 @@ class Mover {
         step_(step),
         block_(block),
         ends_(ends),
-        moves_(step.inputs == 1 && !(kScales && launch.factor != 1.0 && step.raw_input == 0)) {}
+        moves_(step.inputs == 1 && !(kScales && step.raw_input == 0 && factor() != 1.0)) {}
 
   /// simple: `count` elements from LiveOperand::at to LiveOperand::at.
   RONDO_HOST_DEVICE void segment(std::uint64_t count) {
@@ -62,7 +62,7 @@ class Mover {
     const bool itself = moves_ && ends_[step_.inputs].at == ends_[0].at;
     const std::uint32_t outputs = step_.lends ? (local(step_.inputs) ? 1 : 0) : step_.outputs;
     const std::uint32_t skipped = itself ? 1 : 0;
-    const StepOperands operands{ends_, step_, skipped, outputs - skipped, launch_.factor};
+    const StepOperands operands{ends_, step_, skipped, outputs - skipped, factor()};
     if (operands.outputs() == 0) return;
     if (isFloat(kType) && moves_) { // a NaN does not stay as it is when it becomes a value
       reduce<DataType::uint8, ReduceOp::Kind::bor>(operands, count * kElement);
@@ -112,6 +112,14 @@ class Mover {
     Reduction<kOf, kBy, PlainAccess, decltype(block_.workers()), StepOperands>(operands, count,
                                                                                workers)
         .run();
+  }
+
+  /// What the call's input is multiplied by. In memory it stands since before the launch.
+  RONDO_HOST_DEVICE double factor() const {
+    if constexpr (kScales)
+      if (launch_.factor_at)
+        return static_cast<double>(F::load(loadElement<PlainAccess, Element>(launch_.factor_at)));
+    return launch_.factor;
   }
 
   // Low latency -----------------------------------------------------------------------------------
@@ -197,8 +205,8 @@ class Mover {
       typename F::Value next[kPerWord<F>];
       unpack<F>(words.of[w], next);
       if constexpr (kScales)
-        if (launch_.factor != 1.0 && static_cast<int>(input) == step_.raw_input)
-          Scaling<kType>(launch_.factor).scaleWord(next);
+        if (static_cast<int>(input) == step_.raw_input)
+          if (const double by = factor(); by != 1.0) Scaling<kType>(by).scaleWord(next);
       RONDO_UNROLL
       for (int v = 0; v < kPerWord<F>; ++v)
         values.of[w][v] = input == 0 ? next[v] : Operator<kOp>()(values.of[w][v], next[v]);

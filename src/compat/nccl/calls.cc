@@ -184,10 +184,6 @@ NCCL_EXPORT(ncclResult_t, RedOpCreatePreMulSum,
       refuse(ncclInvalidArgument, "residence " + std::to_string(static_cast<int>(residence)) +
                                       " is unknown; valid: 0, 1");
     const bool later = residence == ncclScalarDevice;
-    if (later && member->device >= 0)
-      refuse(ncclInvalidUsage,
-             "factors in a GPU's memory are not there yet: use "
-             "ncclScalarHostImmediate");
     *op = member->addOperator(type, later ? 1.0 : scalarOf(scalar, type), later ? scalar : nullptr);
     return ncclSuccess;
   });

@@ -90,7 +90,9 @@ ReduceOp Member::operatorOf(ncclRedOp_t op, DataType type) {
   if (made.type != type)
     refuse(ncclInvalidArgument, "the operator was made for " + std::string(name(made.type)) +
                                     ", the call is of " + std::string(name(type)));
-  return ReduceOp::preMulSum(made.scalar ? scalarOf(made.scalar, type) : made.factor);
+  if (!made.scalar) return ReduceOp::preMulSum(made.factor);
+  return device >= 0 ? ReduceOp::preMulSumAt(made.scalar)
+                     : ReduceOp::preMulSum(scalarOf(made.scalar, type));
 }
 
 void* Member::registerBuffer(void* memory, std::size_t bytes) {
