@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "device/device_ranks.h"
+#include "support/caught.h"
 #include "support/test.h"
 
 namespace rondo::test {
