@@ -55,12 +55,12 @@ struct Launch {
   LaneClock* clocks = nullptr; ///< one per block
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::byte* scratch = nullptr; ///< ProgramHeader::scratch_bytes per copy
-  double factor = 1.0;          ///< what is read from the input is multiplied by it
+  std::byte* scratch = nullptr;         ///< ProgramHeader::scratch_bytes per copy
+  double factor = 1.0;                  ///< what is read from the input is multiplied by it
   const std::byte* factor_at = nullptr; ///< an element of the program's type, in place of `factor`
-  std::int32_t divisor = 1;     ///< integer average
-  std::uint32_t job = 0;        ///< its place in Batch::jobs; else 0
-  std::uint64_t plan = 0;       ///< by which the host knows the plan again
+  std::int32_t divisor = 1;             ///< integer average
+  std::uint32_t job = 0;                ///< its place in Batch::jobs; else 0
+  std::uint64_t plan = 0;               ///< by which the host knows the plan again
   /// Of the call, without a sequence number, so that it stays true in replays of a graph.
   std::uint64_t signature = 0;
   /// What labels hold of the sizes of messages; 0 where the signature says all about them.

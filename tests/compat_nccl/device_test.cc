@@ -163,8 +163,8 @@ TEST_CASE("nccl on devices: growth is refused on all ranks") {
   for (ncclComm_t one : on_host) CHECK(ncclCommDestroy(one) == ncclSuccess);
 }
 
-// Proves: a factor in the device's memory is read when the stream comes to the call, each rank's its
-// own; the operator serves no other type.
+// Proves: a factor in the device's memory is read when the stream comes to the call, each rank's
+// its own; the operator serves no other type.
 TEST_CASE("nccl on devices: factors in the device's memory") {
   OnDevices ranks(2);
   std::vector<float> factor(2, 100);

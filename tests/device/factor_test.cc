@@ -98,8 +98,7 @@ TEST_CASE("device buffers: a factor that cannot be read is refused") {
   float factor = 2;
   std::vector<float> data(10, 1);
   const auto sum = [&](Communicator& comm) {
-    comm.allReduce(data.data(), data.data(), 10, DataType::float32,
-                   ReduceOp::preMulSumAt(&factor));
+    comm.allReduce(data.data(), data.data(), 10, DataType::float32, ReduceOp::preMulSumAt(&factor));
   };
   DeviceRanks world(1, onDevice());
   host.hide(&factor);
