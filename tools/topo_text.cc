@@ -173,7 +173,7 @@ std::string linkTable(const std::vector<std::string>& names, const Ways& ways) {
   }
   text.erase(text.find_last_not_of(' ') + 1);
   text += "\n";
-  for (const auto& [word, means] : legend) text += "  " + padded(word.second, 6) + means + "\n";
+  for (const auto& [word, means] : legend) text += "  " + padded(word.second, 5) + " " + means + "\n";
   return text;
 }
 
@@ -200,7 +200,7 @@ std::string seatsText(const Machine& machine, const std::vector<Seat>& seats) {
     names.push_back(std::to_string(rank));
     text += "rank " + padded(std::to_string(rank), 4);
     if (!machine.nodes.empty())
-      text += padded(machine.nodes[static_cast<std::size_t>(seat.node)], 8);
+      text += padded(machine.nodes[static_cast<std::size_t>(seat.node)], 7) + " ";
     if (const int package = machine.around(Kind::package, seat.processors); package >= 0)
       text += machine.at(package).name + ", ";
     text += "processors " + topology::text(seat.processors);

@@ -71,6 +71,7 @@ TEST_CASE("topo: a job of several nodes is drawn node by node", "[topo]") {
       shell("$RONDO topo --file " + kData + "job.xml -p 16 --svg " + folder.file("j.svg"));
   REQUIRE(outcome.status == 0);
   CHECK(outcome.out.find("4 nodes (n0 to n3), each a gpu-node: 2 packages") == 0);
+  CHECK(outcome.out.find("\n  rail a network, cards of rail a\n") != std::string::npos);
   CHECK(countOf(wholeFile(folder.file("j.svg")), "class=\"node\"") == 4);
 }
 
