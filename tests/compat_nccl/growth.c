@@ -109,6 +109,23 @@ static void growthsAreRefused(Held* held) {
   if (part) OK(ncclCommDestroy(part));
 }
 
+/* The communicator has failed: who would have joined it hears so at once. */
+static void failedOnesDoNotGrow(Held* held) {
+  if (held->size == 1) return;
+  ncclComm_t part = NULL, grown = NULL;
+  OK(ncclCommSplit(held->comms[0], joins(held) ? -1 : 0, 0, &part, NULL));
+  const int rank = held->ranks[0];
+  const ncclUniqueId id = idOf(part, held);
+  if (rank == 0) OK(ncclCommRevoke(part, 0));
+  const double begin = now();
+  const ncclResult_t result = grow(part, held->size, rank == 0 || joins(held) ? &id : NULL,
+                                   joins(held) ? rank : -1, &grown, NULL);
+  REQUIRE(result != ncclSuccess && grown == NULL);
+  REQUIRE(now() - begin < 15); /* the deadline is 60 s */
+  if (joins(held)) REQUIRE(says("rank 0"));
+  if (part) OK(ncclCommAbort(part));
+}
+
 /* Calls and a split that the program makes while the communicator grows. */
 static void growsBesideCalls(Held* held) {
   if (held->size == 1) return;
@@ -152,9 +169,10 @@ int main(int count, char** words) {
     Body body;
   } all[] = {{"grows", grows},
              {"growthsAreRefused", growthsAreRefused},
+             {"failedOnesDoNotGrow", failedOnesDoNotGrow},
              {"growsBesideCalls", growsBesideCalls}};
   REQUIRE(count >= 3);
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     if (count > 3 && strcmp(words[3], all[i].name) != 0) continue;
     if (runRanks(words[1], atoi(words[2]), 1, all[i].body) == 0) continue;
     fprintf(stderr, "%s failed\n", all[i].name);

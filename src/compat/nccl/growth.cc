@@ -67,8 +67,9 @@ ncclUniqueId agreedId(const std::vector<Wish>& wishes) {
 /// Tells who waits at the id, or comes there later, that the rank does not come. It is refused in
 /// any case, soon.
 void decline(const ncclUniqueId& id, int rank, int ranks, const Refusal& why, Options options) {
-  const ErrorCode code =
-      why.result == ncclInvalidUsage ? ErrorCode::unsupported : ErrorCode::invalid_argument;
+  const ErrorCode code = why.result == ncclInvalidUsage  ? ErrorCode::unsupported
+                         : why.result == ncclRemoteError ? ErrorCode::aborted
+                                                         : ErrorCode::invalid_argument;
   try {
     options.init_timeout = std::min(options.init_timeout, std::chrono::milliseconds(3000));
     meetingOf(id, rank, ranks).decline(Error(code, why.text), options);
@@ -89,8 +90,20 @@ void declineJoiners(const std::vector<Wish>& wishes, const Refusal& why, const O
     for (const int ranks : sizes) decline(id, 0, ranks, why, options);
 }
 
-Communicator meet(Communicator& parent, std::future<Blobs> told, const Options& options) {
-  const std::vector<Wish> wishes = wishesOf(told.get());
+/// Throws, where the communicator has failed, what it failed by: who joins hears of it from the
+/// ranks that know the id.
+std::vector<Wish> allWishes(const Wish& own, std::future<Blobs> told, const Options& options) {
+  try {
+    return wishesOf(told.get());
+  } catch (...) {
+    declineJoiners({own}, currentRefusal(), options);
+    throw;
+  }
+}
+
+Communicator meet(Communicator& parent, const Wish& own, std::future<Blobs> told,
+                  const Options& options) {
+  const std::vector<Wish> wishes = allWishes(own, std::move(told), options);
   try {
     return Communicator::create(meetingOf(agreedId(wishes), parent.rank(), wishes[0].ranks),
                                 options);
@@ -141,8 +154,8 @@ ncclResult_t grow(ncclComm_t comm, const Growth& call) {
     own.refuse(currentRefusal());
   }
   auto told = parent->comm.exchangeAsync(std::as_bytes(std::span(&own, 1)));
-  auto grown = std::async(std::launch::async, [parent, options, told = std::move(told)]() mutable {
-    return meet(parent->comm, std::move(told), options);
+  auto grown = std::async(std::launch::async, [parent, own, options, told = std::move(told)]() mutable {
+    return meet(parent->comm, own, std::move(told), options);
   });
   ncclComm_t nowhere = nullptr;
   const ncclResult_t result =
