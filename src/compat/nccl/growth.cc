@@ -154,9 +154,10 @@ ncclResult_t grow(ncclComm_t comm, const Growth& call) {
     own.refuse(currentRefusal());
   }
   auto told = parent->comm.exchangeAsync(std::as_bytes(std::span(&own, 1)));
-  auto grown = std::async(std::launch::async, [parent, own, options, told = std::move(told)]() mutable {
-    return meet(parent->comm, own, std::move(told), options);
-  });
+  auto grown =
+      std::async(std::launch::async, [parent, own, options, told = std::move(told)]() mutable {
+        return meet(parent->comm, own, std::move(told), options);
+      });
   ncclComm_t nowhere = nullptr;
   const ncclResult_t result =
       handOut(std::move(grown), values, parent->device, call.newcomm ? call.newcomm : &nowhere);
