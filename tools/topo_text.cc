@@ -173,7 +173,8 @@ std::string linkTable(const std::vector<std::string>& names, const Ways& ways) {
   }
   text.erase(text.find_last_not_of(' ') + 1);
   text += "\n";
-  for (const auto& [word, means] : legend) text += "  " + padded(word.second, 5) + " " + means + "\n";
+  for (const auto& [word, means] : legend)
+    text += "  " + padded(word.second, 5) + " " + means + "\n";
   return text;
 }
 
