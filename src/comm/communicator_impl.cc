@@ -79,8 +79,7 @@ void CommunicatorImpl::close() noexcept {
   }
   if (pump_.run([this] { return engine_->idle(); }, base::Deadline(options_.timeout).at())) return;
   const Pump::Lock lock(pump_);
-  engine_->failAll(std::make_exception_ptr(
-      Error(ErrorCode::timeout, "the communicator was dropped while the call was in flight")));
+  if (!engine_->idle()) verdict_.leave();
 }
 
 /// Throws for a call that is wrong, cannot be planned or comes too late.

@@ -108,7 +108,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   Pump& pump() { return pump_; }
   /// Waits, at most for the timeout, for what is in flight: a communicator may be dropped with
-  /// sends outstanding, and the peers count on them.
+  /// sends outstanding, and the peers count on them. Then fails it, on all ranks.
   void close() noexcept;
 
  private:

@@ -51,6 +51,16 @@ void Verdict::lack(const std::string& title, const std::string& what) {
   breakDown({ErrorCode::system, title + ": rank " + std::to_string(rank) + ": " + what, rank});
 }
 
+void Verdict::leave() {
+  const engine::Run* const first = engine_.findRun([](const engine::Run&) { return true; });
+  const int rank = session_.rank();
+  breakDown({ErrorCode::timeout,
+             "rank " + std::to_string(rank) + " closed the communicator with " + titleOf(*first) +
+                 " in flight, which had not ended after " + std::to_string(timeout_.count()) +
+                 " ms",
+             rank});
+}
+
 void Verdict::inspect(base::Clock::time_point now) {
   const auto least = std::min<base::Clock::duration>(Patience::kStall, timeout_);
   for (const engine::Standing& standing : engine_.standing(now, least)) {

@@ -45,6 +45,8 @@ class Verdict {
   /// This rank alone cannot go on with the call, for want of something: the others must not wait
   /// for it.
   void lack(const std::string& title, const std::string& what);
+  /// This rank goes while calls are in flight, which have not ended in the timeout.
+  void leave();
   /// Tells the control plane what stands still, and breaks the communicator at the deadline.
   void inspect(base::Clock::time_point now);
 

@@ -1,6 +1,7 @@
 // How calls on devices end that cannot end well, and what is refused before it is tried.
 #include <algorithm>
 #include <chrono>
+#include <future>
 
 #include "device/device_ranks.h"
 #include "support/caught.h"
@@ -79,6 +80,43 @@ TEST_CASE("device buffers: a failed rank's stream waits for launches that may wr
   CHECK((data.of[0] == untouched));
   CHECK(says(caught([&] { held.wait(); }), ErrorCode::aborted, {"enough"}));
   world.stream(world.all[1]).synchronize();
+}
+
+// Proves: a rank that closes with a call in flight is named as the one that did, on all ranks, also
+// on one that waits for another rank when its launch is told to end.
+TEST_CASE("device buffers: who closes with calls in flight is named, and nobody else") {
+  const HostDevices host;
+  Buffers data(5000);
+  HostStream streams[3];
+  std::vector<std::future<Communicator>> coming;
+  const Rendezvous meet = Rendezvous::inProcess(3);
+  for (int r = 0; r < 3; ++r) {
+    Options options = onDevice("", "ring"); // rank 2 waits for rank 1
+    options.timeout = r == 0 ? std::chrono::milliseconds(300) : std::chrono::hours(1);
+    coming.push_back(Communicator::createAsync(meet.as(r), options));
+  }
+  std::vector<Communicator> ranks;
+  for (auto& one : coming) ranks.push_back(one.get());
+  for (std::size_t r = 0; r < 3; ++r) ranks[r].setStream(streams[r].handle());
+  std::atomic<bool> hold{true};
+  streams[0].push([&] {
+    while (hold) std::this_thread::sleep_for(1ms);
+  });
+  Caught errors[3];
+  {
+    std::jthread waits([&] { errors[2] = caught([&] { add(ranks[2], data.of[2]); }); });
+    Work held = ranks[0].allReduceAsync(data.of[0].data(), data.of[0].data(), 5000,
+                                        DataType::int32, ReduceOp::sum);
+    { const Communicator gone = std::move(ranks[0]); }
+    errors[0] = caught([&] { held.wait(); });
+    hold = false; // the engine waits for its launch
+  }
+  errors[1] = caught([&] { add(ranks[1], data.of[1]); });
+  for (const Caught& error : errors) {
+    CHECK(says(error, ErrorCode::timeout, {"rank 0 closed", "AllReduce #1", "in flight"}));
+    CHECK(error.culprit == 0);
+  }
+  for (HostStream& stream : streams) stream.synchronize();
 }
 
 // Proves: a rank that never comes is named, with the place where the kernel waited, on every rank.
