@@ -56,15 +56,12 @@ double moved(const plan::Step& step, const plan::TiledStep& tiled, const How& ho
   return static_cast<double>(tiled.bytes * (pieces + sent * of_message));
 }
 
-/// Threads of a block that tell other ends together, by one fence.
-constexpr std::size_t kWarp = 32;
-
 /// Fences of a bundle: of each warp that has a message to tell of, or a slot to give back.
 std::uint64_t fencesOf(std::span<const plan::Step> bundle, bool packets) {
   std::vector<bool> telling; // by warp
   std::size_t end = 0;
   const auto add = [&](bool tells) {
-    if (end++ % kWarp == 0) telling.push_back(false);
+    if (end++ % plan::kWarp == 0) telling.push_back(false);
     telling.back() = telling.back() || tells;
   };
   for (const plan::Step& step : bundle) {

@@ -2,6 +2,7 @@
 #include "engine/device_program.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <string>
 
@@ -24,6 +25,9 @@ class Flattener {
       for (const BoundStep& step : lane) {
         if (step.bundle > 0) first_ = Flattener::next(tables_.steps);
         add(step, lanes);
+        // The kernel passes over a bundle as its first step says: it would stay for ever at one
+        // that has no part in a tile which the first one leaves out.
+        assert(tables_.steps[first_].tiles == step.tiles);
       }
   }
 

@@ -11,6 +11,9 @@ namespace rondo::plan {
 
 class Graph;
 
+/// Threads of a device's warp, which tell other ends by one fence.
+inline constexpr std::size_t kWarp = 32;
+
 /// A bundle is neighbouring steps of a lane that only send, or only receive, each on channels of
 /// its own. Done as one, they wait for all their messages or slots together, move, and then tell
 /// all other ends: one wait in place of several, where each of these would last as long.
@@ -26,7 +29,7 @@ class Bundles {
  public:
   /// Inputs and outputs of a bundle at most: on a device those of one warp, whose threads tell all
   /// other ends at once. More steps would also make the first message wait for long.
-  static constexpr std::size_t kMostPlaces = 32;
+  static constexpr std::size_t kMostPlaces = kWarp;
 
   explicit Bundles(const RankPlan& plan);
 

@@ -53,6 +53,11 @@ inline bool liesInOneBlock(const Piece& piece, const RankPlan& plan) {
   return piece.chunk % plan.chunks_per_block + piece.count <= plan.chunks_per_block;
 }
 
+/// Whether the piece is one range of memory that lasts: scratch is used again for the next tile.
+inline bool isLastingRange(const Piece& piece, const RankPlan& plan) {
+  return piece.space != Space::scratch && liesInOneBlock(piece, plan);
+}
+
 /// "in[3]", "scratch[0..3]"
 std::string text(const Piece& piece);
 

@@ -14,8 +14,7 @@ namespace {
 /// Where the step puts its message, if that is all it does, in one piece that stays.
 std::optional<Piece> putDown(const Step& step, const RankPlan& plan) {
   if (step.inputs.size() != 1 || step.inputs[0].local() || !step.sends.empty()) return {};
-  if (!step.output || step.output->space == Space::scratch || !liesInOneBlock(*step.output, plan))
-    return {};
+  if (!step.output || !isLastingRange(*step.output, plan)) return {};
   return step.output;
 }
 

@@ -17,8 +17,7 @@ std::optional<Piece> lent(const Step& step, const RankPlan& plan, bool scaled) {
   if (!piece && step.inputs.size() == 1 && step.inputs[0].local() &&
       !(scaled && step.inputs[0].piece.space == Space::input))
     piece = step.inputs[0].piece;
-  // Scratch is used again for the next tile.
-  if (piece && (piece->space == Space::scratch || !liesInOneBlock(*piece, plan))) return {};
+  if (piece && !isLastingRange(*piece, plan)) return {};
   return piece;
 }
 
