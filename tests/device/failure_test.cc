@@ -105,8 +105,8 @@ TEST_CASE("device buffers: who closes with calls in flight is named, and nobody 
   Caught errors[3];
   {
     std::jthread waits([&] { errors[2] = caught([&] { add(ranks[2], data.of[2]); }); });
-    Work held = ranks[0].allReduceAsync(data.of[0].data(), data.of[0].data(), 5000,
-                                        DataType::int32, ReduceOp::sum);
+    Work held = ranks[0].allReduceAsync(data.of[0].data(), data.of[0].data(), 5000, DataType::int32,
+                                        ReduceOp::sum);
     { const Communicator gone = std::move(ranks[0]); }
     errors[0] = caught([&] { held.wait(); });
     hold = false; // the engine waits for its launch

@@ -40,9 +40,9 @@ Count counted(CudaMachine& machine, std::vector<Communicator>& comm, const Body&
 
 } // namespace
 
-// Proves: a call of a known shape, or a group of messages of known ones, is one launch and waits for
-// nothing; a new shape is one allocation, one upload and one wait for it, whatever the number of
-// channels.
+// Proves: a call of a known shape, or a group of messages of known ones, is one launch and waits
+// for nothing; a new shape is one allocation, one upload and one wait for it, whatever the number
+// of channels.
 TEST_CASE("cuda: calls of the runtime for new shapes and known ones") {
   for (const int ranks : {2, 4}) {
     CudaMachine machine({.devices = 1, .queues = 32});
