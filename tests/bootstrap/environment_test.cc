@@ -297,6 +297,30 @@ TEST_CASE("beyond loopback nobody listens without a secret") {
   CHECK(line.find("RONDO_SECRET_FILE") != std::string::npos);
 }
 
+TEST_CASE("ranks meet where others reach the machine, whatever its hosts file calls it") {
+  // A network and a hosts file of its own, which needs root. Debian names a machine 127.0.1.1.
+  const std::string inside = "ip link set lo up && ip addr add 10.9.8.7/32 dev lo && ";
+  if (std::system(("unshare --mount --net sh -c '" + inside + "true' 2>/dev/null").c_str()) != 0) {
+    WARN("skipped: no namespaces here");
+    return;
+  }
+  const ScratchFile secret(std::string(32, 's'), 0600), hosts("127.0.1.1 node.rondo.test\n", 0644);
+  Process rank({"unshare",
+                {"--mount", "--net", "sh", "-c",
+                 inside + "mount --bind \"$0\" /etc/hosts && exec \"$1\" once", hosts.path(),
+                 RONDO_TEST_PROGRAMS "/program_bootstrap_member"},
+                {{"RONDO_RANK", "1"},
+                 {"RONDO_SIZE", "2"},
+                 {"RONDO_COMM_ID", "node.rondo.test:29500"},
+                 {"RONDO_SECRET_FILE", secret.path()},
+                 {"RONDO_INIT_TIMEOUT", "0.5"}},
+                -1});
+  const std::string line = rank.line();
+  INFO(line);
+  CHECK(line.starts_with("error init_failed"));
+  CHECK(line.find("10.9.8.7:29500") != std::string::npos);
+}
+
 TEST_CASE("without a launcher environment() is one rank") {
   Process rank({RONDO_TEST_PROGRAMS "/program_bootstrap_member", {"once"}, {}, -1});
   CHECK(rank.line() == "done");

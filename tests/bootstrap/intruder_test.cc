@@ -98,6 +98,21 @@ TEST_CASE("a job starts amid port scans, garbage and idle connections") {
   }
 }
 
+TEST_CASE("of strangers a hub keeps no more half open than there are ranks, and 64") {
+  Site site(3);
+  std::vector<base::UniqueFd> idle;
+  for (int i = 0; i < 90; ++i) idle.push_back(connectTo(site.hub->address()));
+  const base::Deadline deadline(20s);
+  while (site.hub->rejected() < 90 - (3 + 64) && !deadline.passed())
+    std::this_thread::sleep_for(1ms);
+  // They made way for the others: nobody was too slow yet.
+  std::this_thread::sleep_for(200ms);
+  std::byte byte{};
+  CHECK(::recv(idle.back().get(), &byte, 1, MSG_DONTWAIT) == -1);
+  CHECK(::recv(idle.front().get(), &byte, 1, MSG_DONTWAIT) == 0);
+  CHECK(runJob(site, 3) == "");
+}
+
 TEST_CASE("the listener closes when all ranks have come") {
   Site site(2);
   const auto address = site.hub->address();

@@ -252,10 +252,28 @@ TEST_CASE("a timeout that is set later counts for the calls in flight, too") {
   float x = 1;
   Work work = ranks[0].allReduceAsync(&x, &x, 1, DataType::float32, ReduceOp::sum);
   REQUIRE(!work.waitFor(std::chrono::milliseconds(50)));
-  CHECK(says(caught([&] { ranks[0].setTimeout(std::chrono::milliseconds(0)); }),
-             ErrorCode::invalid_argument, {"RONDO_TIMEOUT"}));
+  using std::chrono::milliseconds;
+  for (const milliseconds wrong : {milliseconds(0), milliseconds(-1), milliseconds::max()})
+    CHECK(says(caught([&] { ranks[0].setTimeout(wrong); }), ErrorCode::invalid_argument,
+               {"RONDO_TIMEOUT"}));
   ranks[0].setTimeout(std::chrono::milliseconds(10));
   CHECK(says(caught([&] { work.wait(); }), ErrorCode::timeout, {"rank 1", "AllReduce #1"}));
+}
+
+TEST_CASE("the longest limit of a wait is for ever, the least one none at all") {
+  using std::chrono::nanoseconds;
+  auto ranks = Communicator::createAll(2, plainOptions());
+  const float x = 1;
+  float y = 0;
+  Work work = ranks[0].recvAsync(&y, 1, DataType::float32, 1);
+  CHECK(!work.waitFor(nanoseconds::min()));
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ranks[1].send(&x, 1, DataType::float32, 0);
+  });
+  CHECK(work.waitFor(nanoseconds::max()));
+  later.join();
+  CHECK(y == 1);
 }
 
 TEST_CASE("who waits in Recv for a rank that has left is told, with or without a channel to it") {

@@ -1,13 +1,16 @@
 // What outlives what: works, groups and communicators dropped in any order; deadlines that hold
 // however one waits; bound plans that are replaced; a forked child.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <thread>
 
+#include "support/descriptors.h"
 #include "support/ranks.h"
 #include "support/test.h"
 
@@ -23,6 +26,15 @@ constexpr auto i32 = DataType::int32;
 std::ptrdiff_t threadsOfThisProcess() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
   return std::distance(begin(tasks), end(tasks));
+}
+
+/// Descriptors that programs which this process executes would get.
+std::vector<int> inheritable() {
+  std::vector<int> numbers;
+  for (const int fd : openDescriptorNumbers())
+    if (const int flags = ::fcntl(fd, F_GETFD); flags >= 0 && (flags & FD_CLOEXEC) == 0)
+      numbers.push_back(fd);
+  return numbers;
 }
 
 /// Whether `condition` came true before the test's patience ended.
@@ -213,6 +225,28 @@ TEST_CASE("channels are opened by the calls that need them, and their memory is 
   CHECK(once.staging == 0);
   for (int i = 0; i < 10; ++i) REQUIRE(reduceAll() == "");
   CHECK(ranks[0].memory().bytes() == once.bytes());
+}
+
+TEST_CASE("programs that a rank executes inherit nothing of its communicators") {
+  const std::vector<int> before = inheritable();
+  for (const char* transport : {"shm", "tcp"}) {
+    INFO(transport);
+    const UniqueId id = UniqueId::create(plainOptions());
+    std::vector<std::future<Communicator>> coming;
+    for (int rank = 0; rank < 2; ++rank)
+      coming.push_back(
+          Communicator::createAsync(Rendezvous::uniqueId(id, rank, 2), plainOptions(transport)));
+    std::vector<Communicator> ranks;
+    for (auto& one : coming) ranks.push_back(one.get());
+    REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+              const Buffer buffer = comm.allocate(1 << 20);
+              auto* data = static_cast<std::int32_t*>(buffer.data());
+              comm.allReduce(data, data, 1 << 18, i32, ReduceOp::sum);
+              comm.split(0, 0)->barrier();
+              return {};
+            })) == "");
+    CHECK(inheritable() == before);
+  }
 }
 
 TEST_CASE("a forked child drops its copy of a communicator and does no harm") {

@@ -27,8 +27,9 @@ REASONS = {"an operator that Rondo does not have",
 # is a choice.
 SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "apart": [2, 3], "threads": [1, 3],
              "finalize": [1, 3], "columns": [1, 2, 5], "bottom": [1, 3], "unsigned": [1, 3],
-             "late": [3], "stopped": [3], "refused": [1, 3], "aliased": [1, 3], "idup": [1, 3],
-             "errors": [1, 3], "handler": [1, 3], "truncate": [2, 3], "descriptors": [3]}
+             "nan": [1, 3], "late": [3], "stopped": [3], "refused": [1, 3], "aliased": [1, 3],
+             "idup": [1, 3], "errors": [1, 3], "handler": [1, 3], "truncate": [2, 3],
+             "descriptors": [3]}
 ENDS = ["fatal", "killed", "abort"]
 # A program that takes longer hangs.
 DEADLINE_S = 240

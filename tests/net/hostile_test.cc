@@ -214,6 +214,17 @@ TEST_CASE("an honest peer gets in past hundreds of idle connections") {
   host.checkWorks();
 }
 
+TEST_CASE("as many may be half-open as are honest, and 64 others") {
+  Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 60s, 10);
+  host.acceptor.expect(40);
+  std::vector<std::unique_ptr<RawPeer>> idle;
+  for (int i = 0; i < 120; ++i) idle.push_back(std::make_unique<RawPeer>(host.acceptor.address()));
+  CHECK(host.rejects(120 - (40 + 64)));
+  CHECK(idle[15]->closed());
+  host.checkWorks();
+  CHECK(host.rejects(17));
+}
+
 TEST_CASE("descriptors from strangers are closed") {
   const NoLeak check;
   Host host(unixAddress());

@@ -10,7 +10,8 @@ namespace rondo::test {
 
 struct SharedMemory {
   std::size_t writable = 0;     ///< mappings that change what others see
-  std::size_t resident_kib = 0; ///< of all, each by itself
+  std::size_t mapped_kib = 0;   ///< of all, each by itself ...
+  std::size_t resident_kib = 0; ///< ... and what of it takes memory
 };
 
 inline SharedMemory sharedMemory() {
@@ -24,6 +25,8 @@ inline SharedMemory sharedMemory() {
     if (first.find('-') != std::string::npos) {
       ours = line.find("/memfd:rondo") != std::string::npos;
       if (ours && second == "rw-s") ++sum.writable;
+    } else if (ours && first == "Size:") {
+      sum.mapped_kib += std::stoul(second);
     } else if (ours && first == "Rss:") {
       sum.resident_kib += std::stoul(second);
     }

@@ -1,16 +1,10 @@
 // Proves: a link that carries nothing any more ends a tcp channel at both ends within three
 // heartbeats and a little, with the peer named; a peer that only does not read is waited for.
-#include <linux/filter.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
-#include <charconv>
-#include <filesystem>
 #include <thread>
 
 #include "harness.h"
 #include "rondo/error.h"
+#include "support/cut_links.h"
 #include "support/test.h"
 
 namespace rondo::transport::test {
@@ -23,36 +17,6 @@ const Kind& tcpKind() {
   for (const Kind& kind : kinds())
     if (kind.name == "tcp") return kind;
   throw std::runtime_error("tcp is not registered");
-}
-
-bool connectedTcp(int fd) {
-  int protocol = 0;
-  socklen_t length = sizeof protocol;
-  sockaddr_storage peer{};
-  socklen_t peer_length = sizeof peer;
-  return ::getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) == 0 &&
-         protocol == IPPROTO_TCP &&
-         ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0;
-}
-
-/// From now on no connection of this process takes anything in, as if the cables were cut: the
-/// filter drops segments before their acknowledgement.
-void cutAll() {
-  sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
-  const sock_fprog program{1, &drop};
-  int cut = 0;
-  std::vector<int> open;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    const std::string name = entry.path().filename();
-    int fd = -1;
-    std::from_chars(name.data(), name.data() + name.size(), fd);
-    open.push_back(fd);
-  }
-  for (const int fd : open)
-    if (connectedTcp(fd) &&
-        ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0)
-      ++cut;
-  REQUIRE(cut >= 2);
 }
 
 Options quickOptions() {
@@ -79,7 +43,7 @@ TEST_CASE("a dead link ends a channel at both ends, with the peer named") {
   out.send(1, patternOf(1, 100));
   std::uint64_t signature = 0;
   CHECK(in.next(signature) == patternOf(1, 100));
-  cutAll();
+  REQUIRE(rondo::test::cutLinks() >= 2);
   const auto begin = Clock::now();
   const Bytes large = patternOf(2, out.port().slot_bytes);
   const auto until = [&](int peer, const auto& look) {

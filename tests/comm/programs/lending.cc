@@ -1,7 +1,7 @@
 // A rank that allocates, uses and releases memory again and again, and then says how much shared
 // memory this process maps.
 //
-// Argument: how often. Prints "mapped RANK KIB".
+// Argument: how often. Prints "mapped RANK KIB RESIDENT_KIB".
 #include <cstdio>
 #include <cstdlib>
 
@@ -19,5 +19,6 @@ int main(int, char** argv) {
     if (data[kCount - 1] != static_cast<float>(comm.size())) return 1;
   }
   comm.barrier(); // all have released all
-  std::printf("mapped %d %zu\n", comm.rank(), rondo::test::sharedMemory().resident_kib);
+  const auto memory = rondo::test::sharedMemory();
+  std::printf("mapped %d %zu %zu\n", comm.rank(), memory.mapped_kib, memory.resident_kib);
 }
