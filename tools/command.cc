@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <set>
 #include <utility>
 
+#include "rondo/communicator.h"
 #include "rondo/error.h"
 #include "tools/version.h"
 
@@ -16,6 +18,15 @@ int reportError(const std::exception& error, int rank) {
   const std::string code = typed != nullptr ? std::string(name(typed->code())) + ": " : "";
   std::fprintf(stderr, "rondo: %s%s%s\n", who.c_str(), code.c_str(), error.what());
   return typed != nullptr && typed->code() == ErrorCode::invalid_argument ? kUsage : kError;
+}
+
+std::string transportsOf(const Communicator& comm) {
+  std::set<std::string> names;
+  for (int peer = 0; peer < comm.size(); ++peer)
+    if (peer != comm.rank() || comm.size() == 1) names.insert(comm.transportTo(peer));
+  std::string text;
+  for (const std::string& one : names) text += (text.empty() ? "" : ", ") + one;
+  return text;
 }
 
 int runCommand(int argc, const char* const* argv) {

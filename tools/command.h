@@ -10,6 +10,10 @@ namespace CLI {
 class App;
 }
 
+namespace rondo {
+class Communicator;
+}
+
 namespace rondo::tools {
 
 inline constexpr int kSuccess = 0;
@@ -20,6 +24,9 @@ inline constexpr int kError = 3;   ///< the command could not do its work
 /// Prints "rondo: rank 2: peer_dead: ..." on stderr (without the rank if it is -1); returns kUsage
 /// for Error(invalid_argument), else kError.
 int reportError(const std::exception& error, int rank = -1);
+
+/// By what this rank reaches the others, each name once: "shm, tcp".
+std::string transportsOf(const Communicator& comm);
 
 /// Runs a command once the arguments were parsed; returns the exit status.
 using Action = std::function<int()>;

@@ -49,8 +49,8 @@ void printHead(const TrainConfig& config, const Communicator& comm) {
   const TrainOptions& options = config.options;
   std::printf("model %s, %d %s over %s, batch %d, %s, learning rate %g, momentum %g%s\n",
               options.model.c_str(), comm.size(), comm.size() == 1 ? "rank" : "ranks",
-              comm.transportTo((comm.rank() + 1) % comm.size()).c_str(), options.batch,
-              options.optimizer.c_str(), options.learning_rate, options.momentum,
+              transportsOf(comm).c_str(), options.batch, options.optimizer.c_str(),
+              options.learning_rate, options.momentum,
               config.deterministic ? ", deterministic" : "");
   std::fflush(stdout);
 }

@@ -96,6 +96,8 @@ TEST_CASE("on several nodes gradients are reduced inside nodes first, and losses
   REQUIRE(tools::countOf(apart.err, composed) == 4);
   REQUIRE(tools::countOf(together.err, composed) == 0);
   REQUIRE(lossOf(apart) == lossOf(together));
+  REQUIRE(apart.out.find("4 ranks over shm, tcp, batch") != std::string::npos);
+  REQUIRE(together.out.find("4 ranks over shm, batch") != std::string::npos);
 }
 
 TEST_CASE("a device that there is not is one line") {

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include "rondo/communicator.h"
@@ -46,16 +45,6 @@ Options controlOptions(const BenchConfig& config) {
   options.algorithm.clear();
   if (config.onGpu()) options.transports.clear();
   return options;
-}
-
-std::string transportNames(const Communicator& comm) {
-  std::set<std::string> names;
-  for (int peer = 0; peer < comm.size(); ++peer) {
-    if (peer != comm.rank() || comm.size() == 1) names.insert(comm.transportTo(peer));
-  }
-  std::string text;
-  for (const std::string& one : names) text += (text.empty() ? "" : ", ") + one;
-  return text;
 }
 
 std::vector<int> rootsOf(const BenchConfig& config, int ranks) {
@@ -138,7 +127,7 @@ bool measureAll(const BenchConfig& config, const Meeting& meeting, Rank& self) {
     comm.reset();
     comm = Communicator::create(meeting.table(i, *control), options);
     if (gpu) comm->setStream(gpu->stream());
-    environment.transport = transportNames(*comm);
+    environment.transport = transportsOf(*comm);
     if (printer && i == 0) print(headerText(config, environment));
     tables.push_back(measureTable(config, *control, *comm, gpu, algorithm));
   }
