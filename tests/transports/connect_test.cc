@@ -27,6 +27,17 @@ net::SocketAddress tcpListener(const Address& address) {
   return net::SocketAddress::decode(std::span(address).subspan(2 + 1 + 4));
 }
 
+/// Connected to the port, and silent.
+base::UniqueFd strangerAt(const net::SocketAddress& listener) {
+  sockaddr_in target{};
+  target.sin_family = AF_INET;
+  target.sin_port = htons(listener.port);
+  target.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0);
+  return fd;
+}
+
 std::size_t openDescriptors() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
@@ -154,15 +165,10 @@ TEST_CASE("tcp's options: congestion control is asked of the kernel, counts are 
 TEST_CASE("strangers at the listener disturb nobody") {
   World world(kindNamed("tcp"), 2);
   const net::SocketAddress listener = tcpListener(world.address(1));
-  sockaddr_in target{};
-  target.sin_family = AF_INET;
-  target.sin_port = htons(listener.port);
-  target.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   std::mt19937_64 random(1);
   std::vector<base::UniqueFd> strangers;
   for (int i = 0; i < 40; ++i) {
-    base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    REQUIRE(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0);
+    base::UniqueFd fd = strangerAt(listener);
     Bytes garbage(random() % 500);
     for (auto& b : garbage) b = static_cast<std::byte>(random());
     if (!garbage.empty()) ::send(fd.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
@@ -171,6 +177,18 @@ TEST_CASE("strangers at the listener disturb nobody") {
   }
   exchange(world, 0, 1);
   exchange(world, 1, 0);
+}
+
+TEST_CASE("a listener bears as many half-open connections as ranks may come, and 64 others") {
+  const Context context = makeContext(0, 150, 7, {}, net::Secret::random(), nullptr);
+  const auto transport = kindNamed("tcp").make(context);
+  const net::SocketAddress listener = tcpListener(transport->address());
+  std::vector<base::UniqueFd> silent;
+  for (int i = 0; i < 180; ++i) silent.push_back(strangerAt(listener));
+  // The first would have made way for the last by then; nobody is too slow yet.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::byte byte{};
+  CHECK(::recv(silent.front().get(), &byte, 1, MSG_DONTWAIT) == -1);
 }
 
 TEST_CASE("a connection of another secret, communicator, rank or number opens no channel") {
