@@ -3,11 +3,16 @@
 //
 //   sent     when
 //   buckets  AllReduce of each as soon as the backward pass has filled it
-//   2 sums   AllReduce of loss and stop flag beside the last backward pass; running statistics too
+//   2 sums   AllReduce of loss and stop flag beside the last backward pass, and of the statistics
+//            of batch norms; with --noise-scale a third, behind it
+//   batch    AllReduce of each batch norm's sums within the passes, with --sync-batch-norm
+//   norms
 //
 // With M bytes of gradients (or of what the hook makes of them) N ranks send 2 (N-1) M bytes in a
-// step, each 2 (N-1)/N M. Every rank holds parameters, gradients and optimizer whole. With --groups
-// G the buckets take G communicators in turn (groups.h): the same bytes, G of them on their way.
+// step, each 2 (N-1)/N M. What topk makes of them is gathered, not added up: N (N-1) M, for which
+// bytesPerStep() gives 2 (N-1) M all the same. Every rank holds parameters, gradients and optimizer
+// whole. With --groups G the buckets take G communicators in turn (groups.h): the same bytes, G of
+// them on their way.
 //
 // Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, 2020; BSP of
 // the lectures: w' = w - rate * (mean over the ranks of their mean gradients).

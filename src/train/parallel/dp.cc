@@ -3,11 +3,12 @@
 //   sent                     when
 //   samples, rank 0 to all   before the pass forward: the batch is scattered
 //   values, rank 0 to all    before the pass forward: the model is replicated
-//   gradients, all to rank 0 behind the pass back: they are gathered, as a sum, with losses
+//   gradients, all to rank 0 behind the pass back: they are gathered, as a sum
+//   2 sums                   AllReduce of loss and stop flag behind that
 //
 // With M bytes of values, N ranks and B bytes of a batch's samples, (N-1) (2 M + B/N) bytes in a
-// step, all of them through rank 0, which alone loads samples and runs the optimizer. Nothing
-// overlaps with computation.
+// step, all of them from rank 0 or for it, which alone loads samples and runs the optimizer.
+// Nothing overlaps with computation.
 //
 // DataParallel of the lectures and of PyTorch, with ranks in the place of one process's devices:
 // Li et al., PyTorch Distributed, 2020, compare it with `ddp`.

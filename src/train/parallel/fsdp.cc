@@ -6,7 +6,9 @@
 //               back the last two units are still there
 //   gradients   ReduceScatter of a unit as soon as its last gradient stands, beside the layers in
 //               front of it
-//   2 sums      AllReduce of loss and stop flag beside the last backward pass
+//   2 sums      AllReduce of loss and stop flag beside the last backward pass, and of the
+//               statistics of batch norms; with --clip or lars, behind it, of norms
+//   batch norms AllReduce of each one's sums within the passes, with --sync-batch-norm
 //
 // With M bytes of parameters, U of the last two units, N ranks send (N-1) (3 M - U) in a step of
 // one micro-batch: 1.5 times as much as ddp. Each further micro-batch costs as much again, without

@@ -1,12 +1,14 @@
 // Local SGD: every rank trains a model of its own, and each so many steps they are averaged.
 //
 //   sent                   when
-//   values                 AllReduce behind every `period`th step
+//   values                 AllReduce behind every `period`th step; between them where the trainer
+//                          wants to see the model, after which each rank goes on with its own
 //   loss sums, stop flag   AllReduce there, and where the trainer wants to see the model
 //
-// With M bytes of values N ranks send 2 (N-1) M bytes once a period: 2 (N-1)/period M a step. Each
-// has its own optimizer, whose state is not averaged. With a slow momentum b the average is not the
-// new model, but where the ranks go from here (d = model - average, r = learning rate):
+// With M bytes of values N ranks send 2 (N-1) M bytes once a period: 2 (N-1)/period M a step, if
+// nobody looks in between. Each has its own optimizer, whose state is not averaged. With a slow
+// momentum b the average is not the new model, but where the ranks go from here
+// (d = model - average, r = learning rate):
 //
 //   u = b u + d / r;  model = model - r u
 //

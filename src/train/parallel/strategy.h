@@ -94,8 +94,8 @@ class Strategy {
   virtual void adopt(const Position& at) = 0;
 
   /// Bytes that all ranks together send in one step, by the formula at the head of the strategy's
-  /// file; without loss, stop flag and headers, and for collectives by an algorithm that sends no
-  /// more than needed.
+  /// file; without loss, stop flag, statistics of batch norms, norms and headers, and for
+  /// collectives by an algorithm that sends no more than needed.
   virtual double bytesPerStep() const = 0;
   /// Collective, once, at the end: adds what only this strategy can tell. Every rank the same.
   virtual void tell(TrainReport&) {}

@@ -4,7 +4,9 @@
 //   gradients   ReduceScatter of each bucket as soon as the backward pass has filled it
 //   parameters  Allgather of each bucket behind the optimizer's step on the own shard; the next
 //               pass forward waits for a bucket where its first layer needs it
-//   2 sums      AllReduce of loss and stop flag beside the last backward pass
+//   2 sums      AllReduce of loss and stop flag beside the last backward pass, and of the
+//               statistics of batch norms; with --clip or lars, behind it, of norms
+//   batch norms AllReduce of each one's sums within the passes, with --sync-batch-norm
 //
 // With M bytes of parameters N ranks send (N-1) M for gradients, once for each micro-batch, and
 // (N-1) M for parameters: with one micro-batch as much as ddp. A rank holds M + M + A M/N, where

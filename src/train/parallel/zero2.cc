@@ -5,13 +5,16 @@
 //               is the next bucket's but one
 //   parameters  Allgather of each bucket behind the optimizer's step on the own shard; the next
 //               pass forward waits for a bucket where its first layer needs it
-//   2 sums      AllReduce of loss and stop flag beside the last backward pass
+//   2 sums      AllReduce of loss and stop flag beside the last backward pass, and of the
+//               statistics of batch norms; with --clip or lars, behind it, of norms
+//   batch norms AllReduce of each one's sums within the passes, with --sync-batch-norm
 //
 // With M bytes of parameters N ranks send (N-1) M for gradients, once for each micro-batch, and
 // (N-1) M for parameters: with one micro-batch as much as ddp. A rank holds M + M/N + A M/N and two
 // buckets, where the optimizer keeps A arrays.
 //
-// With --mesh data=D,shard=S as zero1.
+// With --mesh data=D,shard=S gradients and optimizer are shared out over S ranks, and the D groups
+// add up their shards' gradients by AllReduce: 2 (D-1) M more, D (S-1) M in place of (N-1) M.
 //
 // Rajbhandari, Rasley, Ruwase, He, ZeRO: Memory Optimizations Toward Training Trillion Parameter
 // Models, 2020: P_os+g.

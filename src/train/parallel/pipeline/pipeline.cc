@@ -4,7 +4,9 @@
 //   sent         when
 //   activations  to the next part's rank, behind each micro-batch's pass forward
 //   gradients    of a part's input, to the rank of the part before, behind each pass back
-//   2 sums       AllReduce of loss and stop flag behind the last pass; with clipping, a third
+//   2 sums       AllReduce of loss and stop flag behind the last pass; with --clip the stages'
+//                norms, behind it, by Allgather
+//   statistics   of batch norms, behind the last pass: AllReduce between the pipelines
 //   weights'     with --mesh data=D,pipe=P: AllReduce of each bucket of a stage's gradients between
 //   gradients    the D pipelines, as soon as its last micro-batch has filled it, while the passes
 //                back of the stages in front go on: the pipeline's drain

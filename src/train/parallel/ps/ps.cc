@@ -4,8 +4,10 @@
 //   sent                          when
 //   gradients, worker to servers  each piece (1 MiB) as soon as the backward pass has written it,
 //                                 or what --hook makes of it
+//   loss, stop flag, to servers   before the pieces of a push
 //   values, server to worker      each piece as soon as they are new enough; where pushes leave
 //                                 keys out (topk), those only that have changed since the last ones
+//   what may come next, to worker behind the values, from each server
 //   all values, to all ranks      at meetings (Allgather of the servers' ranges)
 //
 // With M bytes of values W workers send and get 2 W M bytes in a step. Where servers are workers

@@ -4,7 +4,7 @@
 //   sent         when
 //   activations  AllReduce of what a layer cut by rows makes, behind it, forward
 //   gradients    AllReduce of the gradient of what goes into a layer cut by columns, behind its
-//                pass back
+//                pass back; not of the first layer that learns, in front of which nobody wants it
 //   slices       AllReduce of their gradients between the lines, as in ddp, with --mesh
 //                data=D,tensor=T
 //   2 sums       AllReduce of loss and stop flag behind the passes

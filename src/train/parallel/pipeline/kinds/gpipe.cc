@@ -3,6 +3,7 @@
 //
 //   rank r: F0 F1 ... Fm-1 B0 B1 ... Bm-1
 //
+// Sends 2 m (p - 1) messages, as every order with one part a rank does; pipeline.cc has the bytes.
 // Holds the activations of all m micro-batches; waits (p - 1) / (m + p - 1) of the time. The paper
 // goes back from the last micro-batch to the first. Here gradients are summed from the first to the
 // last, in every kind, so that all kinds give the same bits.

@@ -6,9 +6,9 @@
 // k / (p v); back it takes the parts from the last to the first. As in 1F1B it begins with some
 // passes forward, 2 (p - r - 1) + (v - 1) p of them, then does one back for each.
 //
-// The pipe fills in a v-th of the time: ranks wait (p - 1) / (v m + p - 1) of it. For that, v times
-// as many messages are sent, and activations of 2 (p - r - 1) + (v - 1) p + 1 passes are held, each
-// of a v-th of the layers.
+// The pipe fills in a v-th of the time: ranks wait (p - 1) / (v m + p - 1) of it. For that
+// 2 m (v p - 1) messages are sent in place of 2 m (p - 1), whose bytes pipeline.cc has, and
+// activations of 2 (p - r - 1) + (v - 1) p + 1 passes are held, each of a v-th of the layers.
 #include <algorithm>
 
 #include "train/parallel/pipeline/timetable.h"

@@ -3,7 +3,9 @@
 //
 //   rank r: F0 B0 F1 B1 ...
 //
-// Holds the activations of one micro-batch; waits (p - 1) / p of the time.
+// Sends 2 m (p - 1) messages, as every order with one part a rank does; pipeline.cc has the bytes.
+// Holds the activations of one micro-batch; waits (p - 1) / p of the time. Model parallelism of the
+// lectures.
 #include "train/parallel/pipeline/timetable.h"
 
 namespace rondo::training::pipelines {

@@ -4,6 +4,7 @@
 //
 //   rank r: F0 ... Fw-1 | Fw B0 Fw+1 B1 ... | Bm-w ... Bm-1, with w = min(m, p - r - 1)
 //
+// Sends 2 m (p - 1) messages, as every order with one part a rank does; pipeline.cc has the bytes.
 // Holds the activations of p - r micro-batches at most, however many there are; waits as GPipe
 // does, (p - 1) / (m + p - 1) of the time.
 #include <algorithm>
