@@ -68,6 +68,9 @@ class RONDO_API GradientHook {
   /// What this rank gave to the collectives of the bucket's last step, asked after finish(); for
   /// reports. The bucket's size if a hook does not say.
   virtual std::uint64_t bytes(const GradientBucket& bucket) const;
+  /// Whether every rank gets what each of the others gave, in place of a sum: then N ranks send
+  /// N (N - 1) times bytes(), else 2 (N - 1) times.
+  virtual bool gathers() const { return false; }
   /// All that it keeps for these buckets (GradientReducer::buckets()), made where there is nothing
   /// yet: a checkpoint saves what stands there, and a run that goes on from it writes that back.
   /// Valid until the next start(). Empty: it keeps nothing.

@@ -216,8 +216,12 @@ TEST_CASE("what a step sends is the formula at the head of each strategy's file"
   };
   // mlp for 8 x 8 pixels and 10 classes; the 10 biases fill up a cache line.
   const double values = 4 * (64 * 256 + 256 + 256 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 16);
+  const auto gathered = [](TrainOptions& o) { o.hook = "topk:0.1"; };
+  const double message = bytes(2, gathered) / 2;
+  REQUIRE(message > 0);
   for (int size : {1, 2, 3, 4}) {
     INFO(size << " ranks");
+    REQUIRE(bytes(size, gathered) == size * (size - 1) * message);
     REQUIRE(bytes(size, [](TrainOptions&) {}) == 2 * (size - 1) * values);
     REQUIRE(bytes(size, [](TrainOptions& o) { o.hook = "bf16"; }) == (size - 1) * values);
     REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "ps"; }) == 2 * (size - 1) * values);

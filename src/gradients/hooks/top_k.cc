@@ -36,6 +36,7 @@ class TopKHook final : public GradientHook {
   std::uint64_t bytes(const GradientBucket& bucket) const override {
     return codec_.bytes(bucket.count);
   }
+  bool gathers() const override { return true; }
 
   std::vector<GradientHookArray> state(std::span<const GradientBucket> buckets) override {
     std::vector<GradientHookArray> arrays;

@@ -9,10 +9,9 @@
 //   norms
 //
 // With M bytes of gradients (or of what the hook makes of them) N ranks send 2 (N-1) M bytes in a
-// step, each 2 (N-1)/N M. What topk makes of them is gathered, not added up: N (N-1) M, for which
-// bytesPerStep() gives 2 (N-1) M all the same. Every rank holds parameters, gradients and optimizer
-// whole. With --groups G the buckets take G communicators in turn (groups.h): the same bytes, G of
-// them on their way.
+// step, each 2 (N-1)/N M. What topk makes of them is gathered, not added up: N (N-1) M. Every rank
+// holds parameters, gradients and optimizer whole. With --groups G the buckets take G communicators
+// in turn (groups.h): the same bytes, G of them on their way.
 //
 // Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, 2020; BSP of
 // the lectures: w' = w - rate * (mean over the ranks of their mean gradients).
@@ -333,7 +332,8 @@ double Ddp::bytesPerStep() const {
   const GradientStatistics sent = reducer_.statistics();
   const double bytes =
       sent.steps == 0 ? 0 : static_cast<double>(sent.bytes) / static_cast<double>(sent.steps);
-  return 2.0 * (comm_.size() - 1) * bytes;
+  const double times = hook_ && hook_->gathers() ? comm_.size() : 2.0;
+  return times * (comm_.size() - 1) * bytes;
 }
 
 void Ddp::tell(TrainReport& report) {
