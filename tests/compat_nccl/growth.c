@@ -123,6 +123,8 @@ static void failedOnesDoNotGrow(Held* held) {
   REQUIRE(result != ncclSuccess && grown == NULL);
   REQUIRE(now() - begin < 15); /* the deadline is 60 s */
   if (joins(held)) REQUIRE(says("rank 0"));
+  /* The id's process is there until all have heard. */
+  REQUIRE(sumOf(held->comms[0]) == held->size);
   if (part) OK(ncclCommAbort(part));
 }
 
