@@ -157,6 +157,15 @@ cudaError_t CUDARTAPI cudaHostAlloc(void** memory, std::size_t bytes, unsigned) 
   *memory = made;
   return cudaSuccess;
 }
+cudaError_t CUDARTAPI cudaFreeHost(void* memory) {
+  Entry entry(__func__);
+  if (entry.state.unsafe(entry.name)) return entry.result(cudaErrorStreamCaptureUnsupported);
+  entry.state.waitForKernels(entry.lock, entry.state.current(), entry.name);
+  if (memory && pinned().erase(static_cast<std::byte*>(memory)) == 0)
+    return entry.result(cudaErrorInvalidValue);
+  ::operator delete(memory, kAlign);
+  return cudaSuccess;
+}
 cudaError_t CUDARTAPI cudaHostRegister(void* memory, std::size_t bytes, unsigned) {
   Entry entry(__func__);
   if (entry.state.unsafe(entry.name)) return entry.result(cudaErrorStreamCaptureUnsupported);

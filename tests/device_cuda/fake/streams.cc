@@ -141,6 +141,15 @@ cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) {
   }
   return entry.result(!event->item || event->item->done ? cudaSuccess : cudaErrorNotReady);
 }
+cudaError_t CUDARTAPI cudaEventSynchronize(cudaEvent_t event) {
+  Entry entry(__func__);
+  entry.state.current();
+  if (!entry.state.events.contains(event) || event->capture)
+    return entry.result(cudaErrorInvalidResourceHandle);
+  if (const auto item = event->item)
+    entry.state.changed.wait(entry.lock, [&item] { return item->done; });
+  return cudaSuccess;
+}
 
 cudaError_t CUDARTAPI cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   Entry entry(__func__);

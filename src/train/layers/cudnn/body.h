@@ -1,0 +1,50 @@
+// What one thread of each kernel does: the same source on the device and, in tests, on the host.
+#pragma once
+
+#include <cmath>
+
+#include "rondo/detail/hash.h"
+#include "train/layers/cudnn/kernels.h"
+
+#ifdef __CUDACC__
+#define RONDO_LAYER_BODY __host__ __device__ inline
+#else
+#define RONDO_LAYER_BODY inline
+#endif
+
+namespace rondo::training::cudnn {
+
+RONDO_LAYER_BODY std::size_t items(const DropoutCall& call) { return call.samples * call.size; }
+RONDO_LAYER_BODY std::size_t items(const LossCall& call) { return call.samples; }
+RONDO_LAYER_BODY std::size_t items(const FiniteCall& call) { return call.count; }
+
+/// The sample's i-th number from Random, which steps by a constant: so no thread waits for another.
+RONDO_LAYER_BODY void runOne(const DropoutCall& call, std::size_t item) {
+  const std::size_t sample = item / call.size, i = item % call.size;
+  const std::uint64_t drawn = detail::finish(call.starts[sample] + (i + 1) * detail::kGoldenRatio);
+  call.to[item] = (drawn >> 32) < call.limit ? 0.0F : call.from[item] * call.kept;
+}
+
+/// A sample's classes are few: one thread sums them in order, as the CPU does.
+RONDO_LAYER_BODY void runOne(const LossCall& call, std::size_t sample) {
+  const float* const row = call.from + sample * call.classes;
+  float* const to = call.gradient + sample * call.classes;
+  const std::size_t label = call.labels[sample];
+  std::size_t highest = 0;
+  for (std::size_t c = 1; c < call.classes; ++c)
+    if (row[c] > row[highest]) highest = c;
+  float sum = 0;
+  for (std::size_t c = 0; c < call.classes; ++c) sum += to[c] = expf(row[c] - row[highest]);
+  for (std::size_t c = 0; c < call.classes; ++c) to[c] /= sum;
+  to[label] -= 1;
+  call.losses[sample] = static_cast<double>(logf(sum) - (row[label] - row[highest]));
+  call.correct[sample] = highest == label ? 1 : 0;
+}
+
+/// All who find one write the same.
+RONDO_LAYER_BODY void runOne(const FiniteCall& call, std::size_t item) {
+  const float value = call.values[item];
+  if (!(value - value == 0)) *call.found = 1;
+}
+
+} // namespace rondo::training::cudnn

@@ -1,0 +1,80 @@
+// Dropout: factors drawn for each sample by its number, and drawn again on the way back.
+#include "train/layers/cudnn/kernels.h"
+#include "train/layers/cudnn/layer.h"
+#include "train/random.h"
+
+namespace rondo::training::cudnn {
+
+namespace {
+
+class DropoutLayer : public Layer {
+ public:
+  DropoutLayer(const Dropout& value, const Blueprint& from)
+      : site_(from.site),
+        rate_(value.rate),
+        layer_(detail::hashBytes(from.node.path.data(), from.node.path.size())),
+        in_(from.in),
+        drawn_(site_.binding().count),
+        starts_(site_.onDevice<std::uint64_t>(drawn_.size())) {
+    output_ = site_.tensor(in_.shape);
+  }
+
+  Tensor buildBack(const Tensor& gradient, bool wanted) override {
+    gradient_ = gradient;
+    if (wanted) back_ = site_.tensor(in_.shape);
+    return back_;
+  }
+
+  void forward(const Batch& batch, const Pass& pass) override {
+    for (std::size_t i = 0; i < batch.count; ++i) {
+      // As onednn/dropout.cc draws them.
+      Random random(Random(Random(pass.seed).next() + layer_).next() + batch.samples[i]);
+      drawn_[i] = random.next();
+    }
+    site_.copy(starts_.get(), static_cast<const std::uint64_t*>(drawn_.data()), drawn_.size(),
+               cudaMemcpyHostToDevice);
+    drop(in_.data, output_.data);
+  }
+
+  void backward() override {
+    if (back_) drop(gradient_.data, back_.data);
+  }
+
+ private:
+  void drop(const float* from, float* to) const {
+    run(DropoutCall{.from = from,
+         .to = to,
+         .starts = starts_.get(),
+         .samples = drawn_.size(),
+         .size = in_.shape.size(),
+         .limit = static_cast<std::uint64_t>(rate_ * 0x1p32),
+         .kept = static_cast<float>(1 / (1 - rate_))},
+        site_.stream());
+  }
+
+  Site& site_;
+  double rate_;
+  std::uint64_t layer_; ///< no two layers drop the same
+  Tensor in_;
+  std::vector<std::uint64_t> drawn_;
+  OnDevice<std::uint64_t> starts_;
+  Tensor gradient_, back_;
+};
+
+/// What evaluation makes of it.
+class Nothing : public Layer {
+ public:
+  explicit Nothing(const Tensor& in) { output_ = in; }
+  Tensor buildBack(const Tensor& gradient, bool) override { return gradient; }
+  void forward(const Batch&, const Pass&) override {}
+  void backward() override {}
+};
+
+} // namespace
+
+std::unique_ptr<Layer> build(const Dropout& value, const Blueprint& from) {
+  if (!from.site.binding().training) return std::make_unique<Nothing>(from.in);
+  return std::make_unique<DropoutLayer>(value, from);
+}
+
+} // namespace rondo::training::cudnn

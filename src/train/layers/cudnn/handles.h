@@ -1,0 +1,52 @@
+// What CUDA's libraries make and must be given back, and their errors as Rondo's.
+#pragma once
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <memory>
+#include <string>
+
+#include "rondo/error.h"
+
+namespace rondo::training::cudnn {
+
+/// Throws Error(system) that names the function and says what it said.
+[[noreturn]] inline void refuse(const char* function, const char* words) {
+  throw Error(ErrorCode::system, std::string(function) + ": " + words);
+}
+inline void check(cudaError_t status, const char* function) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError(); // or the next call's check would see it again
+  refuse(function, cudaGetErrorString(status));
+}
+inline void check(cublasStatus_t status, const char* function) {
+  if (status != CUBLAS_STATUS_SUCCESS) refuse(function, cublasGetStatusString(status));
+}
+inline void check(cudnnStatus_t status, const char* function) {
+  if (status != CUDNN_STATUS_SUCCESS) refuse(function, cudnnGetErrorString(status));
+}
+
+template <auto kDestroy>
+struct Destroy {
+  template <class Object>
+  void operator()(Object* object) const {
+    kDestroy(object); // nobody is left who could be told that it failed
+  }
+};
+template <class Handle, auto kDestroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<kDestroy>>;
+
+using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
+using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+using Blas = Owned<cublasHandle_t, cublasDestroy>;
+using Dnn = Owned<cudnnHandle_t, cudnnDestroy>;
+using Description = Owned<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
+using Activation = Owned<cudnnActivationDescriptor_t, cudnnDestroyActivationDescriptor>;
+template <class Value>
+using OnDevice = std::unique_ptr<Value, Destroy<cudaFree>>;
+template <class Value>
+using Pinned = std::unique_ptr<Value, Destroy<cudaFreeHost>>;
+
+} // namespace rondo::training::cudnn

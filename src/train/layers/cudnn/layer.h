@@ -1,0 +1,47 @@
+// A layer built on a device for batches of one size.
+#pragma once
+
+#include <memory>
+
+#include "train/layers/cudnn/site.h"
+#include "train/layers/node.h"
+
+namespace rondo::training::cudnn {
+
+/// Built with the tensor that comes in; for training, the way back is built behind that, from the
+/// last layer to the first. A pass only puts work on the site's stream. A layer leaves what comes
+/// in, and the gradient that comes back, as they are.
+class Layer {
+ public:
+  Layer() = default;
+  virtual ~Layer() = default;
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  /// What it makes.
+  const Tensor& output() const { return output_; }
+  /// Given the gradient of its output; gives that of its input, or an empty tensor if that is not
+  /// wanted.
+  virtual Tensor buildBack(const Tensor& gradient, bool wanted) = 0;
+
+  virtual void forward(const Batch& batch, const Pass& pass) = 0;
+  /// Gradients of weights depart to the host.
+  virtual void backward() = 0;
+
+ protected:
+  Tensor output_;
+};
+
+/// What a layer is built from.
+struct Blueprint {
+  Site& site;
+  const Node& node;
+  Tensor in;
+};
+
+std::unique_ptr<Layer> build(const Linear& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const Relu& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const Flatten& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const Dropout& value, const Blueprint& from);
+
+} // namespace rondo::training::cudnn

@@ -1,0 +1,18 @@
+// Networks by cuDNN and cuBLAS, on a GPU.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "train/layers/node.h"
+#include "train/layers/program.h"
+
+namespace rondo::training::cudnn {
+
+/// On this device, in floats. The nodes must live as long; weights and gradients stay in host
+/// memory. Throws Error(unsupported) for a layer, a precision or a device that it has not, and
+/// Error(system), with the library's words, if that cannot; passes throw the latter, too.
+std::unique_ptr<Program> makeProgram(const std::vector<Node>& nodes, const Binding& binding,
+                                     int device);
+
+} // namespace rondo::training::cudnn

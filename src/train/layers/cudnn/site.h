@@ -1,0 +1,79 @@
+// Where a program's layers are built and run: a device, a stream, the libraries on it, memory.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "train/layers/cudnn/handles.h"
+#include "train/layers/program.h"
+
+namespace rondo::training::cudnn {
+
+/// Values on the device, [count x channels x height x width].
+struct Tensor {
+  float* data = nullptr; ///< null: there is none
+  SampleShape shape{};
+
+  explicit operator bool() const { return data != nullptr; }
+};
+
+class Delivery;
+
+/// All work of a program is on one stream, so it runs in the order in which it was asked for. Each
+/// program has the libraries to itself: results of cuBLAS are the same from run to run only for a
+/// handle whose work stays on one stream. One thread at a time, and use() before all else in a pass.
+class Site {
+ public:
+  Site(const Binding& binding, int device);
+  ~Site();
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+
+  const Binding& binding() const { return binding_; }
+  cudaStream_t stream() const { return stream_.get(); }
+  cublasHandle_t blas() const { return blas_.get(); }
+  cudnnHandle_t dnn() const { return dnn_.get(); }
+
+  /// The device is this thread's current one from then on.
+  void use() const;
+  void wait() const;
+
+  /// Uninitialised, freed with its owner.
+  template <class Value>
+  OnDevice<Value> onDevice(std::size_t count) const {
+    void* memory = nullptr;
+    check(cudaMalloc(&memory, count * sizeof(Value)), "cudaMalloc");
+    return OnDevice<Value>(static_cast<Value*>(memory));
+  }
+  template <class Value>
+  Pinned<Value> pinned(std::size_t count) const {
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, count * sizeof(Value), 0), "cudaHostAlloc");
+    return Pinned<Value>(static_cast<Value*>(memory));
+  }
+  /// For the program's samples; lives as long as the site.
+  Tensor tensor(const SampleShape& shape);
+  std::size_t size(const Tensor& tensor) const { return binding_.count * tensor.shape.size(); }
+  Description description(const SampleShape& shape, std::size_t samples) const;
+
+  template <class Value>
+  void copy(Value* to, const Value* from, std::size_t count, cudaMemcpyKind kind) const {
+    check(cudaMemcpyAsync(to, from, count * sizeof(Value), kind, stream()), "cudaMemcpyAsync");
+  }
+
+  /// Gradients on their way to the host, in the order in which they were asked for.
+  void add(Delivery& delivery) { deliveries_.push_back(&delivery); }
+  /// Waits for each of them, and says so.
+  void deliver(const Ready& ready);
+
+ private:
+  Binding binding_;
+  int device_;
+  Stream stream_;
+  Blas blas_;
+  Dnn dnn_;
+  std::vector<OnDevice<float>> tensors_;
+  std::vector<Delivery*> deliveries_;
+};
+
+} // namespace rondo::training::cudnn
