@@ -60,7 +60,7 @@ void addJob(CLI::App& app, TrainConfig& config) {
                  "Samples: " + summaries(trainData()) +
                      ". Default: RONDO_DATA, else where Debian's dataset-fashion-mnist puts them")
       ->check(dataSource());
-  app.add_option("--device", options.device, "Where the layers run")
+  app.add_option("--device", options.device, "Where the layers run: cpu, or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--precision", options.precision,

@@ -89,7 +89,7 @@ bool near(const std::vector<Floats>& a, const std::vector<Floats>& b) {
                     [](const Floats& x, const Floats& y) { return near(x, y); });
 }
 
-const LayerValues kEverything = {Flatten{}, Linear{9},     Relu{},  Dropout{0.4},
+const LayerValues kEverything = {Flatten{}, Linear{9},     Relu{}, Dropout{0.4},
                                  Linear{7}, Dropout{0.25}, Relu{}, Linear{kClasses}};
 
 } // namespace
@@ -192,7 +192,8 @@ TEST_CASE("weights that do not stay are read between their layer's call and the 
   const Made made;
   Model stays(kEverything, kShape), goes(kEverything, kShape);
   std::deque<Floats> kept;
-  for (const Weight& weight : goes.weights()) kept.emplace_back(weight.value, weight.value + weight.size());
+  for (const Weight& weight : goes.weights())
+    kept.emplace_back(weight.value, weight.value + weight.size());
   // Only the layer that is asked for has its values; all others' are not numbers.
   const Before before = [&](std::size_t layer) {
     for (std::size_t i = 0; i < kept.size(); ++i) {
@@ -241,21 +242,22 @@ TEST_CASE("what a library refuses is an error that names function and layer", "[
       program->forward(samples.batch(), {});
       program->backward(nullptr, [](std::size_t) {});
     };
-    for (const auto& [function, layer] : std::map<std::string, std::string>{
-             {"cublasSgemm", "layer 1: "},
-             {"cudnnAddTensor", "layer 1: "},
-             {"cudnnActivationForward", "layer 2: "},
-             {"cudnnActivationBackward", "layer 6: "},
-             {"cudnnConvolutionBackwardBias", "layer 7: "}}) {
+    for (const auto& [function, layer] :
+         std::map<std::string, std::string>{{"cublasSgemm", "layer 1: "},
+                                            {"cudnnAddTensor", "layer 1: "},
+                                            {"cudnnActivationForward", "layer 2: "},
+                                            {"cudnnActivationBackward", "layer 6: "},
+                                            {"cudnnConvolutionBackwardBias", "layer 7: "}}) {
       libraries.fail(function);
-      const Error error = caught(step);
-      CHECK(error.code() == ErrorCode::system);
-      CHECK(std::string(error.what()).starts_with(layer + function + ": cu"));
+      const Caught error = caught(step);
+      CHECK(error.code == ErrorCode::system);
+      CHECK(error.text.starts_with(layer + function + ": cu"));
     }
     for (const std::string function : {"cublasCreate", "cudnnCreate"}) {
       libraries.fail(function);
-      const Error error = caught([&] { cudnn::makeProgram(model.nodes, bindingOf(model, true), 0); });
-      CHECK(std::string(error.what()).starts_with(function + ": cu"));
+      const Caught error =
+          caught([&] { cudnn::makeProgram(model.nodes, bindingOf(model, true), 0); });
+      CHECK(error.text.starts_with(function + ": cu"));
     }
     libraries.fail("");
     CHECK_NOTHROW(step());
@@ -266,12 +268,12 @@ TEST_CASE("what a library refuses is an error that names function and layer", "[
 TEST_CASE("what the GPU's layers have not is refused by name", "[cudnn]") {
   const Made made;
   const Model model({Relu{}, MaxPool{{.kernel = 2}}, Linear{kClasses}}, kShape);
-  const Error layer = caught([&] { cudnn::makeProgram(model.nodes, bindingOf(model, true), 0); });
-  CHECK(layer.code() == ErrorCode::unsupported);
-  CHECK(std::string(layer.what()).starts_with("layer 1: device cuda"));
+  const Caught layer = caught([&] { cudnn::makeProgram(model.nodes, bindingOf(model, true), 0); });
+  CHECK(layer.code == ErrorCode::unsupported);
+  CHECK(layer.text.starts_with("layer 1: device cuda"));
   Binding binding = bindingOf(model, true);
   binding.precision = Precision::bfloat16;
-  const Error precision = caught([&] { cudnn::makeProgram(model.nodes, binding, 0); });
-  CHECK(precision.code() == ErrorCode::unsupported);
+  const Caught precision = caught([&] { cudnn::makeProgram(model.nodes, binding, 0); });
+  CHECK(precision.code == ErrorCode::unsupported);
   made.requireNothingLeft();
 }

@@ -29,6 +29,11 @@ if(RONDO_HAVE_CUDA)
 else()
   rondo_report("CUDA" OFF "the GPU kernels are not built (${RONDO_CUDA_MISSING})")
 endif()
+if(RONDO_CUDNN_MISSING)
+  rondo_report("cuDNN" OFF "no `rondo train --device cuda`: ${RONDO_CUDNN_MISSING}")
+else()
+  rondo_report("cuDNN" ON "")
+endif()
 rondo_report("MPI" "${MPI_CXX_FOUND}"
              "under mpirun ranks meet by environment variables only (Debian: libopenmpi-dev)")
 rondo_report("  interposer for Open MPI" "${rondo_mpi_built}"

@@ -25,12 +25,12 @@ std::size_t total(std::span<Weight* const> weights) {
 } // namespace
 
 Replica::Replica(const std::string& model, const SampleShape& input, std::size_t classes,
-                 std::uint64_t seed, Precision precision)
-    : Replica(training::model(model, input, classes), input, kAllLayers, seed, precision) {}
+                 std::uint64_t seed, Compute compute)
+    : Replica(training::model(model, input, classes), input, kAllLayers, seed, compute) {}
 
 Replica::Replica(const LayerValues& layers, const SampleShape& input, LayerRange part,
-                 std::optional<std::uint64_t> seed, Precision precision)
-    : network_(layers, input, part, precision),
+                 std::optional<std::uint64_t> seed, Compute compute)
+    : network_(layers, input, part, compute),
       weights_(network_.weights()),
       state_(network_.state()),
       values_((seed ? total(weights_) : 0) + total(state_)),

@@ -18,11 +18,11 @@ class Replica {
  public:
   /// With the values that the seed gives. Errors as of Network.
   Replica(const std::string& model, const SampleShape& input, std::size_t classes,
-          std::uint64_t seed, Precision precision = Precision::float32);
+          std::uint64_t seed, Compute compute = {});
   /// Of some of the layers, as Network has them. Without a seed the weights get no memory, and
   /// nothing its first values: both are for another to give.
   Replica(const LayerValues& layers, const SampleShape& input, LayerRange part,
-          std::optional<std::uint64_t> seed, Precision precision = Precision::float32);
+          std::optional<std::uint64_t> seed, Compute compute = {});
 
   Network& network() { return network_; }
   std::span<Weight* const> weights() const { return weights_; }

@@ -7,6 +7,7 @@
 #include <concepts>
 
 #include "train/data/sampler.h"
+#include "train/layers/compute.h"
 #include "train/loop/hooks.h"
 #include "train/optim/schedule.h"
 #include "train/parallel/strategy.h"
@@ -89,8 +90,7 @@ void checkStragglers(const TrainOptions& options, int ranks) {
 } // namespace
 
 void check(const TrainOptions& options, int ranks) {
-  requireTrainDevice(options.device);
-  requireTrainPrecision(options.precision);
+  computeOf(options.device, options.precision, 0);
   atLeast("epochs", options.epochs, 1);
   atLeast("steps", options.steps, 0);
   atLeast("batch", options.batch, 1);
@@ -186,6 +186,7 @@ Settings settings(const TrainOptions& options) {
   list.add("clip", options.clip);
   list.add("schedule", options.schedule);
   list.add("warm_up", options.warm_up);
+  list.add("device", options.device);
   list.add("precision", options.precision);
   list.add("sync_batch_norm", options.sync_batch_norm);
   list.add("pace_ms", options.pace_ms);
@@ -237,13 +238,3 @@ Settings shown(const TrainOptions& options, const Data& data) {
 }
 
 } // namespace rondo::training
-
-namespace rondo {
-
-void requireTrainDevice(const std::string& device) {
-  if (device == "cuda")
-    throw Error(ErrorCode::unsupported, "train: device cuda: the layers run on the CPU only");
-  if (device != "cpu") training::refuse("device \"" + device + "\"; there is: cpu");
-}
-
-} // namespace rondo

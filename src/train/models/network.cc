@@ -42,12 +42,12 @@ void collect(const std::vector<Node>& nodes, std::vector<Weight*>& weights,
 } // namespace
 
 Network::Network(const std::string& model, const SampleShape& input, std::size_t classes,
-                 Precision precision)
-    : Network(training::model(model, input, classes), input, kAllLayers, precision) {}
+                 Compute compute)
+    : Network(training::model(model, input, classes), input, kAllLayers, compute) {}
 
 Network::Network(const LayerValues& layers, const SampleShape& input, LayerRange part,
-                 Precision precision)
-    : begins_(part.begin == 0), ends_(part.end >= layers.size()), precision_(precision) {
+                 Compute compute)
+    : begins_(part.begin == 0), ends_(part.end >= layers.size()), compute_(compute) {
   if (!kBackend) {
     throw Error(ErrorCode::unsupported,
                 "this build of Rondo cannot train: oneDNN was missing when it was configured "
@@ -130,16 +130,18 @@ Program& Network::program(std::size_t count, bool training, std::size_t slot) {
   auto& made = programs_[{count, training, slot}];
   if (made) return *made;
   const bool folds = !training && weights_stay_;
-  made = makeProgram(folds ? folded_->nodes() : nodes_,
-                     {.input = inputShape(),
-                      .count = count,
-                      .training = training,
-                      .version = folds ? &folded_version_ : &version_,
-                      .ends = ends_,
-                      .begins = begins_,
-                      .before = before_ && !folds ? &before_ : nullptr,
-                      .weights_stay = weights_stay_,
-                      .precision = precision_});
+  const Binding binding{.input = inputShape(),
+                        .count = count,
+                        .training = training,
+                        .version = folds ? &folded_version_ : &version_,
+                        .ends = ends_,
+                        .begins = begins_,
+                        .before = before_ && !folds ? &before_ : nullptr,
+                        .weights_stay = weights_stay_,
+                        .precision = compute_.precision};
+  const std::vector<Node>& nodes = folds ? folded_->nodes() : nodes_;
+  made =
+      compute_.gpu ? gpuLayers().make(nodes, binding, *compute_.gpu) : makeProgram(nodes, binding);
   return *made;
 }
 

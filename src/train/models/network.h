@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "train/data/batch.h"
+#include "train/layers/compute.h"
 #include "train/layers/fold.h"
 #include "train/layers/node.h"
 #include "train/layers/program.h"
@@ -34,7 +35,7 @@ class Network {
   /// Throws Error(unsupported), which says what to install, in a build without oneDNN, and
   /// Error(invalid_argument) for an unknown model or samples that do not fit it.
   Network(const std::string& model, const SampleShape& input, std::size_t classes,
-          Precision precision = Precision::float32);
+          Compute compute = {});
   /// Of layers that need be no registered model; the last one's features are the classes. Or of
   /// some of them only, named and initialised as in the whole network, of which `input` is the
   /// samples' shape. One that does not begin with the first layer takes what the layer before it
@@ -43,7 +44,7 @@ class Network {
   /// layer behind a cut chooses its sums' order by the layout of what comes in: convolutions,
   /// linear layers and residuals that begin with one do not.
   Network(const LayerValues& layers, const SampleShape& input, LayerRange part = kAllLayers,
-          Precision precision = Precision::float32);
+          Compute compute = {});
 
   /// Of one sample, on its way in and out.
   const SampleShape& inputShape() const { return nodes_.front().in; }
@@ -104,7 +105,7 @@ class Network {
   Weights all_; ///< of the whole network's layers
   std::vector<Weight*> weights_, state_;
   bool begins_, ends_;
-  Precision precision_;
+  Compute compute_;
   std::vector<Node> nodes_;
   std::optional<Folded> folded_;
   std::uint64_t version_ = 1, folded_version_ = 0; ///< of the weights' values

@@ -11,9 +11,9 @@ namespace rondo::training {
 WholeModel::WholeModel(const Setup& setup)
     : comm_(setup.comm), data_(setup.data), test_(data_.test, data_.statistics, kTestBatch) {
   agree(comm_, [&]() -> std::string {
-    replica_ =
-        std::make_unique<Replica>(setup.options.model, data_.train.shape, data_.train.classes,
-                                  setup.options.seed, precisionOf(setup.options.precision));
+    replica_ = std::make_unique<Replica>(
+        setup.options.model, data_.train.shape, data_.train.classes, setup.options.seed,
+        computeOf(setup.options.device, setup.options.precision, comm_.rank()));
     return {};
   });
 }

@@ -187,10 +187,10 @@ cudnnStatus_t CUDNNWINAPI cudnnAddTensor(cudnnHandle_t handle, const void* alpha
                                          const void* beta, const cudnnTensorDescriptor_t c_as,
                                          void* c) {
   if (a_as->n != 1 || a_as->c != c_as->c || a_as->places != 1) return CUDNN_STATUS_BAD_PARAM;
-  put(handle->stream, [=, from = in(a), to = out(c), as = *c_as, by = scalar(alpha),
-                       plus = scalar(beta)] {
-    for (int i = 0; i < as.size(); ++i) blend(to[i], by, from[i / as.places % as.c], plus);
-  });
+  put(handle->stream,
+      [=, from = in(a), to = out(c), as = *c_as, by = scalar(alpha), plus = scalar(beta)] {
+        for (int i = 0; i < as.size(); ++i) blend(to[i], by, from[i / as.places % as.c], plus);
+      });
   return dnn("cudnnAddTensor");
 }
 cudnnStatus_t CUDNNWINAPI cudnnActivationForward(cudnnHandle_t handle,
@@ -200,11 +200,11 @@ cudnnStatus_t CUDNNWINAPI cudnnActivationForward(cudnnHandle_t handle,
                                                  const void* beta,
                                                  const cudnnTensorDescriptor_t y_as, void* y) {
   if (!activation->relu || x_as->size() != y_as->size()) return CUDNN_STATUS_BAD_PARAM;
-  put(handle->stream, [from = in(x), to = out(y), size = x_as->size(), by = scalar(alpha),
-                       plus = scalar(beta)] {
-    for (int i = 0; i < size; ++i)
-      blend(to[i], by, from[i] > 0 || std::isnan(from[i]) ? from[i] : 0, plus);
-  });
+  put(handle->stream,
+      [from = in(x), to = out(y), size = x_as->size(), by = scalar(alpha), plus = scalar(beta)] {
+        for (int i = 0; i < size; ++i)
+          blend(to[i], by, from[i] > 0 || std::isnan(from[i]) ? from[i] : 0, plus);
+      });
   return dnn("cudnnActivationForward");
 }
 cudnnStatus_t CUDNNWINAPI cudnnActivationBackward(
@@ -215,10 +215,10 @@ cudnnStatus_t CUDNNWINAPI cudnnActivationBackward(
   const int size = y_as->size();
   if (!activation->relu || dy_as->size() != size || x_as->size() != size || dx_as->size() != size)
     return CUDNN_STATUS_BAD_PARAM;
-  put(handle->stream, [from = in(x), given = in(dy), to = out(dx), size, by = scalar(alpha),
-                       plus = scalar(beta)] {
-    for (int i = 0; i < size; ++i) blend(to[i], by, from[i] > 0 ? given[i] : 0, plus);
-  });
+  put(handle->stream,
+      [from = in(x), given = in(dy), to = out(dx), size, by = scalar(alpha), plus = scalar(beta)] {
+        for (int i = 0; i < size; ++i) blend(to[i], by, from[i] > 0 ? given[i] : 0, plus);
+      });
   return dnn("cudnnActivationBackward");
 }
 cudnnStatus_t CUDNNWINAPI cudnnConvolutionBackwardBias(cudnnHandle_t handle, const void* alpha,
@@ -227,15 +227,15 @@ cudnnStatus_t CUDNNWINAPI cudnnConvolutionBackwardBias(cudnnHandle_t handle, con
                                                        const cudnnTensorDescriptor_t db_as,
                                                        void* db) {
   if (db_as->n != 1 || db_as->c != dy_as->c || db_as->places != 1) return CUDNN_STATUS_BAD_PARAM;
-  put(handle->stream, [from = in(dy), to = out(db), as = *dy_as, by = scalar(alpha),
-                       plus = scalar(beta)] {
-    for (int c = 0; c < as.c; ++c) {
-      float sum = 0;
-      for (int n = 0; n < as.n; ++n)
-        for (int p = 0; p < as.places; ++p) sum += from[(n * as.c + c) * as.places + p];
-      blend(to[c], by, sum, plus);
-    }
-  });
+  put(handle->stream,
+      [from = in(dy), to = out(db), as = *dy_as, by = scalar(alpha), plus = scalar(beta)] {
+        for (int c = 0; c < as.c; ++c) {
+          float sum = 0;
+          for (int n = 0; n < as.n; ++n)
+            for (int p = 0; p < as.places; ++p) sum += from[(n * as.c + c) * as.places + p];
+          blend(to[c], by, sum, plus);
+        }
+      });
   return dnn("cudnnConvolutionBackwardBias");
 }
 

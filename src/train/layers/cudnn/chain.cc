@@ -14,8 +14,9 @@ template <class Value>
 std::unique_ptr<Layer> buildOne(const Value& value, const Blueprint& from) {
   if constexpr (requires { build(value, from); }) return build(value, from);
   else
-    throw Error(ErrorCode::unsupported, "device cuda has linear layers, ReLU, flattening and "
-                                        "dropout, not this layer");
+    throw Error(ErrorCode::unsupported,
+                "device cuda has linear layers, ReLU, flattening and "
+                "dropout, not this layer");
 }
 
 } // namespace

@@ -43,12 +43,12 @@ class DropoutLayer : public Layer {
  private:
   void drop(const float* from, float* to) const {
     run(DropoutCall{.from = from,
-         .to = to,
-         .starts = starts_.get(),
-         .samples = drawn_.size(),
-         .size = in_.shape.size(),
-         .limit = static_cast<std::uint64_t>(rate_ * 0x1p32),
-         .kept = static_cast<float>(1 / (1 - rate_))},
+                    .to = to,
+                    .starts = starts_.get(),
+                    .samples = drawn_.size(),
+                    .size = in_.shape.size(),
+                    .limit = static_cast<std::uint64_t>(rate_ * 0x1p32),
+                    .kept = static_cast<float>(1 / (1 - rate_))},
         site_.stream());
   }
 

@@ -57,8 +57,7 @@ class LinearLayer : public Layer {
     if (!back_) return;
     uploaded_weight_.refresh();
     multiply(CUBLAS_OP_N, CUBLAS_OP_N, {inputs_, samples_, outputs_},
-             {uploaded_weight_.data(), inputs_}, {gradient_.data, outputs_},
-             {back_.data, inputs_});
+             {uploaded_weight_.data(), inputs_}, {gradient_.data, outputs_}, {back_.data, inputs_});
   }
 
  private:
@@ -74,10 +73,10 @@ class LinearLayer : public Layer {
   void multiply(cublasOperation_t left_as, cublasOperation_t right_as, const Sizes& sizes,
                 const Matrix<const float>& left, const Matrix<const float>& right,
                 const Matrix<float>& to) const {
-    check(cublasSgemm(site_.blas(), left_as, right_as, sizes.rows, sizes.columns, sizes.summed,
-                      &kOne, left.data, left.rows, right.data, right.rows, &kZero, to.data,
-                      to.rows),
-          "cublasSgemm");
+    check(
+        cublasSgemm(site_.blas(), left_as, right_as, sizes.rows, sizes.columns, sizes.summed, &kOne,
+                    left.data, left.rows, right.data, right.rows, &kZero, to.data, to.rows),
+        "cublasSgemm");
   }
 
   Site& site_;

@@ -45,8 +45,7 @@ class NetworkProgram : public Program {
     if (binding.ends) loss_.emplace(site_, layers_.output());
     else output_.emplace(site_, layers_.output());
     if (!binding.training) return;
-    const Tensor gradient =
-        loss_ ? loss_->gradient() : site_.tensor(layers_.output().shape);
+    const Tensor gradient = loss_ ? loss_->gradient() : site_.tensor(layers_.output().shape);
     if (!loss_) gradient_.emplace(site_, gradient);
     const Tensor back = layers_.buildBack(gradient, !binding.begins);
     if (!binding.begins) back_.emplace(site_, back);

@@ -43,9 +43,9 @@ Tensor Site::tensor(const SampleShape& shape) {
 }
 
 Description Site::description(const SampleShape& shape, std::size_t samples) const {
-  auto description = made<Description>(
-      [](cudnnTensorDescriptor_t* to) { return cudnnCreateTensorDescriptor(to); },
-      "cudnnCreateTensorDescriptor");
+  auto description =
+      made<Description>([](cudnnTensorDescriptor_t* to) { return cudnnCreateTensorDescriptor(to); },
+                        "cudnnCreateTensorDescriptor");
   const auto dim = [](std::size_t size) { return static_cast<int>(size); };
   check(cudnnSetTensor4dDescriptor(description.get(), CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT,
                                    dim(samples), dim(shape.channels), dim(shape.height),

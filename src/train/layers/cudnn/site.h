@@ -21,7 +21,8 @@ class Delivery;
 
 /// All work of a program is on one stream, so it runs in the order in which it was asked for. Each
 /// program has the libraries to itself: results of cuBLAS are the same from run to run only for a
-/// handle whose work stays on one stream. One thread at a time, and use() before all else in a pass.
+/// handle whose work stays on one stream. One thread at a time, and use() before all else in a
+/// pass.
 class Site {
  public:
   Site(const Binding& binding, int device);

@@ -96,10 +96,10 @@ std::vector<LayerRange> units(const LayerValues& layers) {
 
 std::vector<UnitTime> measure(const LayerValues& layers, const SampleShape& input,
                               std::span<const LayerRange> units, std::size_t samples,
-                              Precision precision) {
+                              Compute compute) {
   std::vector<UnitTime> times;
   for (const LayerRange& range : units) {
-    Network unit(layers, input, range, precision);
+    Network unit(layers, input, range, compute);
     times.push_back(measureOne(unit, samples));
   }
   return times;

@@ -26,7 +26,7 @@ struct UnitTime {
 /// convolution's several times as fast as those of a linear layer, whose weights it must read.
 std::vector<UnitTime> measure(const LayerValues& layers, const SampleShape& input,
                               std::span<const LayerRange> units, std::size_t samples,
-                              Precision precision = Precision::float32);
+                              Compute compute = {});
 
 /// Runs of consecutive items, so many, of which the most expensive is as cheap as can be; gives the
 /// items of each. There must be as many items at least.

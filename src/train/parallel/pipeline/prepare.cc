@@ -73,7 +73,7 @@ LayerValues ownLayers(const PipelineMesh& mesh, const Dataset& train) {
 std::vector<UnitTime> measureUnits(const PipelineMesh& mesh, const Dataset& train) {
   const LayerValues layers = ownLayers(mesh, train);
   return measure(layers, train.shape, units(layers), microBatch(mesh.options),
-                 precisionOf(mesh.options.precision));
+                 computeOf(mesh.options.device, mesh.options.precision, 0));
 }
 
 PreparedModel cutModel(const TrainOptions& options, const Dataset& train,
@@ -83,8 +83,8 @@ PreparedModel cutModel(const TrainOptions& options, const Dataset& train,
   const std::vector<LayerRange> all = units(layers);
   std::vector<double> costs;
   for (const UnitTime& time : times) costs.push_back(time.forward + time.backward);
-  PreparedModel prepared{{layers, train.shape, {}, options.seed, precisionOf(options.precision)},
-                         {}};
+  PreparedModel prepared{
+      {layers, train.shape, {}, options.seed, computeOf(options.device, options.precision, 0)}, {}};
   for (const LayerRange& items : cutEvenly(costs, static_cast<std::size_t>(shape.parts()))) {
     prepared.model.parts.push_back({all[items.begin].begin, all[items.end - 1].end});
     double forward = 0, backward = 0;

@@ -27,10 +27,10 @@ Stage::Stage(Communicator& pipe, const CutModel& model, Communicator* line)
     const LayerRange layers = model.parts[static_cast<std::size_t>(number)];
     if (line) {
       part.model = std::make_unique<TensorModel>(*line, model.layers, model.input,
-                                                 model.seed.value(), layers, model.precision);
+                                                 model.seed.value(), layers, model.compute);
     } else {
       part.replica =
-          std::make_unique<Replica>(model.layers, model.input, layers, model.seed, model.precision);
+          std::make_unique<Replica>(model.layers, model.input, layers, model.seed, model.compute);
       part.model = std::make_unique<ReplicaPart>(*part.replica);
     }
     part.first_weight = weights_.size();

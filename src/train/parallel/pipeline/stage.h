@@ -29,7 +29,7 @@ struct CutModel {
   /// Of the first values; without it the weights' memory and all first values are for another to
   /// give.
   std::optional<std::uint64_t> seed;
-  Precision precision = Precision::float32;
+  Compute compute{};
 };
 
 /// The micro-batches of one timetable.

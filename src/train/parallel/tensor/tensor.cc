@@ -90,7 +90,8 @@ Tensor::Tensor(const Setup& setup)
   agree(comm_, [&]() -> std::string {
     const Dataset& train = data_.train;
     model_.emplace(line_, model(options_.model, train.shape, train.classes), train.shape,
-                   options_.seed, kAllLayers, precisionOf(options_.precision));
+                   options_.seed, kAllLayers,
+                   computeOf(options_.device, options_.precision, comm_.rank()));
     optimizer_ = makeOptimizer(options_.optimizer, model_->weights(), optimizerSettings(options_));
     return {};
   });

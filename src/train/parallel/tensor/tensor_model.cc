@@ -7,24 +7,24 @@
 namespace rondo::training {
 
 TensorModel::TensorModel(Communicator& line, const LayerValues& layers, const SampleShape& input,
-                         std::uint64_t seed, LayerRange part, Precision precision)
+                         std::uint64_t seed, LayerRange part, Compute compute)
     : line_(line),
       rank_(static_cast<std::size_t>(line.rank())),
       plans_(tensorPlans(layers, input, static_cast<std::size_t>(line.size()))),
       begins_(part.begin == 0),
       ends_(part.end >= layers.size()) {
-  makeSegments(input, part, precision);
+  makeSegments(input, part, compute);
   findWeights(layers, input, part);
   placeWeights();
   initialise(layers, input, seed);
 }
 
-void TensorModel::makeSegments(const SampleShape& input, LayerRange part, Precision precision) {
+void TensorModel::makeSegments(const SampleShape& input, LayerRange part, Compute compute) {
   const TensorPlan& plan = plans_[rank_];
   for (const LayerRange& range :
        segments(plan, {part.begin, ends_ ? plan.layers.size() : part.end})) {
     Segment& segment = segments_.emplace_back();
-    segment.network = std::make_unique<Network>(plan.layers, input, range, precision);
+    segment.network = std::make_unique<Network>(plan.layers, input, range, compute);
     segment.sums = {plan.sums[range.end - 1].output, plan.sums[range.begin].gradient};
   }
 }

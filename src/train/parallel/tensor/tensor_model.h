@@ -25,8 +25,7 @@ class TensorModel : public PartModel {
   /// its part and one weight. Errors as of tensorPlan() and Network. What is passed by reference
   /// must live as long.
   TensorModel(Communicator& line, const LayerValues& layers, const SampleShape& input,
-              std::uint64_t seed, LayerRange part = kAllLayers,
-              Precision precision = Precision::float32);
+              std::uint64_t seed, LayerRange part = kAllLayers, Compute compute = {});
 
   const SampleShape& inputShape() const override { return segments_.front().network->inputShape(); }
   const SampleShape& outputShape() const override {
@@ -77,7 +76,7 @@ class TensorModel : public PartModel {
     std::vector<std::size_t> places; ///< of its weights among weights()
   };
 
-  void makeSegments(const SampleShape& input, LayerRange part, Precision precision);
+  void makeSegments(const SampleShape& input, LayerRange part, Compute compute);
   void findWeights(const LayerValues& layers, const SampleShape& input, LayerRange part);
   void placeWeights();
   void initialise(const LayerValues& layers, const SampleShape& input, std::uint64_t seed);
