@@ -236,10 +236,8 @@ RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
 /// as text for people. Not collective. Errors as of train(); Error(unsupported) for a strategy that
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
-/// "cpu", or "cuda": the layers that model mlp and others of linear layers, ReLU and dropout have
-/// then run on GPUs, which ranks take in turn, in float32; all else stays in host memory. Throws
-/// Error(unsupported), which says what is missing, where no GPU or no layers for it can be used, and
-/// Error(invalid_argument) for what is no device.
+/// Throws Error(unsupported), which says what is missing, for "cuda" where no layers can run on GPUs
+/// (there are an mlp's, in float32), and Error(invalid_argument) for what is no device.
 RONDO_API void requireTrainDevice(const std::string& device);
 /// Throws Error(invalid_argument) for what is none of trainPrecisions(), and Error(unsupported)
 /// where this processor has no instructions for it.

@@ -95,9 +95,9 @@ const LayerValues kEverything = {Flatten{}, Linear{9},     Relu{}, Dropout{0.4},
 } // namespace
 
 TEST_CASE("a GPU's step is the CPU's: losses, gradients, their order, evaluation", "[cudnn]") {
-  const std::vector<LayerValues> tested = {{Linear{kClasses}},
-                                           {Relu{}, Linear{kClasses}},
-                                           {Linear{6}, Relu{}, Linear{kClasses}},
+  const std::vector<LayerValues> tested = {{Flatten{}, Linear{kClasses}},
+                                           {Relu{}, Flatten{}, Linear{kClasses}},
+                                           {Flatten{}, Linear{6}, Relu{}, Linear{kClasses}},
                                            {Flatten{}, Dropout{0.5}, Linear{kClasses}},
                                            kEverything,
                                            training::model("mlp", kShape, kClasses)};
@@ -267,7 +267,7 @@ TEST_CASE("what a library refuses is an error that names function and layer", "[
 
 TEST_CASE("what the GPU's layers have not is refused by name", "[cudnn]") {
   const Made made;
-  const Model model({Relu{}, MaxPool{{.kernel = 2}}, Linear{kClasses}}, kShape);
+  const Model model({Relu{}, MaxPool{{.kernel = 2}}, Flatten{}, Linear{kClasses}}, kShape);
   const Caught layer = caught([&] { cudnn::makeProgram(model.nodes, bindingOf(model, true), 0); });
   CHECK(layer.code == ErrorCode::unsupported);
   CHECK(layer.text.starts_with("layer 1: device cuda"));
