@@ -236,7 +236,7 @@ RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
 /// as text for people. Not collective. Errors as of train(); Error(unsupported) for a strategy that
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
-/// Throws Error(unsupported), which says what is missing, for "cuda" where no layers can run on GPUs
+/// Throws Error(unsupported), which says what is missing, for "cuda" where layers cannot run on it
 /// (there are an mlp's, in float32), and Error(invalid_argument) for what is no device.
 RONDO_API void requireTrainDevice(const std::string& device);
 /// Throws Error(invalid_argument) for what is none of trainPrecisions(), and Error(unsupported)
