@@ -238,9 +238,11 @@ TEST_CASE("what a library refuses is an error that names function and layer", "[
     const MadeUp samples(kShape, kClasses, kCount);
     const auto program = cudnn::makeProgram(model.nodes, bindingOf(model, true), 0);
     auto& libraries = const_cast<FakeLibraries&>(made.libraries);
+    int ready = 0;
     const auto step = [&] {
+      ready = 0;
       program->forward(samples.batch(), {});
-      program->backward(nullptr, [](std::size_t) {});
+      program->backward(nullptr, [&](std::size_t) { ++ready; });
     };
     for (const auto& [function, layer] :
          std::map<std::string, std::string>{{"cublasSgemm", "layer 1: "},
@@ -261,6 +263,7 @@ TEST_CASE("what a library refuses is an error that names function and layer", "[
     }
     libraries.fail("");
     CHECK_NOTHROW(step());
+    CHECK(ready == 6); // none again that departed in a pass which failed
   }
   made.requireNothingLeft();
 }

@@ -70,7 +70,7 @@ class NetworkProgram : public Program {
 
  private:
   Score run(const Batch& batch, const Pass& pass) {
-    site_.use();
+    site_.begin();
     sent_.send(batch.inputs);
     layers_.forward(batch, pass);
     if (loss_) return loss_->score(batch);

@@ -35,6 +35,11 @@ Site::~Site() {
 
 void Site::use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
 
+void Site::begin() {
+  use();
+  deliveries_.clear();
+}
+
 void Site::wait() const { check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
 
 Tensor Site::tensor(const SampleShape& shape) {
@@ -55,10 +60,8 @@ Description Site::description(const SampleShape& shape, std::size_t samples) con
 }
 
 void Site::deliver(const Ready& ready) {
-  // Taken out first: after an error the next pass must not wait for these.
-  const std::vector<Delivery*> all = std::move(deliveries_);
+  for (const Delivery* delivery : deliveries_) ready(delivery->arrive());
   deliveries_.clear();
-  for (Delivery* delivery : all) ready(delivery->arrive());
 }
 
 } // namespace rondo::training::cudnn

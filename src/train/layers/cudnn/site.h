@@ -37,6 +37,8 @@ class Site {
 
   /// The device is this thread's current one from then on.
   void use() const;
+  /// use(), and gradients of a pass that an error ended are forgotten.
+  void begin();
   void wait() const;
 
   /// Uninitialised, freed with its owner.
