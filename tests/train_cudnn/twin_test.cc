@@ -274,6 +274,7 @@ TEST_CASE("what the GPU's layers have not is refused by name", "[cudnn]") {
   const Caught layer = caught([&] { cudnn::makeProgram(model.nodes, bindingOf(model, true), 0); });
   CHECK(layer.code == ErrorCode::unsupported);
   CHECK(layer.text.starts_with("layer 1: device cuda"));
+  CHECK(caught([&] { cudnn::requireLayers(model.nodes); }).text == layer.text);
   Binding binding = bindingOf(model, true);
   binding.precision = Precision::bfloat16;
   const Caught precision = caught([&] { cudnn::makeProgram(model.nodes, binding, 0); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "train/layers/cudnn/kernels.h"
+#include "train/layers/cudnn/program.h"
 
 namespace rondo::training::cudnn {
 
@@ -10,9 +11,25 @@ namespace {
 
 bool learns(const Node& node) { return !node.weights.empty(); }
 
+/// Runs what concerns a layer; errors name it.
+template <class Do>
+void at(const Node& node, Do&& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    throw Error(error.code(), "layer " + node.path + ": " + error.what());
+  }
+}
+
 template <class Value>
-std::unique_ptr<Layer> buildOne(const Value& value, const Blueprint& from) {
-  if constexpr (requires { build(value, from); }) return build(value, from);
+concept Buildable = requires(const Value& value, const Blueprint& from) {
+  build(value, from);
+};
+
+/// Builds the layer, or with no blueprint looks only whether it can be built.
+template <class Value>
+std::unique_ptr<Layer> buildOne(const Value& value, const Blueprint* from) {
+  if constexpr (Buildable<Value>) return from ? build(value, *from) : nullptr;
   else
     throw Error(ErrorCode::unsupported,
                 "device cuda has linear layers, ReLU, flattening and "
@@ -21,24 +38,18 @@ std::unique_ptr<Layer> buildOne(const Value& value, const Blueprint& from) {
 
 } // namespace
 
-template <class Do>
-void Chain::at(std::size_t layer, Do&& run) const {
-  try {
-    run();
-  } catch (const Error& error) {
-    throw Error(error.code(), "layer " + nodes_[layer].path + ": " + error.what());
-  }
+void requireLayers(const std::vector<Node>& nodes) {
+  for (const Node& node : nodes)
+    at(node, [&] { std::visit([](const auto& value) { buildOne(value, nullptr); }, node.value); });
 }
 
 Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in)
     : site_(site), nodes_(nodes), output_(in) {
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    at(i, [&] {
-      layers_.push_back(std::visit(
-          [&](const auto& value) {
-            return buildOne(value, {.site = site, .node = nodes[i], .in = output_});
-          },
-          nodes[i].value));
+  for (const Node& node : nodes)
+    at(node, [&] {
+      const Blueprint from{.site = site, .node = node, .in = output_};
+      layers_.push_back(
+          std::visit([&](const auto& value) { return buildOne(value, &from); }, node.value));
       output_ = layers_.back()->output();
     });
 }
@@ -48,7 +59,7 @@ Tensor Chain::buildBack(const Tensor& gradient, bool wanted) {
   for (std::size_t i = layers_.size(); i-- > 0 && back;) {
     const auto before = nodes_.begin() + static_cast<std::ptrdiff_t>(i);
     const bool needed = wanted || std::any_of(nodes_.begin(), before, learns);
-    at(i, [&] { back = layers_[i]->buildBack(back, needed); });
+    at(nodes_[i], [&] { back = layers_[i]->buildBack(back, needed); });
   }
   return back;
 }
@@ -57,7 +68,7 @@ void Chain::forward(const Batch& batch, const Pass& pass) {
   const Before* const before = site_.binding().before;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     if (before) (*before)(i);
-    at(i, [&] { layers_[i]->forward(batch, pass); });
+    at(nodes_[i], [&] { layers_[i]->forward(batch, pass); });
   }
 }
 
@@ -65,7 +76,7 @@ void Chain::backward(const Ready& ready) {
   const Before* const before = site_.binding().before;
   for (std::size_t i = layers_.size(); i-- > 0;) {
     if (before) (*before)(i);
-    at(i, [&] { layers_[i]->backward(); });
+    at(nodes_[i], [&] { layers_[i]->backward(); });
     // Who is asked before each layer may take its memory away behind it. Else all kernels are put
     // on the stream first, and gradients are waited for while those of the layers before them run.
     if (before) site_.deliver(ready);

@@ -24,9 +24,6 @@ class Chain {
   std::size_t firstNotFinite() const;
 
  private:
-  template <class Do>
-  void at(std::size_t layer, Do&& run) const;
-
   Site& site_;
   const std::vector<Node>& nodes_;
   Tensor output_;

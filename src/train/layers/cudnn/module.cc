@@ -24,6 +24,6 @@ int devices(std::string& why) {
 extern "C" __attribute__((visibility("default"))) const rondo::training::cudnn::Module*
 rondo_train_cudnn_1() {
   using namespace rondo::training::cudnn;
-  static constexpr Module kModule{devices, makeProgram};
+  static constexpr Module kModule{devices, requireLayers, makeProgram};
   return &kModule;
 }

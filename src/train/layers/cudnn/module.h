@@ -11,6 +11,7 @@ namespace rondo::training::cudnn {
 struct Module {
   /// GPUs that can be used; none: `why`.
   int (*devices)(std::string& why);
+  decltype(&requireLayers) require;
   decltype(&makeProgram) make;
 };
 

@@ -9,8 +9,11 @@
 
 namespace rondo::training::cudnn {
 
+/// Throws Error(unsupported), which names the layer, for the first one that this backend has not.
+void requireLayers(const std::vector<Node>& nodes);
+
 /// On this device, in floats. The nodes must live as long; weights and gradients stay in host
-/// memory. Throws Error(unsupported) for a layer, a precision or a device that it has not, and
+/// memory. Throws Error(unsupported) as requireLayers() and for another precision, and
 /// Error(system), with the library's words, if that cannot; passes throw the latter, too.
 std::unique_ptr<Program> makeProgram(const std::vector<Node>& nodes, const Binding& binding,
                                      int device);
