@@ -1,7 +1,7 @@
 // Dropout: factors drawn for each sample by its number, and drawn again on the way back.
+#include "train/layers/dropout.h"
 #include "train/layers/cudnn/kernels.h"
 #include "train/layers/cudnn/layer.h"
-#include "train/random.h"
 
 namespace rondo::training::cudnn {
 
@@ -11,8 +11,7 @@ class DropoutLayer : public Layer {
  public:
   DropoutLayer(const Dropout& value, const Blueprint& from)
       : site_(from.site),
-        rate_(value.rate),
-        layer_(detail::hashBytes(from.node.path.data(), from.node.path.size())),
+        dropping_(value, from.node.path),
         in_(from.in),
         drawn_(site_.binding().count),
         starts_(site_.onDevice<std::uint64_t>(drawn_.size())) {
@@ -26,11 +25,8 @@ class DropoutLayer : public Layer {
   }
 
   void forward(const Batch& batch, const Pass& pass) override {
-    for (std::size_t i = 0; i < batch.count; ++i) {
-      // As onednn/dropout.cc draws them.
-      Random random(Random(Random(pass.seed).next() + layer_).next() + batch.samples[i]);
-      drawn_[i] = random.next();
-    }
+    for (std::size_t i = 0; i < batch.count; ++i)
+      drawn_[i] = dropping_.start(pass.seed, batch.samples[i]);
     site_.copy(starts_.get(), static_cast<const std::uint64_t*>(drawn_.data()), drawn_.size(),
                cudaMemcpyHostToDevice);
     drop(in_.data, output_.data);
@@ -47,14 +43,13 @@ class DropoutLayer : public Layer {
                     .starts = starts_.get(),
                     .samples = drawn_.size(),
                     .size = in_.shape.size(),
-                    .limit = static_cast<std::uint64_t>(rate_ * 0x1p32),
-                    .kept = static_cast<float>(1 / (1 - rate_))},
+                    .limit = dropping_.limit,
+                    .kept = dropping_.kept},
         site_.stream());
   }
 
   Site& site_;
-  double rate_;
-  std::uint64_t layer_; ///< no two layers drop the same
+  Dropping dropping_;
   Tensor in_;
   std::vector<std::uint64_t> drawn_;
   OnDevice<std::uint64_t> starts_;

@@ -1,8 +1,7 @@
 // Dropout: factors drawn for each sample by its number.
-#include "rondo/detail/hash.h"
+#include "train/layers/dropout.h"
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/op.h"
-#include "train/random.h"
 
 namespace rondo::training::onednn {
 
@@ -13,8 +12,7 @@ class DropoutLayer : public Layer {
  public:
   DropoutLayer(const Dropout& value, const Blueprint& from)
       : site_(from.site),
-        rate_(value.rate),
-        layer_(detail::hashBytes(from.node.path.data(), from.node.path.size())),
+        dropping_(value, from.node.path),
         in_(site_, from.in, plain(from.in.get_desc().dims()), Lifetime::forward),
         factors_(site_.binding().count * from.node.in.size()) {
     output_ = site_.tensor(in_.tensor.get_desc(), Lifetime::forward);
@@ -44,11 +42,9 @@ class DropoutLayer : public Layer {
 
  private:
   void draw(std::uint64_t seed, std::uint32_t sample, float* factors, std::size_t size) const {
-    Random random(Random(Random(seed).next() + layer_).next() + sample);
-    random = Random(random.next()); // neighbours must not share parts of their sequences
-    const auto kept = static_cast<float>(1 / (1 - rate_));
-    const auto limit = static_cast<std::uint64_t>(rate_ * 0x1p32);
-    for (std::size_t i = 0; i < size; ++i) factors[i] = (random.next() >> 32) < limit ? 0.0F : kept;
+    Random random(dropping_.start(seed, sample));
+    for (std::size_t i = 0; i < size; ++i)
+      factors[i] = (random.next() >> 32) < dropping_.limit ? 0.0F : dropping_.kept;
   }
 
   void multiply(const Tensor& from, const Tensor& to) const {
@@ -58,8 +54,7 @@ class DropoutLayer : public Layer {
   }
 
   Site& site_;
-  double rate_;
-  std::uint64_t layer_; ///< no two layers drop the same
+  Dropping dropping_;
   Converted in_;
   AlignedVector<float> factors_; ///< 0, or what makes up for the zeros
   Op convert_back_;
