@@ -63,11 +63,14 @@ struct Group {
   std::optional<Inquiry> inquiry;
   std::vector<int> leaving; ///< job's ranks that wait for the answer to their leave
 
-  /// A rank that lost another, until that one's death must be known.
+  /// A rank that lost another, until that one's death must be known. One that is only said to be
+  /// silent is asked whether it lives.
   struct Accusation {
     int accuser = 0;
     Failure failure;
     net::EventLoop::Id timer = 0;
+    std::uint64_t ask = 0; ///< 0: nobody was asked
+    bool answered = false;
   };
   std::optional<Accusation> accusation;
 };

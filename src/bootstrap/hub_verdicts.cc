@@ -47,7 +47,8 @@ void Hub::Impl::fail(World& world, Member& member, const frames::Fail& report) {
     failGroup(world, *group, group->ledger.completeRound(failure, *report.round));
   } else if (call_late || failure.code == ErrorCode::mismatch) {
     inquire(world, *group, Suspicion{failure, rank, report.stall}, 0);
-  } else if (failure.code == ErrorCode::peer_dead || failure.code == ErrorCode::transport) {
+  } else if (failure.code == ErrorCode::peer_dead || failure.code == ErrorCode::transport ||
+             failure.code == ErrorCode::unresponsive) {
     accuse(world, *group, rank, failure);
   } else {
     failGroup(world, *group, failure);
@@ -99,6 +100,8 @@ void Hub::Impl::inquiryOver(World& world, Group& group) {
 void Hub::Impl::answered(World& world, const Member& member, const frames::ProgressReport& report) {
   const auto groups = world.groups; // concluding may change it
   for (const auto& [id, group] : groups) {
+    if (group->accusation && group->accusation->ask == report.answer_to)
+      group->accusation->answered = true;
     if (!group->inquiry || group->inquiry->ask != report.answer_to) continue;
     group->inquiry->awaited.erase(member.rank);
     if (group->inquiry->awaited.empty()) conclude(world, *group);
@@ -137,6 +140,11 @@ void Hub::Impl::accuse(World& world, Group& group, int accuser, const Failure& f
   if (group.accusation) return; // the first counts
   group.accusation = Group::Accusation{accuser, failure, 0};
   group.accusation->timer = later(kDeathLimit, world, group, &Impl::accusationStands);
+  if (failure.code != ErrorCode::unresponsive) return;
+  const auto member = world.members.find(group.members[static_cast<std::size_t>(accused)]);
+  if (member == world.members.end() || !member->second->reachable()) return;
+  group.accusation->ask = ++asks_;
+  member->second->link->send(Type::ask, frames::Ask{asks_, group.id});
 }
 
 void Hub::Impl::accusationStands(World& world, Group& group) {
@@ -145,7 +153,8 @@ void Hub::Impl::accusationStands(World& world, Group& group) {
   const int accused = group.members[static_cast<std::size_t>(accusation.failure.culprit)];
   const auto member = world.members.find(accused);
   // Of one that has not come to this hub yet nobody knows better than the accuser.
-  const bool lives = member != world.members.end() && member->second->reachable();
+  const bool silent = accusation.failure.code == ErrorCode::unresponsive && !accusation.answered;
+  const bool lives = member != world.members.end() && member->second->reachable() && !silent;
   failGroup(
       world, group,
       lives ? Ledger::brokenLink(accusation.accuser, accusation.failure) : accusation.failure);

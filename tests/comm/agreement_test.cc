@@ -141,4 +141,24 @@ TEST_CASE("who declines is named, and at a place that is gone nobody is told") {
         }).code == ErrorCode::invalid_argument);
 }
 
+// Proves: where all ranks have come and gone, so that the meeting point is no more, nobody waits
+// for it for ever.
+TEST_CASE("who comes or declines when the hub is gone hears so by the deadline") {
+  Options options = plainOptions();
+  options.init_timeout = std::chrono::milliseconds(500);
+  const UniqueId id = UniqueId::create(options);
+  {
+    std::vector<Rendezvous> all;
+    for (int rank = 0; rank < 2; ++rank) all.push_back(Rendezvous::uniqueId(id, rank, 2));
+    auto ranks = madeBy(all);
+    REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& c) { return exchanged(c, 0); })) == "");
+  }
+  const Rendezvous late = Rendezvous::uniqueId(id, 1, 2);
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(caught([&] { Communicator::create(late, options); }).code == ErrorCode::init_failed);
+  const Error why(ErrorCode::aborted, "went home");
+  CHECK(caught([&] { late.decline(why, options); }).code == ErrorCode::init_failed);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+}
+
 } // namespace rondo::test

@@ -39,7 +39,9 @@ TEST_CASE("a dead link between two ranks that do not host: all ranks hear the sa
     return {};
   });
   for (const Caught& end : ends) {
-    CHECK(says(end, ErrorCode::unresponsive, {"channel 1 -> 2"}));
+    CHECK(says(end, ErrorCode::transport,
+               {"the connection between rank 1 and rank 2 broke, though both are alive",
+                "channel 1 -> 2"}));
     CHECK((end.culprit == 1 || end.culprit == 2));
     CHECK(end.text == ends[0].text);
     CHECK(end.culprit == ends[0].culprit);
