@@ -185,8 +185,10 @@ constexpr std::string_view kOtherVariables[] = {"RONDO_RANK",  "RONDO_SIZE", "RO
                                                 "RONDO_ID_FD", "RONDO_DATA", "RONDO_MPI_STATS",
                                                 "RONDO_ROOT"};
 
-/// Whether this is the first time in this process.
-bool namedFirst(std::string_view variable) {
+/// Whether this is the first time in this process that a line of this level about the variable is
+/// seen. One that the log leaves out is none: the level may be another one later.
+bool namedFirst(std::string_view variable, LogLevel level) {
+  if (!base::logs(level)) return false;
   static std::mutex mutex;
   static std::set<std::string, std::less<>> named;
   const std::lock_guard lock(mutex);
@@ -197,7 +199,8 @@ bool namedFirst(std::string_view variable) {
 void tellOfOthersVariable(std::string_view word) {
   const auto is_alias = [&](const Entry& entry) { return entry.alias == word; };
   if (std::ranges::any_of(kEntries, is_alias) || word == "NCCL_COMM_BLOCKING") return;
-  if (namedFirst(word)) base::log(LogLevel::info, word, " has no meaning for Rondo");
+  if (namedFirst(word, LogLevel::info))
+    base::log(LogLevel::info, word, " has no meaning for Rondo");
 }
 
 /// A misspelt variable would otherwise do nothing, silently. Each is named once per process.
@@ -213,7 +216,7 @@ void warnOfUnknownVariables() {
     auto is_word = [&](std::string_view other) { return other == word; };
     if (std::any_of(known.begin(), known.end(), is_word)) continue;
     if (std::ranges::any_of(kOtherVariables, is_word)) continue;
-    if (!namedFirst(word)) continue;
+    if (!namedFirst(word, LogLevel::warn)) continue;
     // The common prefix would make everything look near.
     std::vector<std::string_view> tails;
     for (std::string_view name : known) tails.push_back(name.substr(6));

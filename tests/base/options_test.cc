@@ -265,6 +265,29 @@ TEST_CASE("a misspelt variable is reported once, with the nearest name; the laun
   CHECK(hints == 1);
 }
 
+TEST_CASE("a variable is reported when the log first shows it, once") {
+  const std::string path = "/tmp/rondo_options_test." + std::to_string(::getpid());
+  const auto lines = [&] {
+    std::ifstream file(path);
+    std::size_t count = 0;
+    for (std::string line; std::getline(file, line);) ++count;
+    return count;
+  };
+  const Environment environment(Values{{"RONDO_SEEN_LATER", "3"}, {"NCCL_SEEN_LATER", "1"}});
+  const std::pair<LogLevel, std::size_t> steps[] = {{LogLevel::none, 0},
+                                                    {LogLevel::warn, 1}, // RONDO's
+                                                    {LogLevel::warn, 1},
+                                                    {LogLevel::info, 2}, // NCCL's
+                                                    {LogLevel::trace, 2}};
+  for (const auto& [level, seen] : steps) {
+    base::configureLog(level, path);
+    Options::fromEnvironment();
+    CHECK(lines() == seen);
+  }
+  base::configureLog(LogLevel::warn, "");
+  ::unlink(path.c_str());
+}
+
 TEST_CASE("the help has a line for every variable, with its alias and the true default") {
   const std::vector<OptionHelp> help = optionHelp();
   REQUIRE(help.size() == std::size(kCases));
