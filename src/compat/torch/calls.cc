@@ -56,6 +56,25 @@ std::vector<Pair> scaledAll(const Tensors& inputs, const Tensors& outputs, int s
   return pairs;
 }
 
+Tensors joined(Tensors first, const Tensors& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+/// Of calls that go together, one for each tensor.
+struct Operators {
+  Operators(const c10d::ReduceOp& op, const Tensors& tensors, const char* call) {
+    for (const at::Tensor& tensor : tensors) {
+      const Operator one = toOp(op, tensor, call);
+      of.push_back(one.op);
+      reads = joined(std::move(reads), one.reads);
+    }
+  }
+
+  std::vector<ReduceOp> of;
+  Tensors reads;
+};
+
 /// Where all tensors of a call are.
 at::Device deviceOf(const CallInfo& info) {
   std::optional<at::Device> device;
@@ -160,34 +179,37 @@ WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   const char* const name = "all_reduce";
   const at::Tensor& tensor = single(tensors, name);
   const Array a = toReduce(tensor, name);
-  const ReduceOp op = toOp(opts.reduceOp, tensor.scalar_type(), name);
+  const auto [op, reads] = toOp(opts.reduceOp, tensor, name);
   return run<&Communicator::allReduce, &Communicator::allReduceAsync>(
-      {Type::ALLREDUCE, name, opts.asyncOp, opts.timeout, tensors}, a.data, a.data, a.count, a.type,
-      op);
+      {Type::ALLREDUCE, name, opts.asyncOp, opts.timeout, tensors, reads}, a.data, a.data, a.count,
+      a.type, op);
 }
 
 WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
                                          const c10d::AllreduceCoalescedOptions& opts) {
   const char* const name = "all_reduce_coalesced";
-  std::vector<std::pair<Array, ReduceOp>> parts;
-  for (const at::Tensor& tensor : tensors)
-    parts.emplace_back(toReduce(tensor, name), toOp(opts.reduceOp, tensor.scalar_type(), name));
-  return runTogether({Type::ALLREDUCE_COALESCED, name, opts.asyncOp, opts.timeout, tensors},
-                     [&](Communicator& at) {
-                       for (const auto& [a, op] : parts)
-                         at.allReduce(a.data, a.data, a.count, a.type, op);
-                     });
+  std::vector<Array> arrays;
+  for (const at::Tensor& tensor : tensors) arrays.push_back(toReduce(tensor, name));
+  const Operators ops(opts.reduceOp, tensors, name);
+  return runTogether(
+      {Type::ALLREDUCE_COALESCED, name, opts.asyncOp, opts.timeout, tensors, ops.reads},
+      [&](Communicator& at) {
+        for (std::size_t i = 0; i < arrays.size(); ++i) {
+          const Array& a = arrays[i];
+          at.allReduce(a.data, a.data, a.count, a.type, ops.of[i]);
+        }
+      });
 }
 
 WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
   const char* const name = "reduce";
   const at::Tensor& tensor = single(tensors, name);
   const Array a = toReduce(tensor, name);
-  const ReduceOp op = toOp(opts.reduceOp, tensor.scalar_type(), name);
+  const auto [op, reads] = toOp(opts.reduceOp, tensor, name);
   void* const output = opts.rootRank == getRank() ? a.data : nullptr;
   return run<&Communicator::reduce, &Communicator::reduceAsync>(
-      {Type::REDUCE, name, opts.asyncOp, opts.timeout, tensors}, a.data, output, a.count, a.type,
-      op, static_cast<int>(opts.rootRank));
+      {Type::REDUCE, name, opts.asyncOp, opts.timeout, tensors, reads}, a.data, output, a.count,
+      a.type, op, static_cast<int>(opts.rootRank));
 }
 
 WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -268,33 +290,39 @@ WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
   require(in.blocks().counts[static_cast<std::size_t>(getRank())] == out.count &&
               parts.front().scalar_type() == output.scalar_type(),
           name, "the output must be like this rank's input");
+  const auto [op, reads] = toOp(opts.reduceOp, output, name);
   return run<&Communicator::reduceScatterv, &Communicator::reduceScattervAsync>(
-      {Type::REDUCE_SCATTER, name, opts.asyncOp, opts.timeout, outputs, parts}, in.data(),
-      in.blocks(), out.data, out.type, toOp(opts.reduceOp, output.scalar_type(), name));
+      {Type::REDUCE_SCATTER, name, opts.asyncOp, opts.timeout, outputs, joined(parts, reads)},
+      in.data(), in.blocks(), out.data, out.type, op);
 }
 
 WorkPointer Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                           const c10d::ReduceScatterOptions& opts) {
   const char* const name = "reduce_scatter_tensor";
   const auto [in, out] = scaled(input, output, getSize(), name, toReduce, false);
+  const auto [op, reads] = toOp(opts.reduceOp, output, name);
   return run<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-      {Type::_REDUCE_SCATTER_BASE, name, opts.asyncOp, opts.timeout, {output}, {input}}, in.data,
-      out.data, out.count, out.type, toOp(opts.reduceOp, output.scalar_type(), name));
+      {Type::_REDUCE_SCATTER_BASE,
+       name,
+       opts.asyncOp,
+       opts.timeout,
+       {output},
+       joined({input}, reads)},
+      in.data, out.data, out.count, out.type, op);
 }
 
 WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                                      const c10d::ReduceScatterOptions& opts) {
   const char* const name = "reduce_scatter_tensor_coalesced";
   const auto pairs = scaledAll(inputs, outputs, getSize(), name, toReduce, false);
-  std::vector<ReduceOp> ops;
-  for (const at::Tensor& output : outputs)
-    ops.push_back(toOp(opts.reduceOp, output.scalar_type(), name));
-  return runTogether({Type::COALESCED, name, opts.asyncOp, opts.timeout, outputs, inputs},
-                     [&](Communicator& at) {
-                       for (std::size_t i = 0; i < pairs.size(); ++i)
-                         at.reduceScatter(pairs[i].input.data, pairs[i].output.data,
-                                          pairs[i].output.count, pairs[i].output.type, ops[i]);
-                     });
+  const Operators ops(opts.reduceOp, outputs, name);
+  return runTogether(
+      {Type::COALESCED, name, opts.asyncOp, opts.timeout, outputs, joined(inputs, ops.reads)},
+      [&](Communicator& at) {
+        for (std::size_t i = 0; i < pairs.size(); ++i)
+          at.reduceScatter(pairs[i].input.data, pairs[i].output.data, pairs[i].output.count,
+                           pairs[i].output.type, ops.of[i]);
+      });
 }
 
 WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,

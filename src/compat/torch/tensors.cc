@@ -78,11 +78,19 @@ ReduceOp boolOp(c10d::ReduceOp::RedOpType op, const char* call) {
   }
 }
 
-double factorOf(const c10d::ReduceOp& op) {
+Operator scaledSum(const c10d::ReduceOp& op, const at::Tensor& tensor) {
   const auto* given = dynamic_cast<c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   if (!given) C10_THROW_ERROR(ValueError, "rondo: PREMUL_SUM without its factor");
-  return given->tensor_factor.defined() ? given->tensor_factor.item<double>()
-                                        : given->double_factor;
+  const at::Tensor& factor = given->tensor_factor;
+  if (!factor.defined()) return {ReduceOp::preMulSum(given->double_factor)};
+  if (factor.device().is_cpu() || tensor.device().is_cpu())
+    return {ReduceOp::preMulSum(factor.item<double>())};
+  if (factor.numel() != 1)
+    C10_THROW_ERROR(ValueError, "rondo: PREMUL_SUM: its factor has " +
+                                    std::to_string(factor.numel()) + " elements");
+  // Of the call's type and on its device; where it is that already, the program's own.
+  const at::Tensor there = factor.to(tensor.device(), tensor.scalar_type(), true);
+  return {ReduceOp::preMulSumAt(there.const_data_ptr()), {there}};
 }
 
 } // namespace
@@ -105,19 +113,19 @@ Array toReduce(const at::Tensor& tensor, const char* call) {
           own.value_or(DataType::uint8)};
 }
 
-ReduceOp toOp(const c10d::ReduceOp& op, at::ScalarType type, const char* call) {
+Operator toOp(const c10d::ReduceOp& op, const at::Tensor& tensor, const char* call) {
   using Op = c10d::ReduceOp;
-  if (type == at::kBool) return boolOp(op, call);
+  if (tensor.scalar_type() == at::kBool) return {boolOp(op, call)};
   switch (op.op_) {
-    case Op::SUM: return ReduceOp::sum;
-    case Op::AVG: return ReduceOp::avg;
-    case Op::PRODUCT: return ReduceOp::prod;
-    case Op::MIN: return ReduceOp::min;
-    case Op::MAX: return ReduceOp::max;
-    case Op::BAND: return ReduceOp::band;
-    case Op::BOR: return ReduceOp::bor;
-    case Op::BXOR: return ReduceOp::bxor;
-    case Op::PREMUL_SUM: return ReduceOp::preMulSum(factorOf(op));
+    case Op::SUM: return {ReduceOp::sum};
+    case Op::AVG: return {ReduceOp::avg};
+    case Op::PRODUCT: return {ReduceOp::prod};
+    case Op::MIN: return {ReduceOp::min};
+    case Op::MAX: return {ReduceOp::max};
+    case Op::BAND: return {ReduceOp::band};
+    case Op::BOR: return {ReduceOp::bor};
+    case Op::BXOR: return {ReduceOp::bxor};
+    case Op::PREMUL_SUM: return scaledSum(op, tensor);
     default: C10_THROW_ERROR(ValueError, std::string("rondo: ") + call + ": unknown operator");
   }
 }

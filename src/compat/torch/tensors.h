@@ -29,9 +29,16 @@ Array toMove(const at::Tensor& tensor, const char* call);
 /// toMove().
 Array toReduce(const at::Tensor& tensor, const char* call);
 
-/// The operator for tensors of this type. On bool SUM is "or" and PRODUCT is "and". Throws
-/// ValueError for one that the type does not have.
-ReduceOp toOp(const c10d::ReduceOp& op, at::ScalarType type, const char* call);
+struct Operator {
+  ReduceOp op;
+  /// What it reads when the call runs, and so must live as long: a factor in a device's memory.
+  std::vector<at::Tensor> reads = {};
+};
+
+/// The operator for tensors like this one. On bool SUM is "or" and PRODUCT is "and". A factor that
+/// is a tensor on a device is not waited for where the tensor is on one too: it is read there, in
+/// the order of the stream. Throws ValueError for an operator that the type does not have.
+Operator toOp(const c10d::ReduceOp& op, const at::Tensor& tensor, const char* call);
 
 /// The one of `tensors`, which must be one. Throws ValueError.
 const at::Tensor& single(const std::vector<at::Tensor>& tensors, const char* call);
