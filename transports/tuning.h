@@ -44,6 +44,14 @@ inline constexpr std::size_t kLinesPerSlot = 32;
 /// one send call costs more than its copy, and four pending ones keep the socket fed.
 inline constexpr ChannelSize kCarrierSize{256 << 10, 4};
 
+/// What a socket to the same machine holds of its sender (SO_SNDBUF, of which the kernel makes
+/// twice as much). By itself it takes 4 MiB, and both copies are from memory to memory; so little
+/// stays in the caches. 4 ranks on 2 cores, beside other work, rank 0 and each other one send each
+/// other 25 MiB: 75 ms with what the kernel takes, 67 with 512 KiB, 52 with 256 KiB, 49 with 128
+/// KiB, 51 with 64 KiB; a ring, of which little is under way, shows no trend. Between machines the
+/// kernel knows better.
+inline constexpr int kNearSendBytes = 128 << 10;
+
 /// UCX: messages that a receiver holds and has not received. Receipts come for half of them.
 /// A power of two. With the bound of the next but one a channel holds 2 MiB at most.
 inline constexpr std::uint32_t kUcxWindow = 32;

@@ -9,9 +9,11 @@
 
 #include "harness.h"
 #include "rondo/error.h"
+#include "support/cut_links.h"
 #include "support/test.h"
 #include "transports/mailbox.h"
 #include "transports/support.h"
+#include "transports/tuning.h"
 
 namespace rondo::transport::test {
 namespace {
@@ -159,6 +161,34 @@ TEST_CASE("tcp's options: congestion control is asked of the kernel, counts are 
     CHECK(error.code() == ErrorCode::invalid_argument);
     CHECK(std::string(error.what()).find("no-such-control") != std::string::npos);
     CHECK(std::string(error.what()).find("reno") != std::string::npos); // the valid ones
+  }
+}
+
+// Proves: of what goes to its own machine a socket takes little ahead of the receiver; that which
+// seems to go to another one is left to the kernel.
+TEST_CASE("tcp's sockets hold little of what goes to their own machine") {
+  const auto small = [] {
+    int count = 0;
+    for (const int fd : rondo::test::openDescriptorNumbers()) {
+      int bytes = 0;
+      socklen_t length = sizeof bytes;
+      if (rondo::test::connectedTcp(fd) &&
+          ::getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &length) == 0)
+        count += bytes == 2 * kNearSendBytes;
+    }
+    return count;
+  };
+  for (const auto& [listener, near] : {std::pair("127.0.0.1:0", 1), std::pair("127.0.0.2:0", 0)}) {
+    const net::Secret secret = net::Secret::random();
+    Context sender = makeContext(0, 2, 7, {}, secret, nullptr);
+    Context receiver = makeContext(1, 2, 7, {}, secret, nullptr);
+    receiver.bind_address = net::SocketAddress::parse(listener, "");
+    const auto from = kindNamed("tcp").make(sender), to = kindNamed("tcp").make(receiver);
+    const auto in = to->open({7, 0, 1, 0}, from->address());
+    const auto out = from->open({7, 0, 1, 0}, to->address());
+    const auto left = wait(*out), right = wait(*in);
+    INFO(listener);
+    CHECK(small() == near);
   }
 }
 

@@ -38,21 +38,23 @@ struct Pairs {
   }
 };
 
-/// The two ends of a channel over given lines, and how often lines were replaced.
+/// The two ends of a channel over given lines, and how often it was said that others stand in for
+/// a line: because it was late, which any line may be on a loaded machine, or for another reason.
 struct Channel {
-  std::vector<std::atomic<int>> replaced;
+  std::vector<std::atomic<int>> late, lost;
   std::unique_ptr<Out> out;
   std::unique_ptr<In> in;
 
   using Connect = std::function<std::optional<base::UniqueFd>(std::size_t)>;
   explicit Channel(Pairs& pairs, Connect send_late = nullptr, Connect receive_late = nullptr)
-      : replaced(pairs.left.size()) {
+      : late(pairs.left.size()), lost(pairs.left.size()) {
     const auto never = [](std::size_t) { return std::optional<base::UniqueFd>(); };
     auto sending = std::make_unique<Port>();
-    sending->path =
-        tcp::makeStripedSender({std::move(pairs.left), send_late ? send_late : never,
-                                [this](std::size_t line, const std::string&) { ++replaced[line]; }},
-                               kSettings);
+    sending->path = tcp::makeStripedSender({std::move(pairs.left), send_late ? send_late : never,
+                                            [this](std::size_t line, const std::string& why) {
+                                              ++(why == "it is late" ? late : lost)[line];
+                                            }},
+                                           kSettings);
     sending->slot_bytes = kSettings.size.slot_bytes;
     sending->depth = kSettings.size.depth;
     out = std::make_unique<Out>(std::move(sending));
@@ -69,12 +71,14 @@ struct Channel {
     for (int i = 0; i < count; ++i)
       bodies.push_back(patternOf(
           bodies.size(), i % 3 ? random() % kSettings.size.slot_bytes + 1 : random() % 300));
+    std::atomic<bool> sent = false;
     inParallel({[&] {
                   for (std::size_t i = 0; i < bodies.size(); ++i) {
                     meanwhile(static_cast<int>(i));
                     out->send(i, bodies[i]);
                   }
                   out->flush();
+                  sent = true;
                 },
                 [&] {
                   for (std::size_t i = 0; i < bodies.size(); ++i) {
@@ -82,6 +86,9 @@ struct Channel {
                     require(in->next(signature) == bodies[i], "wrong body");
                     require(signature == i, "wrong header");
                   }
+                  // What a lost line had brought comes again, and these lines, unlike TCP's, count
+                  // as arrived only what was read.
+                  for (const Watch watch("for the sender"); !sent; watch.check()) in->peek();
                 }});
   }
 };
@@ -193,8 +200,10 @@ TEST_CASE("a line that ends in the middle of anything costs no message and is sa
       channel.exchange(40, [&](int i) {
         if (i == when) ::shutdown(victim.get(), SHUT_RDWR);
       });
-      for (int i = 0; i < lines; ++i)
-        CHECK(channel.replaced[static_cast<std::size_t>(i)] <= (i == when % lines));
+      for (std::size_t i = 0; i < channel.lost.size(); ++i) {
+        CHECK(channel.lost[i] <= (&pairs.kept[i] == &victim));
+        CHECK(channel.late[i] <= 1);
+      }
     }
 }
 
@@ -205,9 +214,10 @@ TEST_CASE("what a line swallows comes by another one, and that is said once") {
     Channel channel(pairs);
     // Longer than a line may be late.
     channel.exchange(60, [](int) { std::this_thread::sleep_for(10ms); });
-    CHECK(channel.replaced[0] == 1);
+    CHECK(channel.late[0] == 1);
     // A receiver that waits reads nothing from the others either, which makes them late at most.
-    for (int i = 1; i <= healthy; ++i) CHECK(channel.replaced[static_cast<std::size_t>(i)] <= 1);
+    for (int i = 1; i <= healthy; ++i) CHECK(channel.late[static_cast<std::size_t>(i)] <= 1);
+    for (const auto& lost : channel.lost) CHECK(lost == 0);
   }
 }
 
@@ -269,7 +279,7 @@ TEST_CASE("lines may come late, or not at all, at either end") {
     throw Error(ErrorCode::timeout, "no such rail");
   });
   channel.exchange(20, [](int) {});
-  CHECK(channel.replaced[1] == 1);
+  CHECK(channel.lost[1] == 1);
 }
 
 TEST_CASE("the last line's end is the channel's, at both ends") {

@@ -8,23 +8,12 @@
 #include "base/codec.h"
 #include "rondo/error.h"
 #include "transports/registry.h"
+#include "transports/same_process.h"
 #include "transports/slot_ring.h"
 #include "transports/support.h"
 
 namespace rondo::transport {
 namespace {
-
-/// Threads see all of each other's memory.
-class SameProcess final : public Loans {
- public:
-  std::optional<Loan> offer(const void* data, std::size_t) override {
-    return Loan{{reinterpret_cast<std::uintptr_t>(data)}};
-  }
-  const std::byte* find(const Loan& loan, std::size_t) override {
-    return reinterpret_cast<const std::byte*>(loan.words[0]);
-  }
-  bool outliveSender() const override { return false; }
-};
 
 /// The slots of one channel. They live as long as one of its ends does.
 class Slots {

@@ -54,7 +54,8 @@ struct Lines {
   std::vector<base::UniqueFd> sockets; ///< empty where a line is not connected yet
   /// Such a line's socket when it is; nothing while it is not. Throws Error when it will not be.
   std::function<std::optional<base::UniqueFd>(std::size_t)> connect;
-  /// Told once about a line that others have to stand in for, when they have done so.
+  /// Told about a line that others have to stand in for, when they have done so: at most once that
+  /// it is late, and once that it is lost.
   std::function<void(std::size_t line, const std::string& why)> replaced;
 };
 

@@ -17,6 +17,7 @@
 #include "base/codec.h"
 #include "base/log.h"
 #include "net/interfaces.h"
+#include "net/native_address.h"
 #include "rondo/error.h"
 #include "transports/mailbox.h"
 #include "transports/support.h"
@@ -95,6 +96,13 @@ void prepare(int fd, const Options& options) {
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, 2, "TCP_KEEPCNT");
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1, "SO_KEEPALIVE");
   if (!options.tcp_congestion.empty()) setCongestion(fd, options.tcp_congestion);
+}
+
+/// Of a socket that sends to `peer`.
+void stayInCaches(int fd, const net::SocketAddress& peer) {
+  const net::SocketAddress own = net::localAddress(fd);
+  if (own.family == peer.family && own.ip == peer.ip)
+    set(fd, SOL_SOCKET, SO_SNDBUF, kNearSendBytes, "SO_SNDBUF");
 }
 
 std::chrono::milliseconds silenceLimit(const Options& options) {
@@ -182,9 +190,11 @@ class PendingSender final : public Pending {
     for (std::size_t line = 0; line < wiring.lines(); ++line)
       dials->push_back(std::make_unique<net::Dial>(
           dialSettings(context, wiring.rails[wiring.railOf(line)], id, static_cast<int>(line))));
-    connect_ = [dials, options = context.options](std::size_t line) {
+    connect_ = [dials, wiring, options = context.options](std::size_t line) {
       auto socket = (*dials)[line]->poll();
-      if (socket) prepare(socket->get(), options);
+      if (!socket) return socket;
+      prepare(socket->get(), options);
+      stayInCaches(socket->get(), wiring.rails[wiring.railOf(line)]);
       return socket;
     };
   }
