@@ -12,12 +12,17 @@
 
 namespace rondo::tools {
 
+int statusOf(const std::exception& error) {
+  const auto* typed = dynamic_cast<const Error*>(&error);
+  return typed != nullptr && typed->code() == ErrorCode::invalid_argument ? kUsage : kError;
+}
+
 int reportError(const std::exception& error, int rank) {
   const std::string who = rank < 0 ? "" : "rank " + std::to_string(rank) + ": ";
   const auto* typed = dynamic_cast<const Error*>(&error);
   const std::string code = typed != nullptr ? std::string(name(typed->code())) + ": " : "";
   std::fprintf(stderr, "rondo: %s%s%s\n", who.c_str(), code.c_str(), error.what());
-  return typed != nullptr && typed->code() == ErrorCode::invalid_argument ? kUsage : kError;
+  return statusOf(error);
 }
 
 std::string transportsOf(const Communicator& comm) {

@@ -21,8 +21,10 @@ inline constexpr int kFailure = 1; ///< the command ran, and found something wro
 inline constexpr int kUsage = 2;   ///< the arguments make no sense
 inline constexpr int kError = 3;   ///< the command could not do its work
 
-/// Prints "rondo: rank 2: peer_dead: ..." on stderr (without the rank if it is -1); returns kUsage
-/// for Error(invalid_argument), else kError.
+/// kUsage for Error(invalid_argument), else kError.
+int statusOf(const std::exception& error);
+/// Prints "rondo: rank 2: peer_dead: ..." on stderr (without the rank if it is -1); gives
+/// statusOf() it.
 int reportError(const std::exception& error, int rank = -1);
 
 /// By what this rank reaches the others, each name once: "shm, tcp".

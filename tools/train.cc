@@ -9,6 +9,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <future>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <thread>
 
 #include "rondo/communicator.h"
@@ -68,6 +72,11 @@ void printEnd(const TrainConfig& config, const TrainReport& report) {
   std::fflush(stdout);
 }
 
+/// The other ranks end by what ended this one alone.
+void endAll(Communicator& comm, const std::exception& error) {
+  comm.abort("rank " + std::to_string(comm.rank()) + ": " + error.what());
+}
+
 TrainReport trainOn(Communicator& comm, const TrainConfig& config,
                     const std::function<void(const TrainProgress&)>& show) {
   stopOnSignals();
@@ -78,7 +87,7 @@ TrainReport trainOn(Communicator& comm, const TrainConfig& config,
   } catch (const Error&) {
     throw; // the library has told the other ranks where it concerns them
   } catch (const std::exception& error) {
-    comm.abort("rank " + std::to_string(comm.rank()) + ": " + error.what());
+    endAll(comm, error);
     throw;
   }
 }
@@ -87,25 +96,49 @@ Communicator communicator(const TrainConfig& config, const Rendezvous& meet) {
   Options options = Options::fromEnvironment();
   if (!config.transport.empty()) options.transports = config.transport;
   if (config.deterministic) options.deterministic = true;
+  options.device = -1; // RONDO_DEVICE says where layers run: what ranks send is in host memory
   return Communicator::create(meet, options);
 }
 
-int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
+/// Whether all ranks ended by the same error.
+bool endedAllRanks(Communicator& comm, const std::exception& error) {
+  constexpr std::size_t kMost = 4096;          // what exchange() takes, and an error says less
+  constexpr std::chrono::seconds kAnswered{5}; // ranks that end together do so at once
+  const auto own = std::as_bytes(std::span(std::string_view(error.what()).substr(0, kMost)));
   try {
-    Communicator comm = communicator(config, meet);
+    auto told = comm.exchangeAsync(own);
+    if (told.wait_for(kAnswered) != std::future_status::ready) endAll(comm, error);
+    const auto all = told.get();
+    return std::ranges::all_of(all,
+                               [&](const auto& other) { return std::ranges::equal(other, own); });
+  } catch (const Error&) {
+    return false; // who could be asked is gone
+  }
+}
+
+/// Prints what ended this rank's run; what ended all ranks alike is said once, and is no rank's.
+int say(const std::exception& error, int rank, std::optional<Communicator>& comm) {
+  if (!comm || !endedAllRanks(*comm, error)) return reportError(error, rank);
+  return rank == 0 ? reportError(error) : statusOf(error);
+}
+
+int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
+  std::optional<Communicator> comm;
+  try {
+    comm.emplace(communicator(config, meet));
     std::function<void(const TrainProgress&)> show;
     if (rank == 0) {
-      printHead(config, comm);
+      printHead(config, *comm);
       show = TrainDisplay();
     }
-    const TrainReport report = trainOn(comm, config, show);
+    const TrainReport report = trainOn(*comm, config, show);
     if (rank == 0) {
       if (!config.json.empty()) writeFile(config.json, trainJsonText(config, report));
       printEnd(config, report);
     }
     return report.stopped ? kStopped : kSuccess;
   } catch (const std::exception& error) {
-    return reportError(error, rank);
+    return say(error, rank, comm);
   }
 }
 

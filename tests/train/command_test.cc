@@ -1,4 +1,7 @@
 // `rondo train` as people run it: killed and interrupted runs go on from their checkpoint.
+#include <filesystem>
+#include <fstream>
+
 #include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
@@ -63,10 +66,11 @@ TEST_CASE("a rank that is killed ends all by its name, and --resume ends with th
 TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume goes on") {
   const tools::TemporaryFolder folder;
   const std::string expected = undisturbed(folder);
-  // The last is what timeout(1) does: the launcher, and its process group.
-  for (const char* kill : {"kill -INT $JOB", "kill -TERM $JOB",
-                           "RANKS=$(pgrep -P $JOB); kill -TERM $JOB $RANKS $JOB"}) {
-    const std::string file = folder.file(std::to_string(std::string_view(kill).size()));
+  // The first is what timeout(1) does: the launcher, and its process group.
+  std::vector<std::string> kills = {"RANKS=$(pgrep -P $JOB); kill -TERM $JOB $RANKS $JOB"};
+  if (kWholeGrid) kills.insert(kills.end(), {"kill -INT $JOB", "kill -TERM $JOB"});
+  for (const std::string& kill : kills) {
+    const std::string file = folder.file(std::to_string(kill.size()));
     const Outcome outcome = disturbed(file, kill);
     INFO(outcome.err << outcome.out);
     REQUIRE(outcome.status == 130);
@@ -77,7 +81,8 @@ TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume
   }
 }
 
-TEST_CASE("on several nodes gradients are reduced inside nodes first, and losses stay the same") {
+TEST_CASE("on several nodes gradients are reduced inside nodes first, and losses stay the same",
+          "[sums]") {
   const std::string train =
       " RONDO_DEBUG=trace exec '$RONDO' train --model even --batch 16 --steps 2 --verify-every 1 "
       "--data synthetic:shape=1x8x8,train=32,test=8'";
@@ -105,6 +110,56 @@ TEST_CASE("a device that there is not is one line") {
   REQUIRE(outcome.status == 3);
   REQUIRE(tools::linesOf(outcome.err).size() == 1);
   REQUIRE(contains(outcome.err, "device cuda"));
+}
+
+namespace {
+
+/// Without the line in which a launcher says which of its ranks ended first.
+int errorsIn(const Outcome& outcome) {
+  return tools::countOf(outcome.err, "rondo: ") -
+         tools::countOf(outcome.err, " ended with status ");
+}
+
+} // namespace
+
+TEST_CASE("what is wrong on all ranks is said once, and leaves files as they are") {
+  const tools::TemporaryFolder folder;
+  const std::string old = folder.file("old"), none = folder.file("none");
+  std::ofstream(old) << "old\n";
+  for (const std::string how :
+       {"$RONDO train -p 2", "$RONDO train -p 2 --threads", "$RONDO run -p 2 -- $RONDO train"})
+    for (const std::string& wrong :
+         {std::string("--data synthetic:shape=1x8x8,train=40,test=20 --strategy tensor --clip 1"),
+          "--data " + std::filesystem::path(old).parent_path().string()}) {
+      for (const std::string& json : {old, none}) {
+        const Outcome outcome = shell(how + " " + wrong + " --json " + json);
+        INFO(how << " " << wrong << ": " << outcome.err);
+        CHECK((outcome.status == 2 || outcome.status == 3));
+        CHECK(errorsIn(outcome) == 1);
+        CHECK(!contains(outcome.err, "rondo: rank 0: "));
+        CHECK(!contains(outcome.err, "rondo: rank 1: "));
+      }
+      CHECK(readFile(old) == "old\n");
+      CHECK(!std::filesystem::exists(none));
+    }
+}
+
+TEST_CASE("what is wrong on one rank alone is said with that rank") {
+  const auto on1 = [](const std::string& variable) {
+    return shell("$RONDO run -p 3 -- sh -c 'if [ $RONDO_RANK = 1 ]; then export " + variable +
+                 "; fi; exec '$RONDO' train --steps 1'");
+  };
+  // Ranks agree on what they cannot read, so all end by it.
+  const Outcome agreed = on1("RONDO_DATA=/no/such/folder");
+  INFO(agreed.err);
+  CHECK(agreed.status == 3);
+  CHECK(errorsIn(agreed) == 1);
+  CHECK(contains(agreed.err, "rank 1: "));
+  CHECK(contains(agreed.err, "/no/such/folder"));
+  const Outcome alone = on1("RONDO_DEBUG=loud");
+  INFO(alone.err);
+  CHECK(alone.status != 0);
+  CHECK(contains(alone.err, "rondo: rank 1: invalid_argument: RONDO_DEBUG: "));
 }
 
 TEST_CASE("a result that cannot be written is one line, before the training") {

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -117,7 +118,12 @@ std::string jsonText(const BenchConfig& config, const Environment& environment,
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-void requireWritable(const std::string& path) { write(path, "", std::ios::app); }
+void requireWritable(const std::string& path) {
+  std::error_code ignored;
+  const bool there = std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+  write(path, "", std::ios::app);
+  if (!there) std::filesystem::remove(path, ignored);
+}
 
 void writeFile(const std::string& path, const std::string& text) {
   write(path, text, std::ios::trunc);

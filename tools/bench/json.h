@@ -17,7 +17,8 @@ namespace rondo::tools {
 std::string jsonText(const BenchConfig& config, const Environment& environment,
                      const std::vector<TableResult>& tables);
 
-/// For what is written at the end: throws what writeFile() would, before anything is measured.
+/// For what is written at the end: throws what writeFile() would, before anything is measured, and
+/// leaves all as it was: a run that is refused behind this has no file.
 void requireWritable(const std::string& path);
 /// Throws Error(system) naming the file.
 void writeFile(const std::string& path, const std::string& text);
