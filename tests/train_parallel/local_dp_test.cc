@@ -48,7 +48,7 @@ TrainOptions ofOneRank(TrainOptions options) {
 
 } // namespace
 
-TEST_CASE("averaged after every step, local SGD is SGD, for 50 steps") {
+TEST_CASE("averaged after every step, local SGD is SGD, for 50 steps", "[sums]") {
   for (int size : {1, 2, 3, 4}) {
     TrainOptions options = localRun(1);
     options.steps = 50;
@@ -63,7 +63,7 @@ TEST_CASE("averaged after every step, local SGD is SGD, for 50 steps") {
   }
 }
 
-TEST_CASE("slow momentum over plain steps of one is momentum") {
+TEST_CASE("slow momentum over plain steps of one is momentum", "[sums]") {
   TrainOptions options = localRun(1, 0.9);
   options.steps = 50;
   options.learning_rate = 0.001;
@@ -77,7 +77,7 @@ TEST_CASE("slow momentum over plain steps of one is momentum") {
   REQUIRE(difference(losses(3, options), expected) > 1e-2);
 }
 
-TEST_CASE("between averages ranks differ, and the run is seen as their average") {
+TEST_CASE("between averages ranks differ, and the run is seen as their average", "[sums]") {
   for (int size : {2, 3})
     for (double slow : {0.0, 0.5}) {
       TrainOptions options = localRun(4, slow);
@@ -96,7 +96,7 @@ TEST_CASE("between averages ranks differ, and the run is seen as their average")
     }
 }
 
-TEST_CASE("local SGD, stopped anywhere and resumed, ends with the same bytes") {
+TEST_CASE("local SGD, stopped anywhere and resumed, ends with the same bytes", "[sums]") {
   TemporaryFolder folder;
   for (const char* optimizer : {"sgd", "adamw"})
     for (int steps = 1; steps < 6; ++steps) {
@@ -169,7 +169,7 @@ TEST_CASE("DataParallel ends when one rank is asked to") {
           })) == "");
 }
 
-TEST_CASE("DataParallel trains bit for bit as one rank with as many micro-batches") {
+TEST_CASE("DataParallel trains bit for bit as one rank with as many micro-batches", "[sums]") {
   for (const char* model : {"mlp", "cnn"})
     for (int size : {1, 2, 3, 4}) {
       TrainOptions options = smallRun();

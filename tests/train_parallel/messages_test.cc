@@ -4,8 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <deque>
+#include <optional>
 #include <random>
 #include <span>
+#include <thread>
 
 #include "support/data_files.h"
 #include "support/ranks.h"
@@ -105,6 +107,82 @@ TEST_CASE("each piece keeps back what its messages left out, and its server gets
             }
             return {};
           })) == "");
+}
+
+namespace {
+
+using namespace training;
+using namespace training::servers;
+
+/// Some steps of workers, by as many small pieces for each server; what came of a key wrongly.
+std::string pushedInSteps(Communicator& comm, int servers, int first_worker, bool narrow) {
+  constexpr std::size_t kCount = 1008, kPiece = 32;
+  constexpr int kSteps = 4;
+  const int workers = comm.size() - first_worker;
+  AlignedVector<float> values(kCount, 1.0F), gradients(kCount);
+  for (std::size_t i = 0; i < kCount; ++i)
+    gradients[i] = static_cast<float>((i % 32) * static_cast<std::size_t>(comm.rank() + 1));
+  Weight weight;
+  weight.shape = {kCount};
+  weight.value = values.data();
+  const std::vector<Weight*> weights = {&weight};
+  const Keys keys = layOut(values, weights, {}, servers, kPiece);
+  Links links = link(comm, first_worker);
+  const auto up = narrow ? narrowCodec(DataType::float16) : nullptr;
+  const auto down = narrow ? narrowCodec(DataType::float16) : nullptr;
+  const Staleness staleness("bsp");
+  std::deque<PieceServer> pieces;
+  std::optional<Server> server;
+  std::thread serving;
+  if (comm.rank() < servers) {
+    for (const Piece& piece : keys.pieces[static_cast<std::size_t>(comm.rank())])
+      pieces.emplace_back(piece, values, weights, "sgd", OptimizerSettings{.momentum = 0},
+                          Application{.workers = workers, .in_order = true});
+    server.emplace(links, pieces,
+                   ServerPlan{.staleness = staleness,
+                              .rate = [](std::int64_t) { return 1.0; },
+                              .batch = workers,
+                              .codec = down.get()});
+    server->begin(0, kSteps + 1, 0);
+    serving = std::thread([&] { server->serve(kSteps + 1); });
+  }
+  if (comm.rank() >= first_worker) {
+    Exchange exchange(links, keys, {gradients, values, {}}, up.get());
+    for (int step = 0; step < kSteps; ++step) {
+      exchange.begin({.kind = Request::push});
+      exchange.gradientStands(0);
+      exchange.pull();
+    }
+    exchange.end();
+  }
+  if (serving.joinable()) serving.join();
+  if (comm.rank() < first_worker) return {};
+  int sum = 0;
+  for (int rank = first_worker; rank < comm.size(); ++rank) sum += rank + 1;
+  for (std::size_t i = 0; i < kCount; ++i)
+    if (const auto want = static_cast<float>(1 - kSteps * sum * static_cast<int>(i % 32));
+        values[i] != want)
+      return "key " + std::to_string(i) + " is " + std::to_string(values[i]) + ", not " +
+             std::to_string(want);
+  return {};
+}
+
+} // namespace
+
+// Proves: pieces that take turns in a server's buffers are each summed over all workers, in every
+// step, with and without a codec, whoever serves.
+TEST_CASE("a server has fewer buffers than pieces, and mixes none of them up") {
+  for (const int size : {2, 3, 4, 5})
+    for (const bool narrow : {false, true}) {
+      auto ranks = makeRanks(size);
+      INFO(size << " ranks, narrow: " << narrow);
+      CHECK(firstComplaint(onRanks(ranks, [&](Communicator& comm) {
+              return pushedInSteps(comm, 1, 1, narrow);
+            })) == "");
+      CHECK(firstComplaint(onRanks(ranks, [&](Communicator& comm) {
+              return pushedInSteps(comm, size, 0, narrow);
+            })) == "");
+    }
 }
 
 TEST_CASE("running statistics move once for a push of every worker, also where these go on alone") {

@@ -36,7 +36,7 @@ void requireNear(const std::vector<double>& narrow, const std::vector<double>& f
 
 } // namespace
 
-TEST_CASE("every strategy trains in bfloat16, as in floats but for rounding") {
+TEST_CASE("every strategy trains in bfloat16, as in floats but for rounding", "[sums]") {
   if (!hasBfloat16()) return;
   for (const std::string model : {"mlp", "cnn"}) {
     const auto wanted = lossesIn("bfloat16", "ddp", model);

@@ -70,9 +70,9 @@ class PieceServer {
   std::vector<Weight> slices_;
   std::unique_ptr<Optimizer> optimizer_; ///< null: running statistics
   std::vector<std::int64_t> clocks_;     ///< by worker
-  std::vector<float*> pushed_;           ///< by worker: of the round at work; null: not yet
+  std::vector<float*> pushed_;           ///< by worker: of the round at work
   std::int64_t pushes_ = 0;
-  int added_ = 0; ///< pushes that are in the sum at work
+  int added_ = 0; ///< pushes of the round at work
 };
 
 } // namespace rondo::training::servers

@@ -13,13 +13,18 @@ Server::Server(Links& links, std::deque<PieceServer>& pieces, const ServerPlan& 
       tally_(static_cast<int>(links.workers.size()), static_cast<int>(plan.batch)),
       clients_(links.workers.size()) {
   for (std::size_t w = 0; w < clients_.size(); ++w) {
-    clients_[w].rank = links.workers[w];
+    clients_[w].rank = links_.workers[w];
     Client& client = clients_[w];
-    for (const PieceServer& piece : pieces_) {
-      const std::size_t count = piece.piece().count;
-      client.buffers.emplace_back(sparse() ? answerWords(count, count) : count);
-      if (coded(piece.piece())) client.messages.emplace_back(plan.codec->bytes(count));
-      else client.messages.emplace_back();
+    client.buffers.resize(window());
+    client.messages.resize(window());
+    for (std::size_t p = 0; p < pieces_.size(); ++p) {
+      const std::size_t count = pieces_[p].piece().count;
+      auto& buffer = client.buffers[p % window()];
+      const std::size_t floats = sparse() ? answerWords(count, count) : count;
+      if (buffer.size() < floats) buffer.resize(floats);
+      auto& message = client.messages[p % window()];
+      if (coded(pieces_[p].piece()) && message.size() < plan.codec->bytes(count))
+        message = AlignedBytes(plan.codec->bytes(count));
     }
     client.told.resize(pieces_.size());
     client.has.resize(pieces_.size());
@@ -75,8 +80,8 @@ void Server::rest() {
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     Client& client = clients_[turn_++ % clients_.size()];
     if (!client.open) continue;
-    const bool pieces = client.pushing && client.arrived < pieces_.size();
-    if (client.pushing && !pieces) continue; // it waits for us
+    const bool pieces = client.pushing && client.arrived < client.receiving;
+    if (client.pushing && !pieces) continue; // it waits for us, or for another worker
     Work& work = pieces ? client.received[client.arrived] : client.requested;
     work.waitFor(nap_);
     nap_ = std::min(2 * nap_, kLongestNap);
@@ -114,32 +119,43 @@ void Server::take(Client& client) {
     return;
   }
   client.pushing = true;
-  client.arrived = client.answered = 0;
-  for (std::size_t p = 0; p < pieces_.size(); ++p) {
-    client.sent[p].wait(); // the buffer is the next push's
-    const Piece& piece = pieces_[p].piece();
+  client.arrived = client.answered = client.receiving = 0;
+  while (client.receiving < window()) receive(client);
+}
+
+/// The next piece of its push, if there is one more.
+void Server::receive(Client& client) {
+  const std::size_t p = client.receiving;
+  if (p == pieces_.size()) return;
+  ++client.receiving;
+  client.sent[p].wait(); // the buffer is the next push's
+  const Piece& piece = pieces_[p].piece();
+  if (coded(piece))
     client.received[p] =
-        coded(piece) ? links_.up.recvAsync(client.messages[p].data(), client.messages[p].size(),
-                                           DataType::uint8, client.rank)
-                     : links_.up.recvAsync(client.buffers[p].data(), piece.count, DataType::float32,
-                                           client.rank);
-  }
+        links_.up.recvAsync(client.messages[p % window()].data(), plan_.codec->bytes(piece.count),
+                            DataType::uint8, client.rank);
+  else
+    client.received[p] = links_.up.recvAsync(client.buffers[p % window()].data(), piece.count,
+                                             DataType::float32, client.rank);
 }
 
 bool Server::takePieces(std::size_t worker) {
   Client& client = clients_[worker];
   bool moved = false;
-  for (; client.pushing && client.arrived < pieces_.size(); moved = true) {
+  for (; client.pushing && client.arrived < client.receiving; moved = true) {
     Work& work = client.received[client.arrived];
     if (!work.test()) return moved;
     work.wait();
     PieceServer& piece = pieces_[client.arrived];
-    float* const push = client.buffers[client.arrived].data();
+    const std::size_t place = client.arrived % window();
+    float* const push = client.buffers[place].data();
     if (coded(piece.piece()))
-      plan_.codec->decode(client.messages[client.arrived].data(), {push, piece.piece().count});
+      plan_.codec->decode(client.messages[place].data(), {push, piece.piece().count});
     const std::int64_t step = total_ + piece.pushes() / static_cast<std::int64_t>(clients_.size());
     piece.push(static_cast<int>(worker), push, plan_.rate(step));
     ++client.arrived;
+    if (plan_.staleness.bulk() && piece.clock(static_cast<int>(worker)) == piece.oldest())
+      for (Client& each : clients_) receive(each);
     if (client.arrived == pieces_.size()) complete(worker);
   }
   return moved;
@@ -178,8 +194,8 @@ void Server::sendValues(Client& client, std::size_t p) {
   const std::span<float> values = pieces_[p].values();
   const float* from = values.data();
   if (!plan_.staleness.bulk()) {
-    std::copy(values.begin(), values.end(), client.buffers[p].begin());
-    from = client.buffers[p].data();
+    std::copy(values.begin(), values.end(), client.buffers[p % window()].begin());
+    from = client.buffers[p % window()].data();
   }
   client.sent[p] = links_.down.sendAsync(from, values.size(), DataType::float32, client.rank);
   pulled_.told += values.size();
