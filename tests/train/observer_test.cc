@@ -102,6 +102,33 @@ TEST_CASE("the trace shows what every rank computes, and every bucket") {
   REQUIRE(contains(page, "mlp, 3 ranks"));
 }
 
+TEST_CASE("a run that is refused makes no file and leaves older ones as they are") {
+  TemporaryFolder folder;
+  const Bytes old = {'o', 'l', 'd', '\n'};
+  const std::vector<std::function<void(TrainOptions&)>> changes = {
+      [&](TrainOptions& o) { o.batch = -1; }, [&](TrainOptions& o) { o.data = folder.path(); },
+      [&](TrainOptions& o) { o.resume = true; }, // the checkpoint is none
+      [&](TrainOptions& o) { o.report = folder.file("metrics/page"); },
+      [&](TrainOptions& o) { o.trace = folder.file("no/trace"); }};
+  for (const auto& change : changes) {
+    TrainOptions options = smallRun();
+    options.metrics = folder.file("metrics");
+    options.trace = folder.file("trace");
+    options.report = folder.file("report");
+    options.checkpoint = folder.file("checkpoint");
+    for (const std::string& file : {options.metrics, options.checkpoint}) writeRaw(file, old);
+    change(options);
+    auto ranks = makeRanks(2);
+    thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+    CHECK(readRaw(options.metrics) == old);
+    CHECK(readRaw(options.checkpoint) == old);
+    for (const char* file : {"trace", "report", "report/index.html"}) {
+      INFO(file);
+      CHECK(!std::filesystem::exists(folder.file(file)));
+    }
+  }
+}
+
 TEST_CASE("a report that cannot be written is one error on all ranks") {
   TemporaryFolder folder;
   writeRaw(folder.file("file"), {1});

@@ -67,22 +67,23 @@ void Observer::begin(std::int64_t done) {
   timeline_.rank = comm_.rank();
 }
 
-/// What is only written at the end is opened too, without a change: who cannot write it shall not
-/// train first.
+/// Who cannot write what is only written at the end shall not train first; and nothing is changed
+/// before all of it can be written.
 void Observer::open(std::int64_t done) {
-  using Begin = TextFile::Begin;
-  if (!options_.metrics.empty()) {
-    if (options_.resume) cutMetrics(options_.metrics, done);
-    metrics_ = std::make_unique<MetricsFile>(options_.metrics,
-                                             options_.resume ? Begin::behind : Begin::anew);
+  for (const std::string& file : {options_.metrics, options_.trace})
+    if (!file.empty()) requireWritable(file);
+  if (!options_.report.empty()) {
+    std::error_code fault;
+    std::filesystem::create_directories(options_.report, fault);
+    if (fault)
+      throw Error(ErrorCode::system, options_.report + ": could not be made: " + fault.message());
+    requireWritable(page());
   }
-  if (!options_.trace.empty()) TextFile(options_.trace, Begin::behind);
-  if (options_.report.empty()) return;
-  std::error_code fault;
-  std::filesystem::create_directories(options_.report, fault);
-  if (fault)
-    throw Error(ErrorCode::system, options_.report + ": could not be made: " + fault.message());
-  TextFile(page(), Begin::behind);
+  if (options_.metrics.empty()) return;
+  using Begin = TextFile::Begin;
+  if (options_.resume) cutMetrics(options_.metrics, done);
+  metrics_ = std::make_unique<MetricsFile>(options_.metrics,
+                                           options_.resume ? Begin::behind : Begin::anew);
 }
 
 Timeline* Observer::timeline(std::size_t before, std::int64_t step) {

@@ -2,6 +2,7 @@
 #include "train/report/text_file.h"
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
 #include "rondo/error.h"
@@ -28,6 +29,13 @@ void TextFile::close() {
 void TextFile::fail() const {
   throw Error(ErrorCode::system,
               path_ + ": could not be written: " + std::generic_category().message(errno));
+}
+
+void requireWritable(const std::string& path) {
+  std::error_code ignored;
+  const bool there = std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+  TextFile(path, TextFile::Begin::behind);
+  if (!there) std::filesystem::remove(path, ignored);
 }
 
 } // namespace rondo::training
