@@ -1,6 +1,8 @@
 // Where models are cut: the units that stay together, and parts that cost alike.
 #include <algorithm>
+#include <chrono>
 #include <numeric>
+#include <thread>
 
 #include "support/test.h"
 #include "train/layers/node.h"
@@ -56,6 +58,18 @@ TEST_CASE("units begin with what learns, and cover a model once") {
         std::vector<std::size_t>{0, 3, 7, 9}); // a pool with what's before
   // Convolution, BatchNorm, Relu; then residuals, each with the Relu behind it; then the head.
   CHECK(of("resnet18", {3, 32, 32}) == std::vector<std::size_t>{0, 3, 5, 7, 9, 11, 13, 15, 17, 21});
+}
+
+TEST_CASE("a wait for a GPU is time of its pass, one on the processor is not") {
+  const auto waited = [](const Compute& compute) {
+    const double begin = passClock(compute);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return passClock(compute) - begin;
+  };
+  Compute device;
+  device.gpu.emplace();
+  CHECK(waited(device) >= 0.05);
+  CHECK(waited({}) < 0.05);
 }
 
 TEST_CASE("stages of the model whose layers cost the same cost the same") {

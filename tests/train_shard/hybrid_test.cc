@@ -2,15 +2,13 @@
 #include <cmath>
 #include <limits>
 
-#include "support/data_files.h"
 #include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
 #include "tests/train_shard/losses.h"
-#include "train/loop/compute_threads.h"
-#include "train/loop/settings.h"
+#include "tests/train_shard/one_step.h"
+#include "tests/train_shard/saved_run.h"
 #include "train/parallel/mesh.h"
-#include "train/parallel/strategy.h"
 
 namespace rondo::test {
 
@@ -71,7 +69,7 @@ TEST_CASE("what a mesh shares out is held once, and its bytes are those of whole
   CHECK(shared.bytes_per_step == whole.bytes_per_step);
 }
 
-TEST_CASE("every optimizer trains on three axes as on pipelines beside each other") {
+TEST_CASE("every optimizer trains on three axes as on pipelines beside each other", "[sums]") {
   for (const TrainChoice& optimizer : trainOptimizers()) {
     TrainOptions options = meshRun("data=4,pipe=2");
     options.optimizer = optimizer.name;
@@ -85,21 +83,6 @@ TEST_CASE("every optimizer trains on three axes as on pipelines beside each othe
 }
 
 namespace {
-
-/// What each rank did in one step, by one clock.
-std::vector<training::Timeline> oneStep(int ranks, const TrainOptions& options) {
-  std::vector<training::Timeline> timelines(static_cast<std::size_t>(ranks));
-  auto comms = makeRanks(ranks);
-  REQUIRE(firstComplaint(onRanks(comms, [&](Communicator& comm) -> std::string {
-            const training::ComputeThreads threads;
-            const training::Data data = training::load(options);
-            const auto strategy =
-                training::strategyFor(options, comm.size()).make({comm, options, data});
-            strategy->run({}, 1, &timelines[static_cast<std::size_t>(comm.rank())]);
-            return {};
-          })) == "");
-  return timelines;
-}
 
 /// When the rank began first to reduce gradients, and when its last pass back was over.
 std::pair<double, double> reductionAndEnd(const training::Timeline& timeline) {
@@ -125,12 +108,14 @@ TEST_CASE("a stage's gradients leave while the stages in front of it still go ba
         Case{4, "pipe=2,shard=2", true}, Case{8, "data=2,pipe=2,shard=2", true}}) {
     TrainOptions options = meshRun(one.mesh);
     options.overlap = one.overlap;
-    const auto timelines = oneStep(one.ranks, options);
+    const std::vector<OneStep> steps = oneStep(one.ranks, options);
     const training::Mesh mesh = training::Mesh::parse(one.mesh, one.ranks);
     for (int rank = 0; rank < one.ranks; ++rank) {
       const std::vector<int> pipe = mesh.neighbours({training::Axis::pipe}, rank);
-      const auto back = reductionAndEnd(timelines[static_cast<std::size_t>(pipe.front())]).second;
-      const auto begin = reductionAndEnd(timelines[static_cast<std::size_t>(pipe.back())]).first;
+      const auto back =
+          reductionAndEnd(steps[static_cast<std::size_t>(pipe.front())].timeline).second;
+      const auto begin =
+          reductionAndEnd(steps[static_cast<std::size_t>(pipe.back())].timeline).first;
       INFO(one.mesh << ", overlap " << one.overlap << ", the pipeline of rank " << rank);
       REQUIRE(std::isfinite(begin));
       REQUIRE(back > 0);
@@ -163,46 +148,31 @@ TEST_CASE("running statistics are those of the batches of all pipelines") {
   requireSame(trainAll(makeRanks(2), options), trainAll(makeRanks(2), whole));
 }
 
-TEST_CASE("a run of pipelines beside each other goes on where it was saved, and elsewhere") {
-  TemporaryFolder folder;
+TEST_CASE("a run of pipelines beside each other goes on where it was saved, and elsewhere",
+          "[sums]") {
   TrainOptions options = meshRun("data=2,pipe=2");
   options.optimizer = "adamw";
   options.learning_rate = 0.002;
   const TrainReport whole = trainAll(makeRanks(4), options);
-  options.checkpoint = folder.file("file");
-  options.steps = 2;
-  const TrainReport saved = trainAll(makeRanks(4), options);
-  const auto bytes = readRaw(options.checkpoint);
-  options.steps = 0;
-  options.resume = true;
-  requireSame(trainAll(makeRanks(4), options), whole);
+  SavedRun saved(4, options, 2);
+  requireSame(saved.goOn(4, options), whole);
   // So it does on three axes, and between these and two.
   for (const auto& [ranks, mesh] : std::vector<std::pair<int, std::string>>{
            {4, "pipe=2,shard=2"}, {8, "shard=2,data=2,pipe=2"}}) {
     INFO(mesh);
-    writeRaw(options.checkpoint, bytes);
-    TrainOptions shared = options;
-    shared.mesh = mesh;
-    const TrainReport straight = trainAll(makeRanks(ranks), shared);
-    REQUIRE(std::abs(straight.epoch_loss[1] - whole.epoch_loss[1]) <= 1e-5 * whole.epoch_loss[1]);
-    writeRaw(options.checkpoint, bytes);
-    shared.steps = 4;
-    const TrainReport stopped = trainAll(makeRanks(ranks), shared);
-    shared.steps = 0;
-    requireSame(trainAll(makeRanks(ranks), shared), straight);
-    REQUIRE(stopped.steps == 4);
+    options.mesh = mesh;
+    const TrainReport straight = saved.goOn(ranks, options);
+    requireCloseEnd(straight, whole, 1e-5);
+    REQUIRE(saved.goOn(ranks, options, 4).steps == 4);
+    requireSame(saved.goFurther(ranks, options), straight);
   }
   // Other strategies find the same values in it.
   for (const char* strategy : {"ddp", "fsdp", "tensor"}) {
     INFO(strategy);
-    writeRaw(options.checkpoint, bytes);
     TrainOptions other = smallRun();
     other.strategy = strategy;
     other.optimizer = "adamw";
-    other.checkpoint = options.checkpoint;
-    other.resume = true;
-    other.steps = 2;
-    REQUIRE(trainAll(makeRanks(3), other).parameter_hash == saved.parameter_hash);
+    REQUIRE(saved.goOn(3, other, 2).parameter_hash == saved.report().parameter_hash);
   }
 }
 

@@ -244,7 +244,7 @@ TEST_CASE("micro-batches of a sharded model are added up") {
     }
 }
 
-TEST_CASE("norms are those of whole weights: clipping and layer-wise rates on shards") {
+TEST_CASE("norms are those of whole weights: clipping and layer-wise rates on shards", "[sums]") {
   for (const char* optimizer : {"sgd", "lars"})
     for (double clip : {0.0, 0.05})
       for (ShardLevel level : kLevels)

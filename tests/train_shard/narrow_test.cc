@@ -60,7 +60,7 @@ std::vector<double> lossesOf(int ranks, const TrainOptions& options) {
 
 } // namespace
 
-TEST_CASE("narrow on the way costs little accuracy and half the bytes") {
+TEST_CASE("narrow on the way costs little accuracy and half the bytes", "[sums]") {
   for (int ranks : {1, 2, 3, 4}) {
     TrainOptions options = narrowRun();
     options.accumulate = ranks == 2 ? 2 : 1;
@@ -88,7 +88,7 @@ TEST_CASE("narrow on the way costs little accuracy and half the bytes") {
     REQUIRE(std::abs(narrow[i] - wide[i]) < 0.02 * wide[i]);
 }
 
-TEST_CASE("moves too small for bfloat16 are kept by the masters, over a checkpoint too") {
+TEST_CASE("moves too small for bfloat16 are kept by the masters, over a checkpoint too", "[sums]") {
   TemporaryFolder folder;
   TrainOptions options = narrowRun();
   options.learning_rate = 1e-6; // a weight's narrow neighbours are 1/256 of it away

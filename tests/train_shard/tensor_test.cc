@@ -3,17 +3,21 @@
 #include <limits>
 #include <numeric>
 
-#include "support/data_files.h"
 #include "support/ranks.h"
 #include "support/runs.h"
 #include "support/test.h"
 #include "tests/train_shard/losses.h"
+#include "tests/train_shard/one_step.h"
+#include "tests/train_shard/saved_run.h"
+#include "train/parallel/tensor/plan.h"
 #include "train/parallel/tensor/slices.h"
+#include "train/parallel/tensor/tensor_model.h"
 
 namespace rondo::test {
 
 using training::BatchNorm;
 using training::Convolution;
+using training::Cut;
 using training::Flatten;
 using training::LayerValues;
 using training::Linear;
@@ -79,7 +83,7 @@ TEST_CASE("slices of all ranks make up every weight, each value from one rank or
           values += own.size();
         }
         REQUIRE(again == weight);
-        REQUIRE(values == sizes[w] * (plans[0].weights[w].everywhere ? ranks : 1));
+        REQUIRE(values == sizes[w] * (plans[0].weights[w].cut == Cut::everywhere ? ranks : 1));
       }
     }
 }
@@ -99,7 +103,7 @@ TEST_CASE("layers are cut by columns and rows in turn, with sums where a pair be
   CHECK(rows.features == 20);
   CHECK(rows.own.begin == 8);
   CHECK(rows.own.end == 20);
-  CHECK(plan.weights[7].everywhere);
+  CHECK(plan.weights[7].cut == Cut::everywhere);
   const training::SummedFloats floats =
       summedFloats(plan, kShape, training::LayerRange{0, kFilters.size()});
   CHECK(floats.forward == 6 * 16 + 8);
@@ -160,34 +164,117 @@ TEST_CASE("fifty steps of cut layers lose what one rank with whole ones does") {
 }
 
 TEST_CASE("a run goes on with cut layers from another strategy's file, bit for bit") {
-  TemporaryFolder folder;
-  for (const std::string optimizer : {"sgd", "adamw"})
-    for (const auto& [ranks, mesh] :
-         std::vector<std::pair<int, std::string>>{{3, ""}, {4, "data=2,tensor=2"}}) {
-      INFO(optimizer << ", " << ranks << " ranks");
-      TrainOptions options = smallRun();
-      options.optimizer = optimizer;
-      options.learning_rate = 0.002;
-      options.checkpoint = folder.file("file");
-      options.steps = 2;
-      const TrainReport saved = trainAll(makeRanks(1), options);
-      const auto bytes = readRaw(options.checkpoint);
-      options.resume = true;
-      options.strategy = "tensor";
-      options.mesh = mesh;
-      REQUIRE(trainAll(makeRanks(ranks), options).parameter_hash == saved.parameter_hash);
-      // And back: what the cut run saved is what a whole one goes on from.
-      options.steps = 3;
-      const TrainReport cut = trainAll(makeRanks(ranks), options);
-      options.strategy = "ddp";
-      options.mesh = "";
-      REQUIRE(trainAll(makeRanks(1), options).parameter_hash == cut.parameter_hash);
-      options.steps = 6;
-      const TrainReport mixed = trainAll(makeRanks(1), options);
-      writeRaw(options.checkpoint, bytes);
-      const TrainReport whole = trainAll(makeRanks(1), options);
-      REQUIRE(std::abs(mixed.epoch_loss[1] - whole.epoch_loss[1]) <= 1e-4 * whole.epoch_loss[1]);
-    }
+  TrainOptions options = smallRun();
+  options.strategy = "tensor";
+  requireThereAndBack(3, options);
+  options.mesh = "data=2,tensor=2";
+  requireThereAndBack(4, options);
+}
+
+namespace {
+
+using Events = std::vector<training::TimelineEvent>;
+
+Events eventsOf(const OneStep& step, const std::string& name) {
+  Events all;
+  for (const training::TimelineEvent& event : step.timeline.events)
+    if (event.name.starts_with(name)) all.push_back(event);
+  return all;
+}
+
+double millisecondsOf(const Events& events) {
+  double sum = 0;
+  for (const training::TimelineEvent& event : events) sum += event.seconds * 1000;
+  return sum;
+}
+
+/// That a step's sums are no part of its passes, neither on the timeline nor in the times.
+void requireApart(const OneStep& step) {
+  const Events sums = eventsOf(step, "sum"), forward = eventsOf(step, "forward"),
+               backward = eventsOf(step, "backward");
+  for (const Events& passes : {forward, backward})
+    for (const training::TimelineEvent& pass : passes)
+      for (const training::TimelineEvent& sum : sums) {
+        REQUIRE(sum.lane == training::Lane::communication);
+        REQUIRE((pass.begin + pass.seconds <= sum.begin + 1e-8 ||
+                 sum.begin + sum.seconds <= pass.begin + 1e-8));
+      }
+  CHECK(std::abs(step.times.forward - millisecondsOf(forward)) < 1e-3);
+  CHECK(std::abs(step.times.backward - millisecondsOf(backward)) < 1e-3);
+  for (const training::TimelineEvent& sum : sums) CHECK(sum.seconds > 0);
+  CHECK(step.times.communication >= millisecondsOf(sums));
+}
+
+} // namespace
+
+TEST_CASE("sums amid passes are communication: their bytes, and no time of the passes") {
+  TrainOptions options = smallRun();
+  options.strategy = "tensor";
+  for (const OneStep& step : oneStep(2, options)) {
+    std::vector<std::uint64_t> bytes;
+    for (const training::TimelineEvent& sum : eventsOf(step, "sum")) bytes.push_back(sum.bytes);
+    // What layers 3 and 7 make, and the gradient in front of layer 5.
+    CHECK(bytes == std::vector<std::uint64_t>{40 * 128 * 4, 40 * 10 * 4, 40 * 128 * 4});
+    requireApart(step);
+  }
+  options = meshRun("pipe=2,tensor=2");
+  std::uint64_t all = 0; // where the model is cut is measured
+  for (const OneStep& step : oneStep(4, options)) {
+    for (const training::TimelineEvent& sum : eventsOf(step, "sum")) all += sum.bytes;
+    requireApart(step);
+  }
+  CHECK(all == 2 * 40 * (128 + 10 + 128) * 4);
+}
+
+TEST_CASE("a loss that is not finite names step and layer on cut layers as on whole ones") {
+  TrainOptions options = smallRun();
+  options.learning_rate = 1e4;
+  const auto said = [&](int ranks) {
+    auto comms = makeRanks(ranks);
+    const Thrown thrown = thrownByAll(comms, [&](Communicator& comm) { train(comm, options); });
+    REQUIRE(thrown.code == ErrorCode::aborted);
+    return thrown.text;
+  };
+  const std::string whole = said(1);
+  INFO(whole);
+  REQUIRE(contains(whole, " is not finite; the first values of that kind come from layer "));
+  options.strategy = "tensor";
+  CHECK(said(2) == whole);
+}
+
+TEST_CASE("the first layer that is not finite is that of whichever rank has it") {
+  using namespace training;
+  const LayerValues layers = {Linear{2}, Linear{2}, Linear{2}};
+  const SampleShape shape{1, 1, 1};
+  const float input = 1;
+  const std::uint8_t label = 0;
+  const std::uint32_t number = 0;
+  const Batch batch{1, &input, &label, &number};
+  // The weights of that layer with this value, on that rank or on all (-1).
+  const auto first = [&](const std::string& layer, float value, int rank) {
+    std::vector<std::string> found(2);
+    auto ranks = makeRanks(2);
+    REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& line) -> std::string {
+              TensorModel model(line, layers, shape, 1);
+              for (Weight* weight : model.weights()) {
+                const bool bad =
+                    weight->name.starts_with(layer) && (rank == -1 || rank == line.rank());
+                std::fill_n(weight->value, weight->size(), bad ? value : 1.0F);
+              }
+              model.weightsChanged();
+              model.forward(batch, {}, 0);
+              found[static_cast<std::size_t>(line.rank())] = model.firstNotFinite(0);
+              return {};
+            })) == "");
+    REQUIRE(found[0] == found[1]);
+    return found[0];
+  };
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(first("0.", nan, 1) == "layer 0"); // rank 0 sees it behind the sum of layer 1
+  CHECK(first("1.", nan, 1) == "layer 1");
+  CHECK(first("1.weight", 1e38F, -1) == "layer 1"); // what each rank makes is finite
+  CHECK(first("2.weight", nan, -1) == "layer 2");
+  CHECK(first("", 1, -1) == "the loss");
 }
 
 TEST_CASE("the plan of a cut step names its cuts, sums and bytes") {
@@ -198,18 +285,37 @@ TEST_CASE("the plan of a cut step names its cuts, sums and bytes") {
   INFO(plan);
   CHECK(contains(plan, "mesh data=2,tensor=2: ranks 0 1; ranks 2 3 have a model together each\n"));
   CHECK(contains(plan,
-                 "layer 1: by columns, rank 0 has 0 to 127 of 256\n"
-                 "layer 3: by rows, rank 0 has 0 to 127 of 256\n"));
+                 "layer 1 (linear): by columns, rank 0 has 0 to 127 of 256\n"
+                 "layer 3 (linear): by rows, rank 0 has 0 to 127 of 256\n"));
   CHECK(contains(plan,
-                 "    forward    layers 0 to 3\n"
-                 "  AllReduce    what layer 3 makes, 10240 bytes\n"));
+                 "    forward    layer 0 (flatten) to layer 3 (linear)\n"
+                 "  AllReduce    what layer 3 (linear) makes, 10240 bytes\n"));
+  // The model's last layer is 7; its sum has the loss alone behind it.
   CHECK(contains(plan,
-                 "    backward   layers 5 to 7\n"
-                 "  AllReduce    the gradient in front of layer 5, 10240 bytes\n"));
+                 "  AllReduce    what layer 7 (linear) makes, 800 bytes\n"
+                 "    forward    the loss\n"
+                 "    backward   the loss\n"));
+  CHECK(!contains(plan, "layer 8"));
+  CHECK(contains(plan,
+                 "    backward   layer 5 (linear) to layer 7 (linear)\n"
+                 "  AllReduce    the gradient in front of layer 5 (linear), 10240 bytes\n"));
   CHECK(contains(plan, "AllReduce    the slices' gradients, "));
   const std::string sent =
       std::to_string(static_cast<std::size_t>(trainAll(makeRanks(4), options).bytes_per_step));
   CHECK(contains(plan, "all ranks together send " + sent + " bytes in a step\n"));
+}
+
+TEST_CASE("a plan says by which axis a layer is cut, of one output and one input too") {
+  // By columns a weight is [1 x outputs x inputs]; so is that of one output by rows.
+  const auto of = [](const LayerValues& layers) {
+    return tensorPlanText(layers, kShape, training::Mesh::parse("tensor=2", 2), 4);
+  };
+  const std::string one = of({Flatten{}, Linear{2}, Linear{1}, Linear{3}});
+  INFO(one);
+  CHECK(contains(one, "layer 1 (linear): by columns, rank 0 has 0 to 0 of 2\n"));
+  CHECK(contains(one, "layer 2 (linear): by rows, rank 0 has 0 to 0 of 2\n"));
+  CHECK(contains(one, "layer 3 (linear): whole on every rank\n"));
+  CHECK(contains(one, "    forward    layer 3 (linear), the loss\n"));
 }
 
 TEST_CASE("cut runs refuse what they cannot do, and hold less on each rank") {

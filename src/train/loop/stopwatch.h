@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,22 +15,18 @@ namespace rondo::training {
 
 using Clock = std::chrono::steady_clock;
 
+inline double milliseconds(Clock::duration passed) {
+  return std::chrono::duration<double, std::milli>(passed).count();
+}
+
 class Stopwatch {
  public:
   double read() const { return milliseconds(Clock::now() - begin_); }
-  /// Since it was made or last asked.
-  double lap() {
-    const Clock::time_point now = Clock::now();
-    const double passed = milliseconds(now - begin_);
-    begin_ = now;
-    return passed;
-  }
   Clock::time_point begin() const { return begin_; }
+  /// Begins anew, at the moment that it gives.
+  Clock::time_point restart() { return begin_ = Clock::now(); }
 
  private:
-  static double milliseconds(Clock::duration passed) {
-    return std::chrono::duration<double, std::milli>(passed).count();
-  }
   Clock::time_point begin_ = Clock::now();
 };
 
@@ -47,6 +44,12 @@ struct Timeline {
   }
 };
 
+/// A rank's part in a sum over ranks amid a pass, which goes on behind it.
+struct Exchange {
+  Clock::time_point begin, end;
+  std::uint64_t bytes;
+};
+
 /// Shares out a step's time to its parts.
 class StepClock {
  public:
@@ -54,16 +57,31 @@ class StepClock {
   StepClock(TrainTimes& times, Timeline* timeline) : times_(times), timeline_(timeline) {}
 
   /// What passed since it was made or last called belongs to this part, and is shown by this name;
-  /// null: as a gap. Gives it, in milliseconds.
-  double lap(double TrainTimes::*part, const char* name) {
-    const Clock::time_point begin = watch_.begin();
-    const double passed = watch_.lap();
-    times_.*part += passed;
+  /// null: as a gap. The exchanges amid it, one behind the other, are communication. Gives what
+  /// belongs to the part, in milliseconds.
+  double lap(double TrainTimes::*part, const char* name, std::span<const Exchange> amid = {}) {
+    Clock::time_point from = watch_.begin();
+    double own = 0;
+    for (const Exchange& exchange : amid) {
+      own += piece(name, from, exchange.begin);
+      const double waited = milliseconds(exchange.end - exchange.begin);
+      times_.communication += waited;
+      if (timeline_)
+        timeline_->add("sum", Lane::communication, exchange.begin, waited / 1000, exchange.bytes);
+      from = exchange.end;
+    }
+    own += piece(name, from, watch_.restart());
+    times_.*part += own;
+    return own;
+  }
+
+ private:
+  double piece(const char* name, Clock::time_point begin, Clock::time_point end) {
+    const double passed = milliseconds(end - begin);
     if (timeline_ && name) timeline_->add(name, Lane::compute, begin, passed / 1000);
     return passed;
   }
 
- private:
   TrainTimes& times_;
   Timeline* timeline_;
   Stopwatch watch_;

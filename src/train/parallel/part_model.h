@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "train/loop/stopwatch.h"
 #include "train/models/network.h"
 
 namespace rondo::training {
@@ -32,7 +33,10 @@ class PartModel {
   virtual void backward(const float* gradient, const Ready& ready, std::size_t slot) = 0;
   /// Of the slot's pass back, valid until the next one.
   virtual const float* inputGradient(std::size_t slot) const = 0;
+  /// The same on all ranks that are behind this.
   virtual std::string firstNotFinite(std::size_t slot) const = 0;
+  /// Of the last pass, in which this waited for the other ranks behind it.
+  virtual std::span<const Exchange> exchanges() const { return {}; }
 
   virtual Score evaluate(const Batch& batch) = 0;
   virtual const float* evaluateOutput(const Batch& batch) = 0;

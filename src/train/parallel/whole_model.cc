@@ -13,7 +13,7 @@ WholeModel::WholeModel(const Setup& setup)
   agree(comm_, [&]() -> std::string {
     replica_ = std::make_unique<Replica>(
         setup.options.model, data_.train.shape, data_.train.classes, setup.options.seed,
-        computeOf(setup.options.device, setup.options.precision, comm_.rank()));
+        computeOf(setup.options.device, setup.options.precision, comm_));
     return {};
   });
 }

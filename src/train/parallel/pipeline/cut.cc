@@ -12,6 +12,12 @@
 
 namespace rondo::training {
 
+double passClock(const Compute& compute) {
+  timespec now{};
+  clock_gettime(compute.gpu ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 namespace {
 
 bool beginsUnit(const LayerValue& layer) {
@@ -20,13 +26,6 @@ bool beginsUnit(const LayerValue& layer) {
 }
 
 constexpr int kPasses = 4; ///< the first of them builds the program
-
-/// Of this thread, in seconds: what other programs do on the machine meanwhile does not count.
-double processorTime() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 void fill(AlignedVector<float>& values, Random& random) {
   for (float& value : values) value = static_cast<float>(random.symmetric());
@@ -53,7 +52,7 @@ class UnitMemory {
   std::deque<AlignedVector<float>> memory_;
 };
 
-UnitTime measureOne(Network& network, std::size_t samples) {
+UnitTime measureOne(Network& network, std::size_t samples, const Compute& compute) {
   const UnitMemory memory(network);
   AlignedVector<float> inputs(samples * network.inputShape().size()),
       gradient(samples * network.outputShape().size());
@@ -66,13 +65,13 @@ UnitTime measureOne(Network& network, std::size_t samples) {
   const Batch batch{samples, inputs.data(), labels.data(), numbers.data()};
   UnitTime best{std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
   for (int pass = 0; pass < kPasses; ++pass) {
-    const double begin = processorTime();
+    const double begin = passClock(compute);
     network.forward(batch, {});
-    const double middle = processorTime();
+    const double middle = passClock(compute);
     network.backward(
         gradient.data(), [](std::size_t) {}, 0);
     best = {std::min(best.forward, middle - begin),
-            std::min(best.backward, processorTime() - middle)};
+            std::min(best.backward, passClock(compute) - middle)};
   }
   return best;
 }
@@ -100,7 +99,7 @@ std::vector<UnitTime> measure(const LayerValues& layers, const SampleShape& inpu
   std::vector<UnitTime> times;
   for (const LayerRange& range : units) {
     Network unit(layers, input, range, compute);
-    times.push_back(measureOne(unit, samples));
+    times.push_back(measureOne(unit, samples, compute));
   }
   return times;
 }

@@ -21,8 +21,13 @@ struct UnitTime {
   double forward, backward;
 };
 
+/// By what passes are measured, in seconds. Where this thread computes, its processor time: what
+/// other programs do on the machine meanwhile does not count. Where a GPU does, the time that
+/// passes: a pass ends when the device has, for which the thread only waits.
+double passClock(const Compute& compute);
+
 /// Runs each unit by itself, forward and back, on so many made-up samples: the fastest of some
-/// passes, in processor time. Measured rather than counted in operations, since a core does a
+/// passes. Measured rather than counted in operations, since a core does a
 /// convolution's several times as fast as those of a linear layer, whose weights it must read.
 std::vector<UnitTime> measure(const LayerValues& layers, const SampleShape& input,
                               std::span<const LayerRange> units, std::size_t samples,

@@ -139,7 +139,7 @@ Pipeline::Pipeline(const Setup& setup)
   if (mesh_.mesh.size(Axis::tensor) > 1) line_ = mesh_.mesh.split(comm_, {Axis::tensor});
   requireUnits(options_, data_.train, timetable_.shape); // the same on all ranks
   model_ = cutModel(options_, data_.train, timetable_.shape, agreeOnTimes()).model;
-  model_.compute = computeOf(options_.device, options_.precision, comm_.rank());
+  model_.compute = computeOf(options_.device, options_.precision, comm_);
   const bool shares = mesh_.mesh.size(Axis::shard) > 1;
   if (shares) model_.seed.reset(); // the learner gives the weights their memory
   agree(comm_, [&]() -> std::string {

@@ -1,23 +1,14 @@
 // Pipelines as the public header shows them: their kinds, the cut and the timetable as text.
-#include <array>
-#include <cstdio>
-
 #include "train/loop/compute_threads.h"
 #include "train/parallel/pipeline/diagram.h"
 #include "train/parallel/pipeline/traffic.h"
+#include "train/parallel/plan_text.h"
 
 namespace rondo {
 
 namespace {
 
 using namespace training;
-
-template <class... Values>
-std::string line(const char* format, Values... values) {
-  std::array<char, 256> text;
-  std::snprintf(text.data(), text.size(), format, values...);
-  return text.data();
-}
 
 /// `layers` are the first rank's, along tensor.
 std::string parts(const PreparedModel& prepared, const PipelineShape& shape, std::size_t samples,
@@ -28,12 +19,12 @@ std::string parts(const PreparedModel& prepared, const PipelineShape& shape, std
   std::string text;
   for (std::size_t part = 0; part < model.parts.size(); ++part) {
     const LayerRange range = model.parts[part];
-    text += line("part %zu on stage %d: layers %zu to %zu, forward %.3f ms, back %.3f ms", part,
-                 shape.rankOf(static_cast<int>(part)), range.begin, range.end - 1,
-                 prepared.costs.forward[part] * 1000, prepared.costs.backward[part] * 1000);
+    text += formatted("part %zu on stage %d: layers %zu to %zu, forward %.3f ms, back %.3f ms",
+                      part, shape.rankOf(static_cast<int>(part)), range.begin, range.end - 1,
+                      prepared.costs.forward[part] * 1000, prepared.costs.backward[part] * 1000);
     if (part + 1 < model.parts.size())
-      text += line(", sends %zu bytes a micro-batch",
-                   samples * nodes[range.end - 1].out.size() * sizeof(float));
+      text += formatted(", sends %zu bytes a micro-batch",
+                        samples * nodes[range.end - 1].out.size() * sizeof(float));
     text += "\n";
   }
   return text;
@@ -58,26 +49,26 @@ std::string training::showPipeline(const TrainOptions& wanted, const Dataset& sa
   requireUnits(options, samples, shape);
   const PreparedModel prepared = cutModel(options, samples, shape, measureUnits(where, samples));
   const double even = pipelineKind(options.pipeline).idle(shape);
-  std::string text = line(
+  std::string text = formatted(
       "%s, %d stages, %d micro-batches of %zu samples: idle %.1f%% with even parts, %.1f%% "
       "with these\n",
       options.pipeline.c_str(), stages, shape.micro_batches, microBatch(options), even * 100,
       simulate(table, prepared.costs).idle() * 100);
   text += parts(prepared, shape, microBatch(options), ownLayers(where, samples));
   if (pipelines > 1)
-    text += line("%d pipelines beside each other, mesh %s: ", pipelines, mesh.text().c_str());
+    text += formatted("%d pipelines beside each other, mesh %s: ", pipelines, mesh.text().c_str());
   if (shards > 1)
-    text += line(
+    text += formatted(
         "ReduceScatter of a stage's gradients between %d ranks%s, unit by unit behind its last "
         "pass back, and Allgather of its weights behind the optimizer\n",
         shards, mesh.size(Axis::data) > 1 ? ", then AllReduce of each shard between groups" : "");
   else if (pipelines > 1)
-    text += line(
+    text += formatted(
         "AllReduce of a stage's gradients between its %d ranks, bucket by bucket behind its last "
         "pass back\n",
         pipelines);
   if (const std::size_t bytes = summedBytes(where, prepared.model); bytes > 0)
-    text += line(
+    text += formatted(
         "%d ranks are a stage together, each with its features: AllReduce of up to %zu bytes "
         "within a micro-batch's passes\n",
         mesh.size(Axis::tensor), bytes);

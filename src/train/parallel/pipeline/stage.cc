@@ -294,7 +294,7 @@ PartTimes& Stage::partTimes(const Part& part) {
 double Stage::lapPass(double TrainTimes::*to, const Operation& operation) {
   const std::string name =
       std::string(training::name(operation.task)) + " " + std::to_string(operation.micro);
-  return clock_->lap(to, name.c_str());
+  return clock_->lap(to, name.c_str(), partOf(operation).model->exchanges());
 }
 
 std::string Stage::firstNotFinite() const {

@@ -1,8 +1,8 @@
 #include "train/parallel/sharding/plan.h"
 
 #include <array>
-#include <cstdio>
 
+#include "train/parallel/plan_text.h"
 #include "train/parallel/sharding/traffic.h"
 
 namespace rondo::training {
@@ -49,13 +49,6 @@ class Writer {
   std::array<std::size_t, ShardSlots::kOfParameters> holds_;
 };
 
-template <class... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 256> line;
-  std::snprintf(line.data(), line.size(), format, values...);
-  return line.data();
-}
-
 std::string text(const ShardMove& move, const ShardLayout& layout, std::size_t shards,
                  bool narrow) {
   const ShardUnit& unit = layout.units[move.unit];
@@ -89,12 +82,7 @@ std::vector<ShardMove> shardMoves(const ShardLayout& layout, ShardLevel level, b
 std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mesh& mesh,
                           std::size_t arrays, bool narrow) {
   const int shards = mesh.size(Axis::shard), groups = mesh.size(Axis::data);
-  std::string all = "mesh " + mesh.text() + ":";
-  for (int rank = 0; rank < mesh.size(); ++rank) {
-    if (mesh.coordinate(Axis::shard, rank) != 0) continue;
-    all += rank == 0 ? " ranks" : "; ranks";
-    for (int other : mesh.neighbours({Axis::shard}, rank)) all += " " + std::to_string(other);
-  }
+  std::string all = meshText(mesh, Axis::shard);
   all += groups > 1 ? " share a model out each\n" : " share the model out\n";
   for (std::size_t u = 0; u < layout.units.size(); ++u) {
     const ShardUnit& unit = layout.units[u];

@@ -32,9 +32,9 @@ ShardedReplica::ShardedReplica(const Setup& setup, const Sharding& sharding)
       test_(data_.test, data_.statistics, kTestBatch) {
   if (mesh_.size(Axis::data) > 1) replicas_ = mesh_.split(comm_, {Axis::data});
   agree(comm_, [&]() -> std::string {
-    network_ = std::make_unique<Network>(
-        setup.options.model, data_.train.shape, data_.train.classes,
-        computeOf(setup.options.device, setup.options.precision, comm_.rank()));
+    network_ =
+        std::make_unique<Network>(setup.options.model, data_.train.shape, data_.train.classes,
+                                  computeOf(setup.options.device, setup.options.precision, comm_));
     checkMemory(setup, sharding);
     return {};
   });

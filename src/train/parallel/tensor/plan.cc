@@ -1,66 +1,67 @@
 #include "train/parallel/tensor/plan.h"
 
-#include <array>
-#include <cstdio>
+#include <algorithm>
+
+#include "train/layers/kind.h"
+#include "train/parallel/plan_text.h"
 
 namespace rondo::training {
 
 namespace {
 
-template <class... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 256> line;
-  std::snprintf(line.data(), line.size(), format, values...);
-  return line.data();
+/// "layer 3 (linear)"; those of a plan are named as the model's.
+std::string named(const Node& node) {
+  return "layer " + node.path + " (" + std::string(kindOf(node.value)) + ")";
 }
 
-std::string lines(const Mesh& mesh) {
-  std::string text = "mesh " + mesh.text() + ":";
-  for (int rank = 0; rank < mesh.size(); ++rank) {
-    if (mesh.coordinate(Axis::tensor, rank) != 0) continue;
-    text += rank == 0 ? " ranks" : "; ranks";
-    for (int other : mesh.neighbours({Axis::tensor}, rank)) text += " " + std::to_string(other);
-  }
-  return text + (mesh.size(Axis::data) > 1 ? " have a model together each\n"
-                                           : " have the model together\n");
-}
-
-/// Of the first rank of a line.
+/// Of the first rank of a line, which has something of every weight.
 std::string slices(const TensorPlan& plan, const std::vector<Node>& nodes) {
   std::string text;
   auto weight = plan.weights.begin();
   for (const Node& node : nodes) {
     if (node.weights.empty()) continue;
-    const Range own = weight->own;
-    if (weight->everywhere) text += "layer " + node.path + ": whole on every rank\n";
-    else
-      text += formatted("layer %s: by %s, rank 0 has %zu to %zu of %zu\n", node.path.c_str(),
-                        weight->outer == 1 ? "columns" : "rows", own.begin, own.end - 1,
-                        weight->features);
+    text += named(node) + ": ";
+    const bool columns = weight->cut == Cut::columns;
+    if (columns || weight->cut == Cut::rows)
+      text += formatted("by %s, rank 0 has %zu to %zu of %zu\n", columns ? "columns" : "rows",
+                        weight->own.begin, weight->own.end - 1, weight->features);
+    else text += "whole on every rank\n";
     weight += static_cast<std::ptrdiff_t>(node.weights.size());
   }
   return text;
 }
 
+/// What a segment is for people: some of the model's `layers` layers, and the loss behind the last.
+std::string work(const LayerRange& range, const std::vector<Node>& nodes, std::size_t layers) {
+  const std::size_t end = std::min(range.end, layers);
+  std::string text;
+  if (range.begin < end) text = named(nodes[range.begin]);
+  if (range.begin + 1 < end) text += " to " + named(nodes[end - 1]);
+  if (range.end < nodes.size()) return text;
+  return text + (text.empty() ? "the loss" : ", the loss");
+}
+
 /// The passes of a step with `samples` on each line.
-std::string passes(const TensorPlan& plan, const std::vector<Node>& nodes, std::size_t samples) {
+std::string passes(const TensorPlan& plan, const std::vector<Node>& nodes, std::size_t layers,
+                   std::size_t samples) {
   const std::vector<LayerRange> all = segments(plan, {0, nodes.size()});
   const auto bytes = [&](const SampleShape& shape) {
     return samples * shape.size() * sizeof(float);
   };
   std::string text;
   for (const LayerRange& range : all) {
-    text += formatted("    forward    layers %zu to %zu\n", range.begin, range.end - 1);
-    const std::size_t last = range.end - 1;
-    if (plan.sums[last].output)
-      text += formatted("  AllReduce    what layer %zu makes, %zu bytes\n", last,
-                        bytes(nodes[last].out));
+    text += "    forward    " + work(range, nodes, layers) + "\n";
+    const Node& last = nodes[range.end - 1];
+    if (plan.sums[range.end - 1].output)
+      text += formatted("  AllReduce    what %s makes, %zu bytes\n", named(last).c_str(),
+                        bytes(last.out));
   }
   for (auto range = all.rbegin(); range != all.rend(); ++range) {
-    text += formatted("    backward   layers %zu to %zu\n", range->begin, range->end - 1);
+    text += "    backward   " + work(*range, nodes, layers) + "\n";
+    const Node& first = nodes[range->begin];
     if (plan.sums[range->begin].gradient)
-      text += formatted("  AllReduce    the gradient in front of layer %zu, %zu bytes\n",
-                        range->begin, bytes(nodes[range->begin].in));
+      text += formatted("  AllReduce    the gradient in front of %s, %zu bytes\n",
+                        named(first).c_str(), bytes(first.in));
   }
   return text;
 }
@@ -85,9 +86,11 @@ std::string tensorPlanText(const LayerValues& layers, const SampleShape& input, 
   const std::vector<Node> nodes = place(plan.layers, input, "", weights);
   const std::size_t samples =
       share(static_cast<std::size_t>(batch), 0, static_cast<std::size_t>(copies)).size();
-  std::string text = lines(mesh) + slices(plan, nodes) +
+  std::string text = meshText(mesh, Axis::tensor) +
+                     (copies > 1 ? " have a model together each\n" : " have the model together\n") +
+                     slices(plan, nodes) +
                      "a step of each rank (what stands left is between the ranks of a line):\n" +
-                     passes(plan, nodes, samples);
+                     passes(plan, nodes, layers.size(), samples);
   if (copies > 1)
     text += formatted(
         "  AllReduce    the slices' gradients, %zu bytes, between the %d ranks that have the "

@@ -100,22 +100,24 @@ class Cutter {
       refuse(layer, "has " + std::to_string(shape.outputs) + " features to be cut for " +
                         std::to_string(ranks_) + " ranks");
     between_ = share(shape.outputs, rank_, ranks_);
-    plan.weights.push_back({1, shape.outputs, shape.inputs * shape.window, *between_});
-    if (shape.bias) plan.weights.push_back({1, shape.outputs, 1, *between_});
+    plan.weights.push_back(
+        {1, shape.outputs, shape.inputs * shape.window, *between_, Cut::columns});
+    if (shape.bias) plan.weights.push_back({1, shape.outputs, 1, *between_, Cut::columns});
     plan.sums.back().gradient = learns_; // else nobody wants it
   }
   /// The bias is one rank's, or the sum would get it from all.
   void addRows(const Dense& shape) {
     spread(shape.inputs / whole_.channels);
-    plan.weights.push_back({shape.outputs, shape.inputs, shape.window, *between_});
+    plan.weights.push_back({shape.outputs, shape.inputs, shape.window, *between_, Cut::rows});
     if (shape.bias)
-      plan.weights.push_back({1, shape.outputs, 1, {0, rank_ == 0 ? shape.outputs : 0}});
+      plan.weights.push_back(
+          {1, shape.outputs, 1, {0, rank_ == 0 ? shape.outputs : 0}, Cut::first_rank});
     plan.sums.back().output = true;
     between_.reset();
   }
   void addWhole(const Dense& shape) {
     const auto all = [&](std::size_t count) {
-      plan.weights.push_back({1, count, 1, {0, count}, true});
+      plan.weights.push_back({1, count, 1, {0, count}, Cut::everywhere});
     };
     all(shape.outputs * shape.inputs * shape.window);
     if (shape.bias) all(shape.outputs);

@@ -11,11 +11,19 @@
 
 namespace rondo::training {
 
+/// What the ranks of a line have of a weight each.
+enum class Cut {
+  columns,    ///< its values for some of the layer's outputs
+  rows,       ///< its values for some of the layer's inputs
+  first_rank, ///< the first rank all of it, the others nothing
+  everywhere, ///< all of it
+};
+
 /// A weight of the whole model as [outer x features x inner], and what one rank has of it.
 struct WeightSlice {
   std::size_t outer, features, inner;
-  Range own;               ///< of the features; perhaps none
-  bool everywhere = false; ///< all of it, on every rank
+  Range own; ///< of the features; perhaps none
+  Cut cut;
 
   std::size_t size() const { return outer * own.size() * inner; }
   /// Copies what this rank has out of a whole weight; and the way back.

@@ -91,7 +91,7 @@ Tensor::Tensor(const Setup& setup)
     const Dataset& train = data_.train;
     model_.emplace(line_, model(options_.model, train.shape, train.classes), train.shape,
                    options_.seed, kAllLayers,
-                   computeOf(options_.device, options_.precision, comm_.rank()));
+                   computeOf(options_.device, options_.precision, comm_));
     optimizer_ = makeOptimizer(options_.optimizer, model_->weights(), optimizerSettings(options_));
     return {};
   });
@@ -127,12 +127,12 @@ StepResult Tensor::run(const Position& done, std::int64_t, Timeline* timeline) {
   const auto number = static_cast<std::uint64_t>(done.total);
   const double loss = model_->forward(
       batch, {.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}}, 0);
-  clock.lap(&TrainTimes::forward, "forward");
+  clock.lap(&TrainTimes::forward, "forward", model_->exchanges());
   const Clock::time_point reducing = Clock::now();
   reducer_->begin();
   model_->backward(
       nullptr, [this](std::size_t weight) { reducer_->ready(weight); }, 0);
-  clock.lap(&TrainTimes::backward, "backward");
+  clock.lap(&TrainTimes::backward, "backward", model_->exchanges());
   reducer_->wait();
   if (timeline) showBuckets(*reducer_, reducing, *timeline);
   // All ranks of a line have the same loss: it is counted once.
@@ -140,7 +140,8 @@ StepResult Tensor::run(const Position& done, std::int64_t, Timeline* timeline) {
                                 options_.stop && options_.stop() ? 1.0 : 0.0};
   comm_.allReduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);
   clock.lap(&TrainTimes::communication, nullptr);
-  requireFinite(comm_, sums[0], done.total + 1, "");
+  requireFinite(comm_, sums[0], done.total + 1,
+                std::isfinite(sums[0]) ? "" : model_->firstNotFinite(0));
   result.learning_rate = rateAt(schedule_, number);
   optimizer_->step(result.learning_rate, 1.0F / static_cast<float>(options_.batch));
   model_->weightsChanged();

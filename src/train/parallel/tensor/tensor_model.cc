@@ -1,10 +1,21 @@
 #include "train/parallel/tensor/tensor_model.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
 
 #include "train/parallel/sharding/layout.h"
 
 namespace rondo::training {
+
+namespace {
+
+bool allFinite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
+} // namespace
 
 TensorModel::TensorModel(Communicator& line, const LayerValues& layers, const SampleShape& input,
                          std::uint64_t seed, LayerRange part, Compute compute)
@@ -97,11 +108,14 @@ void TensorModel::weightsChanged() {
 
 const float* TensorModel::sum(Floats& to, const float* values, std::size_t count) {
   to.resize(count);
+  const Clock::time_point begin = Clock::now();
   line_.allReduce(values, to.data(), count, DataType::float32, ReduceOp::sum);
+  exchanges_.push_back({begin, Clock::now(), count * sizeof(float)});
   return to.data();
 }
 
 double TensorModel::forward(const Batch& batch, const Pass& pass, std::size_t slot) {
+  exchanges_.clear();
   if (slot >= counts_.size()) counts_.resize(slot + 1);
   counts_[slot] = batch.count;
   Batch at = batch;
@@ -124,6 +138,7 @@ const float* TensorModel::output(std::size_t slot) const {
 }
 
 void TensorModel::backward(const float* gradient, const Ready& ready, std::size_t slot) {
+  exchanges_.clear();
   for (std::size_t s = segments_.size(); s-- > 0;) {
     Segment& segment = segments_[s];
     Network& network = *segment.network;
@@ -141,16 +156,29 @@ void TensorModel::backward(const float* gradient, const Ready& ready, std::size_
   input_gradient_ = gradient;
 }
 
+/// A rank sees its own features, and sums that another rank's features have spoilt; the first layer
+/// is that of the rank who saw it first. What is not finite as a sum only comes from the layer that
+/// was summed up.
 std::string TensorModel::firstNotFinite(std::size_t slot) const {
+  std::vector<std::string> layers;
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
   for (const Segment& segment : segments_) {
-    const std::string layer = segment.network->firstNotFinite(slot);
-    if (!layer.empty()) return layer;
+    for (const Node& node : segment.network->nodes()) layers.push_back("layer " + node.path);
+    std::string bad = segment.network->firstNotFinite(slot);
+    if (bad.empty() && segment.sums.output && !allFinite(segment.outputs[slot]))
+      bad = layers.back();
+    const auto found = std::find(layers.begin(), layers.end(), bad);
+    if (found == layers.end()) continue;
+    first = std::min(first, static_cast<std::uint64_t>(found - layers.begin()));
   }
-  return {};
+  line_.allReduce(&first, &first, 1, DataType::uint64, ReduceOp::min);
+  if (first < layers.size()) return layers[first];
+  return ends_ ? "the loss" : "";
 }
 
 /// All segments but the last; gives the batch that goes into that.
 Batch TensorModel::evaluateFront(const Batch& batch) {
+  exchanges_.clear();
   Batch at = batch;
   for (std::size_t s = 0; s + 1 < segments_.size(); ++s) {
     Segment& segment = segments_[s];
@@ -179,7 +207,7 @@ void TensorModel::gather(const Whole& weight, std::span<const float> own, float*
   for (const TensorPlan& plan : plans_) {
     // What is whole everywhere comes from rank 0.
     const WeightSlice& slice = plan.weights[weight.number];
-    counts.push_back(slice.everywhere && !counts.empty() ? 0 : slice.size());
+    counts.push_back(slice.cut == Cut::everywhere && !counts.empty() ? 0 : slice.size());
     offsets.push_back(all);
     all += counts.back();
   }

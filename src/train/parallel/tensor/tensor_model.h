@@ -45,6 +45,7 @@ class TensorModel : public PartModel {
   void backward(const float* gradient, const Ready& ready, std::size_t slot) override;
   const float* inputGradient(std::size_t) const override { return input_gradient_; }
   std::string firstNotFinite(std::size_t slot) const override;
+  std::span<const Exchange> exchanges() const override { return exchanges_; }
   Score evaluate(const Batch& batch) override;
   const float* evaluateOutput(const Batch& batch) override;
 
@@ -93,6 +94,7 @@ class TensorModel : public PartModel {
   Floats values_, unlearned_;       ///< biases that other ranks have: zeros, and gradients
   std::vector<std::size_t> counts_; ///< samples of the last pass forward, by slot
   const float* input_gradient_ = nullptr;
+  std::vector<Exchange> exchanges_;
 };
 
 } // namespace rondo::training

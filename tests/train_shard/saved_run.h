@@ -1,0 +1,71 @@
+// Runs that go on from a file, under the same strategy or another.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "support/data_files.h"
+#include "support/runs.h"
+#include "support/test.h"
+
+namespace rondo::test {
+
+/// What a run left in a file behind so many steps. The options that others go on with say how;
+/// the file and the number of steps are these functions'.
+class SavedRun {
+ public:
+  SavedRun(int ranks, TrainOptions options, int steps) {
+    options.checkpoint = file();
+    options.steps = steps;
+    report_ = trainAll(makeRanks(ranks), options);
+    bytes_ = readRaw(file());
+  }
+
+  const TrainReport& report() const { return report_; }
+  /// Goes on from what was saved first, to the step, or to the end.
+  TrainReport goOn(int ranks, const TrainOptions& options, int steps = 0) {
+    writeRaw(file(), bytes_);
+    return goFurther(ranks, options, steps);
+  }
+  /// Goes on from what the last run left.
+  TrainReport goFurther(int ranks, TrainOptions options, int steps = 0) {
+    options.checkpoint = file();
+    options.resume = true;
+    options.steps = steps;
+    return trainAll(makeRanks(ranks), options);
+  }
+
+ private:
+  std::string file() const { return folder_.file("file"); }
+
+  TemporaryFolder folder_;
+  TrainReport report_;
+  std::vector<std::uint8_t> bytes_;
+};
+
+/// The loss of the epoch in which a run went on.
+inline void requireCloseEnd(const TrainReport& a, const TrainReport& b, double share) {
+  REQUIRE(std::abs(a.epoch_loss[1] - b.epoch_loss[1]) <= share * b.epoch_loss[1]);
+}
+
+/// A run of one rank goes on as the options say on so many ranks, and back: all values come
+/// through bit for bit, and what the optimizer kept, which later steps tell, does too.
+inline void requireThereAndBack(int ranks, TrainOptions there) {
+  for (const std::string optimizer : {"sgd", "adamw"}) {
+    INFO(optimizer << ", " << ranks << " ranks, mesh \"" << there.mesh << "\"");
+    TrainOptions whole = smallRun();
+    for (TrainOptions* options : {&whole, &there}) {
+      options->optimizer = optimizer;
+      options->learning_rate = 0.002;
+    }
+    SavedRun saved(1, whole, 2);
+    REQUIRE(saved.goOn(ranks, there, 2).parameter_hash == saved.report().parameter_hash);
+    const TrainReport cut = saved.goFurther(ranks, there, 3);
+    REQUIRE(saved.goFurther(1, whole, 3).parameter_hash == cut.parameter_hash);
+    const TrainReport mixed = saved.goFurther(1, whole, 6);
+    requireCloseEnd(mixed, saved.goOn(1, whole, 6), 1e-4);
+  }
+}
+
+} // namespace rondo::test
