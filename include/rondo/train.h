@@ -35,7 +35,9 @@ struct TrainOptions {
   /// A folder with Fashion-MNIST's or MNIST's *-ubyte files, or CIFAR-10's *.bin, as they are or
   /// compressed (.gz); "synthetic".
   std::string data = defaultDataFolder();
-  std::string device = "cpu"; ///< as requireTrainDevice() takes it
+  /// As requireTrainDevice() takes it. With "cuda" a rank has the GPU that RONDO_DEVICE names;
+  /// where that names none, the ranks of a machine take those that they see in turn.
+  std::string device = "cpu";
   /// Of the numbers that layers multiply, as requireTrainPrecision() takes it. Weights, their
   /// gradients and what optimizers keep are floats in each, and what ranks send is as `hook` says
   /// (mixed precision: Micikevicius et al., 2018; bfloat16 needs no scaled loss).
@@ -129,8 +131,9 @@ struct TrainTimes {
   double step = 0; ///< all of it, with what is not named here
   double data = 0; ///< waiting for samples
   double forward = 0;
-  double backward = 0;      ///< with starting and moving what is sent meanwhile
-  double communication = 0; ///< exposed: behind the backward pass
+  double backward = 0; ///< with starting and moving what is sent meanwhile
+  /// Exposed: behind the backward pass, and in a tensor strategy's sums amid the passes.
+  double communication = 0;
   double optimizer = 0;
 };
 
@@ -237,7 +240,7 @@ RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
 /// Throws Error(unsupported), which says what is missing, for "cuda" where layers cannot run on it
-/// (there are an mlp's, in float32), and Error(invalid_argument) for what is no device.
+/// (there are all, in float32), and Error(invalid_argument) for what is no device.
 RONDO_API void requireTrainDevice(const std::string& device);
 /// Throws Error(invalid_argument) for what is none of trainPrecisions(), and Error(unsupported)
 /// where this processor has no instructions for it.

@@ -1,10 +1,10 @@
 // Batch norm's statistics: the running ones, evaluation by them, and those over all ranks.
-#include <barrier>
 #include <cmath>
 #include <thread>
 
 #include "support/test.h"
 #include "train_layers/owner.h"
+#include "train_layers/rank_sum.h"
 
 namespace rondo::test {
 namespace {
@@ -29,26 +29,6 @@ std::pair<double, double> statistics(const MadeUp& samples, std::size_t channel)
 }
 
 LayerValues normFirst() { return {BatchNorm{}, Flatten{}, Linear{kClasses}}; }
-
-/// Floats that several threads sum in the order of their ranks.
-class Sum {
- public:
-  explicit Sum(int ranks) : given_(static_cast<std::size_t>(ranks)), barrier_(ranks) {}
-
-  void operator()(int rank, float* values, std::size_t count) {
-    given_[static_cast<std::size_t>(rank)].assign(values, values + count);
-    barrier_.arrive_and_wait();
-    for (std::size_t i = 0; i < count; ++i) {
-      values[i] = 0;
-      for (const auto& one : given_) values[i] += one[i];
-    }
-    barrier_.arrive_and_wait();
-  }
-
- private:
-  std::vector<std::vector<float>> given_;
-  std::barrier<> barrier_;
-};
 
 struct Outcome {
   double loss = 0;
@@ -139,7 +119,7 @@ TEST_CASE("synchronised over ranks, unequal parts of a batch make what the whole
     const Owner owner(whole, 3);
     const Outcome wanted = outcome(whole, MadeUp(kShape, kClasses, 7), {});
 
-    Sum sum(2);
+    RankSum sum(2);
     std::vector<Outcome> parts(2);
     const auto run = [&](int rank) {
       Network network(layers, kShape);

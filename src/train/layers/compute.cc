@@ -2,7 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <fstream>
+#include <span>
+
 #include "rondo/error.h"
+#include "rondo/options.h"
 #include "rondo/train.h"
 
 namespace rondo::training {
@@ -31,6 +36,15 @@ Opened open() {
   return opened;
 }
 
+/// The same in all processes of a machine, whatever container they run in; empty where it cannot be
+/// read, so that all ranks count as one machine's.
+std::string bootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
 const Opened& opened() {
   static const Opened once = open();
   if (once.devices == 0) throw Error(ErrorCode::unsupported, "train: device cuda: " + once.why);
@@ -41,14 +55,38 @@ const Opened& opened() {
 
 const cudnn::Module& gpuLayers() { return *opened().module; }
 
-Compute computeOf(const std::string& device, const std::string& precision, int rank) {
+int gpuOf(int gpus, int named, int local_rank) {
+  if (named < 0) return local_rank % gpus;
+  if (named < gpus) return named;
+  throw Error(ErrorCode::invalid_argument, "train: RONDO_DEVICE is " + std::to_string(named) +
+                                               ", the last GPU here is " +
+                                               std::to_string(gpus - 1));
+}
+
+int localRank(const std::vector<std::vector<std::byte>>& machines, int rank) {
+  const auto own = machines.begin() + rank;
+  return static_cast<int>(std::count(machines.begin(), own, *own));
+}
+
+Compute computeOf(const std::string& device, const std::string& precision, int local_rank) {
   requireTrainDevice(device);
   Compute compute(precisionOf(precision));
   if (device == "cpu") return compute;
   if (compute.precision != Precision::float32)
     throw Error(ErrorCode::unsupported, "train: device cuda computes in float32 only");
-  compute.gpu = rank % opened().devices;
+  const Options set = Options::fromEnvironment();
+  compute.gpu = cudnn::Gpu{gpuOf(opened().devices, set.device, local_rank), set.timeout};
   return compute;
+}
+
+Compute computeOf(const std::string& device, const std::string& precision, Communicator& comm) {
+  int local_rank = 0;
+  // Before anything that can fail on one rank alone.
+  if (device == "cuda") {
+    const std::string machine = bootId();
+    local_rank = localRank(comm.exchange(std::as_bytes(std::span(machine))), comm.rank());
+  }
+  return computeOf(device, precision, local_rank);
 }
 
 } // namespace rondo::training

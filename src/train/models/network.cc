@@ -58,7 +58,6 @@ Network::Network(const LayerValues& layers, const SampleShape& input, LayerRange
     return all.begin() + static_cast<std::ptrdiff_t>(layer);
   };
   nodes_.assign(at(part.begin), at(std::min(part.end, all.size())));
-  if (compute_.gpu) gpuLayers().require(nodes_);
   collect(nodes_, weights_, state_);
   folded_.emplace(nodes_);
 }

@@ -22,5 +22,8 @@ void launch(const Call& call, cudaStream_t stream) {
 void run(const DropoutCall& call, cudaStream_t stream) { launch(call, stream); }
 void run(const LossCall& call, cudaStream_t stream) { launch(call, stream); }
 void run(const FiniteCall& call, cudaStream_t stream) { launch(call, stream); }
+void run(const ChannelSumsCall& call, cudaStream_t stream) { launch(call, stream); }
+void run(const JoinCall& call, cudaStream_t stream) { launch(call, stream); }
+void run(const AffineCall& call, cudaStream_t stream) { launch(call, stream); }
 
 } // namespace rondo::training::cudnn

@@ -1,28 +1,10 @@
 #include "train_cudnn/fake/libraries.h"
 
-#include <cublas_v2.h>
-#include <cudnn.h>
-
 #include <cmath>
-#include <functional>
 #include <mutex>
 
 #include "device_cuda/fake/entry.h"
-
-struct cublasContext {
-  cudaStream_t stream = nullptr;
-  bool pedantic = false;
-};
-struct cudnnContext {
-  cudaStream_t stream = nullptr;
-};
-struct cudnnTensorStruct {
-  int n = 0, c = 0, places = 0;
-  int size() const { return n * c * places; }
-};
-struct cudnnActivationStruct {
-  bool relu = false;
-};
+#include "train_cudnn/fake/objects.h"
 
 namespace {
 
@@ -37,48 +19,68 @@ Books& books() {
   return all;
 }
 
+bool overlap(const rondo::test::fake_libraries::Memory& a,
+             const rondo::test::fake_libraries::Memory& b) {
+  const auto *first = static_cast<const std::byte*>(a.at),
+             *second = static_cast<const std::byte*>(b.at);
+  return first < second + b.bytes && second < first + a.bytes;
+}
+
+} // namespace
+
+namespace rondo::test::fake_libraries {
+
 bool fails(const std::string& function) {
   const std::lock_guard lock(books().mutex);
   return books().failing == function;
 }
-void note(const std::string& kind, int change) {
-  const std::lock_guard lock(books().mutex);
-  if ((books().held[kind] += change) == 0) books().held.erase(kind);
-}
-
-void put(cudaStream_t stream, std::function<void()> run) {
-  const rondo::test::fake::Entry entry("library");
-  entry.state.put(*entry.state.streamOf(stream), std::move(run), true);
-}
-
 cublasStatus_t blas(const char* function) {
   return fails(function) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 cudnnStatus_t dnn(const char* function) {
   return fails(function) ? CUDNN_STATUS_EXECUTION_FAILED : CUDNN_STATUS_SUCCESS;
 }
-
-template <class Handle>
-void make(Handle* to, const char* kind) {
-  *to = new std::remove_pointer_t<Handle>;
-  note(kind, 1);
+void note(const std::string& kind, int change) {
+  const std::lock_guard lock(books().mutex);
+  if ((books().held[kind] += change) == 0) books().held.erase(kind);
 }
-template <class Handle>
-void destroy(Handle handle, const char* kind) {
-  note(kind, -1);
-  delete handle;
+void notePrecision(bool floats) {
+  const std::lock_guard lock(books().mutex);
+  books().pedantic = books().pedantic && floats;
 }
 
-float scalar(const void* at) { return *static_cast<const float*>(at); }
-const float* in(const void* at) { return static_cast<const float*>(at); }
-float* out(void* at) { return static_cast<float*>(at); }
-
-/// beta 0 means that what stands there is not read: it may be anything.
-void blend(float& to, float alpha, float value, float beta) {
-  to = alpha * value + (beta == 0 ? 0 : beta * to);
+void put(cudaStream_t stream, std::function<void()> run) {
+  const fake::Entry entry("library");
+  entry.state.put(*entry.state.streamOf(stream), std::move(run), true);
 }
 
-} // namespace
+bool present(const char* function, const std::vector<Memory>& read,
+             const std::vector<Memory>& written) {
+  const fake::Entry entry("library");
+  const auto complain = [&](const std::string& what) {
+    entry.state.complain(std::string(function) + what);
+    return false;
+  };
+  const auto there = [&](const Memory& memory) {
+    if (memory.bytes == 0) return true;
+    const auto* const last = static_cast<const std::byte*>(memory.at) + memory.bytes - 1;
+    const fake::Region* const region = entry.state.regionOf(memory.at);
+    return region && region == entry.state.regionOf(last) &&
+           region->kind == fake::Region::Kind::plain && region->device == entry.state.current();
+  };
+  for (const auto* all : {&read, &written})
+    for (const Memory& memory : *all)
+      if (!there(memory)) return complain(": memory that the device has not");
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const auto meets = [&](const Memory& other) { return overlap(written[i], other); };
+    if (std::any_of(read.begin(), read.end(), meets) ||
+        std::any_of(written.begin(), written.begin() + static_cast<std::ptrdiff_t>(i), meets))
+      return complain(": what is written overlaps what else it takes");
+  }
+  return true;
+}
+
+} // namespace rondo::test::fake_libraries
 
 namespace rondo::test {
 
@@ -97,9 +99,14 @@ void FakeLibraries::fail(const std::string& function) {
   const std::lock_guard lock(books().mutex);
   books().failing = function;
 }
-bool FakeLibraries::pedantic() const { return books().pedantic; }
+bool FakeLibraries::pedantic() const {
+  const std::lock_guard lock(books().mutex);
+  return books().pedantic;
+}
 
 } // namespace rondo::test
+
+using namespace rondo::test::fake_libraries;
 
 extern "C" {
 
@@ -127,7 +134,7 @@ cublasStatus_t CUBLASWINAPI cublasSgemm(cublasHandle_t handle, cublasOperation_t
                                         int ldb, const float* beta, float* c, int ldc) {
   const bool ta = transa == CUBLAS_OP_T, tb = transb == CUBLAS_OP_T;
   if (lda < (ta ? k : m) || ldb < (tb ? n : k) || ldc < m) return CUBLAS_STATUS_INVALID_VALUE;
-  if (!handle->pedantic) books().pedantic = false;
+  notePrecision(handle->pedantic);
   put(handle->stream, [=, by = *alpha, plus = *beta] {
     for (int j = 0; j < n; ++j)
       for (int i = 0; i < m; ++i) {
@@ -165,7 +172,7 @@ cudnnStatus_t CUDNNWINAPI cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t m
 cudnnStatus_t CUDNNWINAPI cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t to,
                                                      cudnnTensorFormat_t, cudnnDataType_t, int n,
                                                      int c, int h, int w) {
-  *to = {n, c, h * w};
+  *to = {n, c, h, w};
   return to->size() > 0 ? dnn("cudnnSetTensor4dDescriptor") : CUDNN_STATUS_BAD_PARAM;
 }
 cudnnStatus_t CUDNNWINAPI cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t* made) {
@@ -186,10 +193,12 @@ cudnnStatus_t CUDNNWINAPI cudnnAddTensor(cudnnHandle_t handle, const void* alpha
                                          const cudnnTensorDescriptor_t a_as, const void* a,
                                          const void* beta, const cudnnTensorDescriptor_t c_as,
                                          void* c) {
-  if (a_as->n != 1 || a_as->c != c_as->c || a_as->places != 1) return CUDNN_STATUS_BAD_PARAM;
+  if (!a_as->isPerChannel(c_as->c) ||
+      !present(__func__, {floats(a, a_as->size())}, {floats(c, c_as->size())}))
+    return CUDNN_STATUS_BAD_PARAM;
   put(handle->stream,
       [=, from = in(a), to = out(c), as = *c_as, by = scalar(alpha), plus = scalar(beta)] {
-        for (int i = 0; i < as.size(); ++i) blend(to[i], by, from[i / as.places % as.c], plus);
+        for (int i = 0; i < as.size(); ++i) blend(to[i], by, from[i / as.places() % as.c], plus);
       });
   return dnn("cudnnAddTensor");
 }
@@ -199,7 +208,9 @@ cudnnStatus_t CUDNNWINAPI cudnnActivationForward(cudnnHandle_t handle,
                                                  const cudnnTensorDescriptor_t x_as, const void* x,
                                                  const void* beta,
                                                  const cudnnTensorDescriptor_t y_as, void* y) {
-  if (!activation->relu || x_as->size() != y_as->size()) return CUDNN_STATUS_BAD_PARAM;
+  if (!activation->relu || *x_as != *y_as ||
+      !present(__func__, {floats(x, x_as->size())}, {floats(y, y_as->size())}))
+    return CUDNN_STATUS_BAD_PARAM;
   put(handle->stream,
       [from = in(x), to = out(y), size = x_as->size(), by = scalar(alpha), plus = scalar(beta)] {
         for (int i = 0; i < size; ++i)
@@ -209,11 +220,12 @@ cudnnStatus_t CUDNNWINAPI cudnnActivationForward(cudnnHandle_t handle,
 }
 cudnnStatus_t CUDNNWINAPI cudnnActivationBackward(
     cudnnHandle_t handle, cudnnActivationDescriptor_t activation, const void* alpha,
-    const cudnnTensorDescriptor_t y_as, const void*, const cudnnTensorDescriptor_t dy_as,
+    const cudnnTensorDescriptor_t y_as, const void* y, const cudnnTensorDescriptor_t dy_as,
     const void* dy, const cudnnTensorDescriptor_t x_as, const void* x, const void* beta,
     const cudnnTensorDescriptor_t dx_as, void* dx) {
   const int size = y_as->size();
-  if (!activation->relu || dy_as->size() != size || x_as->size() != size || dx_as->size() != size)
+  if (!activation->relu || *dy_as != *y_as || *x_as != *y_as || *dx_as != *y_as ||
+      !present(__func__, {floats(y, size), floats(dy, size), floats(x, size)}, {floats(dx, size)}))
     return CUDNN_STATUS_BAD_PARAM;
   put(handle->stream,
       [from = in(x), given = in(dy), to = out(dx), size, by = scalar(alpha), plus = scalar(beta)] {
@@ -226,13 +238,15 @@ cudnnStatus_t CUDNNWINAPI cudnnConvolutionBackwardBias(cudnnHandle_t handle, con
                                                        const void* dy, const void* beta,
                                                        const cudnnTensorDescriptor_t db_as,
                                                        void* db) {
-  if (db_as->n != 1 || db_as->c != dy_as->c || db_as->places != 1) return CUDNN_STATUS_BAD_PARAM;
+  if (!db_as->isPerChannel(dy_as->c) ||
+      !present(__func__, {floats(dy, dy_as->size())}, {floats(db, db_as->size())}))
+    return CUDNN_STATUS_BAD_PARAM;
   put(handle->stream,
       [from = in(dy), to = out(db), as = *dy_as, by = scalar(alpha), plus = scalar(beta)] {
         for (int c = 0; c < as.c; ++c) {
           float sum = 0;
           for (int n = 0; n < as.n; ++n)
-            for (int p = 0; p < as.places; ++p) sum += from[(n * as.c + c) * as.places + p];
+            for (int p = 0; p < as.places(); ++p) sum += from[(n * as.c + c) * as.places() + p];
           blend(to[c], by, sum, plus);
         }
       });

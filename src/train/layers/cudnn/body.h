@@ -17,6 +17,13 @@ namespace rondo::training::cudnn {
 RONDO_LAYER_BODY std::size_t items(const DropoutCall& call) { return call.samples * call.size; }
 RONDO_LAYER_BODY std::size_t items(const LossCall& call) { return call.samples; }
 RONDO_LAYER_BODY std::size_t items(const FiniteCall& call) { return call.count; }
+RONDO_LAYER_BODY std::size_t items(const ChannelSumsCall& call) {
+  return call.channels * kSumParts;
+}
+RONDO_LAYER_BODY std::size_t items(const JoinCall& call) { return call.count; }
+RONDO_LAYER_BODY std::size_t items(const AffineCall& call) {
+  return call.samples * call.channels * call.places;
+}
 
 /// The sample's i-th number from Random, which steps by a constant: so no thread waits for another.
 RONDO_LAYER_BODY void runOne(const DropoutCall& call, std::size_t item) {
@@ -45,6 +52,33 @@ RONDO_LAYER_BODY void runOne(const LossCall& call, std::size_t sample) {
 RONDO_LAYER_BODY void runOne(const FiniteCall& call, std::size_t item) {
   const float value = call.values[item];
   if (!(value - value == 0)) *call.found = 1;
+}
+
+/// Neighbours read places beside each other.
+RONDO_LAYER_BODY void runOne(const ChannelSumsCall& call, std::size_t item) {
+  const std::size_t channel = item / kSumParts, part = item % kSumParts;
+  double sum = 0, products = 0;
+  for (std::size_t i = part; i < call.samples * call.places; i += kSumParts) {
+    const std::size_t sample = i / call.places, place = i % call.places;
+    const std::size_t at = (sample * call.channels + channel) * call.places + place;
+    const auto value = static_cast<double>(call.values[at]);
+    sum += value;
+    products += value * static_cast<double>(call.times[at]);
+  }
+  call.parts[item] = sum;
+  call.parts[items(call) + item] = products;
+}
+
+RONDO_LAYER_BODY void runOne(const JoinCall& call, std::size_t item) {
+  double sum = 0;
+  for (std::size_t i = 0; i < kSumParts; ++i) sum += call.parts[item * kSumParts + i];
+  call.sums[item] = sum;
+}
+
+RONDO_LAYER_BODY void runOne(const AffineCall& call, std::size_t item) {
+  const Affine& by = call.by[item / call.places % call.channels];
+  const float behind = call.gradients ? by.gradient * call.gradients[item] : 0.0F;
+  call.to[item] = behind + (by.value * (call.values[item] - by.mean) + by.shift);
 }
 
 } // namespace rondo::training::cudnn

@@ -7,17 +7,16 @@
 
 namespace rondo::training::cudnn {
 
-class Chain {
+class Chain : public Layer {
  public:
-  /// The nodes must live as long. Throws Error(unsupported), which names the layer, for one that
-  /// this backend has not.
-  Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in);
+  /// The nodes must live as long, and `before`. An empty chain gives what comes in. Errors name the
+  /// layer, here and in passes.
+  Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in,
+        const Before* before = nullptr);
 
-  const Tensor& output() const { return output_; }
-  Tensor buildBack(const Tensor& gradient, bool wanted);
-  /// Errors name the layer.
-  void forward(const Batch& batch, const Pass& pass);
-  void backward(const Ready& ready);
+  Tensor buildBack(const Tensor& gradient, bool wanted) override;
+  void forward(const Batch& batch, const Pass& pass) override;
+  void backward(const Ready& ready) override;
 
   /// The number of the first node whose output, of the last pass forward, is not finite; the number
   /// of nodes if there is none.
@@ -26,8 +25,10 @@ class Chain {
  private:
   Site& site_;
   const std::vector<Node>& nodes_;
-  Tensor output_;
+  const Before* before_;
   std::vector<std::unique_ptr<Layer>> layers_; ///< as many as nodes
+  mutable OnDevice<std::uint8_t> found_;       ///< for each: something not finite
+  mutable Pinned<std::uint8_t> seen_;
 };
 
 } // namespace rondo::training::cudnn

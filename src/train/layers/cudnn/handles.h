@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -44,9 +45,24 @@ using Blas = Owned<cublasHandle_t, cublasDestroy>;
 using Dnn = Owned<cudnnHandle_t, cudnnDestroy>;
 using Description = Owned<cudnnTensorDescriptor_t, cudnnDestroyTensorDescriptor>;
 using Activation = Owned<cudnnActivationDescriptor_t, cudnnDestroyActivationDescriptor>;
+using Filter = Owned<cudnnFilterDescriptor_t, cudnnDestroyFilterDescriptor>;
+using Correlation = Owned<cudnnConvolutionDescriptor_t, cudnnDestroyConvolutionDescriptor>;
+using Addition = Owned<cudnnOpTensorDescriptor_t, cudnnDestroyOpTensorDescriptor>;
+using Pooling = Owned<cudnnPoolingDescriptor_t, cudnnDestroyPoolingDescriptor>;
 template <class Value>
 using OnDevice = std::unique_ptr<Value, Destroy<cudaFree>>;
 template <class Value>
 using Pinned = std::unique_ptr<Value, Destroy<cudaFreeHost>>;
+
+/// What make(&handle) makes.
+template <class Handle, class Make>
+Handle made(Make make, const char* function) {
+  typename Handle::pointer handle = nullptr;
+  check(make(&handle), function);
+  return Handle(handle);
+}
+
+/// A size as the libraries take it.
+inline int dim(std::size_t size) { return static_cast<int>(size); }
 
 } // namespace rondo::training::cudnn

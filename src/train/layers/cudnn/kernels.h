@@ -35,9 +35,41 @@ struct FiniteCall {
   std::uint8_t* found;
 };
 
+/// Of the values of each channel in [samples x channels x places]: the sum, and that of their
+/// products with the other values at the same places, each in kSumParts parts. Doubles, in which
+/// products of floats are exact.
+struct ChannelSumsCall {
+  const float *values, *times;
+  double* parts; ///< [2 x channels x kSumParts]
+  std::size_t samples, channels, places;
+};
+inline constexpr std::size_t kSumParts = 64;
+
+/// Adds the parts up, in their order: so results are the same from run to run.
+struct JoinCall {
+  const double* parts;
+  double* sums;
+  std::size_t count;
+};
+
+struct Affine {
+  float gradient, value, mean, shift;
+};
+/// to = a gradient + b (value - mean) + shift, by each channel's numbers.
+struct AffineCall {
+  const float* gradients; ///< null: none, and a is not asked
+  const float* values;
+  const Affine* by; ///< [channels]
+  float* to;
+  std::size_t samples, channels, places;
+};
+
 /// Put the work on the stream. Throw Error(system) if it cannot be launched.
 void run(const DropoutCall& call, cudaStream_t stream);
 void run(const LossCall& call, cudaStream_t stream);
 void run(const FiniteCall& call, cudaStream_t stream);
+void run(const ChannelSumsCall& call, cudaStream_t stream);
+void run(const JoinCall& call, cudaStream_t stream);
+void run(const AffineCall& call, cudaStream_t stream);
 
 } // namespace rondo::training::cudnn

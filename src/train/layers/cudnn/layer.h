@@ -9,8 +9,8 @@
 namespace rondo::training::cudnn {
 
 /// Built with the tensor that comes in; for training, the way back is built behind that, from the
-/// last layer to the first. A pass only puts work on the site's stream. A layer leaves what comes
-/// in, and the gradient that comes back, as they are.
+/// last layer to the first. A pass only puts work on the site's stream, but for batch norm over
+/// ranks. A layer leaves what comes in, and the gradient that comes back, as they are.
 class Layer {
  public:
   Layer() = default;
@@ -25,8 +25,9 @@ class Layer {
   virtual Tensor buildBack(const Tensor& gradient, bool wanted) = 0;
 
   virtual void forward(const Batch& batch, const Pass& pass) = 0;
-  /// Gradients of weights depart to the host.
-  virtual void backward() = 0;
+  /// Gradients of weights depart to the host. A layer that waits for the stream says of all that
+  /// have come that they are ready.
+  virtual void backward(const Ready& ready) = 0;
 
  protected:
   Tensor output_;
@@ -42,6 +43,12 @@ struct Blueprint {
 std::unique_ptr<Layer> build(const Linear& value, const Blueprint& from);
 std::unique_ptr<Layer> build(const Relu& value, const Blueprint& from);
 std::unique_ptr<Layer> build(const Flatten& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const Convolution& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const MaxPool& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const AveragePool& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const GlobalAveragePool& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const BatchNorm& value, const Blueprint& from);
 std::unique_ptr<Layer> build(const Dropout& value, const Blueprint& from);
+std::unique_ptr<Layer> build(const Residual& value, const Blueprint& from);
 
 } // namespace rondo::training::cudnn

@@ -18,9 +18,9 @@ class LinearLayer : public Layer {
         weight_(*from.node.weights[0]),
         bias_(*from.node.weights[1]),
         in_(from.in),
-        inputs_(static_cast<int>(from.in.shape.size())),
-        outputs_(static_cast<int>(from.node.out.channels)),
-        samples_(static_cast<int>(site_.binding().count)),
+        inputs_(dim(from.in.shape.size())),
+        outputs_(dim(from.node.out.channels)),
+        samples_(dim(site_.binding().count)),
         uploaded_weight_(site_, weight_),
         uploaded_bias_(site_, bias_),
         described_(site_.description(from.node.out, site_.binding().count)),
@@ -46,7 +46,7 @@ class LinearLayer : public Layer {
           "cudnnAddTensor");
   }
 
-  void backward() override {
+  void backward(const Ready&) override {
     multiply(CUBLAS_OP_N, CUBLAS_OP_T, {inputs_, outputs_, samples_}, {in_.data, inputs_},
              {gradient_.data, outputs_}, {made_weight_->data(), inputs_});
     made_weight_->depart();

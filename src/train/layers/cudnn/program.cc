@@ -2,6 +2,7 @@
 #include "train/layers/cudnn/program.h"
 
 #include <algorithm>
+#include <mutex>
 #include <optional>
 
 #include "train/layers/cudnn/chain.h"
@@ -18,10 +19,10 @@ class Crossing {
       : site_(site), tensor_(tensor), host_(site.pinned<float>(site.size(tensor))) {}
 
   const float* host() const { return host_.get(); }
-  void fetch() const {
+  void fetch(std::string_view what) const {
     site_.copy(host_.get(), static_cast<const float*>(tensor_.data), site_.size(tensor_),
                cudaMemcpyDeviceToHost);
-    site_.wait();
+    site_.wait(what);
   }
   void send(const float* values) const {
     std::copy_n(values, site_.size(tensor_), host_.get());
@@ -35,64 +36,98 @@ class Crossing {
   Pinned<float> host_;
 };
 
+/// All that is on the device.
+struct Parts {
+  Parts(const std::vector<Node>& nodes, const Binding& binding, const Gpu& gpu)
+      : site(binding, gpu),
+        input(site.tensor(binding.input)),
+        layers(site, nodes, input, binding.before),
+        sent(site, input) {
+    if (binding.ends) loss.emplace(site, layers.output());
+    else output.emplace(site, layers.output());
+    if (!binding.training) return;
+    const Tensor behind = loss ? loss->gradient() : site.tensor(layers.output().shape);
+    if (!loss) gradient.emplace(site, behind);
+    const Tensor made = layers.buildBack(behind, !binding.begins);
+    if (!binding.begins) back.emplace(site, made);
+  }
+
+  Site site;
+  Tensor input;
+  Chain layers;
+  Crossing sent;
+  std::optional<SoftmaxCrossEntropy> loss;
+  std::optional<Crossing> output, gradient, back; ///< where other ranks have the other layers
+};
+
+/// Keeps them to the program's end, where the leak sanitizer sees them.
+void keep(std::unique_ptr<Parts> parts) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::unique_ptr<Parts>>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(parts));
+}
+
 class NetworkProgram : public Program {
  public:
-  NetworkProgram(const std::vector<Node>& nodes, const Binding& binding, int device)
-      : site_(binding, device),
-        input_(site_.tensor(binding.input)),
-        layers_(site_, nodes, input_),
-        sent_(site_, input_) {
-    if (binding.ends) loss_.emplace(site_, layers_.output());
-    else output_.emplace(site_, layers_.output());
-    if (!binding.training) return;
-    const Tensor gradient = loss_ ? loss_->gradient() : site_.tensor(layers_.output().shape);
-    if (!loss_) gradient_.emplace(site_, gradient);
-    const Tensor back = layers_.buildBack(gradient, !binding.begins);
-    if (!binding.begins) back_.emplace(site_, back);
+  NetworkProgram(const std::vector<Node>& nodes, const Binding& binding, const Gpu& gpu)
+      : parts_(std::make_unique<Parts>(nodes, binding, gpu)) {}
+  NetworkProgram(const NetworkProgram&) = delete;
+  NetworkProgram& operator=(const NetworkProgram&) = delete;
+  ~NetworkProgram() override {
+    try {
+      parts_->site.use();
+      parts_->site.wait("its last work");
+    } catch (const Error& error) {
+      // Behind any other error nothing runs any more.
+      if (error.code() == ErrorCode::timeout) keep(std::move(parts_));
+    }
   }
 
   double forward(const Batch& batch, const Pass& pass) override { return run(batch, pass).loss; }
   Score evaluate(const Batch& batch) override { return run(batch, {}); }
 
   void backward(const float* gradient, const Ready& ready) override {
-    site_.use();
-    if (gradient_) gradient_->send(gradient);
-    layers_.backward(ready);
-    if (back_) back_->fetch();
+    parts_->site.begin();
+    if (parts_->gradient) parts_->gradient->send(gradient);
+    parts_->layers.backward(ready);
+    parts_->site.deliver(ready);
+    if (parts_->back) parts_->back->fetch("the gradient of what came in");
+    parts_->site.end();
   }
 
   std::size_t firstNotFinite() const override {
-    site_.use();
-    return layers_.firstNotFinite();
+    parts_->site.use();
+    return parts_->layers.firstNotFinite();
   }
-  const float* output() const override { return output_->host(); }
-  const float* inputGradient() const override { return back_->host(); }
+  const float* output() const override { return parts_->output->host(); }
+  const float* inputGradient() const override { return parts_->back->host(); }
 
  private:
   Score run(const Batch& batch, const Pass& pass) {
-    site_.begin();
-    sent_.send(batch.inputs);
-    layers_.forward(batch, pass);
-    if (loss_) return loss_->score(batch);
-    output_->fetch();
-    return {};
+    Parts& all = *parts_;
+    all.site.begin();
+    pass_ = pass; // the way back may ask for sums over ranks, too
+    all.sent.send(batch.inputs);
+    all.layers.forward(batch, pass_);
+    Score score;
+    if (all.loss) score = all.loss->score(batch);
+    else all.output->fetch("what its layers make");
+    all.site.end(); // both have waited
+    return score;
   }
 
-  Site site_;
-  Tensor input_;
-  Chain layers_;
-  Crossing sent_;
-  std::optional<SoftmaxCrossEntropy> loss_;
-  std::optional<Crossing> output_, gradient_, back_; ///< where other ranks have the other layers
+  std::unique_ptr<Parts> parts_;
+  Pass pass_;
 };
 
 } // namespace
 
 std::unique_ptr<Program> makeProgram(const std::vector<Node>& nodes, const Binding& binding,
-                                     int device) {
+                                     const Gpu& gpu) {
   if (binding.precision != Precision::float32)
     throw Error(ErrorCode::unsupported, "device cuda computes in float32 only");
-  return std::make_unique<NetworkProgram>(nodes, binding, device);
+  return std::make_unique<NetworkProgram>(nodes, binding, gpu);
 }
 
 } // namespace rondo::training::cudnn

@@ -12,12 +12,11 @@ class ReluLayer : public Layer {
   explicit ReluLayer(const Blueprint& from)
       : site_(from.site),
         in_(from.in),
-        described_(site_.description(from.in.shape, site_.binding().count)) {
+        described_(site_.description(from.in.shape, site_.binding().count)),
+        relu_(
+            made<Activation>(cudnnCreateActivationDescriptor, "cudnnCreateActivationDescriptor")) {
     output_ = site_.tensor(in_.shape);
-    cudnnActivationDescriptor_t made = nullptr;
-    check(cudnnCreateActivationDescriptor(&made), "cudnnCreateActivationDescriptor");
-    relu_.reset(made);
-    check(cudnnSetActivationDescriptor(made, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0),
+    check(cudnnSetActivationDescriptor(relu_.get(), CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0),
           "cudnnSetActivationDescriptor");
   }
 
@@ -33,7 +32,7 @@ class ReluLayer : public Layer {
           "cudnnActivationForward");
   }
 
-  void backward() override {
+  void backward(const Ready&) override {
     if (!back_) return;
     check(cudnnActivationBackward(site_.dnn(), relu_.get(), &kOne, described_.get(), output_.data,
                                   described_.get(), gradient_.data, described_.get(), in_.data,

@@ -1,46 +1,68 @@
 #include "train/layers/cudnn/site.h"
 
+#include <thread>
+
 #include "train/layers/cudnn/weights.h"
 
 namespace rondo::training::cudnn {
 
 namespace {
 
-template <class Handle, class Make>
-Handle made(Make make, const char* function) {
-  typename Handle::pointer handle = nullptr;
-  check(make(&handle), function);
-  return Handle(handle);
-}
+// Small layers take tens of microseconds; who waits longer leaves the processor to others.
+constexpr std::chrono::microseconds kSpinning{200}, kNap{50};
 
 } // namespace
 
-Site::Site(const Binding& binding, int device) : binding_(binding), device_(device) {
+Site::Site(const Binding& binding, const Gpu& gpu) : binding_(binding), gpu_(gpu) {
   use();
   stream_ = made<Stream>(
       [](cudaStream_t* to) { return cudaStreamCreateWithFlags(to, cudaStreamNonBlocking); },
       "cudaStreamCreateWithFlags");
-  blas_ = made<Blas>([](cublasHandle_t* to) { return cublasCreate(to); }, "cublasCreate");
+  reached_ = event();
+  blas_ = made<Blas>(cublasCreate, "cublasCreate");
   check(cublasSetStream(blas(), stream()), "cublasSetStream");
   // Floats multiplied as floats, not as TF32's 10 bits.
   check(cublasSetMathMode(blas(), CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
-  dnn_ = made<Dnn>([](cudnnHandle_t* to) { return cudnnCreate(to); }, "cudnnCreate");
+  dnn_ = made<Dnn>(cudnnCreate, "cudnnCreate");
   check(cudnnSetStream(dnn(), stream()), "cudnnSetStream");
 }
 
-Site::~Site() {
-  // What still runs, behind an error, must not lose its memory.
-  if (cudaSetDevice(device_) == cudaSuccess) cudaStreamSynchronize(stream());
-}
-
-void Site::use() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
+void Site::use() const { check(cudaSetDevice(gpu_.number), "cudaSetDevice"); }
 
 void Site::begin() {
   use();
+  if (under_way_) wait("what the pass before has left");
+  under_way_ = true;
   deliveries_.clear();
+  statistics_.clear();
 }
 
-void Site::wait() const { check(cudaStreamSynchronize(stream()), "cudaStreamSynchronize"); }
+Event Site::event() {
+  return made<Event>(
+      [](cudaEvent_t* to) { return cudaEventCreateWithFlags(to, cudaEventDisableTiming); },
+      "cudaEventCreateWithFlags");
+}
+
+void Site::wait(std::string_view what, std::string_view whose) const {
+  check(cudaEventRecord(reached_.get(), stream()), "cudaEventRecord");
+  wait(reached_.get(), what, whose);
+}
+
+void Site::wait(cudaEvent_t event, std::string_view what, std::string_view whose) const {
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    const cudaError_t status = cudaEventQuery(event);
+    if (status != cudaErrorNotReady) return check(status, "cudaEventQuery");
+    cudaGetLastError(); // it is no error
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited > gpu_.timeout)
+      throw Error(ErrorCode::timeout, "GPU " + std::to_string(gpu_.number) + " did not make " +
+                                          std::string(what) + std::string(whose) + " within " +
+                                          std::to_string(gpu_.timeout.count()) + " ms");
+    if (waited < kSpinning) std::this_thread::yield();
+    else std::this_thread::sleep_for(kNap);
+  }
+}
 
 Tensor Site::tensor(const SampleShape& shape) {
   tensors_.push_back(onDevice<float>(binding_.count * shape.size()));
@@ -48,10 +70,7 @@ Tensor Site::tensor(const SampleShape& shape) {
 }
 
 Description Site::description(const SampleShape& shape, std::size_t samples) const {
-  auto description =
-      made<Description>([](cudnnTensorDescriptor_t* to) { return cudnnCreateTensorDescriptor(to); },
-                        "cudnnCreateTensorDescriptor");
-  const auto dim = [](std::size_t size) { return static_cast<int>(size); };
+  auto description = made<Description>(cudnnCreateTensorDescriptor, "cudnnCreateTensorDescriptor");
   check(cudnnSetTensor4dDescriptor(description.get(), CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT,
                                    dim(samples), dim(shape.channels), dim(shape.height),
                                    dim(shape.width)),
@@ -59,9 +78,23 @@ Description Site::description(const SampleShape& shape, std::size_t samples) con
   return description;
 }
 
+void Site::reserve(std::size_t bytes) {
+  if (bytes <= workspace_bytes_) return;
+  workspace_.reset();
+  workspace_bytes_ = 0; // of an allocation that fails nothing is left
+  workspace_ = onDevice<std::byte>(bytes);
+  workspace_bytes_ = bytes;
+}
+
 void Site::deliver(const Ready& ready) {
   for (const Delivery* delivery : deliveries_) ready(delivery->arrive());
   deliveries_.clear();
+}
+
+void Site::end() {
+  for (const Statistic* statistic : statistics_) statistic->arrive();
+  statistics_.clear();
+  under_way_ = false;
 }
 
 } // namespace rondo::training::cudnn

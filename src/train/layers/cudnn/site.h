@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <vector>
 
 #include "train/layers/cudnn/handles.h"
+#include "train/layers/cudnn/program.h"
 #include "train/layers/program.h"
 
 namespace rondo::training::cudnn {
@@ -18,6 +20,7 @@ struct Tensor {
 };
 
 class Delivery;
+class Statistic;
 
 /// All work of a program is on one stream, so it runs in the order in which it was asked for. Each
 /// program has the libraries to itself: results of cuBLAS are the same from run to run only for a
@@ -25,8 +28,7 @@ class Delivery;
 /// pass.
 class Site {
  public:
-  Site(const Binding& binding, int device);
-  ~Site();
+  Site(const Binding& binding, const Gpu& gpu);
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
@@ -37,9 +39,15 @@ class Site {
 
   /// The device is this thread's current one from then on.
   void use() const;
-  /// use(), and gradients of a pass that an error ended are forgotten.
+  /// use(), for a pass. What is left of one that an error ended is waited for, since host memory is
+  /// to be written that it may read; its gradients and statistics are forgotten.
   void begin();
-  void wait() const;
+  /// The pass is over, and has waited for the stream: statistics are taken.
+  void end();
+  /// Until all that is on the stream is done. Throws Error(timeout), which names what was waited
+  /// for: `what`, and whose.
+  void wait(std::string_view what, std::string_view whose = {}) const;
+  void wait(cudaEvent_t event, std::string_view what, std::string_view whose) const;
 
   /// Uninitialised, freed with its owner.
   template <class Value>
@@ -58,6 +66,13 @@ class Site {
   Tensor tensor(const SampleShape& shape);
   std::size_t size(const Tensor& tensor) const { return binding_.count * tensor.shape.size(); }
   Description description(const SampleShape& shape, std::size_t samples) const;
+  static Event event();
+
+  /// Scratch memory that all calls of the program share, one behind the other on its stream: at
+  /// least so many bytes. While layers are built; it may move.
+  void reserve(std::size_t bytes);
+  void* workspace() const { return workspace_.get(); }
+  std::size_t workspaceBytes() const { return workspace_bytes_; }
 
   template <class Value>
   void copy(Value* to, const Value* from, std::size_t count, cudaMemcpyKind kind) const {
@@ -68,15 +83,22 @@ class Site {
   void add(Delivery& delivery) { deliveries_.push_back(&delivery); }
   /// Waits for each of them, and says so.
   void deliver(const Ready& ready);
+  /// Statistics on their way to the host, until end().
+  void add(Statistic& statistic) { statistics_.push_back(&statistic); }
 
  private:
   Binding binding_;
-  int device_;
+  Gpu gpu_;
   Stream stream_;
+  Event reached_; ///< what wait() waits for
   Blas blas_;
   Dnn dnn_;
   std::vector<OnDevice<float>> tensors_;
+  OnDevice<std::byte> workspace_;
+  std::size_t workspace_bytes_ = 0;
   std::vector<Delivery*> deliveries_;
+  std::vector<Statistic*> statistics_;
+  bool under_way_ = false; ///< a pass
 };
 
 } // namespace rondo::training::cudnn

@@ -29,7 +29,7 @@ Score SoftmaxCrossEntropy::score(const Batch& batch) {
              cudaMemcpyDeviceToHost);
   site_.copy(seen_losses_.get(), static_cast<const double*>(losses_.get()), count,
              cudaMemcpyDeviceToHost);
-  site_.wait();
+  site_.wait("the loss");
   Score score;
   for (std::size_t i = 0; i < count; ++i) {
     score.loss += seen_losses_.get()[i];

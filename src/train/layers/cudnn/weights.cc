@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "train/layers/statistics.h"
+
 namespace rondo::training::cudnn {
 
 Upload::Upload(const Site& site, const Weight& weight)
@@ -13,7 +15,7 @@ void Upload::refresh() {
   site_.copy(copy_.get(), static_cast<const float*>(weight_.value), weight_.size(),
              cudaMemcpyHostToDevice);
   // The values may be gone with the next layer.
-  if (!binding.weights_stay) site_.wait();
+  if (!binding.weights_stay) site_.wait("the copy of ", weight_.name);
   version_ = *binding.version;
 }
 
@@ -21,11 +23,8 @@ Delivery::Delivery(Site& site, const Weight& weight)
     : site_(site),
       weight_(weight),
       made_(site.onDevice<float>(weight.size())),
-      landed_(site.pinned<float>(weight.size())) {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
-  there_.reset(event);
-}
+      landed_(site.pinned<float>(weight.size())),
+      there_(Site::event()) {}
 
 void Delivery::depart() {
   site_.copy(landed_.get(), static_cast<const float*>(made_.get()), weight_.size(),
@@ -35,9 +34,23 @@ void Delivery::depart() {
 }
 
 std::size_t Delivery::arrive() const {
-  check(cudaEventSynchronize(there_.get()), "cudaEventSynchronize");
+  site_.wait(there_.get(), "the gradient of ", weight_.name);
   std::copy_n(landed_.get(), weight_.size(), weight_.gradient);
   return weight_.number;
 }
+
+Statistic::Statistic(Site& site, const Weight& running)
+    : site_(site),
+      running_(running),
+      made_(site.onDevice<float>(running.size())),
+      landed_(site.pinned<float>(running.size())) {}
+
+void Statistic::depart() {
+  site_.copy(landed_.get(), static_cast<const float*>(made_.get()), running_.size(),
+             cudaMemcpyDeviceToHost);
+  site_.add(*this);
+}
+
+void Statistic::arrive() const { takeStatistic(running_, landed_.get()); }
 
 } // namespace rondo::training::cudnn

@@ -41,4 +41,22 @@ class Delivery {
   Event there_;
 };
 
+/// A batch's statistic, made on the device.
+class Statistic {
+ public:
+  Statistic(Site& site, const Weight& running);
+
+  float* data() const { return made_.get(); }
+  /// Behind the work that makes it: it is on the host when the stream has been waited for.
+  void depart();
+  /// Then: as Weight::gradient says.
+  void arrive() const;
+
+ private:
+  Site& site_;
+  const Weight& running_;
+  OnDevice<float> made_;
+  Pinned<float> landed_;
+};
+
 } // namespace rondo::training::cudnn

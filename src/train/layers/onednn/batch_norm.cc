@@ -144,18 +144,9 @@ class BatchNormLayer : public Layer {
 
   /// Of `all` places, of which the running variance is the unbiased one.
   void moveRunning(std::size_t all) const {
-    const auto n = static_cast<double>(all);
-    const auto unbiased = static_cast<float>(all > 1 ? n / (n - 1) : 1);
-    move(*node_.state[0], mean_, 1);
-    move(*node_.state[1], variance_, unbiased);
-  }
-
-  static void move(const Weight& running, const Tensor& statistic, float factor) {
-    const auto* now = static_cast<const float*>(statistic.get_data_handle());
-    for (std::size_t c = 0; c < running.size(); ++c) {
-      if (running.gradient != nullptr) running.gradient[c] = factor * now[c];
-      else running.value[c] += BatchNorm::kNewest * (factor * now[c] - running.value[c]);
-    }
+    takeStatistic(*node_.state[0], static_cast<const float*>(mean_.get_data_handle()));
+    takeStatistic(*node_.state[1], static_cast<const float*>(variance_.get_data_handle()),
+                  unbiased(all));
   }
 
   Site& site_;
@@ -169,7 +160,7 @@ class BatchNormLayer : public Layer {
   Arguments back_arguments_;
   Op forward_, convert_, back_, forward_given_, back_given_;
   std::optional<RankStatistics> over_ranks_;
-  const std::function<void(float*, std::size_t)>* synchronised_ = nullptr; ///< of this pass
+  const SumOverRanks* synchronised_ = nullptr; ///< of this pass
 };
 
 } // namespace

@@ -2,10 +2,9 @@
 #pragma once
 
 #include "train/layers/onednn/op.h"
+#include "train/layers/statistics.h"
 
 namespace rondo::training::onednn {
-
-using SumOverRanks = std::function<void(float*, std::size_t)>;
 
 class RankStatistics {
  public:
@@ -14,7 +13,7 @@ class RankStatistics {
                  const Tensor& variance);
 
   /// The statistics of all ranks' batches, of which this one's has so many places; gives how many
-  /// all have. In two steps, since a mean of squares less a squared mean would cancel.
+  /// all have.
   std::size_t sum(std::size_t places, const SumOverRanks& over_ranks);
 
   struct Gradients {
@@ -26,10 +25,8 @@ class RankStatistics {
   void addToGradient(const Gradients& gradients, const SumOverRanks& over_ranks);
 
  private:
-  std::size_t channels_;
   Tensor mean_, variance_, own_mean_, own_variance_;
-  AlignedVector<float> sums_;
-  double places_ = 0; ///< of all ranks
+  RankSums sums_;
   Tensor scale_, shift_, correction_;
   Op statistics_, correct_, add_;
 };

@@ -1,0 +1,58 @@
+// Batch norm over the batches of all ranks, by kernels of its own: the library knows this rank's
+// batch only.
+#pragma once
+
+#include "train/layers/cudnn/kernels.h"
+#include "train/layers/cudnn/site.h"
+#include "train/layers/statistics.h"
+
+namespace rondo::training::cudnn {
+
+class RankStatistics {
+ public:
+  /// What sums take of the site's workspace, to be reserved when the layer is built.
+  static std::size_t workspaceBytes(std::size_t channels) {
+    return 2 * channels * kSumParts * sizeof(double);
+  }
+
+  RankStatistics(const Site& site, const Tensor& in);
+
+  /// Weights in host memory.
+  struct Weights {
+    const float *scale, *shift;
+  };
+  /// Normalises by the statistics of all ranks' batches; gives how many places all have. Waits for
+  /// the stream.
+  std::size_t forward(const Weights& weights, const Tensor& to, const SumOverRanks& over_ranks);
+  const float* mean() const { return mean_.data(); }
+  const float* variance() const { return variance_.data(); }
+
+  /// Behind forward(): this rank's gradients of scale and shift. Waits for the stream.
+  struct Gradients {
+    float *scale, *shift;
+  };
+  void sumGradients(const Tensor& gradient, const Gradients& to);
+  /// Then the gradient of what came in.
+  void backward(const Weights& weights, const Gradients& own, const Tensor& gradient,
+                const Tensor& to, const SumOverRanks& over_ranks);
+
+ private:
+  std::size_t channels() const { return in_.shape.channels; }
+  std::size_t places() const { return in_.shape.height * in_.shape.width; }
+  double inverseDeviation(std::size_t channel) const;
+  /// Of each channel's values, and of their products with what came in: in sums_. Waits.
+  void sum(const Tensor& values);
+  void apply(const float* gradients, const Tensor& to);
+
+  const Site& site_;
+  Tensor in_;
+  RankSums ranks_;
+  AlignedVector<float> mean_, variance_; ///< of all ranks' batches
+  AlignedVector<float> scale_, shift_;   ///< what they add to a gradient
+  OnDevice<double> made_;
+  Pinned<double> sums_;
+  OnDevice<Affine> by_;
+  Pinned<Affine> next_;
+};
+
+} // namespace rondo::training::cudnn

@@ -1,0 +1,13 @@
+// What people call a layer.
+#pragma once
+
+#include <string_view>
+
+#include "train/layers/values.h"
+
+namespace rondo::training {
+
+/// "linear", "batch norm"
+std::string_view kindOf(const LayerValue& layer);
+
+} // namespace rondo::training

@@ -1,0 +1,56 @@
+// Each of the GPU's layers of pictures beside the CPU's: odd sizes, strides, padding, a batch of
+// one.
+#include "train_cudnn/twin.h"
+
+using namespace rondo;
+using namespace rondo::test;
+using namespace rondo::training;
+
+namespace {
+
+constexpr std::size_t kClasses = 4;
+
+/// The layer between others: what it makes counts, and the gradient of what comes in is wanted.
+LayerValues within(const LayerValue& layer) {
+  return {Convolution{3, {.kernel = 1}}, layer, Flatten{}, Linear{kClasses}};
+}
+
+constexpr Window kWindows[] = {{.kernel = 1},
+                               {.kernel = 2, .stride = 2},
+                               {.kernel = 3, .padding = 1},
+                               {.kernel = 3, .stride = 2, .padding = 1},
+                               {.kernel = 3, .stride = 2},
+                               {.kernel = 2, .stride = 3, .padding = 1},
+                               {.kernel = 5, .stride = 1, .padding = 2}};
+constexpr SampleShape kOdd{2, 7, 5};
+
+} // namespace
+
+TEST_CASE("a convolution on a GPU is the CPU's, with strides, padding, and without a bias") {
+  for (const Window& window : kWindows)
+    for (const bool bias : {true, false})
+      for (const std::size_t count : {std::size_t{1}, std::size_t{3}})
+        checkTwins(within(Convolution{5, window, bias}), kOdd, count);
+}
+
+TEST_CASE("a convolution of samples, whose gradient nobody wants, is the CPU's") {
+  for (const std::size_t count : {std::size_t{1}, std::size_t{4}})
+    checkTwins({Convolution{3, {.kernel = 3, .padding = 1}}, Relu{},
+                Convolution{17, {.kernel = 3, .stride = 2}}, Flatten{}, Linear{kClasses}},
+               {1, 9, 6}, count);
+}
+
+TEST_CASE("pools on a GPU are the CPU's, where windows overlap and where they leave places out") {
+  for (const Window& window : kWindows)
+    for (const std::size_t count : {std::size_t{1}, std::size_t{3}}) {
+      checkTwins(within(MaxPool{window}), kOdd, count);
+      checkTwins(within(AveragePool{window}), kOdd, count);
+    }
+}
+
+TEST_CASE("the mean of all places on a GPU is the CPU's") {
+  for (const SampleShape& shape : {kOdd, SampleShape{4, 1, 1}, SampleShape{1, 1, 6}})
+    for (const std::size_t count : {std::size_t{1}, std::size_t{3}})
+      checkTwins({Convolution{3, {.kernel = 1}}, GlobalAveragePool{}, Linear{kClasses}}, shape,
+                 count);
+}

@@ -1,0 +1,109 @@
+// A GPU whose work does not end: all that waits for it says so in time.
+#include <atomic>
+#include <thread>
+
+#include "support/caught.h"
+#include "train_cudnn/fake/objects.h"
+#include "train_cudnn/twin.h"
+
+using namespace rondo;
+using namespace rondo::test;
+using namespace rondo::training;
+
+namespace {
+
+constexpr SampleShape kShape{2, 3, 4};
+constexpr std::size_t kClasses = 5, kCount = 3;
+constexpr std::chrono::milliseconds kTimeout{1000};
+const LayerValues kLayers = {Convolution{4, {.kernel = 3, .padding = 1}}, BatchNorm{}, Flatten{},
+                             Linear{kClasses}};
+
+/// A device with one hardware queue, which is held up by the work of another stream.
+class HeldDevice {
+ public:
+  HeldDevice() {
+    REQUIRE(cudaSetDevice(0) == cudaSuccess);
+    REQUIRE(cudaStreamCreateWithFlags(&other_, cudaStreamNonBlocking) == cudaSuccess);
+  }
+  ~HeldDevice() {
+    release();
+    cudaStreamSynchronize(other_);
+    cudaStreamDestroy(other_);
+  }
+  HeldDevice(const HeldDevice&) = delete;
+  HeldDevice& operator=(const HeldDevice&) = delete;
+
+  FakeCuda& cuda() { return cuda_; }
+  void hold() {
+    held_ = true;
+    fake_libraries::put(other_, [this] { held_.wait(true); });
+    fake_libraries::put(other_, [] {}); // waits at the queue's head, before all that comes later
+  }
+  void release() {
+    held_ = false;
+    held_.notify_all();
+  }
+
+ private:
+  FakeCuda cuda_{{.queues = 1}};
+  FakeLibraries libraries_;
+  std::atomic<bool> held_ = false;
+  cudaStream_t other_ = nullptr;
+};
+
+std::unique_ptr<Program> programOf(const Model& model, bool stays = true, bool ends = true) {
+  Binding binding = bindingOf(model, true, kCount);
+  binding.weights_stay = stays;
+  binding.ends = ends;
+  return cudnn::makeProgram(model.nodes, binding, {.number = 0, .timeout = kTimeout});
+}
+
+} // namespace
+
+TEST_CASE("a pass on a GPU that does not move ends in time, and names what did not come") {
+  HeldDevice device;
+  Model model(kLayers, kShape);
+  const MadeUp samples(kShape, kClasses, kCount);
+  const Pass over_ranks{.seed = 0, .sum_over_ranks = [](float*, std::size_t) {}};
+  const auto whole = programOf(model), part = programOf(model, true, false),
+             streaming = programOf(model, false);
+  whole->forward(samples.batch(), {});
+  device.hold();
+  CHECK(says(caught([&] { whole->backward(nullptr, [](std::size_t) {}); }), ErrorCode::timeout,
+             {"GPU 0", "the gradient of 3.weight", "1000 ms"}));
+  CHECK(says(caught([&] { whole->forward(samples.batch(), {}); }), ErrorCode::timeout,
+             {"GPU 0", "what the pass before has left", "1000 ms"}));
+  CHECK(says(caught([&] { part->forward(samples.batch(), {}); }), ErrorCode::timeout,
+             {"GPU 0", "what its layers make", "1000 ms"}));
+  CHECK(says(caught([&] { streaming->forward(samples.batch(), {}); }), ErrorCode::timeout,
+             {"layer 0: GPU 0", "the copy of 0.weight", "1000 ms"}));
+  const auto other = programOf(model);
+  CHECK(says(caught([&] { other->forward(samples.batch(), over_ranks); }), ErrorCode::timeout,
+             {"layer 1: GPU 0", "a batch's statistics", "1000 ms"}));
+  const auto last = programOf(model);
+  CHECK(says(caught([&] { last->forward(samples.batch(), {}); }), ErrorCode::timeout,
+             {"GPU 0", "the loss", "1000 ms"}));
+
+  device.release();
+  const auto step = [&] {
+    whole->forward(samples.batch(), {});
+    whole->backward(nullptr, [](std::size_t) {});
+  };
+  bool moves = false;
+  for (int i = 0; i < 100 && !moves; ++i) moves = !caught(step).threw;
+  CHECK(moves);
+}
+
+TEST_CASE("a program whose work does not end keeps its memory, and is gone in time all the same") {
+  HeldDevice device;
+  Model model(kLayers, kShape);
+  const MadeUp samples(kShape, kClasses, kCount);
+  auto program = programOf(model);
+  const auto held = device.cuda().held();
+  device.hold();
+  CHECK(caught([&] { program->forward(samples.batch(), {}); }).code == ErrorCode::timeout);
+  program.reset();
+  device.release();
+  CHECK(device.cuda().held() == held);
+  CHECK(device.cuda().complaints() == std::vector<std::string>{});
+}
