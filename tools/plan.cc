@@ -59,7 +59,7 @@ int list() {
     for (const Collective collective : kCollectives) {
       bool any = false;
       for (int ranks = 1; ranks <= 64 && !any; ++ranks)
-        any = algorithm->supports({.collective = collective, .ranks = ranks});
+        any = algorithm->supports({.collective = collective, .ranks = ranks, .multicast = true});
       any = any || algorithm->supports(
                        {.collective = collective, .ranks = 4, .layout = plan::parseLayout("2x2")});
       if (any) served += " " + std::string(name(collective));
@@ -186,7 +186,8 @@ int explain(const PlanConfig& config) {
     const plan::Spec spec = choice.applied({.collective = collective,
                                             .ranks = ranks,
                                             .root = config.root,
-                                            .layout = plan::parseLayout(config.layout, ranks)});
+                                            .layout = plan::parseLayout(config.layout, ranks),
+                                            .multicast = true});
     std::fputs(plan::explain(*choice.algorithm, spec, options).c_str(), stdout);
     if (choices.size() > 1) std::puts("");
   }

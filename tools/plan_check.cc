@@ -89,7 +89,12 @@ std::vector<PlanPair> pairsToCheck(const std::vector<const plan::Algorithm*>& al
         for (const plan::Layout& layout : layoutsOf(layouts, p))
           for (const int root : roots(collective, p))
             for (const int parameter : parameters(p)) {
-              const plan::Spec spec{collective, p, root, parameter, layout};
+              const plan::Spec spec{.collective = collective,
+                                    .ranks = p,
+                                    .root = root,
+                                    .parameter = parameter,
+                                    .layout = layout,
+                                    .multicast = true};
               if (algorithm->supports(spec)) pair.specs.push_back(spec);
             }
       if (!pair.specs.empty()) pairs.push_back(std::move(pair));

@@ -20,8 +20,11 @@ std::vector<std::string> algorithmsFor(Collective collective, int ranks,
 std::vector<std::string> parseAlgorithmList(const std::string& text, Collective collective,
                                             int ranks, const std::string& layout) {
   if (text == "all") return algorithmsFor(collective, ranks, layout);
-  const plan::Spec spec{
-      .collective = collective, .ranks = ranks, .layout = plan::parseLayout(layout, ranks)};
+  // What only some machines have is asked for by name, and their ranks say whether it is there.
+  const plan::Spec spec{.collective = collective,
+                        .ranks = ranks,
+                        .layout = plan::parseLayout(layout, ranks),
+                        .multicast = true};
   std::vector<std::string> names;
   for (const std::string_view word : plan::choiceWords(text)) {
     const plan::Choice choice = plan::parseChoice(word);

@@ -31,6 +31,8 @@ int Builder::channel(int src, int dst, int index) {
 Piece Builder::use(const Piece& piece) {
   if (piece.space == Space::scratch)
     plan_.scratch_chunks = std::max(plan_.scratch_chunks, piece.chunk + piece.count);
+  if (piece.space == Space::window)
+    plan_.window_chunks = std::max(plan_.window_chunks, piece.chunk + piece.count);
   return piece;
 }
 
@@ -41,21 +43,34 @@ StepWriter LaneWriter::step() {
   return {*builder_, lane_, static_cast<std::uint32_t>(steps.size() - 1)};
 }
 
+void LaneWriter::meet() { step().step().meets = true; }
+
 StepWriter& StepWriter::recv(int peer, int index) {
   const int channel = builder_->channel(peer, builder_->plan_.rank, index);
-  step().inputs.push_back({channel, Piece{}});
+  step().inputs.push_back({.channel = channel});
   return *this;
 }
 
 StepWriter& StepWriter::with(const Piece& piece) {
-  step().inputs.push_back({Operand::kLocal, builder_->use(piece)});
+  step().inputs.push_back({.piece = builder_->use(piece)});
   return shaped(piece);
+}
+
+StepWriter& StepWriter::withSum(const Piece& piece) {
+  with(piece);
+  step().inputs.back().of_all = true;
+  return *this;
 }
 
 StepWriter& StepWriter::to(const Piece& piece) {
   assert(!step().output);
   step().output = builder_->use(piece);
   return shaped(piece);
+}
+
+StepWriter& StepWriter::toAll(const Piece& piece) {
+  step().to_all = true;
+  return to(piece);
 }
 
 StepWriter& StepWriter::send(int peer, int index) {

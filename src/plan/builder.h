@@ -18,6 +18,10 @@ constexpr Piece scratch(int chunk, int count = 1) {
   return {Space::scratch, static_cast<std::uint32_t>(chunk), static_cast<std::uint32_t>(count)};
 }
 
+constexpr Piece window(int chunk, int count = 1) {
+  return {Space::window, static_cast<std::uint32_t>(chunk), static_cast<std::uint32_t>(count)};
+}
+
 class LaneWriter;
 class StepWriter;
 
@@ -51,8 +55,12 @@ class StepWriter {
   StepWriter& recv(int peer, int index = 0);
   /// Next operand: a piece of this rank's memory.
   StepWriter& with(const Piece& piece);
+  /// The only operand: the sum of a piece of all ranks' windows.
+  StepWriter& withSum(const Piece& piece);
   /// Where the value is stored. At most once.
   StepWriter& to(const Piece& piece);
+  /// The same, in all ranks' windows.
+  StepWriter& toAll(const Piece& piece);
   /// The value is sent to `peer`. Any number of times.
   StepWriter& send(int peer, int index = 0);
   /// Waits for another step of this rank.
@@ -82,6 +90,8 @@ class LaneWriter {
     return step().recv(peer, index).to(piece);
   }
   StepWriter copy(const Piece& from, const Piece& to) { return step().with(from).to(to); }
+  /// All ranks meet.
+  void meet();
 
  private:
   friend class Builder;

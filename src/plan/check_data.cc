@@ -45,6 +45,19 @@ class Values {
     return next;
   }
 
+  /// The sum of all ranks' windows, in an order that nobody knows.
+  Value reduceInSwitch(std::span<const Value> operands) {
+    const Value sum = reduce(operands);
+    if (!isSum(sum)) return sum;
+    Sum& made = sums_[sum - first_sum_];
+    made.ordered = false;
+    std::vector<Value> form{kSwitch};
+    for (const Value operand : operands) form.push_back(canonical(operand));
+    std::sort(form.begin() + 1, form.end());
+    made.canonical = forms_.try_emplace(std::move(form), sum).first->second;
+    return sum;
+  }
+
   /// The contributions in it, with repetition, in the order of reduction.
   std::vector<Value> leavesOf(Value value) const {
     if (value == kUndefined) return {};
@@ -59,23 +72,27 @@ class Values {
   bool inRankOrder(Value value) const {
     if (!isSum(value)) return true;
     const Sum& sum = sums_[value - first_sum_];
-    return sum.operands == sum.leaves && std::is_sorted(sum.leaves.begin(), sum.leaves.end());
+    return sum.ordered && sum.operands == sum.leaves &&
+           std::is_sorted(sum.leaves.begin(), sum.leaves.end());
   }
   std::string formula(Value value) const {
     if (!isSum(value)) return value == kUndefined ? "?" : std::to_string(rankOf(value));
     std::string text;
-    for (const Value operand : sums_[value - first_sum_].operands) {
-      if (!text.empty()) text += " + ";
+    const Sum& sum = sums_[value - first_sum_];
+    for (const Value operand : sum.operands) {
+      if (!text.empty()) text += sum.ordered ? " + " : ", ";
       text += isSum(operand) ? "(" + formula(operand) + ")" : formula(operand);
     }
-    return text;
+    return sum.ordered ? text : "sum of {" + text + "}";
   }
 
  private:
   struct Sum {
     std::vector<Value> operands, leaves;
     Value canonical;
+    bool ordered = true;
   };
+  static constexpr Value kSwitch = ~Value{0}; ///< begins the form of what a switch sums up
   std::uint32_t chunks_;
   Value first_sum_;
   std::vector<Sum> sums_;
@@ -140,6 +157,11 @@ class DataFlow {
     const auto rank = static_cast<std::size_t>(node.rank);
     const auto received = graph_.received(n);
     const auto count = step.shape.count;
+    if (step.meets) return;
+    if (step.inputs[0].of_all) {
+      sumUp(n);
+      return store(step, rank, n);
+    }
     std::vector<Value> operands(step.inputs.size());
     for (std::uint32_t j = 0; j < count; ++j) {
       for (std::size_t i = 0; i < step.inputs.size(); ++i) {
@@ -160,6 +182,23 @@ class DataFlow {
     store(step, rank, n);
   }
 
+  /// A piece of all ranks' windows, which stand at the same place in their memories.
+  void sumUp(std::uint32_t n) {
+    const Step& step = *graph_.nodes()[n].step;
+    const Piece& piece = step.inputs[0].piece;
+    for (std::uint32_t j = 0; j < step.shape.count; ++j) {
+      std::vector<Value> operands;
+      for (std::size_t r = 0; r < cells_.size(); ++r) {
+        operands.push_back(cells_[r][memories_[r].at(piece) + j]);
+        operands_[n].push_back(operands.back());
+        if (operands.back() == kUndefined)
+          complain(graph_.where(n) + " reads " + text(Piece{piece.space, piece.chunk + j}) +
+                   " of rank " + std::to_string(r) + ", which nothing has written");
+      }
+      results_[n].push_back(values_.reduceInSwitch(operands));
+    }
+  }
+
   /// In place: every step must read what it read out of place, then it does the same, too.
   void again(std::uint32_t n) {
     const Graph::Node& node = graph_.nodes()[n];
@@ -169,7 +208,11 @@ class DataFlow {
     for (std::uint32_t j = 0; j < step.shape.count; ++j) {
       for (const Operand& operand : step.inputs) {
         if (!operand.local()) continue;
-        if (cells_[rank][memories_[rank].at(operand.piece) + j] == operands_[n][next++]) continue;
+        bool same = true;
+        for (std::size_t r = 0; r < cells_.size(); ++r)
+          if (r == rank || operand.of_all)
+            same &= cells_[r][memories_[r].at(operand.piece) + j] == operands_[n][next++];
+        if (same) continue;
         complain(graph_.where(n) + " reads " +
                  text(Piece{operand.piece.space, operand.piece.chunk + j}) +
                  " after its place was overwritten");
@@ -180,8 +223,10 @@ class DataFlow {
 
   void store(const Step& step, std::size_t rank, std::uint32_t n) {
     if (!step.output) return;
-    std::copy(results_[n].begin(), results_[n].end(),
-              cells_[rank].begin() + memories_[rank].at(*step.output));
+    for (std::size_t r = 0; r < cells_.size(); ++r)
+      if (r == rank || step.to_all)
+        std::copy(results_[n].begin(), results_[n].end(),
+                  cells_[r].begin() + memories_[r].at(*step.output));
   }
 
   /// What the collective promises in a chunk of the output: contributions of some ranks.

@@ -31,7 +31,7 @@ class Violations {
 
 /// Where the chunks of a rank's spaces are, as indices of cells. In place, input and output share.
 struct Memory {
-  std::array<std::uint32_t, 3> begin{}; ///< by Space
+  std::array<std::uint32_t, 4> begin{}; ///< by Space
   std::uint32_t cells = 0;
 
   std::uint32_t at(const Piece& piece) const {
@@ -53,9 +53,11 @@ inline bool liesInOneBlock(const Piece& piece, const RankPlan& plan) {
   return piece.chunk % plan.chunks_per_block + piece.count <= plan.chunks_per_block;
 }
 
-/// Whether the piece is one range of memory that lasts: scratch is used again for the next tile.
+/// Whether the piece is one range of memory that lasts: scratch and window are used again for the
+/// next tile.
 inline bool isLastingRange(const Piece& piece, const RankPlan& plan) {
-  return piece.space != Space::scratch && liesInOneBlock(piece, plan);
+  return (piece.space == Space::input || piece.space == Space::output) &&
+         liesInOneBlock(piece, plan);
 }
 
 /// "in[3]", "scratch[0..3]"
@@ -69,6 +71,8 @@ std::optional<Graph> checkMatching(std::span<const RankPlan> plans, const Violat
 Graph wholeGraph(std::span<const RankPlan> plans);
 bool checkRaces(const Graph& graph, std::span<const std::uint32_t> order,
                 const Violations& violations);
+/// The part of it that concerns windows: accesses by several ranks.
+bool checkWindows(const Graph& graph, const Violations& violations);
 bool checkDataFlow(const Graph& graph, std::span<const std::uint32_t> order,
                    const Violations& violations, ReductionOrder& reduction);
 

@@ -28,6 +28,9 @@ class Clocks {
       for (const auto message : graph.received(n)) {
         if (message != Graph::kNone) follow(graph, n, graph.messages()[message].from, rank);
       }
+      if (!node.step->meets) continue;
+      for (const auto there : graph.meeting(n))
+        if (!graph.nodes()[there].first) follow(graph, n, there - 1, rank);
     }
   }
 
@@ -178,7 +181,8 @@ Memory memoryOf(const RankPlan& plan, bool in_place) {
     input = static_cast<std::uint32_t>(collective.output.own(plan.rank)) * k;
     end = std::max(inputs, outputs);
   }
-  return {.begin = {input, output, end}, .cells = end + plan.scratch_chunks};
+  const auto window = end + plan.scratch_chunks;
+  return {.begin = {input, output, end, window}, .cells = window + plan.window_chunks};
 }
 
 bool copiesOntoItself(const Step& step, const Memory& memory) {
@@ -190,6 +194,7 @@ bool checkRaces(const Graph& graph, std::span<const std::uint32_t> order,
                 const Violations& violations) {
   const auto before = violations.room();
   for (const RankPlan& plan : graph.plans()) checkRank(graph, order, plan, violations);
+  checkWindows(graph, violations);
   return violations.room() == before;
 }
 

@@ -79,7 +79,10 @@ class RankShape {
 
   void checkPiece(const Step& step, const Piece& piece) {
     std::uint64_t size = plan_.scratch_chunks;
-    if (piece.space == Space::input) {
+    if (piece.space == Space::window) {
+      size = plan_.window_chunks;
+      useWindows();
+    } else if (piece.space == Space::input) {
       size = std::uint64_t{inputBlocks(plan_.spec, plan_.rank)} * plan_.chunks_per_block;
     } else if (piece.space == Space::output) {
       size = std::uint64_t{outputBlocks(plan_.spec, plan_.rank)} * plan_.chunks_per_block;
@@ -95,7 +98,41 @@ class RankShape {
     }
   }
 
+  /// The step touches windows, or meets.
+  void useWindows() {
+    if (!plan_.spec.multicast) complainStep("uses windows, which these ranks do not have");
+    if (window_lane_ != kUnused && window_lane_ != static_cast<std::int64_t>(lane_))
+      complainStep("uses windows, which lane " + std::to_string(window_lane_) + " uses too");
+    window_lane_ = static_cast<std::int64_t>(lane_);
+  }
+
+  void checkMeeting(const Step& step) {
+    useWindows();
+    if (!step.inputs.empty() || step.output || !step.sends.empty() || !step.after.empty() ||
+        step.to_all || step.shape.count != 0)
+      complainStep("meets, and does something else");
+  }
+
+  /// What concerns all ranks' windows.
+  void checkAll(const Step& step) {
+    const auto sums = [](const Operand& operand) { return operand.of_all; };
+    const bool sum = std::any_of(step.inputs.begin(), step.inputs.end(), sums);
+    for (const Operand& operand : step.inputs)
+      if (operand.of_all && (!operand.local() || operand.piece.space != Space::window))
+        complainStep("sums up what lies in no window");
+    if (sum && step.inputs.size() > 1)
+      complainStep("has more operands than the sum of all windows");
+    if (sum && !step.sends.empty()) complainStep("sends the sum of all windows");
+    if (!step.to_all) return;
+    if (!step.output || step.output->space != Space::window)
+      complainStep("stores to all ranks what lies in no window");
+    if (!step.sends.empty() || step.inputs.size() != 1 || !step.inputs[0].local())
+      complainStep("stores to all ranks what is neither a sum of windows nor a local piece");
+  }
+
   void checkStep(const Step& step) {
+    if (step.meets) return checkMeeting(step);
+    checkAll(step);
     if (step.inputs.empty()) complainStep("has no input");
     if (step.shape.count == 0) complainStep("has no chunks");
     std::vector<int> used;
@@ -128,6 +165,7 @@ class RankShape {
   const RankPlan& plan_;
   const Violations& violations_;
   std::vector<std::int64_t> users_; ///< lane of each channel
+  std::int64_t window_lane_ = kUnused;
   std::size_t lane_ = 0, step_ = 0;
 };
 
@@ -152,7 +190,7 @@ void checkEnds(std::span<const RankPlan> plans, const Violations& violations) {
 } // namespace
 
 std::string text(const Piece& piece) {
-  constexpr std::string_view kNames[] = {"in", "out", "scratch"};
+  constexpr std::string_view kNames[] = {"in", "out", "scratch", "window"};
   std::string result(kNames[static_cast<std::size_t>(piece.space)]);
   result += "[" + std::to_string(piece.chunk);
   if (piece.count != 1) result += ".." + std::to_string(piece.chunk + piece.count - 1);
@@ -183,6 +221,14 @@ bool checkWellFormed(std::span<const RankPlan> plans, const Violations& violatio
     if (plan.chunks_per_block != first.chunks_per_block) {
       complain(rankText(plan.rank) + " cuts blocks into " + std::to_string(plan.chunks_per_block) +
                " chunks, rank 0 into " + std::to_string(first.chunks_per_block));
+    }
+    if (plan.window_chunks != first.window_chunks) {
+      complain(rankText(plan.rank) + " has a window of " + std::to_string(plan.window_chunks) +
+               " chunks, rank 0 one of " + std::to_string(first.window_chunks));
+    }
+    if (plan.window_chunks > plan.message_chunks && plan.window_chunks > 0) {
+      complain(rankText(plan.rank) + " has a window of " + std::to_string(plan.window_chunks) +
+               " chunks, which cuts tiles for " + std::to_string(plan.message_chunks));
     }
     if (plan.message_chunks != first.message_chunks) {
       complain(rankText(plan.rank) + " has messages of up to " +

@@ -42,6 +42,15 @@ std::vector<Rounds> countRounds(const Graph& graph, std::span<const std::uint32_
       now.last_receive = now.receive;
       now.known = now.receive;
     }
+    if (node.step->meets) {
+      int latest = 0;
+      for (const auto there : graph.meeting(n)) {
+        if (graph.nodes()[there].first) continue;
+        const Rounds& before = rounds[there - 1];
+        latest = std::max({latest, before.known, before.last_send, before.waited_send});
+      }
+      now.receive = now.last_receive = now.last_send = now.waited_send = now.known = latest + 1;
+    }
     if (!node.step->sends.empty()) {
       now.send = std::max(1 + std::max(now.known, now.last_send), now.waited_send);
       now.last_send = now.send;
@@ -50,6 +59,41 @@ std::vector<Rounds> countRounds(const Graph& graph, std::span<const std::uint32_
     rounds[n] = now;
   }
   return rounds;
+}
+
+using Chunks = std::vector<std::uint64_t>; ///< by rank: exact sums
+
+/// What goes through a switch.
+void countWindows(const Graph& graph, Chunks& sent, Chunks& received) {
+  for (const Graph::Node& node : graph.nodes()) {
+    const Step& step = *node.step;
+    const auto own = static_cast<std::size_t>(node.rank);
+    const bool sums = !step.inputs.empty() && step.inputs[0].of_all;
+    if (sums) received[own] += step.shape.count;
+    if (step.to_all) sent[own] += step.shape.count;
+    for (std::size_t r = 0; r < sent.size(); ++r) {
+      if (sums) sent[r] += step.shape.count;
+      if (step.to_all) received[r] += step.shape.count;
+    }
+  }
+}
+
+/// How many ranks each sends to, and receives from.
+void countWires(const Graph& graph, std::vector<RankCount>& ranks) {
+  std::vector<std::set<int>> to(ranks.size()), from(ranks.size()), peers(ranks.size());
+  for (const Channel& channel : graph.channels()) {
+    const auto src = static_cast<std::size_t>(channel.src);
+    const auto dst = static_cast<std::size_t>(channel.dst);
+    to[src].insert(channel.dst);
+    from[dst].insert(channel.src);
+    peers[src].insert(channel.dst);
+    peers[dst].insert(channel.src);
+  }
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    ranks[r].wires_out = static_cast<int>(to[r].size());
+    ranks[r].wires_in = static_cast<int>(from[r].size());
+    ranks[r].wires = static_cast<int>(peers[r].size());
+  }
 }
 
 } // namespace
@@ -64,7 +108,7 @@ Counts count(const Graph& graph, std::span<const std::uint32_t> order) {
   const double blocks_per_chunk = empty ? 0 : 1.0 / any.chunks_per_block;
   const auto ranks = graph.plans().size();
   counts.ranks.resize(ranks);
-  std::vector<std::uint64_t> sent(ranks), received(ranks); // chunks: exact sums
+  Chunks sent(ranks), received(ranks);
   std::uint64_t between = 0;
   const auto& levels = any.spec.layout.groups;
   for (const Graph::Message& message : graph.messages()) {
@@ -82,28 +126,18 @@ Counts count(const Graph& graph, std::span<const std::uint32_t> order) {
                                 from.step->shape.count * blocks_per_chunk, from.lane, from.index,
                                 leaves_node});
   }
+  countWindows(graph, sent, received);
   std::sort(counts.transfers.begin(), counts.transfers.end(),
             [](const Transfer& a, const Transfer& b) {
               return a.round != b.round ? a.round < b.round : a.channel < b.channel;
             });
 
-  std::vector<std::set<int>> to(ranks), from(ranks), peers(ranks);
-  for (const Channel& channel : graph.channels()) {
-    const auto src = static_cast<std::size_t>(channel.src);
-    const auto dst = static_cast<std::size_t>(channel.dst);
-    to[src].insert(channel.dst);
-    from[dst].insert(channel.src);
-    peers[src].insert(channel.dst);
-    peers[dst].insert(channel.src);
-  }
+  countWires(graph, counts.ranks);
   std::uint64_t total = 0;
   for (std::size_t r = 0; r < ranks; ++r) {
     RankCount& rank = counts.ranks[r];
     rank.sent = static_cast<double>(sent[r]) * blocks_per_chunk;
     rank.received = static_cast<double>(received[r]) * blocks_per_chunk;
-    rank.wires_out = static_cast<int>(to[r].size());
-    rank.wires_in = static_cast<int>(from[r].size());
-    rank.wires = static_cast<int>(peers[r].size());
     total += sent[r];
     counts.max_sent = std::max(counts.max_sent, rank.sent);
   }

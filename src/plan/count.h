@@ -11,6 +11,9 @@ namespace rondo::plan {
 
 class Graph;
 
+/// What is summed up over all windows every rank sends once, and who sums it up receives once; what
+/// is stored to all of them its writer sends once, and every rank receives.
+///
 /// Unit of bytes everywhere here: a block of the call (see plan.h), so 1.5 means 1.5 n. A barrier's
 /// blocks are empty, so its bytes are 0.
 struct RankCount {
@@ -39,6 +42,8 @@ struct Transfer {
 ///   S = 1 + max(K, S of the lane's previous sending step); at least S of steps waited for
 ///   R = max(S of every message consumed, 1 + R of the lane's previous receiving step,
 ///           S of the lane's previous sending step, K before this step, S of steps waited for)
+///
+/// and of a meeting S = R = K = 1 + the latest round of any rank's lane before it,
 ///
 /// with 0 for what does not exist. So sending follows what was received a round earlier, a receive
 /// may share the round of the lane's last send, lanes are ports of their own, and a message that

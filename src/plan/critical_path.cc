@@ -18,6 +18,7 @@ double criticalPath(std::span<const RankPlan> plans, double alpha, double beta, 
   std::vector<double> start(nodes.size());
   for (std::uint32_t n = 0; n < nodes.size(); ++n) {
     graph.forEachLocalSuccessor(n, [&](std::uint32_t next) { ++waits[next]; });
+    graph.forEachMeeting(n, [&](std::uint32_t there) { ++waits[there]; });
   }
   for (const Graph::Message& message : graph.messages()) ++waits[message.to];
   using Ready = std::pair<double, std::uint32_t>;
@@ -50,7 +51,15 @@ double criticalPath(std::span<const RankPlan> plans, double alpha, double beta, 
       end = std::max(end, in);
       release(m.to, in);
     }
-    graph.forEachLocalSuccessor(n, [&](std::uint32_t next) { release(next, now); });
+    // Through the switch a step's line carries its piece once, there or back.
+    const Step& step = *nodes[n].step;
+    const bool switched = step.to_all || (!step.inputs.empty() && step.inputs[0].of_all);
+    const double done = now + (switched ? step.shape.count * chunk * beta : 0);
+    end = std::max(end, done);
+    graph.forEachLocalSuccessor(n, [&](std::uint32_t next) {
+      release(next, done + (nodes[next].step->meets ? alpha : 0));
+    });
+    graph.forEachMeeting(n, [&](std::uint32_t there) { release(there, done + alpha); });
   }
   return end;
 }

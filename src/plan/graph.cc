@@ -24,6 +24,7 @@ Graph::Graph(std::span<const RankPlan> plans, std::vector<std::string>& complain
     : plans_(plans) {
   addNodes();
   addMessages(complaints, limit);
+  addMeetings(complaints, limit);
   addDependents();
 }
 
@@ -62,6 +63,21 @@ void Graph::addChannels() {
       global_[rank].push_back(static_cast<std::uint32_t>(at - channels_.begin()));
     }
   }
+}
+
+void Graph::addMeetings(std::vector<std::string>& complaints, std::size_t limit) {
+  meeting_.assign(nodes_.size(), kNone);
+  std::vector<std::uint32_t> met(plans_.size());
+  for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+    if (!nodes_[n].step->meets) continue;
+    meeting_[n] = met[static_cast<std::size_t>(nodes_[n].rank)]++;
+    if (meeting_[n] == meetings_.size()) meetings_.emplace_back();
+    meetings_[meeting_[n]].push_back(n);
+  }
+  for (std::size_t rank = 1; rank < met.size(); ++rank)
+    if (met[rank] != met[0] && complaints.size() < limit)
+      complaints.push_back("rank " + std::to_string(rank) + " has " + std::to_string(met[rank]) +
+                           " meetings, rank 0 has " + std::to_string(met[0]));
 }
 
 std::uint32_t Graph::globalOf(const Node& node, int channel) const {
@@ -156,6 +172,7 @@ void Graph::addDependents() {
 template <typename Visit>
 void Graph::forEachSuccessor(std::uint32_t node, std::uint32_t depth, Visit visit) const {
   forEachLocalSuccessor(node, visit);
+  forEachMeeting(node, visit);
   for (const auto message : sent(node)) visit(messages_[message].to);
   if (depth == 0) return;
   for (const auto message : received(node)) {
@@ -203,6 +220,7 @@ std::vector<bool> Graph::after(std::uint32_t node, bool through_messages) const 
     open.pop_back();
     forEachLocalSuccessor(at, visit);
     if (!through_messages) continue;
+    forEachMeeting(at, visit);
     for (const std::uint32_t message : sent(at)) visit(messages_[message].to);
   }
   return seen;
@@ -226,6 +244,9 @@ std::string Graph::describeCycle(const std::vector<std::uint32_t>& order, int de
       const auto target = node(self.rank, d.lane, d.step);
       if (!done[target]) return {target, "must run after "};
     }
+    if (self.step->meets)
+      for (const auto there : meeting(n))
+        if (!nodes_[there].first && !done[there - 1]) return {there - 1, "meets behind "};
     for (const auto message : sent(n)) {
       const Message& m = messages_[message];
       if (m.number < static_cast<std::uint32_t>(depth)) continue;

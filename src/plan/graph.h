@@ -12,7 +12,8 @@
 namespace rondo::plan {
 
 /// One tile of a collective. Nodes are steps, numbered rank by rank, lane by lane, so that steps of
-/// a lane are neighbours. Edges: a lane's order, `after`, and send -> receive of each message.
+/// a lane are neighbours. Edges: a lane's order, `after`, send -> receive of each message, and from
+/// what each rank does before a meeting to what all do behind it.
 /// Refers to the plans that it was made of.
 class Graph {
  public:
@@ -75,7 +76,21 @@ class Graph {
   std::vector<std::uint32_t> order(std::optional<int> depth = {},
                                    std::span<const std::uint32_t> first = {}) const;
 
-  /// What comes after a node, by number: by the order of lanes and `after`, and by messages too.
+  /// Calls visit(node) for the steps of other ranks that meet when the node is done.
+  template <typename Visit>
+  void forEachMeeting(std::uint32_t node, Visit visit) const {
+    if (node + 1 == nodes_.size() || nodes_[node + 1].first || !nodes_[node + 1].step->meets)
+      return;
+    for (const std::uint32_t there : meetings_[meeting_[node + 1]])
+      if (there != node + 1) visit(there);
+  }
+  /// The steps of all ranks that meet with a step that does.
+  std::span<const std::uint32_t> meeting(std::uint32_t node) const {
+    return meetings_[meeting_[node]];
+  }
+
+  /// What comes after a node, by number: by the order of lanes and `after`, and by messages and
+  /// meetings too.
   std::vector<bool> after(std::uint32_t node, bool through_messages) const;
 
   /// Which wait follows which, around a cycle that order(depth) found.
@@ -97,6 +112,7 @@ class Graph {
   void linkMessages();
   void compareShapes(std::vector<std::string>& complaints, std::size_t limit) const;
   std::uint32_t globalOf(const Node& node, int channel) const;
+  void addMeetings(std::vector<std::string>& complaints, std::size_t limit);
   void addDependents();
 
   std::span<const RankPlan> plans_;
@@ -108,6 +124,8 @@ class Graph {
   std::vector<Message> messages_;
   std::vector<std::uint32_t> received_begin_, received_, sent_begin_, sent_;
   std::vector<std::uint32_t> dependents_begin_, dependents_;
+  std::vector<std::vector<std::uint32_t>> meetings_; ///< each a node of every rank
+  std::vector<std::uint32_t> meeting_;               ///< of each node: its number, or kNone
 };
 
 /// "0->1" or "0->1#2"

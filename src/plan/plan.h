@@ -22,6 +22,9 @@ struct Spec {
   /// What stands in the brackets of "hierarchical(linear,ring)", as numbers in the registry from 1
   /// on; 0: the algorithm's defaults.
   int inner = 0, outer = 0;
+  /// Each rank has a window, and a switch that adds up all ranks' and stores to all of them, with
+  /// the type and operator of the call.
+  bool multicast = false;
 
   bool operator==(const Spec&) const = default;
   auto operator<=>(const Spec&) const = default;
@@ -32,14 +35,19 @@ struct Spec {
 /// All spaces are cut by one rule. A *block* is the `count` elements of the public call. A plan
 /// cuts every block into k = RankPlan::chunks_per_block chunks: chunk i lies in block i/k, and with
 /// j = i%k covers elements floor(j*count/k) to floor((j+1)*count/k) of it. So no count must divide,
-/// and one plan serves all counts. Input and output have the blocks of rondo/collectives.h (a
-/// barrier's steps name one of 0 elements); scratch has as many as its chunks need, and is
-/// undefined at the start.
+/// and one plan serves all counts. (Where a plan has windows, both are rounded up to what a switch
+/// moves in one piece, kWindowAlignBytes, but not past the block.) Input and output have the blocks
+/// of rondo/collectives.h (a barrier's steps name one of 0 elements); scratch and window have as
+/// many as their chunks need, and are undefined at the start of a tile.
+///
+/// Window is scratch that a switch reaches (Spec::multicast): a step may read the sum of a piece of
+/// all ranks' windows (Operand::of_all), and write a piece of all of them (Step::to_all). Nothing
+/// but meetings (Step::meets) orders what ranks do to each other's windows.
 ///
 /// In-place rule for plans: where CollectiveTraits::in_place allows it, the plan must still be
 /// right: once an output chunk is written, the input chunk in the same place is gone. Input is
 /// never written otherwise.
-enum class Space : std::uint8_t { input, output, scratch };
+enum class Space : std::uint8_t { input, output, scratch, window };
 
 /// `count` consecutive chunks, `chunk` first. They may cross block boundaries.
 struct Piece {
@@ -68,6 +76,9 @@ struct Operand {
   static constexpr int kLocal = -1;
   int channel = kLocal; ///< index into RankPlan::channels, or kLocal
   Piece piece{};        ///< local: what is read. Wire: unused
+  /// Local, in the window: what is read is the sum of this piece of all ranks' windows, in an order
+  /// that the switch does not tell. The step's only operand.
+  bool of_all = false;
 
   bool local() const { return channel == kLocal; }
   bool operator==(const Operand&) const = default;
@@ -92,6 +103,10 @@ struct Step {
   std::optional<Piece> output;
   std::vector<int> sends; ///< indices into RankPlan::channels
   std::vector<Dependency> after;
+  bool to_all = false; ///< output lies in the window, and is stored to that of every rank
+  /// A meeting, which has none of the above: the n-th of a tile is over when all ranks have come to
+  /// their n-th. All of a plan's meetings, and all that touches windows, is in one lane.
+  bool meets = false;
 
   bool operator==(const Step&) const = default;
 };
@@ -111,8 +126,9 @@ struct RankPlan {
   int rank = 0;
   std::uint32_t chunks_per_block = 1; ///< k; equal on all ranks
   std::uint32_t scratch_chunks = 0;
-  std::uint32_t message_chunks = 1; ///< no message of any rank holds more; equal on all ranks,
-                                    ///< which so cut the count into the same tiles
+  std::uint32_t window_chunks = 0;  ///< equal on all ranks
+  std::uint32_t message_chunks = 1; ///< no message of any rank holds more, nor a window; equal on
+                                    ///< all ranks, which so cut the count into the same tiles
   std::vector<Channel> channels;    ///< those that this rank uses; each by one lane only
   std::vector<Lane> lanes;
 

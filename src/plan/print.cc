@@ -38,6 +38,9 @@ struct Line {
 };
 
 std::string verbsOf(const Step& step) {
+  if (step.meets) return "meet";
+  if (step.inputs[0].of_all) return step.to_all ? "sum+store" : "sum";
+  if (step.to_all) return "store";
   const bool receives = std::any_of(step.inputs.begin(), step.inputs.end(),
                                     [](const Operand& operand) { return !operand.local(); });
   const bool reduces = step.inputs.size() > 1;
@@ -54,6 +57,7 @@ std::string verbsOf(const Step& step) {
 }
 
 std::string piecesOf(const Step& step) {
+  if (step.meets) return "";
   std::string pieces;
   const Piece* last = nullptr;
   for (const Operand& operand : step.inputs) {
@@ -76,9 +80,11 @@ Line lineOf(const RankPlan& plan, const Step& step) {
            (c.index != 0 ? "#" + std::to_string(c.index) : "");
   };
   for (const Operand& operand : step.inputs) {
+    if (operand.of_all) line.from = "all";
     if (operand.local()) continue;
     line.from += (line.from.empty() ? "" : ",") + peer(operand.channel, false);
   }
+  if (step.to_all || step.meets) line.to = "all";
   for (const int channel : step.sends)
     line.to += (line.to.empty() ? "" : ",") + peer(channel, true);
   for (const Dependency& d : step.after) {

@@ -66,7 +66,7 @@ std::string lower(std::string_view text) {
 /// it, can do this.
 bool serves(const Choice& choice, Collective collective) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
-    Spec spec = choice.applied({.collective = collective, .ranks = ranks});
+    Spec spec = choice.applied({.collective = collective, .ranks = ranks, .multicast = true});
     if (choice.algorithm->supports(spec)) return true;
     if (ranks % 2 != 0 || ranks > 16) continue;
     spec.layout = parseLayout("2x" + std::to_string(ranks / 2));

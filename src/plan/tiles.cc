@@ -15,6 +15,12 @@ namespace {
 constexpr std::size_t kRootedMessage = 32 << 10;
 constexpr std::size_t kRootedBlock = 1 << 20;
 
+/// So many elements, or as few more as fill what a switch moves in one piece.
+std::size_t wholeUnits(const CallShape& shape, std::size_t elements) {
+  const std::size_t grain = kWindowAlignBytes / sizeOf(shape.type);
+  return (elements + grain - 1) / grain * grain;
+}
+
 /// Cuts steps for their full tiles, or for their last one.
 class Cutter {
  public:
@@ -46,7 +52,10 @@ class Cutter {
     return tiled;
   }
 
-  std::size_t within(std::size_t j) const { return j * tile_ / plan_.chunks_per_block; }
+  std::size_t within(std::size_t j) const {
+    const std::size_t begin = j * tile_ / plan_.chunks_per_block;
+    return plan_.window_chunks > 0 ? std::min(wholeUnits(shape_, begin), tile_) : begin;
+  }
 
   const BlockTable& tableOf(Space space) const {
     return space == Space::input ? shape_.input : shape_.output;
@@ -65,6 +74,7 @@ class Cutter {
 
   /// Where a block begins, in elements.
   std::size_t blockBegin(Space space, std::size_t block) const {
+    if (space == Space::window) return block * wholeUnits(shape_, full_tile_);
     if (shape_.uneven()) return tableOf(space).offsets[block];
     return block * (space == Space::scratch ? full_tile_ : shape_.count);
   }
@@ -161,6 +171,7 @@ Tiling cut(const RankPlan& plan, const CallShape& shape, std::size_t tile) {
   if (tiling.tiles > 1) tiling.full = cutter.lanes(Cutter::Tile::full);
   const std::size_t k = plan.chunks_per_block;
   tiling.scratch_elements = (plan.scratch_chunks + k - 1) / k * tile;
+  tiling.window_elements = (plan.window_chunks + k - 1) / k * wholeUnits(shape, tile);
   return tiling;
 }
 

@@ -34,6 +34,10 @@ struct CallShape {
 /// not worth another boundary on odd addresses.
 inline constexpr std::size_t kTileAlignBytes = 64;
 
+/// What a switch moves in one piece: where plans have windows all their chunks, and the blocks of
+/// windows, begin at a multiple of it.
+inline constexpr std::size_t kWindowAlignBytes = 16;
+
 /// Contiguous elements of a step. A step has several when its chunks cross block boundaries.
 struct Segment {
   std::size_t count = 0;  ///< elements
@@ -47,7 +51,7 @@ struct PieceOffsets {
 };
 
 /// One step in one of its tiles. Tile t begins t times the tile's bytes later in input and output,
-/// and at the same place in scratch.
+/// and at the same place in scratch and window.
 struct TiledStep {
   std::size_t bytes = 0; ///< of the message
   std::size_t tiles = 1; ///< it takes part in so many, from the first on
@@ -62,6 +66,7 @@ struct Tiling {
   std::size_t tile = 0;                     ///< elements of a block in a full tile
   std::size_t tiles = 1;                    ///< of the step that has most
   std::size_t scratch_elements = 0;         ///< of one tile
+  std::size_t window_elements = 0;          ///< of one tile
   std::vector<std::vector<TiledStep>> full; ///< [lane][step]: in all tiles but its last; empty
                                             ///< where there is only one
   std::vector<std::vector<TiledStep>> last; ///< in its last tile

@@ -27,7 +27,7 @@ class Suitability {
   /// Empty: it can.
   std::string_view objection(const plan::Choice& choice) const {
     const plan::Spec spec = choice.applied(spec_);
-    if (!choice.algorithm->supports(spec)) return "does not support it";
+    if (!choice.algorithm->supports(spec)) return unsupported(choice.algorithm, spec);
     if (!uneven_ && !ordered_) return {};
     plan::Facts& facts = plans_.of(*choice.algorithm, spec).facts;
     if (uneven_ && !facts.servesUneven()) return "does not serve blocks of different sizes";
@@ -40,6 +40,15 @@ class Suitability {
   }
 
  private:
+  static std::string_view unsupported(const plan::Algorithm* algorithm, plan::Spec spec) {
+    if (spec.multicast) return "does not support it";
+    spec.multicast = true;
+    return algorithm->supports(spec)
+               ? "needs a switch between all ranks' GPUs that was proved when the communicator was "
+                 "opened, and that reduces this type by this operator"
+               : "does not support it";
+  }
+
   const plan::Spec& spec_;
   const bool uneven_, ordered_;
   plan::PlanCache& plans_;

@@ -17,6 +17,9 @@ struct Policy {
   bool carriers = false; ///< some ranks talk over a carrier, where every message costs system calls
   bool devices = false;  ///< buffers are on devices, where each lane takes a multiprocessor
   plan::Layout layout = {}; ///< where the ranks are
+  /// A switch between the ranks' devices was proved: Spec::multicast says for which calls it
+  /// serves.
+  bool multicast = false;
 };
 
 /// Instead of bytes: blocks of different sizes (v-forms).

@@ -17,11 +17,12 @@ bool fits(Is wanted, bool is) { return wanted == Is::any || (wanted == Is::yes) 
 struct Environment {
   Collective collective{};
   int from = 1, to = std::numeric_limits<int>::max(); ///< ranks
-  Is crowded = Is::any, carriers = Is::any, devices = Is::any;
+  Is crowded = Is::any, carriers = Is::any, devices = Is::any, multicast = Is::any;
 
   bool holds(Collective c, int ranks, const Policy& policy) const {
     return c == collective && from <= ranks && ranks <= to && fits(crowded, policy.crowded) &&
-           fits(carriers, policy.carriers) && fits(devices, policy.devices);
+           fits(carriers, policy.carriers) && fits(devices, policy.devices) &&
+           fits(multicast, policy.multicast);
   }
 };
 
@@ -40,6 +41,17 @@ constexpr std::size_t kAlways = std::numeric_limits<std::size_t>::max();
 /// are crowded, they take turns on a processor, a message costs a turn, and the fewest win:
 /// measured with 3 to 64 ranks on 2 processors.
 constexpr Group kGroups[] = {
+    // By a switch a link carries 1 + 1/p blocks in place of 2 (p-1)/p, but the ranks meet twice,
+    // and stage what they sum up: not measured. Its halves spare the ranks' work, not their links'.
+    {{C::allreduce, 4, 8, any, any, yes, yes},
+     {{{8 * KiB, "oneshot"}, {256 * KiB, "direct"}, {kAlways, "nvls"}, {kAlways, "direct"}}}},
+    {{C::allreduce, 9, kMany, any, any, yes, yes},
+     {{{8 * KiB, "butterfly"},
+       {256 * KiB, "halving_doubling"},
+       {kAlways, "nvls"},
+       {kAlways, "ring"},
+       {kAlways, "direct"}}}},
+
     // One message each way beats two: 16 KiB 2.8 and 3.2 us, 64 KiB 9.0 and 7.4 us.
     {{C::allreduce, 1, 2}, {{{32 * KiB, "oneshot"}, {kAlways, "direct"}}}},
     // 4 ranks, 8 B: butterfly 13, oneshot 20 us.

@@ -39,7 +39,11 @@ void forEachSpec(int ranks, Visit visit) {
     if (collective == Collective::sendrecv) continue;
     for (const int root : interesting(hasRoot(collective) ? ranks : 1)) {
       for (const int parameter : interesting(ranks + 1)) {
-        const Spec spec{collective, ranks, root, parameter};
+        const Spec spec{.collective = collective,
+                        .ranks = ranks,
+                        .root = root,
+                        .parameter = parameter,
+                        .multicast = true};
         for (const Algorithm* algorithm : supporting(spec)) visit(*algorithm, spec);
       }
     }

@@ -50,6 +50,7 @@ std::pair<RankPlan*, Step*> pickStep(Plans& plans, Random& random,
 }
 
 bool anyStep(const Step&) { return true; }
+bool takes(const Step& step) { return !step.inputs.empty(); }
 bool sends(const Step& step) { return !step.sends.empty(); }
 bool stores(const Step& step) { return step.output.has_value(); }
 bool waits(const Step& step) { return !step.after.empty(); }
@@ -78,7 +79,7 @@ Operand& pickLocal(Step& step, Random& random) {
 }
 
 Space otherSpace(Space space, Random& random) {
-  return static_cast<Space>((static_cast<unsigned>(space) + 1 + below(random, 2)) % 3);
+  return static_cast<Space>((static_cast<unsigned>(space) + 1 + below(random, 3)) % 4);
 }
 
 /// Each changes the plans, or returns false when there is nothing of its kind to change.
@@ -158,6 +159,46 @@ const Mutation kMutations[] = {
        lane->steps.insert(lane->steps.begin() + static_cast<long>(at), copy);
        return true;
      }},
+    {"leave out a meeting",
+     [](Plans& plans, Random& random) {
+       const auto meets = [](const Step& step) { return step.meets; };
+       const auto meetings = [&](const RankPlan& plan) {
+         const auto& steps = plan.lanes[0].steps;
+         return static_cast<std::uint64_t>(std::count_if(steps.begin(), steps.end(), meets));
+       };
+       if (plans[0].window_chunks == 0) return false;
+       const std::uint64_t which = below(random, meetings(plans[0]));
+       for (RankPlan& plan : plans) {
+         auto& steps = plan.lanes[0].steps;
+         auto at = std::find_if(steps.begin(), steps.end(), meets);
+         for (std::uint64_t i = 0; i < which; ++i) at = std::find_if(at + 1, steps.end(), meets);
+         steps.erase(at);
+       }
+       return true;
+     }},
+    {"swap two steps on all ranks",
+     [](Plans& plans, Random& random) {
+       if (plans[0].window_chunks == 0) return false;
+       const auto a = below(random, plans[0].lanes[0].steps.size());
+       const auto b = below(random, plans[0].lanes[0].steps.size());
+       for (RankPlan& plan : plans) std::swap(plan.lanes[0].steps[a], plan.lanes[0].steps[b]);
+       return a != b;
+     }},
+    {"store to the own window, or to all",
+     [](Plans& plans, Random& random) {
+       auto [plan, step] = pickStep(plans, random, stores);
+       if (!step || plan->window_chunks == 0) return false;
+       step->to_all = !step->to_all;
+       return true;
+     }},
+    {"read the own window, or the sum of all",
+     [](Plans& plans, Random& random) {
+       auto [plan, step] = pickStep(plans, random, reads);
+       if (!step || plan->window_chunks == 0) return false;
+       bool& of_all = pickLocal(*step, random).of_all;
+       of_all = !of_all;
+       return true;
+     }},
     {"cut a lane in two",
      [](Plans& plans, Random& random) {
        RankPlan& plan = pickRank(plans, random);
@@ -217,7 +258,7 @@ const Mutation kMutations[] = {
      }},
     {"drop an input",
      [](Plans& plans, Random& random) {
-       auto [plan, step] = pickStep(plans, random, anyStep);
+       auto [plan, step] = pickStep(plans, random, takes);
        if (!step) return false;
        step->inputs.erase(step->inputs.begin() +
                           static_cast<long>(below(random, step->inputs.size())));
@@ -232,7 +273,7 @@ const Mutation kMutations[] = {
      }},
     {"receive from another channel",
      [](Plans& plans, Random& random) {
-       auto [plan, step] = pickStep(plans, random, anyStep);
+       auto [plan, step] = pickStep(plans, random, takes);
        if (!step || plan->channels.empty()) return false;
        Operand& operand = *pick(step->inputs, random);
        const auto channel = static_cast<int>(below(random, plan->channels.size()));

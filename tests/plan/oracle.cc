@@ -33,6 +33,8 @@ class Run {
       if (plans[r].message_chunks != plans[0].message_chunks) throw Wrong{"tiles differ"};
       for (std::size_t l = 0; l < plans[r].lanes.size(); ++l) lanes_.push_back({r, l});
       entered_.push_back(false);
+      met_.push_back(0);
+      windows_.push_back(randomNumbers(start(plans[r], plans[r].window_chunks)));
       tiles_.emplace_back();
       inputs_.emplace_back();
       for (int t = 0; t < schedule.tiles; ++t) addTile(r);
@@ -116,7 +118,10 @@ class Run {
     const auto n = schedule_.count;
     std::span<std::uint64_t> space = t.scratch;
     std::size_t size = plan.scratch_chunks;
-    if (piece.space == Space::input) {
+    if (piece.space == Space::window) {
+      space = windows_[rank];
+      size = plan.window_chunks;
+    } else if (piece.space == Space::input) {
       space = t.input;
       size = inputBlocks(plan.spec, plan.rank) * plan.chunks_per_block;
       if (t.shared && t.output.size() > t.input.size()) {
@@ -161,6 +166,8 @@ class Run {
       });
       if (at->tile < lane.tile || (at->tile == lane.tile && at->step <= d.step)) return false;
     }
+    for (std::size_t r = 0; step.meets && r < plans_.size(); ++r)
+      if (!comesTo(r, met_[lane.rank])) return false;
     std::map<Channel, std::size_t> needed;
     for (const Operand& operand : step.inputs) {
       if (!operand.local()) ++needed[channel(plan, operand.channel, false)];
@@ -176,9 +183,30 @@ class Run {
     return true;
   }
 
+  /// Whether a rank stands at the meeting of this number, or is past it.
+  bool comesTo(std::size_t rank, std::size_t meeting) const {
+    const auto stands = [&](const LaneState& lane) {
+      return lane.rank == rank && !done(lane) &&
+             plans_[rank].lanes[lane.lane].steps[lane.step].meets;
+    };
+    return met_[rank] > meeting ||
+           (met_[rank] == meeting && std::any_of(lanes_.begin(), lanes_.end(), stands));
+  }
+
+  void advance(LaneState& lane) {
+    entered_[lane.rank] = true;
+    if (++lane.step < plans_[lane.rank].lanes[lane.lane].steps.size()) return;
+    lane.step = 0;
+    ++lane.tile;
+  }
+
   void goOn(LaneState& lane) {
     const RankPlan& plan = plans_[lane.rank];
     const Step& step = plan.lanes[lane.lane].steps[lane.step];
+    if (step.meets) {
+      ++met_[lane.rank];
+      return advance(lane);
+    }
     if (step.inputs.empty()) throw Wrong{"no input"};
     const std::size_t size =
         start(plan, step.shape.chunk + step.shape.count) - start(plan, step.shape.chunk);
@@ -195,7 +223,9 @@ class Run {
     if (wired && step.shape.count > plan.message_chunks)
       throw Wrong{"a message larger than its slot"};
     for (const Operand& operand : step.inputs) {
-      if (operand.local()) {
+      if (operand.of_all) {
+        for (const RankPlan& other : plans_) add(memory(other, 0, operand.piece));
+      } else if (operand.local()) {
         add(memory(plan, lane.tile, operand.piece));
       } else {
         auto& messages = wires_[channel(plan, operand.channel, false)];
@@ -203,17 +233,14 @@ class Run {
         messages.pop_front();
       }
     }
-    if (step.output) {
-      const auto to = memory(plan, lane.tile, *step.output);
+    for (const RankPlan& other : plans_) {
+      if (!step.output || (other.rank != plan.rank && !step.to_all)) continue;
+      const auto to = memory(other, lane.tile, *step.output);
       fitting(to.size());
       std::copy(value.begin(), value.end(), to.begin());
     }
     for (const int index : step.sends) wires_[channel(plan, index, true)].push_back(value);
-    entered_[lane.rank] = true;
-    if (++lane.step == plan.lanes[lane.lane].steps.size()) {
-      lane.step = 0;
-      ++lane.tile;
-    }
+    advance(lane);
   }
 
   /// Nobody may leave before all have entered.
@@ -289,6 +316,8 @@ class Run {
   const Spec spec_;
   std::vector<LaneState> lanes_;
   std::vector<bool> entered_;
+  std::vector<std::size_t> met_;             ///< meetings of each rank so far
+  std::vector<Numbers> windows_;             ///< of each rank, for all tiles
   std::vector<std::vector<Tile>> tiles_;     ///< [rank][tile]
   std::vector<std::vector<Numbers>> inputs_; ///< [rank][tile], as they were
   std::map<Channel, std::deque<Numbers>> wires_;

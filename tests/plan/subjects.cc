@@ -41,7 +41,11 @@ std::vector<Subject> subjects(int ranks) {
     for (const int root : {0, ranks - 1}) {
       if (root != 0 && !hasRoot(collective)) continue;
       for (const int parameter : {0, 2, 3}) {
-        const Spec spec{collective, ranks, root, parameter};
+        const Spec spec{.collective = collective,
+                        .ranks = ranks,
+                        .root = root,
+                        .parameter = parameter,
+                        .multicast = true};
         for (const Algorithm* algorithm : supporting(spec)) {
           result.push_back({std::string(algorithm->name) + " " + std::string(name(collective)) +
                                 " p=" + std::to_string(ranks) + " root=" + std::to_string(root) +

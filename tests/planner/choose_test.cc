@@ -35,6 +35,31 @@ TEST_CASE("a list restricts only what it names, and says why it cannot serve") {
   REQUIRE_THROWS_AS(planner::choose(allreduce, 8, {"ring", true}), Error);
 }
 
+TEST_CASE("nvls is refused by name with the reason, and never meant where it cannot serve") {
+  const auto refused = [](plan::Spec spec, bool deterministic) {
+    try {
+      planner::choose(
+          spec, 1 << 20,
+          {.algorithms = "nvls", .deterministic = deterministic, .multicast = spec.multicast});
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::unsupported);
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  plan::Spec spec{.collective = Collective::allreduce, .ranks = 4};
+  CHECK(refused(spec, false).find("nvls needs a switch") != std::string::npos);
+  spec.multicast = true;
+  CHECK(refused(spec, false).empty());
+  CHECK(refused(spec, true).find("nvls does not reduce in rank order") != std::string::npos);
+  spec.collective = Collective::allgather;
+  CHECK(refused(spec, true).empty()); // adds up nothing
+  spec.collective = Collective::allreduce;
+  spec.multicast = false; // of a type that the switch does not reduce
+  CHECK(planner::choose(spec, 1 << 20, {.algorithms = {}, .devices = true, .multicast = true})
+            .text() == "direct");
+}
+
 TEST_CASE("blocks of different sizes get a plan that serves them, or a reason why not") {
   for (Collective collective : {Collective::reducescatter, Collective::scatter, Collective::gather,
                                 Collective::allgather, Collective::alltoall})

@@ -54,7 +54,8 @@ std::vector<std::string> rules(Collective collective, const planner::Policy& pol
   };
   for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
     plan::PlanCache plans(0);
-    const std::string now = bySize({collective, ranks, 0, 0}, policy, plans);
+    const std::string now = bySize(
+        {.collective = collective, .ranks = ranks, .multicast = policy.multicast}, policy, plans);
     if (ranks > 1 && now != text) {
       close(ranks - 1);
       from = ranks;
@@ -76,6 +77,10 @@ planner::Policy ordered(planner::Policy policy) {
 }
 planner::Policy onDevices(planner::Policy policy) {
   policy.devices = true;
+  return policy;
+}
+planner::Policy switched(planner::Policy policy) {
+  policy.multicast = true;
   return policy;
 }
 
@@ -115,6 +120,23 @@ TEST_CASE("reductions use what was measured or modelled, size by size") {
        {"1-8: direct", "9-: halving to 262144, ring"});
   same(Collective::reducescatter, {kCrowdedCarriers},
        {"1-8: halving to 65536, direct", "9-: halving to 262144, ring"});
+}
+
+// Proves: a switch serves what it is modelled to be the best for, not in deterministic mode, and no
+// other collective's choice depends on it.
+TEST_CASE("a switch between GPUs serves large sums of many ranks") {
+  same(Collective::allreduce, {switched(onDevices(kOwn))},
+       {"1-2: oneshot to 32768, direct", "3: oneshot to 8192, direct",
+        "4-8: oneshot to 8192, direct to 262144, nvls",
+        "9-: butterfly to 8192, halving_doubling to 262144, nvls"});
+  for (const Collective collective : kCollectives) {
+    if (collective == Collective::sendrecv) continue;
+    INFO(name(collective));
+    const planner::Policy none = onDevices(kOwn);
+    if (collective != Collective::allreduce)
+      CHECK(rules(collective, switched(none)) == rules(collective, none));
+    CHECK(rules(collective, switched(ordered(none))) == rules(collective, ordered(none)));
+  }
 }
 
 TEST_CASE("movements use what was measured or modelled, size by size") {
