@@ -13,3 +13,8 @@
 // again; SVE, because nobody has run it.
 #define HWY_DISABLED_TARGETS \
   ((HWY_AVX3 - 1) | HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+
+// The thread sanitizer's build tests no kernel by itself: the baseline serves who calls them.
+#ifdef __SANITIZE_THREAD__
+#define HWY_COMPILE_ONLY_STATIC
+#endif

@@ -67,6 +67,22 @@ class BatchFunction {
   virtual void launch(const Batch& batch, Stream stream) const = 0;
 };
 
+/// Several devices whose memory a switch reaches all at once: it stores to all of it, and adds it
+/// up. One device's part in it, which it has joined.
+class Team {
+ public:
+  virtual ~Team() = default;
+  /// For others to join by, in whichever process, while this lives.
+  virtual int handle() const = 0;
+
+  struct Windows {
+    Memory own; ///< of this device; neither zeroed nor waited for
+    Memory all; ///< reaches every device's, at the same offset; only kernels may use it
+  };
+  /// When all devices have joined, which nobody here waits for. Once.
+  virtual Windows open() = 0;
+};
+
 /// One device of this process. Any thread may call its functions; none waits for other ranks, and
 /// none touches the program's streams but where it says so. They throw Error(system) when the
 /// device refuses.
@@ -107,14 +123,27 @@ class Device {
   /// What allocateShared(bytes) made in another process, on this or a device within reach.
   virtual Memory mapShared(int handle, std::size_t bytes) = 0;
 
+  /// Whether a switch may reach its memory: driver and device can do it, with whom shows when it
+  /// is tried. If not, the functions below throw Error(unsupported).
+  virtual bool multicasts() const = 0;
+  /// A team of so many devices, with windows of `bytes` each.
+  virtual std::unique_ptr<Team> makeTeam(int devices, std::size_t bytes) = 0;
+  virtual std::unique_ptr<Team> joinTeam(int handle, std::size_t bytes) = 0;
+
   /// Between host memory and memory that the device sees; done on return.
   virtual void write(std::byte* to, const void* from, std::size_t bytes) = 0;
   virtual void read(void* to, const std::byte* from, std::size_t bytes) = 0;
+  /// As write(), in front of what is put on the stream from now on: nothing is waited for. `from`
+  /// is memory of allocateHost(), and stays as it is until then.
+  virtual void write(Stream stream, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
 
   /// As write() and read(), by the stores and loads of a kernel on this device, where the driver
   /// might copy in another way.
   virtual void store(std::byte* to, const ProbeWords& words) = 0;
   virtual ProbeWords load(const std::byte* from) = 0;
+  /// By the switch: to all windows of a team, and the sums over them, as of std::uint64_t.
+  virtual void storeToAll(std::byte* to, const ProbeWords& words) = 0;
+  virtual ProbeWords sumOfAll(const std::byte* from) = 0;
 
   virtual std::unique_ptr<Mark> mark() = 0;
   /// What is put on the stream from now on runs after the mark.

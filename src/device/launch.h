@@ -5,19 +5,20 @@
 #include <cstdint>
 
 #include "device/program.h"
+#include "device/window.h"
 
 namespace rondo::device {
 
 /// Where and why a launch ended early. Zero: it did not.
 struct Report {
   enum class Reason : std::uint32_t { none, aborted, timeout, mismatch, overlap };
-  enum class Awaited : std::uint32_t { message, room, lane };
+  enum class Awaited : std::uint32_t { message, room, lane, meeting };
 
   Reason reason = Reason::none;
   Awaited awaited = Awaited::message;
   std::uint32_t block = 0, step = 0; ///< see ProgramHeader::blocks()
   std::uint64_t tile = 0;
-  std::uint32_t whom = 0;   ///< channel (message, room) or block that it waited for
+  std::uint32_t whom = 0;   ///< channel (message, room), block or rank that it waited for
   std::uint64_t theirs = 0; ///< mismatch: signature of the call that the message belongs to
   std::uint64_t plan = 0;   ///< Launch::plan
   std::uint32_t job = 0;    ///< Launch::job
@@ -41,7 +42,7 @@ struct Halt {
 inline constexpr int kBlockBits = 20;
 
 /// How far a block is: only grows, by ProgramHeader::ticks a launch. In the device's memory, zeroed
-/// when the program is made, and the program's own.
+/// when the program is put there, and the program's own.
 struct alignas(kRingLine) LaneClock {
   std::uint64_t ticks = 0;
   std::uint32_t busy = 0; ///< 1 while a block of a launch is on the lane
@@ -53,6 +54,7 @@ struct Launch {
   Program program;
   const Ring* rings = nullptr; ///< one per channel of the program, copy after copy
   LaneClock* clocks = nullptr; ///< one per block
+  Window window;               ///< of a program that meets
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::byte* scratch = nullptr;         ///< ProgramHeader::scratch_bytes per copy
@@ -65,8 +67,8 @@ struct Launch {
   std::uint64_t signature = 0;
   /// What labels hold of the sizes of messages; 0 where the signature says all about them.
   std::uint32_t label_sizes = 0xffffffff;
-  /// Of the plan, or of the batch: launches of a communicator with different ones use the same
-  /// rings, and may not run at the same time. The same in replays.
+  /// Of the program in its place, or of the batch: launches of a communicator with different ones
+  /// use the same rings, and may not run at the same time. The same in replays.
   std::uint32_t number = 0;
   std::uint64_t timeout_ns = 0; ///< a wait that takes longer ends the launch
   Halt* halt = nullptr;

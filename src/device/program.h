@@ -29,6 +29,7 @@ struct Segment {
 struct Place {
   plan::Space space = plan::Space::input;
   bool output = false;
+  bool of_all = false;       ///< of all ranks' windows
   std::uint16_t member = 0;  ///< number of its step in the bundle
   std::uint32_t offsets = 0; ///< local: first of one byte offset per segment
   std::int32_t channel = plan::Operand::kLocal;
@@ -54,6 +55,9 @@ struct Step {
   /// What it would send stays where it is, in its local output or only input, and the receivers
   /// read it there. It has one segment.
   bool lends = false;
+  bool sums = false;   ///< its input is the sum of all ranks' windows
+  bool to_all = false; ///< its output goes to all of them
+  bool meets = false;  ///< all ranks meet; it does nothing else
   /// What it receives lies already where it would put it.
   bool landed = false;
   /// Not -1: its message says where another one may land, this offset into the output.
@@ -86,6 +90,7 @@ struct ProgramHeader {
   bool divides_signed = false; ///< as signed integers
   bool watched = false;        ///< lanes wait for lanes
   bool lends = false;          ///< some step does
+  bool meets = false;          ///< some step does
 
   /// Thread blocks of a launch: block b runs lane b % lanes of copy b / lanes.
   RONDO_HOST_DEVICE std::uint32_t blocks() const { return lanes * copies; }

@@ -37,6 +37,18 @@ atom.add.relaxed.gpu.u32 %r7,[%rd29],%r8;
 ld.relaxed.sys.global.v2.u64 {%rd30, %rd31}, [%rd32];
 st.relaxed.sys.global.v2.u64 [%rd33], {%rd30, %rd31};
 """
+# A plan that meets has no packets.
+MEET = PLAN[:PLAN.index("ld.relaxed.sys.global")] + """
+fence.proxy.alias;
+multimem.st.relaxed.sys.global.b64 [%rd60], %rd61;
+multimem.st.release.sys.global.b64 [%rd62], %rd63;
+multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%r70, %r71, %r72, %r73}, [%rd64];
+multimem.st.relaxed.sys.global.v4.f32 [%rd65], {%r70, %r71, %r72, %r73};
+"""
+HALVES = MEET.replace("add.v4.f32", "add.acc::f32.v4.bf16x2")
+MOVES = "".join(line for line in MEET.splitlines(True) if "ld_reduce" not in line)
+SWITCH_PROBE = ("multimem.st.release.sys.global.b64 [%rd1], %rd2;\n"
+                "multimem.ld_reduce.relaxed.sys.global.add.u64 %rd3, [%rd4];\n")
 PROBE = "ld.acquire.sys.b64 %rd1,[%rd2];\nst.release.sys.b64 [%rd3],%rd1;\n"
 
 
@@ -54,8 +66,13 @@ def entry(name, body):
 
 FLOATS = "_ZN10planKernelILNS_8DataTypeE12ELNS_8ReduceOp4KindE0EEvv"
 BYTES = "_ZN10planKernelILNS_8DataTypeE1ELNS_8ReduceOp4KindE0EEvv"
+SUMS = "_ZN12switchKernelILNS_8DataTypeE12ELNS_8ReduceOp4KindE0EEvv"
+HALF_SUMS = "_ZN12switchKernelILNS_8DataTypeE9ELNS_8ReduceOp4KindE0EEvv"
+SPREAD = "_ZN12switchKernelILNS_8DataTypeE1ELNS_8ReduceOp4KindE6EEvv"
 BITS = "_ZN10planKernelILNS_8DataTypeE1ELNS_8ReduceOp4KindE6EEvv"
 GOOD = [(FLOATS, PLAN + moving(4)), (BYTES, PLAN + moving(2)), (BITS, PLAN + moving(4)),
+        (SUMS, MEET + moving(4)), (HALF_SUMS, HALVES + moving(4)), (SPREAD, MOVES + moving(4)),
+        ("_Z17switchProbeKernelv", SWITCH_PROBE),
         ("_Z15planBatchKernelv", PLAN + moving(4)), ("_Z11probeKernelv", PROBE),
         ("_Z12reduceKernelILNS_8DataTypeE12ELNS_8ReduceOp4KindE0EEvv", moving(4)),
         ("_Z12bucketKernelv", moving(1))]
@@ -109,13 +126,26 @@ MUTANTS = [
      "acquire.gpu.b64 %rd5", RING + "published by ld.acquire.gpu.64"),
     ("a probe by plain loads", "_Z11probeKernelv", "ld.acquire.sys.b64", "ld.u64",
      "no ld.acquire.sys.64"),
-    ("a reduction that orders", GOOD[5][0], "ret;", "fence.acq_rel.sys;\nret;",
+    ("a sum over all windows of the device's scope", SUMS, "ld_reduce.relaxed.sys",
+     "ld_reduce.relaxed.gpu", "is no sum of a switch"),
+    ("an arrival that releases nothing", SUMS, "multimem.st.release", "multimem.st.relaxed",
+     "no multimem.st.release.sys.64"),
+    ("no fence between a window's addresses", SUMS, "fence.proxy.alias;\n", "",
+     "no fence.proxy.alias"),
+    ("halves added up in 16 bits", HALF_SUMS, "acc::f32.", "", "is no sum of a switch"),
+    ("bytes that are added up", SPREAD, "fence.proxy.alias;", "fence.proxy.alias;\n"
+     "multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];", "1 kinds of sums"),
+    ("a plan kernel that reaches all windows", FLOATS, "fence.sc.gpu;", "fence.sc.gpu;\n"
+     "multimem.st.relaxed.sys.global.b64 [%rd60], %rd61;", "multimem.st.relaxed.sys.64 is not"),
+    ("a switch probed plainly", "_Z17switchProbeKernelv", "multimem.ld_reduce.relaxed.sys.global."
+     "add.u64 %rd3", "ld.u64 %rd3", "0 kinds of sums"),
+    ("a reduction that orders", GOOD[-2][0], "ret;", "fence.acq_rel.sys;\nret;",
      "fence.acq_rel.sys is not among"),
 ]
 
 
-def run(tool, kernels, padding=b"\0"):
-    text = "\n.version 9.0\n.target sm_90\n" + "".join(entry(*one) for one in kernels)
+def run(tool, kernels, padding=b"\0", target=90):
+    text = f"\n.version 9.0\n.target sm_{target}\n" + "".join(entry(*one) for one in kernels)
     with tempfile.TemporaryDirectory() as folder:
         compiled = pathlib.Path(folder) / "kernel.cu.o"
         compiled.write_bytes(b"\x7fELF\0code\0" + text.encode() + padding + b"more")
@@ -132,6 +162,11 @@ def main(source):
         assert result.returncode == 1 and f"FAILED: {name}: " in result.stdout, (what, result)
         assert words in result.stdout, (what, words, result.stdout)
         print(f"ok: {what} is caught")
+    early = run(tool, [(SUMS, MEET)], target=80)
+    assert early.returncode == 1 and "add.relaxed.sys.4x32 before sm_90" in early.stdout, early
+    empty = run(tool, [one if "switch" not in one[0] else (one[0], "") for one in GOOD], target=80)
+    assert empty.returncode == 0, empty
+    print("ok: what only sm_90 has is caught in code for earlier ones")
     unknown = run(tool, GOOD + [("_Z9newKernelv", "")])
     assert unknown.returncode == 1 and "no rules for this kernel" in unknown.stdout, unknown
     none = run(tool, [])

@@ -1,8 +1,10 @@
 // What a call costs in calls of the runtime: of a shape that is new, and of one that is known.
+#include <algorithm>
 #include <iostream>
 #include <utility>
 
 #include "device_cuda/cuda_machine.h"
+#include "engine/device_tuning.h"
 #include "support/test.h"
 
 namespace rondo::test {
@@ -10,77 +12,120 @@ namespace {
 
 /// Calls of the runtime by all ranks, waited for in between so that nobody is in the middle.
 struct Count {
-  int synchronizes, allocations, copies, clears, launches;
+  int synchronizes, allocations, copies, pageable, clears, events, launches;
 };
 
 Count countOf(const FakeCuda& cuda) {
-  return {cuda.calls("cudaStreamSynchronize"), cuda.calls("cudaMallocFromPoolAsync"),
-          cuda.calls("cudaMemcpyAsync"), cuda.calls("cudaMemsetAsync"),
+  return {cuda.calls("cudaStreamSynchronize") + cuda.calls("cudaEventSynchronize"),
+          cuda.calls("cudaMallocFromPoolAsync") + cuda.calls("cudaHostAlloc"),
+          cuda.calls("cudaMemcpyAsync"),
+          cuda.calls("cudaMemcpyAsync of pageable memory"),
+          cuda.calls("cudaMemsetAsync"),
+          cuda.calls("cudaEventCreateWithFlags"),
           cuda.calls("cudaLaunchKernelExC")};
 }
 
 std::ostream& operator<<(std::ostream& out, const Count& count) {
   return out << count.launches << " launches, " << count.synchronizes << " synchronizations, "
-             << count.allocations << " allocations, " << count.copies << " copies, " << count.clears
-             << " clears";
+             << count.allocations << " allocations, " << count.copies << " copies ("
+             << count.pageable << " of pageable memory), " << count.clears << " clears, "
+             << count.events << " events made";
 }
 
-/// Of the body, on all ranks.
-template <class Body>
-Count counted(CudaMachine& machine, std::vector<Communicator>& comm, const Body& body) {
-  machine.cuda.held(); // all that is on streams has run
-  machine.cuda.clearCalls();
-  const std::string wrong = firstComplaint(onRanks(comm, [&](Communicator& one) {
-    body(one);
-    return std::string();
-  }));
-  CHECK(wrong == "");
-  return countOf(machine.cuda);
-}
+constexpr std::size_t kMost = 30'000;
 
-} // namespace
-
-// Proves: a call of a known shape, or a group of messages of known ones, is one launch and waits
-// for nothing; a new shape is one allocation, one upload and one wait for it, whatever the number
-// of channels.
-TEST_CASE("cuda: calls of the runtime for new shapes and known ones") {
-  for (const int ranks : {2, 4}) {
-    CudaMachine machine({.devices = 1, .queues = 32});
-    std::vector<std::unique_ptr<CudaStream>> streams;
+/// Ranks on one device, each with a stream and memory of its own, where 1 stands at first.
+class World {
+ public:
+  explicit World(int ranks)
+      : machine({.devices = 1, .queues = 32}), numbers_(std::size_t(ranks) * 2 * kMost, 1) {
     Options options = plainOptions();
     options.device = 0;
-    std::vector<Communicator> comm = Communicator::createAll(ranks, options);
-    std::vector<float> numbers(8 * 30'000);
-    must(cudaHostRegister(numbers.data(), numbers.size() * sizeof(float), 0));
+    comm = Communicator::createAll(ranks, options);
+    must(cudaHostRegister(numbers_.data(), numbers_.size() * sizeof(float), 0));
     for (Communicator& one : comm) {
       streams.push_back(std::make_unique<CudaStream>());
       one.setStream(streams.back()->handle());
     }
-    const auto reduceOf = [&](std::size_t count) {
-      return [&numbers, count](Communicator& one) {
-        float* const own = numbers.data() + static_cast<std::size_t>(one.rank()) * 30'000;
-        one.allReduce(own, own, count, DataType::float32, ReduceOp::sum);
-      };
+  }
+  ~World() { cudaHostUnregister(numbers_.data()); }
+
+  float* input(const Communicator& one) {
+    return numbers_.data() + static_cast<std::size_t>(one.rank()) * 2 * kMost;
+  }
+  float* output(const Communicator& one) { return input(one) + kMost; }
+
+  std::string reduce(Communicator& one, std::size_t count) {
+    std::fill_n(output(one), count, 0.0f);
+    one.allReduce(input(one), output(one), count, DataType::float32, ReduceOp::sum);
+    return complaint(one, count, static_cast<float>(one.size()));
+  }
+  /// To the next rank, from the one before.
+  std::string passOn(Communicator& one, std::size_t count) {
+    std::fill_n(output(one), count, 0.0f);
+    Group group;
+    one.send(input(one), count, DataType::float32, (one.rank() + 1) % one.size());
+    one.recv(output(one), count, DataType::float32, (one.rank() + one.size() - 1) % one.size());
+    group.end();
+    return complaint(one, count, 1);
+  }
+  std::string complaint(const Communicator& one, std::size_t count, float due) {
+    const float* const first = output(one);
+    const float* const wrong =
+        std::find_if(first, first + count, [due](float x) { return x != due; });
+    if (wrong == first + count) return {};
+    return "of " + std::to_string(count) + ", number " + std::to_string(wrong - first) + " is " +
+           std::to_string(*wrong);
+  }
+
+  /// Of the body, on all ranks, which returns what was wrong.
+  template <class Body>
+  Count counted(const Body& body) {
+    machine.cuda.held(); // all that is on streams has run
+    machine.cuda.clearCalls();
+    const std::string wrong =
+        firstComplaint(onRanks(comm, [&](Communicator& one) { return body(one); }));
+    CHECK(wrong == "");
+    return countOf(machine.cuda);
+  }
+
+  const CudaMachine machine;
+  std::vector<std::unique_ptr<CudaStream>> streams;
+
+ private:
+  std::vector<float> numbers_;
+
+ public:
+  std::vector<Communicator> comm; ///< ends first
+};
+
+} // namespace
+
+// Proves: a call of a known shape, or a group of messages of known ones, is one launch and waits
+// for nothing; a new shape is one copy more, which nothing is waited for and allocated for either,
+// whatever the number of channels.
+TEST_CASE("cuda: calls of the runtime for new shapes and known ones") {
+  for (const int ranks : {2, 4}) {
+    World world(ranks);
+    const auto reduces = [&world](std::size_t count) {
+      return world.counted([&](Communicator& one) { return world.reduce(one, count); });
     };
-    const auto passOn = [&numbers, ranks](std::size_t count) {
-      return [&numbers, ranks, count](Communicator& one) {
-        float* const own = numbers.data() + static_cast<std::size_t>(one.rank()) * 30'000;
-        Group group;
-        one.send(own, count, DataType::float32, (one.rank() + 1) % ranks);
-        one.recv(own + 4 * 30'000, count, DataType::float32, (one.rank() + ranks - 1) % ranks);
-        group.end();
-      };
+    const auto passesOn = [&world](std::size_t count) {
+      return world.counted([&](Communicator& one) { return world.passOn(one, count); });
     };
-    const Count first = counted(machine, comm, reduceOf(30'000));
-    const Count other = counted(machine, comm, reduceOf(29'000));
-    const Count known = counted(machine, comm, reduceOf(29'000));
-    const Count message = counted(machine, comm, passOn(20'000));
-    const Count longer = counted(machine, comm, passOn(21'000));
-    const Count again = counted(machine, comm, passOn(21'000));
+    const Count first = reduces(30'000);
+    const Count other = reduces(29'000);
+    const std::size_t other_bytes = world.machine.cuda.copied();
+    const Count known = reduces(29'000);
+    const Count message = passesOn(20'000);
+    const Count longer = passesOn(21'000);
+    const std::size_t longer_bytes = world.machine.cuda.copied();
+    const Count again = passesOn(21'000);
     std::cout << ranks << " ranks, all together:\n  first call: " << first
-              << "\n  another shape: " << other << "\n  a known shape: " << known
-              << "\n  first messages: " << message << "\n  other messages: " << longer
-              << "\n  known messages: " << again << "\n";
+              << "\n  another shape: " << other << ", " << other_bytes
+              << " bytes\n  a known shape: " << known << "\n  first messages: " << message
+              << "\n  other messages: " << longer << ", " << longer_bytes
+              << " bytes\n  known messages: " << again << "\n";
     for (const Count& one : {known, again}) {
       CHECK(one.launches == ranks);
       CHECK(one.synchronizes + one.allocations + one.copies + one.clears == 0);
@@ -88,15 +133,41 @@ TEST_CASE("cuda: calls of the runtime for new shapes and known ones") {
     // Of a group's two messages each is a shape of its own.
     for (const auto& [one, shapes] : {std::pair(other, ranks), std::pair(longer, 2 * ranks)}) {
       CHECK(one.launches == ranks);
-      CHECK(one.synchronizes == shapes);
-      CHECK(one.allocations == shapes);
       CHECK(one.copies == shapes);
-      CHECK(one.clears == 0);
+      CHECK(one.synchronizes + one.allocations + one.pageable + one.clears == 0);
     }
-    must(cudaHostUnregister(numbers.data()));
-    CHECK(machine.complaints() == "");
-    comm.clear();
+    CHECK(world.machine.complaints() == "");
   }
+}
+
+// Proves: counts that differ from call to call wait for nothing and take no memory, also when there
+// are more than programs have room for: they take the places of older ones, and each result is
+// right.
+TEST_CASE("cuda: a count that is new with every call never waits") {
+  constexpr int kCalls = 600, kRanks = 2;
+  World world(kRanks);
+  const auto calls = [&world](std::size_t first, int number) {
+    return world.counted([&world, first, number](Communicator& one) {
+      std::string wrong;
+      for (std::size_t i = 0; i < std::size_t(number) && wrong.empty(); ++i) {
+        wrong = world.reduce(one, first - i * 47);
+        if (wrong.empty()) wrong = world.passOn(one, first - i * 47);
+      }
+      return wrong;
+    });
+  };
+  calls(kMost, 3); // the largest, and the smallest
+  calls(3, 1);
+  const auto held = world.machine.cuda.held();
+  const Count count = calls(kMost - 1, kCalls);
+  std::cout << kCalls << " counts, two ranks together: " << count << ", "
+            << world.machine.cuda.copied() << " bytes\n";
+  CHECK(world.machine.cuda.copied() > kRanks * engine::kProgramBytes);
+  CHECK(count.launches == kCalls * kRanks * 2);
+  CHECK(count.copies == kCalls * kRanks * 3);
+  CHECK(count.synchronizes + count.allocations + count.pageable + count.clears + count.events == 0);
+  CHECK(world.machine.cuda.held() == held);
+  CHECK(world.machine.complaints() == "");
 }
 
 } // namespace rondo::test

@@ -132,6 +132,29 @@ TEST_CASE("cuda: a replay beside a call is an error, not a wrong result") {
   }
 }
 
+// Proves: that holds, too, where the call was on its way before its shape was captured: the graph's
+// program stands in another place then, and has another number.
+TEST_CASE("cuda: a replay beside an older call of its shape is an error") {
+  const CudaMachine machine({.queues = 32});
+  const CudaStream main, other;
+  Numbers replayed, called;
+  {
+    Pair ranks;
+    ranks.comm[0].setStream(other.handle());
+    Work call = addUp(ranks.comm[0], called); // waits for rank 1
+    ranks.comm[0].setStream(main.handle());
+    cudaGraphExec_t graph = captured(main.get(), [&] { addUp(ranks.comm[0], replayed); });
+    must(cudaGraphLaunch(graph, main.get()));
+    const Caught error = caught([&] { call.wait(); });
+    CHECK(error.code == ErrorCode::aborted);
+    CHECK(error.text.find("at the same time") != std::string::npos);
+    CHECK(error.culprit == 0);
+    must(cudaStreamSynchronize(main.get()));
+    must(cudaGraphExecDestroy(graph));
+  }
+  CHECK(machine.complaints() == "");
+}
+
 // Proves: streams on which two ranks of a process would wait for each other are refused by name,
 // before anything runs: the default stream under either name, blocking ones, one for both.
 TEST_CASE("cuda: streams that ranks cannot share are refused") {

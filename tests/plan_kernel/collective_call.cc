@@ -10,7 +10,12 @@ Call callOf(const plan::Algorithm& algorithm, const CollectiveCase& one, int ran
             {}};
   for (int rank = 0; rank < ranks; ++rank) {
     Part& part = call.parts.emplace_back();
-    part.plan = algorithm.build({one.collective, ranks, one.root, parameter}, rank);
+    part.plan = algorithm.build({.collective = one.collective,
+                                 .ranks = ranks,
+                                 .root = one.root,
+                                 .parameter = parameter,
+                                 .multicast = true},
+                                rank);
     const bool reducing = reduces(one.collective);
     part.shape = {one.count, one.type, reducing ? one.op.kind() : ReduceOp::Kind::sum};
     auto buffers = std::make_shared<CollectiveBuffers>(one, rank, ranks);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <stdexcept>
 #include <thread>
 
 #include "engine/device_program.h"
@@ -18,6 +19,8 @@ namespace {
 
 /// Channels of the same two ranks that a plan has at most.
 constexpr int kPerCopy = 16;
+/// At the ends of a window's blocks, which are those of up to 8 ranks.
+constexpr std::size_t kPadding = 8 * plan::kWindowAlignBytes;
 constexpr std::align_val_t kAlign{device::kRingLine};
 
 } // namespace
@@ -52,11 +55,35 @@ device::Ring World::ringOf(const plan::Channel& channel, bool sending) {
                     (sending ? entry->sender : entry->receiver).as<device::Position>());
 }
 
+device::Window World::windowOf(int rank) {
+  const auto ranks = static_cast<std::uint32_t>(ranks_.size());
+  const device::WindowSize size{blocks_.copies, ranks, blocks_.room};
+  if (size.room == 0) return {};
+  if (!switch_) {
+    auto windows = std::make_shared<std::vector<std::byte*>>();
+    for (Rank& one : ranks_) {
+      one.window = std::make_unique<Zeroed>(size.bytes());
+      one.meetings = std::make_unique<Zeroed>(blocks_.copies * sizeof(std::uint64_t));
+      windows->push_back(one.window->data());
+    }
+    switch_ = std::make_unique<HostSwitch>(windows, size.bytes());
+  }
+  const Rank& own = ranks_[index(rank)];
+  return {own.window->data(),
+          switch_->all(),
+          own.meetings->as<std::uint64_t>(),
+          size.stride(),
+          static_cast<std::uint32_t>(rank),
+          ranks};
+}
+
 World::Launchable World::prepare(const Call& call, int number) {
   const Part& part = call.parts[index(number)];
   Rank& rank = ranks_[index(number)];
   Launchable made;
-  made.bound = engine::bind(part.plan, part.shape, *rank.fabric);
+  made.bound = engine::bind(part.plan, part.shape, *rank.fabric,
+                            part.plan.window_chunks > 0 ? blocks_.room - kPadding : 0);
+  if (made.bound.window_bytes > blocks_.room) throw std::logic_error("a window is too small");
   if (blocks_.lends && size_.protocol == device::Protocol::simple) { // packets are never lent
     std::vector<plan::RankPlan> plans;
     for (const Part& one : call.parts) plans.push_back(one.plan);
@@ -77,10 +104,11 @@ World::Launchable World::prepare(const Call& call, int number) {
   made.scratch = std::make_unique<Zeroed>(made.bound.scratch_bytes * blocks_.copies);
   for (std::uint32_t b = 0; b < blocks; ++b)
     made.blocks.push_back(std::make_unique<BlockMemory>(blocks_.threads, tables.header.max_places));
-  made.block = laneFunction(tables.header.type, tables.header.op);
+  made.block = laneFunction(tables.header);
   made.launch = {.program = tables.at(made.image->data()),
                  .rings = made.rings.data(),
                  .clocks = made.clocks->as<device::LaneClock>(),
+                 .window = windowOf(number),
                  .input = static_cast<const std::byte*>(part.input),
                  .output = static_cast<std::byte*>(part.output),
                  .scratch = made.scratch->data(),

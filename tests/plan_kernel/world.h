@@ -12,7 +12,7 @@
 #include "engine/bound_plan.h"
 #include "engine/fabric.h"
 #include "plan/plan.h"
-#include "support/host_block.h"
+#include "support/host_switch.h"
 
 namespace rondo::test {
 
@@ -58,6 +58,7 @@ struct Blocks {
   std::uint32_t threads = 1; ///< of a block
   std::uint32_t copies = 1;  ///< of the plan
   bool lends = false;        ///< steps lend what they may
+  std::size_t room = 0;      ///< of a copy's window; 0: ranks have none
 };
 
 class World {
@@ -72,6 +73,8 @@ class World {
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
 
   device::Panel& panel(int rank) { return *ranks_[index(rank)].panel.as<device::Panel>(); }
+  /// The rank's, as its launches see it.
+  device::Window windowOf(int rank);
   device::Halt& halt(int rank) { return *ranks_[index(rank)].halt.as<device::Halt>(); }
   /// "" or where the rank's last launch was when it ended early.
   const std::string& reported(int rank) const { return ranks_[index(rank)].reported; }
@@ -86,6 +89,7 @@ class World {
   struct Rank {
     std::unique_ptr<engine::Fabric> fabric;
     Zeroed halt{sizeof(device::Halt)}, panel{sizeof(device::Panel)};
+    std::unique_ptr<Zeroed> window, meetings;
     std::string reported;
   };
   /// A call as one rank launches it; the same bytes each time, as a captured graph would.
@@ -106,6 +110,7 @@ class World {
   const device::RingSize size_;
   const Blocks blocks_;
   std::vector<Rank> ranks_;
+  std::unique_ptr<HostSwitch> switch_; ///< between their windows
   std::map<plan::Channel, std::unique_ptr<Channel>> channels_;
 };
 

@@ -151,6 +151,7 @@ std::unique_ptr<DeviceWorld::Launchable> DeviceWorld::prepare(const plan::Algori
   made->launch = {.program = tables.at(made->image->data()),
                   .rings = made->rings->as<device::Ring>(),
                   .clocks = made->clocks->as<device::LaneClock>(),
+                  .window = {},
                   .input = made->onDevice(made->buffers->input()),
                   .output = made->onDevice(made->buffers->output()),
                   .scratch = made->scratch->data(),

@@ -90,7 +90,7 @@ class HostBlock {
 /// One thread of one lane: what the tests launch instead of a kernel.
 using LaneFunction = void (*)(const device::Launch& launch, std::uint32_t lane, BlockMemory& memory,
                               std::uint32_t thread);
-LaneFunction laneFunction(DataType type, ReduceOp::Kind op);
+LaneFunction laneFunction(const device::ProgramHeader& program);
 
 /// The same for a batch.
 inline void runBatch(const device::Batch& batch, std::uint32_t block, BlockMemory& memory,
@@ -102,6 +102,7 @@ inline void runBatch(const device::Batch& batch, std::uint32_t block, BlockMemor
 /// The instances of one family, or null; each in a file of its own, to be compiled side by side.
 LaneFunction integerLane(DataType type, ReduceOp::Kind op);
 LaneFunction floatLane(DataType type, ReduceOp::Kind op);
+LaneFunction switchLane(DataType type, ReduceOp::Kind op); ///< of programs that meet
 
 template <DataType kType>
 LaneFunction laneOf(ReduceOp::Kind op) {

@@ -2,6 +2,8 @@
 #include "support/host_devices.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,7 +15,6 @@
 #include "base/memory_file.h"
 #include "device/launch.h"
 #include "rondo/error.h"
-#include "support/host_block.h"
 #include "support/host_probe.h"
 
 namespace rondo::test {
@@ -156,9 +157,7 @@ void runBlocks(std::uint32_t blocks, std::uint32_t places, HostDevices::State& s
 class HostFunction final : public device::LaunchFunction {
  public:
   HostFunction(const device::ProgramHeader& program, State state, HostStream& default_stream)
-      : lane_(laneFunction(program.type, program.op)),
-        state_(std::move(state)),
-        default_(default_stream) {}
+      : lane_(laneFunction(program)), state_(std::move(state)), default_(default_stream) {}
 
   void launch(const device::Launch& launch, device::Stream stream) const override {
     const std::uint32_t blocks = launch.program.blocks();
@@ -192,6 +191,55 @@ class HostBatchFunction final : public device::BatchFunction {
  private:
   const State state_;
   HostStream& default_;
+};
+
+/// What the members of a team share, found by the file that their handles are.
+struct HostTeams {
+  struct Shared {
+    std::shared_ptr<std::vector<std::byte*>> windows = std::make_shared<std::vector<std::byte*>>();
+    std::vector<device::Memory> memory; ///< theirs, as long as anybody reaches them
+    std::unique_ptr<HostSwitch> link;
+  };
+  std::mutex mutex;
+  std::map<unsigned long, std::weak_ptr<Shared>> teams;
+
+  static HostTeams& get() {
+    static HostTeams one;
+    return one;
+  }
+  std::shared_ptr<Shared> of(int handle, std::size_t bytes) {
+    struct stat about {};
+    fstat(handle, &about);
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<Shared> team = teams[about.st_ino].lock();
+    if (team) return team;
+    teams[about.st_ino] = team = std::make_shared<Shared>();
+    team->link = std::make_unique<HostSwitch>(team->windows, bytes);
+    return team;
+  }
+};
+
+class HostTeam final : public device::Team {
+ public:
+  HostTeam(base::UniqueFd handle, device::Memory own, std::size_t bytes, bool reached)
+      : handle_(std::move(handle)),
+        own_(std::move(own)),
+        shared_(HostTeams::get().of(handle_.get(), bytes)),
+        reached_(reached) {}
+
+  int handle() const override { return handle_.get(); }
+  Windows open() override {
+    const std::lock_guard lock(HostTeams::get().mutex);
+    if (reached_) shared_->windows->push_back(own_.get());
+    shared_->memory.push_back(own_);
+    return {own_, {shared_, shared_->link->all()}};
+  }
+
+ private:
+  const base::UniqueFd handle_;
+  const device::Memory own_;
+  const std::shared_ptr<HostTeams::Shared> shared_;
+  const bool reached_;
 };
 
 class HostDevice final : public device::Device {
@@ -237,11 +285,26 @@ class HostDevice final : public device::Device {
     return mapHost(base::mapMemoryFile(handle, bytes, PROT_READ | PROT_WRITE), bytes);
   }
 
+  bool multicasts() const override { return state_->settings.multicasts; }
+  std::unique_ptr<device::Team> makeTeam(int, std::size_t bytes) override {
+    return teamOf(base::makeMemoryFile(1), bytes);
+  }
+  std::unique_ptr<device::Team> joinTeam(int handle, std::size_t bytes) override {
+    return teamOf(base::UniqueFd(dup(handle)), bytes);
+  }
+
   void write(std::byte* to, const void* from, std::size_t bytes) override {
     std::memcpy(to, from, bytes);
   }
   void read(void* to, const std::byte* from, std::size_t bytes) override {
     std::memcpy(to, from, bytes);
+  }
+
+  void write(device::Stream stream, std::byte* to, const std::byte* from,
+             std::size_t bytes) override {
+    (stream ? *static_cast<HostStream*>(stream) : default_).push([to, from, bytes] {
+      std::memcpy(to, from, bytes);
+    });
   }
 
   void store(std::byte* to, const device::ProbeWords& words) override {
@@ -254,6 +317,18 @@ class HostDevice final : public device::Device {
   device::ProbeWords load(const std::byte* from) override {
     device::ProbeWords seen;
     runProbe({.from = reinterpret_cast<const std::uint64_t*>(from), .seen = seen.data()});
+    return seen;
+  }
+
+  void storeToAll(std::byte* to, const device::ProbeWords& words) override {
+    device::Probe probe;
+    std::copy(words.begin(), words.end(), probe.words);
+    probe.to = reinterpret_cast<std::uint64_t*>(to);
+    runSwitchProbe(probe);
+  }
+  device::ProbeWords sumOfAll(const std::byte* from) override {
+    device::ProbeWords seen;
+    runSwitchProbe({.from = reinterpret_cast<const std::uint64_t*>(from), .seen = seen.data()});
     return seen;
   }
 
@@ -281,6 +356,10 @@ class HostDevice final : public device::Device {
   }
 
  private:
+  std::unique_ptr<device::Team> teamOf(base::UniqueFd handle, std::size_t bytes) {
+    return std::make_unique<HostTeam>(std::move(handle), zeroed(bytes, number_), bytes,
+                                      number_ != state_->settings.out_of_switch);
+  }
   void addOthers(std::vector<device::DeviceIdentity>& all) const {
     for (int other = 0; other < state_->settings.devices; ++other)
       if (!(nameOf(other) == identity_)) all.push_back(nameOf(other));

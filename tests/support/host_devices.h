@@ -62,6 +62,9 @@ class HostDevices {
     bool see_each_other = true; ///< else each reaches only itself
     bool lose_writes = false;   ///< store() to another device's memory does nothing
     bool shared_memory = true;  ///< other processes can map it
+    bool multicasts = false;    ///< a switch reaches them all
+    /// That of this number, from 0 on, is missing where the switch stores; -1: none.
+    int out_of_switch = -1;
   };
   explicit HostDevices(const Settings& settings);
   HostDevices() : HostDevices(Settings{}) {}

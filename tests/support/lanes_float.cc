@@ -15,8 +15,4 @@ LaneFunction floatLane(DataType type, ReduceOp::Kind op) {
   }
 }
 
-LaneFunction laneFunction(DataType type, ReduceOp::Kind op) {
-  return isFloat(type) ? floatLane(type, op) : integerLane(type, op);
-}
-
 } // namespace rondo::test

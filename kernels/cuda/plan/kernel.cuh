@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/plan/move.cuh"
+#include "kernels/cuda/plan/switch.cuh"
 
 namespace rondo::kernels::cuda {
 
@@ -27,7 +28,9 @@ namespace rondo::kernels::cuda {
 /// there, one when all has been moved. What a thread did before a barrier is visible to the block
 /// after it; with the acquire of a flag before the first, and the release of a flag after the
 /// second, it is visible to the other end too.
-template <class Block, DataType kType, ReduceOp::Kind kOp>
+///
+/// `kSwitch`: for programs that meet, and send no packets; else for all others.
+template <class Block, DataType kType, ReduceOp::Kind kOp, bool kSwitch = false>
 class PlanKernel {
  public:
   /// `index`: see ProgramHeader::blocks().
@@ -127,6 +130,8 @@ class PlanKernel {
 
   /// The bundle that begins with the step. `turn`: how many tiles the copy has done.
   RONDO_HOST_DEVICE bool perform(const Step* first, std::uint64_t tile, std::uint64_t turn) {
+    if constexpr (kSwitch)
+      if (first->meets) return meet(*first);
     bool good = true;
     for (std::uint32_t i = block_.thread(); i < first->after.count; i += block_.threads()) {
       const plan::Dependency& before = program_.after[first->after.first + i];
@@ -137,8 +142,9 @@ class PlanKernel {
       good = good && prepare(first, i, tile);
     if (!block_.all(good)) return false;
 
-    good = program_.protocol != Protocol::low_latency || movePackets(first);
-    if (program_.protocol == Protocol::simple)
+    if constexpr (!kSwitch)
+      if (program_.protocol == Protocol::low_latency) good = movePackets(first);
+    if (kSwitch || program_.protocol == Protocol::simple)
       for (std::uint32_t m = 0; m < first->bundle; ++m) moveSegments(first, first[m]);
     for (std::uint32_t i = block_.thread(); i < first->ends; i += block_.threads())
       advance(first, i, tile);
@@ -146,6 +152,38 @@ class PlanKernel {
 
     for (std::uint32_t i = block_.thread(); i < first->ends; i += block_.threads()) tell(first, i);
     return true;
+  }
+
+  /// Tells all ranks that this one has come, with all that it did, and waits until all have; then
+  /// what they did is there to be seen. Each says which call it is in, as messages do.
+  RONDO_HOST_DEVICE bool meet(const Step& step) {
+    const device::Window& window = launch_.window;
+    const std::uint64_t number = window.meetings[copy_] + 1;
+    const std::uint64_t due = labelFor(launch_, step);
+    block_.fenceAliases();
+    block_.all(true); // all threads have done what is told of, and know the number
+    if (block_.thread() == 0) {
+      window.meetings[copy_] = number;
+      device::Arrival* const own = window.arrivals(true, copy_) + window.rank;
+      block_.storeToAll(&own->calls[number & 1], due);
+      block_.releaseToAll(&own->number, number);
+    }
+    bool good = true;
+    for (std::uint32_t rank = block_.thread(); rank < window.ranks; rank += block_.threads())
+      good = good && awaitArrival(window.arrivals(false, copy_)[rank], rank, number, due);
+    good = block_.all(good);
+    block_.fenceAliases();
+    return good;
+  }
+  RONDO_HOST_DEVICE bool awaitArrival(const device::Arrival& arrival, std::uint32_t rank,
+                                      std::uint64_t number, std::uint64_t due) const {
+    if (!watch_.until(
+            [&] { return block_.template acquire<Scope::system>(&arrival.number) >= number; },
+            Report::Awaited::meeting, rank))
+      return false;
+    block_.fenceAliases();
+    const std::uint64_t call = block_.template acquire<Scope::system>(&arrival.calls[number & 1]);
+    return call == due || watch_.refuse(rank, call ^ due, Report::Awaited::meeting);
   }
 
   /// Of an end of the bundle that begins with the step.
@@ -171,7 +209,7 @@ class PlanKernel {
     LiveOperand& end = ends_[i];
     if (where.local()) {
       end.number = 0;
-      end.base = spaceAt(where.space, tile);
+      end.base = spaceAt(where, tile);
       end.at = end.base + program_.offsets[where.offsets];
       return true;
     }
@@ -199,12 +237,18 @@ class PlanKernel {
     return label.call == due || watch_.refuse(whom, label.call ^ due);
   }
 
+  RONDO_HOST_DEVICE std::byte* spaceAt(const Place& where, std::uint64_t tile) const {
+    if constexpr (kSwitch)
+      if (where.space == plan::Space::window) return launch_.window.room(where.of_all, copy_);
+    return spaceAt(where.space, tile);
+  }
   RONDO_HOST_DEVICE std::byte* spaceAt(plan::Space space, std::uint64_t tile) const {
     switch (space) {
       case plan::Space::input: // only ever read
         return const_cast<std::byte*>(launch_.input) + tile * program_.tile_bytes;
       case plan::Space::output: return launch_.output + tile * program_.tile_bytes;
-      case plan::Space::scratch: break;
+      case plan::Space::scratch:
+      case plan::Space::window: break; // see above
     }
     return launch_.scratch + copy_ * program_.scratch_bytes;
   }
@@ -227,7 +271,7 @@ class PlanKernel {
   RONDO_HOST_DEVICE void moveSegments(const Step* first, const Step& step) {
     Mover<Block, kType, kOp> mover = moverOf(first, step);
     const Segment* segments = program_.segments + step.segments.first;
-    mover.segment(segments[0].count);
+    moveSegment(mover, first, step, segments[0].count);
     for (std::uint32_t s = 1; s < step.segments.count; ++s) {
       block_.all(true); // nobody reads the last segment's addresses any more
       for (std::uint32_t i = block_.thread(); i < step.inputs + step.outputs;
@@ -239,8 +283,20 @@ class PlanKernel {
         end.at = end.base + offset;
       }
       block_.all(true);
-      mover.segment(segments[s].count);
+      moveSegment(mover, first, step, segments[s].count);
     }
+  }
+  RONDO_HOST_DEVICE void moveSegment(Mover<Block, kType, kOp>& mover,
+                                     [[maybe_unused]] const Step* first,
+                                     [[maybe_unused]] const Step& step, std::uint64_t count) {
+    if constexpr (kSwitch) {
+      const LiveOperand* const ends = endsOf(first, step);
+      const SwitchMover<Block, kType, kOp> by_switch(block_);
+      const std::uint64_t bytes = count * sizeOf(kType);
+      if (step.sums) return by_switch.sum(ends[0].at, ends[1].at, step.to_all, bytes);
+      if (step.to_all) return by_switch.store(ends[0].at, ends[1].at, bytes);
+    }
+    mover.segment(count);
   }
 
   /// Between the step's barriers, where nobody reads positions.

@@ -72,12 +72,17 @@ void loadPlanKernels() {
   for (const DataType type : kDataTypes)
     for (const ReduceOp op : kReduceOps)
       if (const void* kernel = lookUp(type, op.kind())) load(kernel);
+  for (const DataType type : kDataTypes)
+    for (const ReduceOp op : kReduceOps)
+      if (const void* kernel = switchPlan(type, op.kind())) load(kernel);
   load(batchPlan());
   load(probePlan());
+  load(switchProbePlan());
 }
 
 PlanFunction::PlanFunction(const device::ProgramHeader& program)
-    : kernel_(lookUp(program.type, program.op)),
+    : kernel_(program.meets ? switchPlan(program.type, program.op)
+                            : lookUp(program.type, program.op)),
       shared_bytes_(program.max_places * sizeof(LiveOperand)) {
   if (!kernel_)
     throw Error(ErrorCode::unsupported,
@@ -110,6 +115,11 @@ void PlanBatchFunction::launch(const device::Batch& batch, device::Stream stream
 void launchProbe(const device::Probe& probe, device::Stream stream) {
   launchApart(probePlan(), 1, device::kProbeWords, const_cast<device::Probe*>(&probe), 0, stream,
               "a link was not probed");
+}
+
+void launchSwitchProbe(const device::Probe& probe, device::Stream stream) {
+  launchApart(switchProbePlan(), 1, device::kProbeWords, const_cast<device::Probe*>(&probe), 0,
+              stream, "the switch was not probed");
 }
 
 } // namespace rondo::kernels::cuda

@@ -54,5 +54,7 @@ class PlanBatchFunction {
 
 /// One block on `stream` that probes. Throws as PlanFunction::launch().
 void launchProbe(const device::Probe& probe, device::Stream stream);
+/// The same of the switch; the device multicasts.
+void launchSwitchProbe(const device::Probe& probe, device::Stream stream);
 
 } // namespace rondo::kernels::cuda

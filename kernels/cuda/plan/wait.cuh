@@ -64,9 +64,11 @@ class Watch {
     return true;
   }
 
-  /// The message that came on a channel belongs to another call: `difference` of their labels.
-  RONDO_HOST_DEVICE bool refuse(std::uint32_t channel, std::uint64_t difference) const {
-    end({Report::Reason::mismatch, Report::Awaited::message, index_, step_, tile_, channel,
+  /// The message that came on a channel, or the rank that came to a meeting, belongs to another
+  /// call: `difference` of their labels.
+  RONDO_HOST_DEVICE bool refuse(std::uint32_t channel, std::uint64_t difference,
+                                Report::Awaited awaited = Report::Awaited::message) const {
+    end({Report::Reason::mismatch, awaited, index_, step_, tile_, channel,
          launch_.signature ^ difference});
     return false;
   }

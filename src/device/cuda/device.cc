@@ -14,14 +14,15 @@
 #include "device/cuda/current.h"
 #include "device/cuda/shared_memory.h"
 #include "device/cuda/streams.h"
+#include "device/cuda/team.h"
 #include "kernels/cuda/plan/launch.h"
 
 namespace rondo::device {
 
 namespace {
 
-/// One multiprocessor in so many stays free of plan kernels: a rank that clears memory for its
-/// first call of a shape needs a place to do it while all others wait for it.
+/// One multiprocessor in so many stays free of plan kernels: a rank that clears the memory of its
+/// new channels needs a place to do it while all others wait for it.
 constexpr int kSparePart = 16;
 
 class CudaMark final : public Mark {
@@ -128,8 +129,8 @@ class Pool {
   void free(void* memory) const {
     onDevice(*context_, [this, memory] { cudaFreeAsync(memory, stream_); });
   }
-  void probe(const Probe& probe) const {
-    kernels::cuda::launchProbe(probe, stream_);
+  void probe(void (*launch)(const Probe& probe, Stream stream), const Probe& probe) const {
+    launch(probe, stream_);
     wait();
   }
   void clear(void* memory, std::size_t bytes) const {
@@ -265,6 +266,14 @@ class CudaDevice final : public Device {
     return mapSharedOn(*context_, handle, bytes);
   }
 
+  bool multicasts() const override { return deviceMulticasts(number_); }
+  std::unique_ptr<Team> makeTeam(int devices, std::size_t bytes) override {
+    return makeTeamOn(context_, devices, bytes);
+  }
+  std::unique_ptr<Team> joinTeam(int handle, std::size_t bytes) override {
+    return joinTeamOn(context_, handle, bytes);
+  }
+
   void write(std::byte* to, const void* from, std::size_t bytes) override {
     const Current current(*context_);
     pool_->copy(to, from, bytes);
@@ -274,21 +283,23 @@ class CudaDevice final : public Device {
     pool_->copy(to, from, bytes);
   }
 
-  void store(std::byte* to, const ProbeWords& words) override {
+  void write(Stream stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
     const Current current(*context_);
-    Probe probe;
-    std::copy(words.begin(), words.end(), probe.words);
-    probe.to = reinterpret_cast<std::uint64_t*>(to);
-    pool_->probe(probe);
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)),
+          "nothing was copied");
+  }
+
+  void store(std::byte* to, const ProbeWords& words) override {
+    storeBy(kernels::cuda::launchProbe, to, words);
   }
   ProbeWords load(const std::byte* from) override {
-    const Current current(*context_);
-    const Memory seen = allocateHost(sizeof(ProbeWords));
-    pool_->probe({.from = reinterpret_cast<const std::uint64_t*>(from),
-                  .seen = reinterpret_cast<std::uint64_t*>(seen.get())});
-    ProbeWords words;
-    std::memcpy(words.data(), seen.get(), sizeof words);
-    return words;
+    return loadBy(kernels::cuda::launchProbe, from);
+  }
+  void storeToAll(std::byte* to, const ProbeWords& words) override {
+    storeBy(kernels::cuda::launchSwitchProbe, to, words);
+  }
+  ProbeWords sumOfAll(const std::byte* from) override {
+    return loadBy(kernels::cuda::launchSwitchProbe, from);
   }
 
   std::unique_ptr<Mark> mark() override { return std::make_unique<CudaMark>(context_); }
@@ -321,6 +332,23 @@ class CudaDevice final : public Device {
   }
 
  private:
+  using LaunchProbe = void (*)(const Probe& probe, Stream stream);
+  void storeBy(LaunchProbe launch, std::byte* to, const ProbeWords& words) {
+    const Current current(*context_);
+    Probe probe;
+    std::copy(words.begin(), words.end(), probe.words);
+    probe.to = reinterpret_cast<std::uint64_t*>(to);
+    pool_->probe(launch, probe);
+  }
+  ProbeWords loadBy(LaunchProbe launch, const std::byte* from) {
+    const Current current(*context_);
+    const Memory seen = allocateHost(sizeof(ProbeWords));
+    pool_->probe(launch, {.from = reinterpret_cast<const std::uint64_t*>(from),
+                          .seen = reinterpret_cast<std::uint64_t*>(seen.get())});
+    ProbeWords words;
+    std::memcpy(words.data(), seen.get(), sizeof words);
+    return words;
+  }
   std::vector<DeviceIdentity> others(bool reached) const;
 
   const int number_;

@@ -77,9 +77,9 @@ cudaError_t CUDARTAPI cudaDeviceCanAccessPeer(int* possible, int device, int pee
   return cudaSuccess;
 }
 
-CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute, CUdevice) {
+CUresult CUDAAPI cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   Entry entry(__func__);
-  *value = 1;
+  *value = attribute != CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED || entry.state.settings.multicasts;
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {

@@ -28,6 +28,9 @@ class FakeCuda {
     /// Pinned allocation, registration, a kernel's first use and what frees memory at once wait
     /// until no kernel runs on the device, as a driver may.
     bool pessimistic = false;
+    bool multicasts = false; ///< a switch connects the devices
+    /// What a kernel that probes stores by the switch is lost.
+    bool lose_switch_stores = false;
     /// So long; then that is a complaint.
     std::chrono::milliseconds patience{500};
   };

@@ -25,14 +25,19 @@ struct Kernel {
   LaneFunction lane = nullptr; ///< of a plan kernel
   bool loaded = false;
 };
-Kernel batch_kernel, probe_kernel;
+Kernel batch_kernel, probe_kernel, switch_probe_kernel;
 
-Kernel* kernelOf(DataType type, ReduceOp::Kind op) {
-  static std::array<std::array<Kernel, 16>, 16> all;
+Kernel* kernelOf(DataType type, ReduceOp::Kind op, bool meets = false) {
+  static std::array<std::array<std::array<Kernel, 16>, 16>, 2> kernels;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
+  auto& all = kernels[meets ? 1 : 0];
   Kernel& kernel = all.at(static_cast<std::size_t>(type)).at(static_cast<std::size_t>(op));
-  if (!kernel.lane) kernel.lane = rondo::test::laneFunction(type, op);
+  rondo::device::ProgramHeader program;
+  program.type = type;
+  program.op = op;
+  program.meets = meets;
+  if (!kernel.lane) kernel.lane = rondo::test::laneFunction(program);
   return kernel.lane ? &kernel : nullptr;
 }
 
@@ -49,7 +54,9 @@ void addMemory(const Launch& launch, std::vector<const void*>& memory) {
   };
   for (const void* at :
        {static_cast<const void*>(launch.program.lane), static_cast<const void*>(launch.clocks),
-        static_cast<const void*>(launch.halt), static_cast<const void*>(launch.panel)})
+        static_cast<const void*>(launch.halt), static_cast<const void*>(launch.panel),
+        static_cast<const void*>(launch.window.own), static_cast<const void*>(launch.window.all),
+        static_cast<const void*>(launch.window.meetings)})
     add(at);
   const std::uint32_t rings = launch.program.channels * launch.program.copies;
   for (std::uint32_t r = 0; r < rings; ++r) {
@@ -119,6 +126,17 @@ std::function<void()> launchOf(FakeCuda::State& state, int device, const Kernel&
         rondo::test::runBatch(batch, block, memory, 0);
       });
     };
+  if (&kernel == &switch_probe_kernel)
+    return
+        [&state, device, blocks, probe = *static_cast<const rondo::device::Probe*>(arguments[0])] {
+          FakeCuda::State::Running running{device, {}};
+          for (const void* at :
+               {static_cast<const void*>(probe.to), static_cast<const void*>(probe.from)})
+            if (at) running.memory.push_back(at);
+          runKernel(state, running, blocks, [&](std::uint32_t) {
+            if (!probe.to || !state.settings.lose_switch_stores) rondo::test::runSwitchProbe(probe);
+          });
+        };
   if (&kernel == &probe_kernel)
     return [&state, device, blocks,
             probe = *static_cast<const rondo::device::Probe*>(arguments[0])]() mutable {
@@ -160,8 +178,10 @@ const void* integer64Plan(DataType type, ReduceOp::Kind op) { return kernelOf(ty
 const void* floatPlan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
 const void* halfPlan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
 const void* float8Plan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op); }
+const void* switchPlan(DataType type, ReduceOp::Kind op) { return kernelOf(type, op, true); }
 const void* batchPlan() { return &batch_kernel; }
 const void* probePlan() { return &probe_kernel; }
+const void* switchProbePlan() { return &switch_probe_kernel; }
 
 } // namespace rondo::kernels::cuda
 

@@ -7,6 +7,7 @@
 
 using rondo::test::FakeCuda;
 using rondo::test::fake::Entry;
+using rondo::test::fake::isPinned;
 using rondo::test::fake::Region;
 
 namespace {
@@ -143,6 +144,9 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, std::size_t by
   CUstream_st* stream = entry.state.streamOf(handle);
   if (!stream) return entry.result(cudaErrorInvalidResourceHandle);
   entry.state.copied += bytes;
+  // The host may be held up until it has been copied, whatever the stream waits for.
+  if (!entry.state.regionOf(from) && !isPinned(from))
+    ++entry.state.calls["cudaMemcpyAsync of pageable memory"];
   return entry.result(entry.state.put(
       *stream, [to, from, bytes] { std::memcpy(to, from, bytes); }, false));
 }

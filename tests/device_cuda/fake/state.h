@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "device_cuda/fake/fake.h"
+#include "support/host_switch.h"
 
 namespace rondo::test::fake {
 
@@ -130,6 +131,21 @@ struct FakeCuda::State {
   std::vector<std::weak_ptr<fake::Capture>> captures;
   unsigned long long next_capture = 1;
   std::map<unsigned long long, int> allocations; ///< handles of shared memory, and their files
+  /// Multicast objects that were ever made, by their files' numbers; they have handles and regions
+  /// as other shared memory.
+  struct Multicast {
+    std::size_t devices = 0, bytes = 0;
+    std::set<int> added;
+    std::vector<unsigned long> bound; ///< memory, by its files' numbers
+    /// Where what was bound is mapped, and where the fake's switch reaches it: one address for each
+    /// place, or the thread sanitizer would not know what meetings order. Mapped for good.
+    std::shared_ptr<std::vector<std::byte*>> windows = std::make_shared<std::vector<std::byte*>>();
+  };
+  std::map<unsigned long, Multicast> multicasts;
+  std::map<const std::byte*, std::unique_ptr<HostSwitch>> switches; ///< by where they are mapped
+  /// Of a handle; null where it is other memory's.
+  Multicast* multicastOf(unsigned long long handle);
+  bool isWindow(const std::byte* at) const;
   unsigned long long next_allocation = 1;
   std::map<const std::byte*, fake::Region> regions;
 

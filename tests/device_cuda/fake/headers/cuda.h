@@ -23,6 +23,7 @@ using CUmemGenericAllocationHandle = unsigned long long;
 
 enum CUdevice_attribute {
   CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
+  CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED = 132,
 };
 enum CUmemAllocationHandleType { CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1 };
 enum CUmemAllocationType { CU_MEM_ALLOCATION_TYPE_PINNED = 1 };
@@ -42,6 +43,13 @@ struct CUmemAccessDesc {
   CUmemLocation location;
   CUmemAccess_flags flags;
 };
+struct CUmulticastObjectProp {
+  unsigned numDevices;
+  size_t size;
+  unsigned long long handleTypes;
+  unsigned long long flags;
+};
+enum CUmulticastGranularity_flags { CU_MULTICAST_GRANULARITY_MINIMUM = 0 };
 enum CUdevResourceType { CU_DEV_RESOURCE_TYPE_SM = 1 };
 struct CUdevSmResource {
   unsigned smCount;
@@ -81,6 +89,14 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes);
 CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset,
                   CUmemGenericAllocationHandle handle, unsigned long long flags);
 CUresult cuMemUnmap(CUdeviceptr address, size_t bytes);
+CUresult cuMulticastGetGranularity(size_t* unit, const CUmulticastObjectProp* properties,
+                                   CUmulticastGranularity_flags option);
+CUresult cuMulticastCreate(CUmemGenericAllocationHandle* object,
+                           const CUmulticastObjectProp* properties);
+CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle object, CUdevice device);
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle object, size_t offset,
+                            CUmemGenericAllocationHandle memory, size_t memory_offset, size_t bytes,
+                            unsigned long long flags);
 CUresult cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* access,
                         size_t count);
 }

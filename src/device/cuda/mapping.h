@@ -1,0 +1,63 @@
+// Allocations of the driver's virtual memory, and where they are mapped.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+
+#include "device/cuda/driver.h"
+#include "device/device.h"
+
+namespace rondo::device {
+
+/// What the driver has for both, asked for once.
+struct MemoryDriver {
+  decltype(&cuDeviceGetAttribute) attribute =
+      entry<decltype(&cuDeviceGetAttribute)>("cuDeviceGetAttribute");
+  decltype(&cuMemGetAllocationGranularity) granularity =
+      entry<decltype(&cuMemGetAllocationGranularity)>("cuMemGetAllocationGranularity");
+  decltype(&cuMemCreate) create = entry<decltype(&cuMemCreate)>("cuMemCreate");
+  decltype(&cuMemRelease) release = entry<decltype(&cuMemRelease)>("cuMemRelease");
+  decltype(&cuMemExportToShareableHandle) exported =
+      entry<decltype(&cuMemExportToShareableHandle)>("cuMemExportToShareableHandle");
+  decltype(&cuMemImportFromShareableHandle) imported =
+      entry<decltype(&cuMemImportFromShareableHandle)>("cuMemImportFromShareableHandle");
+  decltype(&cuMemAddressReserve) reserve =
+      entry<decltype(&cuMemAddressReserve)>("cuMemAddressReserve");
+  decltype(&cuMemAddressFree) unreserve = entry<decltype(&cuMemAddressFree)>("cuMemAddressFree");
+  decltype(&cuMemMap) map = entry<decltype(&cuMemMap)>("cuMemMap");
+  decltype(&cuMemUnmap) unmap = entry<decltype(&cuMemUnmap)>("cuMemUnmap");
+  decltype(&cuMemSetAccess) access = entry<decltype(&cuMemSetAccess)>("cuMemSetAccess");
+
+  static const MemoryDriver& get();
+};
+
+/// An allocation, or a multicast object, which lasts as long as somebody has it or has it mapped.
+class Allocation {
+ public:
+  /// Device memory of so many bytes, a multiple of what the driver asks for.
+  static Allocation make(int device, std::size_t bytes);
+  /// What another process, or rank, has exported.
+  static Allocation import(int handle);
+
+  explicit Allocation(CUmemGenericAllocationHandle handle) : handle_(handle) {}
+  ~Allocation();
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
+
+  CUmemGenericAllocationHandle get() const { return handle_; }
+  base::UniqueFd exported() const;
+  /// For a device to read and write; lasts as long as its owners. `unit`: of its address.
+  Memory mapOn(int device, std::size_t bytes, std::size_t unit = 0) const;
+
+ private:
+  const CUmemGenericAllocationHandle handle_;
+};
+
+/// The least bytes that the driver allocates on a device.
+std::size_t allocationUnit(int device);
+inline std::size_t wholeUnits(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+} // namespace rondo::device
