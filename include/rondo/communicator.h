@@ -88,9 +88,13 @@ class RONDO_API Communicator {
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   /// Waits (within the timeout) for outstanding work of this rank; does not wait for other ranks,
-  /// but until the network has taken what is for them. In a child made by fork() it drops the copy
-  /// and does nothing else. That, ending and executing a program is all that a child may do with
-  /// what it inherits from Rondo; its copies of connections are dead, so the rank's own end shows.
+  /// but until the network has taken what is for them. Calls in flight on other ranks that cannot
+  /// end without this rank throw an Error that names it, as its culprit too: peer_dead, "rank 1
+  /// left without entering AllReduce #3"; or timeout, "rank 1 closed the communicator with
+  /// AllReduce #3 in flight", where this rank's own call had not ended by the timeout. In a child
+  /// made by fork() it drops the copy and does nothing else. That, ending and executing a program
+  /// is all that a child may do with what it inherits from Rondo; its copies of connections are
+  /// dead, so the rank's own end shows.
   ~Communicator();
 
   int rank() const;

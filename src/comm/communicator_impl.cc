@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "comm/group.h"
 #include "comm/region.h"
+#include "device/window.h"
 #include "rondo/communicator.h"
 #include "rondo/error.h"
 
@@ -101,6 +102,16 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
   verdict_.rethrow();
 }
 
+plan::Spec CommunicatorImpl::specOf(const Call& call) const {
+  const auto kind = device::programKind(call.type, call.op.kind(), true);
+  return {.collective = call.collective,
+          .ranks = size_,
+          .root = hasRoot(call.collective) ? call.root : 0,
+          .layout = policy_.layout,
+          .multicast = policy_.multicast &&
+                       (!reduces(call.collective) || device::switchReduces(kind.type, kind.op))};
+}
+
 engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   plan::CallShape shape{call.count, call.type, call.op.kind()};
   if (call.layout) {
@@ -110,10 +121,7 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   if (call.collective == Collective::sendrecv) {
     return engine_->bindMessage(pointToPoint(call, rank_, size_), shape, sign(call));
   }
-  const plan::Spec spec{.collective = call.collective,
-                        .ranks = size_,
-                        .root = hasRoot(call.collective) ? call.root : 0,
-                        .layout = policy_.layout};
+  const plan::Spec spec = specOf(call);
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
   const plan::Choice choice = planner::choose(spec, bytes, policy_, plans_);
   base::log(LogLevel::trace, title(call), " of ", call.count, " ", name(call.type), " uses ",
@@ -299,10 +307,7 @@ double CommunicatorImpl::predict(const Call& call) const {
   const plan::Link link;
   const double bytes = static_cast<double>(call.count * sizeOf(call.type));
   if (call.collective == Collective::sendrecv) return link.alpha + bytes * link.beta;
-  const plan::Spec spec{.collective = call.collective,
-                        .ranks = size_,
-                        .root = hasRoot(call.collective) ? call.root : 0,
-                        .layout = policy_.layout};
+  const plan::Spec spec = specOf(call);
   const std::size_t size = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
   const plan::Choice choice = planner::choose(spec, size, policy_);
   return choice.algorithm->cost(choice.applied(spec), link, bytes);
@@ -330,7 +335,7 @@ void CommunicatorImpl::abort(const std::string& reason) {
 std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t count,
                                            DataType type) const {
   if (collective == Collective::sendrecv) return "sendrecv";
-  const plan::Spec spec{.collective = collective, .ranks = size_, .layout = policy_.layout};
+  const plan::Spec spec = specOf({.collective = collective, .count = count, .type = type});
   return planner::choose(spec, count * sizeOf(type), policy_).text();
 }
 

@@ -108,12 +108,14 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
 
   Pump& pump() { return pump_; }
   /// Waits, at most for the timeout, for what is in flight: a communicator may be dropped with
-  /// sends outstanding, and the peers count on them. Then fails it, on all ranks.
+  /// sends outstanding, and the peers count on them. Then fails it, on all ranks: those with calls
+  /// in flight hear that this rank closed it, and with what.
   void close() noexcept;
 
  private:
   CallCache::Known& known(const Call& call);
   CallCache::Known& learn(const Call& call);
+  plan::Spec specOf(const Call& call) const;
   engine::BoundPlan bind(const Call& call);
   void submit(const Call& call, engine::Run& run);
   template <class Body>

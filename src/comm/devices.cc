@@ -6,6 +6,7 @@
 
 #include "base/codec.h"
 #include "base/log.h"
+#include "comm/switch.h"
 #include "engine/device_cut.h"
 #include "engine/device_tuning.h"
 #include "rondo/error.h"
@@ -24,6 +25,7 @@ struct Card {
   std::uint64_t process = 0;
   device::DeviceIdentity identity;
   int blocks = 0;
+  bool multicasts = false;
 
   std::vector<std::byte> encode() const {
     base::Writer out;
@@ -32,6 +34,7 @@ struct Card {
     out.raw(identity.uuid);
     out.text(identity.place.substr(0, kMaxText));
     out.i32(blocks);
+    out.u8(multicasts);
     return out.take();
   }
   static Card decode(std::span<const std::byte> bytes) {
@@ -42,6 +45,7 @@ struct Card {
     in.raw(std::span<std::byte>(card.identity.uuid));
     card.identity.place = in.text(kMaxText);
     card.blocks = in.i32();
+    card.multicasts = in.u8() != 0;
     in.finish();
     return card;
   }
@@ -52,6 +56,18 @@ std::string listOf(const std::vector<int>& numbers, bool with_device) {
   for (std::size_t r = 0; r < numbers.size(); ++r)
     if ((numbers[r] >= 0) == with_device) text += (text.empty() ? "" : ", ") + std::to_string(r);
   return text;
+}
+
+/// Empty: it can be tried.
+std::string noSwitch(const std::vector<Card>& cards) {
+  for (std::size_t r = 0; r < cards.size(); ++r) {
+    const std::string who = "rank " + std::to_string(r);
+    if (!cards[r].multicasts) return who + "'s driver or GPU has no multicast objects";
+    for (std::size_t other = 0; other < r; ++other)
+      if (cards[other].identity == cards[r].identity)
+        return who + " shares a GPU with rank " + std::to_string(other);
+  }
+  return {};
 }
 
 std::vector<Card> exchange(bootstrap::Session& session, const Options& options, const Card& own) {
@@ -83,6 +99,7 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
     devices.own = device::openDevice(options.device);
     own.identity = devices.own->identity();
     own.blocks = devices.own->residentBlocks();
+    own.multicasts = devices.own->multicasts();
     own.process = topology::processToken();
   } catch (const Error& error) {
     missing = error;
@@ -110,10 +127,12 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
   devices.lends = std::all_of(cards.begin(), cards.end(), [&](const Card& card) {
     return card.process == cards[0].process && card.identity == cards[0].identity;
   });
+  devices.no_switch = noSwitch(cards);
   devices.size = transport::channelSize(
       options, {engine::deviceSlot(static_cast<int>(numbers.size())), engine::kDeviceDepth});
   devices.channel = engine::deviceChannel(
       devices.size.slot_bytes, static_cast<std::uint64_t>(devices.size.depth), devices.residency);
+  devices.window = proveSwitch(session, options, devices);
   return devices;
 }
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bootstrap/session.h"
 #include "device/device.h"
 #include "device/residency.h"
 #include "engine/device_channel.h"
+#include "engine/device_window.h"
 #include "rondo/options.h"
 #include "transports/registry.h"
 
@@ -20,7 +22,10 @@ struct Devices {
   transport::ChannelSize size;         ///< of a copy's ring
   bool lends = false; ///< all ranks are of one process and on one device, whose memory they see
   engine::DeviceChannel channel; ///< of the largest that fit; see limitToStreams()
+  engine::DeviceWindow window;   ///< without copies: no switch was proved
+  std::string no_switch;         ///< why no switch can reach all devices; empty: who tries knows
 
+  bool switched() const { return window.size.copies > 0; }
   transport::DeviceContext context() const {
     return own ? transport::DeviceContext{own, size, channel.inboxBytes(), channel.creditBytes()}
                : transport::DeviceContext{};

@@ -160,7 +160,8 @@ std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabri
           session.rank(), session.size(), devices.channel, devices.residency, options.timeout,
           &session.failedWord(), devices.neighbour, devices.lends,
           sharedOf<engine::StreamUsers>(session, "streams"),
-          devices.lends ? sharedOf<engine::LaunchRoster>(session, "launches") : nullptr});
+          devices.lends ? sharedOf<engine::LaunchRoster>(session, "launches") : nullptr,
+          devices.window});
 }
 
 } // namespace
@@ -217,7 +218,8 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
                                        [&](const Place& place) { return crowded(places, place); });
   const bool take_turns = any_crowded && !devices.own; // on devices nobody does
   const planner::Policy policy{options.algorithm, options.deterministic,  take_turns,
-                               carriers,          devices.own != nullptr, layoutOf(places)};
+                               carriers,          devices.own != nullptr, layoutOf(places),
+                               devices.switched()};
   const bool here_crowded = crowded(places, own.place);
   auto engine = makeEngine(devices, *fabric, *session, options, here_crowded);
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),

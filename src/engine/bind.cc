@@ -49,6 +49,7 @@ BoundStep boundStep(const plan::Step& step, plan::TiledStep&& tiled,
     BoundOperand& input = bound.inputs.emplace_back();
     if (operand.local()) {
       input.piece = std::move(tiled.inputs[i]);
+      input.of_all = operand.of_all;
       if (operand.piece.space == plan::Space::input) bound.raw_input = static_cast<int>(i);
     } else {
       input.wire = ends[static_cast<std::size_t>(operand.channel)];
@@ -60,6 +61,8 @@ BoundStep boundStep(const plan::Step& step, plan::TiledStep&& tiled,
   }
   for (int channel : step.sends) bound.sends.push_back(ends[static_cast<std::size_t>(channel)]);
   bound.after = step.after;
+  bound.to_all = step.to_all;
+  bound.meets = step.meets;
   return bound;
 }
 
@@ -95,6 +98,7 @@ BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric&
   bound.tiles = tiling.tiles;
   bound.tile_bytes = tiling.tile * element;
   bound.scratch_bytes = tiling.scratch_elements * element;
+  bound.window_bytes = tiling.window_elements * element;
   bound.full = boundLanes(plan, std::move(tiling.full), bound.ends);
   bound.last = boundLanes(plan, std::move(tiling.last), bound.ends);
   bound.exchanges = exchanges(plan);
@@ -109,7 +113,9 @@ BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric&
       for (const BoundStep& step : lane) {
         bound.most_inputs = std::max(bound.most_inputs, step.inputs.size());
         bound.most_outputs = std::max(bound.most_outputs, step.sends.size() + 1);
-        if (step.inputs.size() > 1) bound.reduce = kernels::reduceFunction(shape.type, shape.op);
+        const bool sums = !step.inputs.empty() && step.inputs[0].of_all;
+        if (step.inputs.size() > 1 || sums)
+          bound.reduce = kernels::reduceFunction(shape.type, shape.op);
         const bool wired = !step.sends.empty() ||
                            std::any_of(step.inputs.begin(), step.inputs.end(),
                                        [](const BoundOperand& input) { return input.wire; });

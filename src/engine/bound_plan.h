@@ -18,6 +18,7 @@ namespace rondo::engine {
 struct BoundOperand {
   End* wire = nullptr;      ///< null: local
   plan::PieceOffsets piece; ///< local only
+  bool of_all = false;      ///< on a device: see plan::Operand
 };
 
 struct BoundStep {
@@ -39,6 +40,7 @@ struct BoundStep {
   std::vector<std::uint32_t> told;
   std::optional<plan::Dependency> tells;
   bool landed = false;
+  bool to_all = false, meets = false; ///< on a device: see plan::Step
 };
 
 using BoundLane = std::vector<BoundStep>;
@@ -58,6 +60,7 @@ struct BoundPlan {
   std::vector<End*> rings_out;    ///< those that send on rings; set once connected
   std::size_t reuse_bytes = 0;    ///< of each of them, see SlotRing::shareReuse()
   std::size_t scratch_bytes = 0;
+  std::size_t window_bytes = 0;                  ///< of a copy
   std::size_t most_inputs = 0, most_outputs = 0; ///< of a step
   bool exchanges = false;                        ///< two ranks swap their inputs, and reduce
   bool past_caches = false;                      ///< what is received is written past the caches

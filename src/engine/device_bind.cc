@@ -13,7 +13,7 @@ namespace rondo::engine {
 
 namespace {
 
-/// Parts of one allocation, each aligned as a ring's.
+/// Parts of a program's place, each aligned as a ring's.
 class Parts {
  public:
   std::size_t add(std::size_t bytes) {
@@ -34,14 +34,15 @@ constexpr std::size_t kPositionSlab = 64;
 
 BoundPlan DeviceEngine::bind(plan::Planned& planned, const plan::CallShape& shape) {
   const plan::RankPlan& plan = planned.plan();
-  const DeviceCut cut = cutForDevice(plan, planned.facts, shape,
-                                     {settings_.channel, settings_.residency, settings_.lends},
-                                     fabric_.messageBytes());
+  const DeviceCut cut =
+      cutForDevice(plan, planned.facts, shape,
+                   {settings_.channel, settings_.residency, settings_.lends, settings_.window.size},
+                   fabric_.messageBytes());
   BoundPlan bound = engine::bind(plan, shape, fabric_, cut.message_bytes);
   if (cut.lending) lend(bound, *cut.lending, settings_.rank);
   if (cut.landing) land(bound, *cut.landing, settings_.rank);
   if (cut.bundles) bundle(bound, plan);
-  putOnDevice(bound, cut.protocol, cut.copies);
+  prepare(bound, cut.protocol, cut.copies);
   bound.device->function = device_->function(bound.device->launch.program);
   return bound;
 }
@@ -58,45 +59,25 @@ BoundPlan DeviceEngine::bindMessage(const plan::RankPlan& plan, const plan::Call
   const std::uint32_t copies = std::min(layout_.copies(), settings_.channel.copiesOf(protocol));
   BoundPlan bound =
       engine::bind(plan, shape, fabric_, deviceMessageBytes(plan, shape, slot, copies));
-  putOnDevice(bound, protocol, copies);
-  DevicePlan& device = *bound.device;
-  assert(device.launch.program.max_places <= device::kJobPlaces);
-  device.launch.signature = signature;
-  const auto at = reinterpret_cast<const std::byte*>(device.job) - device.memory.get();
-  std::memcpy(device.staged.data() + at, &device.launch, sizeof device.launch);
+  prepare(bound, protocol, copies);
+  assert(bound.device->launch.program.max_places <= device::kJobPlaces);
+  bound.device->launch.signature = signature;
   return bound;
 }
 
-void DeviceEngine::putOnDevice(BoundPlan& bound, device::Protocol protocol, std::uint32_t copies) {
+void DeviceEngine::prepare(BoundPlan& bound, device::Protocol protocol, std::uint32_t copies) {
   const bool uneven = bound.shape.uneven();
   if (!uneven) copies = std::min(copies, static_cast<std::uint32_t>(bound.tiles));
-  const device::ProgramTables tables = flatten(bound, protocol, copies);
-  Parts parts;
-  const std::size_t clocks = parts.add(tables.header.blocks() * sizeof(device::LaneClock));
-  const std::size_t rings = parts.add(bound.ends.size() * copies * sizeof(device::Ring));
-  const std::size_t image = parts.add(tables.bytes());
-  const std::size_t job = parts.add(sizeof(device::Launch));
-  const std::size_t scratch = parts.add(tables.header.scratch_bytes * copies);
-
-  auto device = std::make_shared<DevicePlan>();
-  device->memory = device_->allocateUncleared(parts.size());
-  device->staged.resize(scratch); // clocks begin at 0, scratch is written before it is read
-  tables.write(device->staged.data() + image);
-  std::byte* const at = device->memory.get();
-  device->job = reinterpret_cast<const device::Launch*>(at + job);
-  device->launch = {
-      .program = tables.at(at + image),
-      .rings = reinterpret_cast<const device::Ring*>(at + rings),
-      .clocks = reinterpret_cast<device::LaneClock*>(at + clocks),
-      .scratch = at + scratch,
+  bound.device = std::make_shared<DevicePlan>(flatten(bound, protocol, copies));
+  const device::ProgramHeader& header = bound.device->tables.header;
+  bound.device->launch = {
+      .program = device::Program{header},
+      .window = header.meets ? settings_.window.window() : device::Window{},
       .plan = ++numbers_,
       .label_sizes = uneven ? ~0u : 0u,
-      .number = static_cast<std::uint32_t>(numbers_),
       .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),
       .halt = reinterpret_cast<device::Halt*>(halt_.get()),
       .panel = &panel()};
-  scratch_bytes_ += tables.header.scratch_bytes * copies;
-  bound.device = std::move(device);
 }
 
 /// Whether all channels are there; makes progress on those that are not. A proxy's need not be.
@@ -111,24 +92,72 @@ bool DeviceEngine::connect(BoundPlan& plan) {
       all &= fabric_.ready(*end);
     }
   }
-  if (!all) return false;
-  DevicePlan& device = *plan.device;
-  const device::Launch& launch = device.launch;
-  auto* ring = device.staged.data() +
-               (reinterpret_cast<const std::byte*>(launch.rings) - device.memory.get());
-  for (std::uint32_t copy = 0; copy < launch.program.copies; ++copy)
+  return plan.connected = all;
+}
+
+/// Where a connected plan's program stands: if that is nowhere, it is put there in front of what
+/// comes on the stream. `for_good`: as long as the plan, since a graph will refer to it.
+std::shared_ptr<const ProgramPlace> DeviceEngine::place(BoundPlan& bound, bool for_good) {
+  DevicePlan& plan = *bound.device;
+  if (plan.own) return plan.own;
+  if (auto place = for_good ? nullptr : plan.place.lock()) return place;
+
+  const device::ProgramHeader& header = plan.tables.header;
+  Parts parts;
+  const std::size_t clocks = parts.add(header.blocks() * sizeof(device::LaneClock));
+  const std::size_t rings = parts.add(bound.ends.size() * header.copies * sizeof(device::Ring));
+  const std::size_t image = parts.add(plan.tables.bytes());
+  const std::size_t job = parts.add(sizeof(device::Launch));
+
+  std::shared_ptr<ProgramPlace> place = for_good ? nullptr : programs_.take(parts.size());
+  std::vector<std::byte> staged;
+  if (!place) {
+    staged.resize(parts.size());
+    place = std::make_shared<ProgramPlace>();
+    place->memory = device_->allocateUncleared(parts.size());
+    if (for_good) plan.own = place;
+  }
+  place->scratch = scratch(header.scratch_bytes * header.copies);
+  std::byte* const at = place->memory.get();
+  std::byte* const from = place->staged ? place->staged : staged.data();
+
+  plan.launch.program = plan.tables.at(at + image);
+  plan.launch.rings = reinterpret_cast<const device::Ring*>(at + rings);
+  plan.launch.clocks = reinterpret_cast<device::LaneClock*>(at + clocks);
+  plan.launch.scratch = place->scratch.get();
+  plan.launch.number = static_cast<std::uint32_t>(++numbers_);
+  plan.job = reinterpret_cast<const device::Launch*>(at + job);
+
+  std::memset(from + clocks, 0, rings - clocks);
+  writeRings(bound, from + rings);
+  plan.tables.write(from + image);
+  std::memcpy(from + job, &plan.launch, sizeof plan.launch);
+  if (place->staged) device_->write(stream_, at, from, parts.size());
+  else device_->write(at, from, parts.size());
+  plan.place = place;
+  return place;
+}
+
+void DeviceEngine::writeRings(const BoundPlan& plan, std::byte* to) {
+  const device::Program& program = plan.device->launch.program;
+  for (std::uint32_t copy = 0; copy < program.copies; ++copy)
     for (const End* end : plan.ends) {
       const transport::DeviceMemory& memory = end->relayed ? *end->relayed : *end->device;
-      const device::Ring made =
-          settings_.channel.ring(launch.program.protocol, copy, memory.inbox.get(),
-                                 memory.credit.get(), positionsOf(*end));
-      std::memcpy(ring, &made, sizeof made);
-      ring += sizeof made;
+      const device::Ring ring = settings_.channel.ring(program.protocol, copy, memory.inbox.get(),
+                                                       memory.credit.get(), positionsOf(*end));
+      std::memcpy(to, &ring, sizeof ring);
+      to += sizeof ring;
     }
-  device_->write(device.memory.get(), device.staged.data(), device.staged.size());
-  device.staged = {};
-  plan.connected = true;
-  return true;
+}
+
+/// Launches follow each other, so they all use the same; those that are on their way, and graphs,
+/// keep what they were given.
+device::Memory DeviceEngine::scratch(std::size_t bytes) {
+  if (bytes > scratch_bytes_) {
+    scratch_bytes_ = std::max(bytes, 2 * scratch_bytes_);
+    scratch_ = device_->allocateUncleared(scratch_bytes_);
+  }
+  return scratch_;
 }
 
 std::byte* DeviceEngine::positionsOf(const End& end) {

@@ -5,6 +5,7 @@
 
 #include "engine/device_tuning.h"
 #include "engine/scaling.h"
+#include "rondo/error.h"
 
 namespace rondo::engine {
 
@@ -12,6 +13,20 @@ namespace {
 
 /// What lends is worked out of all ranks' plans, step by step: of more ranks it would take long.
 constexpr int kMostLending = 16;
+
+DeviceCut cutForWindows(const plan::RankPlan& plan, plan::Facts& facts,
+                        const plan::CallShape& shape, const DeviceLimits& limits) {
+  if (limits.window.copies == 0)
+    throw Error(ErrorCode::unsupported,
+                "the plan needs a switch between all ranks' GPUs, which was not found or did not "
+                "prove itself when the communicator was opened");
+  DeviceCut cut;
+  cut.copies = device::copiesWithin(limits.residency, facts.mostLanes(), limits.window.copies);
+  // At the end of each block of a window.
+  const std::size_t padding = plan.window_chunks * plan::kWindowAlignBytes;
+  cut.message_bytes = deviceMessageBytes(plan, shape, limits.window.room - padding, cut.copies);
+  return cut;
+}
 
 } // namespace
 
@@ -30,6 +45,7 @@ DeviceChannel deviceChannel(std::size_t slot_bytes, std::uint64_t depth,
 
 DeviceCut cutForDevice(const plan::RankPlan& plan, plan::Facts& facts, const plan::CallShape& shape,
                        const DeviceLimits& limits, std::size_t most_bytes) {
+  if (plan.window_chunks > 0) return cutForWindows(plan, facts, shape, limits);
   const DeviceChannel& channel = limits.channel;
   const bool small = channel.hasLowLatency() && !shape.uneven() &&
                      shape.count * sizeOf(shape.type) <= kLowLatencyBlock;

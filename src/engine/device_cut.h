@@ -7,6 +7,7 @@
 
 #include "device/residency.h"
 #include "device/ring.h"
+#include "device/window.h"
 #include "engine/device_channel.h"
 #include "plan/facts.h"
 #include "plan/tiles.h"
@@ -22,6 +23,7 @@ struct DeviceLimits {
   DeviceChannel channel;
   device::Residency residency; ///< of the device where a rank has the smallest share
   bool lends = false;          ///< each rank's device sees all memory of all ranks
+  device::WindowSize window = {};
 };
 
 /// The same on all ranks.
@@ -35,7 +37,7 @@ struct DeviceCut {
 };
 
 /// For a collective; `most_bytes`: what a channel takes. Throws Error(unsupported) where the ranks
-/// on a device are too many for the plan.
+/// on a device are too many for the plan, or it needs windows that they do not have.
 DeviceCut cutForDevice(const plan::RankPlan& plan, plan::Facts& facts, const plan::CallShape& shape,
                        const DeviceLimits& limits, std::size_t most_bytes);
 

@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "engine/device_program.h"
+#include "engine/device_tuning.h"
 #include "rondo/error.h"
 
 namespace rondo::engine {
@@ -45,6 +46,7 @@ DeviceEngine::DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabri
       settings_(settings),
       panel_(device_->allocateHost(sizeof(device::Panel))),
       halt_(device_->allocate(sizeof(device::Halt))),
+      programs_(*device_, kProgramBytes),
       layout_(settings.rank, settings.ranks, settings.residency, settings.channel.copies),
       proxy_(device_, settings.channel.simple) {
   fabric.putSelfOnDevice([on = device_, inbox = settings.channel.inboxBytes(),
@@ -66,13 +68,13 @@ DeviceEngine::~DeviceEngine() {
 
 void DeviceEngine::endLaunches() {
   for (InFlight& flight : runs_)
-    if (flight.mark) given_up_.push_back(std::move(flight.mark));
+    if (flight.mark) given_up_.push_back(std::move(flight));
   if (given_up_.empty()) return;
   abortLaunches();
   const base::Deadline deadline(kEnding);
   try {
-    for (const auto& mark : given_up_)
-      while (!mark->passed()) {
+    for (const InFlight& flight : given_up_)
+      while (!flight.mark->passed()) {
         if (deadline.passed())
           throw Error(ErrorCode::timeout, "a launch does not end: its stream is held up");
         std::this_thread::sleep_for(kLook);
@@ -218,15 +220,18 @@ std::vector<DeviceEngine::Noted>::const_iterator DeviceEngine::launchBatch(
     if (lane != at->seat.lane) batch.first[batch.lanes++] = jobs;
     lane = at->seat.lane;
     Run& run = *at->run;
-    const DevicePlan& plan = *run.plan->device;
-    batch.jobs[jobs] = {plan.job, run.output ? run.output : const_cast<std::byte*>(run.input)};
-    batch.copies = std::max(batch.copies, plan.launch.program.copies);
+    batch.jobs[jobs].buffer = run.output ? run.output : const_cast<std::byte*>(run.input);
+    batch.copies = std::max(batch.copies, run.plan->device->launch.program.copies);
     putInFlight(run);
     runs_.back().job = jobs++;
   }
   batch.first[batch.lanes] = jobs;
   batch.number = static_cast<std::uint32_t>(++numbers_);
-  enqueue(first, [&] { batches_->launch(batch, stream_); });
+  enqueue(first, [&] {
+    for (std::size_t j = 0; j < jobs; ++j)
+      batch.jobs[j].launch = runs_[first + j].run->plan->device->job;
+    batches_->launch(batch, stream_);
+  });
   return at;
 }
 
@@ -243,6 +248,8 @@ void DeviceEngine::enqueue(std::size_t first, const Put& put) {
   try {
     if (!awaitChannels(first)) return; // failAll() follows
     const std::uint64_t capture = device_->capture(stream_);
+    for (std::size_t i = first; i < runs_.size(); ++i)
+      runs_[i].place = place(*runs_[i].run->plan, capture != 0);
     followLast(capture);
     if (capture != 0) {
       put();
@@ -280,6 +287,23 @@ void DeviceEngine::enqueue(std::size_t first, const Put& put) {
     }
   } catch (...) {
     broken_ = std::current_exception(); // for progress(): the communicator breaks, as by any run
+    giveUpCopies(first);
+  }
+}
+
+/// Of the runs from `first` on, whose launch failed: what was put on the stream for them has no
+/// mark behind it yet, and is to end before the memory goes.
+void DeviceEngine::giveUpCopies(std::size_t first) {
+  const auto copied = [](const InFlight& flight) { return flight.place && flight.place->staged; };
+  const auto from = runs_.begin() + static_cast<std::ptrdiff_t>(first);
+  if (std::none_of(from, runs_.end(), copied)) return;
+  try {
+    InFlight copies;
+    copies.mark = device_->mark();
+    copies.mark->record(stream_);
+    given_up_.push_back(std::move(copies));
+  } catch (const Error& error) {
+    base::log(LogLevel::error, "a copy to the device is not waited for: ", error.what());
   }
 }
 
@@ -405,8 +429,9 @@ void DeviceEngine::failAll(const std::exception_ptr& error) {
   endOthers();
   proxy_.stop();
   for (InFlight& flight : runs_) {
-    if (flight.mark) given_up_.push_back(std::move(flight.mark));
-    end(*flight.run, error);
+    Run& run = *flight.run;
+    if (flight.mark) given_up_.push_back(std::move(flight));
+    end(run, error);
   }
   runs_.clear();
   for (const Noted& noted : noted_) end(*noted.run, error);

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device/device.h"
@@ -18,21 +19,26 @@
 #include "engine/batch_layout.h"
 #include "engine/device_channel.h"
 #include "engine/device_proxy.h"
+#include "engine/device_window.h"
 #include "engine/engine.h"
 #include "engine/launch_roster.h"
+#include "engine/program_ring.h"
 #include "engine/stream_users.h"
 #include "plan/plan_cache.h"
 
 namespace rondo::engine {
 
-/// What stands on the device for a bound plan. A captured graph refers to it.
+/// A bound plan as the device runs it. What stands there for it (clocks, rings, tables, job) is
+/// put there when it is launched, and again when others took its place meanwhile.
 struct DevicePlan {
-  device::Memory memory; ///< clocks, rings, tables, job, scratch
-  /// What goes to the start of it, all but the scratch, in one piece: once the channels are there.
-  std::vector<std::byte> staged;
+  explicit DevicePlan(device::ProgramTables program) : tables(std::move(program)) {}
+
+  const device::ProgramTables tables;
   std::unique_ptr<device::LaunchFunction> function;
   device::Launch launch;               ///< all but what differs from call to call
-  const device::Launch* job = nullptr; ///< of a send or receive: `launch`, in the memory
+  const device::Launch* job = nullptr; ///< of a send or receive: `launch`, in the place
+  std::weak_ptr<ProgramPlace> place;   ///< of which the addresses are
+  std::shared_ptr<ProgramPlace> own;   ///< the same, as soon as a graph refers to it
 };
 
 /// Launches run in the order of the calls; each uses the channels where the last one left them, so
@@ -55,6 +61,7 @@ class DeviceEngine final : public Engine {
     bool lends = false; ///< each rank's device sees all memory of all ranks; the same on all ranks
     std::shared_ptr<StreamUsers> users;   ///< of the ranks in this process; null: there is one
     std::shared_ptr<LaunchRoster> roster; ///< of ranks that lend; null: they do not
+    DeviceWindow window;
   };
   DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabric, const Settings& settings);
   /// Ends what is still running, and waits for it; then until the streams have what was sent.
@@ -86,7 +93,8 @@ class DeviceEngine final : public Engine {
 
   struct InFlight {
     Run* run = nullptr;
-    std::uint32_t job = 0;                 ///< its place in the batch
+    std::shared_ptr<const ProgramPlace> place;
+    std::uint32_t job = 0;                 ///< its number in the batch
     std::shared_ptr<device::Mark> mark;    ///< behind its launch
     device::Stream stream = nullptr;       ///< where it is
     bool captured = false;                 ///< there is nothing to wait for
@@ -99,12 +107,16 @@ class DeviceEngine final : public Engine {
   };
 
   /// `copies`: at most; the same on all ranks.
-  void putOnDevice(BoundPlan& bound, device::Protocol protocol, std::uint32_t copies);
+  void prepare(BoundPlan& bound, device::Protocol protocol, std::uint32_t copies);
+  std::shared_ptr<const ProgramPlace> place(BoundPlan& bound, bool for_good);
+  void writeRings(const BoundPlan& plan, std::byte* to);
+  device::Memory scratch(std::size_t bytes);
   void putInFlight(Run& run);
   void launch(const Run& run);
   std::vector<Noted>::const_iterator launchBatch(std::vector<Noted>::const_iterator at);
   template <class Put>
   void enqueue(std::size_t first, const Put& put);
+  void giveUpCopies(std::size_t first);
   void orderStreams(bool before);
   void followLast(std::uint64_t capture);
   bool awaitChannels(std::size_t first);
@@ -131,6 +143,9 @@ class DeviceEngine final : public Engine {
   std::shared_ptr<LaunchRoster::Seat> seat_;    ///< of the roster
   std::map<const End*, std::byte*> positions_;
   std::vector<device::Memory> slabs_; ///< where they are
+  ProgramRing programs_;
+  device::Memory scratch_; ///< of the launches from now on
+  std::size_t scratch_bytes_ = 0;
   std::deque<InFlight> runs_;
   BatchLayout layout_;
   DeviceProxy proxy_; ///< of the channels that are streams
@@ -139,9 +154,8 @@ class DeviceEngine final : public Engine {
   std::unique_ptr<device::BatchFunction> batches_; ///< from the first send or receive on
   std::uint64_t numbers_ = 0;                      ///< given to plans and batches so far
   std::vector<std::shared_ptr<device::Mark>> spare_marks_;
-  std::vector<std::shared_ptr<device::Mark>> given_up_; ///< behind launches of failed runs
-  std::exception_ptr broken_;                           ///< why the last launch did not happen
-  std::size_t scratch_bytes_ = 0;
+  std::vector<InFlight> given_up_; ///< launches and copies of failed runs, by their marks
+  std::exception_ptr broken_;      ///< why the last launch did not happen
 };
 
 } // namespace rondo::engine

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "device/program_kind.h"
+#include "device/window.h"
 #include "engine/scaling.h"
 #include "plan/bundle.h"
 #include "rondo/error.h"
@@ -48,6 +49,10 @@ class Flattener {
     flat.lends = step.lends;
     flat.bundle = step.bundle;
     flat.landed = step.landed;
+    flat.sums = !step.inputs.empty() && step.inputs[0].of_all;
+    flat.to_all = step.to_all;
+    flat.meets = step.meets;
+    tables_.header.meets |= step.meets;
     if (step.tells) {
       flat.tells = static_cast<std::int32_t>(next(tables_.offsets));
       tables_.offsets.push_back(lanes[step.tells->lane][step.tells->step].output.offsets[0]);
@@ -62,10 +67,10 @@ class Flattener {
     flat.places = next(tables_.places);
     for (const BoundOperand& input : step.inputs) {
       if (input.wire) addWire(input.wire);
-      else addLocal(input.piece);
+      else addLocal(input.piece, input.of_all);
     }
     flat.inputs = next(tables_.places) - flat.places;
-    if (step.has_output) addLocal(step.output);
+    if (step.has_output) addLocal(step.output, step.to_all);
     for (const End* end : step.sends) addWire(end);
     const std::uint32_t stop = next(tables_.places);
     flat.outputs = stop - flat.places - flat.inputs;
@@ -85,8 +90,9 @@ class Flattener {
     first.ends = stop - first.places;
     tables_.header.max_places = std::max(tables_.header.max_places, first.ends);
   }
-  void addLocal(const plan::PieceOffsets& piece) {
-    tables_.places.push_back({.space = piece.space, .offsets = next(tables_.offsets)});
+  void addLocal(const plan::PieceOffsets& piece, bool of_all) {
+    tables_.places.push_back(
+        {.space = piece.space, .of_all = of_all, .offsets = next(tables_.offsets)});
     tables_.offsets.insert(tables_.offsets.end(), piece.offsets.begin(), piece.offsets.end());
   }
   void addWire(const End* end) {
@@ -105,6 +111,22 @@ bool hasDependencies(const BoundPlan& plan) {
     return std::any_of(lane.begin(), lane.end(),
                        [](const BoundStep& step) { return !step.after.empty(); });
   });
+}
+
+} // namespace
+
+namespace {
+
+/// What the kernels for the switch do not do.
+void refuseSwitch(const device::ProgramTables& tables) {
+  const device::ProgramHeader& header = tables.header;
+  if (!header.meets) return;
+  const bool moves = header.type == DataType::uint8 && header.op == ReduceOp::Kind::bor;
+  if (!moves && !device::switchReduces(header.type, header.op))
+    throw Error(ErrorCode::unsupported, "the switch does not reduce " +
+                                            std::string(name(header.type)) + " by this operator");
+  if (header.protocol == device::Protocol::low_latency)
+    throw Error(ErrorCode::unsupported, "ranks do not meet by the low-latency protocol");
 }
 
 } // namespace
@@ -174,6 +196,7 @@ device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,
   flattener.addSteps(plan.full);
   header.last_steps = Flattener::next(tables.steps);
   flattener.addSteps(plan.last);
+  refuseSwitch(tables);
   return tables;
 }
 
@@ -185,6 +208,9 @@ Position position(const BoundPlan& plan, const device::Report& report) {
                      std::to_string(report.tile + 1) + " of " + std::to_string(plan.tiles) + ", ";
   if (report.awaited == device::Report::Awaited::lane)
     return {-1, text + "waiting for " + laneOf(report.whom)};
+  if (report.awaited == device::Report::Awaited::meeting)
+    return {static_cast<int>(report.whom),
+            text + "waiting to meet rank " + std::to_string(report.whom)};
   const int peer = report.whom < plan.ends.size() ? plan.ends[report.whom]->peer : -1;
   const bool message = report.awaited == device::Report::Awaited::message;
   return {peer, text + (message ? "waiting to receive from rank " + std::to_string(peer)

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "transports/same_process.h"
+
 namespace rondo::engine {
 
 namespace {
@@ -90,7 +92,7 @@ std::unique_ptr<transport::Port> Fabric::selfPort(int index) {
   auto port = std::make_unique<transport::Port>();
   port->path = transport::MappedSlots{
       std::make_shared<transport::SlotRing>(memory.get(), kSelfDepth, message_bytes_, memory),
-      nullptr};
+      std::make_shared<transport::SameProcess>()};
   port->slot_bytes = message_bytes_;
   port->depth = kSelfDepth;
   return port;

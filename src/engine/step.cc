@@ -30,7 +30,8 @@ std::byte* HostEngine::at(const Run& run, const plan::PieceOffsets& piece, std::
       // Input is only ever read; one pointer type keeps the tables simple.
       return const_cast<std::byte*>(run.input) + tile * run.plan->tile_bytes + offset;
     case plan::Space::output: return run.output + tile * run.plan->tile_bytes + offset;
-    case plan::Space::scratch: break;
+    case plan::Space::scratch:
+    case plan::Space::window: break; // no plan of this engine has windows
   }
   return static_cast<std::byte*>(scratch_.data()) + offset;
 }

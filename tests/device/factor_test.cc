@@ -37,7 +37,7 @@ Bytes elements(std::size_t bytes, int rank) {
 
 // Proves: the factor is an element of the call's type, for every type, by packets and by slots, in
 // all collectives that reduce; the results are those of the same factor given as a number.
-TEST_CASE("device buffers: factors in the device's memory") {
+TEST_CASE("device buffers: factors in the device's memory", "[sums]") {
   const HostDevices host;
   for (int ranks : kRankCounts) {
     DeviceRanks world(ranks, onDevice());

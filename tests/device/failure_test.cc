@@ -218,6 +218,32 @@ TEST_CASE("device buffers: a refused launch ends its group") {
   CHECK(data.of[2][0] == 0);
 }
 
+// Proves: a communicator whose launch was refused waits at its end for what it had put on the
+// stream in front of it, which reads and writes its memory when the stream comes there.
+TEST_CASE("device buffers: the end of a communicator waits for the copy of a refused launch") {
+  HostDevices host;
+  Buffers data(5000);
+  std::atomic<bool> hold{true}, ended{false};
+  DeviceRanks world(1, onDevice());
+  HostStream& stream = world.stream(world.all[0]);
+  stream.push([&] {
+    while (hold) std::this_thread::sleep_for(1ms);
+  });
+  host.failNextLaunch();
+  CHECK(says(caught([&] { add(world.all[0], data.of[0]); }), ErrorCode::system,
+             {"was not launched"}));
+  {
+    const std::jthread ends([&] {
+      world.all.clear();
+      ended = true;
+    });
+    std::this_thread::sleep_for(200ms);
+    CHECK(!ended);
+    hold = false;
+  }
+  stream.synchronize();
+}
+
 // Proves: ranks in different calls are told so, on every rank.
 TEST_CASE("device buffers: different calls are a mismatch on every rank") {
   const HostDevices host;

@@ -34,7 +34,7 @@ TEST_CASE("device buffers: every algorithm gives the right result") {
 }
 
 // Proves: types and operators reach the kernel that serves them, by either protocol.
-TEST_CASE("device buffers: every type and operator gives the right result") {
+TEST_CASE("device buffers: every type and operator gives the right result", "[sums]") {
   const HostDevices host;
   // The lanes of a type are the same code for any number of ranks.
   for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 4} : std::vector<int>{2}) {

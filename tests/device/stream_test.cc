@@ -1,4 +1,6 @@
 // Calls on streams: their order, captures, groups.
+#include <algorithm>
+#include <atomic>
 #include <numeric>
 
 #include "device/device_ranks.h"
@@ -26,6 +28,27 @@ std::vector<Sum> sums(int ranks) {
   std::vector<Sum> all;
   for (int r = 0; r < ranks; ++r) all.emplace_back(r);
   return all;
+}
+
+/// Every rank's graph, with so much brought by each.
+void replay(DeviceRanks& world, const std::vector<HostStream::Graph>& graphs, std::vector<Sum>& all,
+            float value) {
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    all[r].input.assign(kCount, value);
+    world.stream(world.all[r]).replay(graphs[r]);
+  }
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    world.stream(world.all[r]).synchronize();
+    CHECK(all[r].all(static_cast<float>(all.size()) * value));
+  }
+}
+
+/// More shapes than are kept, and than their programs have room for.
+std::vector<CollectiveCase> manyShapes() {
+  std::vector<CollectiveCase> cases;
+  for (std::size_t count = 1; count < 2500; ++count)
+    cases.push_back({.count = count, .type = DataType::int32});
+  return cases;
 }
 
 } // namespace
@@ -88,23 +111,103 @@ TEST_CASE("device buffers: captured calls run when they are replayed") {
     graphs.push_back(stream.endCapture());
     CHECK(all[r].all(-1)); // nothing has run
   }
-  const auto replay = [&](float value) {
-    for (std::size_t r = 0; r < 2; ++r) {
-      all[r].input.assign(kCount, value);
-      world.stream(world.all[r]).replay(graphs[r]);
-    }
-    for (std::size_t r = 0; r < 2; ++r) {
-      world.stream(world.all[r]).synchronize();
-      CHECK(all[r].all(2 * value));
-    }
+  for (const float value : {1.0f, 2.0f, 3.0f}) {
+    replay(world, graphs, all, value);
+    if (value == 2) REQUIRE(world.run(manyShapes()) == "");
+  }
+}
+
+// Proves: a call may be captured while another one of its shape is on its way: that one ends, the
+// graph has the program for good, and later calls may use it, too.
+TEST_CASE("device buffers: a call is captured behind one of the same shape") {
+  const HostDevices host;
+  DeviceRanks world(2, onDevice());
+  auto all = sums(2), before = sums(2);
+  std::vector<HostStream::Graph> graphs;
+  std::vector<Work> works;
+  for (std::size_t r = 0; r < 2; ++r) {
+    HostStream& stream = world.stream(world.all[r]);
+    works.push_back(before[r].start(world.all[r]));
+    stream.beginCapture();
+    works.push_back(all[r].start(world.all[r]));
+    graphs.push_back(stream.endCapture());
+  }
+  const auto settle = [&] {
+    for (Work& work : works) work.wait();
+    for (const Sum& sum : before) CHECK(sum.all(3));
   };
-  replay(1);
-  replay(2);
-  std::vector<CollectiveCase> others;
-  for (std::size_t count = 1; count < 600; ++count) // more shapes than are kept
-    others.push_back({.count = count, .type = DataType::int32});
-  REQUIRE(world.run(others) == "");
-  replay(3);
+  settle();
+  for (const Sum& sum : all) CHECK(sum.all(-1));
+  replay(world, graphs, all, 1);
+  REQUIRE(world.run(manyShapes()) == "");
+  replay(world, graphs, all, 2);
+  works.clear();
+  for (std::size_t r = 0; r < 2; ++r) {
+    before[r].output.assign(kCount, -1);
+    works.push_back(before[r].start(world.all[r]));
+  }
+  settle();
+}
+
+// Proves: calls whose programs find no room beside those in flight are started without a wait for
+// these, each result is right, and what they take on the device is given back.
+TEST_CASE("device buffers: more different calls in flight than there is room for") {
+  constexpr std::size_t kCalls = 2500, kLeast = 100;
+  const HostDevices host;
+  DeviceRanks world(2, onDevice());
+  REQUIRE(world.run({{.count = kLeast + kCalls, .type = DataType::float32}}) == "");
+  const auto before = host.allocations();
+  std::vector<float> input(kLeast + 2 * kCalls);
+  std::iota(input.begin(), input.end(), 0.0f);
+  std::vector<std::vector<float>> output(2, std::vector<float>(kLeast + kCalls));
+  std::vector<Work> works;
+  std::atomic<std::size_t> right{0};
+  for (std::size_t r = 0; r < 2; ++r) // all of one rank's, then all of the other's
+    for (std::size_t call = 0; call < kCalls; ++call) {
+      const std::size_t count = kLeast + call;
+      works.push_back(world.all[r].allReduceAsync(input.data() + call, output[r].data(), count,
+                                                  DataType::float32, ReduceOp::sum));
+      world.stream(world.all[r]).push([&right, &input, &out = output[r], call, count] {
+        right += std::equal(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count),
+                            input.begin() + static_cast<std::ptrdiff_t>(call),
+                            [](float sum, float one) { return sum == 2 * one; });
+      });
+    }
+  CHECK(host.allocations() > before);
+  for (Work& work : works) work.wait();
+  for (Communicator& comm : world.all) world.stream(comm).synchronize();
+  CHECK(right == 2 * kCalls);
+  CHECK(host.allocations() == before);
+}
+
+// Proves: launches share the memory for partial results, and one that needs more takes nothing from
+// those that are on their way.
+TEST_CASE("device buffers: scratch grows under calls in flight") {
+  constexpr std::size_t kRanks = 3, kLargest = 20'000;
+  const HostDevices host;
+  DeviceRanks world(kRanks, onDevice("", "bruck"));
+  const std::vector<std::size_t> counts{10, 100, 1000, kLargest, 1000};
+  std::vector<std::vector<float>> inputs;
+  std::vector<std::vector<std::vector<float>>> outputs(kRanks);
+  std::vector<Work> works;
+  for (std::size_t r = 0; r < kRanks; ++r) {
+    inputs.emplace_back(kLargest, static_cast<float>(r + 1));
+    for (const std::size_t count : counts) {
+      std::vector<float>& output = outputs[r].emplace_back(kRanks * count);
+      works.push_back(
+          world.all[r].allGatherAsync(inputs[r].data(), output.data(), count, DataType::float32));
+    }
+  }
+  const auto whole = [&] { return world.all[0].memory().scratch; };
+  const std::size_t scratch = whole();
+  CHECK(scratch > 0);
+  for (Work& work : works) work.wait();
+  for (const auto& of_rank : outputs)
+    for (const std::vector<float>& output : of_rank)
+      for (std::size_t i = 0; i < output.size(); ++i)
+        REQUIRE(output[i] == static_cast<float>(i / (output.size() / kRanks) + 1));
+  REQUIRE(world.run({{.collective = Collective::allgather, .count = 500}}) == "");
+  CHECK(whole() == scratch);
 }
 
 // Proves: after setStream() the calls on the old stream still run first, those before a captured
