@@ -12,7 +12,7 @@ namespace rondo::test {
 
 /// Rank counts of every grid: one, powers of two and what lies between.
 inline const std::vector<int> kRankCounts =
-    kWholeGrid ? std::vector<int>{1, 2, 3, 4, 5, 7, 8} : std::vector<int>{1, 2, 3, 4};
+    kWholeGrid ? std::vector<int>{1, 2, 3, 4, 5, 7, 8} : std::vector<int>{1, 3, 4};
 
 /// Options that do not depend on the environment.
 inline Options plainOptions(const std::string& transports = "", const std::string& algorithm = "") {
