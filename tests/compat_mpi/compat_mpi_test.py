@@ -94,8 +94,9 @@ def expect_success(options, ranks, program, *arguments, library=True):
 
 
 def part_of_grid(options, ranks):
-    """All of it, or with more of MPICH's ranks than two a third, not always the same."""
-    if options.mpi != "mpich" or ranks <= 2:
+    """All of it, or with more ranks than four, and more of MPICH's than two, a third, not always
+    the same."""
+    if ranks <= (2 if options.mpi == "mpich" else 4):
         return []
     return ["--part", f"{ranks % 3}/3"]
 

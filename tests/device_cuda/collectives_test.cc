@@ -32,7 +32,7 @@ Options onGpu(const std::string& transports) {
 // and breaks none of CUDA's rules on its way; nothing of CUDA's is left when all is dropped.
 TEST_CASE("cuda: collectives are right, keep the rules and leave nothing behind") {
   for (const char* transport : {"nvlink", "pcie"})
-    for (int ranks : {1, 2, 3, 4, 5, 7, 8}) {
+    for (int ranks : kRankCounts) {
       INFO(transport << ", " << ranks << " ranks");
       const CudaMachine machine({.queues = 32});
       REQUIRE(runCases(ranks, 2, onGpu(transport), everyCollective()) == "");

@@ -54,7 +54,7 @@ TEST_CASE("cuda: ranks of a process need hardware queues of their own") {
 // Proves: all ranks' blocks are resident at once on a device that holds no more than the library
 // counts with, for every number of ranks, with memory cleared for new channels meanwhile.
 TEST_CASE("cuda: no rank waits for a multiprocessor that another one keeps") {
-  for (int ranks : {1, 2, 3, 4, 5, 7, 8}) {
+  for (int ranks : kRankCounts) {
     INFO(ranks << " ranks");
     const CudaMachine machine({.devices = 1, .multiprocessors = 4 * ranks + 1, .queues = 32});
     CHECK(
