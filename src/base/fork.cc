@@ -23,6 +23,9 @@ constexpr int kWordBits = 64;
 // Needed by the destructors of other statics, so nothing here may have one of its own.
 constinit std::mutex section; ///< held by NoFork, and across a fork
 thread_local int depth = 0;   ///< of this thread's NoFork
+/// Threads that fork and are not in yet. Others let them in first: who goes in and out all the time
+/// would keep out for ever those who only try now and then.
+constinit std::atomic<int> forking{0};
 constinit std::array<std::atomic<std::uint64_t>, kMostDescriptors / kWordBits> ending{};
 constinit std::atomic<int> most{0}; ///< every number in `ending` is below
 
@@ -36,7 +39,9 @@ thread_local bool entered = false; ///< this thread's fork holds the section
 void beforeFork() {
   if (depth > 0) return;
   const auto end = std::chrono::steady_clock::now() + kPatience;
+  forking.fetch_add(1);
   while (!(entered = section.try_lock()) && std::chrono::steady_clock::now() < end) ::sched_yield();
+  forking.fetch_sub(1);
 }
 void afterFork() {
   if (std::exchange(entered, false)) section.unlock();
@@ -56,6 +61,7 @@ void inChild() {
     }
     if (::dup3(nothing, fd, O_CLOEXEC) < 0) ::close(fd);
   }
+  forking.store(0); // threads that are not here
   afterFork();
 }
 
@@ -64,7 +70,9 @@ void inChild() {
 } // namespace
 
 NoFork::NoFork() {
-  if (depth++ == 0) section.lock();
+  if (depth++ > 0) return;
+  while (forking.load() > 0) ::sched_yield();
+  section.lock();
 }
 NoFork::~NoFork() {
   if (--depth == 0) section.unlock();

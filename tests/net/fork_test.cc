@@ -1,7 +1,6 @@
 // Proves: a child made by fork() holds no connection of its parent's open, closes nothing of its
 // own by mistake, and finds no lock that nobody gives back.
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,33 +9,15 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "net/peers.h"
+#include "support/forked_child.h"
+#include "support/grid.h"
 
 using namespace rondo;
 using namespace rondo::net;
 using namespace rondo::net::test;
+using rondo::test::Child, rondo::test::Meanwhile, rondo::test::manyChildrenEnd;
 
 namespace {
-
-/// A child that runs `body` and ends with what it returns; one that hangs ends by a signal.
-template <class Body>
-class Child {
- public:
-  explicit Child(const Body& body) : pid_(::fork()) {
-    REQUIRE(pid_ >= 0);
-    if (pid_ != 0) return;
-    ::alarm(30);
-    ::_exit(body());
-  }
-  /// 0 to 255, or -1 for a child that was killed.
-  int end() {
-    int status = -1;
-    ::waitpid(pid_, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
- private:
-  const pid_t pid_;
-};
 
 int waitForEnd(int pipe) {
   char byte = 0;
@@ -113,24 +94,55 @@ TEST_CASE("fork waits for another thread's section, and a nested one is no other
   other.join();
 }
 
-TEST_CASE("children of a process whose other threads log and open do both themselves") {
-  const std::string path = "/dev/null";
-  base::configureLog(LogLevel::trace, path);
-  std::atomic<bool> stop{false};
-  std::thread other([&] {
-    while (!stop) {
-      base::log(LogLevel::trace, "busy");
-      const auto fd = UniqueFd::of([] { return ::open("/dev/null", O_RDWR | O_CLOEXEC); });
-    }
-  });
-  for (int round = 0; round < 50; ++round) {
-    Child child([] {
-      base::log(LogLevel::trace, "from a child");
-      return UniqueFd::of([] { return ::open("/dev/null", O_RDWR | O_CLOEXEC); }) ? 0 : 1;
-    });
-    REQUIRE(child.end() == 0);
+TEST_CASE("children open what they want, whatever other threads open and close") {
+  const auto open = [] {
+    return UniqueFd::of([] { return ::open("/dev/null", O_RDWR | O_CLOEXEC); });
+  };
+  const Meanwhile busy([&] { open(); });
+  CHECK(manyChildrenEnd([&] { return open() ? 0 : 1; }));
+}
+
+#ifndef __SANITIZE_THREAD__ // its run time allows no new thread after such a fork
+TEST_CASE("children get a control thread of their own while other threads ask for theirs") {
+  const auto loop = EventLoop::get();
+  const Meanwhile busy([] { EventLoop::get(); });
+  CHECK(manyChildrenEnd([] {
+    int value = 1;
+    EventLoop::get()->call([&] { value = 0; });
+    return value;
+  }));
+}
+#endif
+
+TEST_CASE("children log while other threads log") {
+  base::configureLog(LogLevel::trace, "/dev/null");
+  {
+    const Meanwhile busy([] { base::detail::writeLog(LogLevel::trace, ""); });
+    // Who writes a line holds the lock for a small part of the time.
+    CHECK(manyChildrenEnd(
+        [] {
+          base::log(LogLevel::trace, "from a child");
+          return 0;
+        },
+        rondo::test::kWholeGrid ? 250 : 50));
   }
-  stop = true;
-  other.join();
+  base::configureLog(LogLevel::warn, "");
+}
+
+TEST_CASE("children say where the log goes while other threads do, or read it in the environment") {
+  const auto configure = [] { base::configureLog(LogLevel::trace, "/dev/null"); };
+  const auto askEnvironment = [] {
+    base::detail::log_level = -1;
+    base::detail::configureLogFromEnvironment();
+  };
+  const std::function<void()> kinds[] = {configure, askEnvironment};
+  for (const auto& body : kinds) {
+    const Meanwhile busy(body);
+    CHECK(manyChildrenEnd([&] {
+      configure();
+      base::log(LogLevel::trace, "from a child");
+      return 0;
+    }));
+  }
   base::configureLog(LogLevel::warn, "");
 }
