@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/futex.h"
+#include "base/inherited_thread.h"
 #include "base/log.h"
 #include "base/no_signals.h"
 #include "comm/pump.h"
@@ -55,7 +56,7 @@ HelperThread::HelperThread(Pump& pump, int rank) : pump_(pump), rank_(rank), pro
 HelperThread::~HelperThread() {
   if (!thread_.joinable()) return;
   if (::getpid() != process_) {
-    thread_.detach();
+    base::forget(thread_);
     return;
   }
   stopping_ = true;

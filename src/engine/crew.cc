@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/futex.h"
+#include "base/inherited_thread.h"
 #include "base/no_signals.h"
 #include "base/processors.h"
 #include "rondo/error.h"
@@ -58,7 +59,7 @@ Crew::~Crew() { stop(); }
 
 void Crew::stop() {
   if (::getpid() != process_) {
-    for (std::thread& one : others_) one.detach();
+    for (std::thread& one : others_) base::forget(one);
     return;
   }
   start(nullptr, nullptr);

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/futex.h"
+#include "base/inherited_thread.h"
 #include "base/no_signals.h"
 #include "engine/device_tuning.h"
 #include "rondo/error.h"
@@ -84,7 +85,7 @@ bool DeviceProxy::drain(const base::Deadline& deadline,
 
 void DeviceProxy::stop() {
   if (!thread_.joinable()) return;
-  if (::getpid() != process_) return thread_.detach();
+  if (::getpid() != process_) return base::forget(thread_);
   stopping_.store(true, std::memory_order_release);
   wake();
   thread_.join();

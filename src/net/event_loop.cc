@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/inherited_thread.h"
 #include "base/log.h"
 #include "base/no_signals.h"
 #include "base/unique_fd.h"
@@ -66,27 +67,23 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
   void start() {
     const base::NoSignals quiet;
     try {
-      thread_ = std::make_unique<std::thread>([self = shared_from_this()] { self->run(); });
+      thread_ = std::thread([self = shared_from_this()] { self->run(); });
     } catch (const std::system_error& error) {
       throw Error(ErrorCode::system, std::string("event loop: no thread: ") + error.what());
     }
-    ::pthread_setname_np(thread_->native_handle(), "rondo-control");
-    loop_thread_ = thread_->get_id();
+    ::pthread_setname_np(thread_.native_handle(), "rondo-control");
+    loop_thread_ = thread_.get_id();
   }
 
   void stop() {
-    if (foreign()) {
-      // The thread stayed in the parent: there is nothing to join, and its handle cannot be freed.
-      static_cast<void>(thread_.release());
-      return;
-    }
+    if (foreign()) return base::forget(thread_);
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
     }
     wake();
-    if (onLoopThread()) thread_->detach();
-    else thread_->join();
+    if (onLoopThread()) thread_.detach();
+    else thread_.join();
   }
 
   bool foreign() const { return maker_.elsewhere(); }
@@ -286,7 +283,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
 
   const base::Maker maker_;
   base::UniqueFd epoll_, wake_;
-  std::unique_ptr<std::thread> thread_;
+  std::thread thread_;
   std::atomic<std::thread::id> loop_thread_{};
 
   std::mutex mutex_;

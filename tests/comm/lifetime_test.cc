@@ -1,8 +1,6 @@
 // What outlives what: works, groups and communicators dropped in any order; deadlines that hold
 // however one waits; bound plans that are replaced; a forked child.
 #include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -11,6 +9,7 @@
 #include <thread>
 
 #include "support/descriptors.h"
+#include "support/forked_child.h"
 #include "support/ranks.h"
 #include "support/test.h"
 
@@ -254,21 +253,20 @@ TEST_CASE("a forked child drops its copy of a communicator and does no harm") {
     auto ranks = Communicator::createAll(2, plainOptions(transport));
     std::int32_t in = 4, out = 0;
     Work received = ranks[0].recvAsync(&out, 1, i32, 1); // there is a helper thread now
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::alarm(30); // ends a child that hangs
-      received = Work();
-      ranks.clear();
-      ::_exit(0);
-    }
-    REQUIRE(child > 0);
-    int status = -1;
-    REQUIRE(::waitpid(child, &status, 0) == child);
+    const auto drop = [&] {
+      return dropBesideOwnThreads([&] {
+        received = Work();
+        ranks.clear();
+      });
+    };
     INFO(transport);
-    REQUIRE(status == 0);
+    REQUIRE(Child(drop).end() == 0); // where the call in flight keeps its communicator
     ranks[1].send(&in, 1, i32, 0);
     received.wait();
     REQUIRE(out == 4);
+    REQUIRE(Child(drop).end() == 0); // where nothing does
+    ranks[1].send(&in, 1, i32, 0);
+    ranks[0].recv(&out, 1, i32, 1);
   }
 }
 

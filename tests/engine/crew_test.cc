@@ -1,15 +1,13 @@
 // Several threads to a rank: every part is done once, by nobody twice, and results do not change.
 #include "engine/crew.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
 
 #include "support/collective_case.h"
+#include "support/forked_child.h"
 #include "support/ranks.h"
 #include "support/test.h"
 
@@ -49,17 +47,12 @@ TEST_CASE("a crew that fell asleep comes when there is work", "[crew]") {
   CHECK(all < std::chrono::seconds(2));
 }
 
-TEST_CASE("a forked child drops a crew without waiting for threads that it does not have",
-          "[crew]") {
+TEST_CASE(
+    "a forked child drops a crew, whose threads it does not have, and touches none of its own",
+    "[crew]") {
   auto crew = std::make_unique<Crew>(3);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    crew.reset();
-    ::_exit(7);
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 7));
+  test::Child child([&] { return test::dropBesideOwnThreads([&] { crew.reset(); }); });
+  CHECK(child.end() == 0);
 }
 
 TEST_CASE("a number of threads that makes no sense is refused", "[crew]") {

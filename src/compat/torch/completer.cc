@@ -60,7 +60,8 @@ Completer::Completer() : state_(std::make_shared<State>()), process_(::getpid())
 Completer::~Completer() {
   if (!thread_.joinable()) return;
   if (::getpid() != process_) {
-    thread_.detach();
+    // Neither joined nor detached: a thread that the child made since may have the same handle.
+    static_cast<void>(std::make_unique<std::thread>(std::move(thread_)).release());
     return;
   }
   {
