@@ -138,6 +138,7 @@ void Membership::openLink(base::UniqueFd fd, const net::Key& key) {
 }
 
 Membership::~Membership() {
+  if (maker_.elsewhere()) return;
   // A good-bye that the new hub does not hear would be a death. That there is one may be heard of
   // at any time before the loop comes to the farewell.
   const base::Deadline limit(kAgreeLimit);

@@ -4,7 +4,8 @@
 //   program_bootstrap_member wait     "ready", then "failed CODE CULPRIT TEXT", or, after a line on
 //                                     stdin, one more exchange and "done"
 //   program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
-//   program_bootstrap_member fork     as wait, but it forks a child first that exits at once
+//   program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
+//                                     another one when its session is gone
 //   program_bootstrap_member once     opens two communicators, splits, exchanges; "done"
 //   program_bootstrap_member host     makes a unique id, prints it as hex digits, sleeps
 //
@@ -46,7 +47,10 @@ bool lineOnStdin(std::chrono::milliseconds limit) {
 
 void forkAndExit() {
   const pid_t child = ::fork();
-  if (child == 0) std::exit(0); // with the destructors of everything static
+  if (child == 0) {
+    ::alarm(30);
+    std::exit(0); // with the destructors of everything static
+  }
   int status = 0;
   ::waitpid(child, &status, 0);
   if (status != 0) throw Error(ErrorCode::data, "the child ended with " + std::to_string(status));
@@ -110,6 +114,7 @@ int main(int argc, char** argv) {
     else if (scenario == "once") once();
     else if (scenario == "host") host();
     else return 2;
+    if (scenario == "fork") forkAndExit(); // the process is still a member of its job
   } catch (const Error& error) {
     say("error " + describe(error.code(), error.culprit(), error.what()));
     return 1;

@@ -1,0 +1,55 @@
+// Proves: a forked child drops its copies of sessions at once, whatever other threads of its parent
+// did with them when it was made, and the parent's sessions go on.
+#include "bootstrap/meetings.h"
+#include "ranks.h"
+#include "session_cases.h"
+#include "support/forked_child.h"
+#include "support/test.h"
+
+using namespace rondo;
+using namespace rondo::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+Options patientOptions() {
+  Options options = quickOptions();
+  options.heartbeat = 60s; // many children take a while on a small machine
+  options.socket_interface = "lo";
+  return options;
+}
+
+void childDropsSessions(const Meet& meet) {
+  std::vector<SessionPtr> sessions(2);
+  const auto at = [&](int rank) -> SessionPtr& { return sessions[static_cast<std::size_t>(rank)]; };
+  REQUIRE(troubles(runRanks(2, [&](int rank) {
+            at(rank) = bootstrap::Session::open(meet(rank), patientOptions());
+          })) == "");
+  {
+    const Meanwhile busy([&] { sessions[0]->failure(); });
+    CHECK(manyChildrenEnd([&] {
+      sessions.clear();
+      return 0;
+    }));
+  }
+  CHECK(troubles(runRanks(2, [&](int rank) { at(rank)->allGather({}, 20s); })) == "");
+  runRanks(2, [&](int rank) { at(rank).reset(); });
+}
+
+} // namespace
+
+TEST_CASE("in process: a forked child drops its copies of sessions") {
+  const Rendezvous group = Rendezvous::inProcess(2);
+  childDropsSessions([&](int rank) { return group.as(rank); });
+}
+
+TEST_CASE("tcp: a forked child drops its copies of sessions") {
+  const UniqueId id = UniqueId::create(patientOptions());
+  childDropsSessions([&](int rank) { return Rendezvous::uniqueId(id, rank, 2); });
+}
+
+TEST_CASE("a forked child finds the table of jobs free while other threads use it") {
+  const auto hostsNothing = [] { return !bootstrap::Meetings::ofProcess().hosts(1); };
+  const Meanwhile busy([&] { hostsNothing(); });
+  CHECK(manyChildrenEnd([&] { return hostsNothing() ? 0 : 1; }));
+}
