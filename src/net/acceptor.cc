@@ -1,4 +1,5 @@
 // The accepting side of authenticated connections.
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -152,6 +153,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         const int error = errno;
+        if (!somebodyWaits()) return;
         hunger.feel(error);
         if (evict(Stage::hello)) continue;
         pause(error);
@@ -159,6 +161,12 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
       }
       // Anything else is about the one connection that just went away.
     }
+  }
+
+  /// Where descriptors have run out accept() says so also when nobody is there to be accepted.
+  bool somebodyWaits() const {
+    pollfd look{listener.get(), POLLIN, 0};
+    return ::poll(&look, 1, 0) > 0;
   }
 
   /// The listener stays readable while nothing can be accepted: look away instead of spinning.

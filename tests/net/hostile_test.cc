@@ -62,6 +62,31 @@ class LogFile {
   const std::string path_ = "/tmp/rondo_hostile_test." + std::to_string(::getpid());
 };
 
+/// Few descriptors for this process, while it lives.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(rlim_t descriptors) {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    rlimit low = before_;
+    low.rlim_cur = descriptors;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  }
+  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  DescriptorLimit(const DescriptorLimit&) = delete;
+  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+/// All that the limit leaves.
+std::vector<UniqueFd> allDescriptors() {
+  std::vector<UniqueFd> all;
+  for (int fd = ::dup(STDERR_FILENO); fd >= 0; fd = ::dup(STDERR_FILENO)) all.emplace_back(fd);
+  REQUIRE(errno == EMFILE);
+  return all;
+}
+
 } // namespace
 
 TEST_CASE("the dialing side by hand is accepted: the tests below change one thing each") {
@@ -295,17 +320,14 @@ TEST_CASE("a process without free descriptors waits quietly, and accepts when it
     const NoLeak check;
     Host host(SocketAddress::parse("127.0.0.1:0", ""));
     RawPeer peer(RawPeer::unconnected(host.acceptor.address()));
-    rlimit before{};
-    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
     // All numbers up to the last of these are taken, so nothing is left below the limit.
     std::vector<UniqueFd> fill;
     for (int i = 0; i < 8; ++i) fill.emplace_back(::dup(STDERR_FILENO));
-    rlimit low = before;
-    low.rlim_cur = static_cast<rlim_t>(fill.back().get()) + 1;
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
-    peer.connect(host.acceptor.address());
-    std::this_thread::sleep_for(300ms);
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    {
+      const DescriptorLimit few(static_cast<rlim_t>(fill.back().get()) + 1);
+      peer.connect(host.acceptor.address());
+      std::this_thread::sleep_for(300ms);
+    }
     const auto message = helloMessage();
     peer.send(proofFor(host, message, greet(peer, message)));
     CHECK(peer.receive(1).size() == 1);
@@ -316,7 +338,47 @@ TEST_CASE("a process without free descriptors waits quietly, and accepts when it
   CHECK(lines < 50); // it looked now and then; a spinning loop looks tens of thousands of times
 }
 
-TEST_CASE("idle connections make way when the process has no descriptor left") {
+TEST_CASE("an idle connection makes way when the program has taken the last descriptor") {
+  const NoLeak check;
+  // Nothing but making way helps within the test's time, and there is no cap to make way for.
+  Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 600s, 1000);
+  const std::size_t before = openDescriptors();
+  std::vector<std::unique_ptr<RawPeer>> idle;
+  for (int i = 0; i < 3; ++i) idle.push_back(std::make_unique<RawPeer>(host.acceptor.address()));
+  REQUIRE(eventually([&] { return openDescriptors() == before + 2 * idle.size(); }));
+  RawPeer peer(RawPeer::unconnected(host.acceptor.address()));
+  {
+    const DescriptorLimit few(100);
+    const std::vector<UniqueFd> last = allDescriptors();
+    peer.connect(host.acceptor.address());
+    const auto message = helloMessage();
+    peer.send(proofFor(host, message, greet(peer, message)));
+    CHECK(peer.receive(1).size() == 1);
+  }
+  host.take();
+  CHECK(host.rejects(1));
+  CHECK(idle.front()->closed());
+}
+
+TEST_CASE("whoever got the last descriptor makes way for nobody while nobody comes") {
+  const NoLeak check;
+  Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 600s, 1000);
+  RawPeer peer(RawPeer::unconnected(host.acceptor.address()));
+  {
+    const DescriptorLimit few(100);
+    std::vector<UniqueFd> last = allDescriptors();
+    last.pop_back();
+    peer.connect(host.acceptor.address());
+    std::this_thread::sleep_for(100ms); // its hello is on the way
+    const auto message = helloMessage();
+    peer.send(proofFor(host, message, greet(peer, message)));
+    CHECK(peer.receive(1).size() == 1);
+  }
+  host.take();
+  CHECK(host.acceptor.rejected() == 0);
+}
+
+TEST_CASE("idle connections leave descriptors to the program, and let honest peers in") {
   const NoLeak check;
   // Nothing but making way helps within the test's time.
   Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 600s, 1000);
@@ -334,17 +396,14 @@ TEST_CASE("idle connections make way when the process has no descriptor left") {
     char byte = 0;
     ::_exit(::write(ready[1], &byte, 1) == 1 && ::read(over[0], &byte, 1) == 0 ? 0 : 1);
   }
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  rlimit low = before;
-  low.rlim_cur = 100;
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
-  char byte = 0;
-  CHECK(::read(ready[0], &byte, 1) == 1);
-  for (int i = 0; i < 3; ++i) host.checkWorks();
-  // And the rest is for the program.
-  CHECK(UniqueFd(::dup(STDERR_FILENO)));
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  {
+    const DescriptorLimit few(100);
+    char byte = 0;
+    CHECK(::read(ready[0], &byte, 1) == 1);
+    for (int i = 0; i < 3; ++i) host.checkWorks();
+    // And the rest is for the program.
+    CHECK(UniqueFd(::dup(STDERR_FILENO)));
+  }
   for (const int end : {ready[0], ready[1], over[0], over[1]}) ::close(end);
   int status = -1;
   ::waitpid(child, &status, 0);
