@@ -4,12 +4,15 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
 #include "harness.h"
 #include "rondo/error.h"
 #include "support/cut_links.h"
+#include "support/forked_child.h"
+#include "support/grid.h"
 #include "support/test.h"
 #include "transports/mailbox.h"
 #include "transports/support.h"
@@ -325,6 +328,24 @@ TEST_CASE("descriptors are given back") {
   for (const Watch watch("for the descriptors to be closed"); openDescriptors() > before;)
     watch.check();
   CHECK(openDescriptors() <= before);
+}
+
+TEST_CASE("a forked child drops its copy of a mailbox while others of its listener come and go") {
+  net::SocketAddress any;
+  any.family = net::SocketAddress::Family::unix_abstract;
+  const auto secret = net::Secret::random();
+  auto box = std::make_unique<Mailbox>(makeContext(0, 2, 1, {}, secret, nullptr), any, 1);
+  std::atomic<int> rank{0};
+  const rondo::test::Meanwhile busy([&] {
+    const Context context = makeContext(rank++ % 64, 64, 2, {}, secret, nullptr);
+    for (int i = 0; i < 1000; ++i) Mailbox(context, any, 1);
+  });
+  CHECK(rondo::test::manyChildrenEnd(
+      [&] {
+        box.reset();
+        return 0;
+      },
+      rondo::test::kWholeGrid ? 250 : 50));
 }
 
 } // namespace rondo::transport::test
