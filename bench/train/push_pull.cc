@@ -8,7 +8,10 @@
 //   central   rank 0 serves all others: each pushes the gradients and pulls the values
 //   plain     rank 0 exchanges as many bytes with each of the others, both ways at once
 //   sharded   every rank serves a part of the values, and works
-//   allreduce of as many bytes over all ranks
+//   halves    a reduce-scatter, the move of each rank's part and an allgather: what sharded servers
+//             do, without servers
+//   apart     an all-reduce of as many bytes over all ranks, from one array into another
+//   allreduce the same in place
 // The servers add and move the values as in training (sgd without momentum).
 #include <chrono>
 #include <cstdio>
@@ -119,6 +122,20 @@ void plain(Communicator& comm, std::vector<std::vector<float>>& sent,
   group.end();
 }
 
+/// Arrays apart from each other, as gradients and values are.
+struct Halves {
+  explicit Halves(std::size_t floats) : from(floats, 1.0F), to(floats), sum(floats), part(floats) {}
+
+  void run(Communicator& comm) {
+    const std::size_t block = from.size() / static_cast<std::size_t>(comm.size());
+    comm.reduceScatter(from.data(), sum.data(), block, DataType::float32, ReduceOp::sum);
+    for (std::size_t i = 0; i < block; ++i) part[i] -= 1e-4F * sum[i];
+    comm.allGather(part.data(), to.data(), block, DataType::float32);
+  }
+
+  std::vector<float> from, to, sum, part;
+};
+
 /// From when all ranks are there until the last of them is done.
 double timed(Communicator& comm, const std::function<void()>& body) {
   comm.barrier();
@@ -139,6 +156,7 @@ int measure(std::size_t mebibytes, int rounds) {
     sent.emplace_back(talks ? floats : 0, 1.0F);
     received.emplace_back(talks ? floats : 0);
   }
+  Halves halves(floats);
   Buffer reduced = comm.allocate(floats * sizeof(float));
   const std::vector<std::pair<std::string, std::function<void()>>> all = {
       {"central", [&] { central.run(kSteps); }},
@@ -147,6 +165,16 @@ int measure(std::size_t mebibytes, int rounds) {
          for (int i = 0; i < kSteps; ++i) plain(comm, sent, received);
        }},
       {"sharded", [&] { sharded.run(kSteps); }},
+      {"halves",
+       [&] {
+         for (int i = 0; i < kSteps; ++i) halves.run(comm);
+       }},
+      {"apart",
+       [&] {
+         for (int i = 0; i < kSteps; ++i)
+           comm.allReduce(halves.from.data(), halves.to.data(), floats, DataType::float32,
+                          ReduceOp::sum);
+       }},
       {"allreduce", [&] {
          for (int i = 0; i < kSteps; ++i)
            comm.allReduce(reduced.data(), reduced.data(), floats, DataType::float32, ReduceOp::sum);
