@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 namespace rondo::base {
@@ -33,6 +34,8 @@ std::uint64_t bitOf(int fd) { return std::uint64_t{1} << (fd % kWordBits); }
 
 /// Whoever is in a section leaves it at once, but where something beside Rondo stops both.
 constexpr std::chrono::seconds kPatience{1};
+/// How long who wants into a section sleeps while others fork, whom it may keep from a processor.
+constexpr std::chrono::microseconds kAside{50};
 thread_local bool entered = false; ///< this thread's fork holds the section
 
 // A thread that forks inside its own section must not wait for itself.
@@ -71,7 +74,7 @@ void inChild() {
 
 NoFork::NoFork() {
   if (depth++ > 0) return;
-  while (forking.load() > 0) ::sched_yield();
+  while (forking.load() > 0) std::this_thread::sleep_for(kAside);
   section.lock();
 }
 NoFork::~NoFork() {

@@ -39,6 +39,7 @@ std::string hostName() {
 }
 
 Sink& sink() {
+  const NoFork whole; // a child would wait for ever for one that is being made
   static Sink& instance = *[] {
     auto* made = new Sink;
     made->host = hostName();
