@@ -111,10 +111,10 @@ std::shared_ptr<const Round> LocalCommunicator::gather(int rank, std::uint64_t i
   else round->contribute(rank, is_split, std::move(blob));
   if (round->complete()) {
     ledger_.forgetRound(index);
-    changed_.notify_all();
+    changed_->notify_all();
   }
-  const bool ended = changed_.wait_until(lock, deadline.at(),
-                                         [&] { return round->complete() || ledger_.failure(); });
+  const bool ended = changed_->wait_until(lock, deadline.at(),
+                                          [&] { return round->complete() || ledger_.failure(); });
   if (!ended) failLocked(ledger_.completeRound(late, index));
   // An exchange that completed has a result, whatever failed after it.
   if (!round->complete()) throw ledger_.failure()->error();
@@ -211,7 +211,7 @@ void LocalCommunicator::failLocked(Failure failure) {
   }
   if (!ledger_.fail(failure)) return;
   raise(failed_);
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 void LocalCommunicator::readBoards() {

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "base/condition.h"
 #include "base/fork.h"
 #include "bootstrap/ledger.h"
 #include "bootstrap/session.h"
@@ -68,7 +68,7 @@ class LocalCommunicator {
   std::vector<std::unique_ptr<ProgressBoard>> boards_;
   std::atomic<std::uint32_t> failed_{0};
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  base::Condition changed_;
   Ledger ledger_;                            // guarded by mutex_, but for its size
   std::map<std::uint64_t, Children> splits_; // guarded by mutex_
   std::map<std::uint64_t, Shrunk> shrunk_;   // guarded by mutex_, by the child's id

@@ -146,7 +146,7 @@ Membership::~Membership() {
   for (bool parted = false; !parted;) {
     if (waits) {
       std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, limit.at(), [&] { return !moving_; });
+      changed_->wait_until(lock, limit.at(), [&] { return !moving_; });
     }
     loop_->call([&] { parted = part(waits && !limit.passed()); });
   }
@@ -197,9 +197,9 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
   communicator.open[index] = exchange;
   const auto ended = [&] { return exchange->done || communicator.failure || !supervised_; };
   post(Type::gather, frames::Gather{communicator.id, index, split, exchange->blob});
-  if (!changed_.wait_until(lock, deadline.at(), ended)) {
+  if (!changed_->wait_until(lock, deadline.at(), ended)) {
     post(Type::fail, frames::Fail{communicator.id, late, {}, index});
-    if (!changed_.wait_for(lock, kAgreeLimit, ended)) setFailure(communicator, late);
+    if (!changed_->wait_for(lock, kAgreeLimit, ended)) setFailure(communicator, late);
   }
   // An exchange that completed has a result, whatever failed after it.
   if (exchange->done) {
@@ -228,7 +228,7 @@ Failure Membership::fail(RemoteCommunicator& communicator, const Failure& failur
     communicator.proposed = frames::Fail{communicator.id, failure, stall, {}};
     postReport();
     post(Type::fail, *communicator.proposed);
-    changed_.wait_for(lock, kAgreeLimit, [&] { return communicator.failure.has_value(); });
+    changed_->wait_for(lock, kAgreeLimit, [&] { return communicator.failure.has_value(); });
   }
   if (!communicator.failure) setFailure(communicator, failure);
   return *communicator.failure;
@@ -271,8 +271,8 @@ void Membership::leave(RemoteCommunicator& communicator) {
   std::unique_lock lock(mutex_);
   const bool compared = sent && farewell.board.calls.entered > 0 && !communicator.failure;
   if (compared && !loop_->onLoopThread())
-    changed_.wait_for(lock, kAgreeLimit,
-                      [&] { return communicator.left || communicator.failure || !supervised_; });
+    changed_->wait_for(lock, kAgreeLimit,
+                       [&] { return communicator.left || communicator.failure || !supervised_; });
   if (communicator.failure && communicator.failure->difference)
     base::log(LogLevel::error, "a communicator ended in an error: ", communicator.failure->text);
   communicators_.erase(communicator.id);
@@ -298,7 +298,7 @@ void Membership::received(Type type, base::Reader& in) {
       base::log(LogLevel::info, "the control plane has ended; going on without");
       std::lock_guard lock(mutex_);
       supervised_ = false;
-      changed_.notify_all();
+      changed_->notify_all();
       break;
     }
     case Type::join:
@@ -348,7 +348,7 @@ void Membership::gathered(frames::Gathered part) {
     }
     exchange.done = true;
     if (exchange.abandoned) communicator.open.erase(open);
-    changed_.notify_all();
+    changed_->notify_all();
   }
   if (orphan != 0) link_->send(Type::leave, frames::Leave{{orphan, 0, {}}});
 }
@@ -383,7 +383,7 @@ void Membership::left(const frames::Left& answer) {
   const auto found = communicators_.find(answer.communicator);
   if (found == communicators_.end()) return;
   found->second->left = true;
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 std::string Membership::hubText() const {
@@ -398,7 +398,7 @@ void Membership::setFailure(RemoteCommunicator& communicator, Failure failure) {
     failure.text = failure.difference->text(communicator.board.describe.load());
   communicator.failure = std::move(failure);
   raise(communicator.failed);
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 void Membership::failAll(const std::function<Failure(const RemoteCommunicator&, int)>& verdict) {
@@ -409,7 +409,7 @@ void Membership::failAll(const std::function<Failure(const RemoteCommunicator&, 
     const int culprit = host == members.end() ? -1 : static_cast<int>(host - members.begin());
     setFailure(*communicator, verdict(*communicator, culprit));
   }
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 void Membership::hubLost(ErrorCode code, const std::string& what) {

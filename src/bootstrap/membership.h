@@ -1,7 +1,6 @@
 // One rank's control connection to its job's hub; all sessions of the rank share it.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/condition.h"
 #include "base/fork.h"
 #include "bootstrap/heartbeat.h"
 #include "bootstrap/ledger.h"
@@ -132,7 +132,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   net::EventLoop::Id move_timer_ = 0;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  base::Condition changed_;
   std::map<std::uint64_t, std::shared_ptr<RemoteCommunicator>> communicators_;
   std::shared_ptr<RemoteCommunicator> world_;
   net::SocketAddress bind_;

@@ -82,7 +82,7 @@ void Membership::moveFailed(const std::string& why) {
   hubLost(ErrorCode::peer_dead, "did not take it over: " + why);
   std::lock_guard lock(mutex_);
   moving_ = false;
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 void Membership::tellAll() {
@@ -104,7 +104,7 @@ void Membership::tellAll() {
   }
   link_->send(Type::settled);
   moving_ = false;
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 } // namespace rondo::bootstrap

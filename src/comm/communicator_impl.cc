@@ -192,7 +192,7 @@ Work CommunicatorImpl::start(const Call& call) {
 
 void ControlTurns::await(std::uint64_t turn, std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_until(lock, base::Deadline(limit).at(), [&] { return ended_ == turn; }))
+  if (!changed_->wait_until(lock, base::Deadline(limit).at(), [&] { return ended_ == turn; }))
     throw Error(ErrorCode::timeout,
                 "an earlier split or exchange of the communicator has not ended");
 }
@@ -200,7 +200,7 @@ void ControlTurns::await(std::uint64_t turn, std::chrono::milliseconds limit) {
 void ControlTurns::end() {
   std::lock_guard lock(mutex_);
   ++ended_;
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 /// Under the lock. Starts each call on its stream.

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/condition.h"
 #include "bootstrap/session.h"
 #include "comm/call.h"
 #include "comm/call_cache.h"
@@ -52,7 +52,7 @@ class ControlTurns {
  private:
   std::atomic<std::uint64_t> taken_{0};
   std::mutex mutex_;
-  std::condition_variable changed_;
+  base::Condition changed_;
   std::uint64_t ended_ = 0; // guarded by mutex_
 };
 

@@ -23,7 +23,11 @@ class Child {
     REQUIRE(pid_ >= 0);
     if (pid_ != 0) return;
     ::alarm(20);
-    ::_exit(body());
+    try {
+      ::_exit(body());
+    } catch (...) { // what comes next is the parent's
+      ::_exit(98);
+    }
   }
   /// 0 to 255, or -1 for a child that was killed.
   int end() {
