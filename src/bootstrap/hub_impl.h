@@ -82,7 +82,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void inquiryOver(World& world, Group& group);
   void answered(World& world, const Member& member, const frames::ProgressReport& report);
   void conclude(World& world, Group& group);
-  /// A rank says that it lost another: waits a moment for the news of that one's death.
+  /// A rank says that it lost another: waits a moment for the news of that one's death. Asks one
+  /// that is said to be silent whether it lives.
   void accuse(World& world, Group& group, int accuser, const Failure& failure);
   void accusationStands(World& world, Group& group);
   void lost(int size, int rank, const std::string& why);

@@ -24,6 +24,9 @@ constexpr std::chrono::milliseconds kLeaveLimit{300};
 constexpr std::chrono::milliseconds kAskAgain{5};
 /// How long after its last message the end of a dead rank's control connection may be heard of.
 constexpr std::chrono::milliseconds kDeathLimit{200};
+/// How long one that is said to be silent has for its answer: less than its accuser waits for the
+/// verdict.
+constexpr std::chrono::milliseconds kAnswerLimit{300};
 
 } // namespace
 
@@ -139,10 +142,12 @@ void Hub::Impl::accuse(World& world, Group& group, int accuser, const Failure& f
     return failGroup(world, group, failure);
   if (group.accusation) return; // the first counts
   group.accusation = Group::Accusation{accuser, failure, 0};
-  group.accusation->timer = later(kDeathLimit, world, group, &Impl::accusationStands);
-  if (failure.code != ErrorCode::unresponsive) return;
   const auto member = world.members.find(group.members[static_cast<std::size_t>(accused)]);
-  if (member == world.members.end() || !member->second->reachable()) return;
+  const bool asks = failure.code == ErrorCode::unresponsive && member != world.members.end() &&
+                    member->second->reachable();
+  group.accusation->timer =
+      later(asks ? kAnswerLimit : kDeathLimit, world, group, &Impl::accusationStands);
+  if (!asks) return;
   group.accusation->ask = ++asks_;
   member->second->link->send(Type::ask, frames::Ask{asks_, group.id});
 }
@@ -153,7 +158,7 @@ void Hub::Impl::accusationStands(World& world, Group& group) {
   const int accused = group.members[static_cast<std::size_t>(accusation.failure.culprit)];
   const auto member = world.members.find(accused);
   // Of one that has not come to this hub yet nobody knows better than the accuser.
-  const bool silent = accusation.failure.code == ErrorCode::unresponsive && !accusation.answered;
+  const bool silent = accusation.ask != 0 && !accusation.answered;
   const bool lives = member != world.members.end() && member->second->reachable() && !silent;
   failGroup(
       world, group,

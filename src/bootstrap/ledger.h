@@ -4,7 +4,8 @@
 //  - The first verdict on a communicator stays, and is everybody's.
 //  - A rank whose process ended is dead. One that loses its connection to another only accuses it:
 //    when no death is heard of within a moment, the link between the two is what broke. So it is
-//    where nothing that is sent to another arrives, if that one answers the hub.
+//    where nothing that is sent to another arrives, if that one answers the hub. (Ranks of one
+//    process, which have no hub, ask nobody: there the accused is to blame.)
 //  - Between hub and rank, who is not heard is to blame. The hub blames a rank whose frames stopped
 //    (the rank still hears that verdict). A rank blames the hub's host when the hub's heartbeats
 //    stopped; the hub knows it by then, since a rank's reports name the last heartbeat that it
