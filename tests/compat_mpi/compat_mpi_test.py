@@ -94,11 +94,11 @@ def expect_success(options, ranks, program, *arguments, library=True):
 
 
 def part_of_grid(options, ranks):
-    """All of it, or with more ranks than four, and more of MPICH's than two, a third, not always
-    the same."""
+    """All of it, or with more ranks than four, and more of MPICH's than two, a third, each time
+    another one."""
     if ranks <= (2 if options.mpi == "mpich" else 4):
         return []
-    return ["--part", f"{ranks % 3}/3"]
+    return ["--part", f"{options.ranks.index(ranks) % 3}/3"]
 
 
 def check_grid(options, ranks):
