@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <deque>
+#include <exception>
 #include <optional>
 #include <random>
 #include <span>
@@ -114,14 +115,17 @@ namespace {
 using namespace training;
 using namespace training::servers;
 
+/// No two pieces of a push are alike, nor two pushes. A sum of them is exact in 16 bits.
+int gradientOf(std::size_t key, int rank, int step) {
+  return (static_cast<int>(key) * (rank + 3) + 17 * step) % 61;
+}
+
 /// Some steps of workers, by as many small pieces for each server; what came of a key wrongly.
 std::string pushedInSteps(Communicator& comm, int servers, int first_worker, bool narrow) {
   constexpr std::size_t kCount = 1008, kPiece = 32;
   constexpr int kSteps = 4;
   const int workers = comm.size() - first_worker;
   AlignedVector<float> values(kCount, 1.0F), gradients(kCount);
-  for (std::size_t i = 0; i < kCount; ++i)
-    gradients[i] = static_cast<float>((i % 32) * static_cast<std::size_t>(comm.rank() + 1));
   Weight weight;
   weight.shape = {kCount};
   weight.value = values.data();
@@ -133,7 +137,8 @@ std::string pushedInSteps(Communicator& comm, int servers, int first_worker, boo
   const Staleness staleness("bsp");
   std::deque<PieceServer> pieces;
   std::optional<Server> server;
-  std::thread serving;
+  std::exception_ptr fault;
+  std::jthread serving;
   if (comm.rank() < servers) {
     for (const Piece& piece : keys.pieces[static_cast<std::size_t>(comm.rank())])
       pieces.emplace_back(piece, values, weights, "sgd", OptimizerSettings{.momentum = 0},
@@ -144,11 +149,19 @@ std::string pushedInSteps(Communicator& comm, int servers, int first_worker, boo
                               .batch = workers,
                               .codec = down.get()});
     server->begin(0, kSteps + 1, 0);
-    serving = std::thread([&] { server->serve(kSteps + 1); });
+    serving = std::jthread([&] {
+      try {
+        server->serve(kSteps + 1);
+      } catch (...) {
+        fault = std::current_exception();
+      }
+    });
   }
   if (comm.rank() >= first_worker) {
     Exchange exchange(links, keys, {gradients, values, {}}, up.get());
     for (int step = 0; step < kSteps; ++step) {
+      for (std::size_t i = 0; i < kCount; ++i)
+        gradients[i] = static_cast<float>(gradientOf(i, comm.rank(), step));
       exchange.begin({.kind = Request::push});
       exchange.gradientStands(0);
       exchange.pull();
@@ -156,14 +169,16 @@ std::string pushedInSteps(Communicator& comm, int servers, int first_worker, boo
     exchange.end();
   }
   if (serving.joinable()) serving.join();
+  if (fault) std::rethrow_exception(fault);
   if (comm.rank() < first_worker) return {};
-  int sum = 0;
-  for (int rank = first_worker; rank < comm.size(); ++rank) sum += rank + 1;
-  for (std::size_t i = 0; i < kCount; ++i)
-    if (const auto want = static_cast<float>(1 - kSteps * sum * static_cast<int>(i % 32));
-        values[i] != want)
+  for (std::size_t i = 0; i < kCount; ++i) {
+    int want = 1;
+    for (int rank = first_worker; rank < comm.size(); ++rank)
+      for (int step = 0; step < kSteps; ++step) want -= gradientOf(i, rank, step);
+    if (values[i] != static_cast<float>(want))
       return "key " + std::to_string(i) + " is " + std::to_string(values[i]) + ", not " +
              std::to_string(want);
+  }
   return {};
 }
 

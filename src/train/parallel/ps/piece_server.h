@@ -38,7 +38,8 @@ class PieceServer {
   /// At a meeting, behind which the run's optimizer has made so many steps.
   void begin(std::uint64_t optimizer_steps);
 
-  /// A push of this worker, which stays where it is until the worker's next one; may be changed.
+  /// A push of this worker, which stays where it is until its round has moved the values (with a
+  /// bound on staleness other than 0: until the worker's next one); may be changed.
   void push(int worker, float* gradient, double learning_rate);
 
   /// Steps of this worker that have come since the meeting, and the least over all workers.

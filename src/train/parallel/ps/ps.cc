@@ -19,7 +19,8 @@
 //
 // All pieces of a push are on their way at once, and so are those of its answer. But of an answer
 // that leaves keys out each server has one at a time, as its length has to be told first; and with
-// BSP a server takes two pieces of each worker at a time, which stay in its caches.
+// BSP and whole answers a server takes two pieces of each worker at a time, which stay in its
+// caches.
 //
 // How new is new enough is one bound s, between the steps of a worker and of the slowest one
 // (clocks.h). s = 0 is BSP: every push of a step is in the values before anybody reads them, added
