@@ -1,9 +1,11 @@
 // The benchmark's results as JSON (-J).
 #include "tools/bench/json.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -119,10 +121,10 @@ std::string jsonText(const BenchConfig& config, const Environment& environment,
 }
 
 void requireWritable(const std::string& path) {
-  std::error_code ignored;
-  const bool there = std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
-  write(path, "", std::ios::app);
-  if (!there) std::filesystem::remove(path, ignored);
+  const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (made < 0) return write(path, "", std::ios::app); // it is there, or the reason why it is not
+  ::close(made);
+  ::unlink(path.c_str());
 }
 
 void writeFile(const std::string& path, const std::string& text) {

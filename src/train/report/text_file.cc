@@ -1,8 +1,10 @@
 // Checks every write to a report.
 #include "train/report/text_file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
-#include <filesystem>
 #include <system_error>
 
 #include "rondo/error.h"
@@ -32,10 +34,13 @@ void TextFile::fail() const {
 }
 
 void requireWritable(const std::string& path) {
-  std::error_code ignored;
-  const bool there = std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
-  TextFile(path, TextFile::Begin::behind);
-  if (!there) std::filesystem::remove(path, ignored);
+  const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (made < 0) {
+    TextFile(path, TextFile::Begin::behind); // it is there, or the reason why it cannot be
+    return;
+  }
+  ::close(made);
+  ::unlink(path.c_str());
 }
 
 } // namespace rondo::training
