@@ -100,13 +100,14 @@ Communicator communicator(const TrainConfig& config, const Rendezvous& meet) {
   return Communicator::create(meet, options);
 }
 
-/// Whether all ranks ended by the same error.
-bool endedAllRanks(Communicator& comm, const std::exception& error) {
+/// Whether all ranks ended by the same error. `ends`: of the same ranks, and for nothing else, so
+/// that what they say of their ends does not meet what others exchange in their run.
+bool endedAllRanks(Communicator& comm, Communicator& ends, const std::exception& error) {
   constexpr std::size_t kMost = 4096;          // what exchange() takes, and an error says less
   constexpr std::chrono::seconds kAnswered{5}; // ranks that end together do so at once
   const auto own = std::as_bytes(std::span(std::string_view(error.what()).substr(0, kMost)));
   try {
-    auto told = comm.exchangeAsync(own);
+    auto told = ends.exchangeAsync(own);
     if (told.wait_for(kAnswered) != std::future_status::ready) endAll(comm, error);
     const auto all = told.get();
     return std::ranges::all_of(all,
@@ -117,15 +118,17 @@ bool endedAllRanks(Communicator& comm, const std::exception& error) {
 }
 
 /// Prints what ended this rank's run; what ended all ranks alike is said once, and is no rank's.
-int say(const std::exception& error, int rank, std::optional<Communicator>& comm) {
-  if (!comm || !endedAllRanks(*comm, error)) return reportError(error, rank);
+int say(const std::exception& error, int rank, std::optional<Communicator>& comm,
+        std::optional<Communicator>& ends) {
+  if (!ends || !endedAllRanks(*comm, *ends, error)) return reportError(error, rank);
   return rank == 0 ? reportError(error) : statusOf(error);
 }
 
 int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
-  std::optional<Communicator> comm;
+  std::optional<Communicator> comm, ends;
   try {
     comm.emplace(communicator(config, meet));
+    ends = comm->split(0, comm->rank());
     std::function<void(const TrainProgress&)> show;
     if (rank == 0) {
       printHead(config, *comm);
@@ -138,7 +141,7 @@ int trainRank(const TrainConfig& config, const Rendezvous& meet, int rank) {
     }
     return report.stopped ? kStopped : kSuccess;
   } catch (const std::exception& error) {
-    return say(error, rank, comm);
+    return say(error, rank, comm, ends);
   }
 }
 
