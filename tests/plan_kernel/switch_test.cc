@@ -134,6 +134,20 @@ TEST_CASE("a meeting that a rank does not come to ends at its deadline, and says
   CHECK(world.reported(2) == "");
 }
 
+// Proves: a launch that the host has given up before it begins does not touch its window, which may
+// be gone.
+TEST_CASE("a launch that meets and begins after an abort stages nothing") {
+  World world(2, kRings, {.room = kRoom});
+  for (const int rank : {0, 1})
+    HostBlock::release<kernels::cuda::Scope::system>(&world.panel(rank).abort, std::uint32_t{1});
+  world.run({callOf(nvls(), {.count = 100, .type = DataType::int32}, 2)}, 1);
+  for (const int rank : {0, 1}) {
+    CHECK(world.panel(rank).report.reason == device::Report::Reason::aborted);
+    const std::byte* const room = world.windowOf(rank).room(false, 0);
+    CHECK(std::count(room, room + kRoom, std::byte{0}) == kRoom);
+  }
+}
+
 // Proves: ranks in different calls find that out where they meet, before they add anything up.
 TEST_CASE("ranks that meet in different calls refuse each other") {
   World world(2, kRings, {.room = kRoom});

@@ -44,10 +44,11 @@ class Watch {
 
   /// Whether the launch may begin. One whose messages have all come would not look at what the host
   /// said, and where messages are lent it touches the memory of ranks whose calls may have ended in
-  /// the error by now.
+  /// the error by now; one that meets stages before it waits, in a window that may be gone.
   RONDO_HOST_DEVICE bool mayBegin() const {
     if (halted()) return false;
-    if (!launch_.program.lends || block_.thread() != 0 || !aborted()) return true;
+    const bool touches = launch_.program.lends || launch_.program.meets;
+    if (!touches || block_.thread() != 0 || !aborted()) return true;
     end({Report::Reason::aborted, Report::Awaited::lane, index_, step_, tile_, index_, 0});
     return false;
   }
