@@ -2,11 +2,11 @@
 // wrong.
 #include "comm/switch.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,9 +23,17 @@ namespace {
 
 constexpr std::size_t kMostReason = 512;
 
+/// The windows of ranks that one address reaches: none of them may go while another rank's launch
+/// is on its way.
+struct AllWindows {
+  std::mutex mutex;
+  std::vector<device::Memory> of;
+};
+
 /// Where rank 0 leaves the handle of the team for ranks of its process.
 struct Handout {
   base::UniqueFd handle;
+  std::shared_ptr<AllWindows> windows = std::make_shared<AllWindows>();
 };
 
 /// What a rank stores, once for the sum and once for all; another one's sum would tell.
@@ -56,7 +64,9 @@ class Proof {
              if (session_.rank() != 0) return;
              team = device_.makeTeam(session_.size(), bytes);
              handout = session_.board()->findOrMake<Handout>(key, [&] {
-               return std::make_shared<Handout>(base::UniqueFd(::dup(team->handle())));
+               auto made = std::make_shared<Handout>();
+               made->handle = team->exported();
+               return made;
              });
            }) &&
            step([&] {
@@ -65,7 +75,7 @@ class Proof {
                  key, [] { return std::make_shared<Handout>(); });
              team = device_.joinTeam(handout->handle.get(), bytes);
            }) &&
-           step([&] { open(*team); }) &&
+           step([&] { open(*team, handout->windows); }) &&
            step([&] { device_.store(room(false), pattern(session_.rank(), false)); }) &&
            step([&] { compare(device_.sumOfAll(room(true)), sums(), "added up"); }) && step([&] {
              device_.storeToAll(place(true, session_.rank()), pattern(session_.rank(), true));
@@ -98,8 +108,13 @@ class Proof {
     return true;
   }
 
-  void open(device::Team& team) {
+  void open(device::Team& team, const std::shared_ptr<AllWindows>& windows) {
     made_.memory = team.open();
+    {
+      const std::lock_guard lock(windows->mutex);
+      windows->of.push_back(made_.memory.own);
+    }
+    made_.all = windows;
     const std::vector<std::byte> zeros(made_.size.bytes());
     device_.write(made_.memory.own.get(), zeros.data(), zeros.size());
     made_.meetings = device_.allocate(made_.size.copies * sizeof(std::uint64_t));

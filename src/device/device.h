@@ -72,8 +72,8 @@ class BatchFunction {
 class Team {
  public:
   virtual ~Team() = default;
-  /// For others to join by, in whichever process, while this lives.
-  virtual int handle() const = 0;
+  /// A handle for others to join by, in whichever process. Of who made the team.
+  virtual base::UniqueFd exported() const = 0;
 
   struct Windows {
     Memory own; ///< of this device; neither zeroed nor waited for

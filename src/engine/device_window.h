@@ -1,6 +1,8 @@
 // A rank's window, and the address of all ranks': see device/window.h.
 #pragma once
 
+#include <memory>
+
 #include "device/device.h"
 #include "device/window.h"
 
@@ -10,7 +12,8 @@ namespace rondo::engine {
 struct DeviceWindow {
   device::WindowSize size; ///< the same on all ranks
   device::Team::Windows memory;
-  device::Memory meetings; ///< one std::uint64_t for each copy, zeroed
+  std::shared_ptr<void> all; ///< keeps the other ranks' windows
+  device::Memory meetings;   ///< one std::uint64_t for each copy, zeroed
   int rank = 0;
 
   device::Window window() const {

@@ -227,7 +227,9 @@ class HostTeam final : public device::Team {
         shared_(HostTeams::get().of(handle_.get(), bytes)),
         reached_(reached) {}
 
-  int handle() const override { return handle_.get(); }
+  base::UniqueFd exported() const override {
+    return base::UniqueFd(::fcntl(handle_.get(), F_DUPFD_CLOEXEC, 0));
+  }
   Windows open() override {
     const std::lock_guard lock(HostTeams::get().mutex);
     if (reached_) shared_->windows->push_back(own_.get());

@@ -1,6 +1,8 @@
 // The driver's virtual memory functions, each handle with an owner.
 #include "device/cuda/mapping.h"
 
+#include <fcntl.h>
+
 #include <cstdint>
 
 #include "rondo/error.h"
@@ -80,6 +82,7 @@ Allocation Allocation::import(int handle) {
 base::UniqueFd Allocation::exported() const {
   int handle = -1;
   must(MemoryDriver::get().exported(&handle, handle_, kHandle, 0), "shared memory has no handle");
+  ::fcntl(handle, F_SETFD, FD_CLOEXEC);
   return base::UniqueFd(handle);
 }
 

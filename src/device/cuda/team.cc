@@ -50,15 +50,14 @@ std::size_t unitOf(int device, std::size_t bytes) {
   return std::max(unit, allocationUnit(device));
 }
 
-/// The memory stays bound when a rank leaves: others may still be in the middle of a step. It goes
-/// with the object, when the last rank has let go of that.
+/// Memory is never unbound. It lasts as long as it is mapped, by its own rank or another: who opens
+/// windows keeps all of them until nobody uses the address of all any more.
 class CudaTeam final : public Team {
  public:
   CudaTeam(std::shared_ptr<const Context> context, CUmemGenericAllocationHandle object,
            std::size_t unit, std::size_t bytes)
       : context_(std::move(context)),
         object_(std::make_unique<Allocation>(object)),
-        handle_(object_->exported()),
         unit_(unit),
         bytes_(bytes) {
     must(MulticastDriver::get().add(object, context_->device()), "the switch does not reach it");
@@ -67,7 +66,7 @@ class CudaTeam final : public Team {
     onDevice(*context_, [this] { object_.reset(); });
   }
 
-  int handle() const override { return handle_.get(); }
+  base::UniqueFd exported() const override { return object_->exported(); }
   Windows open() override {
     const Current current(*context_);
     const int device = context_->device();
@@ -80,7 +79,6 @@ class CudaTeam final : public Team {
  private:
   const std::shared_ptr<const Context> context_;
   std::unique_ptr<Allocation> object_;
-  const base::UniqueFd handle_;
   const std::size_t unit_, bytes_;
 };
 
