@@ -36,7 +36,8 @@ struct TrainOptions {
   /// compressed (.gz); "synthetic".
   std::string data = defaultDataFolder();
   /// As requireTrainDevice() takes it. With "cuda" a rank has the GPU that RONDO_DEVICE names;
-  /// where that names none, the ranks of a machine take those that they see in turn.
+  /// where that names none, the ranks of a machine take those that they see in turn. What ranks
+  /// send is in host memory with either: the communicator's Options::device is -1.
   std::string device = "cpu";
   /// Of the numbers that layers multiply, as requireTrainPrecision() takes it. Weights, their
   /// gradients and what optimizers keep are floats in each, and what ranks send is as `hook` says

@@ -51,9 +51,8 @@ class HeldDevice {
   cudaStream_t other_ = nullptr;
 };
 
-std::unique_ptr<Program> programOf(const Model& model, bool stays = true, bool ends = true) {
+std::unique_ptr<Program> programOf(const Model& model, bool ends = true) {
   Binding binding = bindingOf(model, true, kCount);
-  binding.weights_stay = stays;
   binding.ends = ends;
   return cudnn::makeProgram(model.nodes, binding, {.number = 0, .timeout = kTimeout});
 }
@@ -65,8 +64,7 @@ TEST_CASE("a pass on a GPU that does not move ends in time, and names what did n
   Model model(kLayers, kShape);
   const MadeUp samples(kShape, kClasses, kCount);
   const Pass over_ranks{.seed = 0, .sum_over_ranks = [](float*, std::size_t) {}};
-  const auto whole = programOf(model), part = programOf(model, true, false),
-             streaming = programOf(model, false);
+  const auto whole = programOf(model), part = programOf(model, false);
   whole->forward(samples.batch(), {});
   device.hold();
   CHECK(says(caught([&] { whole->backward(nullptr, [](std::size_t) {}); }), ErrorCode::timeout,
@@ -75,8 +73,6 @@ TEST_CASE("a pass on a GPU that does not move ends in time, and names what did n
              {"GPU 0", "what the pass before has left", "1000 ms"}));
   CHECK(says(caught([&] { part->forward(samples.batch(), {}); }), ErrorCode::timeout,
              {"GPU 0", "what its layers make", "1000 ms"}));
-  CHECK(says(caught([&] { streaming->forward(samples.batch(), {}); }), ErrorCode::timeout,
-             {"layer 0: GPU 0", "the copy of 0.weight", "1000 ms"}));
   const auto other = programOf(model);
   CHECK(says(caught([&] { other->forward(samples.batch(), over_ranks); }), ErrorCode::timeout,
              {"layer 1: GPU 0", "a batch's statistics", "1000 ms"}));

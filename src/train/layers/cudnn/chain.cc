@@ -14,14 +14,14 @@ bool learns(const Node& node) {
 }
 
 /// Runs what concerns a layer; errors name it, by the innermost one's name, which is the whole
-/// path.
+/// path. What another rank did is no layer's.
 template <class Do>
 void at(const Node& node, Do&& run) {
   try {
     run();
   } catch (const Error& error) {
     const std::string what = error.what();
-    if (what.starts_with("layer ")) throw;
+    if (what.starts_with("layer ") || error.culprit() >= 0) throw;
     throw Error(error.code(), "layer " + node.path + ": " + what);
   }
 }

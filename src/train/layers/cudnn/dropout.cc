@@ -13,8 +13,8 @@ class DropoutLayer : public Layer {
       : site_(from.site),
         dropping_(value, from.node.path),
         in_(from.in),
-        drawn_(site_.binding().count),
-        starts_(site_.onDevice<std::uint64_t>(drawn_.size())) {
+        drawn_(site_.pinned<std::uint64_t>(site_.binding().count)),
+        starts_(site_.onDevice<std::uint64_t>(site_.binding().count)) {
     output_ = site_.tensor(in_.shape);
   }
 
@@ -26,8 +26,8 @@ class DropoutLayer : public Layer {
 
   void forward(const Batch& batch, const Pass& pass) override {
     for (std::size_t i = 0; i < batch.count; ++i)
-      drawn_[i] = dropping_.start(pass.seed, batch.samples[i]);
-    site_.copy(starts_.get(), static_cast<const std::uint64_t*>(drawn_.data()), drawn_.size(),
+      drawn_.get()[i] = dropping_.start(pass.seed, batch.samples[i]);
+    site_.copy(starts_.get(), static_cast<const std::uint64_t*>(drawn_.get()), batch.count,
                cudaMemcpyHostToDevice);
     drop(in_.data, output_.data);
   }
@@ -41,7 +41,7 @@ class DropoutLayer : public Layer {
     run(DropoutCall{.from = from,
                     .to = to,
                     .starts = starts_.get(),
-                    .samples = drawn_.size(),
+                    .samples = site_.binding().count,
                     .size = in_.shape.size(),
                     .limit = dropping_.limit,
                     .kept = dropping_.kept},
@@ -51,7 +51,7 @@ class DropoutLayer : public Layer {
   Site& site_;
   Dropping dropping_;
   Tensor in_;
-  std::vector<std::uint64_t> drawn_;
+  Pinned<std::uint64_t> drawn_;
   OnDevice<std::uint64_t> starts_;
   Tensor gradient_, back_;
 };

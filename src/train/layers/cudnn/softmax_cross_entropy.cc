@@ -1,5 +1,7 @@
 #include "train/layers/cudnn/softmax_cross_entropy.h"
 
+#include <algorithm>
+
 #include "train/layers/cudnn/kernels.h"
 
 namespace rondo::training::cudnn {
@@ -11,12 +13,15 @@ SoftmaxCrossEntropy::SoftmaxCrossEntropy(Site& site, const Tensor& in)
       labels_(site.onDevice<std::uint8_t>(site.binding().count)),
       correct_(site.onDevice<std::uint8_t>(site.binding().count)),
       losses_(site.onDevice<double>(site.binding().count)),
+      leaving_(site.pinned<std::uint8_t>(site.binding().count)),
       seen_correct_(site.pinned<std::uint8_t>(site.binding().count)),
       seen_losses_(site.pinned<double>(site.binding().count)) {}
 
 Score SoftmaxCrossEntropy::score(const Batch& batch) {
   const std::size_t count = batch.count;
-  site_.copy(labels_.get(), batch.labels, count, cudaMemcpyHostToDevice);
+  std::copy_n(batch.labels, count, leaving_.get());
+  site_.copy(labels_.get(), static_cast<const std::uint8_t*>(leaving_.get()), count,
+             cudaMemcpyHostToDevice);
   run(LossCall{.from = in_.data,
                .gradient = gradient_.data,
                .labels = labels_.get(),

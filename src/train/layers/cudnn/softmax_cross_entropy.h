@@ -20,6 +20,7 @@ class SoftmaxCrossEntropy {
   Tensor in_, gradient_;
   OnDevice<std::uint8_t> labels_, correct_;
   OnDevice<double> losses_;
+  Pinned<std::uint8_t> leaving_; ///< the batch's labels
   Pinned<std::uint8_t> seen_correct_;
   Pinned<double> seen_losses_;
 };

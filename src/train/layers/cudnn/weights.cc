@@ -7,15 +7,18 @@
 namespace rondo::training::cudnn {
 
 Upload::Upload(const Site& site, const Weight& weight)
-    : site_(site), weight_(weight), copy_(site.onDevice<float>(weight.size())) {}
+    : site_(site),
+      weight_(weight),
+      leaving_(site.pinned<float>(weight.size())),
+      copy_(site.onDevice<float>(weight.size())) {}
 
 void Upload::refresh() {
   const Binding& binding = site_.binding();
   if (binding.weights_stay && version_ == *binding.version) return;
-  site_.copy(copy_.get(), static_cast<const float*>(weight_.value), weight_.size(),
+  // The pass that read it last has ended, and with it what is copied from there.
+  std::copy_n(weight_.value, weight_.size(), leaving_.get());
+  site_.copy(copy_.get(), static_cast<const float*>(leaving_.get()), weight_.size(),
              cudaMemcpyHostToDevice);
-  // The values may be gone with the next layer.
-  if (!binding.weights_stay) site_.wait("the copy of ", weight_.name);
   version_ = *binding.version;
 }
 

@@ -18,6 +18,7 @@ class Upload {
  private:
   const Site& site_;
   const Weight& weight_;
+  Pinned<float> leaving_; ///< of pageable memory a copy may wait for the stream
   OnDevice<float> copy_;
   std::uint64_t version_ = 0;
 };
