@@ -1,6 +1,7 @@
 // Devices without a GPU.
 #include "support/host_devices.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
