@@ -75,7 +75,9 @@ bool manyChildrenEnd(const Body& body, int children = 50) {
 /// In a forked child: 0 when `drop`, which destroys what has threads in the parent, leaves alone
 /// those that the child has made first. Their handles are those of the parent's.
 inline int dropBesideOwnThreads(const std::function<void()>& drop) {
-#ifdef __SANITIZE_THREAD__ // its run time allows no new thread after such a fork
+  // The thread sanitizer allows no new thread after such a fork, and the address sanitizer has locks
+  // for threads and memory that a thread of the parent may hold for ever.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   drop();
 #else
   std::atomic<bool> over{false};
