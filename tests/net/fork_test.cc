@@ -124,7 +124,7 @@ TEST_CASE("children log while other threads log") {
           base::log(LogLevel::trace, "from a child");
           return 0;
         },
-        rondo::test::kWholeGrid ? 400 : 50));
+        rondo::test::kWholeGrid ? 400 : 10));
   }
   base::configureLog(LogLevel::warn, "");
 }

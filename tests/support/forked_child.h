@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/grid.h"
 #include "support/test.h"
 
 namespace rondo::test {
@@ -65,7 +66,7 @@ class Meanwhile {
 /// and then would stay locked in some of them. On a busy machine they are as many as there are in
 /// two seconds.
 template <class Body>
-bool manyChildrenEnd(const Body& body, int children = 50) {
+bool manyChildrenEnd(const Body& body, int children = kWholeGrid ? 50 : 10) {
   const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(2);
   for (int i = 0; i < children && std::chrono::steady_clock::now() < enough; ++i)
     if (Child(body).end() != 0) return false;
@@ -75,8 +76,8 @@ bool manyChildrenEnd(const Body& body, int children = 50) {
 /// In a forked child: 0 when `drop`, which destroys what has threads in the parent, leaves alone
 /// those that the child has made first. Their handles are those of the parent's.
 inline int dropBesideOwnThreads(const std::function<void()>& drop) {
-  // The thread sanitizer allows no new thread after such a fork, and the address sanitizer has locks
-  // for threads and memory that a thread of the parent may hold for ever.
+  // The thread sanitizer allows no new thread after such a fork, and the address sanitizer has
+  // locks for threads and memory that a thread of the parent may hold for ever.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   drop();
 #else

@@ -345,7 +345,7 @@ TEST_CASE("a forked child drops its copy of a mailbox while others of its listen
         box.reset();
         return 0;
       },
-      rondo::test::kWholeGrid ? 250 : 50));
+      rondo::test::kWholeGrid ? 250 : 10));
 }
 
 } // namespace rondo::transport::test
