@@ -102,7 +102,8 @@ TEST_CASE("children open what they want, whatever other threads open and close")
   CHECK(manyChildrenEnd([&] { return open() ? 0 : 1; }));
 }
 
-#ifndef __SANITIZE_THREAD__ // its run time allows no new thread after such a fork
+// See dropBesideOwnThreads().
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 TEST_CASE("children get a control thread of their own while other threads ask for theirs") {
   const auto loop = EventLoop::get();
   const Meanwhile busy([] { EventLoop::get(); });
