@@ -94,7 +94,11 @@ class RONDO_API Communicator {
   /// AllReduce #3 in flight", where this rank's own call had not ended by the timeout. In a child
   /// made by fork() it drops the copy and does nothing else. That, ending and executing a program
   /// is all that a child may do with what it inherits from Rondo; its copies of connections are
-  /// dead, so the rank's own end shows.
+  /// dead, so the rank's own end shows. (Not even that with a std::future that is not ready yet:
+  /// the standard library would wait there for a thread that the child does not have.)
+  /// A process hands on the control plane, if it hosts that, when it ends by exit() or from main().
+  /// One that ends by _exit(), as those of Python's multiprocessing do, hands on nothing: calls
+  /// that others have in flight by then, or begin later, fail with peer_dead.
   ~Communicator();
 
   int rank() const;

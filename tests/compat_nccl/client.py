@@ -79,8 +79,8 @@ def run(rank, ranks, pipes, together):
     except RuntimeError as error:
         assert f"root {ranks}" in str(error), error
     nccl.check(nccl.ncclCommDestroy(comm))
-    # multiprocessing ends processes by _exit(): that of rank 0, which hosts the control plane, would
-    # leave the others' last calls without it, and hand it over to nobody.
+    # multiprocessing ends processes by _exit(): that of rank 0, which hosts the control plane,
+    # would leave the others' last calls without it, and hand it on to nobody.
     together.wait(60)
 
 
