@@ -96,9 +96,10 @@ class RONDO_API Communicator {
   /// is all that a child may do with what it inherits from Rondo; its copies of connections are
   /// dead, so the rank's own end shows. (Not even that with a std::future that is not ready yet:
   /// the standard library would wait there for a thread that the child does not have.)
-  /// A process hands on the control plane, if it hosts that, when it ends by exit() or from main().
-  /// One that ends by _exit(), as those of Python's multiprocessing do, hands on nothing: calls
-  /// that others have in flight by then, or begin later, fail with peer_dead.
+  /// A process that hosts the control plane hands it on where other ranks go on: with its last
+  /// communicator, which waits for the others 50 ms first, and when it ends by exit() or from
+  /// main(). One that ends by _exit() amid all that, or made the unique id and is no rank, hands on
+  /// nothing: calls that others have in flight by then, or begin later, fail with peer_dead.
   ~Communicator();
 
   int rank() const;

@@ -323,9 +323,11 @@ Hub::Hub(const Settings& settings, std::function<void()> over)
 }
 
 Hub::~Hub() {
-  if (!impl_->loop()->onLoopThread()) impl_->handOver();
+  if (!impl_->loop()->onLoopThread()) impl_->handOver(true);
   impl_->loop()->call([this] { impl_->stop(); });
 }
+
+bool Hub::handOver() { return impl_->handOver(false); }
 
 void Hub::ended(int rank) { impl_->ended(rank); }
 

@@ -39,14 +39,17 @@ class Hub {
   /// `over` is called on the loop thread when all ranks have come and gone. Throws what
   /// net::Acceptor does.
   Hub(const Settings& settings, std::function<void()> over);
-  /// Hands the control plane over to another rank where two or more go on together (takes at most
-  /// about a second, or three where the ranks have not all come here yet); else tells the ranks
-  /// that they are on their own now. Any thread; on the loop thread it hands nothing over.
+  /// Hands the control plane over, or else tells the ranks that they are on their own now. Any
+  /// thread; on the loop thread it hands nothing over.
   ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
 
   const net::SocketAddress& address() const { return address_; }
+  /// Another rank's process takes the control plane over where one outside this process goes on for
+  /// a moment yet: true, and this hub is over. Takes at most about a second, or three where the
+  /// ranks have not all come here yet. Any thread but the loop's.
+  bool handOver();
   /// The process of a rank has ended: its connection counts as broken, after what it had sent. Any
   /// thread.
   void ended(int rank);

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "bootstrap/hub.h"
@@ -33,8 +34,9 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void start();
   void stop();
   void ended(int rank);
-  /// Not on the loop thread. Returns when another hub has taken over, or none is needed or found.
-  void handOver();
+  /// Not on the loop thread. Returns when another hub has taken over: true; or none is needed or
+  /// found.
+  bool handOver(bool process_ends);
 
   const std::shared_ptr<net::EventLoop>& loop() const { return loop_; }
   const net::SocketAddress& address() const { return settings_.address; }
@@ -101,10 +103,12 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
                            void (Impl::*run)(World&, Group&));
 
   // Succession.
-  /// Whether two ranks outside this process share a communicator that still works.
-  bool goesOn() const;
+  struct HandOver;
+  /// The ranks outside this process that are in a communicator which still works.
+  std::set<int> heirs(const World& world) const;
   /// Offers the hub's place to the first rank that can take it after this one.
   void offer(int after);
+  void handOverEnds(bool moved);
   void succeeded(World& world, const Member& member, const frames::Succeeded& answer);
   void takeOver(const Succession& from);
   void roster(World& world, Member& member, const frames::Roster& part);
@@ -139,7 +143,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   Gap gap_;
   bool stopped_ = false;
   int heir_ = -1; ///< the rank that the hub's place is offered to
-  std::function<void()> handed_over_;
+  std::shared_ptr<HandOver> handing_over_;
   net::EventLoop::Id settle_timer_ = 0;
 };
 

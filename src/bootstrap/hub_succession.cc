@@ -1,6 +1,7 @@
-// Handing the control plane over to another rank when the hub's process ends, and taking it over.
+// Handing the control plane over to another rank when the hub's process ends, or has left what the
+// others go on with and may end in any way, and taking it over.
 //
-// The hub that ends offers its place to the lowest rank outside its process. That rank's process
+// The hub offers its place to the lowest rank outside its process that goes on. That rank's process
 // opens a hub of its own and says where; all ranks are then told, connect to it, and tell it what
 // they know: their communicators, what they called, what waits. So nothing has to be copied from
 // hub to hub but who is still there. Who does not come to the new hub in time counts as dead: a
@@ -33,59 +34,69 @@ constexpr std::chrono::milliseconds kSettleLimit{3000};
 
 // The hub that ends -------------------------------------------------------------------------------
 
-bool Hub::Impl::goesOn() const {
-  for (const auto& [size, world] : worlds_) {
-    if (!world.complete) continue;
-    if (!world.awaited.empty()) return true; // nobody knows yet
-    for (const auto& [id, group] : world.groups) {
-      if (group == world.root || group->ledger.failure()) continue;
-      int there = 0;
-      for (const int rank : group->members) {
-        const auto member = world.members.find(rank);
-        there += member != world.members.end() && member->second->reachable() &&
-                 !member->second->hosts_hub && !group->ledger.hasLeft(group->rank_of.at(rank));
-      }
-      if (there >= 2) return true;
+/// What handOver() waits for; several threads may.
+struct Hub::Impl::HandOver {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false, moved = false;
+};
+
+std::set<int> Hub::Impl::heirs(const World& world) const {
+  std::set<int> all;
+  for (const auto& [id, group] : world.groups) {
+    if (group == world.root || group->ledger.failure()) continue;
+    for (const int rank : group->members) {
+      const auto member = world.members.find(rank);
+      if (member != world.members.end() && member->second->reachable() &&
+          !member->second->hosts_hub && !group->ledger.hasLeft(group->rank_of.at(rank)))
+        all.insert(rank);
     }
   }
-  return false;
+  return all;
 }
 
-void Hub::Impl::handOver() {
+bool Hub::Impl::handOver(bool process_ends) {
   // The host's own rank has gone before its hub. It may never have heard that it is to come here.
-  loop_->call([&] {
-    for (auto& [size, world] : worlds_)
-      if (world.awaited.contains(welcome_.host)) settled(world, welcome_.host);
-  });
+  if (process_ends)
+    loop_->call([&] {
+      for (auto& [size, world] : worlds_)
+        if (world.awaited.contains(welcome_.host)) settled(world, welcome_.host);
+    });
   bool needed = false, settling = false;
   // Who does not come to this hub in time counts as dead, and is not waited for.
   const base::Deadline together(kTogether), limit(kSettleLimit);
   for (;;) {
     loop_->call([&] {
-      needed = goesOn();
-      settling = false;
-      for (const auto& [size, world] : worlds_) settling |= !world.awaited.empty();
+      needed = settling = false;
+      for (const auto& [size, world] : worlds_) {
+        settling |= !world.awaited.empty();
+        needed |= world.complete && (settling || !heirs(world).empty());
+      }
     });
-    if (!needed) return;
+    if (!needed) return false;
     if (limit.passed() || (together.passed() && !settling)) break;
     std::this_thread::sleep_for(1ms);
   }
-  struct Ending {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool done = false;
-  };
-  const auto ending = std::make_shared<Ending>();
+  std::shared_ptr<HandOver> wait;
   loop_->call([&] {
-    handed_over_ = [ending] {
-      std::lock_guard lock(ending->mutex);
-      ending->done = true;
-      ending->changed.notify_all();
-    };
-    offer(-1);
+    const bool first = !handing_over_;
+    if (first) handing_over_ = std::make_shared<HandOver>();
+    wait = handing_over_;
+    if (first) offer(-1);
   });
-  std::unique_lock lock(ending->mutex);
-  ending->changed.wait_for(lock, kHandOverLimit, [&] { return ending->done; });
+  std::unique_lock lock(wait->mutex);
+  wait->changed.wait_for(lock, kHandOverLimit, [&] { return wait->over; });
+  return wait->moved;
+}
+
+void Hub::Impl::handOverEnds(bool moved) {
+  heir_ = -1;
+  const auto ends = std::exchange(handing_over_, nullptr);
+  if (!ends) return;
+  std::lock_guard lock(ends->mutex);
+  ends->over = true;
+  ends->moved = moved;
+  ends->changed.notify_all();
 }
 
 void Hub::Impl::offer(int after) {
@@ -96,15 +107,15 @@ void Hub::Impl::offer(int after) {
       const auto member = world.members.find(rank);
       offer.expected.push_back(member != world.members.end() && member->second->reachable());
     }
-    for (auto next = world.members.upper_bound(after); next != world.members.end(); ++next) {
-      const Member& member = *next->second;
-      if (!member.reachable() || member.hosts_hub || member.silent || member.deaf) continue;
+    const std::set<int> all = heirs(world);
+    for (auto next = all.upper_bound(after); next != all.end(); ++next) {
+      const Member& member = *world.members.at(*next);
+      if (member.silent || member.deaf) continue;
       heir_ = member.rank;
       return member.link->send(Type::succeed, offer);
     }
   }
-  heir_ = -1;
-  if (const auto done = std::exchange(handed_over_, nullptr)) done();
+  handOverEnds(false);
 }
 
 void Hub::Impl::succeeded(World& world, const Member& member, const frames::Succeeded& answer) {
@@ -117,8 +128,8 @@ void Hub::Impl::succeeded(World& world, const Member& member, const frames::Succ
     other->link->send(Type::moved, moved);
     other->gone = true;
   }
-  heir_ = -1;
-  if (const auto done = std::exchange(handed_over_, nullptr)) done();
+  handOverEnds(true);
+  endIfAllGone(world);
 }
 
 // The hub that takes over -------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // The process's table of jobs.
 #include "bootstrap/meetings.h"
 
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,12 @@
 #include "rondo/error.h"
 
 namespace rondo::bootstrap {
+
+namespace {
+
+std::atomic<bool> process_ends{false};
+
+} // namespace
 
 Meetings& Meetings::ofProcess() {
   static Meetings meetings;
@@ -19,6 +26,7 @@ Meetings& Meetings::ofProcess() {
 Meetings::Meetings() { net::EventLoop::get(); }
 
 Meetings::~Meetings() {
+  process_ends = true;
   // Members say good-bye before the hubs of this process say farewell.
   entries_.clear();
   std::map<std::uint64_t, std::shared_ptr<Hub>> hubs; // destroyed after the lock is gone
@@ -28,12 +36,8 @@ Meetings::~Meetings() {
 }
 
 net::SocketAddress Meetings::host(const Hub::Settings& settings) {
-  {
-    const base::NoFork whole;
-    std::lock_guard lock(mutex_);
-    if (const auto found = hubs_.find(settings.job); found != hubs_.end())
-      return found->second->address();
-  }
+  if (process_ends) throw Error(ErrorCode::system, "the process is ending");
+  if (const auto hub = find(settings.job)) return hub->address();
   const auto hub = std::make_shared<Hub>(settings, [this, job = settings.job] { dismiss(job); });
   const base::NoFork whole;
   std::lock_guard lock(mutex_);
@@ -41,10 +45,22 @@ net::SocketAddress Meetings::host(const Hub::Settings& settings) {
   return hub->address();
 }
 
-bool Meetings::hosts(std::uint64_t job) const {
+std::shared_ptr<Hub> Meetings::find(std::uint64_t job) const {
+  if (process_ends) return nullptr;
   const base::NoFork whole;
   std::lock_guard lock(mutex_);
-  return hubs_.contains(job);
+  const auto found = hubs_.find(job);
+  return found == hubs_.end() ? nullptr : found->second;
+}
+
+std::optional<net::SocketAddress> Meetings::hubOf(std::uint64_t job) const {
+  const auto hub = find(job);
+  return hub ? std::optional(hub->address()) : std::nullopt;
+}
+
+bool Meetings::handOver(std::uint64_t job) {
+  const auto hub = find(job);
+  return hub && hub->handOver();
 }
 
 void Meetings::dismiss(std::uint64_t job) {
@@ -58,13 +74,7 @@ void Meetings::dismiss(std::uint64_t job) {
 }
 
 void Meetings::ended(std::uint64_t job, int rank) {
-  std::shared_ptr<Hub> hub;
-  {
-    const base::NoFork whole;
-    std::lock_guard lock(mutex_);
-    if (const auto found = hubs_.find(job); found != hubs_.end()) hub = found->second;
-  }
-  if (hub) hub->ended(rank);
+  if (const auto hub = find(job)) hub->ended(rank);
 }
 
 class Meetings::Opening {

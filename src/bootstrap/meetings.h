@@ -21,9 +21,13 @@ class Meetings {
  public:
   static Meetings& ofProcess();
 
-  /// The hub lives until all ranks have come and gone, or the process ends.
+  /// The hub lives until all ranks have come and gone, another rank's process has taken it over, or
+  /// the process ends.
   net::SocketAddress host(const Hub::Settings& settings);
-  bool hosts(std::uint64_t job) const;
+  /// Of the hub that this process hosts; none: it does not.
+  std::optional<net::SocketAddress> hubOf(std::uint64_t job) const;
+  /// As Hub::handOver(); false also if this process hosts no hub of the job.
+  bool handOver(std::uint64_t job);
   /// Ends a hub early; nothing if it is over already.
   void dismiss(std::uint64_t job);
   /// As Hub::ended(); nothing if the hub is over already.
@@ -50,6 +54,9 @@ class Meetings {
     std::shared_ptr<Membership> kept;
     bool opening = false;
   };
+
+  /// None also when the process is ending: what a program has in statics may outlive this table.
+  std::shared_ptr<Hub> find(std::uint64_t job) const;
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Hub>> hubs_;     ///< by job

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "bootstrap/hub.h"
+#include "bootstrap/meetings.h"
 #include "bootstrap/remote_communicator.h"
 #include "net/interfaces.h"
 #include "net/native_address.h"
@@ -103,7 +104,7 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
 }
 
 Membership::Membership(const Settings& settings)
-    : settings_(settings), loop_(net::EventLoop::get()) {
+    : settings_(settings), loop_(net::EventLoop::get()), hosts_hub_(settings.hosts_hub) {
   secret_ = settings.secret;
   job_ = settings.job;
   std::vector<int> all(static_cast<std::size_t>(settings.size));
@@ -131,7 +132,7 @@ void Membership::openLink(base::UniqueFd fd, const net::Key& key) {
   frames::Join hello;
   hello.heartbeat_ms = static_cast<std::uint32_t>(settings_.heartbeat.count());
   hello.patient = settings_.patient;
-  hello.hosts_hub = settings_.hosts_hub || host_ == settings_.rank;
+  hello.hosts_hub = hosts_hub_;
   link_->send(Type::join, hello);
   silence_.heard(Clock::now());
   heard_ = 0;
@@ -276,6 +277,15 @@ void Membership::leave(RemoteCommunicator& communicator) {
   if (communicator.failure && communicator.failure->difference)
     base::log(LogLevel::error, "a communicator ended in an error: ", communicator.failure->text);
   communicators_.erase(communicator.id);
+  if (communicators_.size() > 1 || loop_->onLoopThread()) return; // one is that of all ranks
+  // The process may end in any way now, and must not take the others' control plane along.
+  const int host = host_;
+  lock.unlock();
+  if (!Meetings::ofProcess().handOver(job_)) return;
+  // The new hub would wait for a rank that does not come to it.
+  lock.lock();
+  changed_->wait_for(lock, kAgreeLimit,
+                     [&] { return !supervised_ || (host_ != host && !moving_); });
 }
 
 // On the loop thread ------------------------------------------------------------------------------

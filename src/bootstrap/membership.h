@@ -32,7 +32,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
     base::Clock::time_point deadline{};
     std::chrono::milliseconds heartbeat{1000};
     bool patient = false;         ///< as in Options
-    bool hosts_hub = false;       ///< the hub lives in this process
+    bool hosts_hub = false;       ///< the hub lives in this process, at first
     std::string hub_process;      ///< who hosts it when no rank does: "the launcher"
     std::string socket_interface; ///< for bindAddress(); as in Options
     std::string socket_family;
@@ -126,6 +126,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   net::EventLoop::Id tick_ = 0;
   Gap gap_;
   Silence silence_;
+  bool hosts_hub_;          ///< the hub lives in this process
   std::uint64_t heard_ = 0; ///< number of the hub's last beat
   base::Clock::time_point next_beat_{};
   std::unique_ptr<net::Dial> dial_; ///< to the hub that takes over

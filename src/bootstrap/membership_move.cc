@@ -40,6 +40,7 @@ void Membership::succeed(const frames::Succeed& offer) {
 void Membership::moved(const frames::Moved& to) {
   link_->close();
   link_.reset();
+  hosts_hub_ = Meetings::ofProcess().hubOf(job_) == to.address;
   {
     std::lock_guard lock(mutex_);
     host_ = to.host;

@@ -34,7 +34,7 @@ Membership::Settings byId(const UniqueId& id, int rank, int size, const Options&
   settings.hub = content.hub;
   settings.secret = content.secret;
   settings.job = content.job;
-  settings.hosts_hub = Meetings::ofProcess().hosts(content.job);
+  settings.hosts_hub = Meetings::ofProcess().hubOf(content.job).has_value();
   settings.hub_process = hub_process;
   return settings;
 }

@@ -35,6 +35,8 @@ struct SocketAddress {
   std::uint32_t scope = 0; ///< IPv6 link-local interface index
   std::string name;        ///< unix_abstract, without the leading zero byte
 
+  bool operator==(const SocketAddress&) const = default;
+
   bool loopback() const; ///< true for unix_abstract
   std::string text() const;
   std::vector<std::byte> encode() const; ///< versioned little-endian, at most 64 bytes

@@ -239,6 +239,28 @@ TEST_CASE("the control plane moves on as often as its host ends") {
   CHECK(startsWith(line, "failed peer_dead 3 rank 3"));
 }
 
+TEST_CASE("hosts that leave and end by _exit() take no control plane along") {
+  Job job(Host::rank_zero, 5, "vanish", kRare);
+  job.startAll();
+  const auto vanish = [&](int rank) {
+    job.at(rank).tell("go");
+    CHECK(job.at(rank).line() == "done");
+    CHECK(job.at(rank).end().value_or(-1) == 0);
+  };
+  SECTION("and the others are still supervised") {
+    for (int rank = 0; rank < 3; ++rank) vanish(rank);
+    job.at(3).signal(SIGKILL);
+    const std::string line = job.at(4).line(10s);
+    INFO("rank 4 says: " << line);
+    CHECK(startsWith(line, "failed peer_dead 3 rank 3"));
+  }
+  SECTION("down to the last rank") {
+    for (int rank = 0; rank < 4; ++rank) vanish(rank);
+    CHECK(job.at(4).line(300ms) == "");
+    vanish(4);
+  }
+}
+
 TEST_CASE("a child that a rank forks may exit without harm to the rank") {
   // The child lacks its parent's threads: what only they reach looks leaked there, and is not.
   std::map<std::string, std::string> environment = kOften;

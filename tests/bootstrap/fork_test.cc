@@ -62,7 +62,7 @@ TEST_CASE("tcp: a forked child drops its copies of sessions") {
 }
 
 TEST_CASE("a forked child finds the table of jobs free while other threads use it") {
-  const auto hostsNothing = [] { return !bootstrap::Meetings::ofProcess().hosts(1); };
+  const auto hostsNothing = [] { return !bootstrap::Meetings::ofProcess().hubOf(1).has_value(); };
   REQUIRE(hostsNothing()); // it is made before others use it
   const Meanwhile busy([&] { hostsNothing(); });
   CHECK(manyChildrenEnd([&] { return hostsNothing() ? 0 : 1; }));

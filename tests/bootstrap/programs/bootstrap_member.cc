@@ -4,6 +4,7 @@
 //   program_bootstrap_member wait     "ready", then "failed CODE CULPRIT TEXT", or, after a line on
 //                                     stdin, one more exchange and "done"
 //   program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
+//   program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
 //   program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
 //                                     another one when its session is gone
 //   program_bootstrap_member once     opens two communicators, splits, exchanges; "done"
@@ -57,8 +58,7 @@ void forkAndExit() {
 }
 
 void wait(const std::string& scenario) {
-  const auto session =
-      bootstrap::Session::open(Rendezvous::environment(), Options::fromEnvironment());
+  auto session = bootstrap::Session::open(Rendezvous::environment(), Options::fromEnvironment());
   session->allGather({}, 30s);
   if (scenario == "fork") forkAndExit();
   say("ready");
@@ -68,6 +68,11 @@ void wait(const std::string& scenario) {
       return say("failed " + describe(failure.code, failure.culprit, failure.text));
     }
     if (!lineOnStdin(5ms)) continue;
+    if (scenario == "vanish") {
+      session.reset();
+      say("done");
+      ::_exit(0);
+    }
     if (scenario != "quit") session->allGather({}, 30s);
     return say("done");
   }
@@ -110,7 +115,8 @@ void host() {
 int main(int argc, char** argv) {
   const std::string scenario = argc == 2 ? argv[1] : "";
   try {
-    if (scenario == "wait" || scenario == "quit" || scenario == "fork") wait(scenario);
+    if (scenario == "wait" || scenario == "quit" || scenario == "vanish" || scenario == "fork")
+      wait(scenario);
     else if (scenario == "once") once();
     else if (scenario == "host") host();
     else return 2;
