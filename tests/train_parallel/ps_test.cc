@@ -82,6 +82,23 @@ TEST_CASE(
   requireSame(trainAll(makeRanks(2), options), alone(options, 2));
 }
 
+TEST_CASE("a push before a meeting gets no answer, however its pieces come") {
+  // The second piece leaves when the first layer's gradients stand, long behind the first one.
+  TrainOptions options = servedRun();
+  options.model = "cnn";
+  options.data = "synthetic:shape=1x28x28,train=64,test=8";
+  options.batch = 8;
+  options.verify_every = 2;
+  for (const char* consistency : {"bsp", "ssp:1"})
+    for (int size : {1, 2}) {
+      INFO(consistency << ", " << size << " ranks");
+      options.consistency = consistency;
+      const TrainReport report = trainAll(makeRanks(size), options);
+      CHECK(report.steps == 8 * options.epochs);
+      if (options.consistency == "bsp") requireSame(report, alone(options, size));
+    }
+}
+
 TEST_CASE("no worker reads values that are older than its bound allows") {
   for (int bound : {0, 1, 3}) {
     TrainOptions options = servedRun(2);

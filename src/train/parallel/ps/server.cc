@@ -173,6 +173,7 @@ void Server::complete(std::size_t worker) {
 /// In the order of the pieces, each as soon as its values are new enough.
 bool Server::answer(std::size_t worker) {
   Client& client = clients_[worker];
+  if (client.request.kind == Request::last) return false; // it wants none
   bool moved = false;
   for (; client.pushing && client.answered < client.arrived; ++client.answered, moved = true) {
     const std::size_t p = client.answered;
