@@ -1,5 +1,6 @@
 // What a run writes about itself: metrics, trace and page, and what happens when it cannot.
 #include <atomic>
+#include <cstdio>
 #include <filesystem>
 
 #include "support/data_files.h"
@@ -100,6 +101,19 @@ TEST_CASE("the trace shows what every rank computes, and every bucket") {
   const std::string page = textOf(folder.file("page/index.html"));
   REQUIRE(contains(page, "bucket 7"));
   REQUIRE(contains(page, "mlp, 3 ranks"));
+}
+
+TEST_CASE("the page of a run that ends amid an epoch shows the accuracy that the run reports") {
+  TemporaryFolder folder;
+  TrainOptions options = smallRun();
+  options.report = folder.file("page");
+  options.steps = 5;
+  const TrainReport report = trainAll(makeRanks(2), options);
+  char shown[32];
+  std::snprintf(shown, sizeof shown, "<b>%.2f %%</b>", 100 * report.test_accuracy);
+  REQUIRE(report.epoch_accuracy.size() == 1);
+  REQUIRE(report.epoch_accuracy[0] != report.test_accuracy);
+  REQUIRE(contains(textOf(folder.file("page/index.html")), shown));
 }
 
 TEST_CASE("a run that is refused makes no file and leaves older ones as they are") {

@@ -197,6 +197,16 @@ TEST_CASE("a page is well formed, shows what it was given, and fetches nothing")
   REQUIRE(page.size() < 200'000); // however many steps there were
 }
 
+TEST_CASE("of a run that ends amid an epoch the page shows the accuracy at its end") {
+  TrainRecord record;
+  record.steps = {stepRecord(1), stepRecord(2)};
+  record.end_accuracy = 0.4321;
+  const std::string page = pageText(record);
+  requireWellFormed(page);
+  REQUIRE(count(page, "43.21 %") == 1);
+  REQUIRE(count(page, "Nothing was recorded.") == 0);
+}
+
 TEST_CASE("pages of almost nothing are whole too") {
   TrainRecord record;
   requireWellFormed(pageText(record));

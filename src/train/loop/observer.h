@@ -39,6 +39,7 @@ class Observer {
 
   /// Collective. Writes the files. Throws Error(system), that names the file, on every rank.
   void finish(double seconds);
+  void endsAmidEpoch(double test_accuracy) { record_.end_accuracy = test_accuracy; }
 
  private:
   template <class Write>

@@ -95,9 +95,12 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
 
 /// All ranks are here.
 void Trainer::meet(TrainProgress& now, double seconds) {
-  if (at_.step == epoch_steps_) endEpoch(now, seconds);
-  else if (over() && !report_.stopped)
+  if (at_.step == epoch_steps_) {
+    endEpoch(now, seconds);
+  } else if (over() && !report_.stopped) {
     report_.test_accuracy = now.test_accuracy = strategy_.evaluate();
+    observer_.endsAmidEpoch(now.test_accuracy);
+  }
   saveIfDue();
 }
 

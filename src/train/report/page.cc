@@ -31,6 +31,16 @@ std::vector<Point> epochLosses(const TrainRecord& record) {
   return points;
 }
 
+/// In percent, behind each epoch and at the end.
+std::vector<Point> accuracies(const TrainRecord& record) {
+  std::vector<Point> points;
+  for (const EpochRecord& epoch : record.epochs)
+    points.push_back({static_cast<double>(epoch.last_step), 100 * epoch.test_accuracy});
+  if (record.end_accuracy)
+    points.push_back({static_cast<double>(record.steps.back().number), 100 * *record.end_accuracy});
+  return points;
+}
+
 std::string tile(const std::string& value, const std::string& name) {
   return "<div><b>" + htmlText(value) + "</b><span>" + htmlText(name) + "</span></div>\n";
 }
@@ -45,10 +55,10 @@ std::string tiles(const TrainRecord& record) {
   }
   const double step_ms = percentile(times, 0.5);
   std::string text = "<div class=\"tiles\">\n";
-  if (!record.epochs.empty()) {
-    text += tile(fixedText(100 * record.epochs.back().test_accuracy, 2) + " %", "test accuracy");
+  if (const auto tested = accuracies(record); !tested.empty())
+    text += tile(fixedText(tested.back().y, 2) + " %", "test accuracy");
+  if (!record.epochs.empty())
     text += tile(fixedText(record.epochs.back().loss, 4), "training loss, last epoch");
-  }
   text += tile(numberText(step_ms) + " ms", "median step");
   text += tile(numberText(percentile(speeds, 0.5)), "samples per second");
   if (step_ms > 0)
@@ -64,9 +74,6 @@ std::string curves(const TrainRecord& record) {
   const auto loss = ofSteps(record, [](const StepRecord& s) { return s.loss; });
   const auto rate = ofSteps(record, [](const StepRecord& s) { return s.learning_rate; });
   const auto time = ofSteps(record, [](const StepRecord& s) { return s.times.step; });
-  std::vector<Point> accuracy;
-  for (const EpochRecord& epoch : record.epochs)
-    accuracy.push_back({static_cast<double>(epoch.epoch), 100 * epoch.test_accuracy});
   std::string text = "<h2>Training</h2>\n<div class=\"charts\">\n";
   text += chartText({.title = "Training loss",
                      .across = "step",
@@ -74,9 +81,9 @@ std::string curves(const TrainRecord& record) {
                      .series = {{"steps", "each", false, loss},
                                 {"epochs", "second", true, epochLosses(record)}}});
   text += chartText({.title = "Test accuracy",
-                     .across = "epoch",
+                     .across = "step",
                      .up = "percent",
-                     .series = {{"accuracy", "main", true, accuracy}}});
+                     .series = {{"accuracy", "main", true, accuracies(record)}}});
   text += chartText({.title = "Step time",
                      .across = "step",
                      .up = "milliseconds",

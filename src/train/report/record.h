@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,7 @@ struct TrainRecord {
   std::vector<std::pair<std::string, std::string>> settings; ///< shown in this order
   std::vector<StepRecord> steps;
   std::vector<EpochRecord> epochs;
+  std::optional<double> end_accuracy;  ///< in [0, 1], of a run that ends amid an epoch
   std::vector<TimelineEvent> timeline; ///< of the steps that were observed so closely
   double seconds = 0;                  ///< of the whole run
 };
