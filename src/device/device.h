@@ -85,7 +85,7 @@ class Team {
 
 /// One device of this process. Any thread may call its functions; none waits for other ranks, and
 /// none touches the program's streams but where it says so. They throw Error(system) when the
-/// device refuses.
+/// device refuses, Error(timeout) when what they wait for does not happen.
 class Device {
  public:
   virtual ~Device() = default;

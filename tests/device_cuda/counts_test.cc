@@ -10,13 +10,15 @@
 namespace rondo::test {
 namespace {
 
-/// Calls of the runtime by all ranks, waited for in between so that nobody is in the middle.
+/// Calls of the runtime by all ranks, waited for in between so that nobody is in the middle. A wait
+/// that asks until the stream is done is a synchronization, too.
 struct Count {
   int synchronizes, allocations, copies, pageable, clears, events, launches;
 };
 
 Count countOf(const FakeCuda& cuda) {
-  return {cuda.calls("cudaStreamSynchronize") + cuda.calls("cudaEventSynchronize"),
+  return {cuda.calls("cudaStreamSynchronize") + cuda.calls("cudaEventSynchronize") +
+              cuda.calls("cudaStreamQuery of a stream that is done"),
           cuda.calls("cudaMallocFromPoolAsync") + cuda.calls("cudaHostAlloc"),
           cuda.calls("cudaMemcpyAsync"),
           cuda.calls("cudaMemcpyAsync of pageable memory"),

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <memory>
 
 #include "device/cuda/driver.h"
@@ -23,9 +24,15 @@ class Context {
   int device() const { return device_; }
   CUcontext get() const { return context_; }
 
+  /// Whether work that the library gave the device was given up, and may still run: what it may use
+  /// is not given back. Any thread.
+  bool stuck() const { return stuck_.load(std::memory_order_relaxed); }
+  void setStuck(bool stuck) const { stuck_.store(stuck, std::memory_order_relaxed); }
+
  private:
   const int device_;
   CUcontext context_ = nullptr;
+  mutable std::atomic<bool> stuck_{false};
 };
 
 /// Makes a device the thread's current one, and gives back what was: also nothing. cudaSetDevice()
@@ -48,9 +55,11 @@ class Current {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// body(), for destructors: perhaps the device has failed.
+/// body(), for destructors: perhaps the device has failed. Of one that is stuck nothing is given
+/// back, which might take memory from work that still runs, or wait for it.
 template <class Body>
 void onDevice(const Context& context, const Body& body) noexcept {
+  if (context.stuck()) return;
   try {
     const Current current(context);
     body();

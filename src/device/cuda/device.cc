@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "device/cuda/current.h"
@@ -24,6 +25,10 @@ namespace {
 /// One multiprocessor in so many stays free of plan kernels: a rank that clears the memory of its
 /// new channels needs a place to do it while all others wait for it.
 constexpr int kSparePart = 16;
+/// A copy takes some microseconds; who waits longer leaves the processor to others.
+constexpr std::chrono::microseconds kSpinning{200}, kNap{50};
+/// Bytes that cross between device and pageable memory at once.
+constexpr std::size_t kPassage = std::size_t{64} << 10;
 
 class CudaMark final : public Mark {
  public:
@@ -86,76 +91,6 @@ class CudaBatchFunction final : public BatchFunction {
   const kernels::cuda::PlanBatchFunction function_;
 };
 
-/// Memory of the device, from a pool of its own and on a stream of its own. Neither waits for
-/// anybody else's work: cudaFree() would wait for the kernels of ranks that wait for this one.
-class Pool {
- public:
-  /// One for all ranks of the process: streams are scarce, see kernels/cuda/plan/README.md.
-  static std::shared_ptr<const Pool> of(int device) {
-    static std::mutex mutex;
-    static std::map<int, std::weak_ptr<const Pool>> pools;
-    const std::lock_guard lock(mutex);
-    std::shared_ptr<const Pool> pool = pools[device].lock();
-    if (!pool) pools[device] = pool = std::make_shared<const Pool>(device);
-    return pool;
-  }
-
-  explicit Pool(int device) : context_(Context::of(device)) {
-    const Current current(*context_);
-    cudaMemPoolProps properties{};
-    properties.allocType = cudaMemAllocationTypePinned;
-    properties.location = {cudaMemLocationTypeDevice, device};
-    check(cudaMemPoolCreate(&pool_, &properties), "no pool of device memory");
-    std::uint64_t keep = ~std::uint64_t{0};
-    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
-          "no pool of device memory");
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream");
-  }
-  ~Pool() {
-    onDevice(*context_, [this] {
-      if (stream_) cudaStreamDestroy(stream_);
-      cudaMemPoolDestroy(pool_);
-    });
-  }
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
-
-  void* allocate(std::size_t bytes) const {
-    void* memory = nullptr;
-    check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream_), "no memory on the device");
-    return memory;
-  }
-  /// Never throws: memory is freed by destructors, perhaps when the device has failed.
-  void free(void* memory) const {
-    onDevice(*context_, [this, memory] { cudaFreeAsync(memory, stream_); });
-  }
-  void probe(void (*launch)(const Probe& probe, Stream stream), const Probe& probe) const {
-    launch(probe, stream_);
-    wait();
-  }
-  void clear(void* memory, std::size_t bytes) const {
-    check(cudaMemsetAsync(memory, 0, bytes, stream_), "memory cannot be cleared");
-    wait();
-  }
-  void copy(void* to, const void* from, std::size_t bytes) const {
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "nothing was copied");
-    wait();
-  }
-  void letUse(int other) const {
-    cudaMemAccessDesc access{};
-    access.location = {cudaMemLocationTypeDevice, other};
-    access.flags = cudaMemAccessFlagsProtReadWrite;
-    check(cudaMemPoolSetAccess(pool_, &access, 1), "no access to a peer's memory");
-  }
-
- private:
-  void wait() const { check(cudaStreamSynchronize(stream_), "the device failed"); }
-
-  const std::shared_ptr<const Context> context_;
-  cudaMemPool_t pool_ = nullptr;
-  cudaStream_t stream_ = nullptr;
-};
-
 /// Host memory that was given back, by size: cudaFreeHost() may wait for kernels, too.
 class HostBlocks {
  public:
@@ -188,10 +123,108 @@ class HostBlocks {
   std::map<std::size_t, std::vector<void*>> free_;
 };
 
+/// Memory of the device, from a pool of its own and on a stream of its own. Neither waits for
+/// anybody else's work: cudaFree() would wait for the kernels of ranks that wait for this one.
+class Pool {
+ public:
+  /// One for all ranks of the process: streams are scarce, see kernels/cuda/plan/README.md.
+  static std::shared_ptr<const Pool> of(int device) {
+    static std::mutex mutex;
+    static std::map<int, std::weak_ptr<const Pool>> pools;
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<const Pool> pool = pools[device].lock();
+    if (!pool) pools[device] = pool = std::make_shared<const Pool>(device);
+    return pool;
+  }
+
+  explicit Pool(int device) : context_(Context::of(device)) {
+    const Current current(*context_);
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location = {cudaMemLocationTypeDevice, device};
+    check(cudaMemPoolCreate(&pool_, &properties), "no pool of device memory");
+    std::uint64_t keep = ~std::uint64_t{0};
+    check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
+          "no pool of device memory");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream");
+    passage_ = static_cast<std::byte*>(HostBlocks::ofProcess().take(kPassage));
+  }
+  ~Pool() {
+    onDevice(*context_, [this] {
+      HostBlocks::ofProcess().give(passage_, kPassage);
+      cudaStreamDestroy(stream_);
+      cudaMemPoolDestroy(pool_);
+    });
+  }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  void* allocate(std::size_t bytes) const {
+    void* memory = nullptr;
+    check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream_), "no memory on the device");
+    return memory;
+  }
+  /// Never throws: memory is freed by destructors, perhaps when the device has failed.
+  void free(void* memory) const {
+    onDevice(*context_, [this, memory] { cudaFreeAsync(memory, stream_); });
+  }
+  void probe(void (*launch)(const Probe& probe, Stream stream), const Probe& probe) const {
+    launch(probe, stream_);
+  }
+  void clear(void* memory, std::size_t bytes) const {
+    check(cudaMemsetAsync(memory, 0, bytes, stream_), "memory cannot be cleared");
+  }
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "nothing was copied");
+  }
+  /// Pinned memory of kPassage bytes between the device and memory that is not: of such memory the
+  /// driver's copies may wait for the stream, and they would touch it when their caller has given
+  /// up.
+  struct Passage {
+    std::unique_lock<std::mutex> lock;
+    std::byte* memory;
+  };
+  Passage passage() const { return {std::unique_lock(mutex_), passage_}; }
+  /// For all that was put on its stream; false: it has not run in time, and may run later.
+  bool wait(std::chrono::milliseconds timeout) const {
+    const auto begin = std::chrono::steady_clock::now();
+    for (;;) {
+      const cudaError_t status = cudaStreamQuery(stream_);
+      const bool running = status == cudaErrorNotReady;
+      if (running) cudaGetLastError(); // it is no error
+      else check(status, "the device failed");
+      const auto waited = std::chrono::steady_clock::now() - begin;
+      if (!running || waited > timeout) {
+        context_->setStuck(running);
+        return !running;
+      }
+      if (waited < kSpinning) std::this_thread::yield();
+      else std::this_thread::sleep_for(kNap);
+    }
+  }
+  void letUse(int other) const {
+    cudaMemAccessDesc access{};
+    access.location = {cudaMemLocationTypeDevice, other};
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    check(cudaMemPoolSetAccess(pool_, &access, 1), "no access to a peer's memory");
+  }
+
+ private:
+  const std::shared_ptr<const Context> context_;
+  cudaMemPool_t pool_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  mutable std::mutex mutex_; ///< of the passage
+  std::byte* passage_ = nullptr;
+};
+
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int number, const DeviceIdentity& identity, int multiprocessors)
-      : number_(number), identity_(identity), multiprocessors_(multiprocessors) {}
+  CudaDevice(int number, const DeviceIdentity& identity, int multiprocessors,
+             std::chrono::milliseconds timeout)
+      : number_(number),
+        identity_(identity),
+        multiprocessors_(multiprocessors),
+        timeout_(timeout) {}
 
   const DeviceIdentity& identity() const override { return identity_; }
   /// The plan kernels are bounded to one block per multiprocessor, see
@@ -220,7 +253,7 @@ class CudaDevice final : public Device {
   Memory allocate(std::size_t bytes) override {
     const Current current(*context_);
     Memory memory = allocateUncleared(bytes);
-    pool_->clear(memory.get(), bytes);
+    clear(memory, bytes);
     return memory;
   }
   Memory allocateUncleared(std::size_t bytes) override {
@@ -238,8 +271,9 @@ class CudaDevice final : public Device {
     const Current current(*context_);
     void* const memory = HostBlocks::ofProcess().take(bytes);
     std::memset(memory, 0, bytes);
-    return {static_cast<std::byte*>(memory),
-            [bytes](std::byte* at) { HostBlocks::ofProcess().give(at, bytes); }};
+    return {static_cast<std::byte*>(memory), [bytes, context = context_](std::byte* at) {
+              if (!context->stuck()) HostBlocks::ofProcess().give(at, bytes);
+            }};
   }
   Memory mapHost(std::shared_ptr<void> memory, std::size_t bytes) override {
     const Current current(*context_);
@@ -259,7 +293,7 @@ class CudaDevice final : public Device {
   Shared allocateShared(std::size_t bytes) override {
     Shared made = makeShared(*context_, bytes);
     const Current current(*context_);
-    pool_->clear(made.memory.get(), bytes);
+    clear(made.memory, bytes);
     return made;
   }
   Memory mapShared(int handle, std::size_t bytes) override {
@@ -276,11 +310,23 @@ class CudaDevice final : public Device {
 
   void write(std::byte* to, const void* from, std::size_t bytes) override {
     const Current current(*context_);
-    pool_->copy(to, from, bytes);
+    const Pool::Passage passage = openPassage();
+    for (std::size_t at = 0; at < bytes; at += kPassage) {
+      const std::size_t part = std::min(bytes - at, kPassage);
+      std::memcpy(passage.memory, static_cast<const std::byte*>(from) + at, part);
+      pool_->copy(to + at, passage.memory, part);
+      await("copy what was written to it");
+    }
   }
   void read(void* to, const std::byte* from, std::size_t bytes) override {
     const Current current(*context_);
-    pool_->copy(to, from, bytes);
+    const Pool::Passage passage = openPassage();
+    for (std::size_t at = 0; at < bytes; at += kPassage) {
+      const std::size_t part = std::min(bytes - at, kPassage);
+      pool_->copy(passage.memory, from + at, part);
+      await("copy what was read of it");
+      std::memcpy(static_cast<std::byte*>(to) + at, passage.memory, part);
+    }
   }
 
   void write(Stream stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
@@ -332,6 +378,23 @@ class CudaDevice final : public Device {
   }
 
  private:
+  /// For the pool's stream.
+  void await(const char* what) const {
+    if (!pool_->wait(timeout_))
+      throw Error(ErrorCode::timeout, "device " + std::to_string(number_) + " (" + identity_.place +
+                                          ") did not " + what + " within " +
+                                          std::to_string(timeout_.count()) + " ms");
+  }
+  /// A copy that was given up may still be on its way through it.
+  Pool::Passage openPassage() const {
+    Pool::Passage passage = pool_->passage();
+    if (context_->stuck()) await("copy what was asked before");
+    return passage;
+  }
+  void clear(const Memory& memory, std::size_t bytes) const {
+    pool_->clear(memory.get(), bytes);
+    await("clear new memory");
+  }
   using LaunchProbe = void (*)(const Probe& probe, Stream stream);
   void storeBy(LaunchProbe launch, std::byte* to, const ProbeWords& words) {
     const Current current(*context_);
@@ -339,12 +402,14 @@ class CudaDevice final : public Device {
     std::copy(words.begin(), words.end(), probe.words);
     probe.to = reinterpret_cast<std::uint64_t*>(to);
     pool_->probe(launch, probe);
+    await("store what proves a link");
   }
   ProbeWords loadBy(LaunchProbe launch, const std::byte* from) {
     const Current current(*context_);
     const Memory seen = allocateHost(sizeof(ProbeWords));
     pool_->probe(launch, {.from = reinterpret_cast<const std::uint64_t*>(from),
                           .seen = reinterpret_cast<std::uint64_t*>(seen.get())});
+    await("load what proves a link");
     ProbeWords words;
     std::memcpy(words.data(), seen.get(), sizeof words);
     return words;
@@ -354,6 +419,7 @@ class CudaDevice final : public Device {
   const int number_;
   const DeviceIdentity identity_;
   const int multiprocessors_;
+  const std::chrono::milliseconds timeout_;
   const std::shared_ptr<const Context> context_ = Context::of(number_);
   const std::shared_ptr<const Pool> pool_ = Pool::of(number_);
 };
@@ -400,7 +466,7 @@ void loadKernelsOnce(int device) {
 
 } // namespace
 
-std::shared_ptr<Device> openCudaDevice(int number) {
+std::shared_ptr<Device> openCudaDevice(int number, std::chrono::milliseconds timeout) {
   const std::string what = "device " + std::to_string(number) + ": ";
   int devices = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&devices); status != cudaSuccess) {
@@ -421,7 +487,7 @@ std::shared_ptr<Device> openCudaDevice(int number) {
   if (!pools) throw Error(ErrorCode::unsupported, what + properties.name + " has no memory pools");
   loadKernelsOnce(number);
   return std::make_shared<CudaDevice>(number, identify(number, properties),
-                                      properties.multiProcessorCount);
+                                      properties.multiProcessorCount, timeout);
 }
 
 } // namespace rondo::device

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "device/cuda/current.h"
 #include "rondo/error.h"
 
 namespace rondo::device {
@@ -24,7 +25,7 @@ CUmemAllocationProp propertiesOf(int device) {
 class Mapping {
  public:
   Mapping(int device, CUmemGenericAllocationHandle allocation, std::size_t bytes, std::size_t unit)
-      : bytes_(bytes) {
+      : context_(Context::of(device)), bytes_(bytes) {
     const MemoryDriver& driver = MemoryDriver::get();
     must(driver.reserve(&address_, bytes, unit, 0, 0), "no addresses for shared memory");
     CUresult result = driver.map(address_, bytes, 0, allocation, 0);
@@ -36,7 +37,9 @@ class Mapping {
     unmap();
     must(result, "shared memory was not mapped");
   }
-  ~Mapping() { unmap(); }
+  ~Mapping() {
+    if (!context_->stuck()) unmap();
+  }
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   std::byte* data() const {
@@ -50,6 +53,7 @@ class Mapping {
     driver.unreserve(address_, bytes_);
   }
 
+  const std::shared_ptr<const Context> context_;
   const std::size_t bytes_;
   CUdeviceptr address_ = 0;
   bool mapped_ = false;

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "device_cuda/fake/memory.h"
 #include "device_cuda/fake/state.h"
 
 namespace rondo::test {
@@ -42,6 +43,7 @@ FakeCuda::State::~State() {
     changed.wait(lock, [this] { return unfinished == 0; });
   }
   for (std::thread& one : apart_) one.join();
+  fake::freeLeft(*this);
   the_one = nullptr;
 }
 

@@ -215,6 +215,12 @@ cudaError_t CUDARTAPI cudaPointerGetAttributes(cudaPointerAttributes* about, con
 
 namespace rondo::test::fake {
 
+void freeLeft(FakeCuda::State& state) {
+  for (const auto& [at, region] : state.regions)
+    if (region.kind == Kind::pool || region.kind == Kind::plain)
+      ::operator delete(const_cast<std::byte*>(at), kAlign);
+}
+
 bool isPinned(const void* memory) {
   const auto* at = static_cast<const std::byte*>(memory);
   for (const auto& [begin, bytes] : pinned())

@@ -76,6 +76,20 @@ cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t handle) {
     entry.state.changed.wait(entry.lock, [&last] { return last->done; });
   return cudaSuccess;
 }
+cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t handle) {
+  Entry entry(__func__);
+  CUstream_st* stream = entry.state.streamOf(handle);
+  if (!stream) return entry.result(cudaErrorInvalidResourceHandle);
+  if (entry.state.unsafe(entry.name)) return entry.result(cudaErrorStreamCaptureUnsupported);
+  if (stream->capture) {
+    stream->capture->invalid = true;
+    entry.state.complain("a stream was asked for that is being captured");
+    return entry.result(cudaErrorStreamCaptureUnsupported);
+  }
+  if (stream->last && !stream->last->done) return entry.result(cudaErrorNotReady);
+  ++entry.state.calls["cudaStreamQuery of a stream that is done"];
+  return cudaSuccess;
+}
 cudaError_t CUDARTAPI cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) {
   Entry entry(__func__);
   const CUstream_st* stream = entry.state.streamOf(handle);
