@@ -142,7 +142,7 @@ void DeviceEngine::writeRings(const BoundPlan& plan, std::byte* to) {
   const device::Program& program = plan.device->launch.program;
   for (std::uint32_t copy = 0; copy < program.copies; ++copy)
     for (const End* end : plan.ends) {
-      const transport::DeviceMemory& memory = end->relayed ? *end->relayed : *end->device;
+      const transport::DeviceMemory& memory = end->deviceMemory();
       const device::Ring ring = settings_.channel.ring(program.protocol, copy, memory.inbox.get(),
                                                        memory.credit.get(), positionsOf(*end));
       std::memcpy(to, &ring, sizeof ring);

@@ -33,6 +33,14 @@ void abort(device::Panel& panel) {
   std::atomic_ref(panel.abort).store(1, std::memory_order_release);
 }
 
+/// Keeps it to the program's end, where the leak sanitizer sees it.
+void keep(const std::vector<std::shared_ptr<const void>>& memory) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<const void>>;
+  const std::lock_guard lock(mutex);
+  kept->insert(kept->end(), memory.begin(), memory.end());
+}
+
 /// Bits of a signature that hold the sequence number; launches have none, see Launch::signature.
 constexpr std::uint64_t kSequenceBits = std::uint64_t{0xff} << 32;
 
@@ -80,8 +88,24 @@ void DeviceEngine::endLaunches() {
         std::this_thread::sleep_for(kLook);
       }
   } catch (const Error& error) {
-    base::log(LogLevel::error, "dropped a communicator's device memory: ", error.what());
+    base::log(LogLevel::error, "dropped a communicator on a device: ", error.what());
+    // Behind any other error nothing runs any more.
+    if (error.code() == ErrorCode::timeout) keepMemory();
   }
+}
+
+/// All that launches of this rank use, but for the program's own buffers.
+void DeviceEngine::keepMemory() const {
+  const DeviceWindow& window = settings_.window;
+  std::vector<std::shared_ptr<const void>> all = {
+      panel_, halt_, window.memory.own, window.memory.all, window.all, window.meetings};
+  all.insert(all.end(), slabs_.begin(), slabs_.end());
+  for (const device::Memory& memory : programs_.memory()) all.push_back(memory);
+  for (const InFlight& flight : given_up_) all.push_back(flight.place);
+  for (const auto& [end, position] : positions_)
+    for (const auto& memory : {end->deviceMemory().inbox, end->deviceMemory().credit})
+      all.push_back(memory);
+  keep(all);
 }
 
 device::Panel& DeviceEngine::panel() const { return panelIn(panel_); }

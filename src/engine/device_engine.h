@@ -64,7 +64,8 @@ class DeviceEngine final : public Engine {
     DeviceWindow window;
   };
   DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabric, const Settings& settings);
-  /// Ends what is still running, and waits for it; then until the streams have what was sent.
+  /// Ends what is still running, and waits for it; then until the streams have what was sent. What
+  /// a launch uses that does not end is never given back.
   ~DeviceEngine() override;
 
   /// With protocol and number of copies as all ranks choose them. Throws Error(unsupported) where
@@ -122,6 +123,7 @@ class DeviceEngine final : public Engine {
   bool awaitChannels(std::size_t first);
   bool connect(BoundPlan& plan);
   void endLaunches();
+  void keepMemory() const;
   std::byte* positionsOf(const End& end);
   void finishFirst();
   device::Panel& panel() const;

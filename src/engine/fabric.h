@@ -49,6 +49,8 @@ struct End {
   const std::byte* body = nullptr;      ///< receiving
 
   bool open() const { return port || relayed; }
+  /// Open, between devices: its ring, as this rank's kernels use it.
+  const transport::DeviceMemory& deviceMemory() const { return relayed ? *relayed : *device; }
   bool mapped() const { return ring != nullptr; }
 };
 

@@ -1,6 +1,7 @@
 // Where device programs stand, and how they get there without anybody waiting.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -29,6 +30,9 @@ class ProgramRing {
   /// A place that stays until nobody but the ring has it and its turn comes again: others find it
   /// again by a weak_ptr. Aligned to device::kRingLine. Null where what is in use leaves no room.
   std::shared_ptr<ProgramPlace> take(std::size_t bytes);
+
+  /// All of it, on the device and the host.
+  std::array<device::Memory, 2> memory() const { return {memory_, staged_}; }
 
  private:
   struct Taken {

@@ -1,8 +1,8 @@
 // A device that does not move: what waits for it ends in time, and what its work may still use
 // stays.
 #include <atomic>
-#include <cstring>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 
@@ -80,6 +80,41 @@ TEST_CASE("cuda: what waits for a device that does not move ends in time") {
   // What was kept; all else is gone.
   CHECK(machine.cuda.held() == std::map<std::string, int>{{"mappings", 1}, {"memory of pools", 2}});
   CHECK(machine.complaints() == "");
+}
+
+// Proves: a communicator that gives up on its launches at its end leaves them all memory that they
+// name, in windows and in rings; when they come to run after all, they see that they must not.
+TEST_CASE("cuda: what a launch that does not end uses is never given back") {
+  // On devices that no other case uses: what is kept outlives the machine.
+  constexpr int kFirst = 4;
+  const CudaMachine machine({.devices = kFirst + 2, .multicasts = true});
+  const CudaStream streams[2] = {CudaStream(cudaStreamNonBlocking, kFirst),
+                                 CudaStream(cudaStreamNonBlocking, kFirst + 1)};
+  Numbers numbers[2];
+  Obstacle obstacle(streams[0].get());
+  {
+    const Rendezvous meet = Rendezvous::inProcess(2);
+    std::vector<std::future<Communicator>> coming;
+    for (int rank : {0, 1}) {
+      Options options = plainOptions("", "allreduce:nvls");
+      options.device = kFirst + rank;
+      options.timeout = kTimeout;
+      coming.push_back(Communicator::createAsync(meet.as(rank), options));
+    }
+    std::vector<Work> works;
+    std::vector<Communicator> ranks;
+    for (auto& one : coming) ranks.push_back(one.get());
+    for (std::size_t r : {0u, 1u}) {
+      ranks[r].setStream(streams[r].handle());
+      works.push_back(addUp(ranks[r], numbers[r]));
+      works.push_back(ranks[r].broadcastAsync(numbers[r].data(), numbers[r].data(), kCount,
+                                              DataType::float32, 0));
+    }
+  }
+  obstacle.release();
+  machine.cuda.held(); // all that was on streams has run
+  CHECK(machine.complaints() == "");
+  for (Numbers& one : numbers) CHECK(one.all(1));
 }
 
 } // namespace rondo::test
