@@ -18,10 +18,10 @@ constexpr std::chrono::milliseconds kTimeout{1000};
 const LayerValues kLayers = {Convolution{4, {.kernel = 3, .padding = 1}}, BatchNorm{}, Flatten{},
                              Linear{kClasses}};
 
-/// A device with one hardware queue, which is held up by the work of another stream.
+/// A device whose first hardware queue is held up by the work of another stream.
 class HeldDevice {
  public:
-  HeldDevice() {
+  explicit HeldDevice(const FakeCuda::Settings& settings = {.queues = 1}) : cuda_(settings) {
     REQUIRE(cudaSetDevice(0) == cudaSuccess);
     REQUIRE(cudaStreamCreateWithFlags(&other_, cudaStreamNonBlocking) == cudaSuccess);
   }
@@ -35,6 +35,7 @@ class HeldDevice {
 
   FakeCuda& cuda() { return cuda_; }
   void hold() {
+    cudaSetDevice(0);
     held_ = true;
     fake_libraries::put(other_, [this] { held_.wait(true); });
     fake_libraries::put(other_, [] {}); // waits at the queue's head, before all that comes later
@@ -45,7 +46,7 @@ class HeldDevice {
   }
 
  private:
-  FakeCuda cuda_{{.queues = 1}};
+  FakeCuda cuda_;
   FakeLibraries libraries_;
   std::atomic<bool> held_ = false;
   cudaStream_t other_ = nullptr;
@@ -100,6 +101,33 @@ TEST_CASE("a program whose work does not end keeps its memory, and is gone in ti
   CHECK(caught([&] { program->forward(samples.batch(), {}); }).code == ErrorCode::timeout);
   program.reset();
   device.release();
+  CHECK(device.cuda().held() == held);
+  programOf(model).reset(); // nothing runs any more
+  CHECK(device.cuda().held() == held);
+  CHECK(device.cuda().complaints() == std::vector<std::string>{});
+}
+
+TEST_CASE("while a program's work does not end, others on its GPU are gone without waiting") {
+  // What frees memory, or handles, waits for all work on the device.
+  HeldDevice device({.queues = 2, .pessimistic = true});
+  Model model(kLayers, kShape);
+  const MadeUp samples(kShape, kClasses, kCount);
+  auto idle = programOf(model);    // in the second queue
+  auto program = programOf(model); // in the first
+  idle->forward(samples.batch(), {});
+  const auto held = device.cuda().held();
+  auto elsewhere = cudnn::makeProgram(model.nodes, bindingOf(model, true, kCount),
+                                      {.number = 1, .timeout = kTimeout});
+  device.hold();
+  CHECK(caught([&] { program->forward(samples.batch(), {}); }).code == ErrorCode::timeout);
+  const auto begin = std::chrono::steady_clock::now();
+  idle.reset();
+  program.reset();
+  elsewhere.reset();
+  CHECK(std::chrono::steady_clock::now() - begin < kTimeout);
+  device.release();
+  CHECK(device.cuda().held() == held);
+  programOf(model).reset();
   CHECK(device.cuda().held() == held);
   CHECK(device.cuda().complaints() == std::vector<std::string>{});
 }

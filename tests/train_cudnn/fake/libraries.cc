@@ -51,7 +51,25 @@ void notePrecision(bool floats) {
 
 void put(cudaStream_t stream, std::function<void()> run) {
   const fake::Entry entry("library");
-  entry.state.put(*entry.state.streamOf(stream), std::move(run), true);
+  FakeCuda::State& state = entry.state;
+  CUstream_st& on = *state.streamOf(stream);
+  state.put(
+      on,
+      [&state, device = on.device, run = std::move(run)] {
+        std::unique_lock lock(state.mutex);
+        const auto running = state.running.insert(state.running.end(), {device, {}});
+        lock.unlock();
+        run();
+        lock.lock();
+        state.running.erase(running);
+        state.changed.notify_all();
+      },
+      true);
+}
+
+void waitForDevice(const char* function) {
+  fake::Entry entry(function);
+  entry.state.waitForKernels(entry.lock, entry.state.current(), function);
 }
 
 bool present(const char* function, const std::vector<Memory>& read,
@@ -117,6 +135,7 @@ cublasStatus_t CUBLASWINAPI cublasCreate(cublasHandle_t* handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t CUBLASWINAPI cublasDestroy(cublasHandle_t handle) {
+  waitForDevice("cublasDestroy");
   destroy(handle, "cuBLAS handles");
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -154,6 +173,7 @@ cudnnStatus_t CUDNNWINAPI cudnnCreate(cudnnHandle_t* handle) {
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t CUDNNWINAPI cudnnDestroy(cudnnHandle_t handle) {
+  waitForDevice("cudnnDestroy");
   destroy(handle, "cuDNN handles");
   return CUDNN_STATUS_SUCCESS;
 }

@@ -73,6 +73,9 @@ void notePrecision(bool floats);
 /// Puts it on the stream.
 void put(cudaStream_t stream, std::function<void()> run);
 
+/// For all work on the current device, where the driver is pessimistic.
+void waitForDevice(const char* function);
+
 /// Memory that a call takes.
 struct Memory {
   const void* at;

@@ -75,13 +75,14 @@ class NetworkProgram : public Program {
   NetworkProgram(const NetworkProgram&) = delete;
   NetworkProgram& operator=(const NetworkProgram&) = delete;
   ~NetworkProgram() override {
+    const Site& site = parts_->site;
     try {
-      parts_->site.use();
-      parts_->site.wait("its last work");
-    } catch (const Error& error) {
-      // Behind any other error nothing runs any more.
-      if (error.code() == ErrorCode::timeout) keep(std::move(parts_));
+      site.use();
+      if (!site.stuck()) site.wait("its last work");
+    } catch (const Error&) {
+      // Work that does not end shows below; behind any other error nothing runs any more.
     }
+    if (site.stuck()) keep(std::move(parts_));
   }
 
   double forward(const Batch& batch, const Pass& pass) override { return run(batch, pass).loss; }

@@ -1,5 +1,7 @@
 #include "train/layers/cudnn/site.h"
 
+#include <algorithm>
+#include <mutex>
 #include <thread>
 
 #include "train/layers/cudnn/weights.h"
@@ -10,6 +12,17 @@ namespace {
 
 // Small layers take tens of microseconds; who waits longer leaves the processor to others.
 constexpr std::chrono::microseconds kSpinning{200}, kNap{50};
+
+/// The sites of this process whose work did not end in time.
+struct Overdue {
+  std::mutex mutex;
+  std::vector<const Site*> sites;
+
+  static Overdue& get() {
+    static auto* const one = new Overdue; // sites that are kept outlive whatever is destroyed
+    return *one;
+  }
+};
 
 } // namespace
 
@@ -25,6 +38,12 @@ Site::Site(const Binding& binding, const Gpu& gpu) : binding_(binding), gpu_(gpu
   check(cublasSetMathMode(blas(), CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
   dnn_ = made<Dnn>(cudnnCreate, "cudnnCreate");
   check(cudnnSetStream(dnn(), stream()), "cudnnSetStream");
+}
+
+Site::~Site() {
+  Overdue& overdue = Overdue::get();
+  const std::lock_guard lock(overdue.mutex);
+  std::erase(overdue.sites, this);
 }
 
 void Site::use() const { check(cudaSetDevice(gpu_.number), "cudaSetDevice"); }
@@ -55,13 +74,34 @@ void Site::wait(cudaEvent_t event, std::string_view what, std::string_view whose
     if (status != cudaErrorNotReady) return check(status, "cudaEventQuery");
     cudaGetLastError(); // it is no error
     const auto waited = std::chrono::steady_clock::now() - begin;
-    if (waited > gpu_.timeout)
+    if (waited > gpu_.timeout) {
+      noteOverdue();
       throw Error(ErrorCode::timeout, "GPU " + std::to_string(gpu_.number) + " did not make " +
                                           std::string(what) + std::string(whose) + " within " +
                                           std::to_string(gpu_.timeout.count()) + " ms");
+    }
     if (waited < kSpinning) std::this_thread::yield();
     else std::this_thread::sleep_for(kNap);
   }
+}
+
+void Site::noteOverdue() const {
+  Overdue& overdue = Overdue::get();
+  const std::lock_guard lock(overdue.mutex);
+  if (std::find(overdue.sites.begin(), overdue.sites.end(), this) == overdue.sites.end())
+    overdue.sites.push_back(this);
+}
+
+bool Site::stuck() const {
+  Overdue& overdue = Overdue::get();
+  const std::lock_guard lock(overdue.mutex);
+  // Behind an error nothing runs any more, and what has ended meanwhile holds nobody up.
+  std::erase_if(overdue.sites, [this](const Site* site) {
+    return site->gpu_.number == gpu_.number && cudaStreamQuery(site->stream()) != cudaErrorNotReady;
+  });
+  cudaGetLastError(); // that something still runs is no error
+  return std::any_of(overdue.sites.begin(), overdue.sites.end(),
+                     [this](const Site* site) { return site->gpu_.number == gpu_.number; });
 }
 
 Tensor Site::tensor(const SampleShape& shape) {

@@ -29,6 +29,7 @@ class Statistic;
 class Site {
  public:
   Site(const Binding& binding, const Gpu& gpu);
+  ~Site();
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
@@ -48,6 +49,10 @@ class Site {
   /// for: `what`, and whose.
   void wait(std::string_view what, std::string_view whose = {}) const;
   void wait(cudaEvent_t event, std::string_view what, std::string_view whose) const;
+  /// Whether work on the device still runs that some program of this process has not waited for to
+  /// its end. What frees memory there, or the libraries' handles, would wait for it as well. Behind
+  /// use().
+  bool stuck() const;
 
   /// Uninitialised, freed with its owner.
   template <class Value>
@@ -87,6 +92,8 @@ class Site {
   void add(Statistic& statistic) { statistics_.push_back(&statistic); }
 
  private:
+  void noteOverdue() const;
+
   Binding binding_;
   Gpu gpu_;
   Stream stream_;
