@@ -141,6 +141,17 @@ TEST_CASE("workers that do not keep step learn too, and come to the same place")
     }
 }
 
+TEST_CASE("dedicated servers come to the meetings, whatever binds the workers") {
+  for (const char* consistency : {"bsp", "ssp:1", "asp"})
+    for (int servers : {1, 2}) {
+      INFO(consistency << ", " << servers << " servers");
+      TrainOptions options = servedRun(servers, true);
+      options.consistency = consistency;
+      options.verify_every = 2;
+      REQUIRE(trainAll(makeRanks(4), options).steps == 6);
+    }
+}
+
 TEST_CASE("a run goes on from its checkpoint, with other servers or none, with the same bytes") {
   TemporaryFolder folder;
   for (const char* optimizer : {"sgd", "adamw"}) {
@@ -166,6 +177,43 @@ TEST_CASE("a run goes on from its checkpoint, with other servers or none, with t
       REQUIRE((readRaw(folder.file("part")) == expected));
     }
   }
+}
+
+TEST_CASE("a checkpoint of workers that keep no step says what another run makes otherwise") {
+  TemporaryFolder folder;
+  TrainOptions options = servedRun();
+  options.checkpoint = folder.file("file");
+  options.consistency = "ssp:1";
+  trainAll(makeRanks(2), options);
+  options.resume = true;
+  options.consistency = "bsp";
+  auto ranks = makeRanks(2);
+  const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
+  INFO(thrown.text);
+  REQUIRE(contains(thrown.text,
+                   "has 12 steps of the optimizer in 6 of the run, where this run "
+                   "makes 1 in each: consistency"));
+}
+
+TEST_CASE("metrics of workers that keep no step have no step twice, and none before the first") {
+  TemporaryFolder folder;
+  TrainOptions options = servedRun();
+  options.consistency = "asp";
+  options.slow = {{.rank = 0, .factor = 4}};
+  options.pace_ms = 2;
+  options.epochs = 4;
+  options.metrics = folder.file("metrics");
+  trainAll(makeRanks(3), options);
+  const Bytes bytes = readRaw(options.metrics);
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::int64_t last = 0;
+  const std::string_view before = R"("kind":"step","number":)";
+  for (auto at = text.find(before); at != std::string::npos; at = text.find(before, at + 1)) {
+    const std::int64_t number = std::stoll(text.substr(at + before.size()));
+    REQUIRE(number > last);
+    last = number;
+  }
+  REQUIRE(last == 12);
 }
 
 TEST_CASE("asked to stop on one rank, all workers end at one step, and can go on") {

@@ -70,6 +70,7 @@ bool Trainer::over() const { return report_.stopped || at_.total >= total_steps_
 void Trainer::runStep(const Stopwatch& since, int done_before) {
   const double delay = straggler_.next(times_.empty() ? TrainTimes() : times_.back());
   Straggler::sleep(delay);
+  const std::int64_t total_before = at_.total;
   StepResult result =
       strategy_.run(at_, meeting(), observer_.timeline(times_.size(), at_.total + 1));
   at_ = result.at;
@@ -88,9 +89,11 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
                     .learning_rate = result.learning_rate,
                     .times = result.times};
   if (result.met) verifyIfDue(now);
-  observer_.add(now, samples(at_.total - 1, at_.total));
+  // A worker that keeps no step with others may find that the run has done none meanwhile.
+  const bool further = at_.total > total_before;
+  if (further) observer_.add(now, samples(at_.total - 1, at_.total));
   if (result.met) meet(now, since.read() / 1000);
-  if (progress_) progress_(now);
+  if (progress_ && (further || result.met)) progress_(now);
 }
 
 /// All ranks are here.

@@ -78,6 +78,7 @@ class Ps : public Strategy {
   void open(const Position& done, std::int64_t meeting);
   bool work(StepResult& result, StepClock& clock);
   bool serve(StepResult& result);
+  void serveToTheEnd();
   void meet(StepResult& result);
   void gatherValues();
   void countRead(std::int64_t behind);
@@ -108,6 +109,7 @@ class Ps : public Strategy {
 
   bool open_ = false;                ///< between two meetings
   Position begin_;                   ///< the last meeting
+  std::int64_t steps_ = 0;           ///< from it to the next one
   std::int64_t own_ = 0;             ///< steps of this worker since
   std::int64_t oldest_ = 0;          ///< steps of every worker since, that its values hold
   Grant grant_;                      ///< for its next one
@@ -180,19 +182,20 @@ StepResult Ps::run(const Position& done, std::int64_t meeting, Timeline* timelin
 void Ps::open(const Position& done, std::int64_t meeting) {
   open_ = true;
   begin_ = done;
+  steps_ = meeting - done.total;
   own_ = oldest_ = 0;
   Grants grants(static_cast<int>(links_.workers.size()), staleness_);
-  grants.begin(meeting - done.total);
+  grants.begin(steps_);
   grant_ = grants.first();
   if (!server_) return;
   const std::int64_t updates =
       staleness_.bulk() ? 1 : static_cast<std::int64_t>(links_.workers.size());
   for (PieceServer& piece : pieces_) piece.begin(static_cast<std::uint64_t>(done.total * updates));
-  server_->begin(done.total, meeting - done.total, done.losses);
+  server_->begin(done.total, steps_, done.losses);
   if (!worker_) return;
-  serving_ = std::thread([this, steps = meeting - done.total] {
+  serving_ = std::thread([this] {
     try {
-      while (!server_->ended()) server_->serve(steps + 1);
+      serveToTheEnd();
     } catch (...) {
       fault_ = std::current_exception();
     }
@@ -226,11 +229,17 @@ bool Ps::work(StepResult& result, StepClock& clock) {
   return true;
 }
 
+/// Until all workers have ended, which may be behind the last step: who is bound to nobody asks
+/// then whether there is another one.
+void Ps::serveToTheEnd() {
+  while (!server_->ended()) server_->serve(steps_ + 1);
+}
+
 /// A step of the run, as a server sees it that is no worker.
 bool Ps::serve(StepResult& result) {
-  const std::int64_t before = server_->tally().steps();
-  server_->serve(before + 1);
   const Tally& tally = server_->tally();
+  server_->serve(tally.steps() + 1);
+  if (tally.steps() == steps_) serveToTheEnd();
   result.at = begin_;
   result.at.step += static_cast<int>(tally.steps());
   result.at.total += tally.steps();
