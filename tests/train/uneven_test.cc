@@ -184,6 +184,19 @@ TEST_CASE("hooks, clipping and the noise scale go through a step that some ranks
   }
 }
 
+TEST_CASE("what hooks keep of a step counts no more in a smaller one") {
+  for (const char* hook : {"topk:0.1", "powersgd:1"}) {
+    TrainOptions options = smallRun();
+    options.data = "synthetic:shape=1x8x8,train=121,test=60"; // 40, 40, 40, 1
+    options.remainder = "uneven";
+    options.hook = hook;
+    options.epochs = 6;
+    const TrainReport report = trainAll(makeRanks(2), options);
+    INFO(hook << ": " << report.epoch_loss.front() << " to " << report.epoch_loss.back());
+    REQUIRE(report.epoch_loss.back() < report.epoch_loss.front());
+  }
+}
+
 TEST_CASE("a run that is resumed before, in or behind a smaller step ends with the same bytes") {
   TemporaryFolder folder;
   TrainOptions options = unevenRun(1);

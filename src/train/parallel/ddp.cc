@@ -282,7 +282,14 @@ void Ddp::gradientStands(std::size_t weight) {
   }
   if (micro_ > 0)
     add(static_cast<float*>(reducer_.gradient(weight)), part_[weight].data(), part_[weight].size());
-  if (micro_ + 1 == options_.accumulate) reducer_.ready(weight);
+  if (micro_ + 1 < options_.accumulate) return;
+  if (hook_ && count_ < options_.batch) {
+    const std::span gradient(static_cast<float*>(reducer_.gradient(weight)),
+                             replica_.weights()[weight]->size());
+    const float larger = static_cast<float>(options_.batch) / static_cast<float>(count_);
+    for (float& value : gradient) value *= larger;
+  }
+  reducer_.ready(weight);
 }
 
 /// Of micro-batches on one side, whose gradients are sums over a part of the batch, and of the
@@ -300,9 +307,10 @@ GradientNoise Ddp::noise() {
                        whole / (batch * batch), batch);
 }
 
+/// What hooks keep is of sums over a whole batch, so they get those of a smaller step as large.
 void Ddp::update(double learning_rate) {
   aim(true);
-  float scale = 1.0F / static_cast<float>(count_);
+  float scale = 1.0F / static_cast<float>(hook_ ? options_.batch : count_);
   if (options_.clip > 0) scale = clip(replica_.weights(), scale, options_.clip).scale;
   optimizer_->step(learning_rate, scale);
   if (!replica_.state().empty())
