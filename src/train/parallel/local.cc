@@ -145,10 +145,11 @@ void Local::exchange(StepResult& result) {
   result.stop = losses_.back() > 0;
   losses_.pop_back();
   result.at.losses = told_;
+  std::int64_t step = result.at.total - static_cast<std::int64_t>(losses_.size());
   for (const double loss : losses_) { // one by one: when they are told changes no bit
     result.loss = loss / options_.batch;
     result.at.losses += result.loss;
-    requireFinite(comm_, loss, result.at.total, layer_);
+    requireFinite(comm_, loss, ++step, layer_);
   }
   losses_.clear();
   stop_ = false;
