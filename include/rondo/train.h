@@ -222,8 +222,9 @@ struct TrainReport {
 /// Checkpoints hold all that the next step depends on: a run that was resumed ends with the same
 /// bytes as one that was not. Rank 0 alone reads and writes the file. Another number of ranks may
 /// go on, if the batch can be split so; not with a hook that keeps residuals of each rank.
-/// Model, data, batch, seed, augment, optimizer and hook must be those of the file, and with a hook
-/// bucket_bytes; all else may change.
+/// Model, data, batch, seed, remainder, augment, optimizer and hook must be those of the file, with
+/// a hook bucket_bytes, and for ps without bsp consistency's kind and the number of workers; all
+/// else may change.
 ///
 /// Threads: layers run on one thread per rank, or on OMP_NUM_THREADS.
 ///

@@ -117,7 +117,21 @@ TEST_CASE("local SGD, stopped anywhere and resumed, ends with the same bytes", "
       auto ranks = makeRanks(3);
       const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
       REQUIRE(thrown.code == ErrorCode::invalid_argument);
-      REQUIRE(contains(thrown.text, "2 ranks wrote it"));
+      REQUIRE(contains(thrown.text,
+                       "2 ranks wrote it, with what each of them kept for itself, "
+                       "which 3 cannot take over"));
+      options.strategy = "ddp";
+      options.period = TrainOptions().period;
+      options.slow_momentum = 0;
+      const auto go = [&](Communicator& comm) { train(comm, options); };
+      REQUIRE(contains(thrownByAll(ranks, go).text, "for which this run has no place"));
+      writeRaw(options.checkpoint, {});
+      options.resume = false;
+      trainAll(makeRanks(2), options);
+      options.strategy = "local";
+      options.resume = true;
+      REQUIRE(contains(thrownByAll(ranks, go).text,
+                       "has nothing of what each rank of this run keeps for itself"));
     }
 }
 
@@ -271,7 +285,7 @@ TEST_CASE("a loss that is not finite ends local SGD and DataParallel on all rank
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
     INFO(thrown.text);
     REQUIRE(thrown.code == ErrorCode::aborted);
-    REQUIRE(contains(thrown.text, "not finite"));
+    REQUIRE(contains(thrown.text, "the loss of step 2 is not finite"));
   }
 }
 

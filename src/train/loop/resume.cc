@@ -50,9 +50,14 @@ void checkIdentity(const Checkpoint& file, const Running& run) {
 void checkRanks(const std::string& path, const Checkpoint& file, int ranks) {
   const auto had = file.value<std::uint64_t>("ranks");
   if (had == static_cast<std::uint64_t>(ranks)) return;
-  throw Error(ErrorCode::invalid_argument,
-              path + ": " + std::to_string(had) + " ranks wrote it, with what each of them kept " +
-                  "for itself, which " + std::to_string(ranks) + " cannot take over");
+  const std::string what = "what each of them kept for itself";
+  const std::string text = had == 0 ? "has nothing of what each rank of this run keeps for itself"
+                           : ranks == 0
+                               ? std::to_string(had) + " ranks wrote it, with " + what +
+                                     ", for which this run has no place"
+                               : std::to_string(had) + " ranks wrote it, with " + what +
+                                     ", which " + std::to_string(ranks) + " cannot take over";
+  throw Error(ErrorCode::invalid_argument, path + ": " + text);
 }
 
 /// Where the run stood. The sampler takes any place for one that there is.
@@ -62,11 +67,16 @@ Position position(const Checkpoint& file, int epoch_steps, int updates) {
   const auto total = file.value<std::uint64_t>("total_steps");
   const auto steps = static_cast<std::uint64_t>(epoch_steps);
   if (epoch < 1 || epoch > std::uint64_t{std::numeric_limits<int>::max()} || step >= steps ||
-      total != (epoch - 1) * steps + step ||
-      file.value<std::uint64_t>("optimizer_steps") != total * static_cast<std::uint64_t>(updates))
+      total != (epoch - 1) * steps + step)
     file.fail("is a checkpoint of no place in this run: epoch " + std::to_string(epoch) +
               ", step " + std::to_string(step) + ", " + std::to_string(total) +
               " steps in all; epochs have " + std::to_string(steps) + " steps");
+  const auto moves = file.value<std::uint64_t>("optimizer_steps");
+  if (moves != total * static_cast<std::uint64_t>(updates))
+    file.fail("has " + std::to_string(moves) + " steps of the optimizer in " +
+              std::to_string(total) + " of the run, where this run makes " +
+              std::to_string(updates) +
+              " in each: consistency, or the number of workers without bsp, was another");
   return {.epoch = static_cast<int>(epoch),
           .step = static_cast<int>(step),
           .total = static_cast<std::int64_t>(total),
