@@ -46,9 +46,13 @@ TrainConfig configOf(const TrainConfig& common, const SweepLine& line) {
   } catch (const Error& error) {
     throw Error(error.code(), "sweep, " + line.name + ": " + error.what());
   }
-  if (!config.sweep.empty() || !config.options.checkpoint.empty() || config.show_schedule)
+  const TrainOptions& options = config.options;
+  const bool files =
+      !options.checkpoint.empty() || !options.metrics.empty() || !options.trace.empty();
+  if (files || !config.sweep.empty() || config.show_schedule)
     throw Error(ErrorCode::invalid_argument,
-                "sweep, " + line.name + ": a run takes no --sweep, --checkpoint, --show-schedule");
+                "sweep, " + line.name +
+                    ": a run takes no --sweep, --checkpoint, --metrics, --trace, --show-schedule");
   return config;
 }
 

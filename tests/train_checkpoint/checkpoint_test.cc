@@ -3,6 +3,7 @@
 #include "train/loop/checkpoint.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -278,6 +279,28 @@ TEST_CASE("a folder that does not exist is an error that names the checkpoint") 
   const std::string path = folder.file("nowhere/checkpoint");
   REQUIRE_THROWS_WITH(writeCheckpoint(path, {}, {}),
                       path + ": the checkpoint could not be written: No such file or directory");
+}
+
+TEST_CASE("a link stays one, and what is no file stays what it is") {
+  TemporaryFolder folder;
+  std::filesystem::create_directory(folder.file("far"));
+  const std::string link = folder.file("link");
+  std::filesystem::create_symlink("far/file", link); // of a file that there is not yet
+  for (int time = 0; time < 2; ++time) {
+    writeCheckpoint(link, {{"time", std::uint64_t(time)}}, {});
+    REQUIRE(std::filesystem::is_symlink(link));
+    REQUIRE(Checkpoint(folder.file("far/file")).value<std::uint64_t>("time") ==
+            std::uint64_t(time));
+  }
+  REQUIRE(std::distance(std::filesystem::directory_iterator(folder.file("far")), {}) == 1);
+  const std::string pipe = folder.file("pipe");
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const std::string& path : {pipe, folder.file("far")})
+    REQUIRE_THROWS_WITH(writeCheckpoint(path, {}, {}),
+                        path +
+                            ": the checkpoint could not be written: what is there is no "
+                            "regular file");
+  REQUIRE(std::filesystem::is_fifo(pipe));
 }
 
 TEST_CASE("a process that is killed while it writes leaves a whole checkpoint") {

@@ -95,6 +95,7 @@ TEST_CASE("a sweep's line that makes no sense is named before anything is traine
            {"# nothing\n", "no line names a run"},
            {"one: -p 1\ntwo: --batch x\n", "sweep, two: "},
            {"one: --no-such-thing\n", "sweep, one: "},
+           {"one: --metrics file\n", "takes no --sweep, --checkpoint, --metrics, --trace"},
            {"one: --checkpoint file\n", "takes no --sweep, --checkpoint"}}) {
     std::ofstream(file) << lines;
     const Outcome outcome = shell("$RONDO train --sweep " + file);

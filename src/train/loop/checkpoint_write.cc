@@ -1,5 +1,6 @@
 // Writes a checkpoint beside the old one, and puts it in its place.
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 
 #include "rondo/detail/hash.h"
@@ -76,6 +77,15 @@ bool flushFolderOf(const std::string& path) {
   return file.isOpen() && file.flush();
 }
 
+/// The file itself, where the path is of a link to it, which stays one.
+std::string behindLinks(std::filesystem::path path) {
+  constexpr int kMostLinks = 40; // as the system has it
+  std::error_code ignored;       // what cannot be read shows when the file is made
+  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(path, ignored); ++links)
+    path = path.parent_path() / std::filesystem::read_symlink(path, ignored);
+  return path;
+}
+
 } // namespace
 
 void writeCheckpoint(const std::string& path, const CheckpointValues& values,
@@ -83,15 +93,21 @@ void writeCheckpoint(const std::string& path, const CheckpointValues& values,
   const std::vector<std::byte> index = packIndex(values, tensors);
   if (index.size() > std::numeric_limits<std::uint32_t>::max())
     throw Error(ErrorCode::invalid_argument, path + ": too many tensors for one checkpoint");
+  const std::string place = behindLinks(path);
+  std::error_code ignored;
+  const auto there = std::filesystem::status(place, ignored);
+  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+    throw Error(ErrorCode::system,
+                path + ": the checkpoint could not be written: what is there is no regular file");
   // In the same folder, so that it is on the same file system, and of a fixed name, so that what a
   // killed process leaves is overwritten by the next one.
-  const std::string fresh = path + ".new";
-  if (!writeAll(fresh, index, tensors) || ::rename(fresh.c_str(), path.c_str()) != 0) {
+  const std::string fresh = place + ".new";
+  if (!writeAll(fresh, index, tensors) || ::rename(fresh.c_str(), place.c_str()) != 0) {
     const std::string why = reason();
     ::unlink(fresh.c_str());
     throw Error(ErrorCode::system, path + ": the checkpoint could not be written: " + why);
   }
-  if (!flushFolderOf(path))
+  if (!flushFolderOf(place))
     throw Error(ErrorCode::system, path + ": its folder could not be written: " + reason());
 }
 

@@ -87,6 +87,17 @@ void checkStragglers(const TrainOptions& options, int ranks) {
   checkFactor("jitter", options.jitter.factor);
 }
 
+/// One would be written over the other.
+void checkFiles(const TrainOptions& options) {
+  const std::array<std::pair<std::string_view, std::string_view>, 3> files = {
+      {{"checkpoint", options.checkpoint}, {"metrics", options.metrics}, {"trace", options.trace}}};
+  for (std::size_t i = 0; i < files.size(); ++i)
+    for (std::size_t other = 0; other < i; ++other)
+      if (!files[i].second.empty() && files[i].second == files[other].second)
+        refuse(std::string(files[other].first) + " and " + std::string(files[i].first) +
+               " are one file: " + std::string(files[i].second));
+}
+
 } // namespace
 
 void check(const TrainOptions& options, int ranks) {
@@ -112,6 +123,7 @@ void check(const TrainOptions& options, int ranks) {
   if (options.bucket_bytes.empty()) refuse("bucket_bytes is empty");
   if (options.checkpoint.empty() && (options.resume || options.checkpoint_every > 0))
     refuse(std::string(options.resume ? "resume" : "checkpoint_every") + " without a checkpoint");
+  checkFiles(options);
   makeHook(options.hook);
   scheduleKind(options.schedule);
   scalingRule(options.scaling);
