@@ -252,9 +252,6 @@ TEST_CASE("options that make no sense are refused, and the communicator stays us
       {"bucket_bytes is empty", [](TrainOptions& o) { o.bucket_bytes.clear(); }},
       {"resume without a checkpoint", [](TrainOptions& o) { o.resume = true; }},
       {"checkpoint_every without a checkpoint", [](TrainOptions& o) { o.checkpoint_every = 3; }},
-      {"checkpoint and metrics are one file: one",
-       [](TrainOptions& o) { o.checkpoint = o.metrics = "one"; }},
-      {"metrics and trace are one file: one", [](TrainOptions& o) { o.metrics = o.trace = "one"; }},
       {"epochs is 0", [](TrainOptions& o) { o.epochs = 0; }},
       {"accumulate is 0", [](TrainOptions& o) { o.accumulate = 0; }},
       {"accumulate is -3", [](TrainOptions& o) { o.accumulate = -3; }},
@@ -283,6 +280,19 @@ TEST_CASE("options that make no sense are refused, and the communicator stays us
     REQUIRE(contains(thrown.text, change.name));
   }
   trainAll(std::move(ranks), small(folder));
+}
+
+TEST_CASE("one file for two of checkpoint, metrics and trace is refused") {
+  auto ranks = makeRanks(2);
+  const auto refusal = [&](std::string TrainOptions::*first, std::string TrainOptions::*second) {
+    TrainOptions options = smallRun();
+    options.*first = options.*second = "one";
+    return thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text;
+  };
+  CHECK(refusal(&TrainOptions::checkpoint, &TrainOptions::metrics) ==
+        "train: checkpoint and metrics are one file: one");
+  CHECK(refusal(&TrainOptions::trace, &TrainOptions::metrics) ==
+        "train: metrics and trace are one file: one");
 }
 
 TEST_CASE("a strategy that there is not is refused with those that there are") {
