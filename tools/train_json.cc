@@ -24,6 +24,8 @@ nlohmann::ordered_json pipelineJson(const TrainPipeline& pipeline) {
 
 nlohmann::ordered_json optionsJson(const TrainConfig& config) {
   const TrainOptions& options = config.options;
+  auto slow = nlohmann::ordered_json::array();
+  for (const TrainSlowRank& one : options.slow) slow.push_back({one.rank, one.factor});
   return {{"model", options.model},
           {"strategy", options.strategy},
           {"servers", options.servers},
@@ -48,6 +50,7 @@ nlohmann::ordered_json optionsJson(const TrainConfig& config) {
           {"limit_samples", options.limit_samples},
           {"deterministic", config.deterministic},
           {"data", options.data},
+          {"device", options.device},
           {"augment", options.augment},
           {"precision", options.precision},
           {"sync_batch_norm", options.sync_batch_norm},
@@ -63,6 +66,10 @@ nlohmann::ordered_json optionsJson(const TrainConfig& config) {
           {"unit_bytes", options.unit_bytes},
           {"mesh", options.mesh},
           {"memory_limit", options.memory_limit},
+          {"noise_scale", options.noise_scale},
+          {"pace_ms", options.pace_ms},
+          {"slow", slow},
+          {"jitter", {options.jitter.probability, options.jitter.factor}},
           {"verify_every", options.verify_every}};
 }
 

@@ -64,6 +64,8 @@ bool sendAll(int fd, std::span<const std::byte> bytes) {
   return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
+} // namespace
+
 /// Since when the process has had too few resources to take anybody in. Written by one thread.
 class Hunger {
  public:
@@ -89,8 +91,6 @@ class Hunger {
   std::atomic<base::Clock::rep> first_{0}, last_{0}; ///< first_ 0: fed
   std::atomic<int> error_{0};
 };
-
-} // namespace
 
 /// After construction everything but `rejected`, `half_open_limit`, `hunger` and `address` belongs
 /// to the loop thread.

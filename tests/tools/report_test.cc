@@ -198,6 +198,8 @@ TEST_CASE("Training lines: the bar fits its line at every width and step", "[tra
 TEST_CASE("The training report as JSON holds the hash as text", "[train]") {
   TrainConfig config;
   config.options.epochs = 2;
+  config.options.slow = {{.rank = 1, .factor = 3}};
+  config.options.jitter = {.probability = 0.1, .factor = 2};
   TrainReport report;
   report.test_accuracy = 0.875;
   report.epoch_loss = {1.0, 0.5};
@@ -210,6 +212,8 @@ TEST_CASE("The training report as JSON holds the hash as text", "[train]") {
   CHECK(json.at("epoch_accuracy").at(1) == 0.875);
   CHECK(json.at("parameter_hash") == "ffffffffffffff01");
   CHECK(json.at("options").at("epochs") == 2);
+  CHECK(json.at("options").at("slow") == nlohmann::json{{1, 3.0}});
+  CHECK(json.at("options").at("jitter") == nlohmann::json{0.1, 2.0});
   CHECK(json.at("step_ms") == 5);
   CHECK(json.at("step_parts_ms").at("exposed_communication") == 0.75);
 }
