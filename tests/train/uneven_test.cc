@@ -216,7 +216,13 @@ TEST_CASE("a run that is resumed before, in or behind a smaller step ends with t
   options.remainder = "drop"; // other steps: another run
   auto ranks = makeRanks(3);
   REQUIRE(contains(thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text,
-                   "remainder uneven"));
+                   "it has remainder uneven, this run has the default remainder"));
+  options.resume = false;
+  trainAll(makeRanks(3), options);
+  options.remainder = "pad";
+  options.resume = true;
+  REQUIRE(contains(thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text,
+                   "it has the default remainder, this run has remainder pad"));
 }
 
 TEST_CASE("pad fills the last step up for every strategy that keeps step") {

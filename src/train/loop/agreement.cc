@@ -62,6 +62,12 @@ std::string rankList(const std::vector<int>& ranks) {
   return text;
 }
 
+std::string nameOf(const std::string& line) { return line.substr(0, line.find(' ')); }
+bool names(const std::vector<std::string>& lines, const std::string& name) {
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const std::string& line) { return nameOf(line) == name; });
+}
+
 } // namespace
 
 std::pair<std::string, std::string> firstDifference(const std::string& a, const std::string& b) {
@@ -70,6 +76,9 @@ std::pair<std::string, std::string> firstDifference(const std::string& a, const 
   left.resize(count);
   right.resize(count);
   const auto [l, r] = std::mismatch(left.begin(), left.end(), right.begin());
+  if (l == left.end() || nameOf(*l) == nameOf(*r)) return {*l, *r};
+  if (!names(right, nameOf(*l))) return {*l, "the default " + nameOf(*l)};
+  if (!names(left, nameOf(*r))) return {"the default " + nameOf(*r), *r};
   return {*l, *r};
 }
 

@@ -16,7 +16,8 @@ namespace rondo::training {
 /// quotes the first differing line of two ranks.
 void agree(Communicator& comm, const std::function<std::string()>& prepare);
 
-/// The first line in which the two texts differ, of both.
+/// The first line in which the two texts differ, of both. A line begins with its name; one that
+/// only the other text has is said to be the default.
 std::pair<std::string, std::string> firstDifference(const std::string& a, const std::string& b);
 
 /// Collective. If the hashes differ, every rank throws Error(mismatch) that says which ranks hold
