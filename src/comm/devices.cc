@@ -96,7 +96,7 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
   Card own;
   std::optional<Error> missing;
   try {
-    devices.own = device::openDevice(options.device, options.timeout);
+    devices.own = device::openDevice(options.device);
     own.identity = devices.own->identity();
     own.blocks = devices.own->residentBlocks();
     own.multicasts = devices.own->multicasts();

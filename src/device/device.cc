@@ -35,10 +35,10 @@ void replaceDevices(DeviceOpener opener) {
   one.opener = std::move(opener);
 }
 
-std::shared_ptr<Device> openDevice(int number, std::chrono::milliseconds timeout) {
-  if (const DeviceOpener opener = replaced()) return opener(number, timeout);
+std::shared_ptr<Device> openDevice(int number) {
+  if (const DeviceOpener opener = replaced()) return opener(number);
 #if defined(RONDO_HAVE_CUDA)
-  return openCudaDevice(number, timeout);
+  return openCudaDevice(number);
 #else
   throw Error(ErrorCode::unsupported, "device " + std::to_string(number) +
                                           ": this build has no CUDA (" RONDO_CUDA_MISSING ")");

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,7 +13,6 @@
 #include "base/unique_fd.h"
 #include "device/probe.h"
 #include "device/stream.h"
-#include "rondo/options.h"
 
 namespace rondo::device {
 
@@ -163,15 +161,11 @@ class Device {
 };
 
 /// Device `number` of this process. Throws one line of Error(unsupported) that says what is
-/// missing: the toolkit at build time, the driver, the device. Its functions that wait for the
-/// device throw Error(timeout) if that takes longer than `timeout`; what they had asked of it may
-/// still happen, so memory that is freed meanwhile is kept for good.
-std::shared_ptr<Device> openDevice(int number,
-                                   std::chrono::milliseconds timeout = Options().timeout);
+/// missing: the toolkit at build time, the driver, the device.
+std::shared_ptr<Device> openDevice(int number);
 
 /// For tests: from now on openDevice() asks `opener`; an empty one gives the GPUs back.
-using DeviceOpener =
-    std::function<std::shared_ptr<Device>(int number, std::chrono::milliseconds timeout)>;
+using DeviceOpener = std::function<std::shared_ptr<Device>(int number)>;
 void replaceDevices(DeviceOpener opener);
 
 } // namespace rondo::device

@@ -26,7 +26,7 @@ inline void must(cudaError_t status) {
 class CudaMachine {
  public:
   explicit CudaMachine(const FakeCuda::Settings& settings = {}) : cuda(settings) {
-    device::replaceDevices(device::openCudaDevice);
+    device::replaceDevices([](int number) { return device::openCudaDevice(number); });
   }
   ~CudaMachine() { device::replaceDevices({}); }
 

@@ -50,7 +50,7 @@ TEST_CASE("cuda: what waits for a device that does not move ends in time") {
   const CudaMachine machine({.devices = 1, .queues = 1});
   {
     const CudaStream other;
-    const auto device = device::openDevice(0, kTimeout);
+    const auto device = device::openCudaDevice(0, kTimeout);
     const device::Memory memory = device->allocate(256);
     device::ProbeWords words{};
     std::optional<Obstacle> obstacle(std::in_place, other.get());
@@ -80,18 +80,6 @@ TEST_CASE("cuda: what waits for a device that does not move ends in time") {
   // What was kept; all else is gone.
   CHECK(machine.cuda.held() == std::map<std::string, int>{{"mappings", 1}, {"memory of pools", 2}});
   CHECK(machine.complaints() == "");
-}
-
-// Proves: a communicator waits for its device as long as its calls may take, and no longer.
-TEST_CASE("cuda: a communicator on a device that does not move ends in time") {
-  const CudaMachine machine({.devices = 1, .queues = 1});
-  const CudaStream other;
-  const Obstacle obstacle(other.get());
-  Options options = plainOptions();
-  options.device = 0;
-  options.timeout = kTimeout;
-  const auto create = [&] { Communicator::create(Rendezvous::inProcess(1), options); };
-  CHECK(says(caught(create), ErrorCode::timeout, {"device 0 ", "within 300 ms"}));
 }
 
 // Proves: a communicator that gives up on its launches at its end leaves them all memory that they

@@ -78,7 +78,7 @@ TEST_CASE("cuda: a switch that fails its proof is not used, and leaves nothing b
 TEST_CASE("the fake: memory is bound when all devices were added") {
   const CudaMachine machine(switched(2));
   {
-    const auto device = device::openDevice(0);
+    const auto device = device::openCudaDevice(0);
     const auto team = device->makeTeam(2, 1000);
     const auto windows = team->open();
     CHECK(machine.complaints().find("memory was bound") != std::string::npos);

@@ -404,7 +404,7 @@ HostDevices::HostDevices(const Settings& settings) : state_(std::make_shared<Sta
   std::vector<std::shared_ptr<device::Device>> all;
   for (int number = 0; number < settings.devices; ++number)
     all.push_back(std::make_shared<HostDevice>(number, state_));
-  device::replaceDevices([all](int number, std::chrono::milliseconds) {
+  device::replaceDevices([all](int number) {
     if (number >= static_cast<int>(all.size()))
       throw Error(ErrorCode::unsupported,
                   "device " + std::to_string(number) + ": there are " + std::to_string(all.size()));
