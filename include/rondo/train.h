@@ -120,7 +120,8 @@ struct TrainOptions {
   /// Files that rank 0 writes; "": none. `report` is a folder, in which index.html shows curves,
   /// where the time of steps went, and the buckets of one step; `trace` is for ui.perfetto.dev:
   /// what ten steps computed and communicated; `metrics` has a line of JSON for each step and
-  /// epoch, and is gone on with by a run that is resumed.
+  /// epoch (of ps without bsp, for those steps that rank 0 finds done when it has done one of its
+  /// own), and is gone on with by a run that is resumed.
   std::string report, trace, metrics;
   /// Asked on every rank in every step, by the thread that called train(): if any rank's says true,
   /// all end behind this step. Null: never.

@@ -50,13 +50,12 @@ void checkIdentity(const Checkpoint& file, const Running& run) {
 void checkRanks(const std::string& path, const Checkpoint& file, int ranks) {
   const auto had = file.value<std::uint64_t>("ranks");
   if (had == static_cast<std::uint64_t>(ranks)) return;
-  const std::string what = "what each of them kept for itself";
+  const std::string wrote =
+      std::to_string(had) + " ranks wrote it, with what each of them kept for itself, ";
   const std::string text = had == 0 ? "has nothing of what each rank of this run keeps for itself"
                            : ranks == 0
-                               ? std::to_string(had) + " ranks wrote it, with " + what +
-                                     ", for which this run has no place"
-                               : std::to_string(had) + " ranks wrote it, with " + what +
-                                     ", which " + std::to_string(ranks) + " cannot take over";
+                               ? wrote + "for which this run has no place"
+                               : wrote + "which " + std::to_string(ranks) + " cannot take over";
   throw Error(ErrorCode::invalid_argument, path + ": " + text);
 }
 
