@@ -33,7 +33,7 @@ struct BoundStep {
   int raw_input = -1;       ///< operand that reads the call's input buffer, or -1
   bool carries = false;     ///< a carrier is among its channels; known once connected
   bool small_copy = false;  ///< a few bytes from one place to others; known once connected
-  bool as_it_is = false;    ///< carriers send what stands in memory; known once connected
+  bool as_it_is = false;    ///< carriers only send or put what it moves; known once connected
   bool lends = false;       ///< on a device: see plan::Lending
   std::uint32_t bundle = 1; ///< on a device: see plan::Bundles::size()
   /// On a device: see plan::Landing.

@@ -35,8 +35,18 @@ void HostEngine::complete(Queue& queue, const std::exception_ptr& error) {
   end(run, error);
 }
 
+/// What this rank has to send leaves before it looks at what has come.
 bool HostEngine::progress() {
-  bool moved = fabric_.progress();
+  bool moved = advanceAll();
+  if (fabric_.progress()) {
+    advanceAll();
+    moved = true;
+  }
+  return moved;
+}
+
+inline bool HostEngine::advanceAll() {
+  bool moved = false;
   for (std::size_t i = 0; i < active_.size();) {
     Queue& queue = *active_[i];
     while (queue.head) {
@@ -126,7 +136,9 @@ bool HostEngine::connect(BoundPlan& plan) {
       for (BoundStep& step : lane) {
         // With carriers about, every write must look at what is still being sent.
         step.carries = step.has_output && !plan.carriers_out.empty();
-        step.as_it_is = !step.has_output && step.inputs.size() == 1 && !step.inputs[0].wire;
+        const End* const only = step.inputs.size() == 1 ? step.inputs[0].wire : nullptr;
+        step.as_it_is = step.inputs.size() == 1 &&
+                        (only ? step.has_output && !only->mapped() : !step.has_output);
         for (const End* end : step.sends) {
           step.carries |= !end->mapped();
           step.as_it_is &= !end->mapped();

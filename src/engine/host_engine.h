@@ -64,6 +64,7 @@ class HostEngine final : public Engine {
 
   static bool attended(const Queue& queue);
   void complete(Queue& queue, const std::exception_ptr& error);
+  bool advanceAll();
   bool advance(Run& run);
   bool connect(BoundPlan& plan);
   bool start(Run& run);
@@ -81,7 +82,8 @@ class HostEngine final : public Engine {
   static void note(BoundPlan& plan, const BoundPlan::OpenLoan& loan);
   static bool settleLoans(Run& run);
   static void endLoans(Run& run);
-  void copySmall(const Run& run, const BoundStep& step, std::size_t tile);
+  static bool standsAlready(const Run& run, const BoundStep& step);
+  bool copySmall(Run& run, const BoundStep& step, std::size_t tile);
   void compute(Run& run, const BoundStep& step, std::size_t tile);
   void combineTogether(const Run& run, const BoundStep& step, const Operands& operands,
                        std::size_t count, std::size_t parts);

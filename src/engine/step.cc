@@ -47,8 +47,34 @@ void HostEngine::check(const Run& run, const BoundStep& step, const End& end,
               end.peer);
 }
 
+/// attempt() of a BoundStep::small_copy, unscaled.
+bool HostEngine::copySmall(Run& run, const BoundStep& step, std::size_t tile) {
+  const BoundOperand& input = step.inputs[0];
+  transport::SlotRing* const ring = input.wire ? input.wire->ring : nullptr;
+  const transport::MessageHeader* const header = ring ? ring->readable() : nullptr;
+  if (header) {
+    check(run, step, *input.wire, *header);
+  } else if (ring) {
+    return false;
+  }
+  for (const End* end : step.sends)
+    if (!end->ring->writable(step.bytes)) return false;
+  if (!run.plan->loans.empty() && !reclaim(run, step, tile)) return false;
+  const std::byte* const from = ring ? ring->readBody(step.bytes) : at(run, input.piece, 0, tile);
+  if (step.has_output)
+    if (std::byte* to = at(run, step.output, 0, tile); to != from)
+      std::memcpy(to, from, step.bytes);
+  for (const End* end : step.sends) {
+    std::memcpy(end->ring->writeBody(step.bytes), from, step.bytes);
+    end->ring->publish({run.signature, step.bytes});
+  }
+  if (ring) ring->release();
+  return true;
+}
+
 /// Does the step if everything it needs is there; false, with nothing done, if not.
 bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
+  if (step.small_copy && !run.scaled()) return copySmall(run, step, tile);
   for (const BoundOperand& input : step.inputs) {
     if (!input.wire || !input.wire->mapped()) continue;
     const transport::MessageHeader* header = input.wire->ring->readable();
@@ -66,11 +92,7 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
   }
 
-  if (step.small_copy && !run.scaled()) {
-    copySmall(run, step, tile);
-  } else if (!step.as_it_is || run.scaled()) {
-    compute(run, step, tile);
-  }
+  if (!standsAlready(run, step)) compute(run, step, tile);
 
   for (End* end : step.sends) {
     if (!end->mapped()) continue;
@@ -95,14 +117,12 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   return true;
 }
 
-/// compute() of a BoundStep::small_copy.
-void HostEngine::copySmall(const Run& run, const BoundStep& step, std::size_t tile) {
-  const BoundOperand& input = step.inputs[0];
-  const std::byte* from = input.wire ? input.wire->body : at(run, input.piece, 0, tile);
-  if (step.has_output)
-    if (std::byte* to = at(run, step.output, 0, tile); to != from)
-      std::memcpy(to, from, step.bytes);
-  for (End* end : step.sends) std::memcpy(end->ring->writeBody(step.bytes), from, step.bytes);
+/// Whether what the step moves is where it belongs: its carriers send it from where it was, or the
+/// one that received it has put it there.
+bool HostEngine::standsAlready(const Run& run, const BoundStep& step) {
+  if (!step.as_it_is || run.scaled()) return false;
+  const End* const from = step.inputs[0].wire;
+  return !from || !from->staged;
 }
 
 void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {

@@ -36,6 +36,7 @@ struct Network {
   int lost = -1;             ///< what this rank lends is not found
   bool worked = false;       ///< no message is there before the receiver's worker has seen it
   std::size_t looks = 0;     ///< of all workers
+  std::size_t sent = 0;      ///< messages from the rank of the last look, on their way then
   std::size_t slot_bytes = 1024;
   std::size_t moved = 0;
   std::map<ChannelId, std::deque<Message>> carriers;
@@ -43,6 +44,11 @@ struct Network {
 
   bool mapped(const ChannelId& id) const {
     return sharing == Sharing::all || (sharing == Sharing::mixed && (id.src + id.dst) % 2 == 0);
+  }
+  std::size_t onTheWay(int from) const {
+    std::size_t messages = 0;
+    for (const auto& [id, queue] : carriers) messages += id.src == from ? queue.size() : 0;
+    return messages;
   }
 };
 
@@ -125,6 +131,7 @@ class Looker : public Worker {
   Looker(Network& network, int rank) : network_(network), rank_(rank) {}
   bool progress() noexcept override {
     ++network_.looks;
+    network_.sent = network_.onTheWay(rank_);
     bool moved = false;
     for (auto& [id, messages] : network_.carriers)
       for (Message& message : messages)
@@ -360,6 +367,25 @@ TEST_CASE("a transport's worker is asked once in a turn of the engine") {
   CHECK(before > 0);
   for (auto& rank : ranks) rank->progress();
   CHECK(network.looks == before + ranks.size());
+}
+
+// Proves: one turn is enough to send what needs nothing from others and to receive what has come,
+// and in it the peers do not wait for this rank's look.
+TEST_CASE("a turn of the engine sends, lets the worker look, and receives what it has found") {
+  std::mt19937 random(7);
+  const plan::Algorithm& direct = *plan::findAlgorithm("direct");
+  const plan::Spec spec{Collective::allgather, 2, 0, 0};
+  Network network;
+  network.worked = true;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int r = 0; r < 2; ++r) ranks.push_back(std::make_unique<Rank>(network, r, 2));
+  REQUIRE(runAll(network, ranks, direct, spec, 7, false, 1, random) == ""); // connected
+  for (auto& rank : ranks) rank->submit(direct, spec, 7, false, 1);
+  ranks[0]->progress();
+  CHECK(network.sent == 1);
+  ranks[1]->progress();
+  CHECK(network.sent == 1);
+  CHECK(network.onTheWay(0) == 0);
 }
 
 TEST_CASE("every algorithm ends with the right result when carriers and shared memory are mixed") {
