@@ -205,9 +205,9 @@ void addMachineOptions(CLI::App& app, PlanConfig& config) {
   auto* gpus = app.add_option("--ranks-per-gpu", config.ranks_per_gpu,
                               "Count steps, messages and bytes on GPUs with so many ranks each, "
                               "and predict the time, by rates that nobody has measured")
-                   ->check(CLI::PositiveNumber);
+                   ->check(CLI::Range(1, kMostPlannedRanks));
   app.add_option("--memory-gbs", config.memory_gbs, "With it: what a GPU's memory was found to do")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1.0, 1e6))
       ->needs(gpus);
 }
 
@@ -226,10 +226,10 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
       ->check(tools::rankCounts(kMostPlannedRanks))
       ->default_str(kRanks);
   app->add_option("-r,--root", config->root, "Root")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, kMostPlannedRanks - 1))
       ->capture_default_str();
   app->add_option("--rank", config->rank, "Only this rank's steps; default: the first 8 ranks'")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, kMostPlannedRanks - 1))
       ->needs(algorithm);
   app->add_flag("--rounds", config->rounds, "Also who sends what to whom in each round")
       ->needs(algorithm);

@@ -73,8 +73,8 @@ class Comparing {
         blocks_(blocksOfSize(what.collective, what.ranks)) {
     const plan::Spec spec = specOf({});
     if (spec.root < 0 || spec.root >= spec.ranks)
-      throw Error(ErrorCode::invalid_argument, "there is no rank " + std::to_string(spec.root) +
-                                                   "; valid: 0 to " +
+      throw Error(ErrorCode::invalid_argument, "root " + std::to_string(spec.root) +
+                                                   " is not in 0 to " +
                                                    std::to_string(spec.ranks - 1));
     for (const plan::Algorithm* algorithm : plan::supporting(spec)) add({algorithm, 0});
     if (lines_.empty())
