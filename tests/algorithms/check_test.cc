@@ -9,6 +9,7 @@
 #include "plan/check.h"
 #include "plan/facts.h"
 #include "plan/registry.h"
+#include "support/paths.h"
 #include "support/ranks.h"
 #include "support/test.h"
 

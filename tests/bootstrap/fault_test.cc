@@ -4,6 +4,7 @@
 #include "process.h"
 #include "ranks.h"
 #include "session_cases.h"
+#include "support/paths.h"
 #include "support/test.h"
 
 using namespace rondo;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
 #include "support/ranks.h"
 #include "support/test.h"
 

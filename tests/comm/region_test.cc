@@ -9,6 +9,7 @@
 #include <functional>
 #include <string>
 
+#include "support/paths.h"
 #include "support/ranks.h"
 #include "support/shared_memory.h"
 #include "support/test.h"

@@ -1,4 +1,5 @@
 // Ranks as processes that share their devices' memory.
+#include "support/paths.h"
 #include "support/ranks.h"
 #include "support/test.h"
 #include "tools/shell.h"

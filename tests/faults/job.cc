@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/unique_fd.h"
+#include "support/paths.h"
 
 namespace rondo::test {
 

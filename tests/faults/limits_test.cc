@@ -8,6 +8,7 @@
 #include <string>
 
 #include "support/grid.h"
+#include "support/paths.h"
 #include "support/test.h"
 
 using rondo::test::kWholeGrid;

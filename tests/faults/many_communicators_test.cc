@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rondo/communicator.h"
+#include "support/paths.h"
 #include "support/ranks.h"
 #include "support/test.h"
 

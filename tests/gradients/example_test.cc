@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "support/paths.h"
 #include "support/test.h"
 
 namespace rondo::test {

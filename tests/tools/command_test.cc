@@ -10,6 +10,7 @@
 #include "rondo/communicator.h"
 #include "rondo/options.h"
 #include "rondo/types.h"
+#include "support/paths.h"
 #include "support/ranks.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
+
 namespace rondo::tools {
 
 /// A folder of its own that goes away with the object.

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <string>
 
+#include "support/paths.h"
 #include "support/test.h"
 #include "tests/tools/shell.h"
 #include "topology/xml.h"

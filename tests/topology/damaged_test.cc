@@ -8,6 +8,7 @@
 
 #include "rondo/error.h"
 #include "support/caught.h"
+#include "support/paths.h"
 #include "support/test.h"
 #include "topology/hwloc_file.h"
 

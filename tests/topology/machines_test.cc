@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
 #include "support/test.h"
 #include "topology/hwloc_file.h"
 #include "topology/link.h"

@@ -9,6 +9,7 @@
 #include "rondo/error.h"
 #include "support/caught.h"
 #include "support/data_files.h"
+#include "support/paths.h"
 #include "support/test.h"
 #include "topology/bind.h"
 #include "topology/hwloc_file.h"
@@ -113,7 +114,7 @@ TEST_CASE("hwloc and the kernel's files agree about this machine") {
 
 TEST_CASE("NVML's links are those that are up, to GPUs and to switches") {
   // dlopen() takes a library that is loaded under this name already.
-  void* const fake = ::dlopen(RONDO_FAKE_NVML, RTLD_NOW | RTLD_LOCAL);
+  void* const fake = ::dlopen(RONDO_TEST_PROGRAMS "/fake/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   REQUIRE(fake != nullptr);
   std::ifstream file(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/job.xml");
   std::string xml((std::istreambuf_iterator<char>(file)), {});
