@@ -2,6 +2,7 @@
 #include "tools/command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <set>
 #include <utility>

@@ -1,6 +1,7 @@
 // Counts plans as devices run them, and sets counts and predicted times in columns.
 #include "tools/plan_device.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "plan/registry.h"

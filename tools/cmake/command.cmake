@@ -6,25 +6,34 @@ list(FILTER tool_sources EXCLUDE REGEX "/main\\.cc$")
 if(NOT TARGET rondo_trainer)
   list(FILTER tool_sources EXCLUDE REGEX "/train[^/]*\\.cc$")
 endif()
-# All of the command but main(), so that tests can link it.
-add_library(rondo_tools STATIC ${tool_sources})
-# CLI11's header costs ten seconds in each file that includes it: those are compiled as one.
-set_target_properties(rondo_tools PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+# CLI11's inline code costs ten seconds in each file that includes it. These files are compiled as
+# one, and hardly optimised, since they run once.
+set(command_line "")
 foreach(source IN LISTS tool_sources)
   file(STRINGS ${source} includes REGEX "#include (<CLI/|\"tools/cli_values)")
   if(includes)
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP command_line)
+    list(APPEND command_line ${source})
   endif()
 endforeach()
-target_link_libraries(rondo_tools PUBLIC ${rondo_layers} CLI11::CLI11
-                      nlohmann_json::nlohmann_json PRIVATE rondo_flags)
-target_include_directories(rondo_tools PUBLIC ${PROJECT_SOURCE_DIR})
-  if(RONDO_SANITIZE)
-    rondo_compiled(rondo_tools OFF <rondo/rondo.h>)
+list(REMOVE_ITEM tool_sources ${command_line})
+add_library(rondo_command_line OBJECT ${command_line})
+set_target_properties(rondo_command_line PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+target_compile_options(rondo_command_line PRIVATE $<$<CONFIG:Release>:-O1>)
+
+# All of the command but main(), so that tests can link it.
+add_library(rondo_tools STATIC ${tool_sources} $<TARGET_OBJECTS:rondo_command_line>)
+foreach(target rondo_command_line rondo_tools)
+  target_link_libraries(${target} PUBLIC ${rondo_layers} CLI11::CLI11
+                        nlohmann_json::nlohmann_json PRIVATE rondo_flags)
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${target} PUBLIC RONDO_VERSION="${PROJECT_VERSION}"
+                             PRIVATE RONDO_CUDA_MISSING="${RONDO_CUDA_MISSING}"
+                                     RONDO_HAVE_TRAINER=$<TARGET_EXISTS:rondo_trainer>)
+  if(RONDO_SANITIZE MATCHES "address")
+    target_compile_options(${target} PRIVATE -O0)
   endif()
-target_compile_definitions(rondo_tools PUBLIC RONDO_VERSION="${PROJECT_VERSION}"
-                           PRIVATE RONDO_CUDA_MISSING="${RONDO_CUDA_MISSING}"
-                                   RONDO_HAVE_TRAINER=$<TARGET_EXISTS:rondo_trainer>)
+endforeach()
+rondo_precompile(rondo_tools)
 
 add_executable(rondo_cli ${tool_mains})
 target_link_libraries(rondo_cli PRIVATE rondo_tools rondo_flags)

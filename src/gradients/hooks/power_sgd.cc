@@ -6,6 +6,7 @@
 // M - P Q' / (factor ranks) for the next step: nothing of the sum is lost or counts twice, also
 // where the factor changes from step to step, or a rank gives zeros and what it had kept.
 // (n + m) rank numbers travel in place of n m.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
