@@ -24,12 +24,14 @@ import tempfile
 LINES = 150  # of README.md
 LIMIT_S = 120  # of one command
 # What makes commands short: (what is written, what is run).
-SMALL = [(r"-p 4 -b 8 -e \d+M", "-p 2 -b 1K -e 4K -n 2"), (r"--epochs \d+", "--steps 3"), (r"-p 1-16", "-p 1-4"),
+SMALL = [(r"-p 4 -b 8 -e \d+M", "-p 2 -b 1K -e 4K -n 2"), (r"--epochs \d+", "--steps 3"),
+         (r"-p 1-16", "-p 1-4"),
          (r"(rondo train .*)", r"\1 --data synthetic:shape=1x28x28,train=512,test=64")]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`]+)`")
 # The start of a command in a page: a program of the tree.
-PROGRAM = re.compile(r"(?:^|(?<=\s)|(?<=[|;&(]))(?:build/bin/)?(rondo|(?:tools|bench)/[\w/]+)(?=\s|$)")
+PROGRAM = re.compile(r"(?:^|(?<=\s)|(?<=[|;&(]))"
+                     r"(?:build/bin/)?(rondo|(?:tools|bench)/[\w/]+)(?=\s|$)")
 SETTING = re.compile(r"\bRONDO_[A-Z][A-Z_0-9]*\b")
 TARGET = re.compile(r"--target ([\w ]+)|build/(?:bin|tests|lib)/([\w./-]+)")
 
