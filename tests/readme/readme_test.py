@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 
+TOPS = ("include", "src", "kernels", "transports", "tools", "bench", "tests")
 LINES = 150  # of README.md
 LIMIT_S = 120  # of one command
 BUILD_LIMIT_S = 500  # of building the package of PyTorch
@@ -40,9 +41,8 @@ TARGET = re.compile(r"--target ([\w ]+)|build/(?:bin|tests|lib)/([\w./-]+)")
 def pages_of(source):
     return {str(file.relative_to(source)): file.read_text(encoding="utf-8")
             for file in [source / "README.md",
-                         *(file for top in ("include", "src", "kernels", "transports", "tools",
-                                            "bench", "tests") for file in
-                           sorted((source / top).rglob("*.md")))] if file.is_file()}
+                         *(file for top in TOPS
+                           for file in sorted((source / top).rglob("*.md")))] if file.is_file()}
 
 
 def blocks(page, language):
@@ -69,9 +69,8 @@ class Checkout:
     def __init__(self, source, build, folder, python):
         self.source, self.build, self.folder, self.python = source, build, folder, python
         self.assignments, self.left_out = [], []
-        for entry in source.iterdir():
-            if entry.name not in ("build", ".git"):
-                (folder / entry.name).symlink_to(entry)
+        for name in (*TOPS, "CMakeLists.txt", "CMakePresets.json"):
+            (folder / name).symlink_to(source / name)
         (folder / "build").mkdir()
 
     def provide(self, targets):
