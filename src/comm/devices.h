@@ -21,7 +21,7 @@ struct Devices {
   int neighbour = -1;                  ///< another rank of this process on the same device
   transport::ChannelSize size;         ///< of a copy's ring
   bool lends = false; ///< all ranks are of one process and on one device, whose memory they see
-  engine::DeviceChannel channel; ///< of the largest that fit; see limitToStreams()
+  engine::DeviceChannel channel; ///< of the largest that fit; see limitToCarriers()
   engine::DeviceWindow window;   ///< without copies: no switch was proved
   std::string no_switch;         ///< why no switch can reach all devices; empty: who tries knows
 

@@ -1,6 +1,6 @@
 // A channel of the plan kernel: slots and flags in memory that both ends see. Plain data for both
 // sides; how the words are read and written is in kernels/cuda/plan/kernel.cuh, why that is enough
-// in kernels/cuda/plan/README.md.
+// in kernels/cuda/plan/PROOFS.md.
 #pragma once
 
 #include <cstddef>

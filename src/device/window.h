@@ -1,6 +1,6 @@
 // Windows: memory of each rank that one address reaches all at once, by a switch that stores to all
 // of them and adds them up. Plain data for both sides; how it is used is in
-// kernels/cuda/plan/switch.cuh, why that is enough in kernels/cuda/plan/README.md.
+// kernels/cuda/plan/switch.cuh, why that is enough in kernels/cuda/plan/PROOFS.md.
 #pragma once
 
 #include <cstddef>

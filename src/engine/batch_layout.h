@@ -19,7 +19,7 @@ struct Seat {
 
 /// Gives out the seats of one group after the other. What it depends on is the same on all ranks,
 /// so that both ends of a message have the same launch, distance and number:
-/// kernels/cuda/plan/README.md argues from this that no two ranks wait for each other.
+/// kernels/cuda/plan/PROOFS.md argues from this that no two ranks wait for each other.
 class BatchLayout {
  public:
   /// `most_copies`: those that a channel has rings for.

@@ -52,7 +52,7 @@ DeviceCut cutForDevice(const plan::RankPlan& plan, plan::Facts& facts, const pla
   DeviceCut cut;
   cut.bundles = !shape.uneven();
   // Its packets order nothing but themselves, and lanes may count on messages to order what they do
-  // to the same memory (see kernels/cuda/plan/README.md).
+  // to the same memory (see kernels/cuda/plan/PROOFS.md).
   if (small && facts.oneLane()) cut.protocol = device::Protocol::low_latency;
   cut.copies =
       device::copiesWithin(limits.residency, facts.mostLanes(), channel.copiesOf(cut.protocol));

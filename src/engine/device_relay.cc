@@ -1,4 +1,4 @@
-// The words of a ring, from the host's side. The orders are argued in kernels/cuda/plan/README.md.
+// The words of a ring, from the host's side. The orders are argued in kernels/cuda/plan/PROOFS.md.
 #include "engine/device_relay.h"
 
 #include <array>

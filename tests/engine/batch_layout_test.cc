@@ -42,7 +42,7 @@ struct Rank {
 } // namespace
 
 // Proves: both ends of every message stand at the same launch, distance and number, which is what
-// kernels/cuda/plan/README.md argues from; no lane has sends and receives; a launch holds no more
+// kernels/cuda/plan/PROOFS.md argues from; no lane has sends and receives; a launch holds no more
 // jobs than it can, and no more blocks than the rank's share.
 TEST_CASE("batch layout: both ends of a message have the same place, within the share") {
   for (int ranks : {1, 2, 3, 5, 8, 64, 112, 113, 130})

@@ -1,4 +1,4 @@
-// The example of the README: a model of the program's own, trained alike on any number of ranks.
+// The example of src/gradients/README.md: a model of its own, trained alike on any number of ranks.
 #include <cmath>
 #include <cstdio>
 #include <string>

@@ -1,4 +1,4 @@
-// Meetings of ranks with windows as a model (see kernels/cuda/plan/README.md, "Windows and
+// Meetings of ranks with windows as a model (see kernels/cuda/plan/PROOFS.md, "Windows and
 // meetings"): every run of some tiles of the three calls that nvls serves is explored, alone and
 // behind each other. Each edge of the argument is left out in a twin, which must go wrong.
 #include <string>

@@ -1,4 +1,4 @@
-// The protocols between devices as models (see kernels/cuda/plan/README.md, "Why the memory
+// The protocols between devices as models (see kernels/cuda/plan/PROOFS.md, "Why the memory
 // ordering is enough"): every run of some messages through rings of one and two slots is explored.
 // Each model has weakened twins, which must go wrong: an edge of the argument left out.
 #include <string>

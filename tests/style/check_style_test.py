@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Proves that tools/check_style passes the tree as it is, and names what is too long.
+"""Proves that tools/check_style passes the tree as it is, names what is too long, and finds
+references to what does not exist.
 
 usage: check_style_test.py SOURCE_FOLDER
 """
@@ -10,6 +11,7 @@ import sys
 import tempfile
 
 LONG = "x" * 101
+WORDS = " ".join(["word"] * 21)
 BODY = "\n".join(["  f();"] * 59)
 # (file, text, what must be said of it; None: nothing)
 CASES = [
@@ -23,6 +25,20 @@ CASES = [
     ("src/d.cc", f"A::A() : a_{{1}} {{\n{BODY}\n}}\n", "src/d.cc:1: A::A: 61 lines"),
     ("src/e.cc", f"int f() {{ return '{{'; }}\nclass A {{\n{BODY}\n}};\n", None),
     ("src/f.cc", "void f() {\n" + BODY[7:] + "\n}\n", None),
+    ("src/README.md", f"fine\n{WORDS}\n", "src/README.md:2: 104 columns"),
+    ("src/README.md", f"- {WORDS}\n", "src/README.md:1: 106 columns"),
+    ("src/README.md", f"| {WORDS} |\n\n    {WORDS}\n\n```\n{WORDS}\n```\n", None),
+    ("src/README.md", f"[a]({LONG})\n", f"src/README.md:1: {LONG} does not exist"),
+    ("src/README.md", "`fine.cc`, `src/fine.cc`, [one](fine.cc), `src/`, `NAME.cc`\n", None),
+    ("src/README.md", "`gone.cc`\n", "src/README.md:1: gone.cc does not exist"),
+    ("src/README.md", "one\n`src/gone`\n", "src/README.md:2: src/gone does not exist"),
+    ("src/README.md", "[one](gone.md#part)\n", "src/README.md:1: gone.md does not exist"),
+    ("src/README.md", "`gone()` `fine()` `MPI_Init()`\n", "src/README.md:1: gone() does not exist"),
+    ("src/g.cc", "int a;\n// See\n// gone.h.\n", "src/g.cc:3: gone.h does not exist"),
+    ("src/g.cc", "// See base/fine.cc.\n", "src/g.cc:1: base/fine.cc does not exist"),
+    ("src/g.cc", "/* a\n   gone() */\n", "src/g.cc:2: gone() does not exist"),
+    ("src/g.cc", "// fine.cc, fine(), x.cc, x/x.h, *.h\nchar c[] = \"gone.h\";\n", None),
+    ("tools/a.py", "a = 1  #" " as gone.cc does\n", "tools/a.py:1: gone.cc does not exist"),
 ]
 
 
@@ -44,7 +60,7 @@ def main():
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
             (root / "src").mkdir(exist_ok=True)
-            (root / "src/fine.cc").write_text("")
+            (root / "src/fine.cc").write_text("int fine();\n")
             code, output = run(tool, "--root", folder)
         if (said is None) != (code == 0) or (said or "") not in output:
             failures.append(f"{path}: expected {said}, got\n{output}")

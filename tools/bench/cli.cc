@@ -16,7 +16,7 @@ namespace rondo::tools {
 
 namespace {
 
-constexpr int kMostBenchRanks = 512; ///< the inputs of bench_values.h are exact up to here
+constexpr int kMostBenchRanks = 512; ///< the inputs of values.h are exact up to here
 
 /// Options as words, before they are understood.
 struct Words {

@@ -22,7 +22,7 @@ struct BenchConfig {
   std::size_t min_bytes = 8, max_bytes = std::size_t{16} << 20;
   std::size_t step_bytes = 0; ///< not 0: sizes grow by this, and the factor is not used
   std::size_t factor = 2;
-  int iterations = 0; ///< 0: by how long a call takes, see bench_measure.h
+  int iterations = 0; ///< 0: by how long a call takes, see measure.cc
   int warmup = -1;    ///< -1: one, and as many as it takes to learn how long a call takes
   int aggregate = 1;  ///< calls of one group
   int check = 1;      ///< checked calls per row; 0: none

@@ -1,4 +1,4 @@
-// One element of the benchmark's inputs and of its results; bench_data.h says how they are chosen.
+// One element of the benchmark's inputs and of its results; data.h says how they are chosen.
 #include "tools/bench/values.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The plan kernel's block on the GPU, see kernel.cuh. Orders and scopes are those of the PTX
-// memory model; README.md argues why they are enough.
+// memory model; PROOFS.md argues why they are enough.
 #pragma once
 
 #include <cuda/atomic>

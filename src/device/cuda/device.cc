@@ -127,7 +127,7 @@ class HostBlocks {
 /// anybody else's work: cudaFree() would wait for the kernels of ranks that wait for this one.
 class Pool {
  public:
-  /// One for all ranks of the process: streams are scarce, see kernels/cuda/plan/README.md.
+  /// One for all ranks of the process: streams are scarce, see kernels/cuda/plan/PROOFS.md.
   static std::shared_ptr<const Pool> of(int device) {
     static std::mutex mutex;
     static std::map<int, std::weak_ptr<const Pool>> pools;
