@@ -50,9 +50,9 @@ void seatNode(const Machine& machine, const BindRule& rule, std::vector<Seat*> s
     const auto shares = bindings(machine, rule, near_them, static_cast<int>(group.size()));
     for (std::size_t i = 0; i < group.size(); ++i) {
       if (!contains(machine.allowed, shares[i]))
-        throw Error(ErrorCode::invalid_argument,
-                    "ranks cannot be bound to processors " + text(shares[i]) + ": programs may use " +
-                        text(machine.allowed) + " of " + machine.name);
+        throw Error(ErrorCode::invalid_argument, "ranks cannot be bound to processors " +
+                                                     text(shares[i]) + ": programs may use " +
+                                                     text(machine.allowed) + " of " + machine.name);
       group[i]->processors = shares[i];
     }
   }
