@@ -35,7 +35,7 @@ bool has(const Element& element, std::string_view type) {
 
 /// An object of this type that has the processors of another.
 Element withProcessorsOf(const Element& other, const std::string& type) {
-  Element made{.name = "object", .line = other.line};
+  Element made{.name = "object", .line = other.line, .attributes = {}, .children = {}};
   made.attributes.emplace_back("type", type);
   for (const char* set : {"cpuset", "allowed_cpuset"})
     if (const std::string* value = other.find(set)) made.attributes.emplace_back(set, *value);
