@@ -41,8 +41,9 @@ void seatNode(const Machine& machine, const BindRule& rule, std::vector<Seat*> s
         return machine.at(gpu).number == static_cast<int>(i);
       });
       seats[i]->gpu = *numbered;
-      if (Processors own = both(machine.at(*numbered).processors, near); !own.empty())
-        near = std::move(own);
+      Processors own = both(machine.at(*numbered).processors, near);
+      // A list counts all ranks of the node, wherever their GPUs are.
+      if (!own.empty() && rule.to != BindRule::To::list) near = std::move(own);
     }
     alike[near].push_back(seats[i]);
   }

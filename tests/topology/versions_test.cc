@@ -105,5 +105,6 @@ TEST_CASE("ranks sit only on processors that are allowed") {
   });
   CHECK(listed.code == ErrorCode::invalid_argument);
   CHECK(listed.text == "ranks cannot be bound to processors 2: programs may use 0-1,3 of small");
+  CHECK(seatsFor(machine, {BindRule::To::list, {0, 3}}, 2)[1].processors == Processors{3});
   CHECK(seatsFor(machine, {BindRule::To::list, {0, 2}}, 1)[0].processors == Processors{0});
 }
