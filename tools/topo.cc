@@ -44,8 +44,7 @@ int drawMachine(const TopoConfig& config) {
   std::string missing;
   const topology::Machine machine =
       config.file.empty() ? topology::thisMachine(missing) : topology::readMachine(config.file);
-  if (!missing.empty())
-    std::fprintf(stderr, "rondo: without hwloc, devices are not seen: %s\n", missing.c_str());
+  reportMissing(missing);
   const auto seats = topology::seatsFor(machine, rule, config.ranks);
   std::fputs(machineText(machine).c_str(), stdout);
   if (!seats.empty()) std::fputs(seatsText(machine, seats).c_str(), stdout);
@@ -60,8 +59,8 @@ Action addTopo(CLI::App& parent, const std::vector<std::string>& arguments) {
   config->arguments = arguments;
   CLI::App* app = parent.add_subcommand("topo", "Draw machines, and where ranks are on them");
   app->add_option("--file", config->file,
-                  "A machine file instead of this machine: XML as `lstopo --of xml` writes it; "
-                  "NAME.links beside NAME.xml says what hwloc does not");
+                  "A machine file instead of this machine: XML as `lstopo --of xml` of hwloc 1, 2 "
+                  "or 3 writes it; NAME.links beside NAME.xml says what hwloc does not");
   app->add_option(
          "-p,--ranks", config->ranks,
          "Start so many ranks, unless a launcher did, and show where they are, how they are "

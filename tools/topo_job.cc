@@ -87,6 +87,7 @@ Job describe(Communicator& comm) {
   std::string missing;
   for (const DrawnNode& node : job.nodes)
     if (first(node) == comm.rank()) own = topology::encoded(topology::thisMachine(missing));
+  if (comm.rank() == 0) reportMissing(missing);
   const auto machines = gathered(comm, own);
   for (DrawnNode& node : job.nodes)
     node.machine = topology::decodedMachine(machines[static_cast<std::size_t>(first(node))]);
@@ -119,6 +120,11 @@ std::string jobText(const Job& job) {
 }
 
 } // namespace
+
+void reportMissing(const std::string& hwloc) {
+  if (!hwloc.empty())
+    std::fprintf(stderr, "rondo: without hwloc, devices are not seen: %s\n", hwloc.c_str());
+}
 
 int drawJob(const std::string& bind, const std::string& svg) {
   const LaunchInfo launch = Rendezvous::detectLauncher();

@@ -9,4 +9,7 @@ namespace rondo::tools {
 /// not empty. `bind` as Options::bind; empty: as the environment says, else core.
 int drawJob(const std::string& bind, const std::string& svg);
 
+/// Says on stderr why hwloc is missing; nothing if `hwloc` is empty.
+void reportMissing(const std::string& hwloc);
+
 } // namespace rondo::tools

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <thread>
 
 #include "base/parse.h"
 #include "rondo/error.h"
@@ -93,6 +95,18 @@ Processors ownProcessors() {
   if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return set;
   for (int i = 0; i < CPU_SETSIZE; ++i)
     if (CPU_ISSET(i, &mask)) set.push_back(i);
+  return set;
+}
+
+Processors allowedProcessors() {
+  Processors set;
+  // The kernel cuts what a thread asks for down to what its control group allows.
+  std::thread([&set] {
+    cpu_set_t all;
+    std::memset(&all, 0xff, sizeof all);
+    ::sched_setaffinity(0, sizeof all, &all);
+    set = ownProcessors();
+  }).join();
   return set;
 }
 

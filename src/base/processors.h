@@ -30,6 +30,9 @@ Processors either(const Processors& a, const Processors& b);
 
 /// Those that the calling thread may run on; empty if the system does not tell.
 Processors ownProcessors();
+/// Those that the system lets this process use, however the calling thread is bound; as
+/// ownProcessors() if the system does not tell.
+Processors allowedProcessors();
 /// Restricts the calling thread, and what it starts, to these processors; false if the system
 /// refuses.
 bool bindThread(const Processors& to);

@@ -1,4 +1,4 @@
-// Makes a machine of the elements of hwloc's XML.
+// Makes a machine of the elements of hwloc's XML, version 2 or 3.
 #include "topology/hwloc_file.h"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 #include "base/parse.h"
 #include "rondo/error.h"
+#include "topology/hwloc_1.h"
 #include "topology/xml.h"
 
 namespace rondo::topology {
@@ -18,15 +19,17 @@ namespace {
 
 constexpr std::string_view kOurElements = "object info";
 /// Of what stands beside objects, nothing is needed.
-constexpr std::array<std::string_view, 9> kOtherElements{
-    "page_type", "userdata", "distances2", "distances2hetero", "support",
-    "memattr",   "cpukind",  "indexes",    "u64values"};
+constexpr std::array<std::string_view, 12> kOtherElements{
+    "page_type", "userdata", "distances", "distances2", "distances2hetero", "support",
+    "memattr",   "cpukind",  "memtier",   "indexes",    "u64values",        "pci_locality"};
 /// Objects that hold others and are nothing by themselves here.
 constexpr std::array<std::string_view, 5> kPassedThrough{"Group", "Die", "MemCache", "Misc",
                                                          "L1Cache"};
 
-/// hwloc's numbers of OSDev types.
-constexpr int kNetwork = 2, kFabric = 3;
+/// hwloc's types of OSDev objects: numbers up to version 2, bits of one number from version 3 on,
+/// where a fabric's devices are of the network too.
+constexpr std::uint64_t kNetwork = 2, kFabric = 3;
+constexpr std::uint64_t kNetworkBit = 1 << 4, kFabricBit = 1 << 5;
 
 /// PCI classes, and makers of GPUs: a server's own display adapter is none.
 constexpr int kNetworkClass = 0x02, kDisplayClass = 0x03, kAcceleratorClass = 0x12;
@@ -39,17 +42,20 @@ bool among(const List& list, std::string_view word) {
 
 class Assembly {
  public:
-  Assembly(const Element& topology, const std::string& file) : file_(file) {
+  Assembly(const Element& topology, int version, const std::string& file)
+      : file_(file), version_(version) {
     machine_.source = "hwloc";
     machine_.name = std::filesystem::path(file).stem().string();
+    readOrigin(topology); // from version 3 on
     for (const Element& element : topology.children) {
-      if (among(kOtherElements, element.name)) continue;
+      if (element.name == "info" || among(kOtherElements, element.name)) continue;
       if (element.name != "object") complain(file_, element.line, unknown(element));
       if (!machine_.objects.empty()) complain(file_, element.line, "a second machine");
       if (type(element) != "Machine")
         complain(file_, element.line,
                  "the outermost object is a " + type(element) + ", where a Machine should be");
-      machine_.objects.push_back({.kind = Kind::machine, .processors = mask(element)});
+      machine_.objects.push_back({.kind = Kind::machine, .processors = mask(element, "cpuset")});
+      machine_.allowed = allowedIn(element);
       fill(element, {0, machine_.processors()});
     }
     if (machine_.objects.empty()) complain(file_, topology.line, "it has no Machine");
@@ -105,10 +111,20 @@ class Assembly {
     return element.find(attribute) ? number(element, attribute) : 0;
   }
 
-  Processors mask(const Element& element) const {
-    return parsed(element, "cpuset", [](const std::string& text, const std::string& what) {
+  Processors mask(const Element& element, std::string_view attribute) const {
+    return parsed(element, attribute, [](const std::string& text, const std::string& what) {
       return parseMask(text, what);
     });
+  }
+
+  /// A file that has disallowed processors too says which ones are allowed.
+  Processors allowedIn(const Element& machine) const {
+    const Processors& all = machine_.processors();
+    if (!machine.find("allowed_cpuset")) return all;
+    Processors allowed = both(mask(machine, "allowed_cpuset"), all);
+    if (allowed.empty() && !all.empty())
+      complain(file_, machine.line, "'allowed_cpuset' has none of the machine's processors");
+    return allowed;
   }
 
   std::string info(const Element& object, std::string_view name) const {
@@ -118,11 +134,16 @@ class Assembly {
     return {};
   }
 
+  /// Who wrote the file on which machine.
+  void readOrigin(const Element& element) {
+    if (const std::string host = info(element, "HostName"); !host.empty()) machine_.name = host;
+    if (const std::string by = info(element, "hwlocVersion"); !by.empty())
+      machine_.source = "hwloc " + by;
+  }
+
   /// The children of an object that is read already.
   void fill(const Element& object, const Around& around) {
-    if (const std::string host = info(object, "HostName"); !host.empty()) machine_.name = host;
-    if (const std::string by = info(object, "hwlocVersion"); !by.empty())
-      machine_.source = "hwloc " + by;
+    readOrigin(object);
     for (const Element& child : object.children) {
       if (child.name == "object") add(child, around);
       else if (child.name != "info" && !among(kOtherElements, child.name))
@@ -136,7 +157,7 @@ class Assembly {
     if (word == "OSDev") return addBare(element, around);
     if (word == "Bridge") return addBridge(element, around);
     if (word == "Misc") return fill(element, around);
-    const Processors own = mask(element);
+    const Processors own = mask(element, "cpuset");
     if (!contains(around.near, own))
       complain(file_, element.line, word + " has processors that what it lies in has not");
     const std::optional<Object> part = partOf(element, word, own);
@@ -171,7 +192,8 @@ class Assembly {
                      (own.empty() ? "none" : "processors " + text(own)));
       if (machine_.around(Kind::processor, own) >= 0)
         complain(file_, element.line, "PU " + std::to_string(part.number) + " stands here twice");
-    } else if (word.size() == 7 && word[0] == 'L' && word[1] > '1' && word.ends_with("Cache")) {
+    } else if (word.size() == 7 && word[0] == 'L' && word[1] > '1' && word[1] <= '9' &&
+               word.ends_with("Cache")) {
       part.kind = Kind::cache;
       part.level = word[1] - '0';
       part.number = own.empty() ? 0 : own.front();
@@ -226,6 +248,15 @@ class Assembly {
     return {std::stoi(text.substr(0, 2), nullptr, 16), text.substr(bracket + 1, 4)};
   }
 
+  struct NetworkType {
+    bool network = false, fabric = false;
+  };
+  NetworkType networkType(const Element& device) const {
+    const std::uint64_t type = number(device, "osdev_type");
+    if (version_ < 3) return {type == kNetwork || type == kFabric, type == kFabric};
+    return {(type & (kNetworkBit | kFabricBit)) != 0, (type & kFabricBit) != 0};
+  }
+
   void addDevice(const Element& element, const Around& around) {
     Object device{.parent = around.parent, .processors = around.near};
     device.aliases.push_back(need(element, "pci_busid"));
@@ -234,10 +265,10 @@ class Assembly {
     for (const Element& child : element.children) {
       if (child.name != "object" || type(child) != "OSDev") continue;
       const std::string& name = need(child, "name");
-      const auto kind = number(child, "osdev_type");
-      network = network || kind == kNetwork || kind == kFabric;
+      const NetworkType type = networkType(child);
+      network = network || type.network;
       if (const std::string model = info(child, "GPUModel"); !model.empty()) device.model = model;
-      if (kind == kFabric) device.name = name;
+      if (type.fabric) device.name = name;
       device.aliases.push_back(name);
     }
     const PciType pci = pciType(element);
@@ -255,7 +286,7 @@ class Assembly {
 
   /// A network card that hangs on no PCI, as in some virtual machines.
   void addBare(const Element& element, const Around& around) {
-    if (number(element, "osdev_type") != kNetwork) return;
+    if (const NetworkType type = networkType(element); !type.network || type.fabric) return;
     const std::string& name = need(element, "name");
     machine_.objects.push_back(
         {.kind = Kind::card, .parent = around.parent, .name = name, .processors = around.near});
@@ -279,6 +310,7 @@ class Assembly {
   }
 
   const std::string& file_;
+  const int version_;
   Machine machine_;
 };
 
@@ -299,11 +331,12 @@ Machine parseHwloc(std::string_view xml, const std::string& file) {
         file, topology.line,
         "the outermost element is <" + topology.name + ">, where hwloc's <topology> should be");
   const std::string* version = topology.find("version");
-  if (!version || !version->starts_with("2."))
+  if (!version) return Assembly(fromVersion1(topology, file), 2, file).take();
+  if (!version->starts_with("2.") && !version->starts_with("3."))
     complain(file, topology.line,
-             (version ? "version " + base::quoted(*version) : "no version (of hwloc 1?)") +
-                 ": only files of hwloc 2 are read; valid: version=\"2.0\"");
-  return Assembly(topology, file).take();
+             "version " + base::quoted(*version) +
+                 "; valid: version=\"2.0\", version=\"3.0\", or none as hwloc 1 writes it");
+  return Assembly(topology, version->front() - '0', file).take();
 }
 
 Machine readMachine(const std::string& path) {

@@ -1,4 +1,4 @@
-// Machine files: what hwloc 2's lstopo writes, and beside it what hwloc does not say.
+// Machine files: what hwloc's lstopo writes, and beside it what hwloc does not say.
 #pragma once
 
 #include <string>
@@ -8,10 +8,11 @@
 
 namespace rondo::topology {
 
-/// The machine that hwloc's XML describes (`lstopo --of xml`), with NUMA nodes, caches from level 2
-/// on, and of PCI the bridges, GPUs and network cards. `file` stands in errors and, without a
-/// host's name in it, for the machine. Throws Error(invalid_argument) "FILE:LINE: WHY" for what is
-/// no XML, of another version than 2, of an unknown type or element, or contradicts itself.
+/// The machine that XML of hwloc 1, 2 or 3 describes (`lstopo --of xml`), with NUMA nodes, caches
+/// from level 2 on, and of PCI the bridges, GPUs and network cards. `file` stands in errors and,
+/// without a host's name in it, for the machine. Throws Error(invalid_argument) "FILE:LINE: WHY"
+/// for what is no XML, of another version, of an unknown type or element, contradicts itself, or is
+/// several machines.
 Machine parseHwloc(std::string_view xml, const std::string& file);
 
 /// Adds what a links file says to a machine. Its first line is "rondo-links 1", then a line each,

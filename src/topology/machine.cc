@@ -65,6 +65,8 @@ std::string summary(const Machine& machine) {
   count(Kind::numa, "NUMA node", "NUMA nodes", false);
   count(Kind::core, "core", "cores", false);
   count(Kind::processor, "processor", "processors", true);
+  if (machine.allowed != machine.processors())
+    text += " (" + std::to_string(machine.allowed.size()) + " allowed)";
   std::uint64_t memory = 0;
   for (const int node : machine.all(Kind::numa)) memory += machine.at(node).bytes;
   if (memory > 0) text += ", " + sizeText(memory);

@@ -10,6 +10,7 @@
 
 namespace rondo::topology {
 
+using base::allowedProcessors;
 using base::both;
 using base::contains;
 using base::either;
@@ -66,6 +67,7 @@ struct Machine {
   std::string name;            ///< the host's, or the file's
   std::string source;          ///< who says so: "hwloc 2.9.0", "/sys"
   std::vector<Object> objects; ///< the machine first; parts behind what they are part of
+  Processors allowed;          ///< of its processors those that programs may run on
   std::vector<NvLink> nvlinks;
   std::vector<Rail> rails;
   std::vector<std::string> nodes; ///< of a job on several machines like this one; empty: only this
@@ -83,7 +85,9 @@ struct Machine {
   void insert(Object object);
 };
 
-/// "2 packages, 2 NUMA nodes, 64 cores, 128 processors, 512 GiB, 8 GPUs, 4 network cards".
+/// "2 packages, 2 NUMA nodes, 64 cores, 128 processors, 512 GiB, 8 GPUs, 4 network cards". Where
+/// programs may use only a part of the processors, their number follows: "128 processors (96
+/// allowed)".
 std::string summary(const Machine& machine);
 
 /// "480 MiB".

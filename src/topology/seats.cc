@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+
+#include "rondo/error.h"
 
 namespace rondo::topology {
 namespace {
@@ -32,19 +35,27 @@ void seatNode(const Machine& machine, const BindRule& rule, std::vector<Seat*> s
   const std::vector<int> gpus = machine.all(Kind::gpu);
   std::map<Processors, std::vector<Seat*>> alike; // by the processors that they may have
   for (std::size_t i = 0; i < seats.size(); ++i) {
-    Processors near = machine.processors();
+    Processors near = machine.allowed;
     if (seats.size() <= gpus.size()) {
       const auto numbered = std::find_if(gpus.begin(), gpus.end(), [&](int gpu) {
         return machine.at(gpu).number == static_cast<int>(i);
       });
       seats[i]->gpu = *numbered;
-      near = machine.at(*numbered).processors;
+      Processors own = both(machine.at(*numbered).processors, near);
+      // A list counts all ranks of the node, wherever their GPUs are.
+      if (!own.empty() && rule.to != BindRule::To::list) near = std::move(own);
     }
     alike[near].push_back(seats[i]);
   }
   for (const auto& [near_them, group] : alike) {
     const auto shares = bindings(machine, rule, near_them, static_cast<int>(group.size()));
-    for (std::size_t i = 0; i < group.size(); ++i) group[i]->processors = shares[i];
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      if (!contains(machine.allowed, shares[i]))
+        throw Error(ErrorCode::invalid_argument, "ranks cannot be bound to processors " +
+                                                     text(shares[i]) + ": programs may use " +
+                                                     text(machine.allowed) + " of " + machine.name);
+      group[i]->processors = shares[i];
+    }
   }
   std::map<std::vector<int>, std::size_t> turns;
   for (Seat* seat : seats)

@@ -19,8 +19,10 @@ struct Seat {
 
 /// Ranks in turn, as many on each node as on the others, or one more. Where a node has a GPU for
 /// each of its ranks, rank by rank they have one, and processors near it. bindings() gives
-/// processors to ranks that are near the same ones. Of cards that are equally near, ranks in turn
-/// have one.
+/// processors to ranks that are near the same ones; a list in `rule` gives its r-th to rank r of a
+/// node, whatever it is near. All are of Machine::allowed; a rank whose GPU is near none of these
+/// may have any of them. Of cards that are equally near, ranks in turn have one. Throws
+/// Error(invalid_argument) for a list that gives a rank a processor that is not allowed.
 std::vector<Seat> seatsFor(const Machine& machine, const BindRule& rule, int ranks);
 
 /// Between their GPUs, else their processors; between nodes a rail, where both cards are of one.

@@ -65,6 +65,7 @@ class Findings {
     std::array<char, 256> host{};
     if (::gethostname(host.data(), host.size() - 1) == 0) made.name = host.data();
     made.objects.push_back({.kind = Kind::machine, .name = made.name, .processors = of_});
+    made.allowed = of_;
     // From the largest to the smallest, so that each finds what it lies in.
     for (auto& [number, package] : packages_) made.insert(std::move(package));
     for (auto& node : nodes_) made.insert(std::move(node));

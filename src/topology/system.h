@@ -16,7 +16,8 @@ Machine systemMachine(const Processors& of, const std::filesystem::path& sys = "
 
 /// The whole machine with its devices, by hwloc, whose module librondo_hwloc.so is opened for it;
 /// and what NVML says of links between GPUs, where its library is. Without the module: as
-/// systemMachine() of all processors that this process may use, and `missing` says why.
+/// systemMachine() of allowedProcessors(), and `missing` says why. Either way the calling thread's
+/// binding makes no difference.
 Machine thisMachine(std::string& missing);
 
 } // namespace rondo::topology

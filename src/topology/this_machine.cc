@@ -29,7 +29,7 @@ Machine thisMachine(std::string& missing) {
       }
     }
   }
-  return systemMachine(ownProcessors());
+  return systemMachine(allowedProcessors());
 }
 
 } // namespace rondo::topology

@@ -21,6 +21,15 @@ void write(base::Writer& out, const Object& object) {
   out.text(text(object.processors));
 }
 
+Processors readProcessors(base::Reader& in) {
+  const std::string words = in.text(kMostText);
+  try {
+    return parseProcessors(words, "processors");
+  } catch (const Error& error) {
+    in.fail(std::string("is wrong: ") + error.what());
+  }
+}
+
 Object readObject(base::Reader& in, int index) {
   Object object;
   const auto kind = in.u8();
@@ -36,12 +45,7 @@ Object readObject(base::Reader& in, int index) {
   object.name = in.text(kMostText);
   for (auto left = in.u32(); left > 0; --left) object.aliases.push_back(in.text(kMostText));
   object.model = in.text(kMostText);
-  try {
-    object.processors = parseProcessors(in.text(kMostText), "processors");
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::transport) throw;
-    in.fail(std::string("is wrong: ") + error.what());
-  }
+  object.processors = readProcessors(in);
   return object;
 }
 
@@ -53,6 +57,7 @@ std::vector<std::byte> encoded(const Machine& machine) {
   out.text(machine.source);
   out.u32(static_cast<std::uint32_t>(machine.objects.size()));
   for (const Object& object : machine.objects) write(out, object);
+  out.text(text(machine.allowed));
   out.u32(static_cast<std::uint32_t>(machine.nvlinks.size()));
   for (const NvLink& link : machine.nvlinks) {
     for (const int number : {link.a, link.b, link.links}) out.i32(number);
@@ -70,6 +75,7 @@ Machine decodedMachine(std::span<const std::byte> bytes) {
   for (std::uint32_t i = 0; i < count; ++i)
     machine.objects.push_back(readObject(in, static_cast<int>(i)));
   if (machine.objects.empty()) in.fail("has no objects");
+  machine.allowed = readProcessors(in);
   for (auto left = in.u32(); left > 0; --left) {
     NvLink link;
     for (int* number : {&link.a, &link.b, &link.links}) *number = in.i32();

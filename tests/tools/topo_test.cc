@@ -28,6 +28,9 @@ TEST_CASE("topo: a running job's ranks, their links and transports are drawn", "
   const std::string svg = folder.file("j.svg");
   const Outcome outcome = shell("$RONDO topo -p 3 --svg " + svg);
   REQUIRE(outcome.status == 0);
+  // Each rank is bound to a core of the machine, which is described as a whole.
+  const std::string machine = shell("$RONDO topo").out;
+  CHECK(outcome.out.find(machine.substr(0, machine.find('\n') + 1)) == 0);
   CHECK(outcome.out.find("  rank 2: processor") != std::string::npos);
   CHECK(countOf(outcome.out, " shm") == 6);
   CHECK(topology::parseXml(wholeFile(svg), svg).name == "svg");
@@ -64,6 +67,22 @@ TEST_CASE("topo: a machine file is drawn as text and as SVG", "[topo]") {
   CHECK(countOf(drawing, "class=\"card\"") == 10);
   CHECK(countOf(drawing, "class=\"core taken\"") == 8);
   CHECK(countOf(drawing, ">NVS18<") == 8 * 7 + 1);
+}
+
+TEST_CASE("topo: files of each version of hwloc are drawn, ranks on allowed processors") {
+  for (const char* version : {"1", "2", "3"}) {
+    CAPTURE(version);
+    const std::string topo = "$RONDO topo --file " + kData + "small_" + version + ".xml ";
+    const Outcome outcome = shell(topo + "-p 8");
+    REQUIRE(outcome.status == 0);
+    CHECK(outcome.out.find("small: 2 packages, 2 NUMA nodes, 4 cores, 8 processors (6 allowed)") ==
+          0);
+    CHECK(outcome.out.find("rank 7   package 0, processors 2-3, mlx5_") != std::string::npos);
+    const Outcome listed = shell(topo + "-p 2 --bind 5,6");
+    CHECK(listed.status == 2);
+    CHECK(listed.err.find("ranks cannot be bound to processors 6: programs may use 0-5 of small") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("topo: a job of several nodes is drawn node by node", "[topo]") {

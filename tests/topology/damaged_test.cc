@@ -52,8 +52,8 @@ TEST_CASE("damaged XML is refused by line and reason") {
     std::string from, to, reason;
   };
   const std::vector<Damage> damages{
-      {"version=\"2.0\"", "version=\"3.0\"", "version \"3.0\""},
-      {" version=\"2.0\"", "", "no version"},
+      {"version=\"2.0\"", "version=\"4.0\"", "version \"4.0\"; valid: version=\"2.0\""},
+      {"version=\"2.0\"", "version=\"\"", "version \"\""},
       {"<object type=\"PU\" os_index=\"3\"", "<objekt type=\"PU\" os_index=\"3\"",
        "unknown element <objekt>"},
       {"type=\"Package\"", "type=\"Parcel\"", "unknown type of object \"Parcel\""},
@@ -63,6 +63,10 @@ TEST_CASE("damaged XML is refused by line and reason") {
        "type=\"Package\" os_index=\"0\" cpuset=\"0x00zz00ff\"", "is no mask of processors"},
       {"type=\"Package\" os_index=\"0\" cpuset=\"0x000000ff\"",
        "type=\"Package\" os_index=\"0\" cpuset=\"0x000100ff\"", "what it lies in has not"},
+      {"allowed_cpuset=\"0x0000ffff\"", "allowed_cpuset=\"0xffff0000\"",
+       "'allowed_cpuset' has none of the machine's processors"},
+      {"allowed_cpuset=\"0x0000ffff\"", "allowed_cpuset=\"\"", "is no mask of processors"},
+      {"type=\"L2Cache\"", "type=\"LxCache\"", "unknown type of object \"LxCache\""},
       {"type=\"PU\" os_index=\"3\"", "type=\"PU\" os_index=\"4\"", "PU 4 has the mask of"},
       {"bridge_type=\"0-1\"", "bridge_type=\"0-7\"", "unknown bridge_type \"0-7\""},
       {"bridge_pci=\"0000:[31-36]\"", "bridge_pci=\"0000:31\"", "is no span of buses"},
@@ -76,21 +80,52 @@ TEST_CASE("damaged XML is refused by line and reason") {
     CAPTURE(damage.from, damage.to);
     const std::string bad = replaced(good, damage.from, damage.to);
     const std::string text = complaint([&] { parseHwloc(bad, "job.xml"); });
-    const std::string line = damage.to.empty() ? "3" : lineOf(bad, damage.to);
-    CHECK(text.find("job.xml:" + line + ": ") == 0);
+    CHECK(text.find("job.xml:" + lineOf(bad, damage.to) + ": ") == 0);
+    CHECK(text.find(damage.reason) != std::string::npos);
+  }
+}
+
+TEST_CASE("damaged XML of hwloc 1 and 3 is refused by line and reason") {
+  struct Damage {
+    std::string file, from, to, reason;
+  };
+  const std::vector<Damage> damages{
+      {"small_1.xml", "type=\"Socket\"", "type=\"Sock\"", "unknown type of object \"Sock\""},
+      {"small_1.xml", "depth=\"3\"", "depth=\"x\"", "unknown type of object \"LxCache\""},
+      {"small_1.xml", "depth=\"3\"", "deep=\"3\"", "unknown type of object \"LCache\""},
+      {"small_1.xml", "<object type=\"Machine\"", "<object typ=\"Machine\"",
+       "has no attribute 'type'"},
+      {"small_1.xml", "\"NUMANode\" os_index=\"1\" cpuset=\"0x000000f0\"",
+       "\"NUMANode\" os_index=\"1\" cpuset=\"0x00000030\"",
+       "Package has processors that what it lies in has not"},
+      {"small_3.xml", "<memtier", "<tier", "unknown element <tier>"},
+      {"small_3.xml", "osdev_type=\"48\"", "osdev_type=\"Network\"", "'osdev_type'"},
+      {"small_3.xml", "</topology>", "<object type=\"Machine\" cpuset=\"0x1\"/></topology>",
+       "a second machine"},
+  };
+  for (const Damage& damage : damages) {
+    CAPTURE(damage.file, damage.from, damage.to);
+    const std::string bad = replaced(dataFile(damage.file), damage.from, damage.to);
+    const std::string text = complaint([&] { parseHwloc(bad, "f"); });
+    CAPTURE(text);
+    // The package is the next line after its node's page sizes.
+    const auto line = std::stoi(lineOf(bad, damage.to)) + (damage.reason[0] == 'P' ? 2 : 0);
+    CHECK(text.find("f:" + std::to_string(line) + ": ") == 0);
     CHECK(text.find(damage.reason) != std::string::npos);
   }
 }
 
 TEST_CASE("a file that ends too early is refused wherever it ends") {
-  const std::string good = dataFile("job.xml");
-  const std::size_t last = good.rfind("</topology>");
-  for (std::size_t length = 0; length < last + 10; length += 97) {
-    CAPTURE(length);
-    const std::string bad = good.substr(0, length);
-    const std::string text = complaint([&] { parseHwloc(bad, "job.xml"); });
-    const auto lines = 1 + std::count(bad.begin(), bad.end(), '\n');
-    CHECK(text.find("job.xml:" + std::to_string(lines) + ": ") == 0);
+  for (const char* name : {"job.xml", "small_1.xml", "small_3.xml"}) {
+    const std::string good = dataFile(name);
+    const std::size_t last = good.rfind("</topology>");
+    for (std::size_t length = 0; length < last + 10; length += 97) {
+      CAPTURE(name, length);
+      const std::string bad = good.substr(0, length);
+      const std::string text = complaint([&] { parseHwloc(bad, name); });
+      const auto lines = 1 + std::count(bad.begin(), bad.end(), '\n');
+      CHECK(text.find(name + (":" + std::to_string(lines) + ": ")) == 0);
+    }
   }
   CHECK(complaint([] { parseHwloc("\n<machine/>", "x"); }) ==
         "x:2: the outermost element is <machine>, where hwloc's <topology> should be");

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "rondo/error.h"
 #include "support/caught.h"
@@ -98,6 +99,21 @@ TEST_CASE("NUMA nodes are what the kernel's files say") {
   for (const base::NumaNode& node : base::numaNodes()) CHECK(fs::exists(node.folder / "cpulist"));
 }
 
+TEST_CASE("the processors that are allowed are the same for a thread that is bound to one") {
+  const Processors before = ownProcessors(), allowed = allowedProcessors();
+  REQUIRE(!before.empty());
+  CHECK(contains(allowed, before));
+  std::string missing;
+  const Machine machine = thisMachine(missing);
+  std::thread([&] {
+    REQUIRE(base::bindThread({before.back()}));
+    CHECK(ownProcessors() == Processors{before.back()});
+    CHECK(allowedProcessors() == allowed);
+    CHECK(ownProcessors() == Processors{before.back()});
+    CHECK(encoded(thisMachine(missing)) == encoded(machine));
+  }).join();
+}
+
 TEST_CASE("hwloc and the kernel's files agree about this machine") {
   std::string missing;
   const Machine by_hwloc = thisMachine(missing);
@@ -154,6 +170,7 @@ TEST_CASE("a machine travels as it is, and one that is cut off is refused") {
   const Machine read = decodedMachine(bytes);
   CHECK(encoded(read) == bytes);
   CHECK(read.nvlinks == machine.nvlinks);
+  CHECK(read.allowed == machine.allowed);
   CHECK(summary(read) == summary(machine));
   CHECK(read.device(Kind::card, "eth0") == machine.device(Kind::card, "eth0"));
   for (std::size_t length = 0; length < bytes.size(); length += 41)

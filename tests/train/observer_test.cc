@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include "support/data_files.h"
 #include "support/runs.h"
@@ -101,6 +102,29 @@ TEST_CASE("the trace shows what every rank computes, and every bucket") {
   const std::string page = textOf(folder.file("page/index.html"));
   REQUIRE(contains(page, "bucket 7"));
   REQUIRE(contains(page, "mlp, 3 ranks"));
+}
+
+TEST_CASE("the page lists each setting under a name of its own") {
+  TemporaryFolder folder;
+  TrainOptions options = smallRun();
+  options.report = folder.file("page");
+  options.hook = "fp16";
+  options.slow = {{0, 1.01}, {1, 1.02}};
+  trainAll(makeRanks(2), options);
+  const std::string page = textOf(folder.file("page/index.html"));
+  for (const char* row :
+       {"<dt>bucket bytes, first</dt><dd>1048576<", "<dt>bucket bytes, others</dt><dd>26214400<",
+        "<dt>hook bucket bytes, first</dt>", "<dt>slow, 2</dt><dd>1:1.02<"}) {
+    INFO(row);
+    REQUIRE(contains(page, row));
+  }
+  std::set<std::string> names;
+  for (std::size_t at = page.find("<dt>"); at != std::string::npos;
+       at = page.find("<dt>", at + 1)) {
+    const std::string name = page.substr(at, page.find("</dt>", at) - at);
+    INFO(name);
+    REQUIRE(names.insert(name).second);
+  }
 }
 
 TEST_CASE("the page of a run that ends amid an epoch shows the accuracy that the run reports") {

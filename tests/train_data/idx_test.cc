@@ -28,6 +28,12 @@ std::string complaint(const TemporaryFolder& folder) {
   return "nothing was thrown";
 }
 
+/// "train-images.idx3-ubyte.gz" for "train-images-idx3-ubyte.gz".
+std::string withDot(std::string name) {
+  name[name.find("-idx")] = '.';
+  return name;
+}
+
 struct Damage {
   std::string name;
   std::function<void(const std::string& path)> inflict;
@@ -47,7 +53,6 @@ void rewriteRaw(const std::string& path, const std::function<void(Bytes&)>& chan
 }
 
 const std::vector<Damage> kDamages = {
-    {"missing", [](const std::string& path) { std::filesystem::remove(path); }, "No such file"},
     {"a folder",
      [](const std::string& path) {
        std::filesystem::remove(path);
@@ -138,6 +143,43 @@ TEST_CASE("files that are not compressed are read too, and each by itself") {
     REQUIRE(found.test.labels == expected.test.labels);
   }
   const std::string images = folder.file("t10k-images-idx3-ubyte");
+  rewriteRaw(images, [](Bytes& b) { b.pop_back(); });
+  REQUIRE(complaint(folder).starts_with(images + ": ends after 15679 of the 15680 bytes"));
+}
+
+TEST_CASE("a missing file is an error with all names that it may have") {
+  for (const std::string& name : kDataFiles) {
+    TemporaryFolder folder;
+    writeDataset(folder, 30, 20);
+    std::filesystem::remove(folder.file(name));
+    const std::string plain = name.substr(0, name.size() - 3), dotted = withDot(plain);
+    REQUIRE(complaint(folder) == folder.file(plain) + ": No such file or directory; looked for " +
+                                     name + ", " + dotted + ".gz, " + dotted + " too");
+  }
+}
+
+// Proves: archives that name the files with dots are read, alone or mixed with the other names, and
+// a folder that has the name of a file (some archives have both) does not hide the file.
+TEST_CASE("files named with a dot before idx are read, compressed or not") {
+  TemporaryFolder folder;
+  writeDataset(folder, 30, 20);
+  const training::Data expected = training::loadData(folder.path());
+  for (const bool compressed : {true, false})
+    for (const std::string& name : kDataFiles) {
+      const std::string dotted = folder.file(withDot(name));
+      const std::string plain = dotted.substr(0, dotted.size() - 3);
+      if (compressed) {
+        std::filesystem::rename(folder.file(name), dotted);
+        std::filesystem::create_directory(folder.file(name));
+      } else {
+        writeRaw(plain, readGzip(dotted));
+        std::filesystem::remove(dotted);
+      }
+      const training::Data found = training::loadData(folder.path());
+      REQUIRE(found.train.hash == expected.train.hash);
+      REQUIRE(found.test.hash == expected.test.hash);
+    }
+  const std::string images = folder.file("t10k-images.idx3-ubyte");
   rewriteRaw(images, [](Bytes& b) { b.pop_back(); });
   REQUIRE(complaint(folder).starts_with(images + ": ends after 15679 of the 15680 bytes"));
 }

@@ -80,6 +80,24 @@ TEST_CASE("CIFAR-10 is read as it was written, compressed or not") {
   }
 }
 
+TEST_CASE("CIFAR-10 is found in the folder that its archive makes") {
+  TemporaryFolder folder;
+  writeCifar(folder, 7);
+  const Data expected = loadData(folder.path());
+  const std::string inner = folder.file("cifar-10-batches-bin");
+  std::filesystem::create_directory(inner);
+  for (int number = 1; number <= 6; ++number)
+    std::filesystem::rename(folder.file(batchName(number)), inner + "/" + batchName(number));
+  for (const std::string& where : {folder.path(), inner}) {
+    const Data found = loadData(where);
+    REQUIRE(found.train.hash == expected.train.hash);
+    REQUIRE(found.test.hash == expected.test.hash);
+  }
+  std::filesystem::remove(inner + "/test_batch.bin");
+  requireComplaint(folder.path(), ErrorCode::data,
+                   inner + "/test_batch.bin: ", "test_batch.bin.gz");
+}
+
 TEST_CASE("every fault of a CIFAR-10 file is Error(data) that names file and fault") {
   for (int number = 1; number <= 6; ++number) {
     TemporaryFolder folder;
@@ -105,7 +123,8 @@ TEST_CASE("every fault of a CIFAR-10 file is Error(data) that names file and fau
                                    : "has 6 images, but data_batch_1 has 7");
     }
     std::filesystem::remove(path);
-    requireComplaint(folder.path(), ErrorCode::data, path + ".gz: ", "No such file");
+    requireComplaint(folder.path(), ErrorCode::data, path + ": ",
+                     "No such file or directory; looked for " + batchName(number) + ".gz too");
   }
 }
 

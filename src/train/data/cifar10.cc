@@ -12,6 +12,9 @@ constexpr int kTrainFiles = 5;
 /// A hundred times what such a file holds.
 constexpr std::size_t kMostImages = 1'000'000;
 
+/// The folder that the archive of the data set makes.
+constexpr const char* kInnerFolder = "/cifar-10-batches-bin";
+
 std::string trainFile(const std::string& folder, int number) {
   return folder + "/data_batch_" + std::to_string(number) + ".bin";
 }
@@ -22,7 +25,7 @@ std::string testFile(const std::string& folder) { return folder + "/test_batch.b
 /// file without a header that was cut between two images can only be told by its siblings.
 std::size_t append(Dataset& set, const std::string& path, std::size_t expected) {
   const std::size_t pixels = kShape.size(), record = 1 + pixels;
-  DataFile file(path);
+  DataFile file({path});
   std::vector<std::uint8_t> content;
   file.readRest(content, kMostImages * record);
   file.expectEnd(std::to_string(kMostImages) + " images that it may hold");
@@ -45,13 +48,18 @@ std::size_t append(Dataset& set, const std::string& path, std::size_t expected) 
   return count;
 }
 
-bool recognises(const std::string& folder) {
+bool isHere(const std::string& folder) {
   for (int number = 1; number <= kTrainFiles; ++number)
-    if (DataFile::exists(trainFile(folder, number))) return true;
-  return DataFile::exists(testFile(folder));
+    if (DataFile::exists({trainFile(folder, number)})) return true;
+  return DataFile::exists({testFile(folder)});
 }
 
-Data load(const std::string& folder) {
+bool recognises(const std::string& folder) {
+  return isHere(folder) || isHere(folder + kInnerFolder);
+}
+
+Data load(const std::string& where) {
+  const std::string folder = isHere(where) ? where : where + kInnerFolder;
   const Dataset empty{.shape = kShape, .classes = kClasses, .images = {}, .labels = {}};
   Data data{empty, empty, {}};
   std::size_t count = 0;
@@ -69,7 +77,7 @@ const DataSource cifar10{
     .summary = "CIFAR-10, the binary version: colour images of 32 x 32",
     .files =
         "a folder with data_batch_1.bin to data_batch_5.bin and test_batch.bin, each with or "
-        "without .gz",
+        "without .gz, or a folder with cifar-10-batches-bin, which has these",
     .recognises = recognises,
     .load = load,
 };

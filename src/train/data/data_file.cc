@@ -17,18 +17,51 @@ namespace {
 
 constexpr std::size_t kReadBytes = 1U << 20;
 
-bool isThere(const std::string& path) {
-  struct stat ignored {};
-  return ::stat(path.c_str(), &ignored) == 0;
+enum class Found { nothing, folder, file };
+
+Found look(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return Found::nothing;
+  return S_ISDIR(status.st_mode) ? Found::folder : Found::file;
 }
+
+constexpr const char* kCompressed = ".gz";
+
+/// Paths with and without .gz, in the order in which they are looked for.
+std::vector<std::string> variants(const std::vector<std::string>& paths) {
+  std::vector<std::string> all;
+  for (const std::string& path : paths) {
+    all.push_back(path + kCompressed);
+    all.push_back(path);
+  }
+  return all;
+}
+
+/// The first that is a file, else the first that is a folder; "" if nothing is there.
+std::string pathOf(const std::vector<std::string>& paths) {
+  const std::vector<std::string> all = variants(paths);
+  for (const Found wanted : {Found::file, Found::folder})
+    for (const std::string& path : all)
+      if (look(path) == wanted) return path;
+  return {};
+}
+
+std::string nameOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 } // namespace
 
 void DataFile::Close::operator()(gzFile_s* file) const { gzclose_r(file); }
 
-DataFile::DataFile(const std::string& path) : path_(path + ".gz") {
-  const bool compressed = isThere(path_) || !isThere(path);
-  if (!compressed) path_ = path;
+DataFile::DataFile(const std::vector<std::string>& paths) : path_(pathOf(paths)) {
+  if (path_.empty()) {
+    const std::string why = std::generic_category().message(errno);
+    path_ = paths.front();
+    std::string others;
+    for (const std::string& path : variants(paths))
+      if (path != path_) others += (others.empty() ? "" : ", ") + nameOf(path);
+    fail(why + "; looked for " + others + " too");
+  }
+  const bool compressed = path_.ends_with(kCompressed);
   errno = 0;
   file_.reset(gzopen(path_.c_str(), "rb"));
   if (file_ == nullptr) fail(errno == 0 ? "out of memory" : std::generic_category().message(errno));
@@ -40,7 +73,7 @@ DataFile::DataFile(const std::string& path) : path_(path + ".gz") {
   }
 }
 
-bool DataFile::exists(const std::string& path) { return isThere(path) || isThere(path + ".gz"); }
+bool DataFile::exists(const std::vector<std::string>& paths) { return !pathOf(paths).empty(); }
 
 void DataFile::fail(const std::string& what) const {
   throw Error(ErrorCode::data, path_ + ": " + what);

@@ -14,10 +14,10 @@ namespace rondo::training {
 /// Read from its beginning to its end, once. All errors are Error(data), "PATH: what is wrong".
 class DataFile {
  public:
-  /// What is there of PATH.gz, which must be compressed, and PATH; the former if both are. Throws
-  /// that PATH.gz is missing if none is.
-  explicit DataFile(const std::string& path);
-  static bool exists(const std::string& path);
+  /// The first that is there of these paths, each as PATH.gz, which must be compressed, or PATH. A
+  /// folder of such a name counts only if there is no file. Throws which are missing if none is.
+  explicit DataFile(const std::vector<std::string>& paths);
+  static bool exists(const std::vector<std::string>& paths);
 
   const std::string& path() const { return path_; }
   [[noreturn]] void fail(const std::string& what) const;

@@ -41,12 +41,17 @@ std::vector<std::uint8_t> read(DataFile& file, const std::vector<std::uint32_t>&
   return content;
 }
 
-std::string imagesOf(const std::string& folder, const std::string& part) {
-  return folder + "/" + part + "-images-idx3-ubyte";
+/// Archives of the data set differ in what is before "idx".
+std::vector<std::string> named(const std::string& begin, const std::string& end) {
+  return {begin + "-" + end, begin + "." + end};
 }
 
-std::string labelsOf(const std::string& folder, const std::string& part) {
-  return folder + "/" + part + "-labels-idx1-ubyte";
+std::vector<std::string> imagesOf(const std::string& folder, const std::string& part) {
+  return named(folder + "/" + part + "-images", "idx3-ubyte");
+}
+
+std::vector<std::string> labelsOf(const std::string& folder, const std::string& part) {
+  return named(folder + "/" + part + "-labels", "idx1-ubyte");
 }
 
 Dataset loadPart(const std::string& folder, const std::string& part) {
@@ -81,7 +86,8 @@ const DataSource idx{
     .summary = "MNIST and Fashion-MNIST: grey images of 28 x 28",
     .files =
         "a folder with train-images-idx3-ubyte, train-labels-idx1-ubyte, "
-        "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte, each with or without .gz",
+        "t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte (or .idx for -idx), each with or without "
+        ".gz",
     .recognises = recognises,
     .load = load,
 };

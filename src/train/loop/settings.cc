@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
+#include <map>
 
 #include "train/data/sampler.h"
 #include "train/layers/compute.h"
@@ -238,12 +239,27 @@ std::string describe(const TrainOptions& options, const Data& data) {
   return lines(list.all());
 }
 
+namespace {
+
+/// Tells the entries of a list apart, which share a name: that of entry `i` of `count`.
+std::string entryName(const std::string& name, std::size_t i, std::size_t count) {
+  if (count == 1) return name;
+  if (!name.ends_with("bucket bytes")) return name + ", " + std::to_string(i + 1);
+  return name + (i == 0 ? ", first" : i + 1 == count ? ", others" : ", " + std::to_string(i + 1));
+}
+
+} // namespace
+
 Settings shown(const TrainOptions& options, const Data& data) {
-  List list;
-  for (auto [name, value] : settings(options)) {
+  Settings all = settings(options);
+  std::map<std::string, std::size_t> counts, seen;
+  for (auto& [name, value] : all) {
     std::replace(name.begin(), name.end(), '_', ' ');
-    list.add(name, value);
+    ++counts[name];
   }
+  List list;
+  for (const auto& [name, value] : all)
+    list.add(entryName(name, seen[name]++, counts[name]), value);
   list.add("training samples", sized(data.train));
   list.add("test samples", sized(data.test));
   return list.all();

@@ -35,7 +35,7 @@ std::string identity(const TrainOptions& options, const Data& data);
 /// What must be equal on all ranks, that and more: also one "name value" a line.
 std::string describe(const TrainOptions& options, const Data& data);
 
-/// The same for people.
+/// The same for people: no name is there twice.
 Settings shown(const TrainOptions& options, const Data& data);
 
 } // namespace rondo::training
