@@ -67,7 +67,8 @@ TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume
   const tools::TemporaryFolder folder;
   const std::string expected = undisturbed(folder);
   // The first is what timeout(1) does: the launcher, and its process group.
-  std::vector<std::string> kills = {"RANKS=$(pgrep -P $JOB); kill -TERM $JOB $RANKS $JOB"};
+  std::vector<std::string> kills = {"RANKS=" + tools::kRanksOfJob +
+                                    "; kill -TERM $JOB $RANKS $JOB"};
   if (kWholeGrid) kills.insert(kills.end(), {"kill -INT $JOB", "kill -TERM $JOB"});
   for (const std::string& kill : kills) {
     const std::string file = folder.file(std::to_string(kill.size()));
