@@ -23,8 +23,10 @@ Action addRun(CLI::App& parent, const std::vector<std::string>&) {
   app->footer(
       "The ranks find each other by rondo::Rendezvous::environment(). Signals are passed on. When "
       "a\n"
-      "rank fails, the others have 5 s to end by themselves. The ranks end when this command "
-      "does.\n"
+      "rank fails, the others have 5 s to end by themselves. Each rank is a process group; what "
+      "it\n"
+      "starts ends with this command too, but for processes in a session of their own (setsid),\n"
+      "which are named. A rank that reads from the terminal gets it, as by a shell's fg.\n"
       "Exit status: 0, or that of the first rank that failed (128 + the signal's number).\n\n"
       "Examples:\n"
       "  rondo run -p 4 ./program --its-option\n"

@@ -26,14 +26,32 @@ struct SpawnOptions {
 };
 
 /// Runs the command as all ranks, which find each other by Rendezvous::environment(); returns when
-/// all have ended. SIGINT, SIGTERM and SIGHUP are passed on. The ranks are killed when this process
-/// dies. Returns 0 if every rank did, else the status of the first that a signal killed (128 + its
-/// number), or if there is none, of the first that failed (127 if the program cannot be started).
-/// That rank is named on stderr (with report_status off only one killed by a signal).
-/// Throws Error(system | init_failed).
+/// all have ended. Returns 0 if every rank did, else the status of the first that a signal killed
+/// (128 + its number), or if there is none, of the first that failed (127 if the program cannot be
+/// started). That rank is named on stderr (with report_status off only one killed by a signal).
+///
+/// Processes. Each rank is a process group of its own, so a signal also reaches what the rank
+/// started, as the program that a shell runs. Nothing outlives the job but processes that have made
+/// themselves a session (setsid), which stderr names: what ranks leave running has a second to end
+/// by itself, then SIGTERM, and a second later SIGKILL. The ranks' parent is a second process, the
+/// supervisor. If the launcher is killed, the supervisor kills all of these at once, and if the
+/// supervisor is killed, the launcher does. (Where /proc is not mounted, processes that have left
+/// the ranks' groups cannot be found.)
+///
+/// Signals. SIGINT, SIGTERM, SIGHUP and SIGQUIT ask the job to end, and are passed on; SIGUSR1,
+/// SIGUSR2, SIGWINCH and SIGCONT are passed on only. SIGTSTP (Ctrl-Z) stops the ranks, then this
+/// process. Signals that are ignored when this is called (nohup) stay ignored.
+///
+/// Terminal. All ranks have this process's standard input. One that reads from the terminal becomes
+/// its foreground group until another one does; until it ends, Ctrl-C reaches this rank alone, and
+/// the others when it dies of that.
+///
+/// For one caller at a time, of a process without children that it waits for. Throws Error(system |
+/// invalid_argument); what is wrong later is said on stderr, and the status as of reportError().
 int spawnRanks(const SpawnOptions& options);
 
-/// This program, for starting it again.
+/// This program, for starting it again. Throws Error(system) where /proc is not mounted and the
+/// program is no longer where it was.
 std::string ownExecutable();
 
 } // namespace rondo::tools

@@ -197,7 +197,7 @@ int runTrain(const TrainConfig& config) {
     return kSuccess;
   }
   if (!config.json.empty() && (!config.launched || Rendezvous::detectLauncher().rank == 0))
-    requireWritable(config.json);
+    requireWritable("--json", config.json);
   if (config.threads) return trainThreads(config);
   if (config.launched) {
     return trainRank(config, Rendezvous::environment(), Rendezvous::detectLauncher().rank);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "rondo/detail/writable.h"
 #include "rondo/error.h"
 #include "tools/bench/json.h"
 #include "tools/command.h"
@@ -90,6 +91,15 @@ std::string jsonText(const TrainConfig& config, const std::vector<TrainSweepRun>
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+/// Before the first run: what write() will write.
+void requireFiles(const TrainConfig& config) {
+  if (!config.json.empty()) requireWritable("--json", config.json);
+  const std::string& report = config.options.report;
+  if (report.empty()) return;
+  if (const auto why = detail::whyNotWritableIn(report, "index.html"))
+    throw Error(ErrorCode::system, "--report: cannot write '" + report + "': " + why.message());
+}
+
 void write(const TrainConfig& config, const std::vector<TrainSweepRun>& runs) {
   if (!config.json.empty()) writeFile(config.json, jsonText(config, runs));
   if (config.options.report.empty()) return;
@@ -123,6 +133,7 @@ int runSweep(const TrainConfig& config) {
   std::vector<TrainConfig> configs;
   const std::vector<SweepLine> lines = sweepLines(contents(config.sweep));
   for (const SweepLine& line : lines) configs.push_back(configOf(config, line));
+  requireFiles(config);
   std::vector<TrainSweepRun> runs;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     TrainSweepRun& run = runs.emplace_back(trainLine(configs[i], lines[i]));

@@ -231,10 +231,10 @@ struct TrainReport {
 ///
 /// Errors, the same on every rank: data for a missing, damaged or foreign file (named),
 /// invalid_argument, mismatch when ranks hold different options, data or parameters, aborted for a
-/// loss or parameters that are not finite (the text names step and layer), system for a checkpoint
-/// that cannot be written (the old one stays), unsupported in a build without oneDNN and for a
-/// precision that the processor has not. Where a rank
-/// ends, its peers get peer_dead.
+/// loss or parameters that are not finite (the text names step and layer), system for a file that
+/// cannot be written (an old checkpoint stays; what is known before the first step is refused then,
+/// with the option's name), unsupported in a build without oneDNN and for a precision that the
+/// processor has not. Where a rank ends, its peers get peer_dead.
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});
 

@@ -412,11 +412,8 @@ TEST_CASE("bench: a killed rank ends all, and every survivor names it", "[comman
       const Outcome outcome =
           shell("$RONDO bench allreduce -p 4 -b 4K -e 4K -n 100000000 --transport " +
                     std::string(transport) + " >" + folder.file("table") +
-                    " &\njob=$!\nuntil grep -q algbw " + folder.file("table") +
-                    "; do sleep 0.05; done\nsleep 0.5\n"
-                    "for pid in $(cat /proc/$job/task/$job/children); do\n"
-                    "  if tr '\\0' '\\n' </proc/$pid/environ | grep -q '^RONDO_RANK=" +
-                    rank + "$'; then kill -9 $pid; fi\ndone\nwait $job",
+                    " &\nJOB=$!\nuntil grep -q algbw " + folder.file("table") +
+                    "; do sleep 0.05; done\nsleep 0.5\n" + killRank(victim) + "wait $JOB",
                 60);
       CHECK(outcome.status == 128 + 9);
       for (int survivor = 0; survivor < 4; ++survivor) {

@@ -65,10 +65,13 @@ struct Outcome {
   double seconds = 0;
 };
 
+/// For a line: the ranks of the launcher $JOB, which are children of its supervisor.
+inline const std::string kRanksOfJob = "$(pgrep -P $(pgrep -P $JOB))";
+
 /// For a line: ends this rank of the launcher $JOB. (By the order of process numbers, which begin
 /// again at some time, it might be another one.)
 inline std::string killRank(int rank) {
-  return "for CHILD in $(pgrep -P $JOB); do\n  grep -qzx RONDO_RANK=" + std::to_string(rank) +
+  return "for CHILD in " + kRanksOfJob + "; do\n  grep -qzx RONDO_RANK=" + std::to_string(rank) +
          " /proc/$CHILD/environ && kill -9 $CHILD\ndone\n";
 }
 

@@ -67,7 +67,8 @@ TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume
   const tools::TemporaryFolder folder;
   const std::string expected = undisturbed(folder);
   // The first is what timeout(1) does: the launcher, and its process group.
-  std::vector<std::string> kills = {"RANKS=$(pgrep -P $JOB); kill -TERM $JOB $RANKS $JOB"};
+  std::vector<std::string> kills = {"RANKS=" + tools::kRanksOfJob +
+                                    "; kill -TERM $JOB $RANKS $JOB"};
   if (kWholeGrid) kills.insert(kills.end(), {"kill -INT $JOB", "kill -TERM $JOB"});
   for (const std::string& kill : kills) {
     const std::string file = folder.file(std::to_string(kill.size()));
@@ -168,6 +169,42 @@ TEST_CASE("a result that cannot be written is one line, before the training") {
   REQUIRE(outcome.out == "");
   REQUIRE(tools::linesOf(outcome.err).size() == 1);
   REQUIRE(contains(outcome.err, "/no/such/folder/x"));
+}
+
+TEST_CASE("files in a missing or read-only folder are refused before the first step") {
+  const tools::TemporaryFolder folder;
+  // Permissions bind no superuser, but a mount that is read-only does.
+  const std::string read_only = "unshare --mount sh -c 'mount -t tmpfs -o ro none " +
+                                folder.file("") + " && exec \"$@\"' sh ";
+  std::vector<std::string> places = {""};
+  if (shell(read_only + "true").status == 0) places.push_back(read_only);
+  else WARN("not for a read-only folder: this process may not mount one");
+  for (const std::string& place : places)
+    for (const std::string option : {"checkpoint", "report", "trace", "metrics", "json"}) {
+      const std::string path = (place.empty() ? "/proc/no/" : folder.file("")) + option;
+      for (const std::string how : {"$RONDO train -p 2", "$RONDO train -p 2 --threads"}) {
+        const Outcome outcome =
+            shell(place + how + kTrain.substr(kTrain.find(" --data")) + "--" + option + " " + path);
+        INFO(how << " --" << option << " " << path << ": " << outcome.out << outcome.err);
+        CHECK(outcome.status == 3);
+        CHECK(errorsIn(outcome) == 1);
+        CHECK(contains(outcome.err, option));
+        CHECK(contains(outcome.err, path));
+        CHECK(!contains(outcome.out, "loss"));
+        CHECK(!contains(outcome.out, "trained"));
+      }
+      if (option != "json" && option != "report") continue;
+      std::ofstream(folder.file("sweep")) << "one: --lr 0.1\n";
+      const Outcome outcome =
+          shell("cp " + folder.file("sweep") + " /tmp/$$.sweep\n" + place +
+                "$RONDO train --sweep /tmp/$$.sweep --steps 1 --data "
+                "synthetic:shape=1x8x8,train=40,test=20 --" +
+                option + " " + path + "\nSTATUS=$?\nrm /tmp/$$.sweep\n" + "exit $STATUS\n");
+      INFO(outcome.out << outcome.err);
+      CHECK(outcome.status == 3);
+      CHECK(outcome.out == "");
+      CHECK(contains(outcome.err, "--" + option));
+    }
 }
 
 TEST_CASE("a file that cannot be read is one error on every rank, that names it") {

@@ -1,8 +1,13 @@
 // What a run writes about itself: metrics, trace and page, and what happens when it cannot.
+#include <sys/stat.h>
+
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <thread>
+#include <tuple>
 
 #include "support/data_files.h"
 #include "support/runs.h"
@@ -165,6 +170,64 @@ TEST_CASE("a run that is refused makes no file and leaves older ones as they are
       CHECK(!std::filesystem::exists(folder.file(file)));
     }
   }
+}
+
+/// Names and contents of all files below a folder, links and folders by name.
+std::map<std::string, Bytes> everything(const std::string& folder) {
+  std::map<std::string, Bytes> all;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const bool file = entry.is_regular_file() && !entry.is_symlink();
+    all[entry.path()] = file ? readRaw(entry.path()) : Bytes();
+  }
+  return all;
+}
+
+TEST_CASE("a file that could not be written is refused before the first step, and none is made") {
+  TemporaryFolder folder;
+  writeRaw(folder.file("file"), {1});
+  std::filesystem::create_directory(folder.file("folder"));
+  std::filesystem::create_directory(folder.file("run.new")); // where a new checkpoint is written
+  std::filesystem::create_symlink("no/where", folder.file("link"));
+  std::filesystem::create_symlink("target", folder.file("fine")); // of a file that is not made yet
+  std::vector<std::tuple<std::string, std::string TrainOptions::*, std::string>> cases = {
+      {"checkpoint", &TrainOptions::checkpoint, "run"},
+      {"report", &TrainOptions::report, "link/page"}};
+  for (const auto& [name, option] : {std::pair("checkpoint", &TrainOptions::checkpoint),
+                                     {"metrics", &TrainOptions::metrics},
+                                     {"trace", &TrainOptions::trace}})
+    for (const char* file : {"no/run", "file/run", "folder", "link"})
+      cases.emplace_back(name, option, file);
+  for (const char* page : {"file", "file/page", "file/some/page"})
+    cases.emplace_back("report", &TrainOptions::report, page);
+  const auto before = everything(folder.path());
+  for (const auto& [name, option, file] : cases) {
+    INFO(name << " " << file);
+    TrainOptions options = smallRun();
+    options.metrics = folder.file("fine");
+    options.report = folder.file("new/report");
+    options.*option = folder.file(file);
+    auto ranks = makeRanks(2);
+    std::atomic<int> steps = 0;
+    const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
+      train(comm, options, [&](const TrainProgress&) { ++steps; });
+    });
+    CHECK(steps == 0);
+    CHECK(thrown.code == ErrorCode::system);
+    CHECK(contains(thrown.text, name + " " + folder.file(file) + " could not be written: "));
+    CHECK(everything(folder.path()) == before);
+  }
+}
+
+TEST_CASE("metrics may go to a pipe: its reader gets every line") {
+  TemporaryFolder folder;
+  TrainOptions options = smallRun();
+  options.metrics = folder.file("pipe");
+  REQUIRE(::mkfifo(options.metrics.c_str(), 0600) == 0);
+  std::string read;
+  std::thread reader([&] { read = textOf(options.metrics); });
+  const TrainReport report = trainAll(makeRanks(2), options);
+  reader.join();
+  REQUIRE(occurrences(read, "\"kind\":\"step\"") == report.steps);
 }
 
 TEST_CASE("a report that cannot be written is one error on all ranks") {

@@ -203,7 +203,7 @@ int runBench(const BenchConfig& config) {
     if (!config.launched) config.open_gpu((config.ranks - 1) / config.ranks_per_gpu); // or one line
   }
   if (!config.json.empty() && (!config.launched || Rendezvous::detectLauncher().rank == 0))
-    requireWritable(config.json);
+    requireWritable("--output_file", config.json);
   if (config.threads) return benchThreads(config);
   if (config.launched) return benchProcess(config, Rendezvous::detectLauncher());
   SpawnOptions spawn;

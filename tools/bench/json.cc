@@ -1,15 +1,13 @@
 // The benchmark's results as JSON (-J).
 #include "tools/bench/json.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "rondo/detail/writable.h"
 #include "rondo/error.h"
 
 namespace rondo::tools {
@@ -72,15 +70,6 @@ Json configJson(const BenchConfig& config) {
   return json;
 }
 
-void write(const std::string& path, const std::string& text, std::ios::openmode mode) {
-  std::ofstream file(path, mode);
-  file << text;
-  file.close();
-  if (!file) {
-    throw Error(ErrorCode::system, "cannot write '" + path + "': " + std::strerror(errno));
-  }
-}
-
 } // namespace
 
 std::string jsonText(const BenchConfig& config, const Environment& environment,
@@ -121,15 +110,16 @@ std::string jsonText(const BenchConfig& config, const Environment& environment,
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-void requireWritable(const std::string& path) {
-  const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (made < 0) return write(path, "", std::ios::app); // it is there, or the reason why it is not
-  ::close(made);
-  ::unlink(path.c_str());
+void requireWritable(const std::string& option, const std::string& path) {
+  if (const auto why = detail::whyNotWritable(path))
+    throw Error(ErrorCode::system, option + ": cannot write '" + path + "': " + why.message());
 }
 
 void writeFile(const std::string& path, const std::string& text) {
-  write(path, text, std::ios::trunc);
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) throw Error(ErrorCode::system, "cannot write '" + path + "': " + std::strerror(errno));
 }
 
 } // namespace rondo::tools

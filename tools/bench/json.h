@@ -17,9 +17,9 @@ namespace rondo::tools {
 std::string jsonText(const BenchConfig& config, const Environment& environment,
                      const std::vector<TableResult>& tables);
 
-/// For what is written at the end: throws what writeFile() would, before anything is measured, and
-/// leaves all as it was: a run that is refused behind this has no file.
-void requireWritable(const std::string& path);
+/// For what is written at the end: throws Error(system), which names the option and the file, where
+/// writeFile() would throw, before anything is measured. Leaves all as it is.
+void requireWritable(const std::string& option, const std::string& path);
 /// Throws Error(system) naming the file.
 void writeFile(const std::string& path, const std::string& text);
 

@@ -120,18 +120,24 @@ class Shm final : public Transport {
   const std::shared_ptr<PeerRegions> regions_ = std::make_shared<PeerRegions>();
 };
 
+void tellOnce(const Context& context, const std::string& why) {
+  // Once: programs make many communicators. Threads of one process do not need it.
+  static std::atomic<bool> told{false};
+  if (!context.board && !told.exchange(true)) base::log(LogLevel::warn, "shm is not used: ", why);
+}
+
 /// What a rank cannot make it does not offer, so its peers take the next transport, as it does.
 std::unique_ptr<Transport> make(const Context& context) {
   const auto scope = Scope::here();
-  if (!scope) return nullptr;
+  if (!scope) {
+    tellOnce(context, "it needs /proc to know this machine, which is not mounted");
+    return nullptr;
+  }
   try {
     base::tryMemoryFile(bytesOf(channelSize(context.options, kMappedSize)));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::system) throw;
-    // Once: programs make many communicators. Threads of one process do not need it.
-    static std::atomic<bool> told{false};
-    if (!context.board && !told.exchange(true))
-      base::log(LogLevel::warn, "shm is not used: ", error.what());
+    tellOnce(context, error.what());
     return nullptr;
   }
   return std::make_unique<Shm>(context, *scope);

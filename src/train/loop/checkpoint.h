@@ -37,6 +37,9 @@ using CheckpointValues = std::map<std::string, CheckpointValue>;
 void writeCheckpoint(const std::string& path, const CheckpointValues& values,
                      std::span<const TensorMemory> tensors);
 
+/// Why writeCheckpoint() could not put a file at this path; "": it could. Leaves all as it is.
+std::string whyNoCheckpoint(const std::string& path);
+
 /// A checkpoint that was read and found whole. All errors are Error(data), "PATH: what is wrong".
 class Checkpoint {
  public:

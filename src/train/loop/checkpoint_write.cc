@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "rondo/detail/hash.h"
+#include "rondo/detail/writable.h"
 #include "rondo/error.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/checkpoint_file.h"
@@ -77,31 +78,38 @@ bool flushFolderOf(const std::string& path) {
   return file.isOpen() && file.flush();
 }
 
-/// The file itself, where the path is of a link to it, which stays one.
-std::string behindLinks(std::filesystem::path path) {
-  constexpr int kMostLinks = 40; // as the system has it
-  std::error_code ignored;       // what cannot be read shows when the file is made
-  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(path, ignored); ++links)
-    path = path.parent_path() / std::filesystem::read_symlink(path, ignored);
-  return path;
+/// A new checkpoint is in the same folder as the one that it replaces, so that it is on the same
+/// file system, and of a fixed name, so that what a killed process leaves is overwritten by the
+/// next one.
+std::string freshAt(const std::string& place) { return place + ".new"; }
+
+constexpr const char* kNoRegularFile = "what is there is no regular file";
+
+bool isNoRegularFile(const std::string& place) {
+  std::error_code ignored;
+  const auto there = std::filesystem::status(place, ignored);
+  return std::filesystem::exists(there) && !std::filesystem::is_regular_file(there);
 }
 
 } // namespace
+
+std::string whyNoCheckpoint(const std::string& path) {
+  const std::string place = detail::behindLinks(path);
+  if (isNoRegularFile(place)) return kNoRegularFile;
+  const std::error_code why = detail::whyNotWritable(freshAt(place));
+  return why ? why.message() : "";
+}
 
 void writeCheckpoint(const std::string& path, const CheckpointValues& values,
                      std::span<const TensorMemory> tensors) {
   const std::vector<std::byte> index = packIndex(values, tensors);
   if (index.size() > std::numeric_limits<std::uint32_t>::max())
     throw Error(ErrorCode::invalid_argument, path + ": too many tensors for one checkpoint");
-  const std::string place = behindLinks(path);
-  std::error_code ignored;
-  const auto there = std::filesystem::status(place, ignored);
-  if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+  const std::string place = detail::behindLinks(path);
+  if (isNoRegularFile(place))
     throw Error(ErrorCode::system,
-                path + ": the checkpoint could not be written: what is there is no regular file");
-  // In the same folder, so that it is on the same file system, and of a fixed name, so that what a
-  // killed process leaves is overwritten by the next one.
-  const std::string fresh = place + ".new";
+                path + ": the checkpoint could not be written: " + kNoRegularFile);
+  const std::string fresh = freshAt(place);
   if (!writeAll(fresh, index, tensors) || ::rename(fresh.c_str(), place.c_str()) != 0) {
     const std::string why = reason();
     ::unlink(fresh.c_str());

@@ -67,17 +67,13 @@ void Observer::begin(std::int64_t done) {
   timeline_.rank = comm_.rank();
 }
 
-/// Who cannot write what is only written at the end shall not train first; and nothing is changed
-/// before all of it can be written.
+/// requireFiles() has found that all can be written.
 void Observer::open(std::int64_t done) {
-  for (const std::string& file : {options_.metrics, options_.trace})
-    if (!file.empty()) requireWritable(file);
   if (!options_.report.empty()) {
     std::error_code fault;
     std::filesystem::create_directories(options_.report, fault);
     if (fault)
       throw Error(ErrorCode::system, options_.report + ": could not be made: " + fault.message());
-    requireWritable(page());
   }
   if (options_.metrics.empty()) return;
   using Begin = TextFile::Begin;

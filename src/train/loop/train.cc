@@ -7,6 +7,7 @@
 
 #include "train/loop/agreement.h"
 #include "train/loop/compute_threads.h"
+#include "train/loop/files.h"
 #include "train/loop/settings.h"
 #include "train/loop/stopwatch.h"
 #include "train/loop/trainer.h"
@@ -47,6 +48,8 @@ TrainReport train(Communicator& comm, const TrainOptions& options,
   const training::ComputeThreads threads;
   training::agree(comm, [&] {
     training::check(options, comm.size());
+    // What is only written at the end is refused before the work, and before anything is changed.
+    if (comm.rank() == 0) training::requireFiles(options);
     data = training::load(options);
     return training::describe(options, data);
   });

@@ -1,9 +1,6 @@
 // Checks every write to a report.
 #include "train/report/text_file.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <system_error>
 
@@ -31,16 +28,6 @@ void TextFile::close() {
 void TextFile::fail() const {
   throw Error(ErrorCode::system,
               path_ + ": could not be written: " + std::generic_category().message(errno));
-}
-
-void requireWritable(const std::string& path) {
-  const int made = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (made < 0) {
-    TextFile(path, TextFile::Begin::behind); // it is there, or the reason why it cannot be
-    return;
-  }
-  ::close(made);
-  ::unlink(path.c_str());
 }
 
 } // namespace rondo::training

@@ -33,7 +33,4 @@ class TextFile {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
-/// Throws what TextFile would, and leaves all as it was.
-void requireWritable(const std::string& path);
-
 } // namespace rondo::training

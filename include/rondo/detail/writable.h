@@ -1,0 +1,59 @@
+// Whether a file that is only written at the end of a long run could be written. No part of what
+// programs may count on.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+namespace rondo::detail {
+
+/// The file itself, where the path is of a link to it.
+inline std::filesystem::path behindLinks(std::filesystem::path path) {
+  constexpr int kMostLinks = 40; // as the system has it
+  std::error_code ignored;       // what cannot be read shows when the file is opened
+  for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(path, ignored); ++links)
+    path = path.parent_path() / std::filesystem::read_symlink(path, ignored);
+  return path;
+}
+
+/// Why a file of this name could not be opened to be written; no error: it could. A file that is
+/// there keeps its contents and times; one that is not is made for a moment, and is gone again.
+inline std::error_code whyNotWritable(const std::filesystem::path& path) {
+  const auto reason = [] { return std::error_code(errno, std::generic_category()); };
+  const std::string file = behindLinks(path);
+  struct stat there {};
+  if (::stat(file.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    if (S_ISDIR(there.st_mode)) return std::make_error_code(std::errc::is_a_directory);
+    // To open a pipe would wait for its reader, and to close it would end what that reads.
+    return ::faccessat(AT_FDCWD, file.c_str(), W_OK, AT_EACCESS) == 0 ? std::error_code()
+                                                                      : reason();
+  }
+  int opened = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (opened >= 0) {
+    ::unlink(file.c_str());
+  } else if (errno == EEXIST) {
+    opened = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+  }
+  if (opened < 0) return reason();
+  ::close(opened);
+  return {};
+}
+
+/// The same for a file in a folder that is made first where there is none. Makes no folder.
+inline std::error_code whyNotWritableIn(const std::filesystem::path& folder,
+                                        const std::filesystem::path& name) {
+  std::error_code ignored;
+  std::filesystem::path first = folder / name, above = folder;
+  while (!above.empty() && !std::filesystem::exists(above, ignored)) {
+    first = above;
+    above = above.parent_path();
+  }
+  return whyNotWritable(first);
+}
+
+} // namespace rondo::detail

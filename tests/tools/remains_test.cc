@@ -1,0 +1,172 @@
+// `rondo run`: what ranks start ends with the job, whoever ends it, and without /proc too.
+#include <csignal>
+#include <thread>
+
+#include "support/test.h"
+#include "tests/tools/shell.h"
+#include "tools/spawn.h"
+
+namespace rondo::tools {
+namespace {
+
+/// For a line: a program that writes its number to the file $1 before it sleeps.
+const std::string kSleeper =
+    "cat >sleeper <<'END'\n#!/bin/sh\necho $$ >$1.new\nmv $1.new $1\nexec sleep 1000\nEND\n"
+    "chmod +x sleeper\n";
+
+/// For a line: waits for the files.
+std::string waitFor(const std::string& files) {
+  return "for FILE in " + files + "; do while [ ! -e $FILE ]; do sleep 0.02; done; done\n";
+}
+
+/// For a line: prints "gone" when the processes of these files have ended, or are zombies that no
+/// process has waited for yet; and "alive" with those that have not in 15 s, which it kills.
+std::string untilGone(const std::string& files) {
+  return "for PID in $(cat " + files +
+         "); do\n  TRIES=0\n  while grep -qs '^State:.[^ZX]' /proc/$PID/status; do\n"
+         "    TRIES=$((TRIES + 1))\n"
+         "    if [ $TRIES = 300 ]; then echo alive $PID; kill -9 $PID; fi\n"
+         "    sleep 0.05\n  done\ndone\necho gone\n";
+}
+
+TEST_CASE("run: what a rank's shell started ends with the job, whoever ends it", "[run]") {
+  const std::string wait = waitFor("pid0 pid1"), gone = untilGone("pid0 pid1");
+  // The shell is the rank, and would wait for its program, which it does not become.
+  const std::string run =
+      "env --default-signal=INT $RONDO run -p 2 -- sh -c './sleeper pid$RONDO_RANK; true' &\n"
+      "JOB=$!\n" +
+      wait;
+  const std::string fails =
+      "$RONDO run -p 2 -- sh -c 'if [ $RONDO_RANK = 1 ]; then while [ ! -e pid0 ]; do sleep 0.02; "
+      "done; exit 7; fi; ./sleeper pid0; true' &\nJOB=$!\n" +
+      waitFor("pid0") + "cp pid0 pid1\n";
+  const std::vector<std::pair<std::string, int>> ends = {
+      {run + "kill -TERM $JOB\n", 128 + SIGTERM},
+      {run + "kill -INT $JOB\n", 128 + SIGINT},
+      {run + "kill -9 $JOB\n", 128 + SIGKILL},
+      {run + "kill -9 $(pgrep -P $JOB)\n", 128 + 9},
+      {fails, 7}};
+  for (const auto& [line, status] : ends) {
+    INFO(line);
+    const TemporaryFolder folder;
+    const Outcome outcome = shell("cd " + folder.file("") + "\n" + kSleeper + line +
+                                      "wait $JOB\nSTATUS=$?\n" + gone + "exit $STATUS\n",
+                                  90);
+    CHECK(outcome.out == "gone\n");
+    CHECK(outcome.status == status);
+  }
+}
+
+TEST_CASE("run: what ranks leave running is ended, also in another process group", "[run]") {
+  const TemporaryFolder folder;
+  // timeout(1) makes itself a group, and the other one does not hear SIGTERM.
+  const Outcome outcome = shell(
+      "cd " + folder.file("") + "\n" + kSleeper +
+          "$RONDO run -p 2 -- sh -c 'if [ $RONDO_RANK = 0 ]; then timeout 1000 ./sleeper pid0 & "
+          "else (trap \"\" TERM; exec ./sleeper pid1) & fi; "
+          "while [ ! -e pid$RONDO_RANK ]; do sleep 0.02; done'\n" +
+          "STATUS=$?\n" + untilGone("pid0 pid1") + "exit $STATUS\n",
+      90);
+  CHECK(outcome.out == "gone\n");
+  CHECK(outcome.status == 0);
+  CHECK(outcome.err == "");
+}
+
+TEST_CASE("run: what is left has time to write what it has read of a rank's output", "[run]") {
+  for (const char* tag : {"", "--tag"}) {
+    const Outcome outcome = shell(std::string("$RONDO run -p 1 ") + tag +
+                                  " -- sh -c '(sleep 0.3; echo late) & exit 0'");
+    CHECK(outcome.status == 0);
+    CHECK(outcome.out == (*tag ? "[0] late\n" : "late\n"));
+    CHECK(outcome.err == "");
+  }
+}
+
+TEST_CASE("run: a process in a session of its own goes on, and is named", "[run]") {
+  for (const char* end : {"exit 0", "exit 7", "kill -9 $PPID"}) { // the last ends the supervisor
+    INFO(end);
+    const TemporaryFolder folder;
+    const Outcome outcome = shell(
+        "cd " + folder.file("") + "\n" + kSleeper +
+            "$RONDO run -p 1 -- sh -c 'setsid ./sleeper pid & while [ ! -e pid ]; do sleep 0.02; "
+            "done; " +
+            end + "'\nkill $(cat pid) && echo named $(cat pid)\n",
+        60);
+    REQUIRE(outcome.out.find("named ") == 0);
+    CHECK(outcome.err.find("in a session of their own, where ranks started them: pid " +
+                           linesOf(outcome.out).front().substr(6) + " (sleep)") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("run: a job whose output no process reads any more ends", "[run]") {
+  const Outcome outcome = shell(
+      "$RONDO run -p 2 --tag -- sh -c 'while echo line; do :; done 2>/dev/null' | head -1", 60);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.find("] line\n") != std::string::npos);
+}
+
+TEST_CASE("run: a signal that is ignored, as nohup has it, does not end the job", "[run]") {
+  const TemporaryFolder folder;
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    signal(SIGHUP, SIG_IGN);
+    SpawnOptions spawn;
+    spawn.ranks = 1;
+    spawn.command = {"sh", "-c", "touch " + folder.file("ready") + "; sleep 1; exit 9"};
+    spawn.grace = std::chrono::milliseconds(100);
+    _exit(spawnRanks(spawn));
+  }
+  while (!std::filesystem::exists(folder.file("ready")))
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(launcher, SIGHUP);
+  int status = 0;
+  REQUIRE(waitpid(launcher, &status, 0) == launcher);
+  CHECK(WEXITSTATUS(status) == 9);
+}
+
+/// For a line: runs $@ in a mount namespace in which /proc is not mounted; fails where this process
+/// may not make one.
+const std::string kWithoutProc =
+    "WITHOUT_PROC='mount -t tmpfs none /proc && exec \"$@\"'\n"
+    "without_proc() { unshare --mount sh -c \"$WITHOUT_PROC\" sh \"$@\"; }\n";
+
+TEST_CASE("run and bench: the command works where /proc is not mounted", "[run]") {
+  if (shell(kWithoutProc + "without_proc test ! -e /proc/self").status != 0) {
+    WARN("skipped: this process may not make a mount namespace");
+    return;
+  }
+  const TemporaryFolder folder;
+  const Outcome run = shell(kWithoutProc + "without_proc $RONDO run -p 2 -- sh -c 'echo hello'");
+  CHECK(run.out == "hello\nhello\n");
+  CHECK(run.status == 0);
+  CHECK(run.err == "");
+  // By its full path, a relative one, and as a shell finds it.
+  const std::string bench = " bench allreduce -p 2 -n 1 -e 1K";
+  for (const char* name : {"$RONDO", "./rondo", "rondo"}) {
+    INFO(name);
+    const Outcome outcome = shell(kWithoutProc + "cd $(dirname $RONDO)\nPATH=.:$PATH\n" +
+                                  "without_proc " + name + bench);
+    INFO(outcome.out << outcome.err);
+    CHECK(outcome.status == 0);
+    CHECK(outcome.out.find("transport tcp") != std::string::npos);
+  }
+  const Outcome shm = shell(kWithoutProc + "without_proc $RONDO" + bench + " --transport shm");
+  CHECK(shm.status == 3);
+  CHECK(shm.err.find("shm is not used: it needs /proc") != std::string::npos);
+  // What is left cannot be listed, but the ranks' groups still end.
+  const Outcome left = shell(
+      "cd " + folder.file("") + "\n" + kSleeper + kWithoutProc +
+      "without_proc $RONDO run -p 1 -- sh -c './sleeper pid & while [ ! -e pid ]; do sleep 0.02; "
+      "done'\n" +
+      untilGone("pid"));
+  CHECK(left.out == "gone\n");
+  const Outcome outside = shell(
+      "cd " + folder.file("") + "\nrm -f pid\n" + kSleeper + kWithoutProc +
+      "without_proc $RONDO run -p 1 -- sh -c 'setsid ./sleeper pid & while [ ! -e pid ]; do sleep "
+      "0.02; done'\nkill $(cat pid)\n");
+  CHECK(outside.err.find("/proc, which is not mounted") != std::string::npos);
+}
+
+} // namespace
+} // namespace rondo::tools

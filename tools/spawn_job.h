@@ -1,0 +1,96 @@
+// One job's ranks: starts them, passes signals and output on, and ends them.
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rondo/rendezvous.h"
+#include "tools/descriptor.h"
+#include "tools/spawn.h"
+#include "tools/spawn_signals.h"
+#include "tools/spawn_terminal.h"
+#include "topology/bind.h"
+
+namespace rondo::tools {
+
+/// The half of spawnRanks() that runs in a process of its own, a child subreaper.
+class Job {
+ public:
+  struct Settings {
+    const SpawnOptions& options;
+    const SignalWatch& signals;
+    const std::vector<topology::Processors>& places; ///< of each rank; empty: none is bound
+    const Descriptor& launcher;                      ///< a pipe that ends when the launcher does
+    pid_t terminal_group;                            ///< that may have the terminal: the launcher's
+  };
+
+  explicit Job(const Settings& settings);
+  /// Kills the ranks where run() has thrown.
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  /// Returns spawnRanks()' status, when neither ranks nor what they started in this session runs.
+  int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  /// One of a rank's two outputs, when lines are tagged.
+  struct Output {
+    Descriptor from;
+    int to = -1;
+    std::string line; ///< not complete yet
+  };
+  struct Child {
+    pid_t pid = -1; ///< and process group
+    bool running = false;
+    std::array<Output, 2> outputs;
+  };
+
+  bool start(int rank);
+  void become(int rank, const std::array<Descriptor, 2>& outputs);
+  bool anyRunning() const;
+  static void signalRank(const Child& child, int signal);
+  void signalAll(int signal);
+
+  void step(std::chrono::milliseconds most);
+  std::chrono::milliseconds waitAtMost(std::chrono::milliseconds most) const;
+  void takeNews();
+  void readSignals();
+  void endBySignal(int signal);
+  void stopBy(int signal);
+  void loseLauncher();
+  void reap();
+  void noteStop(const Child& child, int signal);
+  void noteEnd(std::size_t rank, int status);
+  void startGrace();
+  void escalate();
+  void endRemains();
+
+  bool write(int fd, std::string_view text);
+  void drain(const Child& child, Output& output);
+
+  const Settings settings_;
+  const SpawnOptions& options_;
+  Launch launch_;
+  Terminal terminal_;
+  std::vector<Child> children_;
+  std::optional<Clock::time_point> next_; ///< end of the present grace period
+  int status_ = 0;
+  int cause_ = -1; ///< rank that status_ is of
+  bool cause_killed_ = false;
+  bool stopping_ = false, reported_ = false;
+  bool launcher_lost_ = false;
+  bool hurried_ = false; ///< processes that are left are killed at once
+  bool closing_ = false; ///< outputs end, though a process may hold them open
+  std::optional<Clock::time_point> interrupted_; ///< by the first signal
+};
+
+} // namespace rondo::tools
