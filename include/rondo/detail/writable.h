@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <string>
 #include <system_error>
 
 namespace rondo::detail {
