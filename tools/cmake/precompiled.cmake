@@ -4,7 +4,7 @@
 
 # rondo_precompile(TARGET HEADERS...): HEADERS are system headers beside the usual ones.
 function(rondo_precompile target)
-  # GCC reads a precompiled header only with the options it was made with, so the options are the key.
+  # GCC reads a precompiled header only with the options that it was made with: they are the key.
   get_target_property(options ${target} COMPILE_OPTIONS)
   get_target_property(type ${target} TYPE)
   get_target_property(only_tests ${target} RONDO_ONLY_TESTS)
