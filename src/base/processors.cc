@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <fstream>
 #include <iterator>
 #include <system_error>
 
 #include "base/parse.h"
+#include "base/read_file.h"
 #include "rondo/error.h"
 
 namespace rondo::base {
@@ -111,9 +111,7 @@ std::vector<NumaNode> numaNodes(const std::filesystem::path& sys) {
        !none && at != end; at.increment(none)) {
     const std::string folder = at->path().filename().string();
     if (!folder.starts_with("node")) continue;
-    std::string list;
-    std::ifstream in(at->path() / "cpulist");
-    std::getline(in, list);
+    const std::string list = firstLine(at->path() / "cpulist");
     try {
       const auto number = parseInteger(folder.substr(4), folder, 0, kMostProcessors);
       nodes.push_back({static_cast<int>(number), parseProcessors(list, folder), at->path()});
