@@ -15,6 +15,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/above_streams.h"
+
 namespace rondo::base {
 namespace {
 
@@ -59,7 +61,7 @@ void inChild() {
     if ((word & bitOf(fd)) == 0) continue;
     if (nothing < 0) {
       ::close(fd); // there may be no other free number
-      nothing = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+      nothing = aboveStreams(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
       if (nothing == fd) continue;
     }
     if (::dup3(nothing, fd, O_CLOEXEC) < 0) ::close(fd);

@@ -30,6 +30,7 @@ struct Sink {
   std::mutex mutex;
   std::shared_ptr<UniqueFd> file; ///< null: stderr
   std::string host;
+  std::atomic<bool> without_stderr{false}; ///< it was closed at some time
 };
 
 std::string hostName() {
@@ -47,6 +48,17 @@ Sink& sink() {
   }();
   return instance;
 }
+
+/// Whether descriptor 2 is the program's standard error. Where it was closed once, something else
+/// that the program opens may get its number, and stays out of the log's reach.
+bool hasStderr() {
+  Sink& log = sink();
+  if (::fcntl(STDERR_FILENO, F_GETFD) < 0) log.without_stderr.store(true);
+  return !log.without_stderr.load();
+}
+
+/// Before the program opens anything.
+[[maybe_unused]] const bool had_stderr = hasStderr();
 
 /// %h: host, %p: process id, %%: a percent sign; anything else stays as it is.
 std::string expand(const std::string& pattern, const std::string& host) {
@@ -68,12 +80,12 @@ std::string expand(const std::string& pattern, const std::string& host) {
 std::shared_ptr<UniqueFd> openFile(const std::string& pattern) {
   if (pattern.empty()) return nullptr;
   const std::string path = expand(pattern, sink().host);
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) {
+  auto file = std::make_shared<UniqueFd>(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!*file) {
     throw Error(ErrorCode::system,
                 "cannot open the log file " + quoted(path) + ": " + std::strerror(errno));
   }
-  auto file = std::make_shared<UniqueFd>(fd);
   file->shareWithChildren(); // they write there too
   return file;
 }
@@ -156,6 +168,7 @@ void writeLog(LogLevel level, std::string_view message) {
     std::lock_guard lock(log.mutex);
     file = log.file;
   }
+  if (!file && !hasStderr()) return;
   const int fd = file ? file->get() : STDERR_FILENO;
   // A log that cannot be written is no reason to fail: whatever write() says, go on.
   ssize_t written = 0;

@@ -1,4 +1,6 @@
-// What the library says while it runs: one line per message, on stderr or in a file.
+// What the library says while it runs: one line per message, on stderr or in a file. A program that
+// is started with stderr closed, or closes it later, has a log only in a file: what it opens may
+// get stderr's number.
 #pragma once
 
 #include <atomic>

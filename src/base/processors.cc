@@ -7,12 +7,12 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <system_error>
 #include <thread>
 
 #include "base/parse.h"
+#include "base/read_file.h"
 #include "rondo/error.h"
 
 namespace rondo::base {
@@ -125,9 +125,7 @@ std::vector<NumaNode> numaNodes(const std::filesystem::path& sys) {
        !none && at != end; at.increment(none)) {
     const std::string folder = at->path().filename().string();
     if (!folder.starts_with("node")) continue;
-    std::string list;
-    std::ifstream in(at->path() / "cpulist");
-    std::getline(in, list);
+    const std::string list = firstLine(at->path() / "cpulist");
     try {
       const auto number = parseInteger(folder.substr(4), folder, 0, kMostProcessors);
       nodes.push_back({static_cast<int>(number), parseProcessors(list, folder), at->path()});

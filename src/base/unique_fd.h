@@ -5,16 +5,19 @@
 
 #include <utility>
 
+#include "base/above_streams.h"
 #include "base/fork.h"
 
 namespace rondo::base {
 
 /// The descriptor is the owner's process's own: a child made by fork() has a dead one in its place,
-/// unless shareWithChildren() was called.
+/// unless shareWithChildren() was called. Its number is above those of the standard streams.
 class UniqueFd {
  public:
   UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) { endInChildren(fd_); }
+  /// Moves `fd` where it has the number of a standard stream. Without a descriptor errno is as it
+  /// was, or says why none could be had.
+  explicit UniqueFd(int fd) : fd_(aboveStreams(fd)) { endInChildren(fd_); }
   UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
     close();

@@ -289,9 +289,12 @@ void Hub::Impl::leaveGroup(World& world, Group& group, int rank) {
 }
 
 void Hub::Impl::answerLeaving(World& world, Group& group) {
+  const bool different = group.ledger.failure() && group.ledger.failure()->difference;
   for (const int rank : std::exchange(group.leaving, {})) {
     const auto& member = world.members.at(rank);
-    if (member->reachable()) member->link->send(Type::left, frames::Left{group.id});
+    if (!member->reachable()) continue;
+    const bool first = different && !std::exchange(group.said, true);
+    member->link->send(Type::left, frames::Left{group.id, first});
   }
 }
 

@@ -173,7 +173,9 @@ void Hub::Impl::roster(World& world, Member& member, const frames::Roster& part)
     // Who is not there any more, or has told of all its communicators but this, has left it.
     for (const int rank : ranks) {
       const bool comes = world.awaited.contains(rank);
-      if (!comes) group->ledger.leave(group->rank_of.at(rank));
+      if (comes) continue;
+      group->ledger.leave(group->rank_of.at(rank));
+      group->said = true; // of what the ranks hear here, that one has heard before
     }
   } else if (group->members != ranks) {
     violation("it told of a communicator of other ranks");

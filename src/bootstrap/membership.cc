@@ -62,6 +62,7 @@ class RemoteSession final : public Session {
 
   const std::atomic<std::uint32_t>& failedWord() const override { return communicator_->failed; }
   Failure failure() const override { return membership_->failureOf(*communicator_); }
+  void told() override { membership_->told(*communicator_); }
   ProgressBoard& progress() override { return communicator_->board; }
   void stalled(const Stall& stall) override { membership_->stalled(*communicator_, stall); }
   Failure fail(const Failure& failure, const std::optional<Stall>& stall) override {
@@ -240,6 +241,11 @@ Failure Membership::failureOf(const RemoteCommunicator& communicator) const {
   return communicator.failure.value_or(Failure{});
 }
 
+void Membership::told(RemoteCommunicator& communicator) {
+  const std::lock_guard lock(mutex_);
+  communicator.told = true;
+}
+
 void Membership::stalled(RemoteCommunicator& communicator, const Stall& stall) {
   {
     std::lock_guard lock(mutex_);
@@ -270,11 +276,16 @@ void Membership::leave(RemoteCommunicator& communicator) {
     sent = link_->open();
   });
   std::unique_lock lock(mutex_);
-  const bool compared = sent && farewell.board.calls.entered > 0 && !communicator.failure;
+  const auto differs = [&] { return communicator.failure && communicator.failure->difference; };
+  // Where one rank speaks for all, the hub's answer says which.
+  const auto known = [&] {
+    return communicator.failure && (!settings_.launched || communicator.told || !differs());
+  };
+  const bool compared = sent && farewell.board.calls.entered > 0 && !known();
   if (compared && !loop_->onLoopThread())
     changed_->wait_for(lock, kAgreeLimit,
-                       [&] { return communicator.left || communicator.failure || !supervised_; });
-  if (communicator.failure && communicator.failure->difference)
+                       [&] { return communicator.left || known() || !supervised_; });
+  if (differs() && !communicator.told && (communicator.first || !settings_.launched))
     base::log(LogLevel::error, "a communicator ended in an error: ", communicator.failure->text);
   communicators_.erase(communicator.id);
   if (communicators_.size() > 1 || loop_->onLoopThread()) return; // one is that of all ranks
@@ -393,6 +404,7 @@ void Membership::left(const frames::Left& answer) {
   const auto found = communicators_.find(answer.communicator);
   if (found == communicators_.end()) return;
   found->second->left = true;
+  found->second->first = answer.first;
   changed_->notify_all();
 }
 

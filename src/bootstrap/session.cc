@@ -15,6 +15,18 @@ namespace rondo::bootstrap {
 
 namespace {
 
+/// Whether a launcher started this process, whatever else it says of it. `rondo run` hands down an
+/// id; variables of the same names may also be set by hand, for ranks in several terminals.
+bool hasLauncher() {
+  const Environment environment = processEnvironment();
+  try {
+    const std::string launcher = detectLauncher(environment).launcher;
+    return launcher == "rondo" ? environment("RONDO_ID_FD").has_value() : !launcher.empty();
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 Membership::Settings settingsFor(const Options& options, int rank, int size) {
   Membership::Settings settings;
   settings.rank = rank;
@@ -22,6 +34,7 @@ Membership::Settings settingsFor(const Options& options, int rank, int size) {
   settings.deadline = base::Deadline(options.init_timeout).at();
   settings.heartbeat = options.heartbeat;
   settings.patient = options.patient;
+  settings.launched = hasLauncher();
   settings.socket_interface = options.socket_interface;
   settings.socket_family = options.socket_family;
   return settings;

@@ -169,7 +169,7 @@ void CommunicatorImpl::call(const Call& call) {
   }
   const auto done = [&run] { return run.done.load(std::memory_order_acquire); };
   if (!done()) pump_.run(done);
-  if (run.error) std::rethrow_exception(run.error);
+  if (run.error) verdict_.rethrow(run.error);
 }
 
 Work CommunicatorImpl::start(const Call& call) {
@@ -300,6 +300,7 @@ void CommunicatorImpl::setStream(Stream stream) {
 std::optional<Error> CommunicatorImpl::failure() const {
   if (!verdict_.pending()) return std::nullopt;
   const bootstrap::Failure failure = session_->failure();
+  session_->told();
   return failure.error();
 }
 

@@ -91,6 +91,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void abort(const std::string& reason);
   void setTimeout(std::chrono::milliseconds timeout);
   std::optional<Error> failure() const;
+  /// What one of its calls ended with. Any thread.
+  [[noreturn]] void rethrow(const std::exception_ptr& error) const { verdict_.rethrow(error); }
   void setStream(Stream stream);
   /// That the next call goes to. Any thread.
   Stream stream() const { return Stream(stream_.load(std::memory_order_relaxed)); }

@@ -36,7 +36,12 @@ class Verdict {
     if (error_) rethrow();
   }
   /// After adopted().
-  [[noreturn]] void rethrow() const { std::rethrow_exception(error_); }
+  [[noreturn]] void rethrow() const { rethrow(error_); }
+  /// Of one of this communicator's calls. Any thread.
+  [[noreturn]] void rethrow(const std::exception_ptr& error) const {
+    if (pending()) session_.told();
+    std::rethrow_exception(error);
+  }
   /// Ends all calls with what the job failed with; after pending().
   void adopt() { adopt(session_.failure()); }
 

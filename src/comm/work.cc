@@ -22,6 +22,7 @@ void WorkState::attend() {
 }
 
 void WorkState::rethrow() const {
+  if (run.error && communicator) communicator->rethrow(run.error);
   if (run.error) std::rethrow_exception(run.error);
   for (const auto& part : parts) part->rethrow();
 }

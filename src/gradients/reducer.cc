@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/float_environment.h"
 #include "gradients/assign.h"
 #include "gradients/models.h"
 #include "gradients/options.h"
@@ -229,6 +230,7 @@ void GradientReducer::Impl::launch(std::size_t number) {
     slot.time.end = slot.time.begin;
     return;
   }
+  const base::FloatEnvironment same_on_all_ranks; // for what hooks compute
   slot.work = options_.hook
                   ? options_.hook->start(comm, bucket)
                   : comm.allReduceAsync(bucket.data, bucket.data, bucket.count, bucket.type, op_);
@@ -314,6 +316,7 @@ void GradientReducer::Impl::finish() {
   open_ = false; // whatever is thrown from here on, the step is over
   const Clock::time_point waiting = Clock::now();
   launchFull();
+  const base::FloatEnvironment same_on_all_ranks; // for what hooks compute
   if (sharesUse()) {
     for (std::size_t i = 0; i < entries_.size(); ++i) used_[i] = entries_[i].used ? 1 : 0;
     sharing_ = communicators_.front()->allReduceAsync(used_.data(), used_.data(), used_.size(),

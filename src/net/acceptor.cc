@@ -290,7 +290,9 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
       for (std::size_t i = 0; i < number; ++i) {
         int fd = -1;
         std::memcpy(&fd, CMSG_DATA(item) + i * sizeof(int), sizeof(int));
-        peer.passed.emplace_back(fd);
+        base::UniqueFd owned(fd);
+        if (!owned) return false;
+        peer.passed.push_back(std::move(owned));
       }
     }
     return (header.msg_flags & MSG_CTRUNC) == 0 && peer.passed.size() <= handshake::kMaxPassed;

@@ -5,11 +5,10 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "base/parse.h"
+#include "base/read_file.h"
 #include "rondo/error.h"
 #include "topology/hwloc_1.h"
 #include "topology/xml.h"
@@ -315,11 +314,10 @@ class Assembly {
 };
 
 std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
+  auto text = base::readFile(path);
+  if (!text || text->empty())
     throw Error(ErrorCode::system, "cannot read the machine file '" + path + "'");
-  return std::move(text).str();
+  return *std::move(text);
 }
 
 } // namespace

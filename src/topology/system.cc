@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <system_error>
 #include <tuple>
 
 #include "base/parse.h"
+#include "base/read_file.h"
 #include "rondo/error.h"
 
 namespace rondo::topology {
@@ -19,17 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string lineOf(const fs::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
 /// -1 for what is not there or no number.
 int numberOf(const fs::path& file) {
   try {
-    return static_cast<int>(base::parseInteger(lineOf(file), file.string(), 0, kMostProcessors));
+    const std::string line = base::firstLine(file);
+    return static_cast<int>(base::parseInteger(line, file.string(), 0, kMostProcessors));
   } catch (const Error&) {
     return -1;
   }
@@ -37,7 +32,7 @@ int numberOf(const fs::path& file) {
 
 Processors setOf(const fs::path& file) {
   try {
-    return parseProcessors(lineOf(file), file.string());
+    return parseProcessors(base::firstLine(file), file.string());
   } catch (const Error&) {
     return {};
   }
@@ -45,7 +40,7 @@ Processors setOf(const fs::path& file) {
 
 std::uint64_t bytesOf(const fs::path& file) {
   try {
-    return base::parseBytes(lineOf(file), file.string());
+    return base::parseBytes(base::firstLine(file), file.string());
   } catch (const Error&) {
     return 0;
   }
@@ -107,7 +102,7 @@ class Findings {
     for (fs::directory_iterator at(folderOf(processor) / "cache", none), end; !none && at != end;
          at.increment(none)) {
       const int level = numberOf(at->path() / "level");
-      if (level < 2 || lineOf(at->path() / "type") == "Instruction") continue;
+      if (level < 2 || base::firstLine(at->path() / "type") == "Instruction") continue;
       const Processors all = setOf(at->path() / "shared_cpu_list"), sharing = both(all, of_);
       if (sharing.empty()) continue;
       caches_[{level, -all.front()}] = {.kind = Kind::cache,
@@ -133,7 +128,7 @@ class Findings {
 
   /// "Node 0 MemTotal:       16214768 kB".
   static std::uint64_t memoryOf(const fs::path& node) {
-    std::ifstream in(node / "meminfo");
+    std::istringstream in(base::readFile(node / "meminfo").value_or(""));
     std::string word;
     std::uint64_t kilobytes = 0;
     while (in >> word)

@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "compat/mpi/first_to_say.h"
 #include "rondo/error.h"
 
 namespace rondo::compat {
@@ -50,7 +51,7 @@ int codeFor(int error_class, std::string sentence) {
                               PMPI_Add_error_string(code, key.second.c_str()) == MPI_SUCCESS &&
                               stringOf(code) == key.second));
   if (!works || !room) {
-    std::fprintf(stderr, "rondo_mpi: %s\n", key.second.c_str());
+    if (firstToSay(key.second)) std::fprintf(stderr, "rondo_mpi: %s\n", key.second.c_str());
     code = error_class;
   }
   if (room) known.emplace(std::move(key), code);
@@ -68,7 +69,7 @@ void sayIfFatal(MPI_Comm comm, int code) noexcept {
   if (!fatal || error_class == code) return; // of a mere class there is no sentence
   std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
   int length = 0;
-  if (PMPI_Error_string(code, text.data(), &length) == MPI_SUCCESS)
+  if (PMPI_Error_string(code, text.data(), &length) == MPI_SUCCESS && firstToSay(text.data()))
     std::fprintf(stderr, "rondo_mpi: %s\n", text.data());
 }
 

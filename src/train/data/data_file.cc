@@ -1,7 +1,9 @@
 // Reads through zlib, which hands on what is not compressed.
 #include "train/data/data_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/above_streams.h"
 #include "rondo/error.h"
 
 namespace rondo::training {
@@ -63,7 +66,9 @@ DataFile::DataFile(const std::vector<std::string>& paths) : path_(pathOf(paths))
   }
   const bool compressed = path_.ends_with(kCompressed);
   errno = 0;
-  file_.reset(gzopen(path_.c_str(), "rb"));
+  const int fd = base::aboveStreams(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd >= 0) file_.reset(gzdopen(fd, "rb"));
+  if (fd >= 0 && file_ == nullptr) ::close(fd);
   if (file_ == nullptr) fail(errno == 0 ? "out of memory" : std::generic_category().message(errno));
   gzbuffer(file_.get(), 128 << 10);
   // zlib looks at the beginning now. An empty file, or a folder, is neither; reading tells.
@@ -85,7 +90,7 @@ std::size_t DataFile::some(std::uint8_t* into, std::size_t bytes) {
   int code = Z_OK;
   std::string text = gzerror(file_.get(), &code);
   if (code != Z_OK && code != Z_STREAM_END) {
-    if (text.starts_with(path_ + ": ")) text.erase(0, path_.size() + 2);
+    if (text.starts_with("<fd:")) text.erase(0, text.find(": ") + 2); // zlib's name of the file
     fail("damaged: " + text);
   }
   return static_cast<std::size_t>(std::max(got, 0));

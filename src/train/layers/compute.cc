@@ -3,9 +3,9 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <fstream>
 #include <span>
 
+#include "base/read_file.h"
 #include "rondo/error.h"
 #include "rondo/options.h"
 #include "rondo/train.h"
@@ -38,12 +38,7 @@ Opened open() {
 
 /// The same in all processes of a machine, whatever container they run in; empty where it cannot be
 /// read, so that all ranks count as one machine's.
-std::string bootId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
+std::string bootId() { return base::firstLine("/proc/sys/kernel/random/boot_id"); }
 
 const Opened& opened() {
   static const Opened once = open();

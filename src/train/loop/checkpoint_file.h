@@ -21,6 +21,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/above_streams.h"
+
 namespace rondo::training {
 
 static_assert(std::endian::native == std::endian::little, "the file's numbers are written as is");
@@ -44,7 +46,8 @@ enum class ValueKind : std::uint8_t { number, real, text };
 
 class DiskFile {
  public:
-  DiskFile(const std::string& path, int flags) : descriptor_(::open(path.c_str(), flags, 0666)) {}
+  DiskFile(const std::string& path, int flags)
+      : descriptor_(base::aboveStreams(::open(path.c_str(), flags, 0666))) {}
   ~DiskFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
   }

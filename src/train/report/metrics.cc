@@ -3,10 +3,11 @@
 
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <limits>
+#include <sstream>
 #include <string_view>
 
+#include "base/read_file.h"
 #include "rondo/error.h"
 #include "train/report/json.h"
 
@@ -29,7 +30,7 @@ std::int64_t stepOf(std::string_view line) {
 void cutMetrics(const std::string& path, std::int64_t step) {
   std::error_code fault;
   if (!std::filesystem::is_regular_file(path, fault)) return;
-  std::ifstream file(path);
+  std::istringstream file(base::readFile(path).value_or(""));
   std::uintmax_t kept = 0;
   // A last line without its end sets eof().
   for (std::string line; std::getline(file, line) && !file.eof() && stepOf(line) <= step;)
