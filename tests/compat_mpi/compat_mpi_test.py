@@ -61,7 +61,8 @@ def run(options, ranks, program, *arguments, library=True, statistics=False, bef
     # The ranks' errors go to a file: mpirun mixes them with the output, and drops some when a job
     # dies.
     with tempfile.NamedTemporaryFile(mode="r", prefix="compat_mpi.") as errors:
-        command = [options.mpirun, *launcher, "-n", str(ranks), "sh", "-c", before + 'exec "$@" 2>>"$0"',
+        command = [options.mpirun, *launcher, "-n", str(ranks),
+                   "sh", "-c", before + 'exec "$@" 2>>"$0"',
                    errors.name,
                    "env", *words, options.programs / program, *arguments]
         status, output = run_command(command, environment)
@@ -203,8 +204,8 @@ def check_end(options, ranks, check):
 
 
 def check_statistics(options, ranks):
-    """Statistics change nothing that a program sees: which errors it gets, and how often it hears of
-    them; also where only some ranks count."""
+    """Statistics change nothing that a program sees: which errors it gets, and how often it hears
+    of them; also where only some ranks count."""
     expect_success(options, ranks, "semantics", "statistics")
     for check in ["statistics", "errors", "handler", "refused", "aliased"]:
         expect_success(options, ranks, "semantics", check, statistics=True)
