@@ -45,8 +45,8 @@ struct RONDO_API Options {
   /// RONDO_HEARTBEAT (seconds). A process that is silent for three of these is unresponsive.
   /// From 10 ms to an hour.
   std::chrono::milliseconds heartbeat{1'000};
-  /// RONDO_PATIENT (0 or 1). A process that is silent is warned of and waited for, as under a
-  /// debugger; one that dies still ends its communicators at once.
+  /// RONDO_PATIENT (0 or 1). A silent process is warned of and waited for, as under a debugger.
+  /// After a death only calls that stand still for 10 s end: what was sent before it arrives.
   bool patient = false;
 
   /// RONDO_BUFFSIZE, NCCL_BUFFSIZE (bytes, suffixes K and M). Slot memory of one channel (one

@@ -110,7 +110,7 @@ constexpr Entry kEntries[] = {
      setTimeout<&Options::init_timeout>, showSeconds<&Options::init_timeout>},
     {"RONDO_HEARTBEAT", "", "seconds between heartbeats; three missed ones: unresponsive",
      setHeartbeat, showSeconds<&Options::heartbeat>},
-    {"RONDO_PATIENT", "", "1: a silent process is only warned of and waited for",
+    {"RONDO_PATIENT", "", "1: a silent process is waited for; a death ends calls that wait 10 s",
      setFlag<&Options::patient>, showFlag<&Options::patient>},
     {"RONDO_BUFFSIZE", "NCCL_BUFFSIZE",
      "bytes of slots per channel (suffixes K, M, G); 0: the transport's default",

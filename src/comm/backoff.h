@@ -39,6 +39,9 @@ struct Patience {
   static constexpr std::chrono::milliseconds kStall{50};
   /// And a Send or Recv, whose peer may have left meanwhile, again and again after so long.
   static constexpr std::chrono::milliseconds kStallAgain{400};
+  /// Of patient ranks: calls that stand still for so long after the death of a process end. Long
+  /// enough for a rank that is alive and gets no processor.
+  static constexpr std::chrono::seconds kBereaved{10};
 };
 
 /// One wait. reset() whenever something moved.

@@ -62,7 +62,7 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       plans_(rank_),
       calls_(rank_, size_),
       engine_(std::move(engine)),
-      verdict_(*session_, *engine_, options.timeout),
+      verdict_(*session_, *engine_, options.timeout, options.patient),
       pump_(*engine_, verdict_, progress_board_, rank_, crowded) {
   progress_board_.describe = &describe;
 }
@@ -133,7 +133,7 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
 /// communicator failed, for want of something here.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   // What is launched cannot be taken back: not after a failure that nobody here has seen yet.
-  if (verdict_.pending()) pump_.poll();
+  if (verdict_.pending()) verdict_.heed();
   CallCache::Known& shape = known(call);
   engine_->admit(shape.buffers.input_bytes > 0 ? call.input : nullptr,
                  shape.buffers.output_bytes > 0 ? call.output : nullptr);

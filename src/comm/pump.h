@@ -38,10 +38,7 @@ class Pump {
   /// Under the lock. True if anything moved, ended or failed.
   bool poll() {
     if (verdict_.adopted()) return false;
-    if (verdict_.pending()) {
-      verdict_.adopt();
-      return true;
-    }
+    if (verdict_.pending() && verdict_.heed()) return true;
     try {
       if (!engine_.progress()) return false;
       board_.completed.store(engine_.completed(), std::memory_order_relaxed);

@@ -23,6 +23,18 @@ std::string Verdict::titleOf(const engine::Run& run) {
   return describe(run.signature, run.sequence ? run.sequence : run.signature >> 32 & 0xff);
 }
 
+bool Verdict::heed() {
+  if (spared_.load(std::memory_order_relaxed)) return false;
+  const bootstrap::Failure failure = session_.failure();
+  if (patient_ && failure.code == ErrorCode::peer_dead) {
+    death_heard_ = base::Clock::now();
+    spared_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  adopt(failure);
+  return true;
+}
+
 void Verdict::passOn() {
   try {
     throw;
@@ -63,8 +75,11 @@ void Verdict::leave() {
 
 void Verdict::inspect(base::Clock::time_point now) {
   const auto least = std::min<base::Clock::duration>(Patience::kStall, timeout_);
+  const bool spared = spared_.load(std::memory_order_relaxed);
+  const auto limit = std::min<base::Clock::duration>(
+      timeout_, spared ? base::Clock::duration(Patience::kBereaved) : timeout_);
   for (const engine::Standing& standing : engine_.standing(now, least)) {
-    const bool late = standing.since >= timeout_;
+    const bool late = standing.since >= limit && (!spared || now - death_heard_ >= limit);
     engine::Run& run = *standing.run;
     const bool told = run.told > base::Clock::duration{};
     const bool tell =
@@ -73,7 +88,7 @@ void Verdict::inspect(base::Clock::time_point now) {
     const bootstrap::Stall stall = stallOf(run, engine_.position(run));
     if (tell) session_.stalled(stall), run.told = standing.since;
     if (!late) continue;
-    return endLate(stall, standing.since);
+    return spared ? adopt(session_.failure()) : endLate(stall, standing.since);
   }
 }
 

@@ -19,16 +19,23 @@ namespace rondo::comm {
 /// none throws but what it is for.
 class Verdict {
  public:
-  /// `timeout`: see Options::timeout.
-  Verdict(bootstrap::Session& session, engine::Engine& engine, std::chrono::milliseconds timeout)
-      : session_(session), engine_(engine), timeout_(timeout), failed_word_(session.failedWord()) {}
+  /// `timeout`, `patient`: see Options.
+  Verdict(bootstrap::Session& session, engine::Engine& engine, std::chrono::milliseconds timeout,
+          bool patient)
+      : session_(session),
+        engine_(engine),
+        timeout_(timeout),
+        patient_(patient),
+        failed_word_(session.failedWord()) {}
 
   void setTimeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
 
   /// Whether the job has failed, as far as the control plane has heard. Any thread.
   bool pending() const { return failed_word_.load(std::memory_order_acquire) != 0; }
-  /// Not zero once pending(); a futex can wait on it. Any thread.
-  const std::atomic<std::uint32_t>& word() const { return failed_word_; }
+  /// Not zero once calls must end; a futex can wait on it. Any thread.
+  const std::atomic<std::uint32_t>& word() const {
+    return spared_.load(std::memory_order_relaxed) ? never_ : failed_word_;
+  }
 
   /// Whether the calls have been ended.
   bool adopted() const { return error_ != nullptr; }
@@ -42,8 +49,10 @@ class Verdict {
     if (pending()) session_.told();
     std::rethrow_exception(error);
   }
-  /// Ends all calls with what the job failed with; after pending().
-  void adopt() { adopt(session_.failure()); }
+  /// After pending(): ends all calls with what the job failed with, and says that it did. Not after
+  /// the death of a process where ranks are patient: what it sent before still arrives, and calls
+  /// that do not need it go on. Then inspect() ends them, when one stands still.
+  bool heed();
 
   /// In the handler of what Engine::progress() threw: breaks the communicator with it.
   void passOn();
@@ -67,7 +76,11 @@ class Verdict {
   bootstrap::Session& session_;
   engine::Engine& engine_;
   std::chrono::milliseconds timeout_;
+  const bool patient_;
   const std::atomic<std::uint32_t>& failed_word_;
+  const std::atomic<std::uint32_t> never_{0};
+  std::atomic<bool> spared_{false};       ///< calls go on after a death
+  base::Clock::time_point death_heard_{}; ///< once spared_
   std::exception_ptr error_;
 };
 

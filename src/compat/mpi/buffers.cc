@@ -34,16 +34,16 @@ class Run {
     if (buffer) return;
     static char anchor;
     MPI_Aint there = 0;
-    check(PMPI_Get_address(&anchor, &there));
+    check(mpi().Get_address(&anchor, &there));
     const MPI_Aint back = -there;
-    check(PMPI_Type_create_hindexed(1, &count, &back, type, &type_));
+    check(mpi().Type_create_hindexed(1, &count, &back, type, &type_));
     own_ = true;
     buffer_ = &anchor;
     count_ = 1;
-    check(PMPI_Type_commit(&type_));
+    check(mpi().Type_commit(&type_));
   }
   ~Run() {
-    if (own_) PMPI_Type_free(&type_);
+    if (own_) mpi().Type_free(&type_);
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -71,7 +71,7 @@ Shape Staging::shapeOf(MPI_Datatype type) const {
     // No function tells, so this one must complain.
     char nothing = 0;
     int position = 0;
-    check(PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, comm_));
+    check(mpi().Pack(&nothing, 0, type, &nothing, 1, &position, comm_));
   }
   return shape;
 }
@@ -84,7 +84,7 @@ void Staging::pack(const Elements& elements, std::byte* to) const {
   inParts(elements, [&](void* from, int count, int bytes, std::size_t offset) {
     const Run run(from, count, elements.type);
     int position = 0;
-    check(PMPI_Pack(run.buffer(), run.count(), run.type(), to + offset, bytes, &position, comm_));
+    check(mpi().Pack(run.buffer(), run.count(), run.type(), to + offset, bytes, &position, comm_));
   });
 }
 
@@ -96,15 +96,15 @@ void Staging::unpack(const std::byte* from, const Elements& elements) const {
   inParts(elements, [&](void* to, int count, int bytes, std::size_t offset) {
     const Run run(to, count, elements.type);
     int position = 0;
-    check(
-        PMPI_Unpack(from + offset, bytes, &position, run.buffer(), run.count(), run.type(), comm_));
+    check(mpi().Unpack(from + offset, bytes, &position, run.buffer(), run.count(), run.type(),
+                       comm_));
   });
 }
 
 void Staging::deliverLater(Elements to, const std::byte* from) {
   deliveries_.reserve(deliveries_.size() + 1);
   // The program may free a type as soon as the call has begun.
-  if (!to.shape.plain) check(PMPI_Type_dup(to.type, &to.type));
+  if (!to.shape.plain) check(mpi().Type_dup(to.type, &to.type));
   deliveries_.push_back({to, from, to.shape.plain});
 }
 
@@ -218,7 +218,7 @@ void Staging::deliver() const {
 
 void Staging::release() noexcept {
   for (Delivery& one : deliveries_)
-    if (!one.to.shape.plain) PMPI_Type_free(&one.to.type);
+    if (!one.to.shape.plain) mpi().Type_free(&one.to.type);
   deliveries_.clear();
   memory_.clear();
   blame_.reset();

@@ -30,7 +30,7 @@ std::atomic<bool> active{false};
 int attribute = MPI_KEYVAL_INVALID;
 /// Never done while MPI is active: to look at it moves the MPI library, in Open MPI and in MPICH.
 /// (A probe of MPI_COMM_SELF moves nothing but that in MPICH.)
-MPI_Request open_end = MPI_REQUEST_NULL;
+MPI_Request open_end{};
 
 std::mutex living_mutex;
 std::map<const Counterpart*, std::shared_ptr<Counterpart>> living;
@@ -39,6 +39,12 @@ std::map<const Counterpart*, std::shared_ptr<Counterpart>> living;
 void moveMpi() {
   int done = 0;
   mpi().Request_get_status(open_end, &done, MPI_STATUS_IGNORE);
+}
+
+/// A duplicate has a counterpart of its own.
+int copyNoAttribute(MPI_Comm, int, void*, void*, void*, int* copied) {
+  *copied = 0;
+  return MPI_SUCCESS;
 }
 
 int deleteAttribute(MPI_Comm, int, void* value, void*) {
@@ -66,19 +72,19 @@ Options optionsOfJob() {
 
 /// The processes that are known to have this library: all of this process's MPI_COMM_WORLD met in
 /// MPI_Init.
-MPI_Group known = MPI_GROUP_NULL;
+MPI_Group known{};
 
 /// Whether all processes of the communicator are known. Alike on all of them: a process whose world
 /// is another one sees that the first one's are not of its own.
 bool allKnown(MPI_Comm comm) {
   MPI_Group all = MPI_GROUP_NULL;
   int size = 0;
-  check(PMPI_Comm_group(comm, &all));
-  check(PMPI_Group_size(all, &size));
+  check(mpi().Comm_group(comm, &all));
+  check(mpi().Group_size(all, &size));
   std::vector<int> ranks(static_cast<std::size_t>(size)), there(ranks.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  check(PMPI_Group_translate_ranks(all, size, ranks.data(), known, there.data()));
-  check(PMPI_Group_free(&all));
+  check(mpi().Group_translate_ranks(all, size, ranks.data(), known, there.data()));
+  check(mpi().Group_free(&all));
   return std::find(there.begin(), there.end(), MPI_UNDEFINED) == there.end();
 }
 
@@ -156,12 +162,12 @@ std::optional<Communicator> cut(Counterpart& from, MPI_Comm comm) {
     // Named by its first rank.
     MPI_Group all = MPI_GROUP_NULL, mine = MPI_GROUP_NULL;
     const int first = 0;
-    check(PMPI_Comm_group(from.handle, &all));
-    check(PMPI_Comm_group(comm, &mine));
-    check(PMPI_Group_translate_ranks(mine, 1, &first, all, &color));
-    check(PMPI_Group_rank(mine, &key));
-    check(PMPI_Group_free(&mine));
-    check(PMPI_Group_free(&all));
+    check(mpi().Comm_group(from.handle, &all));
+    check(mpi().Comm_group(comm, &mine));
+    check(mpi().Group_translate_ranks(mine, 1, &first, all, &color));
+    check(mpi().Group_rank(mine, &key));
+    check(mpi().Group_free(&mine));
+    check(mpi().Group_free(&all));
   }
   try {
     return from.rondo->split(color, key);
@@ -225,11 +231,11 @@ bool open(Counterpart& at, std::optional<Communicator> part) {
 /// The new counterpart of a communicator that has none.
 Counterpart* add(MPI_Comm comm, std::optional<Communicator> part) {
   int inter = 0;
-  if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS) return nullptr;
+  if (mpi().Comm_test_inter(comm, &inter) != MPI_SUCCESS) return nullptr;
   const auto made = std::make_shared<Counterpart>();
   made->handle = comm;
-  PMPI_Comm_rank(comm, &made->rank);
-  PMPI_Comm_size(comm, &made->size);
+  mpi().Comm_rank(comm, &made->rank);
+  mpi().Comm_size(comm, &made->size);
   if (inter) made->refused = Reason::intercommunicator;
   else if (!allKnown(comm)) made->refused = Reason::unknown_processes;
   else if (!open(*made, std::move(part))) made->refused = Reason::no_counterpart;
@@ -237,7 +243,7 @@ Counterpart* add(MPI_Comm comm, std::optional<Communicator> part) {
     const std::lock_guard lock(living_mutex);
     living.emplace(made.get(), made);
   }
-  if (PMPI_Comm_set_attr(comm, attribute, made.get()) != MPI_SUCCESS) {
+  if (mpi().Comm_set_attr(comm, attribute, made.get()) != MPI_SUCCESS) {
     const std::lock_guard lock(living_mutex);
     living.erase(made.get());
     return nullptr;
@@ -248,12 +254,12 @@ Counterpart* add(MPI_Comm comm, std::optional<Communicator> part) {
 } // namespace
 
 void startCommunicators() {
-  if (PMPI_Grequest_start([](void*, MPI_Status*) { return MPI_SUCCESS; },
-                          [](void*) { return MPI_SUCCESS; }, [](void*, int) { return MPI_SUCCESS; },
-                          nullptr, &open_end) != MPI_SUCCESS ||
-      PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, deleteAttribute, &attribute, nullptr) !=
+  if (mpi().Grequest_start(
+          [](void*, MPI_Status*) { return MPI_SUCCESS; }, [](void*) { return MPI_SUCCESS; },
+          [](void*, int) { return MPI_SUCCESS; }, nullptr, &open_end) != MPI_SUCCESS ||
+      mpi().Comm_create_keyval(copyNoAttribute, deleteAttribute, &attribute, nullptr) !=
           MPI_SUCCESS ||
-      PMPI_Comm_group(MPI_COMM_WORLD, &known) != MPI_SUCCESS)
+      mpi().Comm_group(MPI_COMM_WORLD, &known) != MPI_SUCCESS)
     return;
   active = true;
   makeCounterpart(MPI_COMM_WORLD);
@@ -268,10 +274,10 @@ void stopCommunicators() {
     const std::lock_guard lock(living_mutex);
     for (const auto& [counterpart, owner] : living) handles.push_back(counterpart->handle);
   }
-  for (MPI_Comm handle : handles) PMPI_Comm_delete_attr(handle, attribute);
-  PMPI_Comm_free_keyval(&attribute);
-  PMPI_Group_free(&known);
-  PMPI_Grequest_complete(open_end);
+  for (MPI_Comm handle : handles) mpi().Comm_delete_attr(handle, attribute);
+  mpi().Comm_free_keyval(&attribute);
+  mpi().Group_free(&known);
+  mpi().Grequest_complete(open_end);
   mpi().Wait(&open_end, MPI_STATUS_IGNORE);
 }
 
@@ -281,7 +287,7 @@ Counterpart* findCounterpart(MPI_Comm comm) {
   const std::uint64_t generation = communicator_generation.load(std::memory_order_relaxed);
   Counterpart* value = nullptr;
   int found = 0;
-  if (PMPI_Comm_get_attr(comm, attribute, &value, &found) != MPI_SUCCESS || !found) return nullptr;
+  if (mpi().Comm_get_attr(comm, attribute, &value, &found) != MPI_SUCCESS || !found) return nullptr;
   last_counterpart = {comm, generation, value};
   return value;
 }
@@ -289,8 +295,8 @@ Counterpart* findCounterpart(MPI_Comm comm) {
 Counterpart* makeCounterpartAlone(MPI_Comm comm) {
   if (Counterpart* const found = findCounterpart(comm)) return found;
   int inter = 0, size = 0;
-  if (!active || comm == MPI_COMM_NULL || PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS ||
-      inter || PMPI_Comm_size(comm, &size) != MPI_SUCCESS || size != 1)
+  if (!active || comm == MPI_COMM_NULL || mpi().Comm_test_inter(comm, &inter) != MPI_SUCCESS ||
+      inter || mpi().Comm_size(comm, &size) != MPI_SUCCESS || size != 1)
     return nullptr;
   return makeCounterpart(comm);
 }

@@ -82,10 +82,34 @@ std::optional<DataType> numberType(Sort sort, std::uint32_t size) {
   return std::nullopt;
 }
 
+/// While it lives, errors are returned: an MPI may have a name for a type, and refuse its handle.
+class ErrorsReturned {
+ public:
+  ErrorsReturned() {
+    for (std::size_t i = 0; i < comms_.size(); ++i)
+      if (mpi().Comm_get_errhandler(comms_[i], &before_[i]) == MPI_SUCCESS)
+        mpi().Comm_set_errhandler(comms_[i], MPI_ERRORS_RETURN);
+  }
+  ~ErrorsReturned() {
+    for (std::size_t i = 0; i < comms_.size(); ++i)
+      if (before_[i] != MPI_ERRHANDLER_NULL) {
+        mpi().Comm_set_errhandler(comms_[i], before_[i]);
+        mpi().Errhandler_free(&before_[i]);
+      }
+  }
+  ErrorsReturned(const ErrorsReturned&) = delete;
+  ErrorsReturned& operator=(const ErrorsReturned&) = delete;
+
+ private:
+  // Errors of calls without a communicator go to the one in MPI 3, to the other in MPI 4.
+  const std::array<MPI_Comm, 2> comms_{MPI_COMM_WORLD, MPI_COMM_SELF};
+  std::array<MPI_Errhandler, 2> before_{MPI_ERRHANDLER_NULL, MPI_ERRHANDLER_NULL};
+};
+
 void learn(MPI_Datatype handle, Sort sort) {
   int size = 0;
   // What this MPI's compilers did not have is a null handle, or a type without size.
-  if (handle == MPI_DATATYPE_NULL || PMPI_Type_size(handle, &size) != MPI_SUCCESS || size <= 0)
+  if (handle == MPI_DATATYPE_NULL || mpi().Type_size(handle, &size) != MPI_SUCCESS || size <= 0)
     return;
   std::size_t at = placeOf(handle);
   for (; types[at % types.size()].size != 0; ++at)
@@ -101,13 +125,13 @@ void learn(MPI_Datatype handle, Sort sort) {
 bool plain(MPI_Datatype type, std::size_t size) {
   if (predefined(type)) return true;
   int integers = 0, addresses = 0, inner = 0, combiner = 0;
-  check(PMPI_Type_get_envelope(type, &integers, &addresses, &inner, &combiner));
+  check(mpi().Type_get_envelope(type, &integers, &addresses, &inner, &combiner));
   switch (combiner) {
     case MPI_COMBINER_F90_INTEGER:
     case MPI_COMBINER_F90_REAL:
     case MPI_COMBINER_F90_COMPLEX: {
       MPI_Aint lb = 0, extent = 0;
-      check(PMPI_Type_get_extent(type, &lb, &extent));
+      check(mpi().Type_get_extent(type, &lb, &extent));
       return lb == 0 && static_cast<std::size_t>(extent) == size;
     }
     case MPI_COMBINER_DUP:
@@ -118,23 +142,25 @@ bool plain(MPI_Datatype type, std::size_t size) {
   std::array<int, 1> count{};
   std::array<MPI_Aint, 2> bounds{};
   MPI_Datatype of = MPI_DATATYPE_NULL;
-  check(PMPI_Type_get_contents(type, integers, addresses, inner, count.data(), bounds.data(), &of));
+  check(
+      mpi().Type_get_contents(type, integers, addresses, inner, count.data(), bounds.data(), &of));
   bool result = combiner != MPI_COMBINER_RESIZED ||
                 (bounds[0] == 0 && static_cast<std::size_t>(bounds[1]) == size);
   if (result) {
     MPI_Count part = 0;
-    check(PMPI_Type_size_x(of, &part));
+    check(mpi().Type_size_x(of, &part));
     result = plain(of, static_cast<std::size_t>(part));
   }
   // The handle of a derived type is a new one.
-  check(PMPI_Type_get_envelope(of, &integers, &addresses, &inner, &combiner));
-  if (inner > 0) check(PMPI_Type_free(&of));
+  check(mpi().Type_get_envelope(of, &integers, &addresses, &inner, &combiner));
+  if (inner > 0) check(mpi().Type_free(&of));
   return result;
 }
 
 } // namespace
 
 void learnPredefined() {
+  const ErrorsReturned quiet;
   for (MPI_Datatype type :
        {MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T,
         MPI_INT32_T, MPI_INT64_T, MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER, MPI_INTEGER1,
@@ -205,8 +231,8 @@ Shape shapeOf(MPI_Datatype type) {
   Shape shape;
   MPI_Count size = 0;
   MPI_Aint lb = 0;
-  check(PMPI_Type_size_x(type, &size));
-  check(PMPI_Type_get_extent(type, &lb, &shape.extent));
+  check(mpi().Type_size_x(type, &size));
+  check(mpi().Type_get_extent(type, &lb, &shape.extent));
   shape.size = static_cast<std::size_t>(size);
   shape.plain = lb == 0 && shape.extent == size && plain(type, shape.size);
   return shape;

@@ -37,4 +37,9 @@ struct Shape {
 /// Some nanoseconds for predefined types; derived ones are taken apart. Throws MpiFailure.
 Shape shapeOf(MPI_Datatype type);
 
+/// Of so many elements. Where there are none, MPI need not have looked at the type.
+inline std::size_t bytesOf(std::size_t count, MPI_Datatype type) {
+  return count == 0 ? 0 : count * shapeOf(type).size;
+}
+
 } // namespace rondo::compat

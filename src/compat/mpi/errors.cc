@@ -29,7 +29,7 @@ int classOf(ErrorCode code) {
 std::string stringOf(int code) {
   std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
   int length = 0;
-  return PMPI_Error_string(code, text.data(), &length) == MPI_SUCCESS ? text.data() : "";
+  return mpi().Error_string(code, text.data(), &length) == MPI_SUCCESS ? text.data() : "";
 }
 
 /// A code of the class that MPI_Error_string turns into the sentence. Or the class itself: MPICH
@@ -47,8 +47,8 @@ int codeFor(int error_class, std::string sentence) {
   if (const auto found = known.find(key); found != known.end()) return found->second;
   int code = error_class;
   const bool room = known.size() < kMostCodes;
-  works = works && (!room || (PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS &&
-                              PMPI_Add_error_string(code, key.second.c_str()) == MPI_SUCCESS &&
+  works = works && (!room || (mpi().Add_error_code(error_class, &code) == MPI_SUCCESS &&
+                              mpi().Add_error_string(code, key.second.c_str()) == MPI_SUCCESS &&
                               stringOf(code) == key.second));
   if (!works || !room) {
     if (firstToSay(key.second)) std::fprintf(stderr, "rondo_mpi: %s\n", key.second.c_str());
@@ -61,15 +61,15 @@ int codeFor(int error_class, std::string sentence) {
 /// Before the job ends: what the MPI library says through its launcher may be lost with it.
 void sayIfFatal(MPI_Comm comm, int code) noexcept {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
+  if (mpi().Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
   const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
-  PMPI_Errhandler_free(&handler);
+  mpi().Errhandler_free(&handler);
   int error_class = code;
-  PMPI_Error_class(code, &error_class);
+  mpi().Error_class(code, &error_class);
   if (!fatal || error_class == code) return; // of a mere class there is no sentence
   std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
   int length = 0;
-  if (PMPI_Error_string(code, text.data(), &length) == MPI_SUCCESS && firstToSay(text.data()))
+  if (mpi().Error_string(code, text.data(), &length) == MPI_SUCCESS && firstToSay(text.data()))
     std::fprintf(stderr, "rondo_mpi: %s\n", text.data());
 }
 
@@ -98,7 +98,7 @@ Failure currentFailure() noexcept {
 int raise(MPI_Comm comm, const Failure& failure) noexcept {
   if (failure.raised || failure.code == MPI_SUCCESS) return failure.code;
   sayIfFatal(comm, failure.code);
-  PMPI_Comm_call_errhandler(comm, failure.code);
+  mpi().Comm_call_errhandler(comm, failure.code);
   return failure.code;
 }
 

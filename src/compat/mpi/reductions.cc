@@ -50,8 +50,9 @@ struct Reducing {
   int aliasError(std::ptrdiff_t count) const {
     return !kForOpenMpi && send == receive && count > 0 ? MPI_ERR_BUFFER : MPI_SUCCESS;
   }
-  std::size_t elementBytes() const {
-    return reduction.refused == Reason::none ? reduction.bytes() : shapeOf(type).size;
+  std::size_t bytesOf(std::size_t count) const {
+    return reduction.refused == Reason::none ? count * reduction.bytes()
+                                             : compat::bytesOf(count, type);
   }
 };
 
@@ -67,7 +68,7 @@ struct Allreduce : Reducing {
     // Open MPI takes it for a single element.
     return send == receive && count > (kForOpenMpi ? 1 : 0) ? MPI_ERR_BUFFER : MPI_SUCCESS;
   }
-  std::size_t bytes(int, int) const { return positive(count) * elementBytes(); }
+  std::size_t bytes(int, int) const { return bytesOf(positive(count)); }
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
@@ -92,7 +93,7 @@ struct Reduce : Reducing {
     if (at.rank != root || send != receive || count == 0) return MPI_SUCCESS;
     return kForOpenMpi ? MPI_ERR_ARG : MPI_ERR_BUFFER;
   }
-  std::size_t bytes(int, int) const { return positive(count) * elementBytes(); }
+  std::size_t bytes(int, int) const { return bytesOf(positive(count)); }
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
@@ -113,7 +114,7 @@ struct ReduceScatterBlock : Reducing {
   }
   int aliasError(const Counterpart&) const { return Reducing::aliasError(count); }
   std::size_t bytes(int, int size) const {
-    return positive(count) * static_cast<std::size_t>(size) * elementBytes();
+    return bytesOf(positive(count) * static_cast<std::size_t>(size));
   }
 
   template <class Mode>
@@ -141,7 +142,7 @@ struct ReduceScatter : Reducing {
   std::size_t bytes(int, int size) const {
     std::size_t sum = 0;
     for (int r = 0; counts && r < size; ++r) sum += positive(counts[r]);
-    return sum * elementBytes();
+    return bytesOf(sum);
   }
 
   template <class Mode>

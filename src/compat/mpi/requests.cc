@@ -26,8 +26,8 @@ Pending* find(MPI_Request request) {
 
 int query(void*, MPI_Status* status) {
   // As MPI's own collectives have it: an empty status.
-  PMPI_Status_set_elements(status, MPI_BYTE, 0);
-  PMPI_Status_set_cancelled(status, 0);
+  mpi().Status_set_elements(status, MPI_BYTE, 0);
+  mpi().Status_set_cancelled(status, 0);
   status->MPI_SOURCE = MPI_ANY_SOURCE;
   status->MPI_TAG = MPI_ANY_TAG;
   return MPI_SUCCESS;
@@ -157,7 +157,7 @@ void Pending::complete() noexcept {
   // Now: the MPI library cannot be called while it drops the request.
   staging.release();
   completed = true;
-  PMPI_Grequest_complete(request);
+  mpi().Grequest_complete(request);
 }
 
 bool Pending::completeIfDone() noexcept {
@@ -167,7 +167,7 @@ bool Pending::completeIfDone() noexcept {
 
 void handOver(std::unique_ptr<Pending> pending, MPI_Request* request) {
   MPI_Request made = MPI_REQUEST_NULL;
-  if (const int code = PMPI_Grequest_start(query, release, cancel, pending.get(), &made);
+  if (const int code = mpi().Grequest_start(query, release, cancel, pending.get(), &made);
       code != MPI_SUCCESS) {
     pending->work.wait(); // it reads and writes the program's buffers
     throw MpiFailure{code};

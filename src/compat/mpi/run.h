@@ -83,22 +83,27 @@ Reason decide(Form& form, MPI_Comm comm, bool immediate, Counterpart*& at) {
   return form.refuse(*at);
 }
 
+/// After the MPI library's call, with its result. Only of a call that succeeded are the arguments
+/// looked into: the program must not hear of errors that its call alone does not have.
 template <class Form>
-void countPassedOn(const Form& form, MPI_Comm comm, bool immediate, Reason reason) noexcept {
-  if (!statsWanted() || reason == Reason::inactive) return;
+int countPassedOn(const Form& form, MPI_Comm comm, bool immediate, Reason reason,
+                  int result) noexcept {
+  if (!statsWanted() || reason == Reason::inactive) return result;
   std::size_t bytes = 0;
   int inter = 1, rank = 0, size = 1;
   // What an intercommunicator's arguments mean is not looked into.
-  if (reason != Reason::erroneous && PMPI_Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter) {
-    PMPI_Comm_rank(comm, &rank);
-    PMPI_Comm_size(comm, &size);
+  if (result == MPI_SUCCESS && reason != Reason::erroneous &&
+      mpi().Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter) {
+    mpi().Comm_rank(comm, &rank);
+    mpi().Comm_size(comm, &size);
     try {
       bytes = form.bytes(rank, size);
     } catch (const MpiFailure&) {
-      // The call that follows has the same to report.
+      // The call has succeeded all the same.
     }
   }
   countCall(Form::kFunction, immediate, reason, bytes);
+  return result;
 }
 
 /// The blocking form. `pass_on` calls the MPI library.
@@ -106,10 +111,8 @@ template <class Form, class PassOn>
 int run(Form form, MPI_Comm comm, const PassOn& pass_on) noexcept {
   try {
     Counterpart* at = nullptr;
-    if (const Reason reason = decide(form, comm, false, at); reason != Reason::none) {
-      countPassedOn(form, comm, false, reason);
-      return pass_on();
-    }
+    if (const Reason reason = decide(form, comm, false, at); reason != Reason::none)
+      return countPassedOn(form, comm, false, reason, pass_on());
     Staging staging(comm);
     takeTurn(form, Now{}, *at, staging);
     staging.finish();
@@ -128,10 +131,7 @@ int start(Form form, MPI_Comm comm, MPI_Request* request, const PassOn& pass_on)
     Counterpart* at = nullptr;
     Reason reason = decide(form, comm, true, at);
     if (reason == Reason::none && !request) reason = Reason::erroneous;
-    if (reason != Reason::none) {
-      countPassedOn(form, comm, true, reason);
-      return pass_on();
-    }
+    if (reason != Reason::none) return countPassedOn(form, comm, true, reason, pass_on());
     auto pending = std::make_unique<Pending>(at->shared_from_this(), comm);
     takeTurn(form, Later{pending->work}, *at, pending->staging);
     if (statsWanted())

@@ -28,9 +28,7 @@ struct Side {
             static_cast<std::size_t>(count) * static_cast<std::size_t>(blocks), type,
             staging.shapeOf(type)};
   }
-  std::size_t bytes() const {
-    return wrong() ? 0 : static_cast<std::size_t>(count) * shapeOf(type).size;
-  }
+  std::size_t bytes() const { return wrong() ? 0 : bytesOf(static_cast<std::size_t>(count), type); }
 };
 
 /// The element that is `blocks` blocks of this side's count after the first, and its block.
@@ -63,7 +61,7 @@ struct Sides {
     if (wrong(ranks)) return 0;
     std::size_t sum = 0;
     for (int r = 0; r < ranks; ++r) sum += static_cast<std::size_t>(counts[r]);
-    return sum * shapeOf(type).size;
+    return bytesOf(sum, type);
   }
 };
 

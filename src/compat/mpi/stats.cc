@@ -55,6 +55,12 @@ void countCall(Function function, bool immediate, Reason reason, std::size_t byt
 }
 
 void printStats() {
+  // The setting may be there for some ranks alone.
+  const int here = wanted ? 1 : 0;
+  int anywhere = 0;
+  if (mpi().Allreduce(&here, &anywhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS ||
+      !anywhere)
+    return;
   constexpr int kValues = kRows * std::size(kReasons) * 2;
   std::array<std::uint64_t, kValues> mine{}, all{};
   std::size_t at = 0;
@@ -64,8 +70,8 @@ void printStats() {
       mine[at++] = sum.bytes.load(std::memory_order_relaxed);
     }
   int rank = 0, size = 0;
-  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  mpi().Comm_rank(MPI_COMM_WORLD, &rank);
+  mpi().Comm_size(MPI_COMM_WORLD, &size);
   if (mpi().Reduce(mine.data(), all.data(), kValues, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD) !=
           MPI_SUCCESS ||
       rank != 0)

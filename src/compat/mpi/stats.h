@@ -47,7 +47,8 @@ bool statsWanted();
 /// thread.
 void countCall(Function function, bool immediate, Reason reason, std::size_t bytes);
 
-/// Collective over MPI_COMM_WORLD: rank 0 prints the sums over all ranks to stderr.
+/// Collective over MPI_COMM_WORLD, and a barrier: where a rank counts, rank 0 prints the sums over
+/// all ranks to stderr.
 void printStats();
 
 } // namespace rondo::compat
