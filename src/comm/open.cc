@@ -1,5 +1,6 @@
 // Making a communicator: what the ranks must agree on before the first call.
 #include <algorithm>
+#include <atomic>
 
 #include "base/codec.h"
 #include "base/log.h"
@@ -123,6 +124,15 @@ plan::Layout layoutOf(const std::vector<Place>& places) {
   return layout;
 }
 
+/// Once: programs make many communicators.
+void sayPassedOver(const std::string& algorithms) {
+  static std::atomic<bool> said{false};
+  if (!plan::isWish(algorithms) || !base::logs(LogLevel::warn)) return;
+  const std::string words = plan::passedOver(algorithms);
+  if (!words.empty() && !said.exchange(true))
+    base::log(LogLevel::warn, "of NCCL_ALGO=", algorithms.substr(1), " this is ignored: ", words);
+}
+
 Links knownLinks(const std::vector<std::string>& nodes, int own) {
   Links links{.apart = {}, .broken = Broken(nodes.size())};
   for (const std::string& node : nodes)
@@ -173,6 +183,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   bindRank(options.bind, unbound, session->rank());
   for (Collective collective : kCollectives)
     if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);
+  sayPassedOver(given.algorithm);
 
   Devices devices = meetDevices(*session, options, numbers);
   Links links = knownLinks(nodes, session->rank());
