@@ -266,8 +266,11 @@ class SlotRing {
   }
 
   static constexpr std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+  /// A page of their own, so that a small body touches one.
   static constexpr std::size_t kBodiesAt(int depth) {
-    return 64 * (1 + kLinesPerSlot * static_cast<std::size_t>(depth));
+    constexpr std::size_t kPage = 4096;
+    const std::size_t lines = 64 * (1 + kLinesPerSlot * static_cast<std::size_t>(depth));
+    return (lines + kPage - 1) / kPage * kPage;
   }
   std::atomic<std::uint64_t>& consumed() {
     return *std::launder(reinterpret_cast<std::atomic<std::uint64_t>*>(base_));

@@ -71,7 +71,7 @@ std::uint64_t Hub::Impl::acceptorRejected() const {
 
 void Hub::Impl::accept(net::Accepted peer) {
   if (stopped_ || !acceptor_) return; // it was on its way when the last rank came
-  if (tick_ == 0) scheduleTick(); // a hub that no rank has come to has nothing to do
+  if (tick_ == 0) scheduleTick();     // a hub that no rank has come to has nothing to do
   const int rank = peer.hello.rank, size = peer.hello.size;
   const std::string wrong = whyRefused(peer.hello);
   if (!wrong.empty()) {

@@ -137,7 +137,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   const std::shared_ptr<net::EventLoop> loop_;
   frames::Welcome welcome_;
   std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: all ranks have come
-  std::map<int, World> worlds_; ///< by size
+  std::map<int, World> worlds_;                   ///< by size
   std::atomic<std::uint64_t> rejected_{0};
   std::uint64_t asks_ = 0, beats_ = 0;
   net::EventLoop::Id tick_ = 0;

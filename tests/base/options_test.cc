@@ -226,16 +226,13 @@ TEST_CASE("a wrong value is refused, naming the variable that was read and the v
   CHECK(refusal("RONDO_DETERMINISTIC", "2").find("0, 1") != std::string::npos);
 }
 
-TEST_CASE("a value of an NCCL variable that means nothing here is named once, and the default holds") {
+TEST_CASE("what an NCCL variable cannot mean here is named once, and the default holds") {
   const std::string path = "/tmp/rondo_options_test." + std::to_string(::getpid());
-  const std::pair<const char*, const char*> ignored[] = {{"NCCL_SHM_DISABLE", "2"},
-                                                         {"NCCL_BUFFSIZE", "4 M"},
-                                                         {"NCCL_BUFFSIZE", "-1"},
-                                                         {"NCCL_BUFFSIZE", "2G"},
-                                                         {"NCCL_BUFFSIZE", "0xG"},
-                                                         {"NCCL_SOCKET_FAMILY", "AF_IPX"},
-                                                         {"NCCL_DEBUG", "1"},
-                                                         {"NCCL_DEBUG_FILE", "/nonexistent/log"}};
+  const std::pair<const char*, const char*> ignored[] = {
+      {"NCCL_SHM_DISABLE", "2"}, {"NCCL_BUFFSIZE", "4 M"},
+      {"NCCL_BUFFSIZE", "-1"},   {"NCCL_BUFFSIZE", "2G"},
+      {"NCCL_BUFFSIZE", "0xG"},  {"NCCL_SOCKET_FAMILY", "AF_IPX"},
+      {"NCCL_DEBUG", "1"},       {"NCCL_DEBUG_FILE", "/nonexistent/log"}};
   base::configureLog(LogLevel::warn, path);
   for (const auto& [variable, value] : ignored) {
     CAPTURE(variable, value);

@@ -96,7 +96,8 @@ def check_settings(programs, header):
     for name, values in taken.items():
         for value in values:
             said = programs.run(header, "behaviours", "processes", 2, "groups", **{name: value})
-            said = [line for line in said.splitlines() if f"{name}={value} " in line and "ignored" in line]
+            said = [line for line in said.splitlines()
+                    if f"{name}={value} " in line and "ignored" in line]
             assert len(said) == (0 if value in silent else 2), f"{name}={value}: {said}"
     for how in ("processes", "threads"):
         programs.run(header, "grid", how, 3, 11, NCCL_ALGO="allreduce:tree,ring;broadcast:ring")
