@@ -226,17 +226,24 @@ class SlotRing {
     const std::uint64_t in_turn =
         std::min(std::max<std::uint64_t>(reuse_bytes_ / bytes, 2), depth_);
     std::uint64_t next = last_ << 1;
-    if (next == 0 || (in_turn < 64 && next >> in_turn != 0)) next = 1;
+    if (next == 0 || (in_turn < 64 && next >> in_turn != 0) ||
+        (next >> kSlotsAtFirst != 0 && !holds(next, bytes)))
+      next = 1;
     if (busy_ & next) reclaim();
     if (busy_ & next) next = ~busy_ & (busy_ + 1);
-    if (const auto place = static_cast<std::uint64_t>(std::countr_zero(next));
-        allocated_[place] < bytes) [[unlikely]]
-      allocate(place, bytes);
+    if (!holds(next, bytes)) [[unlikely]]
+      allocate(next, bytes);
     last_ = chosen_ = next;
   }
-  void allocate(std::uint64_t place, std::size_t bytes) {
-    base::allocateMapped(bodyAt(place), bytes);
-    allocated_[place] = bytes;
+  static std::uint64_t placeOf(std::uint64_t chosen) {
+    return static_cast<std::uint64_t>(std::countr_zero(chosen));
+  }
+  bool holds(std::uint64_t chosen, std::size_t bytes) const {
+    return allocated_[placeOf(chosen)] >= bytes;
+  }
+  void allocate(std::uint64_t chosen, std::size_t bytes) {
+    base::allocateMapped(bodyAt(placeOf(chosen)), bytes);
+    allocated_[placeOf(chosen)] = bytes;
   }
   /// Gives the next message, of more than kInlineBytes, its place.
   void place(Line& line, std::size_t bytes) {
