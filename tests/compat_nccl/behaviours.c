@@ -261,9 +261,9 @@ static void notBlockingSplits(Held* held) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t comm = NULL;
-  finished(ncclCommInitRankConfig(&comm, held->size, exchangedId(held->ranks[0], held->size),
-                                  held->ranks[0], &config),
-           comm);
+  const ncclUniqueId id = exchangedId(held->ranks[0], held->size);
+  const ncclResult_t made = ncclCommInitRankConfig(&comm, held->size, id, held->ranks[0], &config);
+  finished(made, comm);
   const int last = held->size - 1, out = held->ranks[0] == last, inside = held->size - 1;
   for (int turn = 0; turn < 6; ++turn) {
     const int grouped = turn % 2;
@@ -272,7 +272,7 @@ static void notBlockingSplits(Held* held) {
     waits.blocking = turn >= 4;
     if (grouped) OK(ncclGroupStart());
     const ncclResult_t split =
-        ncclCommSplit(comm, out ? NCCL_SPLIT_NOCOLOR : 3, 0, &part, turn < 2 ? NULL : &waits);
+        ncclCommSplit(comm, out ? -1 : 3, 0, &part, turn < 2 ? NULL : &waits);
     REQUIRE(split == ncclInProgress || split == ncclSuccess);
     if (out) REQUIRE(part == NULL);
     finished(grouped ? ncclGroupEnd() : split, comm);
@@ -290,7 +290,7 @@ static void notBlockingSplits(Held* held) {
     ncclComm_t part = NULL;
     ncclResult_t state = ncclSuccess;
     if (held->ranks[0] == 0) {
-      ncclResult_t split = ncclCommSplit(comm, NCCL_SPLIT_NOCOLOR, 0, &part, NULL);
+      ncclResult_t split = ncclCommSplit(comm, -1, 0, &part, NULL);
       REQUIRE(split == ncclInProgress);
       usleep(20000);
       OK(ncclCommGetAsyncError(comm, &state));
