@@ -312,6 +312,10 @@ class RONDO_API Communicator {
   /// Receives what `peer` sends with send(). output has `count` elements.
   void recv(void* output, std::size_t count, DataType type, int peer);
   Work recvAsync(void* output, std::size_t count, DataType type, int peer);
+  /// Whether a message that `peer` sent with send() has come, or begun to come, for which no recv()
+  /// has been called yet. For programs that receive from whichever rank sends first. It looks
+  /// without waiting. Errors: as of recv(); unsupported with Options::device.
+  bool arrived(int peer);
 
   /// For programs with a progress engine of their own: threads that wait in a call of this
   /// communicator call `poll`, from when the wait is no longer short (some 50 us) on all the time,
