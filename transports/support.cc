@@ -49,7 +49,8 @@ PendingWithDeadline::PendingWithDeadline(std::string_view transport, const Chann
                                          const Context& context)
     : channel_(describe(transport, id)),
       peer_(peerOf(id, context)),
-      deadline_(context.options.init_timeout) {}
+      limit_(context.options.init_timeout),
+      deadline_(limit_) {}
 
 std::unique_ptr<Port> PendingWithDeadline::poll() {
   try {

@@ -1,6 +1,7 @@
 // What the transports share: sizes from the options, validation, names for errors, deadlines.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -32,6 +33,7 @@ class PendingWithDeadline : public PendingPort {
  public:
   PendingWithDeadline(std::string_view transport, const ChannelId& id, const Context& context);
   std::unique_ptr<Port> poll() final;
+  void extend() final { deadline_ = base::Deadline(limit_); }
 
  protected:
   /// The port, or null when the peer has not come yet.
@@ -41,7 +43,8 @@ class PendingWithDeadline : public PendingPort {
   const int peer_;
 
  private:
-  const base::Deadline deadline_;
+  const std::chrono::milliseconds limit_;
+  base::Deadline deadline_;
 };
 
 } // namespace rondo::transport

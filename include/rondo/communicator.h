@@ -308,6 +308,10 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// Receives what `peer` sends with send(). output has `count` elements.
   void recv(void* output, std::size_t count, DataType type, int peer);
   Work recvAsync(void* output, std::size_t count, DataType type, int peer);
+  /// Whether a message that `peer` sent with send() has come, or begun to come, for which no recv()
+  /// has been called yet. For programs that receive from whichever rank sends first. It looks
+  /// without waiting. Errors: as of recv(); unsupported with Options::device.
+  bool arrived(int peer);
 
   // The calls that take their types and counts from the buffers: typed.h.
   using TypedCalls::allReduce;

@@ -327,6 +327,8 @@ Work Communicator::sendAsync(const void* input, std::size_t count, DataType type
   return impl_->start(
       {Collective::sendrecv, input, nullptr, count, type, ReduceOp::sum, peer, true});
 }
+bool Communicator::arrived(int peer) { return impl_->arrived(peer); }
+
 void Communicator::recv(void* output, std::size_t count, DataType type, int peer) {
   impl_->call({Collective::sendrecv, nullptr, output, count, type, ReduceOp::sum, peer, false});
 }

@@ -190,6 +190,17 @@ Work CommunicatorImpl::start(const Call& call) {
   return WorkState::handle(std::move(state));
 }
 
+bool CommunicatorImpl::arrived(int peer) {
+  if (peer < 0 || peer >= size_)
+    throw Error(ErrorCode::invalid_argument, "arrived: " + std::to_string(peer) +
+                                                 " is not a rank of this communicator (0 to " +
+                                                 std::to_string(size_ - 1) + ")");
+  const Pump::Lock lock(pump_);
+  if (verdict_.pending()) pump_.poll();
+  verdict_.throwIfAdopted();
+  return engine_->arrived(peer);
+}
+
 void ControlTurns::await(std::uint64_t turn, std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
   if (!changed_->wait_until(lock, base::Deadline(limit).at(), [&] { return ended_ == turn; }))

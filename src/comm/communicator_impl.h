@@ -78,6 +78,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void call(const Call& call);
   /// Starts the call; inside a Group, takes note of it.
   Work start(const Call& call);
+  /// See Communicator.
+  bool arrived(int peer);
   /// Starts the calls of a group on this communicator. Errors go to the states. `attended`: the
   /// caller goes on to wait for them.
   void startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended);

@@ -67,6 +67,13 @@ inline bool HostEngine::advanceAll() {
   return moved;
 }
 
+bool HostEngine::arrived(int peer) {
+  const auto queue = point_to_point_.find(recvQueue(peer));
+  if (queue != point_to_point_.end() && queue->second.head) return false;
+  fabric_.progress();
+  return fabric_.arrived(peer);
+}
+
 bool HostEngine::attended(const Queue& queue) {
   for (const Run* run = queue.head; run; run = run->next_)
     if (run->sequence > 0 || run->attended.load(std::memory_order_relaxed)) return true;

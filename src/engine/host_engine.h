@@ -47,6 +47,7 @@ class HostEngine final : public Engine {
     return nullptr;
   }
   Position position(const Run& run) override;
+  bool arrived(int peer) override;
   void failAll(const std::exception_ptr& error) override;
 
  private:

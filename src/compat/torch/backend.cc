@@ -27,7 +27,13 @@ std::shared_ptr<Member> join(c10d::Store& store, int rank, int size,
   const auto& ranks = options.global_ranks_in_group;
   Teller teller{rank, size, std::vector<int>(ranks.begin(), ranks.end())};
   try {
-    return std::make_shared<Member>(meet(store, rank, size, own), teller);
+    auto member = std::make_shared<Member>(meet(store, rank, size, own), teller);
+    if (device < 0 && size > 1) {
+      auto tagged = member->communicator.split(0, rank);
+      member->messenger.emplace(member->communicator, std::move(*tagged));
+      member->messenger->setTimeout(own.timeout);
+    }
+    return member;
   } catch (const Error& error) {
     teller.raise("init", error);
   }
@@ -59,7 +65,9 @@ Backend::~Backend() = default;
 void Backend::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
   try {
-    memberOn(at::kCPU, "set_timeout")->communicator.setTimeout(within(timeout));
+    Member& member = *memberOn(at::kCPU, "set_timeout");
+    member.communicator.setTimeout(within(timeout));
+    if (member.messenger) member.messenger->setTimeout(within(timeout));
   } catch (const Error& error) {
     member_->raise("set_timeout", error);
   }
@@ -96,7 +104,8 @@ void Backend::abort() {
   const std::string reason = "rank " + std::to_string(getRank()) + " aborted the group";
   for (const auto& [index, member] : on_devices_)
     if (member) member->communicator.abort(reason);
-  if (member_) member_->communicator.abort(reason);
+  if (member_ && member_->messenger) member_->messenger->abort(reason);
+  else if (member_) member_->communicator.abort(reason);
 }
 
 void Backend::shutdown() {
