@@ -22,14 +22,22 @@ void Pump::giveWay() const {
   }
 }
 
+namespace {
+/// Whether this thread is in a guest. That may wait in its turn, and is not called meanwhile.
+thread_local bool in_guest = false;
+} // namespace
+
 /// Where guests live on this thread's patience it must not sleep.
 void Pump::rest(std::span<Pump* const> pumps, Backoff& backoff, std::uint32_t& yields) {
   const auto hasGuest = [](const Pump* one) { return one->guest_ != nullptr; };
-  if (std::none_of(pumps.begin(), pumps.end(), hasGuest))
+  if (in_guest || std::none_of(pumps.begin(), pumps.end(), hasGuest))
     return backoff.rest(pumps.front()->verdict_.word());
-  if (++yields > Patience::kYieldsAlone)
+  if (++yields > Patience::kYieldsAlone) {
+    in_guest = true;
     for (const Pump* one : pumps)
       if (one->guest_) one->guest_();
+    in_guest = false;
+  }
   sched_yield();
 }
 

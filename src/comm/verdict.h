@@ -57,7 +57,8 @@ class Verdict {
   void adopt(const bootstrap::Failure& failure);
   void breakDown(const bootstrap::Failure& failure,
                  const std::optional<bootstrap::Stall>& stall = {});
-  void endLate(const bootstrap::Stall& stall, base::Clock::duration since);
+  void endLate(const engine::Run& run, const engine::Position& position,
+               base::Clock::duration since);
 
   bootstrap::Session& session_;
   engine::Engine& engine_;

@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "compat/torch/meeting.h"
@@ -61,7 +62,7 @@ void Backend::setTimeout(std::chrono::milliseconds timeout) {
   try {
     memberOn(at::kCPU, "set_timeout")->communicator.setTimeout(within(timeout));
   } catch (const Error& error) {
-    member_->raise("set_timeout", error);
+    member_->teller.raise("set_timeout", error);
   }
 }
 
@@ -88,8 +89,18 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
     return at::from_blob(
         buffer->data(), {size}, [buffer](void*) mutable { buffer.reset(); }, options);
   } catch (const Error& error) {
-    member_->raise("allocate", error);
+    member_->teller.raise("allocate", error);
   }
+}
+
+c10d::ErrorType Backend::getError() {
+  if (!member_) return failed_;
+  std::optional<Error> failure = member_->communicator.failure();
+  for (const auto& [index, member] : on_devices_)
+    if (!failure && member) failure = member->communicator.failure();
+  if (!failure) return c10d::ErrorType::SUCCESS;
+  return failure->code() == ErrorCode::timeout ? c10d::ErrorType::TIMEOUT
+                                               : c10d::ErrorType::COMM_ERROR;
 }
 
 void Backend::abort() {
@@ -100,15 +111,9 @@ void Backend::abort() {
 }
 
 void Backend::shutdown() {
-  if (member_) failed_ = member_->failed;
+  failed_ = getError();
   on_devices_.clear();
   member_.reset();
-}
-
-void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool /*wait_all_ranks*/) {
-  c10d::BarrierOptions now = opts;
-  now.asyncOp = false;
-  barrier(now);
 }
 
 const std::shared_ptr<Member>& Backend::memberOn(at::Device device, const char* call) {
