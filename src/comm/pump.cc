@@ -9,10 +9,12 @@ void Pump::poke() {
   if (const Lock lock(*this, std::try_to_lock); lock.held()) poll();
 }
 
-void Pump::inspect(base::Clock::time_point now) {
+void Pump::inspect(base::Clock::time_point now, std::optional<base::Clock::time_point> last) {
   const Lock lock(*this);
   poll(); // a process that was stopped has not looked for long
-  if (!verdict_.adopted()) verdict_.inspect(now);
+  if (verdict_.adopted()) return;
+  if (last && now - *last >= Patience::kStarved) verdict_.woke(now);
+  verdict_.inspect(now);
 }
 
 void Pump::giveWay() const {

@@ -64,7 +64,7 @@ void Verdict::leave() {
 void Verdict::inspect(base::Clock::time_point now) {
   const auto least = std::min<base::Clock::duration>(Patience::kStall, timeout_);
   for (const engine::Standing& standing : engine_.standing(now, least)) {
-    const bool late = standing.since >= timeout_;
+    const bool late = std::min(standing.since, now - woke_) >= timeout_;
     engine::Run& run = *standing.run;
     const bool told = run.told > base::Clock::duration{};
     const bool tell =

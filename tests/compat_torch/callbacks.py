@@ -45,8 +45,8 @@ def waits(rank, size, how):
             return data
         if how == "nested":
             deeper = reduced(2).get_future().then(
-                lambda one: first(reduced(5).get_future().then(
-                    lambda two: two.wait()[0] + one.wait()[0])))
+                lambda one: reduced(5).get_future().then(
+                    lambda two: two.wait()[0] + one.wait()[0]).wait())
             return deeper.wait()
         # Futures from outside, which were taken before or after this one's.
         if how == "message":

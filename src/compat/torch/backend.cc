@@ -62,7 +62,7 @@ void Backend::setTimeout(std::chrono::milliseconds timeout) {
   try {
     memberOn(at::kCPU, "set_timeout")->communicator.setTimeout(within(timeout));
   } catch (const Error& error) {
-    member_->teller.raise("set_timeout", error);
+    member_->raise("set_timeout", error);
   }
 }
 
@@ -89,7 +89,7 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
     return at::from_blob(
         buffer->data(), {size}, [buffer](void*) mutable { buffer.reset(); }, options);
   } catch (const Error& error) {
-    member_->teller.raise("allocate", error);
+    member_->raise("allocate", error);
   }
 }
 

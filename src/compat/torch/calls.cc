@@ -127,7 +127,7 @@ WorkPointer Backend::endCoalescing() {
   try {
     work->started(region->group.start(), region->stream);
   } catch (const Error& error) {
-    member_->teller.raise("coalesced calls", error);
+    member_->raise("coalesced calls", error);
   }
   return work;
 }
@@ -153,7 +153,7 @@ WorkPointer Backend::make(CallInfo info, const Now& now, const Begin& begin) {
       work->started(begin(at), stream);
     }
   } catch (const Error& error) {
-    member->teller.raise(name, error);
+    member->raise(name, error);
   }
   if (!at_once && waits) work->wait();
   return work;

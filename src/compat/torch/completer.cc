@@ -105,7 +105,8 @@ Completer::~Completer() {
   if (state_->inCallback()) {
     state_->abandoned = true;
     for (std::thread& thread : state_->threads) thread.detach();
-    return state_->threads.clear();
+    state_->threads.clear();
+    return;
   }
   while (!state_->threads.empty()) { // callbacks may need more of them until the last has ended
     std::thread last = std::move(state_->threads.back());

@@ -69,7 +69,7 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   try {
     await(timeout == kNoTimeout ? info_.timeout : timeout);
   } catch (const Error& error) {
-    member_->teller.raise(info_.name, error);
+    member_->raise(info_.name, error);
   }
   return true;
 }

@@ -29,6 +29,8 @@ struct Member {
   Communicator communicator;
   const Teller teller;
   Completer completer; ///< last: it ends before what it uses
+
+  [[noreturn]] void raise(const char* call, const Error& error) { teller.raise(call, error); }
 };
 
 /// Calls between startCoalescing() and endCoalescing(), which are started together.
