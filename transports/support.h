@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
+#include "base/awake.h"
 #include "transports/registry.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"
@@ -33,7 +33,7 @@ class PendingWithDeadline : public PendingPort {
  public:
   PendingWithDeadline(std::string_view transport, const ChannelId& id, const Context& context);
   std::unique_ptr<Port> poll() final;
-  void extend() final { deadline_ = base::Deadline(limit_); }
+  void extend() final { deadline_ = base::AwakeLimit(limit_); }
 
  protected:
   /// The port, or null when the peer has not come yet.
@@ -44,7 +44,7 @@ class PendingWithDeadline : public PendingPort {
 
  private:
   const std::chrono::milliseconds limit_;
-  base::Deadline deadline_;
+  base::AwakeLimit deadline_;
 };
 
 } // namespace rondo::transport

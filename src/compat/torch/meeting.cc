@@ -35,8 +35,12 @@ UniqueId take(c10d::Store& store, const Options& options) {
   try {
     store.wait({kKey}, options.init_timeout); // the store's own time may be another
   } catch (const c10::Error& error) {
+    const bool late = dynamic_cast<const c10::DistStoreError*>(&error) != nullptr;
     throw Error(ErrorCode::init_failed,
-                std::string("rank 0 did not come: its id is not in the store: ") +
+                "waiting for rank 0 " +
+                    (late ? "timed out after " + std::to_string(options.init_timeout.count()) +
+                                " ms: rank 0 did not come; its id is not in the store: "
+                          : std::string("failed: the store cannot be read: ")) +
                     error.what_without_backtrace(),
                 0);
   }

@@ -10,13 +10,6 @@
 
 namespace rondo::compat {
 
-void Member::raise(const char* call, const Error& error) {
-  if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::unsupported)
-    failed =
-        error.code() == ErrorCode::timeout ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
-  teller.raise(call, error);
-}
-
 void Region::add(const std::optional<c10::Stream>& call_stream,
                  const std::shared_ptr<AfterCall>& call, const Messages& received) {
   stream = call_stream;
@@ -73,7 +66,9 @@ void Work::await(std::chrono::milliseconds limit) const {
   if (limit.count() <= 0) return work_.wait();
   if (work_.waitFor(limit)) return;
   // What stands still now ends the communicator, with a text that says who is late.
-  if (event_) member_->communicator.abort(std::string(info_.name) + " did not end in time");
+  if (event_)
+    member_->communicator.abort(std::string(info_.name) + " timed out after " +
+                                std::to_string(limit.count()) + " ms");
   else member_->communicator.setTimeout(Options::kShortestTimeout);
   work_.giveUp(limit);
   work_.wait();

@@ -30,14 +30,12 @@ struct Member {
 
   Communicator communicator;
   const Teller teller;
-  std::atomic<c10d::ErrorType> failed{c10d::ErrorType::SUCCESS};
   Completer completer; ///< it ends before what it uses
   /// Null on devices and where a rank is alone. It ends before the completer, which may wait for
   /// receives.
   std::optional<Messenger> messenger;
 
-  /// Notes what ended the communicator, and throws PyTorch's exception for it.
-  [[noreturn]] void raise(const char* call, const Error& error);
+  [[noreturn]] void raise(const char* call, const Error& error) { teller.raise(call, error); }
 };
 
 /// Calls between startCoalescing() and endCoalescing(), which are started together.
