@@ -22,11 +22,11 @@ struct Options;
 
 /// 128 opaque bytes that name a job: an address to meet at and a 32-byte secret. Made by one
 /// process, carried to the others by whatever means (a file of mode 0600, MPI, a pipe), never on a
-/// command line. The meeting point lives in the process that called create(), until it ends.
+/// command line. The rendezvous lives in the process that called create(), until it ends.
 struct RONDO_API UniqueId {
   std::array<std::byte, 128> bytes{};
 
-  /// Opens the meeting point. Throws Error(system) or Error(init_failed).
+  /// Opens the rendezvous. Throws Error(system) or Error(init_failed).
   static UniqueId create();
   static UniqueId create(const Options& options);
 };
@@ -58,9 +58,9 @@ class RONDO_API Rendezvous {
   static Rendezvous environment();
 
   /// This rank will not come: Communicator::create() of the others throws this Error, whether they
-  /// wait already or come later. `why` without a culprit: this rank. Waits for the meeting point,
+  /// wait already or come later. `why` without a culprit: this rank. Waits for the rendezvous,
   /// at most for Options::init_timeout. Communicators that were made by the recipe before go on; it
-  /// makes no more. Throws Error(init_failed) where the meeting point is not reached; if it is lost
+  /// makes no more. Throws Error(init_failed) where the rendezvous is not reached; if it is lost
   /// behind that, the others wait for their deadline.
   void decline(const Error& why, const Options& options) const;
 
@@ -83,7 +83,7 @@ class RONDO_API Rendezvous {
 /// point, and what each rank must be given so that Rendezvous::environment() finds it.
 class RONDO_API Launch {
  public:
-  /// Opens a meeting point of `size` ranks on the loopback interface, which lives as long as this
+  /// Opens a rendezvous of `size` ranks on the loopback interface, which lives as long as this
   /// object and watches over the ranks. It starts a thread. Throws Error(system |
   /// invalid_argument).
   explicit Launch(int size);

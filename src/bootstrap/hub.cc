@@ -222,8 +222,8 @@ void Hub::Impl::gather(World& world, Member& member, frames::Gather contribution
   const int rank = group->rank_of[member.rank];
   const std::shared_ptr<Round> round = ledger.round(contribution.index);
   if (ledger.openRounds() > kMostRounds) violation("it opened too many exchanges");
-  if (const auto verdict = ledger.contributing(rank, *round, contribution.split))
-    return failGroup(world, *group, *verdict);
+  if (const auto cause = ledger.contributing(rank, *round, contribution.split))
+    return failGroup(world, *group, *cause);
   if (!round->contribute(rank, contribution.split, std::move(contribution.blob)))
     violation("it contributed twice to one exchange");
   if (!round->complete()) return;
@@ -231,7 +231,7 @@ void Hub::Impl::gather(World& world, Member& member, frames::Gather contribution
   if (round->split) makeChildren(world, *group, contribution.index, round->blobs);
   for (const auto& part : frames::Gathered::parts(group->id, contribution.index, round->blobs))
     toAll(world, *group, Type::gathered, part);
-  if (round->split) condemnChildrenOfTheDead(world);
+  if (round->split) failSplitsOfDeadRanks(world);
 }
 
 void Hub::Impl::makeChildren(World& world, const Group& parent, std::uint64_t index,
@@ -258,8 +258,8 @@ void Hub::Impl::progress(World& world, Member& member, const frames::ProgressRep
     group->ledger.setProgress(rank, {board.calls.entered, board.completed});
     if (report.answer_to != 0) group->ledger.setCalls(rank, board.calls);
     if (group->ledger.failure()) continue;
-    if (const auto verdict = group->ledger.compare(rank, board.calls))
-      inquire(world, *group, Suspicion{*verdict, rank, {}}, 0);
+    if (const auto cause = group->ledger.compare(rank, board.calls))
+      inquire(world, *group, Suspicion{*cause, rank, {}}, 0);
   }
   if (report.answer_to != 0) answered(world, member, report);
 }
@@ -274,15 +274,15 @@ void Hub::Impl::leave(World& world, Member& member, const frames::Leave& report)
   ledger.setCalls(rank, calls);
   group->leaving.push_back(member.rank);
   if (!ledger.failure()) {
-    if (const auto verdict = ledger.compare(rank, calls))
-      inquire(world, *group, Suspicion{*verdict, rank, {}}, calls.entered);
+    if (const auto cause = ledger.compare(rank, calls))
+      inquire(world, *group, Suspicion{*cause, rank, {}}, calls.entered);
     else if (ledger.anyBehind(calls.entered)) inquire(world, *group, {}, calls.entered);
   }
   leaveGroup(world, *group, rank);
 }
 
 void Hub::Impl::leaveGroup(World& world, Group& group, int rank) {
-  if (const auto verdict = group.ledger.leave(rank)) failGroup(world, group, *verdict);
+  if (const auto cause = group.ledger.leave(rank)) failGroup(world, group, *cause);
   if (group.inquiry) {
     group.inquiry->awaited.erase(group.members[static_cast<std::size_t>(rank)]);
     if (group.inquiry->awaited.empty()) conclude(world, group);

@@ -7,7 +7,7 @@
 #include "base/awake.h"
 #include "base/log.h"
 #include "bootstrap/hub.h"
-#include "bootstrap/meetings.h"
+#include "bootstrap/process_jobs.h"
 #include "bootstrap/remote_communicator.h"
 #include "net/interfaces.h"
 #include "net/native_address.h"
@@ -102,7 +102,7 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
     self->loop_->call([&] { self->connect(std::move(fd), dialing.sessionKey()); });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::system) throw;
-    throw Error(ErrorCode::init_failed, who + " cannot join at the meeting point: " + error.what());
+    throw Error(ErrorCode::init_failed, who + " cannot join at the rendezvous: " + error.what());
   }
   return self;
 }
@@ -295,7 +295,7 @@ void Membership::leave(RemoteCommunicator& communicator) {
   // The process may end in any way now, and must not take the others' control plane along.
   const int host = host_;
   lock.unlock();
-  if (!Meetings::ofProcess().handOver(job_)) return;
+  if (!ProcessJobs::ofProcess().handOver(job_)) return;
   // The new hub would wait for a rank that does not come to it.
   lock.lock();
   changed_->wait_for(lock, kAgreeLimit,

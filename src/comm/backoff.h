@@ -19,7 +19,7 @@ struct Patience {
   /// than any step between two running ranks.
   static constexpr std::uint32_t kSpins = 1500;
   /// With more ranks than processors the peer probably waits for this processor.
-  static constexpr std::uint32_t kCrowdedSpins = 0;
+  static constexpr std::uint32_t kOversubscribedSpins = 0;
   /// Yields before the program's own poll is called: a small call is over by then.
   static constexpr std::uint32_t kYieldsAlone = 32;
   /// Yields before the first sleep: 1 to 3 ms while nobody else wants the processor.
@@ -49,7 +49,8 @@ struct Patience {
 /// One wait. reset() whenever something moved.
 class Backoff {
  public:
-  explicit Backoff(bool crowded) : spins_(crowded ? Patience::kCrowdedSpins : Patience::kSpins) {}
+  explicit Backoff(bool oversubscribed)
+      : spins_(oversubscribed ? Patience::kOversubscribedSpins : Patience::kSpins) {}
   /// Of a thread that shares its only processor with the program: sleeps at once, and long.
   static Backoff aside() {
     Backoff backoff(true);

@@ -135,7 +135,7 @@ Buffer Communicator::registerBuffer(void* data, std::size_t bytes) {
 }
 
 void Communicator::whileWaiting(std::function<void()> poll) {
-  impl_->pump().whileWaiting(std::move(poll));
+  impl_->progressLoop().whileWaiting(std::move(poll));
 }
 
 std::string Communicator::algorithmFor(Collective collective, std::size_t count,

@@ -29,17 +29,17 @@ void WorkState::rethrow() const {
 
 namespace {
 
-/// Adds the pumps of the call's communicator, or of those of a group's calls, each once.
-void addPumps(const WorkState& state, std::vector<Pump*>& all) {
-  for (const auto& part : state.parts) addPumps(*part, all);
+/// Adds the loops of the call's communicator, or of those of a group's calls, each once.
+void addLoops(const WorkState& state, std::vector<ProgressLoop*>& all) {
+  for (const auto& part : state.parts) addLoops(*part, all);
   if (!state.communicator) return;
-  Pump* const pump = &state.communicator->pump();
-  if (std::find(all.begin(), all.end(), pump) == all.end()) all.push_back(pump);
+  ProgressLoop* const loop = &state.communicator->progressLoop();
+  if (std::find(all.begin(), all.end(), loop) == all.end()) all.push_back(loop);
 }
 
-std::vector<Pump*> pumpsOf(const WorkState& group) {
-  std::vector<Pump*> all;
-  addPumps(group, all);
+std::vector<ProgressLoop*> loopsOf(const WorkState& group) {
+  std::vector<ProgressLoop*> all;
+  addLoops(group, all);
   return all;
 }
 
@@ -50,8 +50,8 @@ bool waitUntil(WorkState& state, std::optional<base::Clock::time_point> until) {
   state.attend();
   const auto ended = [&state] { return state.done(); };
   const bool done =
-      state.done() || (state.communicator ? state.communicator->pump().run(ended, until)
-                                          : Pump::run(pumpsOf(state), ended, until));
+      state.done() || (state.communicator ? state.communicator->progressLoop().run(ended, until)
+                                          : ProgressLoop::run(loopsOf(state), ended, until));
   if (done) state.rethrow();
   return done;
 }
@@ -72,9 +72,9 @@ bool Work::test() {
   if (!state_ || state_->done()) return true;
   if (state_->held) return false;
   if (state_->communicator) {
-    state_->communicator->pump().poke();
+    state_->communicator->progressLoop().tryProgress();
   } else {
-    for (comm::Pump* one : comm::pumpsOf(*state_)) one->poke();
+    for (comm::ProgressLoop* one : comm::loopsOf(*state_)) one->tryProgress();
   }
   return state_->done();
 }
@@ -87,13 +87,13 @@ std::optional<std::size_t> Work::waitAny(std::span<const Work> works,
   };
   const auto first = [&] { return std::find_if(works.begin(), works.end(), ended); };
   if (first() == works.end()) {
-    std::vector<comm::Pump*> pumps;
+    std::vector<comm::ProgressLoop*> loops;
     for (const Work& work : works) {
       work.state_->attend();
-      comm::addPumps(*work.state_, pumps);
+      comm::addLoops(*work.state_, loops);
     }
-    if (pumps.empty()) return std::nullopt;
-    comm::Pump::run(pumps, [&] { return first() != works.end() || stop.load(); });
+    if (loops.empty()) return std::nullopt;
+    comm::ProgressLoop::run(loops, [&] { return first() != works.end() || stop.load(); });
   }
   const auto found = first();
   if (found == works.end()) return std::nullopt;

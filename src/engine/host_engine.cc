@@ -144,11 +144,11 @@ bool HostEngine::connect(BoundPlan& plan) {
         // With carriers about, every write must look at what is still being sent.
         step.carries = step.has_output && !plan.carriers_out.empty();
         const End* const only = step.inputs.size() == 1 ? step.inputs[0].wire : nullptr;
-        step.as_it_is = step.inputs.size() == 1 &&
-                        (only ? step.has_output && !only->mapped() : !step.has_output);
+        step.carriers_only_move = step.inputs.size() == 1 &&
+                                  (only ? step.has_output && !only->mapped() : !step.has_output);
         for (const End* end : step.sends) {
           step.carries |= !end->mapped();
-          step.as_it_is &= !end->mapped();
+          step.carriers_only_move &= !end->mapped();
         }
         for (const BoundOperand& input : step.inputs)
           step.carries |= input.wire && !input.wire->mapped();

@@ -93,7 +93,7 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
   }
 
-  if (!standsAlready(run, step)) compute(run, step, tile);
+  if (!alreadyInPlace(run, step)) compute(run, step, tile);
 
   for (End* end : step.sends) {
     if (!end->mapped()) continue;
@@ -120,8 +120,8 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
 
 /// Whether what the step moves is where it belongs: its carriers send it from where it was, or the
 /// one that received it has put it there.
-bool HostEngine::standsAlready(const Run& run, const BoundStep& step) {
-  if (!step.as_it_is || run.scaled()) return false;
+bool HostEngine::alreadyInPlace(const Run& run, const BoundStep& step) {
+  if (!step.carriers_only_move || run.scaled()) return false;
   const End* const from = step.inputs[0].wire;
   return !from || !from->staged;
 }

@@ -308,7 +308,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     if (!secret && settings.secret_of && hello.purpose == Hello::Purpose::data)
       return reject(number, "not expected", "nobody waits for it here");
     if (!secret) {
-      reply.verdict = handshake::Verdict::wrong_job;
+      reply.result = handshake::HandshakeResult::wrong_job;
       sendAll(peer.fd.get(), handshake::encodeReply(reply));
       return reject(number, "wrong job", "belongs to another job");
     }

@@ -176,7 +176,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
 
   void prove() {
     const handshake::ReplyMessage message = handshake::decodeReply(reply);
-    if (message.verdict == handshake::Verdict::wrong_job) {
+    if (message.result == handshake::HandshakeResult::wrong_job) {
       return end(ErrorCode::transport,
                  "the listener belongs to another job, or this one is over there");
     }

@@ -13,7 +13,7 @@ namespace rondo::planner {
 struct Policy {
   std::string algorithms; ///< Options::algorithm
   bool deterministic = false;
-  bool crowded = false;  ///< on some machine ranks outnumber processors
+  bool oversubscribed = false; ///< on some machine ranks outnumber processors
   bool carriers = false; ///< some ranks talk over a carrier, where every message costs system calls
   bool devices = false;  ///< buffers are on devices, where each lane takes a multiprocessor
   plan::Layout layout = {}; ///< where the ranks are

@@ -211,12 +211,12 @@ TEST_CASE("a missing rank is listed at the deadline") {
   }
 }
 
-TEST_CASE("nobody at the meeting point ends at the deadline") {
+TEST_CASE("nobody at the rendezvous ends at the deadline") {
   Job job(Host::rank_zero, 2, "wait", {{"RONDO_INIT_TIMEOUT", "0.5"}});
   job.start(1);
   const std::string line = job.at(1).line();
   INFO(line);
-  CHECK(startsWith(line, "error init_failed -1 rank 1 of 2 cannot join at the meeting point"));
+  CHECK(startsWith(line, "error init_failed -1 rank 1 of 2 cannot join at the rendezvous"));
 }
 
 TEST_CASE("ranks end one after the other, the host first") {

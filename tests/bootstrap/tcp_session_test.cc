@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <span>
 
-#include "bootstrap/meetings.h"
+#include "bootstrap/process_jobs.h"
 #include "bootstrap/unique_id.h"
 
 #include "ranks.h"
@@ -37,7 +37,7 @@ class Id {
   explicit Id(const Options& options) : id_(UniqueId::create(options)) {}
   Id(const Id&) = delete;
   Id& operator=(const Id&) = delete;
-  ~Id() { bootstrap::Meetings::ofProcess().dismiss(bootstrap::IdContent::decode(id_).job); }
+  ~Id() { bootstrap::ProcessJobs::ofProcess().dismiss(bootstrap::IdContent::decode(id_).job); }
   Rendezvous as(int rank, int size) const { return Rendezvous::uniqueId(id_, rank, size); }
 
  private:

@@ -14,7 +14,7 @@ namespace rondo::compat::nccl {
 
 namespace {
 
-/// Stands in an id in place of a meeting point: the ranks meet at RONDO_COMM_ID.
+/// Stands in an id in place of a rendezvous: the ranks meet at RONDO_COMM_ID.
 constexpr char kAtCommId[] = "ranks meet at RONDO_COMM_ID";
 
 /// NCCL's programs name a mode for all communicators so.
@@ -193,7 +193,7 @@ NCCL_EXPORT(ncclResult_t, CommInitRankScalable,
     if (nId < 1 || nId > nranks)
       refuse(ncclInvalidArgument, std::to_string(nId) + " ids; valid: 1 to the number of ranks, " +
                                       std::to_string(nranks));
-    // One meeting point serves all ranks; the others are there, and nobody comes.
+    // One rendezvous serves all ranks; the others are there, and nobody comes.
     return initRank(newcomm, nranks, commIds[0], myrank, config);
   });
 }

@@ -26,7 +26,7 @@ struct Score {
 };
 
 /// Called with a weight's number when its gradient is complete.
-using Ready = std::function<void(std::size_t weight)>;
+using GradientReady = std::function<void(std::size_t weight)>;
 
 /// Called with a layer's number before that layer runs, on the way forward and back.
 using Before = std::function<void(std::size_t layer)>;
@@ -56,7 +56,7 @@ class Program {
   virtual double forward(const Batch& batch, const Pass& pass) = 0;
   /// Of the last pass forward: writes the gradients of that sum, the last layers' first. Where it
   /// does not end with the loss, `gradient` is that of output(), else it is not used.
-  virtual void backward(const float* gradient, const Ready& ready) = 0;
+  virtual void backward(const float* gradient, const GradientReady& ready) = 0;
   virtual Score evaluate(const Batch& batch) = 0;
   /// [count x channels x height x width] of the last pass, until the next one; where it does not
   /// end with the loss.

@@ -76,10 +76,10 @@ class Network {
   const float* output(std::size_t slot) const { return passed_[slot]->output(); }
   /// Writes the gradient of that sum. ready(i) says that weights()[i] has its own; the last
   /// layers' come first.
-  void backward(const Ready& ready) { backward(nullptr, ready, 0); }
+  void backward(const GradientReady& ready) { backward(nullptr, ready, 0); }
   /// The same of a slot's last pass forward, from the gradient of output() where that is not the
   /// loss.
-  void backward(const float* gradient, const Ready& ready, std::size_t slot) {
+  void backward(const float* gradient, const GradientReady& ready, std::size_t slot) {
     passed_[slot]->backward(gradient, ready);
   }
   /// [count x inputShape()] of the slot's last pass back, until its next pass; not of the samples.

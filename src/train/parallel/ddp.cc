@@ -98,7 +98,7 @@ class Ddp : public Strategy {
   GradientReducer reducer_;
   const std::unique_ptr<Optimizer> optimizer_;
   const Schedule schedule_;
-  const Ready ready_;
+  const GradientReady ready_;
   std::optional<OwnArrays> kept_;          ///< by the hooks of all ranks, of the last snapshot
   int count_ = 0;                          ///< samples of the step at work, over all ranks
   int micro_ = 0;                          ///< the micro-batch at work

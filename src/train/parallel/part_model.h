@@ -30,7 +30,7 @@ class PartModel {
 
   virtual double forward(const Batch& batch, const Pass& pass, std::size_t slot) = 0;
   virtual const float* output(std::size_t slot) const = 0;
-  virtual void backward(const float* gradient, const Ready& ready, std::size_t slot) = 0;
+  virtual void backward(const float* gradient, const GradientReady& ready, std::size_t slot) = 0;
   /// Of the slot's pass back, valid until the next one.
   virtual const float* inputGradient(std::size_t slot) const = 0;
   /// The same on all ranks that are behind this.

@@ -27,7 +27,7 @@ class Layer {
   virtual void forward(const Batch& batch, const Pass& pass) = 0;
   /// Gradients of weights depart to the host. A layer that waits for the stream says of all that
   /// have come that they are ready.
-  virtual void backward(const Ready& ready) = 0;
+  virtual void backward(const GradientReady& ready) = 0;
 
  protected:
   Tensor output_;

@@ -87,7 +87,7 @@ class Site {
   /// Gradients on their way to the host, in the order in which they were asked for.
   void add(Delivery& delivery) { deliveries_.push_back(&delivery); }
   /// Waits for each of them, and says so.
-  void deliver(const Ready& ready);
+  void deliver(const GradientReady& ready);
   /// Statistics on their way to the host, until end().
   void add(Statistic& statistic) { statistics_.push_back(&statistic); }
 

@@ -47,7 +47,7 @@ struct StageStep {
   std::function<float*(std::size_t weight)> sum;
   /// It stands there. The owner may have it reduced over other pipelines meanwhile: the passes back
   /// of other parts, and of other stages, go on.
-  Ready ready;
+  GradientReady ready;
 };
 
 /// Passes of a part in the steps so far, in milliseconds.
@@ -123,7 +123,7 @@ class Stage {
     std::vector<std::size_t> free_slots;
     std::size_t slots = 0;
     int forwards = 0, backs = 0; ///< in this step
-    Ready stands;
+    GradientReady stands;
   };
 
   void execute(const Timetable& timetable, const MicroBatches& micro_batches, StepClock& clock);

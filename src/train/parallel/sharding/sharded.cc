@@ -42,7 +42,7 @@ class Sharded : public Strategy {
   ShardedReplica replica_;
   Samples samples_;
   const Schedule schedule_;
-  const Ready ready_;
+  const GradientReady ready_;
   AlignedVector<float> statistics_; ///< sums of the micro-batches that came before
   std::string layer_;               ///< the first that gave what is not finite; "": none
   /// Over this rank's samples; over all ranks' when sent_ is done.

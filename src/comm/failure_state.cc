@@ -1,5 +1,5 @@
 // What is said of a failure, and to whom.
-#include "comm/verdict.h"
+#include "comm/failure_state.h"
 
 #include <algorithm>
 
@@ -14,17 +14,17 @@ namespace rondo::comm {
 namespace {
 
 bootstrap::Stall stallOf(const engine::Run& run, const engine::Position& position) {
-  return {run.sequence, position.peer, Verdict::titleOf(run) + ": " + position.text,
+  return {run.sequence, position.peer, FailureState::titleOf(run) + ": " + position.text,
           run.told > base::Clock::duration{} && position.at_once};
 }
 
 } // namespace
 
-std::string Verdict::titleOf(const engine::Run& run) {
+std::string FailureState::titleOf(const engine::Run& run) {
   return describe(run.signature, run.sequence ? run.sequence : run.signature >> 32 & 0xff);
 }
 
-bool Verdict::heed() {
+bool FailureState::heed() {
   if (spared_.load(std::memory_order_relaxed)) return false;
   const bootstrap::Failure failure = session_.failure();
   if (patient_ && failure.code == ErrorCode::peer_dead) {
@@ -32,11 +32,11 @@ bool Verdict::heed() {
     spared_.store(true, std::memory_order_relaxed);
     return false;
   }
-  adopt(failure);
+  endCalls(failure);
   return true;
 }
 
-void Verdict::passOn() {
+void FailureState::failWithCurrentException() {
   try {
     throw;
   } catch (const engine::ForeignCall& foreign) {
@@ -51,20 +51,20 @@ void Verdict::passOn() {
     endLate(late.run, late.position, timeout_);
   } catch (const Error& error) {
     const std::string title = titleOf(*engine_.current());
-    if (error.code() == ErrorCode::system && error.culprit() < 0) lack(title, error.what());
+    if (error.code() == ErrorCode::system && error.culprit() < 0) failLocally(title, error.what());
     else breakDown({error.code(), title + ": " + error.what(), error.culprit()});
   } catch (const std::exception& error) {
     // The runs are on their callers' stacks: whatever it is, it must not pass through here.
-    lack(titleOf(*engine_.current()), error.what());
+    failLocally(titleOf(*engine_.current()), error.what());
   }
 }
 
-void Verdict::lack(const std::string& title, const std::string& what) {
+void FailureState::failLocally(const std::string& title, const std::string& what) {
   const int rank = session_.rank();
   breakDown({ErrorCode::system, title + ": rank " + std::to_string(rank) + ": " + what, rank});
 }
 
-void Verdict::leave() {
+void FailureState::leave() {
   const engine::Run* const first = engine_.findRun([](const engine::Run&) { return true; });
   const int rank = session_.rank();
   breakDown({ErrorCode::timeout,
@@ -73,7 +73,7 @@ void Verdict::leave() {
              rank});
 }
 
-void Verdict::inspect(base::Clock::time_point now) {
+void FailureState::inspect(base::Clock::time_point now) {
   const auto least = std::min<base::Clock::duration>(Patience::kStall, timeout_);
   const bool spared = spared_.load(std::memory_order_relaxed);
   const auto limit = std::min<base::Clock::duration>(
@@ -89,13 +89,13 @@ void Verdict::inspect(base::Clock::time_point now) {
     const engine::Position position = engine_.position(run);
     if (tell) session_.stalled(stallOf(run, position)), run.told = standing.since;
     if (!late) continue;
-    return spared ? adopt(session_.failure()) : endLate(run, position, standing.since);
+    return spared ? endCalls(session_.failure()) : endLate(run, position, standing.since);
   }
 }
 
 /// What happened, then what only this rank sees; the control plane adds who did not come.
-void Verdict::endLate(const engine::Run& run, const engine::Position& position,
-                      base::Clock::duration since) {
+void FailureState::endLate(const engine::Run& run, const engine::Position& position,
+                           base::Clock::duration since) {
   const std::string self = "rank " + std::to_string(session_.rank());
   std::string text = titleOf(run) + " timed out after " + base::text(since);
   if (run.sequence == 0 && position.peer >= 0)
@@ -104,12 +104,12 @@ void Verdict::endLate(const engine::Run& run, const engine::Position& position,
   breakDown({ErrorCode::timeout, text, position.peer}, stallOf(run, position));
 }
 
-void Verdict::breakDown(const bootstrap::Failure& failure,
-                        const std::optional<bootstrap::Stall>& stall) {
-  adopt(session_.fail(failure, stall));
+void FailureState::breakDown(const bootstrap::Failure& failure,
+                             const std::optional<bootstrap::Stall>& stall) {
+  endCalls(session_.fail(failure, stall));
 }
 
-void Verdict::adopt(const bootstrap::Failure& failure) {
+void FailureState::endCalls(const bootstrap::Failure& failure) {
   error_ = std::make_exception_ptr(failure.error());
   base::log(LogLevel::info, "communicator failed: ", failure.text);
   engine_.failAll(error_);

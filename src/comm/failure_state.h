@@ -17,11 +17,11 @@ namespace rondo::comm {
 /// The control plane makes a failure the same on all ranks; here it becomes the exception that this
 /// rank's calls end with. All functions but pending() are called under the communicator's mutex;
 /// none throws but what it is for.
-class Verdict {
+class FailureState {
  public:
   /// `timeout`, `patient`: see Options.
-  Verdict(bootstrap::Session& session, engine::Engine& engine, std::chrono::milliseconds timeout,
-          bool patient)
+  FailureState(bootstrap::Session& session, engine::Engine& engine,
+               std::chrono::milliseconds timeout, bool patient)
       : session_(session),
         engine_(engine),
         timeout_(timeout),
@@ -38,11 +38,11 @@ class Verdict {
   }
 
   /// Whether the calls have been ended.
-  bool adopted() const { return error_ != nullptr; }
-  void throwIfAdopted() const {
+  bool ended() const { return error_ != nullptr; }
+  void throwIfEnded() const {
     if (error_) rethrow();
   }
-  /// After adopted().
+  /// After ended().
   [[noreturn]] void rethrow() const { rethrow(error_); }
   /// Of one of this communicator's calls. Any thread.
   [[noreturn]] void rethrow(const std::exception_ptr& error) const {
@@ -55,10 +55,10 @@ class Verdict {
   bool heed();
 
   /// In the handler of what Engine::progress() threw: breaks the communicator with it.
-  void passOn();
+  void failWithCurrentException();
   /// This rank alone cannot go on with the call, for want of something: the others must not wait
   /// for it.
-  void lack(const std::string& title, const std::string& what);
+  void failLocally(const std::string& title, const std::string& what);
   /// This rank goes while calls are in flight, which have not ended in the timeout.
   void leave();
   /// The process was stopped or starved until now: nobody could look for what has come meanwhile,
@@ -71,7 +71,7 @@ class Verdict {
   static std::string titleOf(const engine::Run& run);
 
  private:
-  void adopt(const bootstrap::Failure& failure);
+  void endCalls(const bootstrap::Failure& failure);
   void breakDown(const bootstrap::Failure& failure,
                  const std::optional<bootstrap::Stall>& stall = {});
   void endLate(const engine::Run& run, const engine::Position& position,
