@@ -18,7 +18,6 @@
 #include "rondo/place.h"
 #include "rondo/rendezvous.h"
 #include "rondo/stream.h"
-#include "rondo/typed.h"
 #include "rondo/types.h"
 #include "rondo/work.h"
 
@@ -27,6 +26,14 @@ namespace rondo {
 namespace comm {
 class CommunicatorImpl;
 }
+
+/// Where the blocks of a v-form lie in a buffer that has one for each rank: block r has counts[r]
+/// elements and begins offsets[r] elements after the start of the buffer. Both have size() entries;
+/// they are read during the call only, also by the Async forms. Blocks that are written must not
+/// overlap.
+struct Blocks {
+  std::span<const std::size_t> counts, offsets;
+};
 
 /// What a rank of a communicator has reserved for messages, in bytes; between threads, slots that
 /// were never used take no memory. Channels open with the first call that uses them, and stay. Not
@@ -63,7 +70,7 @@ struct MemoryUse {
 ///
 /// Devices. With Options::device the buffers are memory of a GPU, and calls go to streams: what is
 /// different then stands in stream.h.
-class RONDO_API Communicator : public TypedCalls<Communicator> {
+class RONDO_API Communicator {
  public:
   /// Meets the other ranks. Throws Error(init_failed) that lists missing ranks at the deadline.
   static Communicator create(const Rendezvous& meet,
@@ -154,9 +161,6 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   Buffer registerBuffer(void* data, std::size_t bytes);
 
   // Collectives ---------------------------------------------------------------------------------
-  //
-  // Each call below also exists with typed buffers in place of pointers, count and type:
-  // comm.allReduce(vector, ReduceOp::sum). See typed.h.
   //
   // What holds for all of them, beside what the class says. Every rank of the communicator calls,
   // with the same count, type, operator and root. An element of a reduction is one application of
@@ -312,38 +316,6 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   /// has been called yet. For programs that receive from whichever rank sends first. It looks
   /// without waiting. Errors: as of recv(); unsupported with Options::device.
   bool arrived(int peer);
-
-  // The calls that take their types and counts from the buffers: typed.h.
-  using TypedCalls::allReduce;
-  using TypedCalls::allReduceAsync;
-  using TypedCalls::reduce;
-  using TypedCalls::reduceAsync;
-  using TypedCalls::reduceScatter;
-  using TypedCalls::reduceScatterAsync;
-  using TypedCalls::broadcast;
-  using TypedCalls::broadcastAsync;
-  using TypedCalls::scatter;
-  using TypedCalls::scatterAsync;
-  using TypedCalls::gather;
-  using TypedCalls::gatherAsync;
-  using TypedCalls::allGather;
-  using TypedCalls::allGatherAsync;
-  using TypedCalls::allToAll;
-  using TypedCalls::allToAllAsync;
-  using TypedCalls::reduceScatterv;
-  using TypedCalls::reduceScattervAsync;
-  using TypedCalls::scatterv;
-  using TypedCalls::scattervAsync;
-  using TypedCalls::gatherv;
-  using TypedCalls::gathervAsync;
-  using TypedCalls::allGatherv;
-  using TypedCalls::allGathervAsync;
-  using TypedCalls::allToAllv;
-  using TypedCalls::allToAllvAsync;
-  using TypedCalls::send;
-  using TypedCalls::sendAsync;
-  using TypedCalls::recv;
-  using TypedCalls::recvAsync;
 
   /// For programs with a progress engine of their own: threads that wait in a call of this
   /// communicator call `poll`, from when the wait is no longer short (some 50 us) on all the time,
