@@ -18,6 +18,8 @@ using base::Clock;
 constexpr std::size_t kMostRounds = 256;
 /// Different job sizes that ranks may claim before any set is complete.
 constexpr std::size_t kMostWorlds = 16;
+/// Expected where the job's size is not known.
+constexpr int kPeersAtFirst = 64;
 
 } // namespace
 
@@ -26,18 +28,17 @@ std::uint64_t worldId(std::uint64_t job, int size) {
 }
 
 void Hub::Impl::start() {
-  net::Acceptor::Settings listen;
+  net::SharedAcceptor::Settings listen;
   listen.address = settings_.address;
   listen.secret = settings_.secret;
-  listen.job = settings_.job;
-  if (settings_.size > 0) listen.half_open_limit = settings_.size + 64;
+  listen.key = {net::Hello::Purpose::control, settings_.job, 0, 0};
+  listen.peers = settings_.size > 0 ? settings_.size : kPeersAtFirst;
   acceptor_ =
-      std::make_unique<net::Acceptor>(listen, [weak = weak_from_this()](net::Accepted peer) {
+      std::make_unique<net::SharedAcceptor>(listen, [weak = weak_from_this()](net::Accepted peer) {
         if (const auto self = weak.lock()) self->accept(std::move(peer));
       });
   settings_.address = acceptor_->address();
   if (settings_.succession) takeOver(*settings_.succession);
-  scheduleTick();
 }
 
 void Hub::Impl::stop() {
@@ -55,6 +56,11 @@ void Hub::Impl::stop() {
   worlds_.clear();
 }
 
+void Hub::Impl::closeListener() {
+  if (acceptor_) rejected_ += acceptor_->rejected();
+  acceptor_.reset();
+}
+
 std::uint64_t Hub::Impl::acceptorRejected() const {
   std::uint64_t count = 0;
   loop_->call([&] { count = acceptor_ ? acceptor_->rejected() : 0; });
@@ -64,7 +70,8 @@ std::uint64_t Hub::Impl::acceptorRejected() const {
 // Joining -----------------------------------------------------------------------------------------
 
 void Hub::Impl::accept(net::Accepted peer) {
-  if (stopped_) return;
+  if (stopped_ || !acceptor_) return; // it was on its way when the last rank came
+  if (tick_ == 0) scheduleTick();     // a hub that no rank has come to has nothing to do
   const int rank = peer.hello.rank, size = peer.hello.size;
   const std::string wrong = whyRefused(peer.hello);
   if (!wrong.empty()) {
@@ -144,8 +151,7 @@ void Hub::Impl::join(World& world, Member& member, const frames::Join& join) {
 void Hub::Impl::complete(World& world) {
   world.complete = true;
   settings_.size = world.size;
-  if (acceptor_) rejected_ += acceptor_->rejected();
-  acceptor_.reset();
+  closeListener();
   for (const auto& [rank, member] : world.members)
     if (member->hosts_hub && welcome_.host < 0) welcome_.host = rank;
   toAll(world, *world.root, Type::welcome, welcome_);

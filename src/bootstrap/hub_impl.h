@@ -15,6 +15,7 @@
 #include "bootstrap/hub.h"
 #include "bootstrap/hub_state.h"
 #include "net/event_loop.h"
+#include "net/shared_acceptor.h"
 #include "rondo/error.h"
 
 namespace rondo::bootstrap {
@@ -46,6 +47,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   using Type = frames::Type;
 
   std::uint64_t acceptorRejected() const;
+  void closeListener();
   void accept(net::Accepted peer);
   /// Empty: welcome.
   std::string whyRefused(const net::Hello& hello);
@@ -134,8 +136,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::function<void()> over_;
   const std::shared_ptr<net::EventLoop> loop_;
   frames::Welcome welcome_;
-  std::unique_ptr<net::Acceptor> acceptor_;
-  std::map<int, World> worlds_; ///< by size
+  std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: all ranks have come
+  std::map<int, World> worlds_;                   ///< by size
   std::atomic<std::uint64_t> rejected_{0};
   std::uint64_t asks_ = 0, beats_ = 0;
   net::EventLoop::Id tick_ = 0;

@@ -196,8 +196,7 @@ void Hub::Impl::settled(World& world, int rank) {
   if (member != world.members.end()) member->second->rosters.clear();
   if (!world.awaited.empty()) return;
   loop_->cancel(settle_timer_);
-  rejected_ += acceptor_->rejected();
-  acceptor_.reset();
+  closeListener();
   base::log(LogLevel::info, "the control plane has moved here");
   endIfAllGone(world);
 }

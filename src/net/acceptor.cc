@@ -299,17 +299,18 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   void answer(Number number, HalfOpen& peer) {
     peer.hello = handshake::decodeHello(peer.hello_bytes);
     handshake::ReplyMessage reply;
-    if (settings.secret_of) {
-      const auto secret = settings.secret_of(peer.hello.hello);
-      if (!secret) return reject(number, "not expected", "nobody waits for it here");
-      peer.key = handshake::keyOf(*secret);
-    } else if (peer.hello.hello.job == settings.job) {
-      peer.key = handshake::keyOf(settings.secret);
-    } else {
+    const Hello& hello = peer.hello.hello;
+    std::optional<Secret> secret;
+    if (settings.secret_of) secret = settings.secret_of(hello);
+    else if (hello.job == settings.job) secret = settings.secret;
+    if (!secret && settings.secret_of && hello.purpose == Hello::Purpose::data)
+      return reject(number, "not expected", "nobody waits for it here");
+    if (!secret) {
       reply.verdict = handshake::Verdict::wrong_job;
       sendAll(peer.fd.get(), handshake::encodeReply(reply));
       return reject(number, "wrong job", "belongs to another job");
     }
+    peer.key = handshake::keyOf(*secret);
     base::randomBytes(peer.nonce);
     reply.nonce = peer.nonce;
     reply.proof = handshake::accepterProof(peer.key, peer.hello_bytes, peer.nonce);

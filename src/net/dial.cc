@@ -163,7 +163,8 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   void prove() {
     const handshake::ReplyMessage message = handshake::decodeReply(reply);
     if (message.verdict == handshake::Verdict::wrong_job) {
-      return end(ErrorCode::transport, "the listener belongs to another job");
+      return end(ErrorCode::transport,
+                 "the listener belongs to another job, or this one is over there");
     }
     const Mac wanted = handshake::accepterProof(key, hello, message.nonce);
     if (!equalConstantTime(wanted, message.proof)) {

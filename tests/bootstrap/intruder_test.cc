@@ -26,7 +26,8 @@ namespace {
 /// A hub with its own secret, and ways to come to it.
 struct Site {
   explicit Site(int size = 0) {
-    settings.address = net::SocketAddress::parse("127.0.0.1:0", "");
+    // Not where ids of other cases keep a listener open.
+    settings.address = net::SocketAddress::parse("127.0.0.2:0", "");
     settings.secret = net::Secret::random();
     settings.job = 4711;
     settings.size = size;
