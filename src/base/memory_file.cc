@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -17,6 +19,9 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -51,6 +56,19 @@ UniqueFd emptyFile(std::size_t bytes) {
   return fd;
 }
 
+std::size_t pageSize() {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+/// Ends with the last copy, and is not there in children: something else may be at its place.
+std::shared_ptr<void> owned(void* at, std::size_t bytes) {
+  ::madvise(at, bytes, MADV_DONTFORK);
+  return {at, [bytes, process = ::getpid()](void* memory) {
+            if (::getpid() == process) ::munmap(memory, bytes);
+          }};
+}
+
 /// Gives every page its memory. Pages that have it already are left alone.
 int allocate(int fd, std::size_t bytes) {
   for (;;) {
@@ -61,11 +79,13 @@ int allocate(int fd, std::size_t bytes) {
 
 } // namespace
 
-UniqueFd makeMemoryFile(std::size_t bytes) {
+UniqueFd makeMemoryFile(std::size_t bytes) { return makeMemoryFile(bytes, bytes); }
+
+UniqueFd makeMemoryFile(std::size_t bytes, std::size_t head) {
   obeyLimit(bytes);
   UniqueFd fd = emptyFile(bytes);
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) failWith("ftruncate", bytes, errno);
-  if (const int error = allocate(fd.get(), bytes)) failWith("fallocate", bytes, error);
+  if (const int error = allocate(fd.get(), head)) failWith("fallocate", head, error);
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) failWith("F_ADD_SEALS", bytes, errno);
   return fd;
 }
@@ -75,7 +95,9 @@ void tryMemoryFile(std::size_t bytes) {
   emptyFile(bytes);
 }
 
-void checkMemoryFile(int fd, std::size_t bytes) {
+void checkMemoryFile(int fd, std::size_t bytes) { checkMemoryFile(fd, bytes, bytes); }
+
+void checkMemoryFile(int fd, std::size_t bytes, std::size_t head) {
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::transport, "the peer's shared memory " + why);
   };
@@ -88,7 +110,7 @@ void checkMemoryFile(int fd, std::size_t bytes) {
   if (info.st_size != static_cast<off_t>(bytes))
     refuse("has " + std::to_string(info.st_size) + " bytes instead of " + std::to_string(bytes));
   // Holes would be filled at first touch, and a lack of memory then is a signal.
-  if (const int error = allocate(fd, bytes)) refuse("cannot be allocated: " + describe(error));
+  if (const int error = allocate(fd, head)) refuse("cannot be allocated: " + describe(error));
 }
 
 std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection, std::size_t offset) {
@@ -96,11 +118,31 @@ std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection, s
   void* at =
       ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_POPULATE, fd, static_cast<off_t>(offset));
   if (at == MAP_FAILED) failWith("mmap", bytes, errno);
-  ::madvise(at, bytes, MADV_DONTFORK);
-  // In a child something else may stand there.
-  return {at, [bytes, process = ::getpid()](void* memory) {
-            if (::getpid() == process) ::munmap(memory, bytes);
-          }};
+  return owned(at, bytes);
+}
+
+std::shared_ptr<void> mapMemoryFileHead(int fd, std::size_t bytes, std::size_t head) {
+  if (head == bytes) return mapMemoryFile(fd, bytes, PROT_READ | PROT_WRITE);
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) failWith("mmap", bytes, errno);
+  auto memory = owned(at, bytes);
+  allocateMapped(at, head);
+  return memory;
+}
+
+bool canAllocateMapped() {
+  static const bool can = ::madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
+  return can;
+}
+
+void allocateMapped(void* at, std::size_t bytes) {
+  const std::size_t inside = reinterpret_cast<std::uintptr_t>(at) % pageSize();
+  auto* const first = static_cast<std::byte*>(at) - inside;
+  while (::madvise(first, bytes + inside, MADV_POPULATE_WRITE) != 0) {
+    if (errno == EINTR || errno == EAGAIN) continue;
+    // A file without memory left answers as if the address were wrong.
+    failWith("madvise", bytes, errno == EFAULT ? ENOMEM : errno);
+  }
 }
 
 } // namespace rondo::base
