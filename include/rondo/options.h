@@ -13,16 +13,16 @@ namespace rondo {
 enum class LogLevel { none, error, warn, info, trace };
 
 /// Settings of one communicator. fromEnvironment() reads the variable named beside each field;
-/// where an NCCL name is given too, it is an alias with the same meaning, and the RONDO name wins.
-/// An unknown value is Error(invalid_argument) that lists the valid ones.
+/// where an NCCL name is given too, it is an alias, and the RONDO name wins. An unknown value is
+/// Error(invalid_argument) that lists the valid ones; of an NCCL name it is ignored and logged.
 /// All ranks must pass equal values, but for `device` and `node`; rank 0's algorithm,
 /// deterministic, channel_bytes and channel_depth are used by all, so that ranks can never
 /// disagree.
 struct RONDO_API Options {
-  /// RONDO_ALGO, NCCL_ALGO. NCCL's grammar: "ring,tree" for all collectives, or
-  /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.
-  /// A name may carry a parameter after '/': "parameter_server/4" uses 4 servers.
-  /// "hierarchical(linear,ring)" uses linear inside nodes and ring between them.
+  /// RONDO_ALGO, NCCL_ALGO. NCCL's grammar: "ring,tree", or "ring;allreduce:tree,ring;
+  /// broadcast:^chain" ('^' excludes). Empty: the planner chooses. "parameter_server/4" uses 4
+  /// servers, "hierarchical(linear,ring)" linear inside nodes and ring between them. "?ring" is a
+  /// wish, as NCCL_ALGO always is: calls that no algorithm of the list can serve get another one.
   std::string algorithm;
 
   /// RONDO_TRANSPORT. Comma list of transports that may be used, e.g. "shm,tcp"; with a leading
@@ -109,7 +109,7 @@ struct RONDO_API Options {
   /// Without a secret only loopback addresses are accepted.
   std::string secret_file;
 
-  /// RONDO_DEBUG, NCCL_DEBUG: none, error, warn, info, trace (NCCL's VERSION is warn).
+  /// RONDO_DEBUG, NCCL_DEBUG: none, error, warn, info, trace (NCCL: VERSION is warn, ABORT info).
   LogLevel log_level = LogLevel::warn;
   /// RONDO_DEBUG_FILE, NCCL_DEBUG_FILE. %h is the host's name, %p the process id. Empty: stderr.
   std::string log_file;

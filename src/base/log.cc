@@ -90,11 +90,14 @@ LogLevel parseLogLevel(std::string_view text, std::string_view what) {
     if (equalIgnoringCase(text, kLevelNames[i])) return static_cast<LogLevel>(i);
   }
   if (equalIgnoringCase(text, "version")) return LogLevel::warn;
+  if (equalIgnoringCase(text, "abort")) return LogLevel::info;
   throw Error(ErrorCode::invalid_argument, std::string(what) + ": unknown level " + quoted(text) +
                                                "; valid: " + join(kLevelNames, ", "));
 }
 
 std::string_view name(LogLevel level) { return kLevelNames[static_cast<std::size_t>(level)]; }
+
+void tryLogFile(const std::string& file) { openFile(file); }
 
 void configureLog(LogLevel level, const std::string& file) {
   std::shared_ptr<UniqueFd> opened = openFile(file);

@@ -10,7 +10,8 @@
 
 namespace rondo::base {
 
-/// "none", "error", "warn", "info", "trace"; any case; NCCL's "version" means warn.
+/// "none", "error", "warn", "info", "trace"; any case; NCCL's "version" means warn, its "abort"
+/// info.
 /// Throws Error(invalid_argument) that lists them.
 LogLevel parseLogLevel(std::string_view text, std::string_view what);
 std::string_view name(LogLevel level);
@@ -19,6 +20,8 @@ std::string_view name(LogLevel level);
 /// RONDO_DEBUG and RONDO_DEBUG_FILE (or NCCL's) rule, or their defaults where those are wrong.
 /// Throws Error(system) when the file cannot be opened; the old one then stays in use.
 void configureLog(LogLevel level, const std::string& file);
+/// Throws as configureLog() would now for the file.
+void tryLogFile(const std::string& file);
 
 namespace detail {
 /// Level in use; below zero: not configured yet.

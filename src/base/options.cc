@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "base/bind_rule.h"
 #include "base/log.h"
@@ -24,6 +26,8 @@ struct Entry {
   std::string_view meaning;
   void (*set)(Options&, const std::string& value, std::string_view what);
   std::string (*show)(const Options&);
+  /// What the alias's value is in the variable's words; null: the same.
+  std::string (*from_nccl)(const std::string& value) = nullptr;
 };
 
 template <std::string Options::*field>
@@ -85,12 +89,45 @@ void disableShm(Options& options, const std::string& value, std::string_view wha
   options.transports = (filter.exclude ? "^" : "") + base::join(filter.names, ",");
 }
 
+/// NCCL reads numbers as C does, in hexadecimal too.
+std::string bytesFromNccl(const std::string& value) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30; // of a channel, whatever its transport
+  if (value.starts_with("0x") || value.starts_with("0X")) {
+    std::uint64_t bytes = 0;
+    const char* const end = value.data() + value.size();
+    const auto [stop, error] = std::from_chars(value.data() + 2, end, bytes, 16);
+    if (error == std::errc{} && stop == end) return bytesFromNccl(std::to_string(bytes));
+  }
+  base::parseBytes(value, "NCCL_BUFFSIZE", 0, kMost);
+  return value;
+}
+
+/// NCCL passes over empty names, and takes what follows a colon for a port.
+std::string interfacesFromNccl(const std::string& value) {
+  const std::size_t signs = std::min(value.find_first_not_of("^="), value.size());
+  std::vector<std::string> names;
+  for (std::size_t begin = signs; begin < value.size();) {
+    const std::size_t end = std::min(value.find(',', begin), value.size());
+    const std::string name = value.substr(begin, std::min(value.find(':', begin), end) - begin);
+    if (!base::trim(name).empty()) names.push_back(name);
+    begin = end + 1;
+  }
+  return names.empty() ? "" : value.substr(0, signs) + base::join(names, ",");
+}
+
+std::string logFileFromNccl(const std::string& value) {
+  base::tryLogFile(value);
+  return value;
+}
+
 constexpr Entry kEntries[] = {
     {"RONDO_ALGO", "NCCL_ALGO",
      "algorithms to choose from: \"ring,tree\", or per collective "
      "\"ring;allreduce:tree,ring;broadcast:^chain\" ('^' excludes, '/N' is a parameter, "
-     "hierarchical(INSIDE,BETWEEN) names two); empty: chosen by size and ranks",
-     setText<&Options::algorithm>, showText<&Options::algorithm>},
+     "hierarchical(INSIDE,BETWEEN) names two; '?' in front: others serve where these cannot); "
+     "empty: chosen by size and ranks",
+     setText<&Options::algorithm>, showText<&Options::algorithm>,
+     [](const std::string& value) { return "?" + value; }},
     {"RONDO_TRANSPORT", "",
      "transports that may be used, e.g. \"shm,tcp\" ('^' in front excludes); empty: all",
      [](Options& options, const std::string& value, std::string_view what) {
@@ -116,7 +153,8 @@ constexpr Entry kEntries[] = {
      [](Options& options, const std::string& value, std::string_view what) {
        options.channel_bytes = base::parseBytes(value, what, 0, std::uint64_t{1} << 40);
      },
-     [](const Options& options) { return base::formatBytes(options.channel_bytes); }},
+     [](const Options& options) { return base::formatBytes(options.channel_bytes); },
+     bytesFromNccl},
     {"RONDO_DEPTH", "", "slots per channel, 1 to 64; 0: the transport's default",
      setInteger<&Options::channel_depth, 0, 64>, showInteger<&Options::channel_depth>},
     {"RONDO_THREADS", "", "threads that reduce and copy large pieces of a rank together, 1 to 64",
@@ -144,7 +182,7 @@ constexpr Entry kEntries[] = {
     {"RONDO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
      "prefixes of interface names to use, all at the same time (\"eth0,eth1\"; '^' excludes them, "
      "and one is used; '=' asks for exact names); empty: the one that routes to the root",
-     setText<&Options::socket_interface>, showText<&Options::socket_interface>},
+     setText<&Options::socket_interface>, showText<&Options::socket_interface>, interfacesFromNccl},
     {"RONDO_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "AF_INET or AF_INET6; empty: either",
      [](Options& options, const std::string& value, std::string_view what) {
        if (!value.empty() && value != "AF_INET" && value != "AF_INET6") {
@@ -176,7 +214,7 @@ constexpr Entry kEntries[] = {
      },
      [](const Options& options) { return std::string(base::name(options.log_level)); }},
     {"RONDO_DEBUG_FILE", "NCCL_DEBUG_FILE", "log file (%h: host, %p: process id); empty: stderr",
-     setText<&Options::log_file>, showText<&Options::log_file>},
+     setText<&Options::log_file>, showText<&Options::log_file>, logFileFromNccl},
 };
 
 /// Variables that are no option of a communicator and are read elsewhere: what `rondo run` tells
@@ -201,6 +239,21 @@ void tellOfOthersVariable(std::string_view word) {
   if (std::ranges::any_of(kEntries, is_alias) || word == "NCCL_COMM_BLOCKING") return;
   if (namedFirst(word, LogLevel::info))
     base::log(LogLevel::info, word, " has no meaning for Rondo");
+}
+
+/// A program that runs with NCCL must run with its settings: a value that has no meaning here is
+/// named once, and ignored.
+void readAlias(Options& options, const Entry& entry) {
+  const char* const value = entry.alias.empty() ? nullptr : std::getenv(entry.alias.data());
+  if (value == nullptr || *value == '\0') return;
+  Options changed = options;
+  try {
+    entry.set(changed, entry.from_nccl ? entry.from_nccl(value) : value, entry.alias);
+    options = std::move(changed);
+  } catch (const Error& error) {
+    if (namedFirst(entry.alias, LogLevel::warn))
+      base::log(LogLevel::warn, entry.alias, "=", value, " is ignored: ", error.what());
+  }
 }
 
 /// A misspelt variable would otherwise do nothing, silently. Each is named once per process.
@@ -231,14 +284,10 @@ void warnOfUnknownVariables() {
 Options Options::fromEnvironment() {
   Options options;
   for (const Entry& entry : kEntries) {
-    std::string_view name = entry.variable;
-    const char* value = std::getenv(name.data());
-    if (value == nullptr && !entry.alias.empty()) {
-      name = entry.alias;
-      value = std::getenv(name.data());
-    }
+    const char* const value = std::getenv(entry.variable.data());
     // Set but empty: the default, and the alias is not asked.
-    if (value != nullptr && *value != '\0') entry.set(options, value, name);
+    if (value == nullptr) readAlias(options, entry);
+    else if (*value != '\0') entry.set(options, value, entry.variable);
   }
   warnOfUnknownVariables();
   return options;

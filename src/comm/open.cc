@@ -1,5 +1,6 @@
 // Making a communicator: what the ranks must agree on before the first call.
 #include <algorithm>
+#include <atomic>
 
 #include "base/codec.h"
 #include "base/log.h"
@@ -123,6 +124,18 @@ plan::Layout layoutOf(const std::vector<Place>& places) {
   return layout;
 }
 
+/// Throws Error(invalid_argument). Says what of a wish has no effect; once, for programs make many
+/// communicators.
+void checkAlgorithms(const std::string& text) {
+  for (Collective collective : kCollectives)
+    if (collective != Collective::sendrecv) plan::parseAlgorithms(text, collective);
+  static std::atomic<bool> said{false};
+  if (!plan::isWish(text) || !base::logs(LogLevel::warn)) return;
+  const std::string words = plan::passedOver(text);
+  if (!words.empty() && !said.exchange(true))
+    base::log(LogLevel::warn, "of NCCL_ALGO=", text.substr(1), " this is ignored: ", words);
+}
+
 Links knownLinks(const std::vector<std::string>& nodes, int own) {
   Links links{.apart = {}, .broken = Broken(nodes.size())};
   for (const std::string& node : nodes)
@@ -171,8 +184,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   const base::LogRank in_log(session->rank());
   const auto [options, numbers, nodes, unbound] = agree(*session, given);
   bindRank(options.bind, unbound, session->rank());
-  for (Collective collective : kCollectives)
-    if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);
+  checkAlgorithms(options.algorithm);
 
   Devices devices = meetDevices(*session, options, numbers);
   Links links = knownLinks(nodes, session->rank());
