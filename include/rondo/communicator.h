@@ -35,8 +35,8 @@ struct Blocks {
   std::span<const std::size_t> counts, offsets;
 };
 
-/// What a rank of a communicator has reserved for messages, in bytes; between threads, slots that
-/// were never used take no memory. Channels open with the first call that uses them, and stay. Not
+/// What a rank of a communicator has reserved for messages, in bytes; parts of slots that were
+/// never used take no memory. Channels open with the first call that uses them, and stay. Not
 /// counted: plans (some KiB for each shape of call), and what allocate() gave.
 struct MemoryUse {
   std::size_t channels = 0; ///< that this rank sends on; a number, not bytes
