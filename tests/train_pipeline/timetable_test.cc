@@ -172,7 +172,7 @@ TEST_CASE("each rule's breach is refused by its name, with rank, micro-batch and
         }) == "once: rank 1: backward of micro-batch 2, part 1 is missing");
   CHECK(broken([](List& first, List&) {
           first.push_back({Task::forward, 1, 0});
-        }) == "once: rank 0: forward of micro-batch 1, part 0 comes twice");
+        }) == "once: rank 0: forward of micro-batch 1, part 0 occurs twice");
   CHECK(broken([](List&, List& last) {
           std::iter_swap(at(last, {Task::forward, 3, 1}), at(last, {Task::backward, 3, 1}));
         }) == "once: rank 1: backward of micro-batch 3, part 1 comes before its forward");
@@ -185,7 +185,7 @@ TEST_CASE("each rule's breach is refused by its name, with rank, micro-batch and
           for (const Task task : {Task::forward, Task::send_activation})
             std::iter_swap(at(first, {task, 0, 0}), at(first, {task, 1, 0}));
         }) ==
-        "matching: rank 1: receive activation of micro-batch 0, part 1 gets, from rank 0: "
+        "matching: rank 1: receive activation of micro-batch 0, part 1 is matched with rank 0: "
         "send activation of micro-batch 1, part 0");
   CHECK(broken([](List& first, List&) {
           const auto gradient = at(first, {Task::receive_gradient, 0, 0});
@@ -198,7 +198,7 @@ TEST_CASE("each rule's breach is refused by its name, with rank, micro-batch and
         }).starts_with("data flow: rank 1: send gradient of micro-batch 3, part 1"));
   CHECK(broken([](List& first, List&) {
           std::iter_swap(first.end() - 1, at(first, {Task::backward, 3, 0}));
-        }) == "weights: rank 0: backward of micro-batch 3, part 0 comes behind the update");
+        }) == "weights: rank 0: backward of micro-batch 3, part 0 comes after the update");
   CHECK(broken([](List& first, List&) { first.pop_back(); }) == "weights: rank 0 updates 0 times");
 }
 
@@ -227,7 +227,7 @@ TEST_CASE("shapes that a kind does not have are refused") {
   CHECK(refused("gpipe", {.stages = 2, .micro_batches = 0}) ==
         "train: pipeline: 0 micro-batches, must be 1 or more");
   CHECK(refused("interleaved", {.stages = 1, .micro_batches = 4, .laps = 2}) ==
-        "train: pipeline: more than one lap on one stage: there is nothing to go round");
+        "train: pipeline: more than one lap needs more than one stage");
   CHECK(refused("interleaved", {.stages = 2, .micro_batches = 5, .laps = 2}) ==
         "train: pipeline: 5 micro-batches on 2 stages with 2 laps: must be a multiple of the "
         "stages");

@@ -192,12 +192,12 @@ TEST_CASE("meshes that make no pipelines are refused, and plans name the exchang
   grouped.groups = 2;
   auto ranks = makeRanks(4);
   CHECK(contains(thrownByAll(ranks, [&](Communicator& comm) { train(comm, grouped); }).text,
-                 "groups is 2, but what is shared out goes over one communicator"));
+                 "groups is 2, but with axis shard a stage uses one communicator"));
   CHECK(contains(trainSchedule(meshRun("data=2,pipe=2,shard=2"), 8),
-                 "4 pipelines beside each other, mesh data=2,pipe=2,shard=2: ReduceScatter of a "
+                 "4 parallel pipelines, mesh data=2,pipe=2,shard=2: ReduceScatter of a "
                  "stage's gradients between 2 ranks, then AllReduce of each shard between groups"));
   CHECK(contains(trainSchedule(meshRun("data=2,pipe=2"), 4),
-                 "2 pipelines beside each other, mesh data=2,pipe=2: AllReduce"));
+                 "2 parallel pipelines, mesh data=2,pipe=2: AllReduce"));
 }
 
 #endif

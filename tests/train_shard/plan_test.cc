@@ -91,10 +91,11 @@ TEST_CASE("each unit works once forward and once back, with its parameters in th
 TEST_CASE("a plan as text names groups, units, moves and bytes") {
   const ShardLayout layout = shardLayout({{}, {32}, {16}}, 2, std::vector<std::size_t>{0});
   CHECK(shardPlanText(layout, ShardLevel::parameters, Mesh::parse("data=2,shard=2", 4), 1) ==
-        "mesh data=2,shard=2: ranks 0 1; ranks 2 3 share a model out each\n"
+        "mesh data=2,shard=2: ranks 0 1; ranks 2 3 (each group holds one model)\n"
         "unit 0: layers 0 to 1, 128 bytes, of which rank 0 holds 64\n"
         "unit 1: layers 2 to 2, 64 bytes, of which rank 0 holds 0\n"
-        "a step of each rank (what stands left begins there, and goes on beside what follows):\n"
+        "a step of each rank (lines further left start collectives that overlap with the next "
+        "lines):\n"
         "  Allgather      unit 0, 128 bytes\n"
         "  Allgather      unit 1, 64 bytes\n"
         "    forward      unit 0\n"

@@ -151,7 +151,8 @@ TEST_CASE("meshes with tensor that cannot be are refused, and plans name its sum
   };
   CHECK(contains(refusal([](auto& options) { options.mesh = "shard=2,tensor=2"; }),
                  "use one of shard and tensor"));
-  CHECK(contains(refusal([](auto& options) { options.clip = 1; }), "axis tensor takes no clip"));
+  CHECK(contains(refusal([](auto& options) { options.clip = 1; }),
+                 "axis tensor does not support clip"));
   CHECK(contains(refusal([](auto& options) { options.optimizer = "lars"; }),
                  "optimizer lars with axis tensor"));
   CHECK(contains(refusal([](auto& options) {
@@ -160,7 +161,7 @@ TEST_CASE("meshes with tensor that cannot be are refused, and plans name its sum
                  }),
                  "layer 1 cannot be cut by features"));
   CHECK(contains(trainSchedule(meshRun("data=2,pipe=2,tensor=2"), 8),
-                 "2 ranks are a stage together, each with its features: AllReduce of up to "));
+                 "2 ranks form each stage, each with its features: AllReduce of up to "));
 }
 
 #endif

@@ -124,7 +124,7 @@ TEST_CASE("models that cannot be cut are refused with the layer") {
                  "train: axis tensor: layer 1 cannot be cut by features; linear layers and "
                  "convolutions can"));
   CHECK(refusal({Flatten{}, Linear{3}, Linear{8}}, 4) ==
-        "train: axis tensor: layer 1 has 3 features to be cut for 4 ranks");
+        "train: axis tensor: layer 1 has 3 features, too few for 4 ranks");
 }
 
 #ifdef RONDO_HAVE_DNNL
@@ -283,22 +283,23 @@ TEST_CASE("the plan of a cut step names its cuts, sums and bytes") {
   options.mesh = "data=2,tensor=2";
   const std::string plan = trainSchedule(options, 4);
   INFO(plan);
-  CHECK(contains(plan, "mesh data=2,tensor=2: ranks 0 1; ranks 2 3 have a model together each\n"));
+  CHECK(
+      contains(plan, "mesh data=2,tensor=2: ranks 0 1; ranks 2 3 (each group holds one model)\n"));
   CHECK(contains(plan,
                  "layer 1 (linear): by columns, rank 0 has 0 to 127 of 256\n"
                  "layer 3 (linear): by rows, rank 0 has 0 to 127 of 256\n"));
   CHECK(contains(plan,
                  "    forward    layer 0 (flatten) to layer 3 (linear)\n"
-                 "  AllReduce    what layer 3 (linear) makes, 10240 bytes\n"));
+                 "  AllReduce    output of layer 3 (linear), 10240 bytes\n"));
   // The model's last layer is 7; its sum has the loss alone behind it.
   CHECK(contains(plan,
-                 "  AllReduce    what layer 7 (linear) makes, 800 bytes\n"
+                 "  AllReduce    output of layer 7 (linear), 800 bytes\n"
                  "    forward    the loss\n"
                  "    backward   the loss\n"));
   CHECK(!contains(plan, "layer 8"));
   CHECK(contains(plan,
                  "    backward   layer 5 (linear) to layer 7 (linear)\n"
-                 "  AllReduce    the gradient in front of layer 5 (linear), 10240 bytes\n"));
+                 "  AllReduce    input gradient of layer 5 (linear), 10240 bytes\n"));
   CHECK(contains(plan, "AllReduce    the slices' gradients, "));
   const std::string sent =
       std::to_string(static_cast<std::size_t>(trainAll(makeRanks(4), options).bytes_per_step));
