@@ -62,7 +62,7 @@ std::unique_ptr<Port> PendingWithDeadline::poll() {
   }
   if (deadline_.passed())
     throw Error(ErrorCode::timeout,
-                channel_ + ": rank " + std::to_string(peer_) + " did not open its end in time",
+                channel_ + " timed out: rank " + std::to_string(peer_) + " did not open its end",
                 peer_);
   return nullptr;
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
+#include "base/awake.h"
 #include "transports/registry.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"
@@ -41,7 +41,7 @@ class PendingWithDeadline : public PendingPort {
   const int peer_;
 
  private:
-  const base::Deadline deadline_;
+  base::AwakeLimit deadline_;
 };
 
 } // namespace rondo::transport

@@ -35,6 +35,8 @@ struct Patience {
   static constexpr int kHandOverYields = 200;
   /// Between two looks at the clock for what stands still.
   static constexpr std::chrono::milliseconds kInspect{10};
+  /// Of a thread that looks much more often: its process was stopped, or has no processor time.
+  static constexpr std::chrono::milliseconds kStarved{500};
   /// Calls that stand still longer than this are told to the control plane.
   static constexpr std::chrono::milliseconds kStall{50};
   /// And a Send or Recv, whose peer may have left meanwhile, again and again after so long.

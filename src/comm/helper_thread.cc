@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -99,12 +100,13 @@ void HelperThread::main() {
   const base::LogRank in_log(rank_);
   const bool aside = processors() == 1;
   Backoff backoff = aside ? Backoff::aside() : Backoff(pump_.crowded_);
-  base::Clock::time_point inspected{};
+  std::optional<base::Clock::time_point> inspected; // since the last nap
   Lull lull;
   while (!stopping_.load() && !bury_) {
     if (!needed_.load() || waiting_.load() > 0) {
       nap(lull.lasts());
       backoff.reset();
+      inspected.reset();
       continue;
     }
     lull.end();
@@ -120,8 +122,10 @@ void HelperThread::main() {
       backoff.reset();
     } else if (!backoff.spinning()) {
       backoff.rest(pump_.verdict_.word());
-      if (const auto now = base::Clock::now(); now - inspected >= Patience::kInspect)
-        pump_.inspect(inspected = now);
+      const auto now = base::Clock::now();
+      if (inspected && now - *inspected < Patience::kInspect) continue;
+      pump_.inspect(now, inspected);
+      inspected = now;
     }
   }
   if (!bury_) return;

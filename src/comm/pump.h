@@ -72,8 +72,8 @@ class Pump {
   friend class HelperThread;
   class Waiting;
 
-  /// Now and then: looks for what stands still.
-  void inspect(base::Clock::time_point now);
+  /// Now and then: looks for what stands still. `last`: the caller's last look of this wait, if any.
+  void inspect(base::Clock::time_point now, std::optional<base::Clock::time_point> last);
   /// Leaves the mutex to those who want it.
   void giveWay() const;
   static void rest(std::span<Pump* const> pumps, Backoff& backoff, std::uint32_t& yields);
@@ -144,10 +144,10 @@ bool Pump::run(std::span<Pump* const> pumps, const Done& done,
   const Waiting waiting(pumps);
   Backoff backoff(pumps.front()->crowded_);
   std::uint32_t yields = 0;
-  base::Clock::time_point inspected{};
+  std::optional<base::Clock::time_point> inspected;
   const auto inspect = [&](base::Clock::time_point now) {
+    for (Pump* one : pumps) one->inspect(now, inspected);
     inspected = now;
-    for (Pump* one : pumps) one->inspect(now);
   };
   for (std::uint32_t round = 1;; ++round) {
     bool moved = false;
@@ -184,7 +184,8 @@ bool Pump::run(std::span<Pump* const> pumps, const Done& done,
     } else {
       rest(pumps, backoff, yields);
     }
-    if (const auto now = base::Clock::now(); now - inspected >= Patience::kInspect) inspect(now);
+    if (const auto now = base::Clock::now(); !inspected || now - *inspected >= Patience::kInspect)
+      inspect(now);
   }
 }
 

@@ -108,7 +108,7 @@ class Acceptor {
 };
 
 /// One outgoing connection with its handshake, made on the event loop thread. Retries a refused
-/// connect until the deadline (the listener may not be there yet).
+/// connect until the deadline, which moves by the time in which the process was stopped or starved.
 class Dial {
  public:
   struct Settings {

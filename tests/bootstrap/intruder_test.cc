@@ -166,7 +166,7 @@ TEST_CASE("wrong secret, job, size, rank and duplicates are refused; the job is 
   refused(site.member(1, 3), "here already");
   settings = site.member(3, 3);
   settings.deadline = base::Clock::now() + 300ms; // not even an answer
-  refused(settings, "no connection in time");
+  refused(settings, "timed out");
 
   run(2);
   for (auto& rank : ranks) rank.join();
