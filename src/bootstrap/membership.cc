@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/awake.h"
 #include "base/log.h"
 #include "bootstrap/hub.h"
 #include "bootstrap/meetings.h"
@@ -47,13 +48,15 @@ class RemoteSession final : public Session {
       throw Error(ErrorCode::invalid_argument,
                   "allGather: a blob of " + std::to_string(blob.size()) + " bytes; at most " +
                       std::to_string(kBlobBytes) + " are allowed");
-    const Failure late{ErrorCode::timeout, "exchange of set-up data timed out", -1};
+    const Failure late{ErrorCode::timeout,
+                       "exchange of set-up data timed out after " + base::text(limit), -1};
     return membership_->exchange(*communicator_, false, {blob.begin(), blob.end()}, limit, late)
         ->blobs;
   }
   std::unique_ptr<Session> split(int color, int key, std::chrono::milliseconds limit) override {
-    return membership_->split(*communicator_, color, key, limit,
-                              {ErrorCode::timeout, "split timed out", -1});
+    return membership_->split(
+        *communicator_, color, key, limit,
+        {ErrorCode::timeout, "split timed out after " + base::text(limit), -1});
   }
 
   std::unique_ptr<Session> shrink(const std::vector<bool>& stay) override {
@@ -169,8 +172,9 @@ bool Membership::part(bool waits) {
 }
 
 std::unique_ptr<Session> Membership::open(std::chrono::milliseconds limit) {
-  return split(*world_, 0, settings_.rank, limit,
-               {ErrorCode::init_failed, "the deadline of creating a communicator passed", -1});
+  return split(
+      *world_, 0, settings_.rank, limit,
+      {ErrorCode::init_failed, "creating a communicator timed out after " + base::text(limit), -1});
 }
 
 // For sessions ------------------------------------------------------------------------------------
@@ -187,7 +191,6 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
                                                            bool split, std::vector<std::byte> blob,
                                                            std::chrono::milliseconds limit,
                                                            const Failure& late) {
-  const base::Deadline deadline(limit);
   const std::uint64_t index = communicator.exchanges.fetch_add(1);
   std::unique_lock lock(mutex_);
   if (communicator.failure) throw communicator.failure->error();
@@ -198,9 +201,9 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
   communicator.open[index] = exchange;
   const auto ended = [&] { return exchange->done || communicator.failure || !supervised_; };
   post(Type::gather, frames::Gather{communicator.id, index, split, exchange->blob});
-  if (!changed_->wait_until(lock, deadline.at(), ended)) {
+  if (!base::waitAwake(changed_, lock, limit, ended)) {
     post(Type::fail, frames::Fail{communicator.id, late, {}, index});
-    if (!changed_->wait_for(lock, kAgreeLimit, ended)) setFailure(communicator, late);
+    if (!base::waitAwake(changed_, lock, kAgreeLimit, ended)) setFailure(communicator, late);
   }
   // An exchange that completed has a result, whatever failed after it.
   if (exchange->done) {
@@ -229,7 +232,7 @@ Failure Membership::fail(RemoteCommunicator& communicator, const Failure& failur
     communicator.proposed = frames::Fail{communicator.id, failure, stall, {}};
     postReport();
     post(Type::fail, *communicator.proposed);
-    changed_->wait_for(lock, kAgreeLimit, [&] { return communicator.failure.has_value(); });
+    base::waitAwake(changed_, lock, kAgreeLimit, [&] { return communicator.failure.has_value(); });
   }
   if (!communicator.failure) setFailure(communicator, failure);
   return *communicator.failure;

@@ -96,8 +96,8 @@ class Session {
   /// without entering the call is peer_dead; of a Send or Recv, one that had left at two reports.
   virtual void stalled(const Stall& stall) = 0;
   /// Fails the communicator on all ranks and returns the failure that everyone sees: the first one
-  /// that the ranks agree on, which may be another's. A timeout is completed with the ranks that
-  /// "never entered AllReduce #412". Takes at most 500 ms.
+  /// that the ranks agree on, which may be another's. To a timeout's text the ranks are added that
+  /// "did not call it", before its details, which follow a semicolon. Takes at most 500 ms.
   virtual Failure fail(const Failure& failure, const std::optional<Stall>& stall = {}) = 0;
 
  private:

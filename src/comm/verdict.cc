@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/awake.h"
 #include "base/log.h"
 #include "comm/backoff.h"
 #include "comm/call.h"
@@ -35,7 +36,7 @@ void Verdict::passOn() {
                    std::to_string(session_.rank()) + " calls " + describe(foreign.ours, sequence),
                foreign.peer});
   } catch (const engine::Late& late) {
-    endLate(stallOf(late.run, late.position), timeout_);
+    endLate(late.run, late.position, timeout_);
   } catch (const Error& error) {
     const std::string title = titleOf(*engine_.current());
     if (error.code() == ErrorCode::system && error.culprit() < 0) lack(title, error.what());
@@ -55,34 +56,36 @@ void Verdict::leave() {
   const engine::Run* const first = engine_.findRun([](const engine::Run&) { return true; });
   const int rank = session_.rank();
   breakDown({ErrorCode::timeout,
-             "rank " + std::to_string(rank) + " closed the communicator with " + titleOf(*first) +
-                 " in flight, which had not ended after " + std::to_string(timeout_.count()) +
-                 " ms",
+             "rank " + std::to_string(rank) + " closed the communicator while " + titleOf(*first) +
+                 " was in flight, which timed out after " + base::text(timeout_),
              rank});
 }
 
 void Verdict::inspect(base::Clock::time_point now) {
   const auto least = std::min<base::Clock::duration>(Patience::kStall, timeout_);
   for (const engine::Standing& standing : engine_.standing(now, least)) {
-    const bool late = standing.since >= timeout_;
+    const bool late = std::min(standing.since, now - woke_) >= timeout_;
     engine::Run& run = *standing.run;
     const bool told = run.told > base::Clock::duration{};
     const bool tell =
         !told || (run.sequence == 0 && standing.since - run.told >= Patience::kStallAgain);
     if (!tell && !late) continue;
-    const bootstrap::Stall stall = stallOf(run, engine_.position(run));
-    if (tell) session_.stalled(stall), run.told = standing.since;
+    const engine::Position position = engine_.position(run);
+    if (tell) session_.stalled(stallOf(run, position)), run.told = standing.since;
     if (!late) continue;
-    return endLate(stall, standing.since);
+    return endLate(run, position, standing.since);
   }
 }
 
-void Verdict::endLate(const bootstrap::Stall& stall, base::Clock::duration since) {
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(since);
-  breakDown({ErrorCode::timeout,
-             stall.text + ": no progress for " + std::to_string(waited.count()) + " ms",
-             stall.waiting_for},
-            stall);
+/// What happened, then what only this rank sees; the control plane adds who did not come.
+void Verdict::endLate(const engine::Run& run, const engine::Position& position,
+                      base::Clock::duration since) {
+  const std::string self = "rank " + std::to_string(session_.rank());
+  std::string text = titleOf(run) + " timed out after " + base::text(since);
+  if (run.sequence == 0 && position.peer >= 0)
+    text += ": " + self + " waited for rank " + std::to_string(position.peer);
+  if (!position.text.empty()) text += "; " + self + ": " + position.text;
+  breakDown({ErrorCode::timeout, text, position.peer}, stallOf(run, position));
 }
 
 void Verdict::breakDown(const bootstrap::Failure& failure,

@@ -47,6 +47,9 @@ class Verdict {
   void lack(const std::string& title, const std::string& what);
   /// This rank goes while calls are in flight, which have not ended in the timeout.
   void leave();
+  /// The process was stopped or starved until now: nobody could look for what has come meanwhile,
+  /// and the deadlines of calls begin anew.
+  void woke(base::Clock::time_point now) { woke_ = now; }
   /// Tells the control plane what stands still, and breaks the communicator at the deadline.
   void inspect(base::Clock::time_point now);
 
@@ -57,13 +60,15 @@ class Verdict {
   void adopt(const bootstrap::Failure& failure);
   void breakDown(const bootstrap::Failure& failure,
                  const std::optional<bootstrap::Stall>& stall = {});
-  void endLate(const bootstrap::Stall& stall, base::Clock::duration since);
+  void endLate(const engine::Run& run, const engine::Position& position,
+               base::Clock::duration since);
 
   bootstrap::Session& session_;
   engine::Engine& engine_;
   std::chrono::milliseconds timeout_;
   const std::atomic<std::uint32_t>& failed_word_;
   std::exception_ptr error_;
+  base::Clock::time_point woke_{};
 };
 
 } // namespace rondo::comm
