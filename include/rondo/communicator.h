@@ -315,8 +315,9 @@ class RONDO_API Communicator {
 
   /// For programs with a progress engine of their own: threads that wait in a call of this
   /// communicator call `poll`, from when the wait is no longer short (some 50 us) on all the time,
-  /// in place of sleeping (Rondo's own threads never do). It must return soon, not throw, and not
-  /// use this communicator. Not to be set while a call is in flight.
+  /// in place of sleeping (Rondo's own threads never do). It must return soon, and not throw. It
+  /// may itself wait for calls and futures, also of this communicator, and is not called again on
+  /// that thread meanwhile. Not to be set while a call is in flight.
   void whileWaiting(std::function<void()> poll);
 
   /// Name of the algorithm that a call of this shape uses, e.g. "ring".

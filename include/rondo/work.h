@@ -1,8 +1,12 @@
 // Handle to an operation in flight.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <optional>
+#include <span>
 
 #include "rondo/export.h"
 
@@ -27,6 +31,13 @@ class RONDO_API Work {
   /// Whether it is done, well or badly; makes some progress, never waits for other ranks, never
   /// throws.
   bool test();
+
+  /// Makes progress until one of the operations is done, well or badly, and returns the index of
+  /// the first one that is: its wait() returns or throws at once. Returns nothing when there are no
+  /// works, or when `stop` is true, which it sees within a few milliseconds. Never throws what an
+  /// operation ended with.
+  static std::optional<std::size_t> waitAny(std::span<const Work> works,
+                                            const std::atomic<bool>& stop);
 
  private:
   friend class comm::WorkState;

@@ -28,13 +28,17 @@ void WorkState::rethrow() const {
 
 namespace {
 
-/// Of the communicators of a group's calls, each once.
+/// Adds the pumps of the call's communicator, or of those of a group's calls, each once.
+void addPumps(const WorkState& state, std::vector<Pump*>& all) {
+  for (const auto& part : state.parts) addPumps(*part, all);
+  if (!state.communicator) return;
+  Pump* const pump = &state.communicator->pump();
+  if (std::find(all.begin(), all.end(), pump) == all.end()) all.push_back(pump);
+}
+
 std::vector<Pump*> pumpsOf(const WorkState& group) {
   std::vector<Pump*> all;
-  for (const auto& part : group.parts)
-    if (Pump* const pump = &part->communicator->pump();
-        std::find(all.begin(), all.end(), pump) == all.end())
-      all.push_back(pump);
+  addPumps(group, all);
   return all;
 }
 
@@ -72,6 +76,27 @@ bool Work::test() {
     for (comm::Pump* one : comm::pumpsOf(*state_)) one->poke();
   }
   return state_->done();
+}
+
+std::optional<std::size_t> Work::waitAny(std::span<const Work> works,
+                                         const std::atomic<bool>& stop) {
+  // One that its Group holds never ends before the Group does: its wait() throws at once.
+  const auto ended = [](const Work& work) {
+    return !work.state_ || work.state_->held || work.state_->done();
+  };
+  const auto first = [&] { return std::find_if(works.begin(), works.end(), ended); };
+  if (first() == works.end()) {
+    std::vector<comm::Pump*> pumps;
+    for (const Work& work : works) {
+      work.state_->attend();
+      comm::addPumps(*work.state_, pumps);
+    }
+    if (pumps.empty()) return std::nullopt;
+    comm::Pump::run(pumps, [&] { return first() != works.end() || stop.load(); });
+  }
+  const auto found = first();
+  if (found == works.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - works.begin());
 }
 
 } // namespace rondo
