@@ -120,6 +120,19 @@ def refusals(rank, size):
     with raises(ValueError, "all_gather_into_tensor", "as many elements"):
         dist.group.WORLD._get_backend(torch.device("cpu"))._allgather_base(
             torch.ones(size * 3), torch.ones(2))
+    # Elements would go to other places than the shapes say.
+    tall, wide = torch.ones(3, 2), [torch.ones(2, 3) for _ in range(size)]
+    with raises(ValueError, "all_gather", "[2, 3]", "[3, 2]", "same shape"):
+        dist.all_gather(wide, tall)
+    with raises(ValueError, "all_gather", "[2, 3]", "[3, 2]"):
+        dist.all_gather([tall if i == rank else wide[i] for i in range(size)], tall)
+    with raises(ValueError, "reduce_scatter", "[2, 3]", "[3, 2]"):
+        dist.reduce_scatter(tall, wide)
+    if rank == 0:
+        with raises(ValueError, "gather", "[2, 3]", "[3, 2]"):
+            dist.gather(tall, wide)
+        with raises(ValueError, "scatter", "[2, 3]", "[3, 2]"):
+            dist.scatter(tall, wide)
     with raises(ValueError, "all_reduce", "2 tensors"):
         dist.group.WORLD._get_backend(torch.device("cpu")).allreduce([matrix, matrix])
     # Nothing was sent, so the group works on.

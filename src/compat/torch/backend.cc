@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "compat/torch/meeting.h"
@@ -92,6 +93,16 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   }
 }
 
+c10d::ErrorType Backend::getError() {
+  if (!member_) return failed_;
+  std::optional<Error> failure = member_->communicator.failure();
+  for (const auto& [index, member] : on_devices_)
+    if (!failure && member) failure = member->communicator.failure();
+  if (!failure) return c10d::ErrorType::SUCCESS;
+  return failure->code() == ErrorCode::timeout ? c10d::ErrorType::TIMEOUT
+                                               : c10d::ErrorType::COMM_ERROR;
+}
+
 void Backend::abort() {
   const std::string reason = "rank " + std::to_string(getRank()) + " aborted the group";
   for (const auto& [index, member] : on_devices_)
@@ -100,15 +111,9 @@ void Backend::abort() {
 }
 
 void Backend::shutdown() {
-  if (member_) failed_ = member_->failed;
+  failed_ = getError();
   on_devices_.clear();
   member_.reset();
-}
-
-void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool /*wait_all_ranks*/) {
-  c10d::BarrierOptions now = opts;
-  now.asyncOp = false;
-  barrier(now);
 }
 
 const std::shared_ptr<Member>& Backend::memberOn(at::Device device, const char* call) {

@@ -44,7 +44,8 @@ class Backend : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override;
   void setSequenceNumberForGroup() override {} // all begin with 0
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
-  c10d::ErrorType getError() override { return member_ ? member_->failed.load() : failed_; }
+  /// What has ended the group, as soon as this rank has heard of it, also between its calls.
+  c10d::ErrorType getError() override;
 
   bool supportsSplitting() const override { return true; }
   /// The ranks of `ranks` call; others get nothing.
@@ -101,7 +102,7 @@ class Backend : public c10d::Backend {
   /// Throws NotImplementedError: a receive names its sender.
   WorkPointer recvAnysource(Tensors& tensors, int tag) override;
   WorkPointer barrier(const c10d::BarrierOptions& opts) override;
-  /// A barrier; its DistBackendError names the ranks that did not come.
+  /// A barrier; its DistBackendError names all ranks that did not come.
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
  private:

@@ -1,7 +1,9 @@
 // The group's calls: tensors become arrays, lists become blocks, and one call of Rondo is made.
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "compat/torch/backend.h"
@@ -27,6 +29,19 @@ void require(bool right, const char* call, const char* why) {
 const Tensors& list(const std::vector<Tensors>& lists, const char* call) {
   require(lists.size() == 1, call, "a rank has one list of tensors in each call");
   return lists.front();
+}
+
+/// Elements of a tensor with another shape would silently get other places. Those of other counts
+/// belong to ranks with more or fewer of them, which they agree on when they talk.
+void requireShapes(const Tensors& tensors, const at::Tensor& like, const char* call) {
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.numel() != like.numel() || tensor.sizes() == like.sizes()) continue;
+    std::ostringstream why;
+    why << "a list has a tensor of size " << tensor.sizes()
+        << ", this rank's other tensor is of size " << like.sizes()
+        << "; they must have the same shape, as .view() or .reshape() gives it";
+    refuse(call, why.str());
+  }
 }
 
 struct Pair {
@@ -221,6 +236,7 @@ WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
   const TensorBlocks out(places, getSize(), name, toMove);
   require(places.front().scalar_type() == input.scalar_type(), name,
           "input and output differ in type");
+  requireShapes(places, input, name);
   return run<&Communicator::allGatherv, &Communicator::allGathervAsync>(
       {Type::ALLGATHER, name, opts.asyncOp, opts.timeout, places, inputs}, in.data, in.count,
       out.data(), out.blocks(), in.type);
@@ -257,6 +273,7 @@ WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
     info.outputs = list(outputs, name);
     out.emplace(info.outputs, getSize(), name, toMove);
     require(out->type() == in.type, name, "input and output differ in type");
+    requireShapes(info.outputs, inputs.front(), name);
   }
   return run<&Communicator::gatherv, &Communicator::gathervAsync>(
       std::move(info), in.data, in.count, out ? out->data() : nullptr,
@@ -274,6 +291,7 @@ WorkPointer Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
     info.inputs = list(inputs, name);
     in.emplace(info.inputs, getSize(), name, toMove);
     require(in->type() == out.type, name, "input and output differ in type");
+    requireShapes(info.inputs, outputs.front(), name);
   }
   return run<&Communicator::scatterv, &Communicator::scattervAsync>(
       std::move(info), in ? in->data() : nullptr, in ? in->blocks() : Blocks{}, out.data, out.count,
@@ -290,6 +308,7 @@ WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
   require(in.blocks().counts[static_cast<std::size_t>(getRank())] == out.count &&
               parts.front().scalar_type() == output.scalar_type(),
           name, "the output must be like this rank's input");
+  requireShapes(parts, output, name);
   const auto [op, reads] = toOp(opts.reduceOp, output, name);
   return run<&Communicator::reduceScatterv, &Communicator::reduceScattervAsync>(
       {Type::REDUCE_SCATTER, name, opts.asyncOp, opts.timeout, outputs, joined(parts, reads)},
@@ -383,6 +402,13 @@ WorkPointer Backend::recvAnysource(Tensors& /*tensors*/, int /*tag*/) {
 WorkPointer Backend::barrier(const c10d::BarrierOptions& opts) {
   return run<&Communicator::barrier, &Communicator::barrierAsync>(
       {Type::BARRIER, "barrier", opts.asyncOp, opts.timeout});
+}
+
+void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool /*wait_all_ranks*/) {
+  // No time at all: only ranks that are there already have come.
+  const Milliseconds limit = opts.timeout == kNoTimeout ? Milliseconds(1) : opts.timeout;
+  run<&Communicator::barrier, &Communicator::barrierAsync>(
+      {Type::BARRIER, "monitored_barrier", false, limit});
 }
 
 } // namespace rondo::compat

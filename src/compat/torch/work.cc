@@ -10,13 +10,6 @@
 
 namespace rondo::compat {
 
-void Member::raise(const char* call, const Error& error) {
-  if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::unsupported)
-    failed =
-        error.code() == ErrorCode::timeout ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
-  teller.raise(call, error);
-}
-
 Work::Work(std::shared_ptr<Member> member, CallInfo info, uint64_t sequence,
            std::shared_ptr<Region> region)
     : c10d::Work(member->teller.rank, info.type),
@@ -60,7 +53,9 @@ void Work::await(std::chrono::milliseconds limit) const {
   if (limit.count() <= 0) return work_.wait();
   if (work_.waitFor(limit)) return;
   // What stands still now ends the communicator, with a text that says who is late.
-  if (event_) member_->communicator.abort(std::string(info_.name) + " did not end in time");
+  if (event_)
+    member_->communicator.abort(std::string(info_.name) + " timed out after " +
+                                std::to_string(limit.count()) + " ms");
   else member_->communicator.setTimeout(Options::kShortestTimeout);
   work_.wait();
 }

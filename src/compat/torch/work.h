@@ -28,11 +28,9 @@ struct Member {
 
   Communicator communicator;
   const Teller teller;
-  std::atomic<c10d::ErrorType> failed{c10d::ErrorType::SUCCESS};
   Completer completer; ///< last: it ends before what it uses
 
-  /// Notes what ended the communicator, and throws PyTorch's exception for it.
-  [[noreturn]] void raise(const char* call, const Error& error);
+  [[noreturn]] void raise(const char* call, const Error& error) { teller.raise(call, error); }
 };
 
 /// Calls between startCoalescing() and endCoalescing(), which are started together.
