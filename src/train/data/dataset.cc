@@ -85,7 +85,7 @@ Data loadData(const std::string& where, std::size_t limit) {
   const bool there = std::filesystem::exists(where, missing);
   throw Error(ErrorCode::data,
               where + (there ? ": has no data of a known kind" : ": No such file or directory") +
-                  "; known are: " + known);
+                  "; known sources: " + known);
 }
 
 void checkLabels(const std::string& path, const Dataset& set) {

@@ -167,7 +167,7 @@ Data load(const std::string& where) {
 extern const DataSource synthetic;
 const DataSource synthetic{
     .name = kName,
-    .summary = "made images of any shape, by a rule that can be learnt",
+    .summary = "synthetic images of any shape, which a network can learn",
     .files =
         "\"synthetic\", or with settings "
         "\"synthetic:shape=1x28x28,classes=10,train=10000,test=2000,seed=1\"",

@@ -65,12 +65,15 @@ std::optional<Pointer> nothing(const std::string&) {
 }
 
 const std::array kHooks = {
-    Entry{"none", "", "whole gradients", nothing<Hook>, nothing<Codec>},
-    Entry{"fp16", "", "in float16", compressed<DataType::float16>, narrowed<DataType::float16>},
-    Entry{"bf16", "", "in bfloat16", compressed<DataType::bfloat16>, narrowed<DataType::bfloat16>},
-    Entry{"topk", "DENSITY", "that share of the elements, the largest; the rest later", topK,
+    Entry{"none", "", "gradients unchanged", nothing<Hook>, nothing<Codec>},
+    Entry{"fp16", "", "gradients as float16", compressed<DataType::float16>,
+          narrowed<DataType::float16>},
+    Entry{"bf16", "", "gradients as bfloat16", compressed<DataType::bfloat16>,
+          narrowed<DataType::bfloat16>},
+    Entry{"topk", "DENSITY",
+          "this share of the elements, the largest; keeps the rest for the next step", topK,
           topKMessage},
-    Entry{"powersgd", "RANK", "matrices as products of so many columns, with error feedback",
+    Entry{"powersgd", "RANK", "matrices as products of two with RANK columns, with error feedback",
           powerSgd, nullptr}};
 
 std::string title(const Entry& entry) {
