@@ -191,8 +191,8 @@ TEST_CASE("a checkpoint of workers that keep no step says what another run makes
   const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
   INFO(thrown.text);
   REQUIRE(contains(thrown.text,
-                   "has 12 steps of the optimizer in 6 of the run, where this run "
-                   "makes 1 in each: consistency"));
+                   "has 12 optimizer steps for 6 steps of the run, but this run makes 1 in each "
+                   "step: it was written with another consistency"));
 }
 
 TEST_CASE("metrics of workers that keep no step have no step twice, and none before the first") {
