@@ -71,9 +71,9 @@ TEST_CASE("a pass on a GPU that does not move ends in time, and names what did n
   CHECK(says(caught([&] { whole->backward(nullptr, [](std::size_t) {}); }), ErrorCode::timeout,
              {"GPU 0", "the gradient of 3.weight", "1000 ms"}));
   CHECK(says(caught([&] { whole->forward(samples.batch(), {}); }), ErrorCode::timeout,
-             {"GPU 0", "what the pass before has left", "1000 ms"}));
+             {"GPU 0", "the work of the previous pass", "1000 ms"}));
   CHECK(says(caught([&] { part->forward(samples.batch(), {}); }), ErrorCode::timeout,
-             {"GPU 0", "what its layers make", "1000 ms"}));
+             {"GPU 0", "the output of its layers", "1000 ms"}));
   const auto other = programOf(model);
   CHECK(says(caught([&] { other->forward(samples.batch(), over_ranks); }), ErrorCode::timeout,
              {"layer 1: GPU 0", "a batch's statistics", "1000 ms"}));

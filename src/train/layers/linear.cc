@@ -1,4 +1,4 @@
-// What a linear layer learns.
+// The weights of a linear layer.
 #include <cmath>
 
 #include "rondo/error.h"
@@ -16,7 +16,8 @@ SampleShape Linear::output(const SampleShape& in) const {
 }
 
 Learned Linear::learned(const SampleShape& in) const {
-  // He's variance 2 / inputs, drawn evenly, so that no machine's logarithm has a say.
+  // He's initialisation (variance 2 / inputs) from a uniform distribution: it needs no logarithm,
+  // whose last bit could differ between machines.
   const double spread = std::sqrt(6.0 / static_cast<double>(in.channels));
   return {{{.name = "weight", .shape = {outputs, in.channels}, .decays = true, .spread = spread},
            {.name = "bias", .shape = {outputs}}},

@@ -1,4 +1,4 @@
-// Finds a precision by its name, and whether this processor has it.
+// Finds a precision by its name, and checks whether this processor supports it.
 #include "train/layers/precision.h"
 
 #include <array>

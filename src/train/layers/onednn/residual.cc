@@ -1,4 +1,4 @@
-// Two chains from the same input, added, and ReLU behind the sum.
+// Residual by oneDNN: adds two chains with the same input, and computes the ReLU after the sum.
 #include "train/layers/onednn/chain.h"
 #include "train/layers/onednn/relu.h"
 
@@ -6,7 +6,7 @@ namespace rondo::training::onednn {
 
 namespace {
 
-/// to = a + b, in a's layout, which is to's; b is converted where it has another.
+/// to = a + b, in the common layout of a and to. b is converted if it has another layout.
 struct Sum {
   Sum() = default;
   Sum(Site& site, const Tensor& a, const Tensor& b, const Tensor& to, bool relu) {
