@@ -82,7 +82,7 @@ TEST_CASE("compressed gradients are the average of what each rank rounded") {
         Model model({{1001}}, true);
         GradientReducer reducer(comm, model.parameters(), with(compressGradients(type)));
         for (int s = 0; s < 3; ++s) {
-          // Eighths up to 32 are exact in both types, and so are their averages over 4 ranks
+          // Eighths up to 32 are exact in both types, and so are their averages over 4 ranks.
           std::vector<float> gradient(1001);
           for (std::size_t e = 0; e < gradient.size(); ++e)
             gradient[e] = static_cast<float>((e + static_cast<std::size_t>(comm.rank() + s)) % 32);
