@@ -162,7 +162,7 @@ struct TrainTimes {
   double optimizer = 0;
 };
 
-/// What the progress callback of every rank gets after each step.
+/// Progress of a run, passed to the callback of every rank after each step.
 struct TrainProgress {
   int epoch, epochs, step, steps; ///< counted from 1
   double loss;                    ///< mean over the step's samples of all ranks
@@ -269,9 +269,9 @@ struct TrainReport {
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});
 
-/// What the strategy makes each rank compute, send and receive in one step, in order, as text for
-/// people. Not collective. Throws what train() throws, and Error(unsupported) for a strategy
-/// without such a plan.
+/// Describes, for people, what each rank computes, sends and receives in one step of the strategy,
+/// in order. Not collective. Throws what train() throws, and Error(unsupported) for a strategy that
+/// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
 /// Checks a value of TrainOptions::device. Throws Error(invalid_argument) if there is no such
 /// device, and for "cuda" Error(unsupported), which says what is missing, if layers cannot run

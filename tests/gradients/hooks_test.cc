@@ -61,7 +61,7 @@ TEST_CASE("16-bit floats: every value survives conversion, and others round to t
         gradients::toFloat16(std::nextafter(middle, 0.0F)) != half ||
         gradients::toFloat16(std::nextafter(middle, high)) != half + 1 ||
         gradients::toFloat16(-middle) != (0x8000 | even))
-      FAIL("float16 behind " << half);
+      FAIL("float16 after " << half);
   }
   CHECK(gradients::toFloat16(65519.99F) == 0x7bff);
   CHECK(gradients::toFloat16(65520.0F) == 0x7c00);

@@ -111,7 +111,7 @@ TEST_CASE("a checkpoint within a run equals that of a run which ends there") {
 }
 
 TEST_CASE(
-    "another number of ranks goes on from a checkpoint, bit for bit where the split is the "
+    "another number of ranks continues from a checkpoint, bit for bit if the split is the "
     "same") {
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));

@@ -210,7 +210,7 @@ TEST_CASE("a run that is resumed before, in or after a smaller step ends with th
     trainAll(makeRanks(3), options);
     options.resume = true;
     options.steps = 0;
-    INFO("resumed behind step " << stop);
+    INFO("resumed after step " << stop);
     requireSame(trainAll(makeRanks(3), options), expected);
     REQUIRE((readRaw(options.checkpoint) == bytes));
   }
