@@ -164,7 +164,7 @@ struct TrainTimes {
 
 /// Progress of a run, passed to the callback of every rank after each step.
 struct TrainProgress {
-  int epoch, epochs, step, steps; ///< counted from 1
+  int epoch, epochs, step, steps; ///< epoch and step are counted from 1
   double loss;                    ///< mean over the step's samples of all ranks
   /// Of all ranks, since the epoch began or was resumed.
   double samples_per_second;
@@ -202,7 +202,7 @@ struct TrainReport {
   /// TrainOptions::noise_scale; not finite if the gradients are only noise.
   std::vector<double> epoch_noise_scale;
   std::uint64_t parameter_hash = 0; ///< of all parameters, equal on all ranks
-  /// Of the whole training, including those before it was resumed.
+  /// Steps of the whole training, including those before it was resumed.
   std::int64_t steps = 0;
   bool stopped = false;          ///< TrainOptions::stop ended the run
   TrainTimes times;              ///< medians over the steps of this call
