@@ -39,11 +39,11 @@ struct GradientBucket {
   DataType type = DataType::float32; ///< of all its elements
   std::size_t count = 0;             ///< elements
   void* data = nullptr;              ///< the elements: input and, at the end, result
-  /// Their numbers, in the order of their places in the bucket.
+  /// Numbers of the parameters, in the order of their places in the bucket.
   std::vector<std::size_t> parameters;
-  std::vector<std::size_t> offsets;             ///< where each of them begins, in elements
-  std::vector<std::vector<std::size_t>> shapes; ///< of each of them
-  /// Every rank's contribution is multiplied by it: 1 / ranks for an average.
+  std::vector<std::size_t> offsets;             ///< where each parameter begins, in elements
+  std::vector<std::vector<std::size_t>> shapes; ///< of each parameter
+  /// A hook must multiply every rank's contribution by it: 1 / ranks for an average.
   double factor = 1;
 };
 

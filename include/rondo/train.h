@@ -162,9 +162,9 @@ struct TrainTimes {
   double optimizer = 0;
 };
 
-/// What the progress callback of every rank gets after each step.
+/// Progress of a run, passed to the callback of every rank after each step.
 struct TrainProgress {
-  int epoch, epochs, step, steps; ///< counted from 1
+  int epoch, epochs, step, steps; ///< epoch and step are counted from 1
   double loss;                    ///< mean over the step's samples of all ranks
   /// Of all ranks, since the epoch began or was resumed.
   double samples_per_second;
@@ -202,7 +202,7 @@ struct TrainReport {
   /// TrainOptions::noise_scale; not finite if the gradients are only noise.
   std::vector<double> epoch_noise_scale;
   std::uint64_t parameter_hash = 0; ///< of all parameters, equal on all ranks
-  /// Of the whole training, including those before it was resumed.
+  /// Steps of the whole training, including those before it was resumed.
   std::int64_t steps = 0;
   bool stopped = false;          ///< TrainOptions::stop ended the run
   TrainTimes times;              ///< medians over the steps of this call
@@ -247,8 +247,8 @@ struct TrainReport {
 /// scaled last. Therefore, with Options::deterministic, N ranks with accumulate 1 compute the same
 /// bits as 1 rank with accumulate N, for every N. Other splits (2 ranks with 2 micro-batches,
 /// compared with 1 rank with 4) differ by rounding. In deterministic mode bucket_bytes and overlap
-/// change no bit. All of this holds without a hook, and without sync_batch_norm, with which the
-/// split always changes rounding.
+/// change no bit. All of this holds without a hook and without sync_batch_norm. With
+/// sync_batch_norm the split changes only rounding.
 ///
 /// Checkpoints contain everything that the next step depends on: a resumed run ends with the same
 /// bytes as one that was not interrupted. Only rank 0 reads and writes the file. A run can be
@@ -266,44 +266,12 @@ struct TrainReport {
 /// first step, the run is refused with the name of the option); `unsupported` in a build without
 /// oneDNN, and for a precision that the processor does not support. If a rank dies, the others get
 /// `peer_dead`.
-///
-/// Data. Every rank reads its own copy, whole and before the first step. What does not fill an
-/// epoch's last step is left out, or as TrainOptions::remainder says. With "uneven" each sample
-/// counts once an epoch: the step's gradient is the mean over the samples that there are, so a
-/// micro-batch counts by its size and one without samples not at all, neither in the gradient nor
-/// in running statistics. (PyTorch's Join divides by all ranks, or by those that have data left,
-/// so samples of an incomplete step count less, or those of a small share more.)
-///
-/// Order. A step's samples depend on (seed, epoch) only. They are split into size() * accumulate
-/// micro-batches, of which rank r takes r * accumulate to (r+1) * accumulate - 1: N ranks with A
-/// micro-batches see the same ones as 1 rank with N*A. Gradients, and batch norm's running
-/// statistics, are summed over micro-batches from left to right, then over ranks, and scaled behind
-/// that. So with Options::deterministic N ranks with accumulate 1 train bit for bit as 1 rank with
-/// accumulate N does, for every N; other splits (2 ranks with 2 against 1 rank with 4) differ by
-/// rounding. Neither bucket_bytes nor overlap changes a bit then. All of this is without a hook,
-/// and without sync_batch_norm, by which the split does not matter but for rounding.
-///
-/// Checkpoints hold all that the next step depends on: a run that was resumed ends with the same
-/// bytes as one that was not. Rank 0 alone reads and writes the file. Another number of ranks may
-/// go on, if the batch can be split so; not with a hook that keeps residuals of each rank.
-/// Model, data, batch, seed, remainder, augment, optimizer and hook must be those of the file, with
-/// a hook bucket_bytes, and for ps without bsp consistency's kind and the number of workers; all
-/// else may change.
-///
-/// Threads: layers run on one thread per rank, or on OMP_NUM_THREADS.
-///
-/// Errors, the same on every rank: data for a missing, damaged or foreign file (named),
-/// invalid_argument, mismatch when ranks hold different options, data or parameters, aborted for a
-/// loss or parameters that are not finite (the text names step and layer), system for a file that
-/// cannot be written (an old checkpoint stays; what is known before the first step is refused then,
-/// with the option's name), unsupported in a build without oneDNN and for a precision that the
-/// processor has not. Where a rank ends, its peers get peer_dead.
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});
 
-/// What the strategy makes each rank compute, send and receive in one step, in order, as text for
-/// people. Not collective. Throws what train() throws, and Error(unsupported) for a strategy
-/// without such a plan.
+/// Describes, for people, what each rank computes, sends and receives in one step of the strategy,
+/// in order. Not collective. Throws what train() throws, and Error(unsupported) for a strategy that
+/// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
 /// Checks a value of TrainOptions::device. Throws Error(invalid_argument) if there is no such
 /// device, and for "cuda" Error(unsupported), which says what is missing, if layers cannot run

@@ -8,7 +8,7 @@ namespace rondo::training {
 
 View drawView(const Augmentation& augmentation, std::uint64_t seed, int epoch,
               std::uint32_t sample) {
-  // Each value is mixed in separately, so that no two different triples give the same sum.
+  // Each value is mixed in separately, so that changes of two values cannot cancel each other.
   const std::uint64_t key =
       detail::mix(detail::mix(detail::mix(seed) + static_cast<std::uint64_t>(epoch)) + sample);
   Random random(key);

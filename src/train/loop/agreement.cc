@@ -14,7 +14,7 @@ namespace rondo::training {
 
 namespace {
 
-/// What a rank sends to the others: its settings, or its error.
+/// The message of one rank to the others: its settings, or its error.
 struct Statement {
   static constexpr std::int32_t kReady = -1;
 

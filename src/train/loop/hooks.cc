@@ -21,7 +21,7 @@ struct Entry {
   std::string summary;
   /// Returns no value if the text is not a valid number.
   std::optional<Hook> (*make)(const std::string& value);
-  /// null: this hook has no codec.
+  /// Null: this hook has no codec.
   std::optional<Codec> (*makeCodec)(const std::string& value);
 };
 

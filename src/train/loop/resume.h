@@ -24,7 +24,7 @@ void save(Communicator& comm, const std::string& path, const Running& run);
 
 /// Collective. Rank 0 reads the file and shares its contents with all ranks. Throws on every rank:
 /// Error(data), which names the file, if it cannot be read or belongs to another run;
-/// Error(invalid_argument) if it was written by a number of ranks that cannot change.
+/// Error(invalid_argument) if it has state of each rank (residuals) for another number of ranks.
 void restore(Communicator& comm, const std::string& path, const Running& run);
 
 } // namespace rondo::training

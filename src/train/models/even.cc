@@ -1,5 +1,5 @@
 // Model "even": sixteen hidden layers of equal cost, so that all stages of a pipeline cost the
-// same. With it one measures what the order of a pipeline costs. Samples of 512 values (--data
+// same. It measures what the order of a pipeline costs. Samples of 512 values (--data
 // synthetic:shape=2x16x16) give the first layer the same cost.
 #include "train/models/model.h"
 
