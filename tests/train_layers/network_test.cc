@@ -99,7 +99,7 @@ TEST_CASE("a residual whose branches have different output shapes is refused") {
     FAIL("accepted");
   } catch (const Error& error) {
     CHECK(std::string(error.what()) ==
-          "layer 0: the residual's body makes 4 x 5 x 5 and its shortcut 2 x 5 x 5");
+          "layer 0: the residual's body outputs 4 x 5 x 5, but its shortcut 2 x 5 x 5");
   }
 }
 

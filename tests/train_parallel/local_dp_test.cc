@@ -110,7 +110,7 @@ TEST_CASE("local SGD that was stopped at any step and resumed ends with the same
       first.steps = steps;
       trainAll(makeRanks(2), first);
       options.resume = true;
-      INFO(optimizer << ", stopped behind step " << steps);
+      INFO(optimizer << ", stopped after step " << steps);
       requireSame(trainAll(makeRanks(2), options), whole);
       REQUIRE((readRaw(folder.file("part")) == readRaw(folder.file("whole"))));
       if (steps > 1) continue;

@@ -255,7 +255,7 @@ TEST_CASE("options that parameter servers do not support are refused by name") {
   const std::vector<Change> changes = {
       {"servers is 0, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers = 0; }},
       {"servers is 4, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers = 4; }},
-      {"servers is 3, must be 1 to 2 of 3 ranks, one of which has to work",
+      {"servers is 3, must be 1 to 2 of 3 ranks, because one rank must be a worker",
        [](TrainOptions& o) { o.servers = 3, o.dedicated_servers = true; }},
       {"consistency \"ssp\"; there is: bsp, ssp:STALENESS, asp",
        [](TrainOptions& o) { o.consistency = "ssp"; }},

@@ -209,7 +209,7 @@ TEST_CASE("too many activations, and activations that are no longer held, are re
   const PipelineShape shape{.stages = 2, .micro_batches = 4};
   Timetable greedy = made("gpipe", shape);
   greedy.in_flight = made("1f1b", shape).in_flight;
-  CHECK(found(greedy) == "in flight: rank 0 holds activations of 4 passes, may hold 2");
+  CHECK(found(greedy) == "in flight: rank 0 holds activations of 4 passes, but may hold only 2");
   Timetable forgetful = made("gpipe", {2, 4, 1, true});
   List& list = forgetful.ranks[0];
   list.erase(at(list, {Task::recompute, 2, 0}));

@@ -69,7 +69,7 @@ std::string complaintAboutUnit(const LayerSizes& model, const ShardLayout& layou
         if (place + piece.begin < own.begin || place + piece.end > own.end)
           return "a piece is outside of its rank's range";
       }
-      if (covered != size) return "elements of a weight are nobody's";
+      if (covered != size) return "elements of a weight belong to no rank";
       place += padded(size);
       ++weight;
     }
@@ -87,7 +87,7 @@ std::string complaintAboutRanges(const ShardUnit& unit, std::size_t ranks) {
     least = std::min(least, own.size());
     most = std::max(most, own.size());
   }
-  if (end != unit.count) return "elements of the unit are nobody's";
+  if (end != unit.count) return "elements of the unit belong to no rank";
   return most - least <= kGrain ? "" : "ranges differ by more than a grain";
 }
 

@@ -96,9 +96,9 @@ TEST_CASE("a text that is not a mesh is refused by name") {
       {"data=4x", number("data=4x")},
       {"data=4=1", number("data=4=1")},
       {"data=99999999999", number("data=99999999999")},
-      {"data=2,data=2", "axis \"data\" is there twice"},
-      {"data=2,pipe=3", "its axes have 6 ranks together, this run has 4"},
-      {"data=65536,pipe=65536", "its axes have 2147483647 ranks together, this run has 4"},
+      {"data=2,data=2", "axis \"data\" is named twice"},
+      {"data=2,pipe=3", "its axes need 6 ranks in all, but this run has 4"},
+      {"data=65536,pipe=65536", "its axes need 2147483647 ranks in all, but this run has 4"},
   };
   for (const auto& [text, what] : wrong)
     CHECK(refusal(text, 4) == "train: mesh \"" + text + "\": " + what);

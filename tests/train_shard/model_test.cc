@@ -319,7 +319,7 @@ TEST_CASE("a rank holds the predicted memory, before the first step and after th
                   const auto fits = [&] { return model.held() == expected; };
                   if (!fits()) return "another size when it is made";
                   trainSteps(plan, comm.rank(), model, network);
-                  return fits() ? "" : "another size behind the steps";
+                  return fits() ? "" : "another size after the steps";
                 })) == "");
       }
 }

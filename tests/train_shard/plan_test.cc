@@ -31,7 +31,7 @@ class Follower {
     const std::size_t slot = ShardSlots::parameters(move.unit);
     switch (move.task) {
       case ShardTask::gather:
-        if (updated_) return "parameters are sent behind the update";
+        if (updated_) return "parameters are sent after the update";
         if (working_ && slot == ShardSlots::parameters(at_) && move.unit != at_)
           return "a gather overwrites the unit at work";
         gathered_[slot] = move.unit;

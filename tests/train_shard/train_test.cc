@@ -245,7 +245,7 @@ TEST_CASE("sharded strategies refuse meshes and options that they do not support
     CHECK(contains(with([](auto& options) { options.mesh = "data=2,pipe=2"; }),
                    "takes the axes data and shard, not pipe"));
     CHECK(contains(with([](auto& options) { options.mesh = "shard=3"; }),
-                   "its axes have 3 ranks together, this run has 4"));
+                   "its axes need 3 ranks in all, but this run has 4"));
     CHECK(contains(with([](auto& options) { options.hook = "fp16"; }),
                    strategy == "fsdp" ? "takes none and bf16" : "takes no hook"));
     CHECK(contains(with([](auto& options) { options.accumulate = 11; }),

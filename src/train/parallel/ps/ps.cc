@@ -360,9 +360,9 @@ void check(const TrainOptions& options, int ranks) {
   if (options.servers < 1 || options.servers > most)
     refuse("servers is " + std::to_string(options.servers) + ", must be 1 to " +
            std::to_string(most) + " of " + std::to_string(ranks) + " ranks" +
-           (options.dedicated_servers ? ", one of which has to work" : ""));
+           (options.dedicated_servers ? ", because one rank must be a worker" : ""));
   if (options.optimizer == "lars")
-    refuse("strategy ps takes no optimizer lars: it needs whole weights, and servers hold pieces");
+    refuse("strategy ps takes no optimizer lars, which needs whole weights: servers hold pieces");
   requireParts(options, std::int64_t{ranks - firstWorker(options)} * options.accumulate,
                "workers x accumulate");
 }
