@@ -95,11 +95,11 @@ TEST_CASE("the gradient is dropped and scaled like the value") {
   const auto weights = probe.network().weights();
   const Weight &first_bias = *weights[1], &second = *weights[2], &second_bias = *weights[3];
   for (std::size_t i = 0; i < kFeatures; ++i) {
-    double behind = 0;
+    double expected = 0;
     for (std::size_t c = 0; c < kClasses; ++c)
-      behind += static_cast<double>(second.value[c * kFeatures + i] * second_bias.gradient[c]);
+      expected += static_cast<double>(second.value[c * kFeatures + i] * second_bias.gradient[c]);
     CHECK(static_cast<double>(first_bias.gradient[i]) ==
-          Approx(behind * static_cast<double>(factors[i])).epsilon(1e-4));
+          Approx(expected * static_cast<double>(factors[i])).epsilon(1e-4));
   }
 }
 

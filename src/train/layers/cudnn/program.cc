@@ -46,9 +46,9 @@ struct Parts {
     if (binding.ends) loss.emplace(site, layers.output());
     else output.emplace(site, layers.output());
     if (!binding.training) return;
-    const Tensor behind = loss ? loss->gradient() : site.tensor(layers.output().shape);
-    if (!loss) gradient.emplace(site, behind);
-    const Tensor made = layers.buildBack(behind, !binding.begins);
+    const Tensor output_gradient = loss ? loss->gradient() : site.tensor(layers.output().shape);
+    if (!loss) gradient.emplace(site, output_gradient);
+    const Tensor made = layers.buildBack(output_gradient, !binding.begins);
     if (!binding.begins) back.emplace(site, made);
   }
 

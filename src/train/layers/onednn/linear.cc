@@ -46,12 +46,13 @@ class LinearLayer : public Layer {
   }
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
-    Tensor behind = gradient;
+    Tensor output_gradient = gradient;
     if (relu_) {
       relu_back_ = ReluBack(site_, output_, gradient);
-      behind = relu_back_.gradient();
+      output_gradient = relu_back_.gradient();
     }
-    const Converted given(site_, behind, plain(behind.get_desc().dims(), site_.multiplied()),
+    const Converted given(site_, output_gradient,
+                          plain(output_gradient.get_desc().dims(), site_.multiplied()),
                           Lifetime::passing);
     convert_gradient_ = given.convert;
     buildWeights(given.tensor);

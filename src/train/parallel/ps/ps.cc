@@ -82,7 +82,7 @@ class Ps : public Strategy {
   void serveToTheEnd();
   void meet(StepResult& result);
   void gatherValues();
-  void countRead(std::int64_t behind);
+  void countRead(std::int64_t staleness);
   double rate(std::int64_t step) const {
     return rateAt(schedule_, static_cast<std::uint64_t>(step));
   }
@@ -295,8 +295,8 @@ void Ps::gatherValues() {
   replica_.network().weightsChanged();
 }
 
-void Ps::countRead(std::int64_t behind) {
-  const auto place = static_cast<std::size_t>(behind);
+void Ps::countRead(std::int64_t staleness) {
+  const auto place = static_cast<std::size_t>(staleness);
   if (place >= reads_.size()) reads_.resize(place + 1);
   ++reads_[place];
 }
