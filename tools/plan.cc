@@ -28,7 +28,7 @@ struct PlanConfig {
   std::string collective, algorithm, ranks, bytes, layout;
   int root = 0, rank = -1;
   bool check = false, table = false, list = false, rounds = false, all = false;
-  bool crowded = false, carriers = false;
+  bool oversubscribed = false, carriers = false;
   int ranks_per_gpu = 0;
   double memory_gbs = 0;
 };
@@ -148,7 +148,8 @@ int compareAll(const PlanConfig& config) {
       .ranks = singleRankCount(config),
       .root = config.root,
       .bytes = {},
-      .policy = {.algorithms = {}, .crowded = config.crowded, .carriers = config.carriers}};
+      .policy = {
+          .algorithms = {}, .oversubscribed = config.oversubscribed, .carriers = config.carriers}};
   what.policy.layout = plan::parseLayout(config.layout, what.ranks);
   what.policy.carriers = config.carriers || what.policy.layout.nodes().size() > 1;
   what.bytes = sizesOf(config, "8,8K,1M,64M");
@@ -200,7 +201,8 @@ void addMachineOptions(CLI::App& app, PlanConfig& config) {
                  "Where the ranks are: 4x2 (4 nodes of 2), 2x2x4 (nodes of sockets), 3,1,4 (uneven "
                  "nodes), 0.1.0.1 (the node of each rank); with --check also all: every way to "
                  "divide the ranks into nodes, up to 16 of them");
-  app.add_flag("--crowded", config.crowded, "Compare for ranks that share processors");
+  app.add_flag("--oversubscribed", config.oversubscribed,
+               "Compare for ranks that share processors");
   app.add_flag("--tcp", config.carriers, "Compare for ranks that talk over TCP");
   auto* gpus = app.add_option("--ranks-per-gpu", config.ranks_per_gpu,
                               "Count steps, messages and bytes on GPUs with so many ranks each, "

@@ -163,7 +163,8 @@ class Comparing {
   std::string footer() const {
     const planner::Policy& policy = what_.policy;
     return "\n* what the planner chooses where " +
-           std::string(policy.crowded ? "ranks share processors" : "each rank has a processor") +
+           std::string(policy.oversubscribed ? "ranks share processors"
+                                             : "each rank has a processor") +
            (policy.carriers ? ", and some talk over TCP" : ", in shared memory") +
            "\nRounds and bytes are counted in the plans. Times are predicted for assumed links, "
            "not "

@@ -60,9 +60,9 @@ const char* styleOf(LinkClass kind) {
 }
 
 /// One machine as shapes.
-class Card {
+class NodeDrawing {
  public:
-  explicit Card(const DrawnNode& node) : machine_(node.machine), ranks_(node.ranks) {
+  explicit NodeDrawing(const DrawnNode& node) : machine_(node.machine), ranks_(node.ranks) {
     const Machine& machine = machine_;
     for (std::size_t i = 1; i < machine.objects.size(); ++i)
       children_[machine.objects[i].parent].push_back(static_cast<int>(i));
@@ -340,7 +340,7 @@ std::vector<std::string> numbered(std::size_t ranks) {
 
 std::string page(const std::string& title, const std::string& note,
                  const std::vector<DrawnNode>& nodes, const Table& table, std::size_t named) {
-  std::vector<Card> cards(nodes.begin(), nodes.end());
+  std::vector<NodeDrawing> cards(nodes.begin(), nodes.end());
   const std::size_t columns = cards.size() > 1 ? 2 : 1;
   double y = kMargin + 44, width = 0;
   std::string body;

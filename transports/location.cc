@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
+#include <cstring>
 #include <span>
+
+#include "base/read_file.h"
 
 namespace rondo::transport {
 
@@ -15,11 +17,11 @@ constexpr std::uint8_t kVersion = 1;
 
 std::optional<Scope> Scope::here() {
   Scope scope;
-  std::ifstream boot("/proc/sys/kernel/random/boot_id", std::ios::binary);
+  const std::string boot = base::firstLine("/proc/sys/kernel/random/boot_id");
   struct stat network {};
-  if (!boot.read(reinterpret_cast<char*>(scope.boot.data()), scope.boot.size()) ||
-      ::stat("/proc/self/ns/net", &network) != 0)
+  if (boot.size() < scope.boot.size() || ::stat("/proc/self/ns/net", &network) != 0)
     return std::nullopt;
+  std::memcpy(scope.boot.data(), boot.data(), scope.boot.size());
   scope.network = network.st_ino;
   scope.user = ::geteuid();
   return scope;

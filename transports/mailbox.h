@@ -8,26 +8,21 @@
 #include <set>
 #include <utility>
 
-#include "net/connection.h"
+#include "net/shared_acceptor.h"
 #include "transports/registry.h"
 
 namespace rondo::transport {
-
-class Listener;
 
 /// Where the connections for channels that end at a rank arrive. The sender's end of a channel
 /// dials, so nobody waits for the other: a connection is kept here until the receiver's end is
 /// opened. Connections to another rank, with impossible numbers, or for a part that has come before
 /// are closed. take() may be called from any thread.
 ///
-/// All mailboxes of a process at one address share a listener, so a communicator costs no
-/// descriptor.
+/// All mailboxes of a process at one address share a listener (net::SharedAcceptor), so a
+/// communicator costs no descriptor.
 class Mailbox {
  public:
   Mailbox(const Context& context, const net::SocketAddress& address, int parts);
-  ~Mailbox();
-  Mailbox(const Mailbox&) = delete;
-  Mailbox& operator=(const Mailbox&) = delete;
 
   const net::SocketAddress& address() const;
   /// Connection `part` of the channel, once; nullopt while it has not arrived. Throws Error(system)
@@ -38,14 +33,11 @@ class Mailbox {
   std::optional<net::Accepted> takeWithDescriptor(const ChannelId& id);
 
  private:
-  friend class Listener;
   using Key = std::pair<ChannelId, int>;
   /// Outlives the listener's last call.
   struct Box {
     void put(net::Accepted accepted);
 
-    std::uint64_t job = 0, communicator = 0;
-    net::Secret secret;
     int rank = 0, size = 0, parts = 0;
     std::mutex mutex;
     std::map<Key, net::Accepted> waiting;
@@ -53,7 +45,7 @@ class Mailbox {
   };
 
   const std::shared_ptr<Box> box_;
-  std::shared_ptr<Listener> listener_;
+  std::unique_ptr<net::SharedAcceptor> acceptor_;
 };
 
 /// The dialing side's settings for one connection of a channel.

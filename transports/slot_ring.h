@@ -12,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "base/memory_file.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"
 
@@ -47,16 +48,23 @@ class SlotRing {
     return kBodiesAt(depth) + static_cast<std::size_t>(depth) * padded(slot_bytes);
   }
 
+  /// Whether all slots have memory, or only the lines: then the producer allocates what a message
+  /// needs of its slot (base::allocateMapped), and keeps it.
+  enum class Slots { whole, grow };
+
   /// `memory` is zeroed (as fresh mappings are), 64-byte aligned, bytesNeeded() long, and the same
   /// memory at both ends. `keep` holds it alive.
-  SlotRing(void* memory, int depth, std::size_t slot_bytes, std::shared_ptr<void> keep)
+  SlotRing(void* memory, int depth, std::size_t slot_bytes, std::shared_ptr<void> keep,
+           Slots slots = Slots::whole)
       : base_(static_cast<std::byte*>(memory)),
         bodies_(base_ + kBodiesAt(depth)),
         depth_(static_cast<std::uint64_t>(depth)),
         lines_(kLinesPerSlot * depth_),
         stride_(padded(slot_bytes)),
         slot_bytes_(slot_bytes),
-        keep_(std::move(keep)) {}
+        keep_(std::move(keep)) {
+    if (slots == Slots::whole) allocated_.fill(slot_bytes);
+  }
   SlotRing(const SlotRing&) = delete;
   SlotRing& operator=(const SlotRing&) = delete;
 
@@ -74,7 +82,7 @@ class SlotRing {
     return roomFor(bytes);
   }
   /// Where the next message's body of `bytes` goes; the same place until it is published. Only
-  /// after writable() was true.
+  /// after writable() was true. Throws Error(system) where its slot gets no memory.
   std::byte* writeBody(std::size_t bytes) {
     if (bytes <= kSmallBytes) return halfOf(write_line_, written_).body;
     if (bytes <= kInlineBytes)
@@ -217,11 +225,25 @@ class SlotRing {
   void choose(std::size_t bytes) {
     const std::uint64_t in_turn =
         std::min(std::max<std::uint64_t>(reuse_bytes_ / bytes, 2), depth_);
-    chosen_ = last_ << 1;
-    if (chosen_ == 0 || (in_turn < 64 && chosen_ >> in_turn != 0)) chosen_ = 1;
-    if (busy_ & chosen_) reclaim();
-    if (busy_ & chosen_) chosen_ = ~busy_ & (busy_ + 1);
-    last_ = chosen_;
+    std::uint64_t next = last_ << 1;
+    if (next == 0 || (in_turn < 64 && next >> in_turn != 0) ||
+        (next >> kSlotsAtFirst != 0 && !holds(next, bytes)))
+      next = 1;
+    if (busy_ & next) reclaim();
+    if (busy_ & next) next = ~busy_ & (busy_ + 1);
+    if (!holds(next, bytes)) [[unlikely]]
+      allocate(next, bytes);
+    last_ = chosen_ = next;
+  }
+  static std::uint64_t placeOf(std::uint64_t chosen) {
+    return static_cast<std::uint64_t>(std::countr_zero(chosen));
+  }
+  bool holds(std::uint64_t chosen, std::size_t bytes) const {
+    return allocated_[placeOf(chosen)] >= bytes;
+  }
+  void allocate(std::uint64_t chosen, std::size_t bytes) {
+    base::allocateMapped(bodyAt(placeOf(chosen)), bytes);
+    allocated_[placeOf(chosen)] = bytes;
   }
   /// Gives the next message, of more than kInlineBytes, its place.
   void place(Line& line, std::size_t bytes) {
@@ -251,8 +273,11 @@ class SlotRing {
   }
 
   static constexpr std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+  /// A page of their own, so that a small body touches one.
   static constexpr std::size_t kBodiesAt(int depth) {
-    return 64 * (1 + kLinesPerSlot * static_cast<std::size_t>(depth));
+    constexpr std::size_t kPage = 4096;
+    const std::size_t lines = 64 * (1 + kLinesPerSlot * static_cast<std::size_t>(depth));
+    return (lines + kPage - 1) / kPage * kPage;
   }
   std::atomic<std::uint64_t>& consumed() {
     return *std::launder(reinterpret_cast<std::atomic<std::uint64_t>*>(base_));
@@ -277,6 +302,7 @@ class SlotRing {
   // Sets of places, as bits: all that hold a body, the next message's, and the one chosen last.
   std::uint64_t busy_ = 0, chosen_ = 0, last_ = 0;
   std::size_t reuse_bytes_ = kReuseBytes;
+  std::array<std::size_t, kMaxDepth> allocated_{};              ///< of each slot, in bytes
   std::array<std::uint8_t, kLinesPerSlot * kMaxDepth> taken_{}; ///< of each line: place + 1, or 0
   alignas(64) std::uint64_t read_ = 0, read_line_ = 0;
 };

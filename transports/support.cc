@@ -49,7 +49,8 @@ PendingWithDeadline::PendingWithDeadline(std::string_view transport, const Chann
                                          const Context& context)
     : channel_(describe(transport, id)),
       peer_(peerOf(id, context)),
-      deadline_(context.options.init_timeout) {}
+      limit_(context.options.init_timeout),
+      deadline_(limit_) {}
 
 std::unique_ptr<Port> PendingWithDeadline::poll() {
   try {
@@ -62,7 +63,7 @@ std::unique_ptr<Port> PendingWithDeadline::poll() {
   }
   if (deadline_.passed())
     throw Error(ErrorCode::timeout,
-                channel_ + ": rank " + std::to_string(peer_) + " did not open its end in time",
+                channel_ + " timed out: rank " + std::to_string(peer_) + " did not open its end",
                 peer_);
   return nullptr;
 }

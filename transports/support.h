@@ -1,12 +1,13 @@
 // What the transports share: sizes from the options, validation, names for errors, deadlines.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 
-#include "base/clock.h"
+#include "base/awake.h"
 #include "transports/registry.h"
 #include "transports/transport.h"
 #include "transports/tuning.h"
@@ -32,6 +33,7 @@ class PendingWithDeadline : public PendingPort {
  public:
   PendingWithDeadline(std::string_view transport, const ChannelId& id, const Context& context);
   std::unique_ptr<Port> poll() final;
+  void extend() final { deadline_ = base::AwakeLimit(limit_); }
 
  protected:
   /// The port, or null when the peer has not come yet.
@@ -41,7 +43,8 @@ class PendingWithDeadline : public PendingPort {
   const int peer_;
 
  private:
-  const base::Deadline deadline_;
+  const std::chrono::milliseconds limit_;
+  base::AwakeLimit deadline_;
 };
 
 } // namespace rondo::transport

@@ -135,6 +135,8 @@ class PendingPort {
   /// Null until both ends are connected. Throws Error(transport | peer_dead | system | timeout).
   /// Must not be called again after it returned a port.
   virtual std::unique_ptr<Port> poll() = 0;
+  /// The time until poll()'s deadline begins again: no call waits for the peer yet.
+  virtual void extend() {}
 };
 
 /// What a rank must tell the others so that they can reach it: opaque, at most kMostAddressBytes.

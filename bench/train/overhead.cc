@@ -82,7 +82,7 @@ class Loop {
   Replica replica_;
   std::vector<AlignedVector<float>> gradients_;
   std::optional<GradientReducer> reducer_;
-  Ready makeReady_;
+  GradientReady makeReady_;
   std::unique_ptr<Optimizer> optimizer_;
 };
 

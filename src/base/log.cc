@@ -1,4 +1,4 @@
-// The process's log.
+// Writes the process's log.
 #include "base/log.h"
 
 #include <fcntl.h>
@@ -24,12 +24,13 @@ constexpr int kNoRank = -1;
 
 thread_local int thread_rank = kNoRank;
 
-/// The one log of a process, as stderr is: the library's only state that belongs to no object.
-/// Never destroyed: threads may log while the process exits.
+/// The log of this process. Like stderr it exists once; it is the only global state of the library
+/// that belongs to no object. Never destroyed, since threads may log while the process exits.
 struct Sink {
   std::mutex mutex;
   std::shared_ptr<UniqueFd> file; ///< null: stderr
   std::string host;
+  std::atomic<bool> without_stderr{false}; ///< stderr was closed at some time
 };
 
 std::string hostName() {
@@ -39,7 +40,7 @@ std::string hostName() {
 }
 
 Sink& sink() {
-  const NoFork whole; // a child would wait for ever for one that is being made
+  const NoFork whole; // a child would wait for ever for an initialisation that it inherits
   static Sink& instance = *[] {
     auto* made = new Sink;
     made->host = hostName();
@@ -48,7 +49,18 @@ Sink& sink() {
   return instance;
 }
 
-/// %h: host, %p: process id, %%: a percent sign; anything else stays as it is.
+/// Whether descriptor 2 is the program's standard error. If it was closed at any time, another file
+/// of the program may have its number, so the log never writes there again.
+bool hasStderr() {
+  Sink& log = sink();
+  if (::fcntl(STDERR_FILENO, F_GETFD) < 0) log.without_stderr.store(true);
+  return !log.without_stderr.load();
+}
+
+/// Looks before the program opens any file.
+[[maybe_unused]] const bool had_stderr = hasStderr();
+
+/// Replaces %h by the host name, %p by the process id and %% by a percent sign; leaves the rest.
 std::string expand(const std::string& pattern, const std::string& host) {
   std::string path;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -68,13 +80,13 @@ std::string expand(const std::string& pattern, const std::string& host) {
 std::shared_ptr<UniqueFd> openFile(const std::string& pattern) {
   if (pattern.empty()) return nullptr;
   const std::string path = expand(pattern, sink().host);
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) {
+  auto file = std::make_shared<UniqueFd>(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (!*file) {
     throw Error(ErrorCode::system,
                 "cannot open the log file " + quoted(path) + ": " + std::strerror(errno));
   }
-  auto file = std::make_shared<UniqueFd>(fd);
-  file->shareWithChildren(); // they write there too
+  file->shareWithChildren(); // children log to the same file
   return file;
 }
 
@@ -90,11 +102,14 @@ LogLevel parseLogLevel(std::string_view text, std::string_view what) {
     if (equalIgnoringCase(text, kLevelNames[i])) return static_cast<LogLevel>(i);
   }
   if (equalIgnoringCase(text, "version")) return LogLevel::warn;
+  if (equalIgnoringCase(text, "abort")) return LogLevel::info;
   throw Error(ErrorCode::invalid_argument, std::string(what) + ": unknown level " + quoted(text) +
                                                "; valid: " + join(kLevelNames, ", "));
 }
 
 std::string_view name(LogLevel level) { return kLevelNames[static_cast<std::size_t>(level)]; }
+
+void tryLogFile(const std::string& file) { openFile(file); }
 
 void configureLog(LogLevel level, const std::string& file) {
   std::shared_ptr<UniqueFd> opened = openFile(file);
@@ -110,8 +125,8 @@ namespace detail {
 std::atomic<int> log_level{-1};
 
 int configureLogFromEnvironment() {
-  // Wrong values are reported by Options::fromEnvironment(), which can throw; here they only must
-  // not keep messages from being seen.
+  // Options::fromEnvironment() reports wrong values, since it can throw. Here they must only not
+  // suppress messages.
   LogLevel level = Options{}.log_level;
   std::shared_ptr<UniqueFd> file;
   try {
@@ -156,8 +171,9 @@ void writeLog(LogLevel level, std::string_view message) {
     std::lock_guard lock(log.mutex);
     file = log.file;
   }
+  if (!file && !hasStderr()) return;
   const int fd = file ? file->get() : STDERR_FILENO;
-  // A log that cannot be written is no reason to fail: whatever write() says, go on.
+  // A log that cannot be written must not make the program fail, so errors of write() are ignored.
   ssize_t written = 0;
   do {
     written = ::write(fd, line.data(), line.size());

@@ -1,12 +1,14 @@
-// Sealed memory files.
+// Makes, checks and maps sealed memory files.
 #include "base/memory_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -17,6 +19,9 @@ namespace {
 
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -30,7 +35,8 @@ std::string describe(int error) {
                                      " bytes of shared memory: " + describe(error));
 }
 
-/// Growing a file past this limit raises a signal that ends the process.
+/// Throws if the file would exceed RLIMIT_FSIZE: growing it past that limit raises a signal that
+/// ends the process.
 void obeyLimit(std::size_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
@@ -39,8 +45,8 @@ void obeyLimit(std::size_t bytes) {
 }
 
 UniqueFd emptyFile(std::size_t bytes) {
-  // Systems may forbid memory files that could be executed (vm.memfd_noexec); kernels before 6.3 do
-  // not know the flag.
+  // Systems may forbid executable memory files (vm.memfd_noexec); kernels before 6.3 do not know
+  // the flag.
   const auto make = [](unsigned flags) {
     return UniqueFd::of(
         [flags] { return ::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags); });
@@ -51,7 +57,21 @@ UniqueFd emptyFile(std::size_t bytes) {
   return fd;
 }
 
-/// Gives every page its memory. Pages that have it already are left alone.
+std::size_t pageSize() {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+/// Unmaps the memory with the last copy of the pointer. Children do not have the mapping, and must
+/// not unmap: something else may be at that address.
+std::shared_ptr<void> owned(void* at, std::size_t bytes) {
+  ::madvise(at, bytes, MADV_DONTFORK);
+  return {at, [bytes, process = ::getpid()](void* memory) {
+            if (::getpid() == process) ::munmap(memory, bytes);
+          }};
+}
+
+/// Gives memory to every page that has none yet.
 int allocate(int fd, std::size_t bytes) {
   for (;;) {
     if (::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0) return 0;
@@ -61,11 +81,13 @@ int allocate(int fd, std::size_t bytes) {
 
 } // namespace
 
-UniqueFd makeMemoryFile(std::size_t bytes) {
+UniqueFd makeMemoryFile(std::size_t bytes) { return makeMemoryFile(bytes, bytes); }
+
+UniqueFd makeMemoryFile(std::size_t bytes, std::size_t head) {
   obeyLimit(bytes);
   UniqueFd fd = emptyFile(bytes);
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) failWith("ftruncate", bytes, errno);
-  if (const int error = allocate(fd.get(), bytes)) failWith("fallocate", bytes, error);
+  if (const int error = allocate(fd.get(), head)) failWith("fallocate", head, error);
   if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) failWith("F_ADD_SEALS", bytes, errno);
   return fd;
 }
@@ -75,7 +97,9 @@ void tryMemoryFile(std::size_t bytes) {
   emptyFile(bytes);
 }
 
-void checkMemoryFile(int fd, std::size_t bytes) {
+void checkMemoryFile(int fd, std::size_t bytes) { checkMemoryFile(fd, bytes, bytes); }
+
+void checkMemoryFile(int fd, std::size_t bytes, std::size_t head) {
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::transport, "the peer's shared memory " + why);
   };
@@ -87,20 +111,40 @@ void checkMemoryFile(int fd, std::size_t bytes) {
   if (::fstat(fd, &info) != 0) refuse("cannot be examined: " + describe(errno));
   if (info.st_size != static_cast<off_t>(bytes))
     refuse("has " + std::to_string(info.st_size) + " bytes instead of " + std::to_string(bytes));
-  // Holes would be filled at first touch, and a lack of memory then is a signal.
-  if (const int error = allocate(fd, bytes)) refuse("cannot be allocated: " + describe(error));
+  // Holes would be filled at the first access, and a lack of memory would then be a signal.
+  if (const int error = allocate(fd, head)) refuse("cannot be allocated: " + describe(error));
 }
 
 std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection, std::size_t offset) {
-  // Populated: the first messages must not pay for page faults.
+  // MAP_POPULATE, so that the first messages do not cause page faults.
   void* at =
       ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_POPULATE, fd, static_cast<off_t>(offset));
   if (at == MAP_FAILED) failWith("mmap", bytes, errno);
-  ::madvise(at, bytes, MADV_DONTFORK);
-  // In a child something else may stand there.
-  return {at, [bytes, process = ::getpid()](void* memory) {
-            if (::getpid() == process) ::munmap(memory, bytes);
-          }};
+  return owned(at, bytes);
+}
+
+std::shared_ptr<void> mapMemoryFileHead(int fd, std::size_t bytes, std::size_t head) {
+  if (head == bytes) return mapMemoryFile(fd, bytes, PROT_READ | PROT_WRITE);
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) failWith("mmap", bytes, errno);
+  auto memory = owned(at, bytes);
+  allocateMapped(at, head);
+  return memory;
+}
+
+bool canAllocateMapped() {
+  static const bool can = ::madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
+  return can;
+}
+
+void allocateMapped(void* at, std::size_t bytes) {
+  const std::size_t inside = reinterpret_cast<std::uintptr_t>(at) % pageSize();
+  auto* const first = static_cast<std::byte*>(at) - inside;
+  while (::madvise(first, bytes + inside, MADV_POPULATE_WRITE) != 0) {
+    if (errno == EINTR || errno == EAGAIN) continue;
+    // If the file cannot get memory, the kernel reports EFAULT, as for a wrong address.
+    failWith("madvise", bytes, errno == EFAULT ? ENOMEM : errno);
+  }
 }
 
 } // namespace rondo::base

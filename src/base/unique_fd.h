@@ -1,20 +1,24 @@
-// Owner of a file descriptor.
+// UniqueFd: owns a file descriptor.
 #pragma once
 
 #include <unistd.h>
 
 #include <utility>
 
+#include "base/above_streams.h"
 #include "base/fork.h"
 
 namespace rondo::base {
 
-/// The descriptor is the owner's process's own: a child made by fork() has a dead one in its place,
-/// unless shareWithChildren() was called.
+/// The descriptor is private to the process that made it: a child made by fork() gets an
+/// unconnected socket in its place, unless shareWithChildren() was called. Its number is above
+/// those of the standard streams.
 class UniqueFd {
  public:
   UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) { endInChildren(fd_); }
+  /// Takes `fd`, and moves it to a higher number if it has the number of a standard stream. If
+  /// there is no descriptor afterwards, errno gives the reason.
+  explicit UniqueFd(int fd) : fd_(aboveStreams(fd)) { endInChildren(fd_); }
   UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
     close();
@@ -23,8 +27,8 @@ class UniqueFd {
   }
   ~UniqueFd() { close(); }
 
-  /// What `open` returns, with no fork between its making and its owner's. errno is as `open` left
-  /// it.
+  /// Owns the descriptor that `open` returns; no fork can happen between `open` and the
+  /// registration. errno is as `open` left it.
   template <class Open>
   static UniqueFd of(const Open& open) {
     const NoFork whole;

@@ -241,8 +241,16 @@ Stalled Stalled::read(base::Reader& in) {
 void Leave::write(base::Writer& out) const { board.write(out); }
 Leave Leave::read(base::Reader& in) { return {ProgressReport::Board::read(in)}; }
 
-void Left::write(base::Writer& out) const { out.u64(communicator); }
-Left Left::read(base::Reader& in) { return {in.u64()}; }
+void Left::write(base::Writer& out) const {
+  out.u64(communicator);
+  out.u8(first ? 1 : 0);
+}
+Left Left::read(base::Reader& in) {
+  Left left;
+  left.communicator = in.u64();
+  left.first = readFlag(in);
+  return left;
+}
 
 namespace {
 

@@ -157,6 +157,7 @@ struct Leave {
 
 struct Left {
   std::uint64_t communicator = 0;
+  bool first = false; ///< of those that hear here that the ranks' calls differ
 
   void write(base::Writer& out) const;
   static Left read(base::Reader& in);

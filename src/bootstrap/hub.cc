@@ -18,6 +18,8 @@ using base::Clock;
 constexpr std::size_t kMostRounds = 256;
 /// Different job sizes that ranks may claim before any set is complete.
 constexpr std::size_t kMostWorlds = 16;
+/// Expected where the job's size is not known.
+constexpr int kPeersAtFirst = 64;
 
 } // namespace
 
@@ -26,18 +28,17 @@ std::uint64_t worldId(std::uint64_t job, int size) {
 }
 
 void Hub::Impl::start() {
-  net::Acceptor::Settings listen;
+  net::SharedAcceptor::Settings listen;
   listen.address = settings_.address;
   listen.secret = settings_.secret;
-  listen.job = settings_.job;
-  if (settings_.size > 0) listen.half_open_limit = settings_.size + 64;
+  listen.key = {net::Hello::Purpose::control, settings_.job, 0, 0};
+  listen.peers = settings_.size > 0 ? settings_.size : kPeersAtFirst;
   acceptor_ =
-      std::make_unique<net::Acceptor>(listen, [weak = weak_from_this()](net::Accepted peer) {
+      std::make_unique<net::SharedAcceptor>(listen, [weak = weak_from_this()](net::Accepted peer) {
         if (const auto self = weak.lock()) self->accept(std::move(peer));
       });
   settings_.address = acceptor_->address();
   if (settings_.succession) takeOver(*settings_.succession);
-  scheduleTick();
 }
 
 void Hub::Impl::stop() {
@@ -55,6 +56,11 @@ void Hub::Impl::stop() {
   worlds_.clear();
 }
 
+void Hub::Impl::closeListener() {
+  if (acceptor_) rejected_ += acceptor_->rejected();
+  acceptor_.reset();
+}
+
 std::uint64_t Hub::Impl::acceptorRejected() const {
   std::uint64_t count = 0;
   loop_->call([&] { count = acceptor_ ? acceptor_->rejected() : 0; });
@@ -64,7 +70,8 @@ std::uint64_t Hub::Impl::acceptorRejected() const {
 // Joining -----------------------------------------------------------------------------------------
 
 void Hub::Impl::accept(net::Accepted peer) {
-  if (stopped_) return;
+  if (stopped_ || !acceptor_) return; // it was on its way when the last rank came
+  if (tick_ == 0) scheduleTick();     // a hub that no rank has come to has nothing to do
   const int rank = peer.hello.rank, size = peer.hello.size;
   const std::string wrong = whyRefused(peer.hello);
   if (!wrong.empty()) {
@@ -144,8 +151,7 @@ void Hub::Impl::join(World& world, Member& member, const frames::Join& join) {
 void Hub::Impl::complete(World& world) {
   world.complete = true;
   settings_.size = world.size;
-  if (acceptor_) rejected_ += acceptor_->rejected();
-  acceptor_.reset();
+  closeListener();
   for (const auto& [rank, member] : world.members)
     if (member->hosts_hub && welcome_.host < 0) welcome_.host = rank;
   toAll(world, *world.root, Type::welcome, welcome_);
@@ -216,8 +222,8 @@ void Hub::Impl::gather(World& world, Member& member, frames::Gather contribution
   const int rank = group->rank_of[member.rank];
   const std::shared_ptr<Round> round = ledger.round(contribution.index);
   if (ledger.openRounds() > kMostRounds) violation("it opened too many exchanges");
-  if (const auto verdict = ledger.contributing(rank, *round, contribution.split))
-    return failGroup(world, *group, *verdict);
+  if (const auto cause = ledger.contributing(rank, *round, contribution.split))
+    return failGroup(world, *group, *cause);
   if (!round->contribute(rank, contribution.split, std::move(contribution.blob)))
     violation("it contributed twice to one exchange");
   if (!round->complete()) return;
@@ -225,7 +231,7 @@ void Hub::Impl::gather(World& world, Member& member, frames::Gather contribution
   if (round->split) makeChildren(world, *group, contribution.index, round->blobs);
   for (const auto& part : frames::Gathered::parts(group->id, contribution.index, round->blobs))
     toAll(world, *group, Type::gathered, part);
-  if (round->split) condemnChildrenOfTheDead(world);
+  if (round->split) failSplitsOfDeadRanks(world);
 }
 
 void Hub::Impl::makeChildren(World& world, const Group& parent, std::uint64_t index,
@@ -252,8 +258,8 @@ void Hub::Impl::progress(World& world, Member& member, const frames::ProgressRep
     group->ledger.setProgress(rank, {board.calls.entered, board.completed});
     if (report.answer_to != 0) group->ledger.setCalls(rank, board.calls);
     if (group->ledger.failure()) continue;
-    if (const auto verdict = group->ledger.compare(rank, board.calls))
-      inquire(world, *group, Suspicion{*verdict, rank, {}}, 0);
+    if (const auto cause = group->ledger.compare(rank, board.calls))
+      inquire(world, *group, Suspicion{*cause, rank, {}}, 0);
   }
   if (report.answer_to != 0) answered(world, member, report);
 }
@@ -268,15 +274,15 @@ void Hub::Impl::leave(World& world, Member& member, const frames::Leave& report)
   ledger.setCalls(rank, calls);
   group->leaving.push_back(member.rank);
   if (!ledger.failure()) {
-    if (const auto verdict = ledger.compare(rank, calls))
-      inquire(world, *group, Suspicion{*verdict, rank, {}}, calls.entered);
+    if (const auto cause = ledger.compare(rank, calls))
+      inquire(world, *group, Suspicion{*cause, rank, {}}, calls.entered);
     else if (ledger.anyBehind(calls.entered)) inquire(world, *group, {}, calls.entered);
   }
   leaveGroup(world, *group, rank);
 }
 
 void Hub::Impl::leaveGroup(World& world, Group& group, int rank) {
-  if (const auto verdict = group.ledger.leave(rank)) failGroup(world, group, *verdict);
+  if (const auto cause = group.ledger.leave(rank)) failGroup(world, group, *cause);
   if (group.inquiry) {
     group.inquiry->awaited.erase(group.members[static_cast<std::size_t>(rank)]);
     if (group.inquiry->awaited.empty()) conclude(world, group);
@@ -289,9 +295,12 @@ void Hub::Impl::leaveGroup(World& world, Group& group, int rank) {
 }
 
 void Hub::Impl::answerLeaving(World& world, Group& group) {
+  const bool different = group.ledger.failure() && group.ledger.failure()->difference;
   for (const int rank : std::exchange(group.leaving, {})) {
     const auto& member = world.members.at(rank);
-    if (member->reachable()) member->link->send(Type::left, frames::Left{group.id});
+    if (!member->reachable()) continue;
+    const bool first = different && !std::exchange(group.said, true);
+    member->link->send(Type::left, frames::Left{group.id, first});
   }
 }
 

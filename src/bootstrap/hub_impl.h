@@ -1,6 +1,6 @@
 // The hub's state and rules. All of it belongs to the loop thread.
 //
-// hub.cc has what members ask for: to join, to exchange, to split, to leave. hub_verdicts.cc has
+// hub.cc has what members ask for: to join, to exchange, to split, to leave. hub_failures.cc has
 // what may go wrong with them, and hub_succession.cc what happens when the hub's process ends.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "bootstrap/hub.h"
 #include "bootstrap/hub_state.h"
 #include "net/event_loop.h"
+#include "net/shared_acceptor.h"
 #include "rondo/error.h"
 
 namespace rondo::bootstrap {
@@ -46,6 +47,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   using Type = frames::Type;
 
   std::uint64_t acceptorRejected() const;
+  void closeListener();
   void accept(net::Accepted peer);
   /// Empty: welcome.
   std::string whyRefused(const net::Hello& hello);
@@ -68,12 +70,12 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void endIfAllGone(World& world);
 
   // Verdicts.
-  struct Verdict {
+  struct Cause {
     ErrorCode code;
     std::string text; ///< after "rank N "
   };
-  static Verdict deathOf();
-  static Verdict silenceOf(const Member& member);
+  static Cause deathOf();
+  static Cause silenceOf(const Member& member);
   void fail(World& world, Member& member, const frames::Fail& report);
   void stalled(World& world, Member& member, const frames::Stalled& report);
   /// Asks all ranks what they called, then decides: the ranks called different things, or else what
@@ -87,14 +89,14 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// A rank says that it lost another: waits a moment for the news of that one's death. Asks one
   /// that is said to be silent whether it lives.
   void accuse(World& world, Group& group, int accuser, const Failure& failure);
-  void accusationStands(World& world, Group& group);
+  void accusationConfirmed(World& world, Group& group);
   void lost(int size, int rank, const std::string& why);
   /// Fails every communicator that the rank is still in.
-  void condemn(World& world, int rank, const Verdict& verdict, bool leaves);
+  void failRank(World& world, int rank, const Cause& cause, bool leaves);
   /// The same for one that does not hear the hub.
   void blameHost(World& world, const Member& deaf);
   /// A member may have died or fallen silent after its contribution to a split.
-  void condemnChildrenOfTheDead(World& world);
+  void failSplitsOfDeadRanks(World& world);
   void failGroup(World& world, Group& group, const Failure& failure);
   void dropTimers(Group& group);
   void dropInquiry(Group& group);
@@ -105,7 +107,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   // Succession.
   struct HandOver;
   /// The ranks outside this process that are in a communicator which still works.
-  std::set<int> heirs(const World& world) const;
+  std::set<int> successors(const World& world) const;
   /// Offers the hub's place to the first rank that can take it after this one.
   void offer(int after);
   void handOverEnds(bool moved);
@@ -134,8 +136,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::function<void()> over_;
   const std::shared_ptr<net::EventLoop> loop_;
   frames::Welcome welcome_;
-  std::unique_ptr<net::Acceptor> acceptor_;
-  std::map<int, World> worlds_; ///< by size
+  std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: all ranks have come
+  std::map<int, World> worlds_;                   ///< by size
   std::atomic<std::uint64_t> rejected_{0};
   std::uint64_t asks_ = 0, beats_ = 0;
   net::EventLoop::Id tick_ = 0;

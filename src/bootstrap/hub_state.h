@@ -62,6 +62,7 @@ struct Group {
 
   std::optional<Inquiry> inquiry;
   std::vector<int> leaving; ///< job's ranks that wait for the answer to their leave
+  bool said = false;        ///< a rank that left has heard that calls differ
 
   /// A rank that lost another, until that one's death must be known. One that is only said to be
   /// silent is asked whether it lives.

@@ -41,7 +41,7 @@ struct Hub::Impl::HandOver {
   bool over = false, moved = false;
 };
 
-std::set<int> Hub::Impl::heirs(const World& world) const {
+std::set<int> Hub::Impl::successors(const World& world) const {
   std::set<int> all;
   for (const auto& [id, group] : world.groups) {
     if (group == world.root || group->ledger.failure()) continue;
@@ -70,7 +70,7 @@ bool Hub::Impl::handOver(bool process_ends) {
       needed = settling = false;
       for (const auto& [size, world] : worlds_) {
         settling |= !world.awaited.empty();
-        needed |= world.complete && (settling || !heirs(world).empty());
+        needed |= world.complete && (settling || !successors(world).empty());
       }
     });
     if (!needed) return false;
@@ -107,7 +107,7 @@ void Hub::Impl::offer(int after) {
       const auto member = world.members.find(rank);
       offer.expected.push_back(member != world.members.end() && member->second->reachable());
     }
-    const std::set<int> all = heirs(world);
+    const std::set<int> all = successors(world);
     for (auto next = all.upper_bound(after); next != all.end(); ++next) {
       const Member& member = *world.members.at(*next);
       if (member.silent || member.deaf) continue;
@@ -148,7 +148,7 @@ void Hub::Impl::takeOver(const Succession& from) {
     World& in = self->worlds_.at(self->settings_.size);
     for (const int rank : std::set<int>(in.awaited)) {
       base::log(LogLevel::info, "rank ", rank, " did not come to the new control plane");
-      self->condemn(in, rank, deathOf(), true);
+      self->failRank(in, rank, deathOf(), true);
       self->settled(in, rank);
     }
   });
@@ -173,7 +173,9 @@ void Hub::Impl::roster(World& world, Member& member, const frames::Roster& part)
     // Who is not there any more, or has told of all its communicators but this, has left it.
     for (const int rank : ranks) {
       const bool comes = world.awaited.contains(rank);
-      if (!comes) group->ledger.leave(group->rank_of.at(rank));
+      if (comes) continue;
+      group->ledger.leave(group->rank_of.at(rank));
+      group->said = true; // of what the ranks hear here, that one has heard before
     }
   } else if (group->members != ranks) {
     violation("it told of a communicator of other ranks");
@@ -196,8 +198,7 @@ void Hub::Impl::settled(World& world, int rank) {
   if (member != world.members.end()) member->second->rosters.clear();
   if (!world.awaited.empty()) return;
   loop_->cancel(settle_timer_);
-  rejected_ += acceptor_->rejected();
-  acceptor_.reset();
+  closeListener();
   base::log(LogLevel::info, "the control plane has moved here");
   endIfAllGone(world);
 }

@@ -189,15 +189,17 @@ Failure Ledger::completeTimeout(Failure failure, int reporter,
     if (progress.entered < stall->sequence) late.push_back(rank);
     else if (progress.completed < stall->sequence) behind.push_back(rank);
   }
-  const std::string call = callOf(*stall);
+  std::string who;
   if (!late.empty()) {
-    failure.text += "; " + rankList(late) + " never entered " + call;
+    who = rankList(late) + " did not call it";
     failure.culprit = late.front();
   } else {
-    failure.text += "; all ranks entered " + call + ", " +
-                    (behind.empty() ? "the others completed it"
-                                    : rankList(behind) + " did not complete it either");
+    who = "all ranks called it, " + (behind.empty()
+                                         ? "and the others completed it"
+                                         : rankList(behind) + " did not complete it either");
   }
+  const std::size_t details = std::min(failure.text.find(';'), failure.text.size());
+  failure.text.insert(details, ": " + who);
   return failure;
 }
 

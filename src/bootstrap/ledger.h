@@ -102,7 +102,8 @@ class Ledger {
   /// Whether a rank that has not left is not known to have come to this call.
   bool anyBehind(std::uint64_t sequence) const;
 
-  /// Adds to a timeout which ranks did not come, judged by the last setProgress() of every rank.
+  /// Adds to a timeout which ranks did not come, judged by the last setProgress() of every rank: in
+  /// front of the text's details, which follow a semicolon.
   Failure completeTimeout(Failure failure, int reporter, const std::optional<Stall>& stall) const;
   /// Adds to the timeout of an exchange which ranks did not come, and makes the first one the
   /// culprit.

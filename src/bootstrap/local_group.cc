@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/awake.h"
 #include "base/log.h"
 #include "base/random.h"
 
@@ -52,16 +52,19 @@ class LocalSession final : public Session {
       throw Error(ErrorCode::invalid_argument,
                   "allGather: a blob of " + std::to_string(blob.size()) + " bytes; at most " +
                       std::to_string(kBlobBytes) + " are allowed");
-    const Failure late{ErrorCode::timeout, "exchange of set-up data timed out", -1};
+    const Failure late{ErrorCode::timeout,
+                       "exchange of set-up data timed out after " + base::text(limit), -1};
     return communicator_
         ->gather(rank_, exchanges_.fetch_add(1), false, {blob.begin(), blob.end()}, limit, late)
         ->blobs;
   }
 
   std::unique_ptr<Session> split(int color, int key, std::chrono::milliseconds limit) override {
-    const Failure late{ErrorCode::timeout, "split timed out", -1};
+    const Failure late{ErrorCode::timeout, "split timed out after " + base::text(limit), -1};
     return communicator_->split(rank_, exchanges_.fetch_add(1), color, key, limit, late, bind_);
   }
+
+  void told() override {} // it logs only what nobody has found before
 
   std::unique_ptr<Session> shrink(const std::vector<bool>& stay) override {
     std::uint64_t index = 0;
@@ -103,7 +106,6 @@ std::shared_ptr<const Round> LocalCommunicator::gather(int rank, std::uint64_t i
                                                        std::vector<std::byte> blob,
                                                        std::chrono::milliseconds limit,
                                                        const Failure& late) {
-  const base::Deadline deadline(limit);
   std::unique_lock lock(mutex_);
   if (ledger_.failure()) throw ledger_.failure()->error();
   const std::shared_ptr<Round> round = ledger_.round(index);
@@ -113,8 +115,8 @@ std::shared_ptr<const Round> LocalCommunicator::gather(int rank, std::uint64_t i
     ledger_.forgetRound(index);
     changed_->notify_all();
   }
-  const bool ended = changed_->wait_until(lock, deadline.at(),
-                                          [&] { return round->complete() || ledger_.failure(); });
+  const bool ended = base::waitAwake(changed_, lock, limit,
+                                     [&] { return round->complete() || ledger_.failure(); });
   if (!ended) failLocked(ledger_.completeRound(late, index));
   // An exchange that completed has a result, whatever failed after it.
   if (!round->complete()) throw ledger_.failure()->error();
@@ -248,7 +250,9 @@ std::unique_ptr<Session> LocalGroup::open(int rank, const Options& options) {
       group.opening_[at] = false;
     }
   } opening{*this, at};
-  const Failure late{ErrorCode::init_failed, "in-process group: the deadline passed", -1};
+  const Failure late{ErrorCode::init_failed,
+                     "creating a communicator timed out after " + base::text(options.init_timeout),
+                     -1};
   return world_->split(rank, index, 0, rank, options.init_timeout, late, loopback(options));
 }
 

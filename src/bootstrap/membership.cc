@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/awake.h"
 #include "base/log.h"
 #include "bootstrap/hub.h"
-#include "bootstrap/meetings.h"
+#include "bootstrap/process_jobs.h"
 #include "bootstrap/remote_communicator.h"
 #include "net/interfaces.h"
 #include "net/native_address.h"
@@ -47,13 +48,15 @@ class RemoteSession final : public Session {
       throw Error(ErrorCode::invalid_argument,
                   "allGather: a blob of " + std::to_string(blob.size()) + " bytes; at most " +
                       std::to_string(kBlobBytes) + " are allowed");
-    const Failure late{ErrorCode::timeout, "exchange of set-up data timed out", -1};
+    const Failure late{ErrorCode::timeout,
+                       "exchange of set-up data timed out after " + base::text(limit), -1};
     return membership_->exchange(*communicator_, false, {blob.begin(), blob.end()}, limit, late)
         ->blobs;
   }
   std::unique_ptr<Session> split(int color, int key, std::chrono::milliseconds limit) override {
-    return membership_->split(*communicator_, color, key, limit,
-                              {ErrorCode::timeout, "split timed out", -1});
+    return membership_->split(
+        *communicator_, color, key, limit,
+        {ErrorCode::timeout, "split timed out after " + base::text(limit), -1});
   }
 
   std::unique_ptr<Session> shrink(const std::vector<bool>& stay) override {
@@ -62,6 +65,7 @@ class RemoteSession final : public Session {
 
   const std::atomic<std::uint32_t>& failedWord() const override { return communicator_->failed; }
   Failure failure() const override { return membership_->failureOf(*communicator_); }
+  void told() override { membership_->told(*communicator_); }
   ProgressBoard& progress() override { return communicator_->board; }
   void stalled(const Stall& stall) override { membership_->stalled(*communicator_, stall); }
   Failure fail(const Failure& failure, const std::optional<Stall>& stall) override {
@@ -98,7 +102,7 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
     self->loop_->call([&] { self->connect(std::move(fd), dialing.sessionKey()); });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::system) throw;
-    throw Error(ErrorCode::init_failed, who + " cannot join at the meeting point: " + error.what());
+    throw Error(ErrorCode::init_failed, who + " cannot join at the rendezvous: " + error.what());
   }
   return self;
 }
@@ -169,8 +173,9 @@ bool Membership::part(bool waits) {
 }
 
 std::unique_ptr<Session> Membership::open(std::chrono::milliseconds limit) {
-  return split(*world_, 0, settings_.rank, limit,
-               {ErrorCode::init_failed, "the deadline of creating a communicator passed", -1});
+  return split(
+      *world_, 0, settings_.rank, limit,
+      {ErrorCode::init_failed, "creating a communicator timed out after " + base::text(limit), -1});
 }
 
 // For sessions ------------------------------------------------------------------------------------
@@ -187,7 +192,6 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
                                                            bool split, std::vector<std::byte> blob,
                                                            std::chrono::milliseconds limit,
                                                            const Failure& late) {
-  const base::Deadline deadline(limit);
   const std::uint64_t index = communicator.exchanges.fetch_add(1);
   std::unique_lock lock(mutex_);
   if (communicator.failure) throw communicator.failure->error();
@@ -198,9 +202,9 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
   communicator.open[index] = exchange;
   const auto ended = [&] { return exchange->done || communicator.failure || !supervised_; };
   post(Type::gather, frames::Gather{communicator.id, index, split, exchange->blob});
-  if (!changed_->wait_until(lock, deadline.at(), ended)) {
+  if (!base::waitAwake(changed_, lock, limit, ended)) {
     post(Type::fail, frames::Fail{communicator.id, late, {}, index});
-    if (!changed_->wait_for(lock, kAgreeLimit, ended)) setFailure(communicator, late);
+    if (!base::waitAwake(changed_, lock, kAgreeLimit, ended)) setFailure(communicator, late);
   }
   // An exchange that completed has a result, whatever failed after it.
   if (exchange->done) {
@@ -229,7 +233,7 @@ Failure Membership::fail(RemoteCommunicator& communicator, const Failure& failur
     communicator.proposed = frames::Fail{communicator.id, failure, stall, {}};
     postReport();
     post(Type::fail, *communicator.proposed);
-    changed_->wait_for(lock, kAgreeLimit, [&] { return communicator.failure.has_value(); });
+    base::waitAwake(changed_, lock, kAgreeLimit, [&] { return communicator.failure.has_value(); });
   }
   if (!communicator.failure) setFailure(communicator, failure);
   return *communicator.failure;
@@ -238,6 +242,11 @@ Failure Membership::fail(RemoteCommunicator& communicator, const Failure& failur
 Failure Membership::failureOf(const RemoteCommunicator& communicator) const {
   std::lock_guard lock(mutex_);
   return communicator.failure.value_or(Failure{});
+}
+
+void Membership::told(RemoteCommunicator& communicator) {
+  const std::lock_guard lock(mutex_);
+  communicator.told = true;
 }
 
 void Membership::stalled(RemoteCommunicator& communicator, const Stall& stall) {
@@ -270,18 +279,23 @@ void Membership::leave(RemoteCommunicator& communicator) {
     sent = link_->open();
   });
   std::unique_lock lock(mutex_);
-  const bool compared = sent && farewell.board.calls.entered > 0 && !communicator.failure;
+  const auto differs = [&] { return communicator.failure && communicator.failure->difference; };
+  // Where one rank speaks for all, the hub's answer says which.
+  const auto known = [&] {
+    return communicator.failure && (!settings_.launched || communicator.told || !differs());
+  };
+  const bool compared = sent && farewell.board.calls.entered > 0 && !known();
   if (compared && !loop_->onLoopThread())
     changed_->wait_for(lock, kAgreeLimit,
-                       [&] { return communicator.left || communicator.failure || !supervised_; });
-  if (communicator.failure && communicator.failure->difference)
+                       [&] { return communicator.left || known() || !supervised_; });
+  if (differs() && !communicator.told && (communicator.first || !settings_.launched))
     base::log(LogLevel::error, "a communicator ended in an error: ", communicator.failure->text);
   communicators_.erase(communicator.id);
   if (communicators_.size() > 1 || loop_->onLoopThread()) return; // one is that of all ranks
   // The process may end in any way now, and must not take the others' control plane along.
   const int host = host_;
   lock.unlock();
-  if (!Meetings::ofProcess().handOver(job_)) return;
+  if (!ProcessJobs::ofProcess().handOver(job_)) return;
   // The new hub would wait for a rank that does not come to it.
   lock.lock();
   changed_->wait_for(lock, kAgreeLimit,
@@ -393,6 +407,7 @@ void Membership::left(const frames::Left& answer) {
   const auto found = communicators_.find(answer.communicator);
   if (found == communicators_.end()) return;
   found->second->left = true;
+  found->second->first = answer.first;
   changed_->notify_all();
 }
 

@@ -33,6 +33,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
     std::chrono::milliseconds heartbeat{1000};
     bool patient = false;         ///< as in Options
     bool hosts_hub = false;       ///< the hub lives in this process, at first
+    bool launched = false;        ///< by what gathers what all ranks print
     std::string hub_process;      ///< who hosts it when no rank does: "the launcher"
     std::string socket_interface; ///< for bindAddress(); as in Options
     std::string socket_family;
@@ -81,6 +82,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
                const std::optional<Stall>& stall);
   Failure failureOf(const RemoteCommunicator& communicator) const;
   void stalled(RemoteCommunicator& communicator, const Stall& stall);
+  void told(RemoteCommunicator& communicator);
   void leave(RemoteCommunicator& communicator);
 
   // On the loop thread.

@@ -2,7 +2,7 @@
 // know.
 #include "base/log.h"
 #include "bootstrap/hub.h"
-#include "bootstrap/meetings.h"
+#include "bootstrap/process_jobs.h"
 #include "bootstrap/remote_communicator.h"
 
 namespace rondo::bootstrap {
@@ -30,7 +30,7 @@ void Membership::succeed(const frames::Succeed& offer) {
     hub.job = job_;
     hub.size = settings_.size;
     hub.succession = Hub::Succession{settings_.rank, offer.expected};
-    answer.address = Meetings::ofProcess().host(hub);
+    answer.address = ProcessJobs::ofProcess().host(hub);
   } catch (const Error& error) {
     base::log(LogLevel::info, "the control plane cannot move here: ", error.what());
   }
@@ -40,7 +40,7 @@ void Membership::succeed(const frames::Succeed& offer) {
 void Membership::moved(const frames::Moved& to) {
   link_->close();
   link_.reset();
-  hosts_hub_ = Meetings::ofProcess().hubOf(job_) == to.address;
+  hosts_hub_ = ProcessJobs::ofProcess().hubOf(job_) == to.address;
   {
     std::lock_guard lock(mutex_);
     host_ = to.host;

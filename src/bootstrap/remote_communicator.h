@@ -32,7 +32,9 @@ struct RemoteCommunicator {
   std::optional<frames::Fail> proposed;              ///< that the hub has not answered
   std::map<std::vector<bool>, std::uint64_t> shrunk; ///< how often, by who stayed
   bool leaving = false;
-  bool left = false; ///< the hub has compared the last calls
+  bool left = false;  ///< the hub has compared the last calls
+  bool told = false;  ///< this rank's callers know of the failure
+  bool first = false; ///< as in frames::Left
 };
 
 } // namespace rondo::bootstrap

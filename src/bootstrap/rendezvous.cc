@@ -12,7 +12,7 @@
 #include "base/unique_fd.h"
 #include "bootstrap/launcher.h"
 #include "bootstrap/local_group.h"
-#include "bootstrap/meetings.h"
+#include "bootstrap/process_jobs.h"
 #include "bootstrap/session.h"
 #include "bootstrap/unique_id.h"
 #include "net/interfaces.h"
@@ -46,7 +46,7 @@ bootstrap::IdContent openHub(const net::SocketAddress& address, int size) {
   hub.secret = content.secret;
   hub.job = content.job;
   hub.size = size;
-  content.hub = bootstrap::Meetings::ofProcess().host(hub);
+  content.hub = bootstrap::ProcessJobs::ofProcess().host(hub);
   return content;
 }
 
@@ -84,7 +84,7 @@ struct Launch::Impl {
   std::uint64_t job = 0;
   base::UniqueFd id;
 
-  ~Impl() { bootstrap::Meetings::ofProcess().dismiss(job); }
+  ~Impl() { bootstrap::ProcessJobs::ofProcess().dismiss(job); }
 };
 
 Launch::Launch(int size) {
@@ -111,7 +111,7 @@ std::vector<std::string> Launch::environment(int rank) const {
 
 void Launch::ended(int rank) {
   checkRank(rank, impl_->size);
-  bootstrap::Meetings::ofProcess().ended(impl_->job, rank);
+  bootstrap::ProcessJobs::ofProcess().ended(impl_->job, rank);
 }
 
 Rendezvous Rendezvous::inProcess(int size) {

@@ -5,8 +5,8 @@
 #include "bootstrap/launcher.h"
 #include "bootstrap/ledger.h"
 #include "bootstrap/local_group.h"
-#include "bootstrap/meetings.h"
 #include "bootstrap/mpi_module.h"
+#include "bootstrap/process_jobs.h"
 #include "bootstrap/unique_id.h"
 #include "net/hmac.h"
 #include "net/interfaces.h"
@@ -15,6 +15,18 @@ namespace rondo::bootstrap {
 
 namespace {
 
+/// Whether a launcher started this process, whatever else it says of it. `rondo run` hands down an
+/// id; variables of the same names may also be set by hand, for ranks in several terminals.
+bool hasLauncher() {
+  const Environment environment = processEnvironment();
+  try {
+    const std::string launcher = detectLauncher(environment).launcher;
+    return launcher == "rondo" ? environment("RONDO_ID_FD").has_value() : !launcher.empty();
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 Membership::Settings settingsFor(const Options& options, int rank, int size) {
   Membership::Settings settings;
   settings.rank = rank;
@@ -22,6 +34,7 @@ Membership::Settings settingsFor(const Options& options, int rank, int size) {
   settings.deadline = base::Deadline(options.init_timeout).at();
   settings.heartbeat = options.heartbeat;
   settings.patient = options.patient;
+  settings.launched = hasLauncher();
   settings.socket_interface = options.socket_interface;
   settings.socket_family = options.socket_family;
   return settings;
@@ -34,7 +47,7 @@ Membership::Settings byId(const UniqueId& id, int rank, int size, const Options&
   settings.hub = content.hub;
   settings.secret = content.secret;
   settings.job = content.job;
-  settings.hosts_hub = Meetings::ofProcess().hubOf(content.job).has_value();
+  settings.hosts_hub = ProcessJobs::ofProcess().hubOf(content.job).has_value();
   settings.hub_process = hub_process;
   return settings;
 }
@@ -72,10 +85,10 @@ Membership::Settings atAddress(const MeetingPoint& point, const LaunchInfo& laun
     hub.job = settings.job;
     hub.size = launch.size;
     try {
-      Meetings::ofProcess().host(hub);
+      ProcessJobs::ofProcess().host(hub);
     } catch (const Error& error) {
       throw Error(ErrorCode::init_failed,
-                  std::string("rank 0 cannot open the meeting point: ") + error.what());
+                  std::string("rank 0 cannot open the rendezvous: ") + error.what());
     }
     settings.hosts_hub = true;
   }
@@ -94,7 +107,7 @@ std::optional<Membership::Settings> byEnvironment(const Options& options) {
                   "the launcher");
     case MeetingPoint::Kind::mpi: {
       const UniqueId id =
-          Meetings::ofProcess().onceExchanged([&] { return exchangeByMpi(launch, options); });
+          ProcessJobs::ofProcess().onceExchanged([&] { return exchangeByMpi(launch, options); });
       return byId(id, launch.rank, launch.size, options, "the process of rank 0");
     }
     case MeetingPoint::Kind::address: break;
@@ -139,13 +152,13 @@ std::unique_ptr<Session> Session::open(const Rendezvous& meet, const Options& op
   if (meet.group_) return meet.group_->open(meet.rank_, options);
   const auto way = wayOf(meet, options);
   if (!way) return std::make_shared<LocalGroup>(1)->open(0, options);
-  return Meetings::ofProcess().open(way->settings, way->keep, options.init_timeout);
+  return ProcessJobs::ofProcess().open(way->settings, way->keep, options.init_timeout);
 }
 
 void Session::decline(const Rendezvous& meet, const Failure& why, const Options& options) {
   if (meet.group_) meet.group_->decline(meet.rank_, why);
   else if (const auto way = wayOf(meet, options))
-    Meetings::ofProcess().decline(way->settings, way->keep, why);
+    ProcessJobs::ofProcess().decline(way->settings, way->keep, why);
 }
 
 } // namespace rondo::bootstrap

@@ -59,8 +59,9 @@ class Session {
   /// open() of the other ranks throws this. Throws Error(init_failed).
   static void decline(const Rendezvous& meet, const Failure& why, const Options& options);
   /// Leaves the communicator. The ranks' calls are compared for the last time, which waits for the
-  /// control plane's answer (at most 400 ms); a difference is logged as an error, since no
-  /// call is left that could throw it.
+  /// control plane's answer (at most 400 ms). A difference is logged as an error by a rank that was
+  /// not told(), since no call is left that could throw it: by one rank of a job that a launcher
+  /// started, and of others by each.
   virtual ~Session() = default;
 
   virtual int rank() const = 0;
@@ -90,14 +91,16 @@ class Session {
   virtual const std::atomic<std::uint32_t>& failedWord() const = 0;
   /// Only after failedWord() is set.
   virtual Failure failure() const = 0;
+  /// This rank's callers know of the failure.
+  virtual void told() = 0;
   virtual ProgressBoard& progress() = 0;
   /// The engine has waited for a while (about 50 ms). The ranks' calls are compared: a difference
   /// is a mismatch, which fails the communicator with both calls' texts. A peer that has left
   /// without entering the call is peer_dead; of a Send or Recv, one that had left at two reports.
   virtual void stalled(const Stall& stall) = 0;
   /// Fails the communicator on all ranks and returns the failure that everyone sees: the first one
-  /// that the ranks agree on, which may be another's. A timeout is completed with the ranks that
-  /// "never entered AllReduce #412". Takes at most 500 ms.
+  /// that the ranks agree on, which may be another's. To a timeout's text the ranks are added that
+  /// "did not call it", before its details, which follow a semicolon. Takes at most 500 ms.
   virtual Failure fail(const Failure& failure, const std::optional<Stall>& stall = {}) = 0;
 
  private:

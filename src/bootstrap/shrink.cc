@@ -51,7 +51,7 @@ void Hub::Impl::shrink(World& world, Member& member, const frames::Shrink& wish)
     return;
   }
   found->second = std::make_shared<Group>(wish.child, members);
-  condemnChildrenOfTheDead(world);
+  failSplitsOfDeadRanks(world);
 }
 
 } // namespace rondo::bootstrap

@@ -19,7 +19,7 @@ struct Patience {
   /// than any step between two running ranks.
   static constexpr std::uint32_t kSpins = 1500;
   /// With more ranks than processors the peer probably waits for this processor.
-  static constexpr std::uint32_t kCrowdedSpins = 0;
+  static constexpr std::uint32_t kOversubscribedSpins = 0;
   /// Yields before the program's own poll is called: a small call is over by then.
   static constexpr std::uint32_t kYieldsAlone = 32;
   /// Yields before the first sleep: 1 to 3 ms while nobody else wants the processor.
@@ -35,16 +35,22 @@ struct Patience {
   static constexpr int kHandOverYields = 200;
   /// Between two looks at the clock for what stands still.
   static constexpr std::chrono::milliseconds kInspect{10};
+  /// Of a thread that looks much more often: its process was stopped, or has no processor time.
+  static constexpr std::chrono::milliseconds kStarved{500};
   /// Calls that stand still longer than this are told to the control plane.
   static constexpr std::chrono::milliseconds kStall{50};
   /// And a Send or Recv, whose peer may have left meanwhile, again and again after so long.
   static constexpr std::chrono::milliseconds kStallAgain{400};
+  /// Of patient ranks: calls that stand still for so long after the death of a process end. Long
+  /// enough for a rank that is alive and gets no processor.
+  static constexpr std::chrono::seconds kBereaved{10};
 };
 
 /// One wait. reset() whenever something moved.
 class Backoff {
  public:
-  explicit Backoff(bool crowded) : spins_(crowded ? Patience::kCrowdedSpins : Patience::kSpins) {}
+  explicit Backoff(bool oversubscribed)
+      : spins_(oversubscribed ? Patience::kOversubscribedSpins : Patience::kSpins) {}
   /// Of a thread that shares its only processor with the program: sleeps at once, and long.
   static Backoff aside() {
     Backoff backoff(true);

@@ -85,7 +85,7 @@ void addRanges(const Call& call, const Blocks& table, bool written, std::size_t 
 
 /// The v-forms' part of validate().
 void validateBlocks(const Call& call, int rank, int size) {
-  const Layout& layout = *call.layout;
+  const CallBlocks& layout = *call.layout;
   const Extent extent = extentOf(call, rank, size);
   std::vector<Range> ranges;
   if (extent.input_blocks > 0)

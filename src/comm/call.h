@@ -12,7 +12,7 @@
 namespace rondo::comm {
 
 /// The blocks of a v-form, of the buffers that the call uses on this rank; the other's are none.
-struct Layout {
+struct CallBlocks {
   Blocks input, output;
 };
 
@@ -23,9 +23,9 @@ struct Call {
   std::size_t count = 0; ///< elements of one block; v-forms: of the buffer with one block
   DataType type = DataType::int8;
   ReduceOp op = ReduceOp::sum;
-  int root = 0;                   ///< Send and Recv: the peer
-  bool sending = false;           ///< Send (true) or Recv (false)
-  const Layout* layout = nullptr; ///< v-forms only; the caller's, as long as it is in the call
+  int root = 0;                       ///< Send and Recv: the peer
+  bool sending = false;               ///< Send (true) or Recv (false)
+  const CallBlocks* layout = nullptr; ///< v-forms only; the caller's, as long as it is in the call
 };
 
 /// A v-form call with its layout.
@@ -41,7 +41,7 @@ class UnevenCall {
   operator const Call&() const { return call_; }
 
  private:
-  Layout layout_;
+  CallBlocks layout_;
   Call call_;
 };
 
@@ -58,7 +58,7 @@ class KeptCall {
   Blocks keep(const Blocks& blocks);
 
   std::vector<std::size_t> tables_;
-  Layout layout_;
+  CallBlocks layout_;
   Call call_;
 };
 

@@ -45,7 +45,7 @@ class CallCache {
   /// Of a v-form. The tables are those of the bound plan that it leads to, or of the call in hand.
   struct UnevenKey {
     std::uint64_t what = 0;
-    Layout layout;
+    CallBlocks layout;
     bool operator==(const UnevenKey& other) const;
   };
   struct Hash {

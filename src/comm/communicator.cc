@@ -135,7 +135,7 @@ Buffer Communicator::registerBuffer(void* data, std::size_t bytes) {
 }
 
 void Communicator::whileWaiting(std::function<void()> poll) {
-  impl_->pump().whileWaiting(std::move(poll));
+  impl_->progressLoop().whileWaiting(std::move(poll));
 }
 
 std::string Communicator::algorithmFor(Collective collective, std::size_t count,
@@ -327,6 +327,8 @@ Work Communicator::sendAsync(const void* input, std::size_t count, DataType type
   return impl_->start(
       {Collective::sendrecv, input, nullptr, count, type, ReduceOp::sum, peer, true});
 }
+bool Communicator::arrived(int peer) { return impl_->arrived(peer); }
+
 void Communicator::recv(void* output, std::size_t count, DataType type, int peer) {
   impl_->call({Collective::sendrecv, nullptr, output, count, type, ReduceOp::sum, peer, false});
 }

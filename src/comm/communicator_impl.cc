@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "comm/group.h"
+#include "comm/pending_group.h"
 #include "comm/region.h"
 #include "device/window.h"
 #include "rondo/communicator.h"
@@ -48,7 +48,7 @@ plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
 CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
                                    const Options& options, planner::Policy policy,
                                    std::unique_ptr<engine::Fabric> fabric,
-                                   std::unique_ptr<engine::Engine> engine, bool crowded,
+                                   std::unique_ptr<engine::Engine> engine, bool oversubscribed,
                                    std::vector<Place> places)
     : session_(std::move(session)),
       options_(options),
@@ -62,31 +62,32 @@ CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
       plans_(rank_),
       calls_(rank_, size_),
       engine_(std::move(engine)),
-      verdict_(*session_, *engine_, options.timeout),
-      pump_(*engine_, verdict_, progress_board_, rank_, crowded) {
+      failure_(*session_, *engine_, options.timeout, options.patient),
+      progress_loop_(*engine_, failure_, progress_board_, rank_, oversubscribed) {
   progress_board_.describe = &describe;
 }
 
 void CommunicatorImpl::release(CommunicatorImpl* impl) {
-  if (!impl->pump_.helper().bequeath([impl] { delete impl; })) delete impl;
+  if (!impl->progress_loop_.helper().destroyLater([impl] { delete impl; })) delete impl;
 }
 
 void CommunicatorImpl::close() noexcept {
   if (::getpid() != process_) return;
   {
     // Whoever completed the last call has left the engine when the mutex is free.
-    const Pump::Lock lock(pump_);
+    const ProgressLoop::Lock lock(progress_loop_);
     if (engine_->idle()) return;
   }
-  if (pump_.run([this] { return engine_->idle(); }, base::Deadline(options_.timeout).at())) return;
-  const Pump::Lock lock(pump_);
-  if (!engine_->idle()) verdict_.leave();
+  if (progress_loop_.run([this] { return engine_->idle(); }, base::Deadline(options_.timeout).at()))
+    return;
+  const ProgressLoop::Lock lock(progress_loop_);
+  if (!engine_->idle()) failure_.leave();
 }
 
 /// Throws for a call that is wrong, cannot be planned or comes too late.
 CallCache::Known& CommunicatorImpl::known(const Call& call) {
   CallCache::Known* const known = calls_.check(call);
-  verdict_.throwIfAdopted();
+  failure_.throwIfEnded();
   return known ? *known : learn(call);
 }
 
@@ -95,11 +96,11 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
     return calls_.add(call, bind(call));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::system) throw; // all ranks find the same
-    verdict_.lack(title(call), error.what());
+    failure_.failLocally(title(call), error.what());
   } catch (const std::bad_alloc& error) {
-    verdict_.lack(title(call), error.what());
+    failure_.failLocally(title(call), error.what());
   }
-  verdict_.rethrow();
+  failure_.rethrow();
 }
 
 plan::Spec CommunicatorImpl::specOf(const Call& call) const {
@@ -133,7 +134,7 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
 /// communicator failed, for want of something here.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
   // What is launched cannot be taken back: not after a failure that nobody here has seen yet.
-  if (verdict_.pending()) pump_.poll();
+  if (failure_.pending()) failure_.heed();
   CallCache::Known& shape = known(call);
   engine_->admit(shape.buffers.input_bytes > 0 ? call.input : nullptr,
                  shape.buffers.output_bytes > 0 ? call.output : nullptr);
@@ -154,40 +155,51 @@ void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
 }
 
 void CommunicatorImpl::call(const Call& call) {
-  if (Held::open()) {
+  if (PendingGroup::open()) {
     validate(call, rank_, size_);
-    Held::add(*this, call);
+    PendingGroup::add(*this, call);
     return;
   }
   engine::Run run;
   run.attended.store(true, std::memory_order_relaxed);
   {
-    const Pump::Lock lock(pump_);
+    const ProgressLoop::Lock lock(progress_loop_);
     submit(call, run);
     engine_->flush();
-    pump_.poll();
+    progress_loop_.poll();
   }
   const auto done = [&run] { return run.done.load(std::memory_order_acquire); };
-  if (!done()) pump_.run(done);
-  if (run.error) std::rethrow_exception(run.error);
+  if (!done()) progress_loop_.run(done);
+  if (run.error) failure_.rethrow(run.error);
 }
 
 Work CommunicatorImpl::start(const Call& call) {
-  if (Held::open()) {
+  if (PendingGroup::open()) {
     validate(call, rank_, size_);
-    return WorkState::handle(Held::add(*this, call));
+    return WorkState::handle(PendingGroup::add(*this, call));
   }
   auto state = std::make_shared<WorkState>();
   state->communicator = shared_from_this();
   {
-    const Pump::Lock lock(pump_);
+    const ProgressLoop::Lock lock(progress_loop_);
     submit(call, state->run);
     state->run.keep = state;
     engine_->flush();
-    pump_.poll();
-    if (!state->done()) pump_.helper().need();
+    progress_loop_.poll();
+    if (!state->done()) progress_loop_.helper().need();
   }
   return WorkState::handle(std::move(state));
+}
+
+bool CommunicatorImpl::arrived(int peer) {
+  if (peer < 0 || peer >= size_)
+    throw Error(ErrorCode::invalid_argument, "arrived: " + std::to_string(peer) +
+                                                 " is not a rank of this communicator (0 to " +
+                                                 std::to_string(size_ - 1) + ")");
+  const ProgressLoop::Lock lock(progress_loop_);
+  if (failure_.pending()) progress_loop_.poll();
+  failure_.throwIfEnded();
+  return engine_->arrived(peer);
 }
 
 void ControlTurns::await(std::uint64_t turn, std::chrono::milliseconds limit) {
@@ -227,10 +239,10 @@ void CommunicatorImpl::startOnStreams(std::span<const std::shared_ptr<WorkState>
 }
 
 void CommunicatorImpl::startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended) {
-  const Pump::Lock lock(pump_);
+  const ProgressLoop::Lock lock(progress_loop_);
   startOnStreams(group);
-  pump_.poll();
-  if (!attended) pump_.helper().need();
+  progress_loop_.poll();
+  if (!attended) progress_loop_.helper().need();
 }
 
 std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
@@ -238,7 +250,7 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::openChild(
   if (!session) return nullptr;
   Options options;
   {
-    const Pump::Lock lock(pump_);
+    const ProgressLoop::Lock lock(progress_loop_);
     options = options_;
   }
   return open(std::move(session), options);
@@ -252,8 +264,8 @@ auto CommunicatorImpl::inTurn(std::uint64_t turn, const Body& body) {
     ~Turn() { turns.end(); }
   } const own{turns_};
   {
-    const Pump::Lock lock(pump_);
-    verdict_.throwIfAdopted();
+    const ProgressLoop::Lock lock(progress_loop_);
+    failure_.throwIfEnded();
   }
   return body();
 }
@@ -273,9 +285,9 @@ void CommunicatorImpl::setTimeout(std::chrono::milliseconds timeout) {
   Options asked;
   asked.timeout = timeout;
   asked.validate();
-  const Pump::Lock lock(pump_);
+  const ProgressLoop::Lock lock(progress_loop_);
   options_.timeout = timeout;
-  verdict_.setTimeout(timeout);
+  failure_.setTimeout(timeout);
 }
 
 std::unique_ptr<bootstrap::Session> CommunicatorImpl::shrink(std::span<const int> excluded) {
@@ -292,14 +304,15 @@ std::unique_ptr<bootstrap::Session> CommunicatorImpl::shrink(std::span<const int
 }
 
 void CommunicatorImpl::setStream(Stream stream) {
-  const Pump::Lock lock(pump_);
+  const ProgressLoop::Lock lock(progress_loop_);
   engine_->setStream(stream);
   stream_.store(stream.handle(), std::memory_order_relaxed);
 }
 
 std::optional<Error> CommunicatorImpl::failure() const {
-  if (!verdict_.pending()) return std::nullopt;
+  if (!failure_.pending()) return std::nullopt;
   const bootstrap::Failure failure = session_->failure();
+  session_->told();
   return failure.error();
 }
 
@@ -318,13 +331,13 @@ Buffer CommunicatorImpl::keep(std::unique_ptr<Region> region) {
 }
 
 void CommunicatorImpl::refuseInUse(const Region& region) {
-  const Pump::Lock lock(pump_);
+  const ProgressLoop::Lock lock(progress_loop_);
   const engine::Run* user = engine_->findRun([&region](const engine::Run& run) {
     return region.holds(run.input) || region.holds(run.output);
   });
   if (user)
     throw Error(ErrorCode::invalid_argument,
-                "Buffer: released while " + Verdict::titleOf(*user) + " uses it");
+                "Buffer: released while " + FailureState::titleOf(*user) + " uses it");
 }
 
 void CommunicatorImpl::abort(const std::string& reason) {
@@ -340,7 +353,7 @@ std::string CommunicatorImpl::algorithmFor(Collective collective, std::size_t co
 }
 
 MemoryUse CommunicatorImpl::memory() {
-  const Pump::Lock lock(pump_);
+  const ProgressLoop::Lock lock(progress_loop_);
   const engine::Fabric::Memory channels = fabric_->memory();
   return {channels.channels, channels.slots, channels.staging, engine_->scratchBytes()};
 }

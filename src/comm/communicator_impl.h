@@ -22,8 +22,8 @@
 #include "bootstrap/session.h"
 #include "comm/call.h"
 #include "comm/call_cache.h"
-#include "comm/pump.h"
-#include "comm/verdict.h"
+#include "comm/failure_state.h"
+#include "comm/progress_loop.h"
 #include "comm/work_state.h"
 #include "engine/engine.h"
 #include "engine/fabric.h"
@@ -57,7 +57,7 @@ class ControlTurns {
 };
 
 /// Any thread may call the public functions; the engine and what is known of calls are guarded by
-/// the pump's mutex.
+/// the progress loop's mutex.
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  public:
   /// Collective: agrees with the other ranks on policy, sizes and transports.
@@ -65,7 +65,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
                                                 const Options& options);
   CommunicatorImpl(std::unique_ptr<bootstrap::Session> session, const Options& options,
                    planner::Policy policy, std::unique_ptr<engine::Fabric> fabric,
-                   std::unique_ptr<engine::Engine> engine, bool crowded, std::vector<Place> places);
+                   std::unique_ptr<engine::Engine> engine, bool oversubscribed,
+                   std::vector<Place> places);
   /// Deleter for shared_ptr: the last owner may be a call that the helper thread completes.
   static void release(CommunicatorImpl* impl);
 
@@ -78,6 +79,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void call(const Call& call);
   /// Starts the call; inside a Group, takes note of it.
   Work start(const Call& call);
+  /// See Communicator.
+  bool arrived(int peer);
   /// Starts the calls of a group on this communicator. Errors go to the states. `attended`: the
   /// caller goes on to wait for them.
   void startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended);
@@ -91,6 +94,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void abort(const std::string& reason);
   void setTimeout(std::chrono::milliseconds timeout);
   std::optional<Error> failure() const;
+  /// What one of its calls ended with. Any thread.
+  [[noreturn]] void rethrow(const std::exception_ptr& error) const { failure_.rethrow(error); }
   void setStream(Stream stream);
   /// That the next call goes to. Any thread.
   Stream stream() const { return Stream(stream_.load(std::memory_order_relaxed)); }
@@ -106,7 +111,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const Place& placeOf(int rank) const;
   std::string transportTo(int peer) const;
 
-  Pump& pump() { return pump_; }
+  ProgressLoop& progressLoop() { return progress_loop_; }
   /// Waits, at most for the timeout, for what is in flight: a communicator may be dropped with
   /// sends outstanding, and the peers count on them. Then fails it, on all ranks: those with calls
   /// in flight hear that this rank closed it, and with what.
@@ -132,7 +137,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::atomic<void*> stream_{nullptr};
   ControlTurns turns_;
 
-  // Guarded by the pump's mutex, but for the engine's functions that say otherwise.
+  // Guarded by the progress loop's mutex, but for the engine's functions that say otherwise.
   std::unique_ptr<engine::Fabric> fabric_;
   plan::PlanCache plans_;
   CallCache calls_;
@@ -140,8 +145,8 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   const std::unique_ptr<engine::Engine> engine_;
   std::uint64_t sequence_ = 0;                          ///< collectives entered
   std::unordered_map<int, std::uint64_t> p2p_sequence_; ///< by engine queue
-  Verdict verdict_;
-  Pump pump_; ///< last: its helper thread ends before the rest
+  FailureState failure_;
+  ProgressLoop progress_loop_; ///< last: its helper thread ends before the rest
 };
 
 } // namespace rondo::comm

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kMaxText = 1024;
 
 /// What every rank tells the others.
-struct Card {
+struct DeviceInfo {
   std::string error; ///< not empty: it has no device
   std::uint64_t process = 0;
   device::DeviceIdentity identity;
@@ -37,17 +37,17 @@ struct Card {
     out.u8(multicasts);
     return out.take();
   }
-  static Card decode(std::span<const std::byte> bytes) {
-    base::Reader in(bytes, "a rank's device card");
-    Card card;
-    card.error = in.text(kMaxText);
-    card.process = in.u64();
-    in.raw(std::span<std::byte>(card.identity.uuid));
-    card.identity.place = in.text(kMaxText);
-    card.blocks = in.i32();
-    card.multicasts = in.u8() != 0;
+  static DeviceInfo decode(std::span<const std::byte> bytes) {
+    base::Reader in(bytes, "a rank's device info");
+    DeviceInfo info;
+    info.error = in.text(kMaxText);
+    info.process = in.u64();
+    in.raw(std::span<std::byte>(info.identity.uuid));
+    info.identity.place = in.text(kMaxText);
+    info.blocks = in.i32();
+    info.multicasts = in.u8() != 0;
     in.finish();
-    return card;
+    return info;
   }
 };
 
@@ -59,27 +59,28 @@ std::string listOf(const std::vector<int>& numbers, bool with_device) {
 }
 
 /// Empty: it can be tried.
-std::string noSwitch(const std::vector<Card>& cards) {
-  for (std::size_t r = 0; r < cards.size(); ++r) {
+std::string noSwitch(const std::vector<DeviceInfo>& infos) {
+  for (std::size_t r = 0; r < infos.size(); ++r) {
     const std::string who = "rank " + std::to_string(r);
-    if (!cards[r].multicasts) return who + "'s driver or GPU has no multicast objects";
+    if (!infos[r].multicasts) return who + "'s driver or GPU has no multicast objects";
     for (std::size_t other = 0; other < r; ++other)
-      if (cards[other].identity == cards[r].identity)
+      if (infos[other].identity == infos[r].identity)
         return who + " shares a GPU with rank " + std::to_string(other);
   }
   return {};
 }
 
-std::vector<Card> exchange(bootstrap::Session& session, const Options& options, const Card& own) {
-  std::vector<Card> cards;
+std::vector<DeviceInfo> exchange(bootstrap::Session& session, const Options& options,
+                                 const DeviceInfo& own) {
+  std::vector<DeviceInfo> infos;
   for (const auto& blob : session.allGather(own.encode(), options.init_timeout))
-    cards.push_back(Card::decode(blob));
-  for (std::size_t r = 0; r < cards.size(); ++r)
-    if (!cards[r].error.empty() && static_cast<int>(r) != session.rank())
+    infos.push_back(DeviceInfo::decode(blob));
+  for (std::size_t r = 0; r < infos.size(); ++r)
+    if (!infos[r].error.empty() && static_cast<int>(r) != session.rank())
       throw Error(ErrorCode::init_failed,
-                  "rank " + std::to_string(r) + " has no device: " + cards[r].error,
+                  "rank " + std::to_string(r) + " has no device: " + infos[r].error,
                   static_cast<int>(r));
-  return cards;
+  return infos;
 }
 
 } // namespace
@@ -93,7 +94,7 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
                                          ") and some host memory (" + listOf(numbers, false) +
                                          "): set RONDO_DEVICE on all or on none");
   Devices devices;
-  Card own;
+  DeviceInfo own;
   std::optional<Error> missing;
   try {
     devices.own = device::openDevice(options.device);
@@ -105,29 +106,29 @@ Devices meetDevices(bootstrap::Session& session, const Options& options,
     missing = error;
     own.error = error.what();
   }
-  std::vector<Card> cards;
+  std::vector<DeviceInfo> infos;
   try {
-    cards = exchange(session, options, own);
+    infos = exchange(session, options, own);
   } catch (...) {
     if (!missing) throw;
   }
   if (missing) throw *missing;
 
-  for (std::size_t r = 0; r < cards.size(); ++r) {
-    const auto shared = [&](const Card& card) { return card.identity == cards[r].identity; };
+  for (std::size_t r = 0; r < infos.size(); ++r) {
+    const auto shared = [&](const DeviceInfo& info) { return info.identity == infos[r].identity; };
     const device::Residency here{
-        cards[r].blocks, static_cast<int>(std::count_if(cards.begin(), cards.end(), shared))};
+        infos[r].blocks, static_cast<int>(std::count_if(infos.begin(), infos.end(), shared))};
     const auto shareOf = [](const device::Residency& of) { return of.blocks / of.ranks; };
     if (r == 0 || shareOf(here) < shareOf(devices.residency)) devices.residency = here;
-    if (static_cast<int>(r) != session.rank() && cards[r].process == own.process &&
-        cards[r].identity == own.identity)
+    if (static_cast<int>(r) != session.rank() && infos[r].process == own.process &&
+        infos[r].identity == own.identity)
       devices.neighbour = static_cast<int>(r);
-    base::log(LogLevel::info, "rank ", r, " is on ", cards[r].identity.place);
+    base::log(LogLevel::info, "rank ", r, " is on ", infos[r].identity.place);
   }
-  devices.lends = std::all_of(cards.begin(), cards.end(), [&](const Card& card) {
-    return card.process == cards[0].process && card.identity == cards[0].identity;
+  devices.lends = std::all_of(infos.begin(), infos.end(), [&](const DeviceInfo& info) {
+    return info.process == infos[0].process && info.identity == infos[0].identity;
   });
-  devices.no_switch = noSwitch(cards);
+  devices.no_switch = noSwitch(infos);
   devices.size = transport::channelSize(
       options, {engine::deviceSlot(static_cast<int>(numbers.size())), engine::kDeviceDepth});
   devices.channel = engine::deviceChannel(

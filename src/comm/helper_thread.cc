@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -11,7 +12,7 @@
 #include "base/inherited_thread.h"
 #include "base/log.h"
 #include "base/no_signals.h"
-#include "comm/pump.h"
+#include "comm/progress_loop.h"
 
 namespace rondo::comm {
 
@@ -51,7 +52,8 @@ int processors() {
 }
 } // namespace
 
-HelperThread::HelperThread(Pump& pump, int rank) : pump_(pump), rank_(rank), process_(::getpid()) {}
+HelperThread::HelperThread(ProgressLoop& progress_loop, int rank)
+    : progress_loop_(progress_loop), rank_(rank), process_(::getpid()) {}
 
 HelperThread::~HelperThread() {
   if (!thread_.joinable()) return;
@@ -76,15 +78,15 @@ void HelperThread::need() {
   }
 }
 
-void HelperThread::standIn() {
+void HelperThread::resume() {
   // Sequentially consistent against the helper's look at the flags before it sleeps.
   waiting_.fetch_sub(1);
   if (needed_.load()) wake();
 }
 
-bool HelperThread::bequeath(std::function<void()> bury) {
+bool HelperThread::destroyLater(std::function<void()> destroy) {
   if (thread_.get_id() != std::this_thread::get_id()) return false;
-  bury_ = std::move(bury);
+  destroy_ = std::move(destroy);
   return true;
 }
 
@@ -98,36 +100,39 @@ void HelperThread::wake() {
 void HelperThread::main() {
   const base::LogRank in_log(rank_);
   const bool aside = processors() == 1;
-  Backoff backoff = aside ? Backoff::aside() : Backoff(pump_.crowded_);
-  base::Clock::time_point inspected{};
+  Backoff backoff = aside ? Backoff::aside() : Backoff(progress_loop_.oversubscribed_);
+  std::optional<base::Clock::time_point> inspected; // since the last nap
   Lull lull;
-  while (!stopping_.load() && !bury_) {
+  while (!stopping_.load() && !destroy_) {
     if (!needed_.load() || waiting_.load() > 0) {
       nap(lull.lasts());
       backoff.reset();
+      inspected.reset();
       continue;
     }
     lull.end();
     bool moved = false;
     {
-      const Pump::Lock lock(pump_);
-      moved = pump_.poll();
-      if (pump_.engine_.idle()) needed_.store(false);
+      const ProgressLoop::Lock lock(progress_loop_);
+      moved = progress_loop_.poll();
+      if (progress_loop_.engine_.idle()) needed_.store(false);
     }
-    pump_.giveWay();
+    progress_loop_.yieldMutex();
     if (!needed_.load()) continue;
     if (moved && !aside) {
       backoff.reset();
     } else if (!backoff.spinning()) {
-      backoff.rest(pump_.verdict_.word());
-      if (const auto now = base::Clock::now(); now - inspected >= Patience::kInspect)
-        pump_.inspect(inspected = now);
+      backoff.rest(progress_loop_.failure_.word());
+      const auto now = base::Clock::now();
+      if (inspected && now - *inspected < Patience::kInspect) continue;
+      progress_loop_.inspect(now, inspected);
+      inspected = now;
     }
   }
-  if (!bury_) return;
-  const auto bury = std::move(bury_);
+  if (!destroy_) return;
+  const auto destroy = std::move(destroy_);
   thread_.detach();
-  bury();
+  destroy();
 }
 
 void HelperThread::nap(bool deep) {

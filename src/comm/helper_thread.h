@@ -10,7 +10,7 @@
 
 namespace rondo::comm {
 
-class Pump;
+class ProgressLoop;
 
 /// It exists from the first asynchronous call on, makes progress only while such calls are in
 /// flight and no thread waits that came after them, else sleeps on a futex. Where calls follow each
@@ -20,7 +20,7 @@ class Pump;
 class HelperThread {
  public:
   /// `rank`: of its log lines.
-  HelperThread(Pump& pump, int rank);
+  HelperThread(ProgressLoop& progress_loop, int rank);
   /// Ends the thread, which a forked child does not have.
   ~HelperThread();
   HelperThread(const HelperThread&) = delete;
@@ -32,12 +32,12 @@ class HelperThread {
   /// Whether it moves calls now, or would if nobody waited. Any thread.
   bool needed() const { return needed_.load(std::memory_order_relaxed); }
   /// Any thread, around its waiting when needed() was true: meanwhile the helper does nothing.
-  void standBack() { waiting_.fetch_add(1, std::memory_order_relaxed); }
-  void standIn();
+  void pause() { waiting_.fetch_add(1, std::memory_order_relaxed); }
+  void resume();
 
-  /// On the helper thread itself: `bury`, which destroys this object, is called when the thread has
-  /// left the engine. Else false, and nothing happens.
-  bool bequeath(std::function<void()> bury);
+  /// On the helper thread itself: `destroy`, which destroys this object, is called when the thread
+  /// has left the engine. Else false, and nothing happens.
+  bool destroyLater(std::function<void()> destroy);
 
  private:
   void main();
@@ -45,16 +45,16 @@ class HelperThread {
   void nap(bool deep);
   void wake();
 
-  Pump& pump_;
+  ProgressLoop& progress_loop_;
   const int rank_;
   const pid_t process_;
   std::thread thread_;
   std::atomic<bool> needed_{false};
-  std::atomic<int> waiting_{0};        ///< threads between standBack() and standIn()
+  std::atomic<int> waiting_{0};        ///< threads between pause() and resume()
   std::atomic<std::uint32_t> word_{0}; ///< changes to wake it; it sleeps on the word
   std::atomic<bool> asleep_{false};
   std::atomic<bool> stopping_{false};
-  std::function<void()> bury_; ///< of the thread itself
+  std::function<void()> destroy_; ///< of the thread itself
 };
 
 } // namespace rondo::comm

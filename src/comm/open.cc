@@ -1,5 +1,6 @@
 // Making a communicator: what the ranks must agree on before the first call.
 #include <algorithm>
+#include <atomic>
 
 #include "base/codec.h"
 #include "base/log.h"
@@ -24,7 +25,7 @@ constexpr std::size_t kMaxText = 4096;
 constexpr std::size_t kSelfSlotBytes = 256 << 10;
 
 /// What every rank tells the others.
-struct Card {
+struct RankInfo {
   Place place;
   std::size_t slot_bytes = 0;
   Addresses addresses;
@@ -41,19 +42,19 @@ struct Card {
     return out.take();
   }
 
-  static Card decode(std::span<const std::byte> bytes) {
-    base::Reader in(bytes, "a rank's address card");
-    Card card;
-    card.place = topology::readPlace(in);
-    card.slot_bytes = in.u64();
+  static RankInfo decode(std::span<const std::byte> bytes) {
+    base::Reader in(bytes, "a rank's address info");
+    RankInfo info;
+    info.place = topology::readPlace(in);
+    info.slot_bytes = in.u64();
     for (std::uint32_t left = in.u32(); left > 0; --left) {
       std::string kind = in.text(64);
       const auto address = in.blob(transport::kMostAddressBytes);
-      card.addresses.emplace_back(std::move(kind),
+      info.addresses.emplace_back(std::move(kind),
                                   transport::Address(address.begin(), address.end()));
     }
     in.finish();
-    return card;
+    return info;
   }
 };
 
@@ -123,6 +124,18 @@ plan::Layout layoutOf(const std::vector<Place>& places) {
   return layout;
 }
 
+/// Throws Error(invalid_argument). Says what of a wish has no effect; once, for programs make many
+/// communicators.
+void checkAlgorithms(const std::string& text) {
+  for (Collective collective : kCollectives)
+    if (collective != Collective::sendrecv) plan::parseAlgorithms(text, collective);
+  static std::atomic<bool> said{false};
+  if (!plan::isWish(text) || !base::logs(LogLevel::warn)) return;
+  const std::string words = plan::passedOver(text);
+  if (!words.empty() && !said.exchange(true))
+    base::log(LogLevel::warn, "of NCCL_ALGO=", text.substr(1), " this is ignored: ", words);
+}
+
 Links knownLinks(const std::vector<std::string>& nodes, int own) {
   Links links{.apart = {}, .broken = Broken(nodes.size())};
   for (const std::string& node : nodes)
@@ -131,7 +144,7 @@ Links knownLinks(const std::vector<std::string>& nodes, int own) {
 }
 
 /// Whether the ranks of this machine outnumber the processors that they may use.
-bool crowded(const std::vector<Place>& places, const Place& own) {
+bool oversubscribed(const std::vector<Place>& places, const Place& own) {
   topology::Processors all;
   std::size_t ranks = 0;
   for (const Place& place : places) {
@@ -152,8 +165,9 @@ std::shared_ptr<Shared> sharedOf(const bootstrap::Session& session, const std::s
 
 std::unique_ptr<engine::Engine> makeEngine(const Devices& devices, engine::Fabric& fabric,
                                            const bootstrap::Session& session,
-                                           const Options& options, bool crowded) {
-  if (!devices.own) return std::make_unique<engine::HostEngine>(fabric, options.threads, crowded);
+                                           const Options& options, bool oversubscribed) {
+  if (!devices.own)
+    return std::make_unique<engine::HostEngine>(fabric, options.threads, oversubscribed);
   return std::make_unique<engine::DeviceEngine>(
       devices.own, fabric,
       engine::DeviceEngine::Settings{
@@ -171,34 +185,33 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   const base::LogRank in_log(session->rank());
   const auto [options, numbers, nodes, unbound] = agree(*session, given);
   bindRank(options.bind, unbound, session->rank());
-  for (Collective collective : kCollectives)
-    if (collective != Collective::sendrecv) plan::parseAlgorithms(options.algorithm, collective);
+  checkAlgorithms(options.algorithm);
 
   Devices devices = meetDevices(*session, options, numbers);
   Links links = knownLinks(nodes, session->rank());
   if (devices.own) proveLinks(*session, options, devices.context(), links);
   if (links.carriers) devices.channel.limitToCarriers(devices.size.slot_bytes);
   Transports transports = makeTransports(*session, options, devices.context(), links);
-  Card own;
+  RankInfo own;
   own.place = topology::ownPlace(nodes[static_cast<std::size_t>(session->rank())]);
   base::log(LogLevel::info, "runs on ", topology::text(own.place));
   own.slot_bytes = transports.empty() ? kSelfSlotBytes : transports[0]->slotBytes();
   for (const auto& transport : transports)
     own.slot_bytes = std::min(own.slot_bytes, transport->slotBytes());
   own.addresses = addressesOf(transports);
-  std::vector<Card> cards;
+  std::vector<RankInfo> infos;
   for (const auto& blob : session->allGather(own.encode(), options.init_timeout))
-    cards.push_back(Card::decode(blob));
+    infos.push_back(RankInfo::decode(blob));
 
   std::vector<Place> places;
-  for (const Card& card : cards) places.push_back(card.place);
-  std::vector<engine::Fabric::Peer> peers(cards.size());
+  for (const RankInfo& info : infos) places.push_back(info.place);
+  std::vector<engine::Fabric::Peer> peers(infos.size());
   std::size_t message_bytes = own.slot_bytes;
-  for (std::size_t r = 0; r < cards.size(); ++r) {
-    message_bytes = std::min(message_bytes, cards[r].slot_bytes);
+  for (std::size_t r = 0; r < infos.size(); ++r) {
+    message_bytes = std::min(message_bytes, infos[r].slot_bytes);
     const int rank = static_cast<int>(r);
     if (rank != session->rank())
-      peers[r] = connectPeer(transports, cards[r].addresses, rank, links);
+      peers[r] = connectPeer(transports, infos[r].addresses, rank, links);
   }
   bool carriers_here = false;
   for (const auto& peer : peers) carriers_here |= peer.transport && !peer.transport->mapped();
@@ -214,16 +227,17 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
                                                  std::move(transports), std::move(peers),
                                                  message_bytes, carriers);
   // The same answer on all ranks: any machine counts.
-  const bool any_crowded = std::any_of(places.begin(), places.end(),
-                                       [&](const Place& place) { return crowded(places, place); });
-  const bool take_turns = any_crowded && !devices.own; // on devices nobody does
+  const bool any_oversubscribed =
+      std::any_of(places.begin(), places.end(),
+                  [&](const Place& place) { return oversubscribed(places, place); });
+  const bool take_turns = any_oversubscribed && !devices.own; // on devices nobody does
   const planner::Policy policy{options.algorithm, options.deterministic,  take_turns,
                                carriers,          devices.own != nullptr, layoutOf(places),
                                devices.switched()};
-  const bool here_crowded = crowded(places, own.place);
-  auto engine = makeEngine(devices, *fabric, *session, options, here_crowded);
+  const bool here_oversubscribed = oversubscribed(places, own.place);
+  auto engine = makeEngine(devices, *fabric, *session, options, here_oversubscribed);
   return {new CommunicatorImpl(std::move(session), options, policy, std::move(fabric),
-                               std::move(engine), here_crowded, std::move(places)),
+                               std::move(engine), here_oversubscribed, std::move(places)),
           &CommunicatorImpl::release};
 }
 

@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
 #include <sstream>
 #include <string>
 
 #include "base/log.h"
 #include "base/memory_file.h"
+#include "base/read_file.h"
 #include "base/shared_region.h"
 #include "rondo/error.h"
 
@@ -28,7 +28,7 @@ std::size_t pageSize() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)
 
 /// Whether all of the range is private anonymous memory that may be read and written.
 bool privateAnonymous(std::uintptr_t from, std::uintptr_t to) {
-  std::ifstream maps("/proc/self/maps");
+  std::istringstream maps(base::readFile("/proc/self/maps").value_or(""));
   std::string line;
   for (std::uintptr_t covered = from; covered < to && std::getline(maps, line);) {
     std::istringstream words(line);

@@ -22,19 +22,24 @@ void WorkState::attend() {
 }
 
 void WorkState::rethrow() const {
+  if (run.error && communicator) communicator->rethrow(run.error);
   if (run.error) std::rethrow_exception(run.error);
   for (const auto& part : parts) part->rethrow();
 }
 
 namespace {
 
-/// Of the communicators of a group's calls, each once.
-std::vector<Pump*> pumpsOf(const WorkState& group) {
-  std::vector<Pump*> all;
-  for (const auto& part : group.parts)
-    if (Pump* const pump = &part->communicator->pump();
-        std::find(all.begin(), all.end(), pump) == all.end())
-      all.push_back(pump);
+/// Adds the loops of the call's communicator, or of those of a group's calls, each once.
+void addLoops(const WorkState& state, std::vector<ProgressLoop*>& all) {
+  for (const auto& part : state.parts) addLoops(*part, all);
+  if (!state.communicator) return;
+  ProgressLoop* const loop = &state.communicator->progressLoop();
+  if (std::find(all.begin(), all.end(), loop) == all.end()) all.push_back(loop);
+}
+
+std::vector<ProgressLoop*> loopsOf(const WorkState& group) {
+  std::vector<ProgressLoop*> all;
+  addLoops(group, all);
   return all;
 }
 
@@ -45,8 +50,8 @@ bool waitUntil(WorkState& state, std::optional<base::Clock::time_point> until) {
   state.attend();
   const auto ended = [&state] { return state.done(); };
   const bool done =
-      state.done() || (state.communicator ? state.communicator->pump().run(ended, until)
-                                          : Pump::run(pumpsOf(state), ended, until));
+      state.done() || (state.communicator ? state.communicator->progressLoop().run(ended, until)
+                                          : ProgressLoop::run(loopsOf(state), ended, until));
   if (done) state.rethrow();
   return done;
 }
@@ -67,11 +72,32 @@ bool Work::test() {
   if (!state_ || state_->done()) return true;
   if (state_->held) return false;
   if (state_->communicator) {
-    state_->communicator->pump().poke();
+    state_->communicator->progressLoop().tryProgress();
   } else {
-    for (comm::Pump* one : comm::pumpsOf(*state_)) one->poke();
+    for (comm::ProgressLoop* one : comm::loopsOf(*state_)) one->tryProgress();
   }
   return state_->done();
+}
+
+std::optional<std::size_t> Work::waitAny(std::span<const Work> works,
+                                         const std::atomic<bool>& stop) {
+  // One that its Group holds never ends before the Group does: its wait() throws at once.
+  const auto ended = [](const Work& work) {
+    return !work.state_ || work.state_->held || work.state_->done();
+  };
+  const auto first = [&] { return std::find_if(works.begin(), works.end(), ended); };
+  if (first() == works.end()) {
+    std::vector<comm::ProgressLoop*> loops;
+    for (const Work& work : works) {
+      work.state_->attend();
+      comm::addLoops(*work.state_, loops);
+    }
+    if (loops.empty()) return std::nullopt;
+    comm::ProgressLoop::run(loops, [&] { return first() != works.end() || stop.load(); });
+  }
+  const auto found = first();
+  if (found == works.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - works.begin());
 }
 
 } // namespace rondo

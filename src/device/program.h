@@ -55,13 +55,13 @@ struct Step {
   /// What it would send stays where it is, in its local output or only input, and the receivers
   /// read it there. It has one segment.
   bool lends = false;
-  bool sums = false;   ///< its input is the sum of all ranks' windows
-  bool to_all = false; ///< its output goes to all of them
-  bool meets = false;  ///< all ranks meet; it does nothing else
+  bool sums = false;       ///< its input is the sum of all ranks' windows
+  bool to_all = false;     ///< its output goes to all of them
+  bool is_barrier = false; ///< all ranks meet; it does nothing else
   /// What it receives lies already where it would put it.
-  bool landed = false;
+  bool written_by_sender = false;
   /// Not -1: its message says where another one may land, this offset into the output.
-  std::int32_t tells = -1;
+  std::int32_t announces = -1;
 };
 
 /// Steps first..first+count; those of full tiles stand Program::last_steps before those of last
@@ -90,7 +90,7 @@ struct ProgramHeader {
   bool divides_signed = false; ///< as signed integers
   bool watched = false;        ///< lanes wait for lanes
   bool lends = false;          ///< some step does
-  bool meets = false;          ///< some step does
+  bool is_barrier = false;     ///< some step does
 
   /// Thread blocks of a launch: block b runs lane b % lanes of copy b / lanes.
   RONDO_HOST_DEVICE std::uint32_t blocks() const { return lanes * copies; }

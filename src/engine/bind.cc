@@ -62,7 +62,7 @@ BoundStep boundStep(const plan::Step& step, plan::TiledStep&& tiled,
   for (int channel : step.sends) bound.sends.push_back(ends[static_cast<std::size_t>(channel)]);
   bound.after = step.after;
   bound.to_all = step.to_all;
-  bound.meets = step.meets;
+  bound.is_barrier = step.is_barrier;
   return bound;
 }
 

@@ -30,17 +30,18 @@ struct BoundStep {
   plan::PieceOffsets output;
   std::vector<End*> sends;
   std::vector<plan::Dependency> after;
-  int raw_input = -1;       ///< operand that reads the call's input buffer, or -1
-  bool carries = false;     ///< a carrier is among its channels; known once connected
-  bool small_copy = false;  ///< a few bytes from one place to others; known once connected
-  bool as_it_is = false;    ///< carriers only send or put what it moves; known once connected
+  int raw_input = -1;      ///< operand that reads the call's input buffer, or -1
+  bool carries = false;    ///< a carrier is among its channels; known once connected
+  bool small_copy = false; ///< a few bytes from one place to others; known once connected
+  bool carriers_only_move =
+      false;                ///< carriers only send or put what it moves; known once connected
   bool lends = false;       ///< on a device: see plan::Lending
   std::uint32_t bundle = 1; ///< on a device: see plan::Bundles::size()
   /// On a device: see plan::Landing.
-  std::vector<std::uint32_t> told;
-  std::optional<plan::Dependency> tells;
-  bool landed = false;
-  bool to_all = false, meets = false; ///< on a device: see plan::Step
+  std::vector<std::uint32_t> address_inputs;
+  std::optional<plan::Dependency> announces;
+  bool written_by_sender = false;
+  bool to_all = false, is_barrier = false; ///< on a device: see plan::Step
 };
 
 using BoundLane = std::vector<BoundStep>;

@@ -72,7 +72,7 @@ void DeviceEngine::prepare(BoundPlan& bound, device::Protocol protocol, std::uin
   const device::ProgramHeader& header = bound.device->tables.header;
   bound.device->launch = {
       .program = device::Program{header},
-      .window = header.meets ? settings_.window.window() : device::Window{},
+      .window = header.is_barrier ? settings_.window.window() : device::Window{},
       .plan = ++numbers_,
       .label_sizes = uneven ? ~0u : 0u,
       .timeout_ns = static_cast<std::uint64_t>(std::chrono::nanoseconds(settings_.timeout).count()),

@@ -41,15 +41,15 @@ int longestChain(const plan::Graph& graph) {
 /// How the messages of a step travel.
 struct How {
   bool packets = false;
-  bool lends = false;  ///< what it sends stays where it is
-  bool landed = false; ///< what it receives is where it belongs
+  bool lends = false;             ///< what it sends stays where it is
+  bool written_by_sender = false; ///< what it receives is where it belongs
 };
 
 /// What a step reads and writes. A copy onto itself is skipped only in place, which a plan does not
 /// know. In packets half of what travels are flags.
 double moved(const plan::Step& step, const plan::TiledStep& tiled, const How& how) {
   const std::size_t sent = how.lends ? 0 : step.sends.size();
-  if (how.landed || (sent == 0 && !step.output)) return 0; // lent from where it stands
+  if (how.written_by_sender || (sent == 0 && !step.output)) return 0; // lent from where it stands
   std::size_t pieces = step.output ? 1 : 0;
   const std::size_t of_message = how.packets ? 2 : 1;
   for (const plan::Operand& input : step.inputs) pieces += input.local() ? 1 : of_message;
@@ -126,8 +126,8 @@ class Counter {
     How how{.packets = counts_.packets};
     bool lands = false;
     if (cut_.landing) {
-      lands = !cut_.landing->told(rank, lane, step).empty();
-      how.landed = cut_.landing->landed(rank, lane, step);
+      lands = !cut_.landing->addressInputs(rank, lane, step).empty();
+      how.written_by_sender = cut_.landing->writtenBySender(rank, lane, step);
     }
     how.lends = cut_.lending && !lands && cut_.lending->may(rank, lane, step);
     return how;

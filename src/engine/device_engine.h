@@ -76,6 +76,10 @@ class DeviceEngine final : public Engine {
 
   void setStream(Stream stream) override;
   void requireHostBuffers(const char* function) const override;
+  bool arrived(int /*peer*/) override {
+    requireHostBuffers("arrived");
+    return false;
+  }
   void submit(Run& run, int queue) override;
   bool progress() override;
   std::size_t scratchBytes() const override { return scratch_bytes_; }

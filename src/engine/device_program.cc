@@ -48,14 +48,15 @@ class Flattener {
     flat.raw_input = step.raw_input;
     flat.lends = step.lends;
     flat.bundle = step.bundle;
-    flat.landed = step.landed;
+    flat.written_by_sender = step.written_by_sender;
     flat.sums = !step.inputs.empty() && step.inputs[0].of_all;
     flat.to_all = step.to_all;
-    flat.meets = step.meets;
-    tables_.header.meets |= step.meets;
-    if (step.tells) {
-      flat.tells = static_cast<std::int32_t>(next(tables_.offsets));
-      tables_.offsets.push_back(lanes[step.tells->lane][step.tells->step].output.offsets[0]);
+    flat.is_barrier = step.is_barrier;
+    tables_.header.is_barrier |= step.is_barrier;
+    if (step.announces) {
+      flat.announces = static_cast<std::int32_t>(next(tables_.offsets));
+      tables_.offsets.push_back(
+          lanes[step.announces->lane][step.announces->step].output.offsets[0]);
     }
     tables_.header.lends |= step.lends;
     flat.segments = {next(tables_.segments), static_cast<std::uint32_t>(step.segments.size())};
@@ -78,11 +79,11 @@ class Flattener {
       tables_.places[p].member = static_cast<std::uint16_t>(next(tables_.steps) - first_);
       tables_.places[p].output = p >= flat.places + flat.inputs;
     }
-    for (std::uint32_t s = 0; s < step.told.size(); ++s) {
+    for (std::uint32_t s = 0; s < step.address_inputs.size(); ++s) {
       const auto sends = static_cast<std::uint32_t>(step.sends.size());
       const std::uint32_t lands = stop - sends + s;
       tables_.places[lands].lands = 0;
-      tables_.places[flat.places + step.told[s]].lands =
+      tables_.places[flat.places + step.address_inputs[s]].lands =
           static_cast<std::int16_t>(lands - flat.places);
     }
     tables_.steps.push_back(flat);
@@ -120,7 +121,7 @@ namespace {
 /// What the kernels for the switch do not do.
 void refuseSwitch(const device::ProgramTables& tables) {
   const device::ProgramHeader& header = tables.header;
-  if (!header.meets) return;
+  if (!header.is_barrier) return;
   const bool moves = header.type == DataType::uint8 && header.op == ReduceOp::Kind::bor;
   if (!moves && !device::switchReduces(header.type, header.op))
     throw Error(ErrorCode::unsupported, "the switch does not reduce " +
@@ -143,10 +144,10 @@ void land(BoundPlan& plan, const plan::Landing& landing, int rank) {
     for (std::uint32_t lane = 0; lane < lanes->size(); ++lane)
       for (std::uint32_t s = 0; s < (*lanes)[lane].size(); ++s) {
         BoundStep& step = (*lanes)[lane][s];
-        step.told = landing.told(rank, lane, s);
-        step.tells = landing.tells(rank, lane, s);
-        step.landed = landing.landed(rank, lane, s);
-        step.lends = step.lends && step.told.empty();
+        step.address_inputs = landing.addressInputs(rank, lane, s);
+        step.announces = landing.announces(rank, lane, s);
+        step.written_by_sender = landing.writtenBySender(rank, lane, s);
+        step.lends = step.lends && step.address_inputs.empty();
       }
 }
 

@@ -145,6 +145,10 @@ class Engine {
   std::uint64_t completed() const { return completed_; }
   virtual Position position(const Run& run) = 0;
 
+  /// Whether a Send of the peer has come, or begun to come, that no Recv is queued for. Throws as
+  /// progress(), and Error(unsupported) where buffers are in device memory.
+  virtual bool arrived(int peer) = 0;
+
   /// Ends every run with the error.
   virtual void failAll(const std::exception_ptr& error) = 0;
 

@@ -59,6 +59,14 @@ bool Fabric::ready(End& end) {
   return false;
 }
 
+bool Fabric::arrived(int peer) {
+  End& from = end(peer, rank_, transport::ChannelId::kPointToPoint, false);
+  startOpening(from);
+  if (from.pending) from.pending->extend();
+  if (!ready(from)) return false;
+  return from.mapped() ? from.ring->readable() != nullptr : from.receiver->peek() != nullptr;
+}
+
 void Fabric::adopt(End& end, std::unique_ptr<transport::Port> port) {
   using namespace transport;
   if (const auto* slots = std::get_if<MappedSlots>(&port->path)) {

@@ -79,6 +79,10 @@ class Fabric {
   /// Whether the end is connected; starts to open it, makes progress, never blocks.
   bool ready(End& end);
 
+  /// Whether a message that this peer sent with Send is there. Opens the channel, but does not
+  /// expect the peer to have opened it.
+  bool arrived(int peer);
+
   /// Lets the transports move what they move for all their channels together; true if anything did.
   bool progress() {
     bool moved = false;

@@ -67,6 +67,13 @@ inline bool HostEngine::advanceAll() {
   return moved;
 }
 
+bool HostEngine::arrived(int peer) {
+  const auto queue = point_to_point_.find(recvQueue(peer));
+  if (queue != point_to_point_.end() && queue->second.head) return false;
+  fabric_.progress();
+  return fabric_.arrived(peer);
+}
+
 bool HostEngine::attended(const Queue& queue) {
   for (const Run* run = queue.head; run; run = run->next_)
     if (run->sequence > 0 || run->attended.load(std::memory_order_relaxed)) return true;
@@ -137,11 +144,11 @@ bool HostEngine::connect(BoundPlan& plan) {
         // With carriers about, every write must look at what is still being sent.
         step.carries = step.has_output && !plan.carriers_out.empty();
         const End* const only = step.inputs.size() == 1 ? step.inputs[0].wire : nullptr;
-        step.as_it_is = step.inputs.size() == 1 &&
-                        (only ? step.has_output && !only->mapped() : !step.has_output);
+        step.carriers_only_move = step.inputs.size() == 1 &&
+                                  (only ? step.has_output && !only->mapped() : !step.has_output);
         for (const End* end : step.sends) {
           step.carries |= !end->mapped();
-          step.as_it_is &= !end->mapped();
+          step.carriers_only_move &= !end->mapped();
         }
         for (const BoundOperand& input : step.inputs)
           step.carries |= input.wire && !input.wire->mapped();

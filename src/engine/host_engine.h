@@ -18,11 +18,11 @@ namespace rondo::engine {
 /// Nothing here blocks.
 class HostEngine final : public Engine {
  public:
-  /// `threads`: see Options::threads. `crowded`: ranks share processors.
-  explicit HostEngine(Fabric& fabric, int threads = 1, bool crowded = false)
+  /// `threads`: see Options::threads. `oversubscribed`: ranks share processors.
+  explicit HostEngine(Fabric& fabric, int threads = 1, bool oversubscribed = false)
       : Engine(false),
         fabric_(fabric),
-        crowded_(crowded),
+        oversubscribed_(oversubscribed),
         crew_(threads > 1 ? std::make_unique<Crew>(threads) : nullptr) {}
 
   BoundPlan bind(plan::Planned& planned, const plan::CallShape& shape) override {
@@ -47,6 +47,7 @@ class HostEngine final : public Engine {
     return nullptr;
   }
   Position position(const Run& run) override;
+  bool arrived(int peer) override;
   void failAll(const std::exception_ptr& error) override;
 
  private:
@@ -82,7 +83,7 @@ class HostEngine final : public Engine {
   static void note(BoundPlan& plan, const BoundPlan::OpenLoan& loan);
   static bool settleLoans(Run& run);
   static void endLoans(Run& run);
-  static bool standsAlready(const Run& run, const BoundStep& step);
+  static bool alreadyInPlace(const Run& run, const BoundStep& step);
   bool copySmall(Run& run, const BoundStep& step, std::size_t tile);
   void compute(Run& run, const BoundStep& step, std::size_t tile);
   void combineTogether(const Run& run, const BoundStep& step, const Operands& operands,
@@ -98,7 +99,7 @@ class HostEngine final : public Engine {
   void finish(Run& run);
 
   Fabric& fabric_;
-  const bool crowded_;
+  const bool oversubscribed_;
   const std::unique_ptr<Crew> crew_; ///< null: this rank has one thread
   Queue collectives_;
   std::map<int, Queue> point_to_point_;
@@ -106,11 +107,11 @@ class HostEngine final : public Engine {
   base::AlignedBuffer scratch_;
   std::vector<const void*> ins_; ///< as many as a step of any plan so far has
   std::vector<void*> outs_;
-  struct Part {
+  struct WorkerOperands {
     std::vector<const void*> ins;
     std::vector<void*> outs;
   };
-  std::vector<Part> parts_; ///< of the crew's threads
+  std::vector<WorkerOperands> parts_; ///< of the crew's threads
   std::vector<transport::ConstBytes> pieces_;
   std::vector<transport::MutableBytes> arriving_;
   bool moved_ = false; ///< a step in progress moved bytes without being done

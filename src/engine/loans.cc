@@ -29,7 +29,7 @@ bool returned(const BoundPlan::OpenLoan& loan) { return loan.end->ring->returned
 std::optional<transport::Loan> HostEngine::loanFor(const Run& run, const BoundStep& step, End& end,
                                                    std::size_t tile) const {
   if (!end.loans || step.segments.size() != 1) return {};
-  const bool exchange = run.plan->exchanges && !crowded_ && run.input != run.output;
+  const bool exchange = run.plan->exchanges && !oversubscribed_ && run.input != run.output;
   if (step.bytes < end.loans->worthFrom(exchange)) return {};
   const plan::PieceOffsets* source = sourceOf(run, step);
   if (!source) return {};

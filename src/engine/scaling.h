@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/float_environment.h"
 #include "rondo/types.h"
 
 namespace rondo::engine {
@@ -26,10 +27,16 @@ struct Scaling {
   bool ofInputs() const { return factor != 1.0; }
 };
 
-constexpr Scaling scalingOf(ReduceOp op, DataType type, int ranks) {
+/// 1 / ranks, the same whatever environment the caller has.
+inline double shareOf(int ranks) {
+  const base::FloatEnvironment same_on_all_ranks;
+  return 1.0 / ranks;
+}
+
+inline Scaling scalingOf(ReduceOp op, DataType type, int ranks) {
   switch (scales(op.kind(), type)) {
     case Scales::inputs:
-      if (op.kind() == ReduceOp::Kind::avg) return {.factor = 1.0 / ranks};
+      if (op.kind() == ReduceOp::Kind::avg) return {.factor = shareOf(ranks)};
       return {.factor = op.factor(), .factor_at = op.factorAt()};
     case Scales::output: return {.divisor = ranks};
     case Scales::nothing: break;

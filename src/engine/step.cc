@@ -3,6 +3,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/float_environment.h"
 #include "engine/host_engine.h"
 
 namespace rondo::engine {
@@ -92,7 +93,7 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
     for (End* end : step.sends) end->offer = loanFor(run, step, *end, tile);
   }
 
-  if (!standsAlready(run, step)) compute(run, step, tile);
+  if (!alreadyInPlace(run, step)) compute(run, step, tile);
 
   for (End* end : step.sends) {
     if (!end->mapped()) continue;
@@ -119,8 +120,8 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
 
 /// Whether what the step moves is where it belongs: its carriers send it from where it was, or the
 /// one that received it has put it there.
-bool HostEngine::standsAlready(const Run& run, const BoundStep& step) {
-  if (!step.as_it_is || run.scaled()) return false;
+bool HostEngine::alreadyInPlace(const Run& run, const BoundStep& step) {
+  if (!step.carriers_only_move || run.scaled()) return false;
   const End* const from = step.inputs[0].wire;
   return !from || !from->staged;
 }
@@ -201,24 +202,19 @@ void HostEngine::combineTogether(const Run& run, const BoundStep& step, const Op
   crew_->run(job);
 }
 
-/// outs = combination of ins; the raw input, if any, is scaled first. Changes the pointers.
-void HostEngine::combine(const Run& run, const BoundStep& step, const Operands& operands,
-                         std::size_t count) {
+namespace {
+
+/// As HostEngine::combine() of a step with a raw input that is scaled. Apart from the others, which
+/// need no memory on the stack.
+[[gnu::noinline]] void combineScaled(const Run& run, const BoundStep& step, const auto& operands,
+                                     std::size_t count) {
   const BoundPlan& plan = *run.plan;
   const auto [ins, in_count, outs, out_count] = operands;
   const std::size_t element = sizeOf(plan.shape.type);
-  const bool scaled = run.scaled() && step.raw_input >= 0;
   if (in_count == 1) {
-    if (step.inputs[0].wire && step.has_output && plan.past_caches) {
-      if (outs[0] != ins[0]) kernels::copyPastCaches(outs[0], ins[0], count * element);
-      return copyTo({outs + 1, out_count - 1}, ins[0], count * element);
-    }
-    if (!scaled) return copyTo({outs, out_count}, ins[0], count * element);
     plan.scale(outs[0], ins[0], count, run.scaling.factor);
     return copyTo({outs, out_count}, outs[0], count * element);
   }
-  if (!scaled) return plan.reduce(outs, out_count, ins, in_count, count);
-
   alignas(64) std::byte block[kScaleBlock * 8];
   const auto raw = static_cast<std::size_t>(step.raw_input);
   const auto* unscaled = static_cast<const std::byte*>(ins[raw]);
@@ -233,6 +229,29 @@ void HostEngine::combine(const Run& run, const BoundStep& step, const Operands& 
     for (std::size_t i = 0; i < out_count; ++i)
       outs[i] = static_cast<std::byte*>(outs[i]) + part * element;
   }
+}
+
+} // namespace
+
+/// outs = combination of ins; the raw input, if any, is scaled first. Changes the pointers.
+void HostEngine::combine(const Run& run, const BoundStep& step, const Operands& operands,
+                         std::size_t count) {
+  const BoundPlan& plan = *run.plan;
+  const auto [ins, in_count, outs, out_count] = operands;
+  const bool scaled = run.scaled() && step.raw_input >= 0;
+  if (in_count == 1 && !scaled) {
+    const std::size_t bytes = count * sizeOf(plan.shape.type);
+    if (!step.inputs[0].wire || !step.has_output || !plan.past_caches)
+      return copyTo({outs, out_count}, ins[0], bytes);
+    if (outs[0] != ins[0]) kernels::copyPastCaches(outs[0], ins[0], bytes);
+    return copyTo({outs + 1, out_count - 1}, ins[0], bytes);
+  }
+
+  // Here, and not around a call: each thread of a crew has an environment of its own, and what only
+  // moves data need not look at it.
+  const base::FloatEnvironment same_on_all_ranks;
+  if (scaled) return combineScaled(run, step, operands, count);
+  plan.reduce(outs, out_count, ins, in_count, count);
 }
 
 } // namespace rondo::engine

@@ -290,7 +290,9 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
       for (std::size_t i = 0; i < number; ++i) {
         int fd = -1;
         std::memcpy(&fd, CMSG_DATA(item) + i * sizeof(int), sizeof(int));
-        peer.passed.emplace_back(fd);
+        base::UniqueFd owned(fd);
+        if (!owned) return false;
+        peer.passed.push_back(std::move(owned));
       }
     }
     return (header.msg_flags & MSG_CTRUNC) == 0 && peer.passed.size() <= handshake::kMaxPassed;
@@ -299,17 +301,18 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   void answer(Number number, HalfOpen& peer) {
     peer.hello = handshake::decodeHello(peer.hello_bytes);
     handshake::ReplyMessage reply;
-    if (settings.secret_of) {
-      const auto secret = settings.secret_of(peer.hello.hello);
-      if (!secret) return reject(number, "not expected", "nobody waits for it here");
-      peer.key = handshake::keyOf(*secret);
-    } else if (peer.hello.hello.job == settings.job) {
-      peer.key = handshake::keyOf(settings.secret);
-    } else {
-      reply.verdict = handshake::Verdict::wrong_job;
+    const Hello& hello = peer.hello.hello;
+    std::optional<Secret> secret;
+    if (settings.secret_of) secret = settings.secret_of(hello);
+    else if (hello.job == settings.job) secret = settings.secret;
+    if (!secret && settings.secret_of && hello.purpose == Hello::Purpose::data)
+      return reject(number, "not expected", "nobody waits for it here");
+    if (!secret) {
+      reply.result = handshake::HandshakeResult::wrong_job;
       sendAll(peer.fd.get(), handshake::encodeReply(reply));
       return reject(number, "wrong job", "belongs to another job");
     }
+    peer.key = handshake::keyOf(*secret);
     base::randomBytes(peer.nonce);
     reply.nonce = peer.nonce;
     reply.proof = handshake::accepterProof(peer.key, peer.hello_bytes, peer.nonce);

@@ -82,8 +82,9 @@ class Acceptor {
     int half_open_limit = 128;
     std::chrono::milliseconds handshake_limit{3000};
     /// In place of secret and job, for several jobs: what a connection with this hello must know;
-    /// nothing: nobody waits for it here, it is closed, and its dialing side tries again. Called on
-    /// the event loop thread.
+    /// nothing: nobody waits for it here. For data it is closed, and its dialing side tries again;
+    /// for control it is refused: the listener is there before anybody is told of it. Called on the
+    /// event loop thread.
     std::function<std::optional<Secret>(const Hello&)> secret_of{};
   };
   /// `accepted` runs on the event loop thread and must not block. After close() or destruction it
@@ -108,7 +109,7 @@ class Acceptor {
 };
 
 /// One outgoing connection with its handshake, made on the event loop thread. Retries a refused
-/// connect until the deadline (the listener may not be there yet).
+/// connect until the deadline, which moves by the time in which the process was stopped or starved.
 class Dial {
  public:
   struct Settings {

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "base/awake.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "net/connection.h"
@@ -25,6 +26,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstBackoff{1};
 constexpr std::chrono::milliseconds kLastBackoff{200};
+/// More than the loop thread takes to end a connection at its deadline, also where it is starved
+/// of processor time more than the thread that waits for it.
+constexpr std::chrono::seconds kLoopLimit{10};
 
 /// Errors of connect() that a listener that is not there yet, or is overrun, gives.
 bool worthARetry(int error) {
@@ -46,7 +50,8 @@ bool connectedToItself(int fd) {
 struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   enum class Stage { connecting, reply, welcome };
 
-  explicit Impl(const Settings& s) : settings(s), key(handshake::keyOf(s.secret)) {
+  explicit Impl(const Settings& s)
+      : settings(s), key(handshake::keyOf(s.secret)), limit(base::Deadline(s.deadline).left()) {
     const bool is_unix = settings.address.family == SocketAddress::Family::unix_abstract;
     handshake::requireSecret(settings.secret, settings.address, "connecting to");
     if (settings.pass.size() > handshake::kMaxPassed || (!settings.pass.empty() && !is_unix)) {
@@ -69,12 +74,21 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   // On the loop thread.
 
   void start() {
-    auto weak = weak_from_this();
-    deadline_timer = loop->after(base::Deadline(settings.deadline).left(), [weak] {
-      auto self = weak.lock();
-      if (self) self->end(ErrorCode::timeout, "no connection in time: " + self->last_trouble);
-    });
+    spend(limit);
     attempt();
+  }
+
+  /// In pieces: a limit that passed while the process was stopped has not been used.
+  void spend(base::Clock::duration left) {
+    const auto piece = std::min(left, base::kAwakePiece);
+    deadline_timer = loop->after(piece, [weak = weak_from_this(), left = left - piece] {
+      const auto self = weak.lock();
+      if (!self) return;
+      if (left > base::Clock::duration::zero()) self->spend(left);
+      else
+        self->end(ErrorCode::timeout,
+                  "timed out after " + base::text(self->limit) + ": " + self->last_trouble);
+    });
   }
 
   void attempt() {
@@ -162,8 +176,9 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
 
   void prove() {
     const handshake::ReplyMessage message = handshake::decodeReply(reply);
-    if (message.verdict == handshake::Verdict::wrong_job) {
-      return end(ErrorCode::transport, "the listener belongs to another job");
+    if (message.result == handshake::HandshakeResult::wrong_job) {
+      return end(ErrorCode::transport,
+                 "the listener belongs to another job, or this one is over there");
     }
     const Mac wanted = handshake::accepterProof(key, hello, message.nonce);
     if (!equalConstantTime(wanted, message.proof)) {
@@ -244,6 +259,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   const Settings settings;
   const base::Maker maker;
   const Key key;
+  const base::Clock::duration limit;
   std::vector<base::UniqueFd> passed;
   std::shared_ptr<EventLoop> loop;
 
@@ -290,12 +306,9 @@ std::optional<base::UniqueFd> Dial::poll() {
 base::UniqueFd Dial::wait() {
   assert(!impl_->loop->onLoopThread() && "the loop thread would wait for itself");
   std::unique_lock lock(impl_->mutex);
-  // The loop's timer ends it at the deadline. The second more only matters if the loop is stuck.
-  const base::Clock::time_point deadline = impl_->settings.deadline;
-  const auto latest =
-      deadline + std::min<base::Clock::duration>(std::chrono::seconds(1),
-                                                 base::Clock::time_point::max() - deadline);
-  if (!impl_->changed.wait_until(lock, latest, [&] { return impl_->done; })) {
+  // The loop's timer ends it. This limit only matters if the loop is stuck.
+  const auto latest = std::min(impl_->limit, base::Clock::duration::max() / 4) * 2 + kLoopLimit;
+  if (!base::waitAwake(&impl_->changed, lock, latest, [&] { return impl_->done; })) {
     throw Error(ErrorCode::timeout, "connecting to " + impl_->settings.address.text() +
                                         ": the control thread does not answer");
   }

@@ -105,7 +105,7 @@ HelloMessage decodeHello(std::span<const std::byte> bytes) {
 
 ReplyBytes encodeReply(const ReplyMessage& message) {
   base::Writer writer;
-  head(writer, kReplyMagic, static_cast<std::uint16_t>(message.verdict));
+  head(writer, kReplyMagic, static_cast<std::uint16_t>(message.result));
   writer.raw(message.nonce);
   writer.raw(message.proof);
   return fixed<kReplyBytes>(writer);
@@ -114,11 +114,11 @@ ReplyBytes encodeReply(const ReplyMessage& message) {
 ReplyMessage decodeReply(std::span<const std::byte> bytes) {
   base::Reader reader(bytes, "a handshake's reply");
   const std::uint16_t verdict = checkHead(reader, kReplyMagic);
-  if (verdict > static_cast<std::uint16_t>(Verdict::wrong_job)) {
+  if (verdict > static_cast<std::uint16_t>(HandshakeResult::wrong_job)) {
     reader.fail("has an unknown verdict");
   }
   ReplyMessage message;
-  message.verdict = static_cast<Verdict>(verdict);
+  message.result = static_cast<HandshakeResult>(verdict);
   reader.raw(std::span<std::byte>(message.nonce));
   reader.raw(std::span<std::byte>(message.proof));
   reader.finish();

@@ -40,10 +40,10 @@ struct HelloMessage {
   Nonce nonce{};
 };
 
-enum class Verdict : std::uint8_t { go_on, wrong_job };
+enum class HandshakeResult : std::uint8_t { go_on, wrong_job };
 
 struct ReplyMessage {
-  Verdict verdict = Verdict::go_on;
+  HandshakeResult result = HandshakeResult::go_on;
   Nonce nonce{};
   Mac proof{}; ///< zero unless the verdict is go_on
 };

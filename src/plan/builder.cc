@@ -43,7 +43,7 @@ StepWriter LaneWriter::step() {
   return {*builder_, lane_, static_cast<std::uint32_t>(steps.size() - 1)};
 }
 
-void LaneWriter::meet() { step().step().meets = true; }
+void LaneWriter::meet() { step().step().is_barrier = true; }
 
 StepWriter& StepWriter::recv(int peer, int index) {
   const int channel = builder_->channel(peer, builder_->plan_.rank, index);

@@ -157,7 +157,7 @@ class DataFlow {
     const auto rank = static_cast<std::size_t>(node.rank);
     const auto received = graph_.received(n);
     const auto count = step.shape.count;
-    if (step.meets) return;
+    if (step.is_barrier) return;
     if (step.inputs[0].of_all) {
       sumUp(n);
       return store(step, rank, n);

@@ -28,7 +28,7 @@ class Clocks {
       for (const auto message : graph.received(n)) {
         if (message != Graph::kNone) follow(graph, n, graph.messages()[message].from, rank);
       }
-      if (!node.step->meets) continue;
+      if (!node.step->is_barrier) continue;
       for (const auto there : graph.meeting(n))
         if (!graph.nodes()[there].first) follow(graph, n, there - 1, rank);
     }

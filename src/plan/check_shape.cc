@@ -131,7 +131,7 @@ class RankShape {
   }
 
   void checkStep(const Step& step) {
-    if (step.meets) return checkMeeting(step);
+    if (step.is_barrier) return checkMeeting(step);
     checkAll(step);
     if (step.inputs.empty()) complainStep("has no input");
     if (step.shape.count == 0) complainStep("has no chunks");

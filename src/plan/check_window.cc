@@ -36,7 +36,7 @@ std::vector<WindowAccess> accessesOf(const Graph& graph) {
 
 bool meetsBetween(const Graph& graph, std::uint32_t first, std::uint32_t end) {
   for (std::uint32_t n = first; n < end; ++n)
-    if (graph.nodes()[n].step->meets) return true;
+    if (graph.nodes()[n].step->is_barrier) return true;
   return false;
 }
 

@@ -42,7 +42,7 @@ std::vector<Rounds> countRounds(const Graph& graph, std::span<const std::uint32_
       now.last_receive = now.receive;
       now.known = now.receive;
     }
-    if (node.step->meets) {
+    if (node.step->is_barrier) {
       int latest = 0;
       for (const auto there : graph.meeting(n)) {
         if (graph.nodes()[there].first) continue;

@@ -57,7 +57,7 @@ double criticalPath(std::span<const RankPlan> plans, double alpha, double beta, 
     const double done = now + (switched ? step.shape.count * chunk * beta : 0);
     end = std::max(end, done);
     graph.forEachLocalSuccessor(n, [&](std::uint32_t next) {
-      release(next, done + (nodes[next].step->meets ? alpha : 0));
+      release(next, done + (nodes[next].step->is_barrier ? alpha : 0));
     });
     graph.forEachMeeting(n, [&](std::uint32_t there) { release(there, done + alpha); });
   }

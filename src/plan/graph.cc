@@ -69,7 +69,7 @@ void Graph::addMeetings(std::vector<std::string>& complaints, std::size_t limit)
   meeting_.assign(nodes_.size(), kNone);
   std::vector<std::uint32_t> met(plans_.size());
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
-    if (!nodes_[n].step->meets) continue;
+    if (!nodes_[n].step->is_barrier) continue;
     meeting_[n] = met[static_cast<std::size_t>(nodes_[n].rank)]++;
     if (meeting_[n] == meetings_.size()) meetings_.emplace_back();
     meetings_[meeting_[n]].push_back(n);
@@ -244,7 +244,7 @@ std::string Graph::describeCycle(const std::vector<std::uint32_t>& order, int de
       const auto target = node(self.rank, d.lane, d.step);
       if (!done[target]) return {target, "must run after "};
     }
-    if (self.step->meets)
+    if (self.step->is_barrier)
       for (const auto there : meeting(n))
         if (!nodes_[there].first && !done[there - 1]) return {there - 1, "meets behind "};
     for (const auto message : sent(n)) {

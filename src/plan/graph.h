@@ -79,7 +79,7 @@ class Graph {
   /// Calls visit(node) for the steps of other ranks that meet when the node is done.
   template <typename Visit>
   void forEachMeeting(std::uint32_t node, Visit visit) const {
-    if (node + 1 == nodes_.size() || nodes_[node + 1].first || !nodes_[node + 1].step->meets)
+    if (node + 1 == nodes_.size() || nodes_[node + 1].first || !nodes_[node + 1].step->is_barrier)
       return;
     for (const std::uint32_t there : meetings_[meeting_[node + 1]])
       if (there != node + 1) visit(there);

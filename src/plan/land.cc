@@ -108,19 +108,19 @@ Landing::Landing(std::span<const RankPlan> plans) {
     auto& lanes = parts_.emplace_back();
     for (const Lane& lane : plan.lanes) lanes.emplace_back(lane.steps.size());
   }
-  const auto part = [&](std::uint32_t node) -> Part& {
+  const auto part = [&](std::uint32_t node) -> StepLanding& {
     const Graph::Node& at = graph.nodes()[node];
     return parts_[static_cast<std::size_t>(at.rank)][at.lane][at.index];
   };
   for (std::uint32_t node = 0; node < graph.nodes().size(); ++node) {
     const std::vector<Way> ways = search.ways(node);
-    const auto taken = [&](const Way& way) { return part(way.told).tells.has_value(); };
+    const auto taken = [&](const Way& way) { return part(way.told).announces.has_value(); };
     if (std::any_of(ways.begin(), ways.end(), taken)) continue; // a message says one place
     for (const Way& way : ways) {
-      part(node).told.push_back(way.input);
+      part(node).address_inputs.push_back(way.input);
       const Graph::Node& lands = graph.nodes()[way.lands];
-      part(way.told).tells = Dependency{lands.lane, lands.index};
-      part(way.lands).landed = true;
+      part(way.told).announces = Dependency{lands.lane, lands.index};
+      part(way.lands).written_by_sender = true;
     }
   }
 }

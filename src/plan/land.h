@@ -26,29 +26,31 @@ class Landing {
 
   /// Of a step whose messages all land: for each of its sends the input whose message says where.
   /// Else empty.
-  const std::vector<std::uint32_t>& told(int rank, std::uint32_t lane, std::uint32_t step) const {
-    return of(rank, lane, step).told;
+  const std::vector<std::uint32_t>& addressInputs(int rank, std::uint32_t lane,
+                                                  std::uint32_t step) const {
+    return of(rank, lane, step).address_inputs;
   }
   /// The step of the rank whose output this one's message says to its receiver, if it does.
-  const std::optional<Dependency>& tells(int rank, std::uint32_t lane, std::uint32_t step) const {
-    return of(rank, lane, step).tells;
+  const std::optional<Dependency>& announces(int rank, std::uint32_t lane,
+                                             std::uint32_t step) const {
+    return of(rank, lane, step).announces;
   }
   /// Whether the step finds its message where it would put it.
-  bool landed(int rank, std::uint32_t lane, std::uint32_t step) const {
-    return of(rank, lane, step).landed;
+  bool writtenBySender(int rank, std::uint32_t lane, std::uint32_t step) const {
+    return of(rank, lane, step).written_by_sender;
   }
 
  private:
-  struct Part {
-    std::vector<std::uint32_t> told;
-    std::optional<Dependency> tells;
-    bool landed = false;
+  struct StepLanding {
+    std::vector<std::uint32_t> address_inputs;
+    std::optional<Dependency> announces;
+    bool written_by_sender = false;
   };
-  const Part& of(int rank, std::uint32_t lane, std::uint32_t step) const {
+  const StepLanding& of(int rank, std::uint32_t lane, std::uint32_t step) const {
     return parts_[static_cast<std::size_t>(rank)][lane][step];
   }
 
-  std::vector<std::vector<std::vector<Part>>> parts_; ///< [rank][lane][step]
+  std::vector<std::vector<std::vector<StepLanding>>> parts_; ///< [rank][lane][step]
 };
 
 } // namespace rondo::plan

@@ -42,7 +42,7 @@ struct Spec {
 ///
 /// Window is scratch that a switch reaches (Spec::multicast): a step may read the sum of a piece of
 /// all ranks' windows (Operand::of_all), and write a piece of all of them (Step::to_all). Nothing
-/// but meetings (Step::meets) orders what ranks do to each other's windows.
+/// but meetings (Step::is_barrier) orders what ranks do to each other's windows.
 ///
 /// In-place rule for plans: where CollectiveTraits::in_place allows it, the plan must still be
 /// right: once an output chunk is written, the input chunk in the same place is gone. Input is
@@ -106,7 +106,7 @@ struct Step {
   bool to_all = false; ///< output lies in the window, and is stored to that of every rank
   /// A meeting, which has none of the above: the n-th of a tile is over when all ranks have come to
   /// their n-th. All of a plan's meetings, and all that touches windows, is in one lane.
-  bool meets = false;
+  bool is_barrier = false;
 
   bool operator==(const Step&) const = default;
 };

@@ -38,7 +38,7 @@ struct Line {
 };
 
 std::string verbsOf(const Step& step) {
-  if (step.meets) return "meet";
+  if (step.is_barrier) return "meet";
   if (step.inputs[0].of_all) return step.to_all ? "sum+store" : "sum";
   if (step.to_all) return "store";
   const bool receives = std::any_of(step.inputs.begin(), step.inputs.end(),
@@ -57,7 +57,7 @@ std::string verbsOf(const Step& step) {
 }
 
 std::string piecesOf(const Step& step) {
-  if (step.meets) return "";
+  if (step.is_barrier) return "";
   std::string pieces;
   const Piece* last = nullptr;
   for (const Operand& operand : step.inputs) {
@@ -84,7 +84,7 @@ Line lineOf(const RankPlan& plan, const Step& step) {
     if (operand.local()) continue;
     line.from += (line.from.empty() ? "" : ",") + peer(operand.channel, false);
   }
-  if (step.to_all || step.meets) line.to = "all";
+  if (step.to_all || step.is_barrier) line.to = "all";
   for (const int channel : step.sends)
     line.to += (line.to.empty() ? "" : ",") + peer(channel, true);
   for (const Dependency& d : step.after) {

@@ -5,6 +5,10 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <utility>
 
 #include "rondo/error.h"
 
@@ -100,28 +104,87 @@ int numberOf(std::string_view word, std::string_view text) {
          "; valid: " + names);
 }
 
+/// Algorithms of NCCL that Rondo has none of the same name for.
+constexpr std::string_view kNcclOnly[] = {"collnetdirect", "collnetchain", "nvlstree", "pat"};
+
 /// One list of the grammar: "a,b/2" or "^a,b".
 struct List {
   bool excludes = false;
   std::vector<Choice> choices;
 };
 
-List parseList(std::string_view text) {
-  List list;
-  if (text.starts_with('^')) {
-    list.excludes = true;
-    text.remove_prefix(1);
+/// What a text of the grammar says.
+struct Lists {
+  std::optional<List> general;
+  std::map<Collective, List> own; ///< by collective, in place of the general one
+  std::string passed_over;        ///< words of a wish that have no effect
+};
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : wish_(isWish(text)) {
+    if (wish_) text.remove_prefix(1);
+    if (trimmed(text).empty()) return;
+    for (const auto section : split(text, ';'))
+      if (!section.empty()) parseSection(section); // empty: a trailing ';'
   }
-  for (const auto word : split(text, ',')) {
-    list.choices.push_back(parseChoice(word));
-    if (const Choice& last = list.choices.back();
-        list.excludes && last.text() != last.algorithm->name) {
-      refuse("'^' excludes an algorithm with all its parameters: write " +
-             quoted(last.algorithm->name) + " instead of " + quoted(word));
+  Lists take() { return std::move(lists_); }
+
+ private:
+  void parseSection(std::string_view section) {
+    const auto colon = section.find(':');
+    if (colon == std::string_view::npos) {
+      lists_.general = parseList(section);
+      return;
     }
+    const auto word = trimmed(section.substr(0, colon));
+    const Collective of = parseCollective(lower(word));
+    List list = parseList(trimmed(section.substr(colon + 1)));
+    if (!list.excludes)
+      std::erase_if(list.choices, [&](const Choice& choice) { return !canDo(choice, of, word); });
+    lists_.own[of] = std::move(list);
   }
-  return list;
-}
+
+  List parseList(std::string_view text) {
+    List list;
+    if (text.starts_with('^')) {
+      list.excludes = true;
+      text.remove_prefix(1);
+    }
+    for (const auto word : split(text, ',')) {
+      if (wish_ && word.empty()) continue;
+      if (wish_ && std::ranges::find(kNcclOnly, lower(word)) != std::end(kNcclOnly)) {
+        passOver(quoted(word) + " (an algorithm of NCCL that Rondo does not have)");
+        continue;
+      }
+      list.choices.push_back(parseChoice(word));
+      if (const Choice& last = list.choices.back();
+          list.excludes && last.text() != last.algorithm->name) {
+        refuse("'^' excludes an algorithm with all its parameters: write " +
+               quoted(last.algorithm->name) + " instead of " + quoted(word));
+      }
+    }
+    return list;
+  }
+
+  bool canDo(const Choice& choice, Collective collective, std::string_view word) {
+    if (serves(choice, collective)) return true;
+    const std::string what =
+        "algorithm " + quoted(choice.text()) + " cannot do " + std::string(word);
+    const std::string valid = "valid: " + namesServing(collective);
+    if (!wish_) refuse(what + "; " + valid);
+    passOver(quoted(choice.text()) + " for " + std::string(word) + " (it cannot do that; " + valid +
+             ")");
+    return false;
+  }
+
+  void passOver(const std::string& what) {
+    lists_.passed_over += (lists_.passed_over.empty() ? "" : ", ") + what;
+  }
+
+  const bool wish_;
+  Lists lists_;
+};
 
 std::vector<Choice> allowed(const List& list, Collective collective) {
   std::vector<Choice> result;
@@ -204,37 +267,18 @@ Choice parseChoice(std::string_view text) {
 
 std::vector<std::string_view> choiceWords(std::string_view list) { return split(list, ','); }
 
+bool isWish(std::string_view text) { return text.starts_with('?'); }
+
+std::string passedOver(std::string_view text) { return Parser(text).take().passed_over; }
+
 std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective) {
-  if (trimmed(text).empty()) return {};
-  List general, own;
-  bool has_general = false, has_own = false;
-  for (const auto section : split(text, ';')) {
-    if (section.empty()) continue; // a trailing ';'
-    const auto colon = section.find(':');
-    const bool prefixed = colon != std::string_view::npos;
-    const List list = parseList(trimmed(prefixed ? section.substr(colon + 1) : section));
-    if (!prefixed) {
-      general = list;
-      has_general = true;
-      continue;
-    }
-    const auto word = trimmed(section.substr(0, colon));
-    const Collective of = parseCollective(lower(word));
-    for (const Choice& choice : list.choices) {
-      if (!list.excludes && !serves(choice, of)) {
-        refuse("algorithm " + quoted(choice.text()) + " cannot do " + std::string(word) +
-               "; valid: " + namesServing(of));
-      }
-    }
-    if (of == collective) {
-      own = list;
-      has_own = true;
-    }
-  }
-  if (!has_general && !has_own) return {};
-  const List& list = has_own ? own : general;
+  const Lists lists = Parser(text).take();
+  const auto own = lists.own.find(collective);
+  if (own == lists.own.end() && !lists.general) return {};
+  const List& list = own != lists.own.end() ? own->second : *lists.general;
+  if (list.choices.empty()) return {}; // all words of a wish were passed over
   auto result = allowed(list, collective);
-  if (result.empty() && list.excludes && !namesServing(collective).empty()) {
+  if (result.empty() && list.excludes && !isWish(text) && !namesServing(collective).empty()) {
     refuse("algorithm list " + quoted(text) + " leaves none for " + std::string(name(collective)) +
            "; there are: " + namesServing(collective));
   }

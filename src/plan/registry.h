@@ -43,4 +43,12 @@ std::vector<std::string_view> choiceWords(std::string_view list);
 /// words.
 std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective);
 
+/// Whether the text begins with '?': calls that none of its algorithms can serve are served by
+/// others, and words that name an algorithm which only NCCL has, or one that cannot do the
+/// collective, have no effect.
+bool isWish(std::string_view text);
+/// The words of a wish that have no effect, each with the reason; empty: all have.
+/// Throws as parseAlgorithms().
+std::string passedOver(std::string_view text);
+
 } // namespace rondo::plan

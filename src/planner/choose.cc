@@ -87,7 +87,7 @@ plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& pol
     if (objection.empty()) return choice;
     refused += (refused.empty() ? "" : "; ") + choice.text() + " " + std::string(objection);
   }
-  if (!refused.empty())
+  if (!refused.empty() && !plan::isWish(policy.algorithms))
     throw Error(ErrorCode::unsupported,
                 "the algorithms asked for cannot serve " + what(spec) + ": " + refused);
   return byRule(spec, bytes, policy, serves);

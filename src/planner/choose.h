@@ -13,7 +13,7 @@ namespace rondo::planner {
 struct Policy {
   std::string algorithms; ///< Options::algorithm
   bool deterministic = false;
-  bool crowded = false;  ///< on some machine ranks outnumber processors
+  bool oversubscribed = false; ///< on some machine ranks outnumber processors
   bool carriers = false; ///< some ranks talk over a carrier, where every message costs system calls
   bool devices = false;  ///< buffers are on devices, where each lane takes a multiprocessor
   plan::Layout layout = {}; ///< where the ranks are
@@ -28,8 +28,8 @@ inline constexpr std::size_t kUneven = ~std::size_t{0};
 /// The algorithm for blocks of `bytes`, or kUneven: then only plans that serve these are considered
 /// (plan/uneven.h). What must be proved of algorithms, `plans` knows or gets to know. All ranks
 /// come to the same answer, whatever the cache holds. Throws Error(unsupported) when the policy's
-/// choice cannot serve the call: it does not support the collective, rank count or uneven blocks,
-/// or does not reduce in rank order in deterministic mode. A general list
+/// choice cannot serve the call, and is no wish: it does not support the collective, rank count or
+/// uneven blocks, or does not reduce in rank order in deterministic mode. A general list
 /// ("ring") restricts only the collectives that one of its words supports.
 plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
                     plan::PlanCache& plans);

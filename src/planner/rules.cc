@@ -17,12 +17,12 @@ bool fits(Is wanted, bool is) { return wanted == Is::any || (wanted == Is::yes) 
 struct Environment {
   Collective collective{};
   int from = 1, to = std::numeric_limits<int>::max(); ///< ranks
-  Is crowded = Is::any, carriers = Is::any, devices = Is::any, multicast = Is::any;
+  Is oversubscribed = Is::any, carriers = Is::any, devices = Is::any, multicast = Is::any;
 
   bool holds(Collective c, int ranks, const Policy& policy) const {
-    return c == collective && from <= ranks && ranks <= to && fits(crowded, policy.crowded) &&
-           fits(carriers, policy.carriers) && fits(devices, policy.devices) &&
-           fits(multicast, policy.multicast);
+    return c == collective && from <= ranks && ranks <= to &&
+           fits(oversubscribed, policy.oversubscribed) && fits(carriers, policy.carriers) &&
+           fits(devices, policy.devices) && fits(multicast, policy.multicast);
   }
 };
 
@@ -38,7 +38,7 @@ constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
 constexpr std::size_t kAlways = std::numeric_limits<std::size_t>::max();
 
 /// The first that holds counts. Up to 8 ranks, everybody may talk to everybody at once. Where ranks
-/// are crowded, they take turns on a processor, a message costs a turn, and the fewest win:
+/// are oversubscribed, they take turns on a processor, a message costs a turn, and the fewest win:
 /// measured with 3 to 64 ranks on 2 processors.
 constexpr Group kGroups[] = {
     // By a switch a link carries 1 + 1/p blocks in place of 2 (p-1)/p, but the ranks meet twice,

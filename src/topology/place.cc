@@ -1,13 +1,13 @@
-// Finds, writes and compares places of ranks.
+// Finds, encodes and compares the places of ranks.
 #include "topology/place.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
 
 #include "base/random.h"
+#include "base/read_file.h"
 #include "rondo/error.h"
 #include "topology/system.h"
 
@@ -23,12 +23,7 @@ std::uint64_t processToken() {
   return token;
 }
 
-std::string machineName() {
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string name;
-  std::getline(boot, name);
-  return name;
-}
+std::string machineName() { return base::firstLine("/proc/sys/kernel/random/boot_id"); }
 
 std::string nodeName(const std::string& given) {
   if (!given.empty()) return given;

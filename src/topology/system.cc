@@ -1,17 +1,18 @@
-// Reads /sys/devices/system of the processors that are asked for.
+// Reads the files of /sys/devices/system for some processors.
 #include "topology/system.h"
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <system_error>
 #include <tuple>
 
 #include "base/parse.h"
+#include "base/read_file.h"
 #include "rondo/error.h"
 
 namespace rondo::topology {
@@ -19,17 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string lineOf(const fs::path& file) {
-  std::ifstream in(file);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
-/// -1 for what is not there or no number.
+/// The number in the file; -1 if there is no file or no number.
 int numberOf(const fs::path& file) {
   try {
-    return static_cast<int>(base::parseInteger(lineOf(file), file.string(), 0, kMostProcessors));
+    const std::string line = base::firstLine(file);
+    return static_cast<int>(base::parseInteger(line, file.string(), 0, kMostProcessors));
   } catch (const Error&) {
     return -1;
   }
@@ -37,7 +32,7 @@ int numberOf(const fs::path& file) {
 
 Processors setOf(const fs::path& file) {
   try {
-    return parseProcessors(lineOf(file), file.string());
+    return parseProcessors(base::firstLine(file), file.string());
   } catch (const Error&) {
     return {};
   }
@@ -45,13 +40,13 @@ Processors setOf(const fs::path& file) {
 
 std::uint64_t bytesOf(const fs::path& file) {
   try {
-    return base::parseBytes(lineOf(file), file.string());
+    return base::parseBytes(base::firstLine(file), file.string());
   } catch (const Error&) {
     return 0;
   }
 }
 
-/// What processors have in common, by what makes it one thing: number, or processors.
+/// Packages, cores, caches and nodes that the processors belong to.
 class Findings {
  public:
   Findings(const Processors& of, const fs::path& sys) : of_(of), sys_(sys) {
@@ -66,7 +61,7 @@ class Findings {
     if (::gethostname(host.data(), host.size() - 1) == 0) made.name = host.data();
     made.objects.push_back({.kind = Kind::machine, .name = made.name, .processors = of_});
     made.allowed = of_;
-    // From the largest to the smallest, so that each finds what it lies in.
+    // From the largest to the smallest, so that each object finds the one that contains it.
     for (auto& [number, package] : packages_) made.insert(std::move(package));
     for (auto& node : nodes_) made.insert(std::move(node));
     for (auto at = caches_.rbegin(); at != caches_.rend(); ++at) made.insert(std::move(at->second));
@@ -92,7 +87,7 @@ class Findings {
     of.number = package;
     of.name = "package " + std::to_string(package);
     of.processors.push_back(processor);
-    // Numbers of cores count anew in each package.
+    // Core numbers start again in each package.
     const int core = numberOf(topology / "core_id");
     Object& own = cores_[{package, core < 0 ? kMostProcessors + processor : core}];
     own.kind = Kind::core;
@@ -107,7 +102,7 @@ class Findings {
     for (fs::directory_iterator at(folderOf(processor) / "cache", none), end; !none && at != end;
          at.increment(none)) {
       const int level = numberOf(at->path() / "level");
-      if (level < 2 || lineOf(at->path() / "type") == "Instruction") continue;
+      if (level < 2 || base::firstLine(at->path() / "type") == "Instruction") continue;
       const Processors all = setOf(at->path() / "shared_cpu_list"), sharing = both(all, of_);
       if (sharing.empty()) continue;
       caches_[{level, -all.front()}] = {.kind = Kind::cache,
@@ -133,7 +128,7 @@ class Findings {
 
   /// "Node 0 MemTotal:       16214768 kB".
   static std::uint64_t memoryOf(const fs::path& node) {
-    std::ifstream in(node / "meminfo");
+    std::istringstream in(base::readFile(node / "meminfo").value_or(""));
     std::string word;
     std::uint64_t kilobytes = 0;
     while (in >> word)

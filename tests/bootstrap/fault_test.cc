@@ -28,8 +28,9 @@ class Job {
     else address_ = "127.0.0.1:" + std::to_string(freePort());
   }
 
-  void start(int rank) {
+  void start(int rank, const std::map<std::string, std::string>& own = {}) {
     Process::Settings settings{kProgram, {scenario_}, environment_, -1};
+    for (const auto& [name, value] : own) settings.environment[name] = value;
     if (launch_) {
       settings.inherited = launch_->descriptor();
       for (const auto& item : launch_->environment(rank)) {
@@ -162,6 +163,25 @@ TEST_CASE("all ranks stopped together and woken together go on") {
   for (int rank = 0; rank < 3; ++rank) CHECK(job.at(rank).line() == "done");
 }
 
+// Proves: time in which a rank did not run does not count for its own deadline, whether it waits
+// for the hub (rank 0 hosts) or for the other ranks (the launcher does).
+TEST_CASE("a rank that was stopped while it waited for others to come goes on") {
+  std::map<Host, Job> jobs;
+  for (const Host host : kHosts)
+    jobs.emplace(std::piecewise_construct, std::tuple(host), std::tuple(host, 2, "wait", kRare));
+  for (auto& [host, job] : jobs) job.start(1, {{"RONDO_INIT_TIMEOUT", "5"}});
+  std::this_thread::sleep_for(500ms);
+  for (auto& [host, job] : jobs) job.at(1).signal(SIGSTOP);
+  std::this_thread::sleep_for(6500ms);
+  for (auto& [host, job] : jobs) job.at(1).signal(SIGCONT);
+  std::this_thread::sleep_for(300ms);
+  for (auto& [host, job] : jobs) job.start(0);
+  for (auto& [host, job] : jobs) {
+    INFO((host == Host::launcher ? "launcher" : "rank 0") << " hosts");
+    for (const int rank : {0, 1}) CHECK(job.at(rank).line() == "ready");
+  }
+}
+
 TEST_CASE("a rank that dies while others are missing fails the start for those who came") {
   for (const Host host : kHosts) {
     Job job(host, 4, "wait", kRare);
@@ -191,12 +211,12 @@ TEST_CASE("a missing rank is listed at the deadline") {
   }
 }
 
-TEST_CASE("nobody at the meeting point ends at the deadline") {
+TEST_CASE("nobody at the rendezvous ends at the deadline") {
   Job job(Host::rank_zero, 2, "wait", {{"RONDO_INIT_TIMEOUT", "0.5"}});
   job.start(1);
   const std::string line = job.at(1).line();
   INFO(line);
-  CHECK(startsWith(line, "error init_failed -1 rank 1 of 2 cannot join at the meeting point"));
+  CHECK(startsWith(line, "error init_failed -1 rank 1 of 2 cannot join at the rendezvous"));
 }
 
 TEST_CASE("ranks end one after the other, the host first") {

@@ -1,6 +1,6 @@
 // Proves: a forked child drops its copies of sessions at once, whatever other threads of its parent
 // did with them when it was made, and the parent's sessions go on.
-#include "bootstrap/meetings.h"
+#include "bootstrap/process_jobs.h"
 #include "ranks.h"
 #include "session_cases.h"
 #include "support/forked_child.h"
@@ -62,7 +62,9 @@ TEST_CASE("tcp: a forked child drops its copies of sessions") {
 }
 
 TEST_CASE("a forked child finds the table of jobs free while other threads use it") {
-  const auto hostsNothing = [] { return !bootstrap::Meetings::ofProcess().hubOf(1).has_value(); };
+  const auto hostsNothing = [] {
+    return !bootstrap::ProcessJobs::ofProcess().hubOf(1).has_value();
+  };
   REQUIRE(hostsNothing()); // it is made before others use it
   const Meanwhile busy([&] { hostsNothing(); });
   CHECK(manyChildrenEnd([&] { return hostsNothing() ? 0 : 1; }));

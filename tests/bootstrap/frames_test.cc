@@ -333,21 +333,24 @@ TEST_CASE("lists of ranks read well") {
 
 TEST_CASE("a timeout tells who is late and who is merely behind") {
   const Stall stall{5, 0, "Gather #5 (int8): lane 1"};
-  const Failure failure{ErrorCode::timeout, "too long", -1};
+  const Failure failure{ErrorCode::timeout, "Gather #5 took too long; rank 0: lane 1", -1};
   Ledger ledger(4);
   for (int rank = 0; rank < 4; ++rank) ledger.setProgress(rank, {5, 4});
-  CHECK(ledger.completeTimeout(failure, 0, stall).text ==
-        "too long; all ranks entered Gather #5, ranks 1, 2 and 3 did not complete it either");
+  CHECK(
+      ledger.completeTimeout(failure, 0, stall).text ==
+      "Gather #5 took too long: all ranks called it, ranks 1, 2 and 3 did not complete it either; "
+      "rank 0: lane 1");
   ledger.setProgress(2, {6, 5});
   CHECK(ledger.completeTimeout(failure, 0, stall).text ==
-        "too long; all ranks entered Gather #5, ranks 1 and 3 did not complete it either");
+        "Gather #5 took too long: all ranks called it, ranks 1 and 3 did not complete it either; "
+        "rank 0: lane 1");
   for (const int rank : {1, 3}) ledger.setProgress(rank, {4, 4});
   const Failure late = ledger.completeTimeout(failure, 0, stall);
-  CHECK(late.text == "too long; ranks 1 and 3 never entered Gather #5");
+  CHECK(late.text == "Gather #5 took too long: ranks 1 and 3 did not call it; rank 0: lane 1");
   CHECK(late.culprit == 1);
   // A Send or Recv has no number, and a timeout without a call nothing to compare.
-  CHECK(ledger.completeTimeout(failure, 0, Stall{0, 0, "Send"}).text == "too long");
-  CHECK(ledger.completeTimeout(failure, 0, {}).text == "too long");
+  CHECK(ledger.completeTimeout(failure, 0, Stall{0, 0, "Send"}).text == failure.text);
+  CHECK(ledger.completeTimeout(failure, 0, {}).text == failure.text);
 }
 
 TEST_CASE("ids of communicators do not collide") {

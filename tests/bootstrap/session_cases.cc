@@ -287,7 +287,7 @@ void timeoutNamesTheLateRank(const MakeMeet& make) {
         enterUpTo(*session, rank == late ? 411 : 412);
         barrier(*session);
         if (rank == reporter)
-          session->fail({ErrorCode::timeout, "no progress for 2 s", -1},
+          session->fail({ErrorCode::timeout, "AllReduce #412 timed out after 2 s; details", -1},
                         stallIn(412, "AllReduce #412 (float sum, 8 elements)", late));
         ends[at(rank)] = endOf(*session);
       });
@@ -296,8 +296,8 @@ void timeoutNamesTheLateRank(const MakeMeet& make) {
       for (const Outcome& end : ends) {
         CHECK(end.code == ErrorCode::timeout);
         CHECK(end.culprit == late);
-        CHECK(end.text == "no progress for 2 s; rank " + std::to_string(late) +
-                              " never entered AllReduce #412");
+        CHECK(end.text == "AllReduce #412 timed out after 2 s: rank " + std::to_string(late) +
+                              " did not call it; details");
       }
     }
 }

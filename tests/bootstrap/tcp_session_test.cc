@@ -1,4 +1,11 @@
 // Sessions over TCP, by a unique id; the ranks are threads of this process.
+#include <deque>
+#include <filesystem>
+#include <span>
+
+#include "bootstrap/process_jobs.h"
+#include "bootstrap/unique_id.h"
+
 #include "ranks.h"
 #include "rondo/options.h"
 #include "session_cases.h"
@@ -6,6 +13,7 @@
 
 using namespace rondo;
 using namespace rondo::test;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -16,7 +24,64 @@ Meet byUniqueId(int size) {
   return [id, size](int rank) { return Rendezvous::uniqueId(id, rank, size); };
 }
 
+std::size_t openDescriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    ++count;
+  return count;
+}
+
+/// An id, and its end with the case: other cases see a listener close when its ranks have come.
+class Id {
+ public:
+  explicit Id(const Options& options) : id_(UniqueId::create(options)) {}
+  Id(const Id&) = delete;
+  Id& operator=(const Id&) = delete;
+  ~Id() { bootstrap::ProcessJobs::ofProcess().dismiss(bootstrap::IdContent::decode(id_).job); }
+  Rendezvous as(int rank, int size) const { return Rendezvous::uniqueId(id_, rank, size); }
+
+ private:
+  const UniqueId id_;
+};
+
 } // namespace
+
+TEST_CASE("ids that no rank has used yet share one listener, and each leads to its own job") {
+  Options options = quickOptions();
+  options.socket_interface = "lo";
+  const Id first(options);
+  const std::size_t before = openDescriptors();
+  std::deque<Id> ids;
+  for (int i = 0; i < 100; ++i) ids.emplace_back(options);
+  CHECK(openDescriptors() == before);
+  // Two of them at the same time, from the middle; then the first one.
+  const auto outcomes = runRanks(4, [&](int thread) {
+    const Id& id = ids[static_cast<std::size_t>(40 + thread % 2)];
+    const auto session = bootstrap::Session::open(id.as(thread / 2, 2), quickOptions());
+    const auto mine = static_cast<std::byte>(thread % 2);
+    for (const auto& blob : session->allGather(std::span(&mine, 1), 20s))
+      expect(blob == std::vector{mine}, "a rank of the same job");
+  });
+  CHECK(troubles(outcomes) == "");
+  const auto alone =
+      runRanks(1, [&](int) { bootstrap::Session::open(first.as(0, 1), quickOptions()); });
+  CHECK(troubles(alone) == "");
+  // The event loop closes connections after their ranks have left.
+  for (const base::Deadline limit(20s); openDescriptors() > before && !limit.passed();)
+    std::this_thread::sleep_for(1ms);
+  CHECK(openDescriptors() <= before);
+}
+
+TEST_CASE("an id whose ranks have all gone is refused at once where others are still to be used") {
+  Options options = quickOptions();
+  options.socket_interface = "lo";
+  const Id used(options), other(options);
+  const auto open = [&](int) { bootstrap::Session::open(used.as(0, 1), options); };
+  REQUIRE(troubles(runRanks(1, open)) == "");
+  const auto again = runRanks(1, open).front();
+  CHECK(again.code == ErrorCode::init_failed);
+  CHECK(again.text.find("over there") != std::string::npos);
+}
 
 TEST_CASE("tcp: ranks agree on job, communicator and secret") { identityIsEqual(byUniqueId); }
 TEST_CASE("tcp: allGather gives every blob in rank order") {

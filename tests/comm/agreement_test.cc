@@ -141,7 +141,7 @@ TEST_CASE("who declines is named, and at a place that is gone nobody is told") {
         }).code == ErrorCode::invalid_argument);
 }
 
-// Proves: where all ranks have come and gone, so that the meeting point is no more, nobody waits
+// Proves: where all ranks have come and gone, so that the rendezvous is no more, nobody waits
 // for it for ever.
 TEST_CASE("who comes or declines when the hub is gone hears so by the deadline") {
   Options options = plainOptions();

@@ -260,6 +260,28 @@ TEST_CASE("a timeout that is set later counts for the calls in flight, too") {
   CHECK(says(caught([&] { work.wait(); }), ErrorCode::timeout, {"rank 1", "AllReduce #1"}));
 }
 
+TEST_CASE("a timeout says first what happened to whom, and whose view the details are") {
+  Options options = plainOptions();
+  options.timeout = std::chrono::milliseconds(300);
+  {
+    auto ranks = Communicator::createAll(3, options);
+    float x[3] = {};
+    const Caught late = caught([&] { ranks[0].allGather(x, x, 1, DataType::float32); });
+    INFO(late.text);
+    CHECK(late.code == ErrorCode::timeout);
+    CHECK(late.text.starts_with("AllGather #1 (1 float) timed out after 3"));
+    CHECK(late.text.find(" ms: ranks 1 and 2 did not call it; rank 0: lane 0") !=
+          std::string::npos);
+    CHECK(caught([&] { ranks[1].barrier(); }).text == late.text); // on all ranks, as rank 0's
+  }
+  auto ranks = Communicator::createAll(2, options);
+  float x = 1;
+  const Caught alone = caught([&] { ranks[1].recv(&x, 1, DataType::float32, 0); });
+  INFO(alone.text);
+  CHECK(alone.text.starts_with("Send/Recv #1 (1 float) timed out after "));
+  CHECK(alone.text.find(": rank 1 waited for rank 0; rank 1: ") != std::string::npos);
+}
+
 TEST_CASE("the longest limit of a wait is for ever, the least one none at all") {
   using std::chrono::nanoseconds;
   auto ranks = Communicator::createAll(2, plainOptions());

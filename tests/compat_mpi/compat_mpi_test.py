@@ -31,6 +31,9 @@ SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "apart": [2, 3], "threads": 
              "idup": [1, 3], "errors": [1, 3], "handler": [1, 3], "truncate": [2, 3],
              "descriptors": [3]}
 ENDS = ["fatal", "killed", "abort"]
+# The launchers' options by which they let a rank end without MPI_Finalize.
+LENIENT = {"openmpi": ["--mca", "orte_allowed_exit_without_sync", "1"],
+           "mpich": ["-disable-auto-cleanup"]}
 # A program that takes longer hangs.
 DEADLINE_S = 240
 
@@ -44,9 +47,10 @@ def fail(what, output=""):
     print(f"FAILED: {what}", *output.splitlines()[-40:], sep="\n  ", flush=True)
 
 
-def run(options, ranks, program, *arguments, library=True, statistics=False, before=""):
+def run(options, ranks, program, *arguments, library=True, statistics=False, before="",
+        launcher=()):
     """The exit status and everything printed; None as status if it hung. `before`: commands of the
-    shell that each rank begins as."""
+    shell that each rank begins as. `launcher`: options of mpirun."""
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1")
     environment.pop("RONDO_MPI_STATS", None)
@@ -57,7 +61,8 @@ def run(options, ranks, program, *arguments, library=True, statistics=False, bef
     # The ranks' errors go to a file: mpirun mixes them with the output, and drops some when a job
     # dies.
     with tempfile.NamedTemporaryFile(mode="r", prefix="compat_mpi.") as errors:
-        command = [options.mpirun, "-n", str(ranks), "sh", "-c", before + 'exec "$@" 2>>"$0"',
+        command = [options.mpirun, *launcher, "-n", str(ranks),
+                   "sh", "-c", before + 'exec "$@" 2>>"$0"',
                    errors.name,
                    "env", *words, options.programs / program, *arguments]
         status, output = run_command(command, environment)
@@ -80,11 +85,12 @@ def run_command(command, environment):
             return None, "\n".join(process.communicate())
 
 
-def expect_success(options, ranks, program, *arguments, library=True):
+def expect_success(options, ranks, program, *arguments, library=True, **more):
     what = " ".join([program, *arguments, f"on {ranks} ranks"])
     what += "" if library else " without the interposer"
+    what += "".join(f", {name} {value}" for name, value in more.items())
     begin = time.monotonic()
-    status, output = run(options, ranks, program, *arguments, library=library)
+    status, output = run(options, ranks, program, *arguments, library=library, **more)
     if status != 0:
         fail(f"{what} {'hung' if status is None else f'ended with {status}'}", output)
     else:
@@ -193,22 +199,65 @@ def check_end(options, ranks, check):
         fail(f"semantics {check} on {ranks} ranks ended with success", output)
     elif check == "fatal" and "AllReduce" not in output:
         fail(f"semantics fatal on {ranks} ranks does not name the call", output)
+    elif check == "fatal" and (len(re.findall("rondo_mpi: .*AllReduce", output)) != 1
+                               or "ended in an error" in output):
+        fail(f"semantics fatal on {ranks} ranks: not one rank says why, for all of them", output)
     else:
         print(f"ok: semantics {check} on {ranks} ranks ends with {status}", flush=True)
+
+
+def check_statistics(options, ranks):
+    """Statistics change nothing that a program sees: which errors it gets, and how often it hears
+    of them; also where only some ranks count."""
+    expect_success(options, ranks, "semantics", "statistics")
+    for check in ["statistics", "errors", "handler", "refused", "aliased"]:
+        expect_success(options, ranks, "semantics", check, statistics=True)
+    for rank in [0, ranks - 1]:
+        expect_success(options, ranks, "semantics", "ordering",
+                       before=f"[ ${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} != {rank} ] || "
+                              "export RONDO_MPI_STATS=1; ")
+
+
+def check_unfinalized(options, ranks, check, transport):
+    """Ranks go on after one has ended without MPI_Finalize, where they do so without Rondo."""
+    what = f"semantics {check} on {ranks} ranks over {transport}"
+    for library in [False, True]:
+        status, output = run(options, ranks, "semantics", check, library=library,
+                             launcher=LENIENT[options.mpi],
+                             before=f"export RONDO_TRANSPORT={transport}; ")
+        if status == 0 and output.count("went on") == ranks - 1:
+            continue
+        if library:
+            fail(f"{what} {'hung' if status is None else f'ended with {status}'}", output)
+        else:
+            print(f"skipped: {what}: this MPI ends the job", flush=True)
+        return
+    print(f"ok: {what}", flush=True)
+
+
+def check_needed(options):
+    """No MPI library's file is named in the interposer: any of the same ABI serves."""
+    output = subprocess.run(["readelf", "-d", options.library], stdout=subprocess.PIPE, text=True,
+                            check=True).stdout
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output)
+    if not needed or any(name.startswith("libmpi") for name in needed):
+        fail(f"{options.library.name} needs {needed}")
+    else:
+        print(f"ok: {options.library.name} needs no MPI library", flush=True)
 
 
 def check_other_library(options):
     """Under the other MPI's interposer a program ends, told which one it needs."""
     right = options.library.name
-    wrong = "librondo_mpich.so" if options.mpi == "openmpi" else "librondo_mpi.so"
-    other = argparse.Namespace(**{**vars(options), "library": options.library.with_name(wrong)})
-    if not other.library.exists():
-        return
-    status, output = run(other, 2, "grid")
-    if status in (None, 0) or f"preload {right}" not in output:
-        fail(f"grid with {wrong} ended with {status}", output)
-    else:
-        print(f"ok: {wrong} is refused", flush=True)
+    for wrong in {"librondo_mpich.so", "librondo_mpi.so", "librondo_mpi_abi.so"} - {right}:
+        other = argparse.Namespace(**{**vars(options), "library": options.library.with_name(wrong)})
+        if not other.library.exists():
+            continue
+        status, output = run(other, 2, "grid")
+        if status in (None, 0) or f"preload {right}" not in output:
+            fail(f"grid with {wrong} ended with {status}", output)
+        else:
+            print(f"ok: {wrong} refuses it", flush=True)
 
 
 def main():
@@ -222,7 +271,12 @@ def main():
 
     # The comparison itself holds where both sides are the MPI library.
     expect_success(options, 2, "grid", library=False)
+    check_needed(options)
     check_other_library(options)
+    check_statistics(options, 3)
+    for check in ["unfinalized", "exit"]:
+        for transport in ["shm", "tcp"]:
+            check_unfinalized(options, 3, check, transport)
     for ranks in options.ranks:
         check_grid(options, ranks)
     for ranks in options.ranks:

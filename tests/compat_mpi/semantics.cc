@@ -2,7 +2,9 @@
 //
 //   compat_mpi_semantics CHECK
 //
-// Prints "CHECK: ok" on rank 0. The checks fatal, killed and abort end the job otherwise.
+// Prints "CHECK: ok" on rank 0. The checks fatal, killed and abort end the job otherwise; in
+// unfinalized and exit all ranks end without MPI_Finalize, and all but the first print that they
+// went on.
 #include "semantics.h"
 
 #include <cstdio>
@@ -47,31 +49,21 @@ struct Check {
   void (*run)();
 };
 
-constexpr Check kChecks[] = {{"ordering", compat::checkOrdering},
-                             {"between", compat::checkBetween},
-                             {"apart", compat::checkApart},
-                             {"threads", compat::checkThreads},
-                             {"finalize", compat::checkFinalize},
-                             {"columns", compat::checkColumns},
-                             {"bottom", compat::checkBottom},
-                             {"unsigned", compat::checkUnsigned},
-                             {"late", compat::checkLate},
-                             {"nan", compat::checkNan},
-                             {"stopped", compat::checkStopped},
-                             {"immediate", compat::checkImmediate},
-                             {"idup", compat::checkIdup},
-                             {"spawned", compat::checkSpawned},
-                             {"child", compat::checkChild},
-                             {"many", compat::checkMany},
-                             {"refused", compat::checkRefused},
-                             {"aliased", compat::checkAliased},
-                             {"errors", compat::checkErrors},
-                             {"handler", compat::checkHandler},
-                             {"truncate", compat::checkTruncate},
-                             {"fatal", compat::checkFatal},
-                             {"killed", compat::checkKilled},
-                             {"abort", compat::checkAbort},
-                             {"descriptors", compat::checkDescriptors}};
+constexpr Check kChecks[] = {
+    {"ordering", compat::checkOrdering}, {"between", compat::checkBetween},
+    {"apart", compat::checkApart},       {"threads", compat::checkThreads},
+    {"finalize", compat::checkFinalize}, {"columns", compat::checkColumns},
+    {"bottom", compat::checkBottom},     {"unsigned", compat::checkUnsigned},
+    {"late", compat::checkLate},         {"nan", compat::checkNan},
+    {"stopped", compat::checkStopped},   {"immediate", compat::checkImmediate},
+    {"idup", compat::checkIdup},         {"spawned", compat::checkSpawned},
+    {"child", compat::checkChild},       {"many", compat::checkMany},
+    {"refused", compat::checkRefused},   {"aliased", compat::checkAliased},
+    {"errors", compat::checkErrors},     {"statistics", compat::checkStatistics},
+    {"handler", compat::checkHandler},   {"truncate", compat::checkTruncate},
+    {"fatal", compat::checkFatal},       {"killed", compat::checkKilled},
+    {"abort", compat::checkAbort},       {"unfinalized", compat::checkUnfinalized},
+    {"exit", compat::checkExit},         {"descriptors", compat::checkDescriptors}};
 
 } // namespace
 

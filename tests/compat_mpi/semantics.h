@@ -41,10 +41,13 @@ void checkRefused();
 void checkAliased();
 // semantics_errors.cc
 void checkErrors();
+void checkStatistics();
 void checkHandler();
 void checkTruncate();
 void checkFatal();
 void checkKilled();
 void checkAbort();
+void checkUnfinalized();
+void checkExit();
 
 } // namespace compat

@@ -1,9 +1,14 @@
 // Calls that MPI calls erroneous, ranks that disagree, ranks that end.
+#include <unistd.h>
+
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "library.h"
@@ -68,6 +73,27 @@ void requireTruncation(int code, const std::string& what) {
   require(length > 0, what + " has no text");
 }
 
+/// After a barrier the first rank ends; the others need nothing of it any more, and go on.
+void goOnWithoutFirst(void (*end)(int)) {
+  const int rank = rankIn(MPI_COMM_WORLD);
+  MPI_Comm rest = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 0, rank, &rest);
+  // The others are in the barrier when the first leaves it.
+  if (rank == sizeOf(MPI_COMM_WORLD) - 1)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) end(0);
+  for (int i = 0; i < 30; ++i) {
+    int one = 1;
+    int sum = 0;
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, rest);
+    require(sum == sizeOf(rest), "Allreduce of the ranks that go on");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  std::fprintf(stderr, "rank %d went on\n", rank);
+  end(0);
+}
+
 [[noreturn]] void callForEver() {
   int one = 1;
   int sum = 0;
@@ -95,6 +121,26 @@ void checkErrors() {
   require(
       MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS && sum == sizeOf(comm),
       "Allreduce after the erroneous calls");
+  MPI_Comm free_it = comm;
+  MPI_Comm_free(&free_it);
+}
+
+/// Only the program's calls call an error handler, whatever is counted for the statistics: one of
+/// other communicators is called as often as the MPI library calls it.
+void checkStatistics() {
+  const MPI_Comm comm = duplicateThatReturnsErrors();
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(countErrors, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+  handled = 0;
+  makeErroneousCalls(original(), comm);
+  const int expected = std::exchange(handled, 0);
+  makeErroneousCalls(called(), comm);
+  require(handled == expected, "error handlers of other communicators were called " +
+                                   std::to_string(handled) + " times, expected " +
+                                   std::to_string(expected));
+  MPI_Errhandler_free(&handler);
   MPI_Comm free_it = comm;
   MPI_Comm_free(&free_it);
 }
@@ -166,5 +212,11 @@ void checkAbort() {
   if (rankIn(MPI_COMM_WORLD) == sizeOf(MPI_COMM_WORLD) - 1) MPI_Abort(MPI_COMM_WORLD, 3);
   callForEver();
 }
+
+/// MPI's own finalize would wait for the first rank: the launcher must not mind that nobody calls
+/// it.
+void checkUnfinalized() { goOnWithoutFirst(_exit); }
+
+void checkExit() { goOnWithoutFirst(std::exit); }
 
 } // namespace compat

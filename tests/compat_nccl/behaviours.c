@@ -256,6 +256,57 @@ static void notBlocking(Held* held) {
   OK(ncclCommDestroy(comm));
 }
 
+/* Programs ask the parent when a split is done: then those in it have it, and others have none. */
+static void notBlockingSplits(Held* held) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = NULL;
+  const ncclUniqueId id = exchangedId(held->ranks[0], held->size);
+  const ncclResult_t made = ncclCommInitRankConfig(&comm, held->size, id, held->ranks[0], &config);
+  finished(made, comm);
+  const int last = held->size - 1, out = held->ranks[0] == last, inside = held->size - 1;
+  for (int turn = 0; turn < 6; ++turn) {
+    const int grouped = turn % 2;
+    ncclComm_t part = (ncclComm_t)&config;
+    ncclConfig_t waits = NCCL_CONFIG_INITIALIZER;
+    waits.blocking = turn >= 4;
+    if (grouped) OK(ncclGroupStart());
+    const ncclResult_t split =
+        ncclCommSplit(comm, out ? -1 : 3, 0, &part, turn < 2 ? NULL : &waits);
+    REQUIRE(split == ncclInProgress || split == ncclSuccess);
+    if (out) REQUIRE(part == NULL);
+    finished(grouped ? ncclGroupEnd() : split, comm);
+    REQUIRE((part == NULL) == out);
+    if (out) continue;
+    int count = 0;
+    OK(ncclCommCount(part, &count)); /* it is there */
+    REQUIRE(count == inside);
+    finished(ncclCommFinalize(part), part);
+    OK(ncclCommDestroy(part));
+  }
+  /* The parent is not at rest while the others are still to come. */
+  if (held->size > 1) {
+    static __thread int go, none;
+    ncclComm_t part = NULL;
+    ncclResult_t state = ncclSuccess;
+    if (held->ranks[0] == 0) {
+      ncclResult_t split = ncclCommSplit(comm, -1, 0, &part, NULL);
+      REQUIRE(split == ncclInProgress);
+      usleep(20000);
+      OK(ncclCommGetAsyncError(comm, &state));
+      REQUIRE(state == ncclInProgress && part == NULL);
+      for (int other = 1; other < held->size; ++other)
+        REQUIRE(ncclSend(&none, 1, ncclInt, other, held->comms[0], 0) == ncclSuccess);
+    } else {
+      OK(ncclRecv(&go, 1, ncclInt, 0, held->comms[0], 0));
+      REQUIRE(ncclCommSplit(comm, 0, 0, &part, NULL) == ncclInProgress);
+    }
+    REQUIRE(settled(comm) == ncclSuccess);
+    if (part) OK(ncclCommDestroy(part));
+  }
+  OK(ncclCommDestroy(comm));
+}
+
 /* What a client of another version did not know is not read of its configuration. */
 static void configurations(Held* held) {
   (void)held;
@@ -414,6 +465,7 @@ static const struct {
            {"refusals", 1, refusals},
            {"ends", 1, ends},
            {"notBlocking", 0, notBlocking},
+           {"notBlockingSplits", 1, notBlockingSplits},
            {"scalable", 0, scalable},
            {"shrinks", 1, shrinks},
            {"revokes", 1, revokes},

@@ -63,8 +63,8 @@ class Programs:
         self.folder, self.library = folder, library
 
     def run(self, header, program, *words, **more):
-        self.start([self.folder / header / program, *map(str, words)],
-                   " ".join([header, program, *map(str, words)]), **more)
+        return self.start([self.folder / header / program, *map(str, words)],
+                          " ".join([header, program, *map(str, words)]), **more)
 
     def run_client(self, script, ranks):
         self.start([sys.executable, script, str(ranks)], f"{script.name} {ranks}")
@@ -81,15 +81,27 @@ class Programs:
         if expected not in done.stdout or (done.returncode == 0) != (expected == "ok"):
             sys.exit(f"FAILED: {what}: ended with {done.returncode}\n{done.stdout}")
         print(f"ok: {what}")
+        return done.stdout
 
 
 def check_settings(programs, header):
     """NCCL's variables reach Rondo's settings."""
-    bad = {"NCCL_ALGO": "NVLSTree", "NCCL_DEBUG": "LOUD", "NCCL_SOCKET_FAMILY": "AF_IPX",
-           "NCCL_BUFFSIZE": "lots", "NCCL_SHM_DISABLE": "perhaps"}
-    for name, value in bad.items():
-        programs.run(header, "behaviours", "threads", 1, "questions", expected=value,
-                     **{name: value})
+    # What NCCL takes is no error; what of it has no effect is said once by each process.
+    taken = {"NCCL_ALGO": ["allreduce:tree,ring;broadcast:ring", "Ring,CollnetDirect,NVLS",
+                           "^PAT,NVLSTree", "NVLSTree"],
+             "NCCL_PROTO": ["LL128", "^Simple;allreduce:LL"], "NCCL_DEBUG": ["LOUD", "1", "ABORT"],
+             "NCCL_DEBUG_FILE": ["/nonexistent/log"], "NCCL_SOCKET_FAMILY": ["AF_IPX"],
+             "NCCL_BUFFSIZE": ["lots", "-1", "4G", "0x100000"], "NCCL_SHM_DISABLE": ["perhaps"]}
+    silent = ["LL128", "^Simple;allreduce:LL", "ABORT", "0x100000"]
+    for name, values in taken.items():
+        for value in values:
+            said = programs.run(header, "behaviours", "processes", 2, "groups", **{name: value})
+            said = [line for line in said.splitlines()
+                    if f"{name}={value} " in line and "ignored" in line]
+            assert len(said) == (0 if value in silent else 2), f"{name}={value}: {said}"
+    for how in ("processes", "threads"):
+        programs.run(header, "grid", how, 3, 11, NCCL_ALGO="allreduce:tree,ring;broadcast:ring")
+    programs.run(header, "behaviours", "threads", 1, "questions", expected="rnig", NCCL_ALGO="rnig")
     programs.run(header, "behaviours", "processes", 2, "questions", NCCL_ALGO="Ring",
                  NCCL_SHM_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_BUFFSIZE="1048576")
     programs.run(header, "behaviours", "processes", 2, "splits", NCCL_COMM_BLOCKING="1")

@@ -8,7 +8,8 @@ import sys
 import time
 import traceback
 
-MODULES = ["collectives", "semantics", "faults", "training", "cplusplus", "elastic"]
+MODULES = ["collectives", "semantics", "callbacks", "faults", "training", "cplusplus", "elastic",
+           "layouts", "messages", "package"]
 
 
 def main():

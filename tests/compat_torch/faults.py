@@ -1,12 +1,15 @@
 """Timeouts, deaths and mismatches: an exception on every rank that says who and where."""
 
 import datetime
+import functools
+import re
 import tempfile
 import threading
 import time
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import ErrorType
 
 from harness import CONTEXT, die, join, raises, ranks
 
@@ -86,6 +89,57 @@ def mismatched(rank, size):
     return leave()
 
 
+def mismatch_of(what):
+    """Who has nothing to wait for returns, and hears of it within a second."""
+    def body(rank, size):
+        dist.barrier()
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        if what == "broadcast":
+            call = functools.partial(dist.broadcast, torch.ones(10 + (rank > 0)), 0)
+        elif rank == 0:
+            call = functools.partial(dist.send, torch.ones(10), 1)
+        else:
+            call = functools.partial(dist.recv, torch.ones(11), 0)
+        began = time.monotonic()
+        if rank == 0:
+            call()
+            while backend.get_error() == ErrorType.SUCCESS:
+                assert time.monotonic() - began < 10, "it never heard of it"
+                time.sleep(0.01)
+        else:
+            with raises(Broken, what if what == "broadcast" else "recv", "rank", "10", "11"):
+                call()
+        waited = time.monotonic() - began
+        with raises(Broken, "barrier", "rank", "10", "11"):
+            dist.barrier()
+        leave()
+        return waited
+    return body
+
+
+def first_words(rank, size):
+    """What happened to whom comes first, and details after it."""
+    dist.barrier()
+    part = dist.new_group(list(range(size)))
+    named = dist.new_group(list(range(size)))
+    part._get_backend(torch.device("cpu"))._set_default_timeout(datetime.timedelta(seconds=1))
+    if rank == 0:
+        for expected, call in (
+                (r"rondo: all_gather on rank 0 of 3: AllGatherv #\d+ \(\d+ float\) timed out after "
+                 r"[\d.]+ m?s: ranks 1 and 2 did not call it; rank 0: lane ",
+                 lambda: dist.all_gather([torch.ones(2) for _ in range(size)], torch.ones(2),
+                                         group=part)),
+                (r"rondo: monitored_barrier on rank 0 of 3: Barrier #\d+ timed out after "
+                 r"[\d.]+ m?s: ranks 1 and 2 did not call it",
+                 lambda: named.monitored_barrier(timeout=datetime.timedelta(0)))):
+            try:
+                call()
+                raise AssertionError("no error")
+            except Broken as error:
+                assert re.match(expected, str(error)), str(error)
+    dist.barrier()
+
+
 def aborted(rank, size):
     dist.barrier()
     if rank == 0:
@@ -142,6 +196,15 @@ def test_timeouts():
 
 def test_mismatch():
     ranks(3, mismatched)
+
+
+def test_mismatch_of_what_the_sender_need_not_wait_for():
+    for what in ("broadcast", "message"):
+        print(f"  {what}: rank 0 heard of it after {ranks(2, mismatch_of(what))[0]:.2f} s")
+
+
+def test_first_words():
+    ranks(3, first_words)
 
 
 def test_abort():

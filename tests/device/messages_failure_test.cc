@@ -78,7 +78,7 @@ TEST_CASE("device messages: a peer that never comes is a timeout that names it")
       group.end();
     });
     CHECK(says(errors[0], ErrorCode::timeout,
-               {"Send/Recv #1", "waiting to receive from rank 2", "no progress"}));
+               {"Send/Recv #1", "waiting to receive from rank 2", "timed out"}));
     CHECK(errors[0].culprit == 2);
     CHECK(says(caught([&] { world.all[1].barrier(); }), ErrorCode::timeout, {"rank 2"}));
   }

@@ -1,7 +1,9 @@
 // The fault matrix from outside: real processes, real signals, the bounds that users are promised.
 #include <signal.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "job.h"
@@ -70,6 +72,31 @@ TEST_CASE("kill -9 of a rank whose child lives on: within a second every survivo
 TEST_CASE("SIGSTOP of a rank: within four seconds every survivor names it") {
   for (const std::string& transport : wires())
     for (int victim : {0, 3}) strike(transport, "", victim, SIGSTOP, "unresponsive", 4.0);
+}
+
+// Proves: the time in which a rank was stopped does not count for the deadlines of its calls; the
+// rank that goes on first waits for the others.
+TEST_CASE("ranks that were stopped together for longer than their calls may take go on") {
+  using namespace std::chrono_literals;
+  for (const std::string& transport : wires()) {
+    Job job(kRanks, settings(transport, "") + " RONDO_TIMEOUT=3 RONDO_HEARTBEAT=20",
+            "endless_allreduce 3000");
+    INFO(transport);
+    REQUIRE(job.ready());
+    for (const auto& [rank, pid] : job.pids) REQUIRE(::kill(pid, SIGSTOP) == 0);
+    std::this_thread::sleep_for(4s);
+    for (const auto& [rank, pid] : job.pids) {
+      REQUIRE(::kill(pid, SIGCONT) == 0);
+      std::this_thread::sleep_for(200ms);
+    }
+    std::this_thread::sleep_for(500ms); // a verdict would be out by now
+    REQUIRE(::kill(job.pids[3], SIGKILL) == 0);
+    REQUIRE(job.ended(kRanks - 1));
+    for (const auto& [rank, ending] : job.endings) {
+      INFO("rank " << rank << ":" << ending.text);
+      CHECK(ending.code == "peer_dead");
+    }
+  }
 }
 
 TEST_CASE("another count on one rank: within a second of the call all know, with both calls") {

@@ -46,13 +46,13 @@ std::string Job::underLauncher(int ranks, const std::string& environment,
 }
 
 std::string Job::withoutLauncher(int ranks, const std::string& environment,
-                                 const std::string& program) {
+                                 const std::string& program, const std::string& streams) {
   const std::string port = std::to_string(freePort());
   std::string command;
   for (int rank = 0; rank < ranks; ++rank)
     command += "timeout -s KILL 60 env " + environment + " RONDO_RANK=" + std::to_string(rank) +
                " RONDO_SIZE=" + std::to_string(ranks) + " RONDO_COMM_ID=127.0.0.1:" + port +
-               " " RONDO_TEST_PROGRAMS "/program_" + program + " 2>/dev/null & ";
+               " " RONDO_TEST_PROGRAMS "/program_" + program + " " + streams + " & ";
   return command + "wait";
 }
 
@@ -91,10 +91,9 @@ bool Job::ended(std::size_t ranks) {
   return endings.size() == ranks;
 }
 
-bool Job::told(std::size_t ranks) {
-  while (heard.size() < ranks && readLine()) {
+void Job::end() {
+  while (readLine()) {
   }
-  return heard.size() == ranks;
 }
 
 bool Job::readLine() {
@@ -106,6 +105,7 @@ bool Job::readLine() {
   words >> what >> rank;
   if (what == "ready") words >> pids[rank];
   if (what == "heard") std::getline(words, heard[rank]);
+  if (what == "logged") std::getline(words, logged.emplace_back());
   if (what == "error") {
     Ending& ending = endings[rank];
     words >> ending.at >> ending.called >> ending.code >> ending.culprit;

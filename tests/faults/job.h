@@ -7,6 +7,7 @@
 #include <ctime>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace rondo::test {
 
@@ -30,7 +31,7 @@ struct Ending {
 };
 
 /// Ranks that run a test program, for a minute at most. A rank says "ready RANK PID", and at the
-/// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" or "heard RANK TEXT".
+/// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT", "heard RANK TEXT" or "logged RANK TEXT".
 class Job {
  public:
   /// A shell command that starts the ranks; `ranks`: those that will be ready.
@@ -40,9 +41,10 @@ class Job {
       : Job(underLauncher(ranks, environment, program), ranks) {}
   static std::string underLauncher(int ranks, const std::string& environment,
                                    const std::string& program);
-  /// By the shell alone, so that rank 0 hosts the control plane.
+  /// By the shell alone, so that rank 0 hosts the control plane. `streams`: redirections.
   static std::string withoutLauncher(int ranks, const std::string& environment,
-                                     const std::string& program);
+                                     const std::string& program,
+                                     const std::string& streams = "2>/dev/null");
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -51,12 +53,13 @@ class Job {
   bool ready();
   /// Reads until so many ranks have ended with an error.
   bool ended(std::size_t ranks);
-  /// Reads until so many ranks said that they heard of one.
-  bool told(std::size_t ranks);
+  /// Reads what there is until all ranks have ended.
+  void end();
 
   std::map<int, pid_t> pids;
   std::map<int, Ending> endings;
   std::map<int, std::string> heard;
+  std::vector<std::string> logged; ///< the lines of all ranks
 
  private:
   bool readLine();

@@ -26,18 +26,20 @@ constexpr long kInstrumented = 1;
 
 struct Rank {
   long descriptors = -1, bytes = -1; ///< of the unused communicators together
+  long small = -1;                   ///< bytes of those that moved small messages
   int used = -1, sum = -1;
   std::string trouble;
 };
 
 /// `rondo run -p RANKS` of the program, with 1024 descriptors a process.
-std::map<int, Rank> run(int ranks, const std::string& settings, int unused, int used) {
+std::map<int, Rank> run(int ranks, const std::string& settings, int unused, int used,
+                        int small = 0) {
   const std::string command =
       "ulimit -n 1024; exec timeout -s KILL 200 env RONDO_HEARTBEAT=30 "
       "ASAN_OPTIONS=quarantine_size_mb=16:$ASAN_OPTIONS " +
       settings + " " RONDO_COMMAND " run -p " + std::to_string(ranks) +
       " -- " RONDO_TEST_PROGRAMS "/program_many_communicators " + std::to_string(unused) + " " +
-      std::to_string(used) + " 2>/dev/null";
+      std::to_string(used) + " " + std::to_string(small) + " 2>/dev/null";
   FILE* output = ::popen(command.c_str(), "r");
   std::map<int, Rank> found;
   std::array<char, 4096> line{};
@@ -52,6 +54,7 @@ std::map<int, Rank> run(int ranks, const std::string& settings, int unused, int 
       words >> rank.used;
       std::getline(words, rank.trouble);
     }
+    if (what == "small") words >> rank.small;
     if (what == "world") words >> rank.sum;
   }
   ::pclose(output);
@@ -87,6 +90,21 @@ TEST_CASE("communicators that are used over shared memory need no descriptor to 
     INFO("rank " << number << ":" << rank.trouble);
     CHECK(rank.used == 400);
     CHECK(rank.sum == 4);
+  }
+}
+
+TEST_CASE("a communicator that moved only small messages holds at most 256 KiB a peer") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    for (const int peers : {1, 2}) {
+      const auto ranks = run(peers + 1, "RONDO_TRANSPORT=" + transport, 0, 0, 20);
+      REQUIRE(ranks.size() == static_cast<std::size_t>(peers) + 1);
+      for (const auto& [number, rank] : ranks) {
+        INFO(transport << ", rank " << number << " of " << peers + 1);
+        REQUIRE(rank.small >= 0);
+        CHECK(rank.small <= 20L * peers * (256 << 10) * kInstrumented);
+        CHECK(rank.sum == peers + 1);
+      }
+    }
   }
 }
 

@@ -49,16 +49,37 @@ TEST_CASE("one rank calls otherwise: the next call of every rank names both call
         CHECK(ending.text == job.endings[0].text);
         CHECK(seconds(ending.at - ending.called) < kSlower);
       }
+      job.end();
+      CHECK(job.logged.empty()); // besides, they have all been told
     }
 }
 
-TEST_CASE("one rank calls otherwise, and the program ends: every rank says so") {
+TEST_CASE("one rank calls otherwise, and the program ends: one rank says so for its launcher") {
   for (const char* transport : {"shm", "tcp"})
     for (const Case& one : kCases) {
       Job job(kRanks, std::string("RONDO_TRANSPORT=") + transport,
               std::string("odd_call ") + one.call + " 1 end");
+      job.end();
+      INFO(transport << ", " << one.call << ", " << job.endings.size() << " ranks threw it");
+      REQUIRE(!job.heard.empty());
+      for (const auto& [rank, text] : job.heard) {
+        INFO("rank " << rank << ":" << text);
+        CHECK(names(text, one));
+      }
+      CHECK(job.logged.size() <= 1);
+    }
+}
+
+TEST_CASE("one rank calls otherwise, and the program ends: without launcher every rank says so") {
+  for (const char* transport : {"shm", "tcp"})
+    for (const Case& one : kCases) {
+      Job job(Job::withoutLauncher(kRanks, std::string("RONDO_TRANSPORT=") + transport,
+                                   std::string("odd_call ") + one.call + " 1 end"),
+              kRanks);
+      job.end();
       INFO(transport << ", " << one.call);
-      REQUIRE(job.told(kRanks));
+      REQUIRE(job.heard.size() == kRanks);
+      CHECK(job.logged.size() + job.endings.size() == kRanks); // each once
       for (const auto& [rank, text] : job.heard) {
         INFO("rank " << rank << ":" << text);
         CHECK(names(text, one));

@@ -97,7 +97,7 @@ TEST_CASE("fuzz: a handshake's hello") {
 TEST_CASE("fuzz: a handshake's reply") {
   handshake::ReplyMessage good, refusal;
   good.nonce.fill(std::byte{5});
-  refusal.verdict = handshake::Verdict::wrong_job;
+  refusal.result = handshake::HandshakeResult::wrong_job;
   fuzzWire(2, {toBytes(handshake::encodeReply(good)), toBytes(handshake::encodeReply(refusal))},
            [](const Bytes& bytes) {
              return toBytes(handshake::encodeReply(handshake::decodeReply(bytes)));

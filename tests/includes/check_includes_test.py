@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-# (text of a source file, text of the header a.h next to it, what must be said; None: nothing)
+# (text of a source file, text of the header next to it, what must be said; None: nothing)
 CASES = [
     ("\nstd::vector<int> v;\n", "", "src/a.cc:2: std::vector needs #include <vector>"),
     ("#include <vector>\nstd::vector<int> v;\n", "", None),

@@ -20,10 +20,10 @@ std::string landingOf(const std::vector<RankPlan>& plans) {
     if (plan.rank > 0) text += ' ';
     for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane)
       for (std::uint32_t s = 0; s < plan.lanes[lane].steps.size(); ++s)
-        text += !landing.told(plan.rank, lane, s).empty() ? 'L'
-                : landing.tells(plan.rank, lane, s)       ? 't'
-                : landing.landed(plan.rank, lane, s)      ? 'd'
-                                                          : '-';
+        text += !landing.addressInputs(plan.rank, lane, s).empty() ? 'L'
+                : landing.announces(plan.rank, lane, s)            ? 't'
+                : landing.writtenBySender(plan.rank, lane, s)      ? 'd'
+                                                                   : '-';
   }
   return text;
 }
@@ -101,12 +101,12 @@ TEST_CASE("each message that lands is told where, once, in plans of the registry
           for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane)
             for (std::uint32_t s = 0; s < plan.lanes[lane].steps.size(); ++s) {
               const Step& step = plan.lanes[lane].steps[s];
-              const auto& told = landing.told(plan.rank, lane, s);
+              const auto& told = landing.addressInputs(plan.rank, lane, s);
               CHECK((told.empty() || told.size() == step.sends.size()));
               for (const std::uint32_t input : told) CHECK(!step.inputs.at(input).local());
-              if (const auto& tells = landing.tells(plan.rank, lane, s)) {
+              if (const auto& tells = landing.announces(plan.rank, lane, s)) {
                 CHECK(step.sends.size() == 1);
-                CHECK(landing.landed(plan.rank, tells->lane, tells->step));
+                CHECK(landing.writtenBySender(plan.rank, tells->lane, tells->step));
               }
             }
       }

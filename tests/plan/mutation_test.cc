@@ -161,7 +161,7 @@ const Mutation kMutations[] = {
      }},
     {"leave out a meeting",
      [](Plans& plans, Random& random) {
-       const auto meets = [](const Step& step) { return step.meets; };
+       const auto meets = [](const Step& step) { return step.is_barrier; };
        const auto meetings = [&](const RankPlan& plan) {
          const auto& steps = plan.lanes[0].steps;
          return static_cast<std::uint64_t>(std::count_if(steps.begin(), steps.end(), meets));

@@ -166,7 +166,7 @@ class Run {
       });
       if (at->tile < lane.tile || (at->tile == lane.tile && at->step <= d.step)) return false;
     }
-    for (std::size_t r = 0; step.meets && r < plans_.size(); ++r)
+    for (std::size_t r = 0; step.is_barrier && r < plans_.size(); ++r)
       if (!comesTo(r, met_[lane.rank])) return false;
     std::map<Channel, std::size_t> needed;
     for (const Operand& operand : step.inputs) {
@@ -187,7 +187,7 @@ class Run {
   bool comesTo(std::size_t rank, std::size_t meeting) const {
     const auto stands = [&](const LaneState& lane) {
       return lane.rank == rank && !done(lane) &&
-             plans_[rank].lanes[lane.lane].steps[lane.step].meets;
+             plans_[rank].lanes[lane.lane].steps[lane.step].is_barrier;
     };
     return met_[rank] > meeting ||
            (met_[rank] == meeting && std::any_of(lanes_.begin(), lanes_.end(), stands));
@@ -203,7 +203,7 @@ class Run {
   void goOn(LaneState& lane) {
     const RankPlan& plan = plans_[lane.rank];
     const Step& step = plan.lanes[lane.lane].steps[lane.step];
-    if (step.meets) {
+    if (step.is_barrier) {
       ++met_[lane.rank];
       return advance(lane);
     }

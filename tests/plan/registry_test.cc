@@ -118,6 +118,31 @@ TEST_CASE("a section must leave something for its collective") {
   CHECK(contains(refused([&] { parseAlgorithms(all, kAllReduce); }), "leaves none for allreduce"));
 }
 
+TEST_CASE("a wish restricts where it can, and is no error elsewhere") {
+  using Words = std::vector<std::string>;
+  CHECK(isWish("?ring"));
+  CHECK_FALSE(isWish("ring"));
+  // Lists that NCCL takes.
+  CHECK(parsed("?allreduce:tree,ring;broadcast:ring", kAllReduce) == Words{"tree", "ring"});
+  CHECK(parsed("?allreduce:tree,ring;broadcast:ring", Collective::broadcast).empty());
+  CHECK(parsed("?Ring,CollnetDirect,NVLSTree,PAT", kAllReduce) == Words{"ring"});
+  CHECK(parsed("?^PAT,,CollnetChain", kAllReduce).empty());
+  CHECK(parsed("?NVLSTree", kAllReduce).empty());
+  CHECK(parsed("?", kAllReduce).empty());
+  CHECK(parsed("?^tree", kAllReduce) == parsed("^tree", kAllReduce));
+  std::string all = "?^";
+  for (const Algorithm* algorithm : algorithms()) all += std::string(algorithm->name) + ",";
+  CHECK(parsed(all, kAllReduce).empty());
+  // What has no effect is known.
+  CHECK(passedOver("?ring;allreduce:tree").empty());
+  const std::string said = passedOver("?Tree,PAT;broadcast:ring");
+  CHECK(contains(said, "'PAT'"));
+  CHECK(contains(said, "'ring' for broadcast"));
+  // What NCCL refuses is refused.
+  CHECK(contains(refused([] { parseAlgorithms("?rnig", kAllReduce); }), "'rnig'"));
+  CHECK(contains(refused([] { parseAlgorithms("?allredcue:ring", kAllReduce); }), "allredcue"));
+}
+
 TEST_CASE("a composition names its two algorithms in brackets, whose comma parts no list") {
   const Choice choice = parseChoice("Hierarchical( linear , RING )/2");
   CHECK(choice.text() == "hierarchical(linear,ring)/2");

@@ -59,7 +59,7 @@ void leaveOut(Call& call, int meeting) {
   for (Part& part : call.parts) {
     auto& steps = part.plan.lanes[0].steps;
     auto at = steps.begin();
-    for (int left = meeting; !at->meets || left-- > 0;) ++at;
+    for (int left = meeting; !at->is_barrier || left-- > 0;) ++at;
     steps.erase(at);
   }
 }

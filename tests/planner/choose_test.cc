@@ -35,6 +35,15 @@ TEST_CASE("a list restricts only what it names, and says why it cannot serve") {
   REQUIRE_THROWS_AS(planner::choose(allreduce, 8, {"ring", true}), Error);
 }
 
+TEST_CASE("a wish is granted where it can be, and else the choice is free") {
+  const plan::Spec allreduce{Collective::allreduce, 4, 0, 0};
+  CHECK(planner::choose(allreduce, 8, {"?ring"}).text() == "ring");
+  CHECK(planner::choose(allreduce, 8, {"?ring", true}).text() ==
+        planner::choose(allreduce, 8, {"", true}).text());
+  CHECK(planner::choose(allreduce, 8, {"?nvls"}).text() ==
+        planner::choose(allreduce, 8, {""}).text());
+}
+
 TEST_CASE("nvls is refused by name with the reason, and never meant where it cannot serve") {
   const auto refused = [](plan::Spec spec, bool deterministic) {
     try {

@@ -68,8 +68,8 @@ std::vector<std::string> rules(Collective collective, const planner::Policy& pol
 
 const planner::Policy kOwn{.algorithms = {}};
 const planner::Policy kOwnCarriers{.algorithms = {}, .carriers = true};
-const planner::Policy kCrowded{.algorithms = {}, .crowded = true};
-const planner::Policy kCrowdedCarriers{.algorithms = {}, .crowded = true, .carriers = true};
+const planner::Policy kCrowded{.algorithms = {}, .oversubscribed = true};
+const planner::Policy kCrowdedCarriers{.algorithms = {}, .oversubscribed = true, .carriers = true};
 
 planner::Policy ordered(planner::Policy policy) {
   policy.deterministic = true;
@@ -89,7 +89,7 @@ using Lines = std::vector<std::string>;
 void same(Collective collective, const std::vector<planner::Policy>& policies,
           const Lines& expected) {
   for (const planner::Policy& policy : policies) {
-    INFO(name(collective) << (policy.crowded ? ", crowded" : "")
+    INFO(name(collective) << (policy.oversubscribed ? ", oversubscribed" : "")
                           << (policy.carriers ? ", carriers" : "")
                           << (policy.devices ? ", devices" : "")
                           << (policy.deterministic ? ", deterministic" : ""));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Proves that tools/check_style passes the tree as it is, names what is too long, and finds
-references to what does not exist.
+"""Proves that tools/check_style passes the tree as it is, names what is too long, finds
+references to what does not exist, and descriptors that may get the number of a standard stream.
 
 usage: check_style_test.py SOURCE_FOLDER
 """
@@ -24,6 +24,14 @@ CASES = [
     ("src/c.cc", f"namespace n {{\nvoid f() {{\n{BODY}\n}}\n}}\n", "src/c.cc:2: f: 61 lines"),
     ("src/d.cc", f"A::A() : a_{{1}} {{\n{BODY}\n}}\n", "src/d.cc:1: A::A: 61 lines"),
     ("src/e.cc", f"int f() {{ return '{{'; }}\nclass A {{\n{BODY}\n}};\n", None),
+    ("src/g.cc", "\nint f() { return ::socket(1, 2, 3); }\n", "src/g.cc:2: ::socket: its"),
+    ("src/h.cc", "int f() { return fcntl(1, F_DUPFD, 0); }\n", "src/h.cc:1: F_DUPFD: its descr"),
+    ("transports/i.cc", "UniqueFd a(0); int b = ::open(p, 0);\n", "transports/i.cc:1: ::open: its"),
+    ("src/j.cc", "std::ofstream file(path);\n", "src/j.cc:1: std::ofstream: its descriptor"),
+    ("src/k.cc", "UniqueFd a(UniqueFd::of([] {\n  return ::open(p, 0);\n}));\n", None),
+    ("src/l.cc", "int a = aboveStreams(::accept4(b, c, d, e)); // ::socket(1)\n", None),
+    ("src/m.cc", "int socket() const; bool b = end->open(1) || x.socket(2);\n", None),
+    ("tools/n.cc", "int a = ::socket(1, 2, 3);\n", None),
     ("src/f.cc", "void f() {\n" + BODY[7:] + "\n}\n", None),
     ("src/README.md", f"fine\n{WORDS}\n", "src/README.md:2: 104 columns"),
     ("src/README.md", f"- {WORDS}\n", "src/README.md:1: 106 columns"),

@@ -72,7 +72,7 @@ LaneFunction switchLane(DataType of_type, ReduceOp::Kind of_op) {
 }
 
 LaneFunction laneFunction(const device::ProgramHeader& program) {
-  if (program.meets) return switchLane(program.type, program.op);
+  if (program.is_barrier) return switchLane(program.type, program.op);
   return isFloat(program.type) ? floatLane(program.type, program.op)
                                : integerLane(program.type, program.op);
 }

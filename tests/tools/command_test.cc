@@ -154,8 +154,8 @@ TEST_CASE("plan: all algorithms of a collective are compared, and the choice is 
   CHECK(marked(one.out, "direct"));
   CHECK_FALSE(marked(one.out, "ring"));
   CHECK(one.out.find("1.75 MiB") != std::string::npos); // 2(p-1)/p n
-  const Outcome crowded = shell("$RONDO plan allreduce -p 16 --bytes 64 --crowded");
-  CHECK(marked(crowded.out, "parameter_server"));
+  const Outcome oversubscribed = shell("$RONDO plan allreduce -p 16 --bytes 64 --oversubscribed");
+  CHECK(marked(oversubscribed.out, "parameter_server"));
   const Outcome several = shell("$RONDO plan allreduce -p 16 --bytes 8,1M");
   CHECK((marked(several.out, "butterfly") && marked(several.out, "ring")));
   CHECK(marked(shell("$RONDO plan gather -p 4").out, "linear/3"));

@@ -75,9 +75,10 @@ TEST_CASE("a checkpoint of a place that there is not is refused by name, though 
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
     INFO(value << " " << number << ": " << thrown.text);
     REQUIRE(thrown.code == ErrorCode::data);
-    REQUIRE(contains(thrown.text, options.checkpoint + (value == "optimizer_steps"
-                                                            ? ": has 5 steps of the optimizer in 4 "
-                                                            : ": is a checkpoint of no place ")));
+    REQUIRE(contains(thrown.text,
+                     options.checkpoint + (value == "optimizer_steps"
+                                               ? ": has 5 optimizer steps for 4 "
+                                               : ": has a position that is not in this run: ")));
   }
   writeRaw(options.checkpoint, good);
   REQUIRE(trainAll(makeRanks(2), options).steps == 6);

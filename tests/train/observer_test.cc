@@ -227,7 +227,7 @@ TEST_CASE("metrics may go to a pipe: its reader gets every line") {
   std::thread reader([&] { read = textOf(options.metrics); });
   const TrainReport report = trainAll(makeRanks(2), options);
   reader.join();
-  REQUIRE(occurrences(read, "\"kind\":\"step\"") == report.steps);
+  REQUIRE(occurrences(read, "\"kind\":\"step\"") == static_cast<std::size_t>(report.steps));
 }
 
 TEST_CASE("a report that cannot be written is one error on all ranks") {

@@ -290,9 +290,9 @@ TEST_CASE("one file for two of checkpoint, metrics and trace is refused") {
     return thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text;
   };
   CHECK(refusal(&TrainOptions::checkpoint, &TrainOptions::metrics) ==
-        "train: checkpoint and metrics are one file: one");
+        "train: checkpoint and metrics name the same file: one");
   CHECK(refusal(&TrainOptions::trace, &TrainOptions::metrics) ==
-        "train: metrics and trace are one file: one");
+        "train: metrics and trace name the same file: one");
 }
 
 TEST_CASE("a strategy that there is not is refused with those that there are") {

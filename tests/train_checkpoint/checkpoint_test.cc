@@ -131,7 +131,7 @@ TEST_CASE("every cut and every flipped bit of a checkpoint is found") {
   Bytes longer = whole;
   longer.push_back(0);
   writeRaw(path, longer);
-  REQUIRE(readingComplaint(path) == "goes on behind its last tensor");
+  REQUIRE(readingComplaint(path) == "continues after its last tensor");
 }
 
 TEST_CASE("a damaged tensor, a foreign file and another version are told apart") {
@@ -145,11 +145,11 @@ TEST_CASE("a damaged tensor, a foreign file and another version are told apart")
     return readingComplaint(path);
   };
   // The last bytes are of the weight [6 floats], the bias [2 floats] and the hook [3 floats].
-  REQUIRE(changed(whole.size() - 3, 1) == "is damaged: tensor \"hook\" has another check sum");
-  REQUIRE(changed(whole.size() - 14, 1) == "is damaged: tensor \"0.bias\" has another check sum");
+  REQUIRE(changed(whole.size() - 3, 1) == "is damaged: tensor \"hook\" has a wrong check sum");
+  REQUIRE(changed(whole.size() - 14, 1) == "is damaged: tensor \"0.bias\" has a wrong check sum");
   REQUIRE(changed(0, 'x') == "is not a checkpoint of Rondo");
-  REQUIRE(changed(8, 2) == "is a checkpoint of version 2; expected is version 1");
-  REQUIRE(changed(30, 77) == "is damaged: its index has another check sum");
+  REQUIRE(changed(8, 2) == "is a checkpoint of version 2; this build reads version 1");
+  REQUIRE(changed(30, 77) == "is damaged: its index has a wrong check sum");
   REQUIRE(readingComplaint(folder.file("missing")) == "No such file or directory");
   REQUIRE(readingComplaint(folder.path()) == "Is a directory");
 }
@@ -202,7 +202,7 @@ TEST_CASE("an index that makes no sense is refused, though its check sum holds")
     writeRaw(path, bytes);
     return readingComplaint(path);
   };
-  const std::string senseless = "is damaged: its index makes no sense";
+  const std::string senseless = "is damaged: its index is invalid";
   REQUIRE(byte("epoch", 0, 3) == senseless);
   REQUIRE(byte("0.weight", 0, 1) == senseless);
   REQUIRE(number("0.weight", 1, std::uint64_t{1} << 60) == senseless);
@@ -229,7 +229,7 @@ TEST_CASE("a name twice is refused") {
     const std::string length("\1\0\0\0\0\0\0\0", 8);
     forgeByte(bytes, length + from, std::size_t(0) - 1, static_cast<std::uint8_t>(to));
     writeRaw(path, bytes);
-    REQUIRE(readingComplaint(path) == "is damaged: its index makes no sense");
+    REQUIRE(readingComplaint(path) == "is damaged: its index is invalid");
   }
 }
 
@@ -298,7 +298,7 @@ TEST_CASE("a link stays one, and what is no file stays what it is") {
   for (const std::string& path : {pipe, folder.file("far")})
     REQUIRE_THROWS_WITH(writeCheckpoint(path, {}, {}),
                         path +
-                            ": the checkpoint could not be written: what is there is no "
+                            ": the checkpoint could not be written: it exists and is not a "
                             "regular file");
   REQUIRE(std::filesystem::is_fifo(pipe));
 }

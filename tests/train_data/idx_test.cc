@@ -85,12 +85,12 @@ const std::vector<Damage> kDamages = {
      [](const std::string& path) { rewrite(path, [](Bytes& b) { b[4] = 0xff; }); },
      "announces 4278190"},
     {"header promises less",
-     [](const std::string& path) { rewrite(path, [](Bytes& b) { --b[7]; }); }, "goes on behind"},
+     [](const std::string& path) { rewrite(path, [](Bytes& b) { --b[7]; }); }, "continues after"},
     {"one byte missing",
      [](const std::string& path) { rewrite(path, [](Bytes& b) { b.pop_back(); }); }, "ends after"},
     {"one byte too many",
      [](const std::string& path) { rewrite(path, [](Bytes& b) { b.push_back(0); }); },
-     "goes on behind"},
+     "continues after"},
 };
 
 } // namespace

@@ -109,7 +109,7 @@ TEST_CASE("every fault of a CIFAR-10 file is Error(data) that names file and fau
     };
     Bytes torn = whole;
     torn.pop_back();
-    damaged(torn, "ends within image 6: it has 21510 bytes, no multiple of 3073");
+    damaged(torn, "ends within image 6: it has 21510 bytes, not a multiple of 3073");
     damaged({}, "is empty");
     Bytes label = whole;
     label[4 * kRecord] = 10;
@@ -142,7 +142,7 @@ TEST_CASE("a limit keeps the first training samples, and the statistics are of t
 
 TEST_CASE("where nothing is known the errors list what could be there") {
   TemporaryFolder folder;
-  requireComplaint(folder.path(), ErrorCode::data, folder.path() + ": holds no data that is known",
+  requireComplaint(folder.path(), ErrorCode::data, folder.path() + ": has no data of a known kind",
                    "idx (a folder with train-images-idx3-ubyte");
   requireComplaint(folder.file("nowhere"), ErrorCode::data,
                    folder.file("nowhere") + ": No such file or directory", "synthetic (");

@@ -118,20 +118,19 @@ TEST_CASE("local SGD that was stopped at any step and resumed ends with the same
       const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
       REQUIRE(thrown.code == ErrorCode::invalid_argument);
       REQUIRE(contains(thrown.text,
-                       "2 ranks wrote it, with what each of them kept for itself, "
-                       "which 3 cannot take over"));
+                       "2 ranks wrote it, with state of each rank, which 3 ranks cannot use"));
       options.strategy = "ddp";
       options.period = TrainOptions().period;
       options.slow_momentum = 0;
       const auto go = [&](Communicator& comm) { train(comm, options); };
-      REQUIRE(contains(thrownByAll(ranks, go).text, "for which this run has no place"));
+      REQUIRE(contains(thrownByAll(ranks, go).text, "which this run does not use"));
       writeRaw(options.checkpoint, {});
       options.resume = false;
       trainAll(makeRanks(2), options);
       options.strategy = "local";
       options.resume = true;
       REQUIRE(contains(thrownByAll(ranks, go).text,
-                       "has nothing of what each rank of this run keeps for itself"));
+                       "has no state of single ranks, which this run needs"));
     }
 }
 

@@ -196,8 +196,8 @@ TEST_CASE("a checkpoint of asynchronous workers names the options that another r
   const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
   INFO(thrown.text);
   REQUIRE(contains(thrown.text,
-                   "has 12 steps of the optimizer in 6 of the run, where this run "
-                   "makes 1 in each: consistency"));
+                   "has 12 optimizer steps for 6 steps of the run, but this run makes 1 in each "
+                   "step: it was written with another consistency"));
 }
 
 TEST_CASE("metrics of asynchronous workers contain each step at most once, the first one first") {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "base/codec.h"
@@ -55,6 +56,55 @@ TEST_CASE("a segment is sealed, has its exact size and all of its memory") {
     CHECK((::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
     base::checkMemoryFile(fd.get(), bytes); // the other side accepts it
   }
+}
+
+TEST_CASE("of a channel's memory only what messages need is allocated, before they are written") {
+  if (!base::canAllocateMapped()) return; // then all is allocated at once
+  constexpr int kDepth = 8;
+  constexpr std::size_t kSlot = 128 << 10, kBytes = SlotRing::bytesNeeded(kDepth, kSlot),
+                        kHead = SlotRing::bytesNeeded(kDepth, 0);
+  const base::UniqueFd fd = base::makeMemoryFile(kBytes, kHead);
+  const auto allocated = [&] {
+    struct stat info {};
+    require(::fstat(fd.get(), &info) == 0, "fstat");
+    return static_cast<std::size_t>(info.st_blocks) * 512;
+  };
+  base::checkMemoryFile(fd.get(), kBytes, kHead);
+  const auto memory = base::mapMemoryFileHead(fd.get(), kBytes, kHead);
+  CHECK(allocated() == kHead);
+  SlotRing out(memory.get(), kDepth, kSlot, memory, SlotRing::Slots::grow),
+      in(memory.get(), kDepth, kSlot, memory);
+  const auto send = [&](std::size_t bytes, int value) {
+    require(out.writable(bytes), "room");
+    std::memset(out.writeBody(bytes), value, bytes);
+    out.publish({1, bytes});
+  };
+  const auto receive = [&](std::size_t bytes, int value) {
+    const MessageHeader* header = in.readable();
+    require(header && header->bytes == bytes, "a message");
+    const std::byte* body = in.readBody(bytes);
+    CHECK(body[0] == static_cast<std::byte>(value));
+    CHECK(body[bytes - 1] == static_cast<std::byte>(value));
+    in.release();
+  };
+  // Where the receiver keeps up, few slots are used.
+  for (int i = 0; i < 100; ++i) {
+    for (const std::size_t bytes : {8u, 40u, 41u, 4096u}) {
+      send(bytes, i);
+      receive(bytes, i);
+    }
+  }
+  CHECK(allocated() == kHead + kSlotsAtFirst * 4096);
+  // A sender that is ahead gets all slots.
+  for (int i = 0; i < kDepth; ++i) send(4000, i);
+  CHECK_FALSE(out.writable(4000));
+  for (int i = 0; i < kDepth; ++i) receive(4000, i);
+  CHECK(allocated() == kHead + kDepth * 4096);
+  // A larger body gets what its slot lacks.
+  send(kSlot, 7);
+  receive(kSlot, 7);
+  CHECK(allocated() == kHead + (kDepth - 1) * 4096 + kSlot);
+  CHECK(codeOf([] { base::allocateMapped(nullptr, 4096); }) == ErrorCode::system);
 }
 
 TEST_CASE("memory that a peer could cut off, or of another size, is refused") {

@@ -143,7 +143,7 @@ void addReport(CLI::App& app, BenchConfig& config, Words& words) {
 }
 
 /// Turns the words into the configuration. Throws Error(invalid_argument).
-void understand(BenchConfig& config, const Words& words, bool ranks_given) {
+void parseConfig(BenchConfig& config, const Words& words, bool ranks_given) {
   config.collective = parseCollective(words.collective);
   config.min_bytes = parseBytes(words.min);
   config.max_bytes = parseBytes(words.max);
@@ -230,7 +230,7 @@ Action addBench(CLI::App& parent, const std::vector<std::string>& arguments) {
       "  mpirun -np 4 rondo bench allgather -J result.json\n");
   CLI::Option* ranks = app->get_option("--ranks");
   return [config, words, ranks] {
-    understand(*config, *words, ranks->count() > 0);
+    parseConfig(*config, *words, ranks->count() > 0);
     return runBench(*config);
   };
 }

@@ -1,28 +1,22 @@
-# The MPI interposers: one source, built for each MPI that is found. Included after the library.
+# The MPI interposers: one source, built for each ABI. Included after the library. They are linked
+# with no MPI library, so one build serves all libraries of its ABI.
 
-# rondo_interposer(NAME PACKAGES...): target rondo_NAME, for the MPI of the first pkg-config package
-# that is there; rondo_NAME_built says whether there is one.
+# rondo_interposer(NAME [INCLUDE...]): target rondo_NAME; the folders are those of an mpi.h, without
+# them it is for MPI's standard ABI. rondo_NAME_built says that it is there.
 function(rondo_interposer name)
-  string(TOUPPER ${name} variable)
-  foreach(package IN LISTS ARGN)
-    pkg_check_modules(RONDO_${variable} QUIET IMPORTED_TARGET ${package})
-    if(RONDO_${variable}_FOUND)
-      break()
-    endif()
-  endforeach()
-  if(NOT RONDO_${variable}_FOUND)
-    return()
-  endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/compat/mpi/*.cc)
   set(exports ${PROJECT_SOURCE_DIR}/src/compat/mpi/exports.map)
   add_library(rondo_${name} SHARED ${sources})
   set(rondo_${name}_built ON PARENT_SCOPE)
   target_include_directories(rondo_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include
                                                    ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(rondo_${name} PRIVATE rondo_shared PkgConfig::RONDO_${variable}
-                        ${CMAKE_DL_LIBS} rondo_flags)
-  # Of what the package names only libmpi itself is used.
-  target_link_options(rondo_${name} PRIVATE LINKER:--as-needed LINKER:--version-script=${exports})
+  if(ARGN)
+    target_include_directories(rondo_${name} SYSTEM PRIVATE ${ARGN})
+  else()
+    target_compile_definitions(rondo_${name} PRIVATE RONDO_MPI_STANDARD_ABI)
+  endif()
+  target_link_libraries(rondo_${name} PRIVATE rondo_shared ${CMAKE_DL_LIBS} rondo_flags)
+  target_link_options(rondo_${name} PRIVATE LINKER:-z,defs LINKER:--version-script=${exports})
   set_target_properties(rondo_${name} PROPERTIES LINK_DEPENDS ${exports} INSTALL_RPATH "$ORIGIN"
                         BUILD_WITH_INSTALL_RPATH ON)
   if(RONDO_INSTALL)
@@ -31,7 +25,16 @@ function(rondo_interposer name)
 endfunction()
 
 # MPI programs cannot preload a sanitizer's run time.
-if(RONDO_WITH_MPI AND PkgConfig_FOUND AND NOT RONDO_SANITIZE)
-  rondo_interposer(mpi ompi-c ompi)
-  rondo_interposer(mpich mpich)
+if(RONDO_WITH_MPI AND NOT RONDO_SANITIZE)
+  if(PkgConfig_FOUND)
+    pkg_search_module(RONDO_OPENMPI QUIET ompi-c ompi)
+    pkg_search_module(RONDO_MPICH QUIET mpich impi)
+  endif()
+  if(RONDO_OPENMPI_FOUND)
+    rondo_interposer(mpi ${RONDO_OPENMPI_INCLUDE_DIRS})
+  endif()
+  if(RONDO_MPICH_FOUND)
+    rondo_interposer(mpich ${RONDO_MPICH_INCLUDE_DIRS})
+  endif()
+  rondo_interposer(mpi_abi)
 endif()

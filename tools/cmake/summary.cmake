@@ -40,6 +40,8 @@ rondo_report("  interposer for Open MPI" "${rondo_mpi_built}"
              "Open MPI's programs keep their own collectives (Debian: libopenmpi-dev, pkg-config)")
 rondo_report("  interposer for MPICH" "${rondo_mpich_built}"
              "MPICH's programs keep their own collectives (Debian: libmpich-dev, pkg-config)")
+rondo_report("  interposer for MPI's standard ABI" "${rondo_mpi_abi_built}"
+             "its programs keep their own collectives (RONDO_WITH_MPI, no sanitizer)")
 if(NOT TARGET rondo_nccl)
   message(NOTICE "  libnccl.so.2: off (RONDO_WITH_NCCL)")
 elseif(TARGET rondo_nccl_check)

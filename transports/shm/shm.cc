@@ -1,8 +1,6 @@
 // shm: processes of one user on one machine share the slots of a channel. The sender's end makes
 // them and passes them over an abstract Unix socket; nothing has a name that could leak or be
 // taken.
-#include <sys/mman.h>
-
 #include <atomic>
 
 #include "base/log.h"
@@ -18,6 +16,14 @@ namespace rondo::transport {
 namespace shm {
 namespace {
 
+std::size_t bytesOf(ChannelSize size) { return SlotRing::bytesNeeded(size.depth, size.slot_bytes); }
+
+/// What has memory from the start. Slots get theirs as they are written: programs have hundreds of
+/// communicators, most of which only ever move small messages.
+std::size_t headOf(ChannelSize size) {
+  return base::canAllocateMapped() ? SlotRing::bytesNeeded(size.depth, 0) : bytesOf(size);
+}
+
 std::unique_ptr<Port> portOn(std::shared_ptr<void> memory, ChannelSize size,
                              std::shared_ptr<PeerRegions> regions) {
   auto port = std::make_unique<Port>();
@@ -25,21 +31,20 @@ std::unique_ptr<Port> portOn(std::shared_ptr<void> memory, ChannelSize size,
   port->depth = size.depth;
   void* const at = memory.get();
   auto loans = loansOn(memory, std::move(regions));
-  port->path =
-      MappedSlots{std::make_shared<SlotRing>(at, size.depth, size.slot_bytes, std::move(memory)),
-                  std::move(loans)};
+  const auto slots = headOf(size) < bytesOf(size) ? SlotRing::Slots::grow : SlotRing::Slots::whole;
+  port->path = MappedSlots{
+      std::make_shared<SlotRing>(at, size.depth, size.slot_bytes, std::move(memory), slots),
+      std::move(loans)};
   return port;
 }
-
-std::size_t bytesOf(ChannelSize size) { return SlotRing::bytesNeeded(size.depth, size.slot_bytes); }
 
 class PendingSender final : public PendingWithDeadline {
  public:
   PendingSender(const ChannelId& id, const Context& context, const Location& peer, ChannelSize size,
                 std::shared_ptr<PeerRegions> regions)
       : PendingWithDeadline("shm", id, context), size_(size), regions_(std::move(regions)) {
-    const base::UniqueFd segment = base::makeMemoryFile(bytesOf(size));
-    memory_ = base::mapMemoryFile(segment.get(), bytesOf(size), PROT_READ | PROT_WRITE);
+    const base::UniqueFd segment = base::makeMemoryFile(bytesOf(size), headOf(size));
+    memory_ = base::mapMemoryFileHead(segment.get(), bytesOf(size), headOf(size));
     introduce(memory_.get());
     auto settings = dialSettings(context, peer.listener, id, 0);
     settings.pass = {segment.get()};
@@ -74,8 +79,8 @@ class PendingReceiver final : public PendingWithDeadline {
     const auto arrived = mailbox_->takeWithDescriptor(id_);
     if (!arrived) return nullptr;
     const int segment = arrived->passed.front().get();
-    base::checkMemoryFile(segment, bytesOf(size_));
-    auto memory = base::mapMemoryFile(segment, bytesOf(size_), PROT_READ | PROT_WRITE);
+    base::checkMemoryFile(segment, bytesOf(size_), headOf(size_));
+    auto memory = base::mapMemoryFileHead(segment, bytesOf(size_), headOf(size_));
     answer(memory.get());
     return portOn(std::move(memory), size_, regions_);
   }

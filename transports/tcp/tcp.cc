@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <fstream>
 #include <mutex>
 #include <set>
 
 #include "base/codec.h"
 #include "base/log.h"
+#include "base/read_file.h"
 #include "net/interfaces.h"
 #include "net/native_address.h"
 #include "rondo/error.h"
@@ -71,8 +71,8 @@ void setCongestion(int fd, const std::string& name) {
                    static_cast<socklen_t>(name.size())) == 0)
     return;
   const int error = errno;
-  std::string available;
-  std::getline(std::ifstream("/proc/sys/net/ipv4/tcp_available_congestion_control"), available);
+  const std::string available =
+      base::firstLine("/proc/sys/net/ipv4/tcp_available_congestion_control");
   throw Error(ErrorCode::invalid_argument,
               "the kernel refuses congestion control '" + name + "': " + errnoText(error) +
                   "; it has: " + (available.empty() ? "(unknown)" : available));

@@ -131,7 +131,7 @@ class PlanKernel {
   /// The bundle that begins with the step. `turn`: how many tiles the copy has done.
   RONDO_HOST_DEVICE bool perform(const Step* first, std::uint64_t tile, std::uint64_t turn) {
     if constexpr (kSwitch)
-      if (first->meets) return meet(*first);
+      if (first->is_barrier) return meet(*first);
     bool good = true;
     for (std::uint32_t i = block_.thread(); i < first->after.count; i += block_.threads()) {
       const plan::Dependency& before = program_.after[first->after.first + i];
@@ -309,8 +309,9 @@ class PlanKernel {
       const Step& step = first[where.member];
       ring.labels[slot] = {
           labelFor(launch_, step), step.bytes, step.lends ? lentBy(first, step) : nullptr,
-          step.tells < 0 ? nullptr
-                         : spaceAt(plan::Space::output, tile) + program_.offsets[step.tells]};
+          step.announces < 0
+              ? nullptr
+              : spaceAt(plan::Space::output, tile) + program_.offsets[step.announces]};
     }
     *ring.position = {ends_[i].number, slot + 1 == ring.depth ? 0 : slot + 1};
   }

@@ -81,8 +81,8 @@ void loadPlanKernels() {
 }
 
 PlanFunction::PlanFunction(const device::ProgramHeader& program)
-    : kernel_(program.meets ? switchPlan(program.type, program.op)
-                            : lookUp(program.type, program.op)),
+    : kernel_(program.is_barrier ? switchPlan(program.type, program.op)
+                                 : lookUp(program.type, program.op)),
       shared_bytes_(program.max_places * sizeof(LiveOperand)) {
   if (!kernel_)
     throw Error(ErrorCode::unsupported,

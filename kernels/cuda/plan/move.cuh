@@ -58,7 +58,7 @@ class Mover {
   /// simple: `count` elements from LiveOperand::at to LiveOperand::at.
   RONDO_HOST_DEVICE void segment(std::uint64_t count) {
     // Another lane may be reading what would be written onto itself.
-    if (step_.landed) return;
+    if (step_.written_by_sender) return;
     const bool itself = moves_ && ends_[step_.inputs].at == ends_[0].at;
     const std::uint32_t outputs = step_.lends ? (local(step_.inputs) ? 1 : 0) : step_.outputs;
     const std::uint32_t skipped = itself ? 1 : 0;

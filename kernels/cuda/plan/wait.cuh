@@ -47,7 +47,7 @@ class Watch {
   /// the error by now; one that meets stages before it waits, in a window that may be gone.
   RONDO_HOST_DEVICE bool mayBegin() const {
     if (halted()) return false;
-    const bool touches = launch_.program.lends || launch_.program.meets;
+    const bool touches = launch_.program.lends || launch_.program.is_barrier;
     if (!touches || block_.thread() != 0 || !aborted()) return true;
     end({Report::Reason::aborted, Report::Awaited::lane, index_, step_, tile_, index_, 0});
     return false;

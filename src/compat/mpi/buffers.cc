@@ -1,4 +1,4 @@
-// Packing and unpacking by the MPI library, for data that do not lie plainly.
+// Packs and unpacks data that are not contiguous, by the MPI library.
 #include "compat/mpi/buffers.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace rondo::compat {
 
 namespace {
 
-/// MPI_Pack and MPI_Unpack count bytes in an int: long runs are moved in parts.
+/// MPI_Pack and MPI_Unpack count bytes in an int, so large runs are moved in parts.
 template <class Part>
 void inParts(const Elements& elements, const Part& part) {
   constexpr std::size_t kMost = std::size_t{1} << 30;
@@ -26,24 +26,25 @@ void inParts(const Elements& elements, const Part& part) {
   }
 }
 
-/// Elements for MPI_Pack and MPI_Unpack. MPICH's refuse the null address, MPI_BOTTOM too: such a
-/// run is one element, at another address, of a type that leads back.
+/// Elements as MPI_Pack and MPI_Unpack accept them. MPICH's refuse a null address, even as
+/// MPI_BOTTOM; such elements are passed as one element at another address, of a type whose
+/// displacement leads back.
 class Run {
  public:
   Run(void* buffer, int count, MPI_Datatype type) : buffer_(buffer), count_(count), type_(type) {
     if (buffer) return;
     static char anchor;
     MPI_Aint there = 0;
-    check(PMPI_Get_address(&anchor, &there));
+    check(mpi().Get_address(&anchor, &there));
     const MPI_Aint back = -there;
-    check(PMPI_Type_create_hindexed(1, &count, &back, type, &type_));
+    check(mpi().Type_create_hindexed(1, &count, &back, type, &type_));
     own_ = true;
     buffer_ = &anchor;
     count_ = 1;
-    check(PMPI_Type_commit(&type_));
+    check(mpi().Type_commit(&type_));
   }
   ~Run() {
-    if (own_) PMPI_Type_free(&type_);
+    if (own_) mpi().Type_free(&type_);
   }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -68,10 +69,10 @@ std::byte* Staging::memory(std::size_t bytes) {
 Shape Staging::shapeOf(MPI_Datatype type) const {
   const Shape shape = compat::shapeOf(type);
   if (!shape.predefined) {
-    // No function tells, so this one must complain.
+    // No function reports whether a type is committed, so MPI_Pack is called to raise the error.
     char nothing = 0;
     int position = 0;
-    check(PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, comm_));
+    check(mpi().Pack(&nothing, 0, type, &nothing, 1, &position, comm_));
   }
   return shape;
 }
@@ -84,7 +85,7 @@ void Staging::pack(const Elements& elements, std::byte* to) const {
   inParts(elements, [&](void* from, int count, int bytes, std::size_t offset) {
     const Run run(from, count, elements.type);
     int position = 0;
-    check(PMPI_Pack(run.buffer(), run.count(), run.type(), to + offset, bytes, &position, comm_));
+    check(mpi().Pack(run.buffer(), run.count(), run.type(), to + offset, bytes, &position, comm_));
   });
 }
 
@@ -96,15 +97,15 @@ void Staging::unpack(const std::byte* from, const Elements& elements) const {
   inParts(elements, [&](void* to, int count, int bytes, std::size_t offset) {
     const Run run(to, count, elements.type);
     int position = 0;
-    check(
-        PMPI_Unpack(from + offset, bytes, &position, run.buffer(), run.count(), run.type(), comm_));
+    check(mpi().Unpack(from + offset, bytes, &position, run.buffer(), run.count(), run.type(),
+                       comm_));
   });
 }
 
 void Staging::deliverLater(Elements to, const std::byte* from) {
   deliveries_.reserve(deliveries_.size() + 1);
-  // The program may free a type as soon as the call has begun.
-  if (!to.shape.plain) check(PMPI_Type_dup(to.type, &to.type));
+  // The program may free the type as soon as the call has begun.
+  if (!to.shape.plain) check(mpi().Type_dup(to.type, &to.type));
   deliveries_.push_back({to, from, to.shape.plain});
 }
 
@@ -119,7 +120,7 @@ std::size_t Staging::keep(std::size_t sent, std::size_t received) {
   return std::min(sent, received);
 }
 
-/// Of a buffer that is not there, when there should be something in it.
+/// Whether the buffer is null although the call has data in it. Then the rank is to blame.
 bool Staging::missing(const Elements& elements) {
   const bool is = elements.shape.plain && !elements.buffer && elements.bytes() > 0;
   if (is) blame(MPI_ERR_BUFFER, "the buffer is null");
@@ -169,7 +170,8 @@ ByteBlocks Staging::dense(const ElementBlocks& blocks) {
 
 namespace {
 
-/// Blocks where they are. Displacements may be negative, Rondo's offsets not.
+/// Blocks at their place in the program's buffer. MPI's displacements may be negative, Rondo's
+/// offsets may not.
 ByteBlocks inPlace(const ElementBlocks& blocks) {
   ByteBlocks result;
   int first = 0;
@@ -178,7 +180,7 @@ ByteBlocks inPlace(const ElementBlocks& blocks) {
   result.base = static_cast<std::byte*>(elementAt(blocks.buffer, first, blocks.shape));
   for (std::size_t r = 0; r < blocks.counts.size(); ++r) {
     result.counts.push_back(static_cast<std::size_t>(blocks.counts[r]) * blocks.shape.size);
-    // What an empty block's displacement says does not matter, however wild.
+    // The displacement of an empty block has no meaning, and may be any number.
     result.offsets.push_back(
         blocks.counts[r] > 0
             ? static_cast<std::size_t>(std::ptrdiff_t{blocks.displacements[r]} - first) *
@@ -218,7 +220,7 @@ void Staging::deliver() const {
 
 void Staging::release() noexcept {
   for (Delivery& one : deliveries_)
-    if (!one.to.shape.plain) PMPI_Type_free(&one.to.type);
+    if (!one.to.shape.plain) mpi().Type_free(&one.to.type);
   deliveries_.clear();
   memory_.clear();
   blame_.reset();

@@ -1,4 +1,4 @@
-// The tables of predefined types and operators, and what derived types are made of.
+// Tables of predefined types and operators; analysis of derived types.
 #include "compat/mpi/datatypes.h"
 
 #include <array>
@@ -12,12 +12,12 @@ namespace rondo::compat {
 
 namespace {
 
-/// What may be computed with a type.
+/// Which operators a type supports.
 enum class Sort { opaque, bytes, signed_integer, unsigned_integer, real, complex };
 
 struct Predefined {
   MPI_Datatype handle{};
-  std::uint32_t size = 0; ///< 0: a free place of the table
+  std::uint32_t size = 0; ///< 0: an unused entry of the table
   Sort sort = Sort::opaque;
   DataType type = DataType::uint8;
 };
@@ -27,14 +27,14 @@ struct Operator {
   ReduceOp op = ReduceOp::sum;
 };
 
-/// Handles are pointers in one MPI and integers in the other.
+/// Handles are pointers in some MPI libraries and integers in others.
 template <class Handle>
 std::uint64_t numberOf(Handle handle) {
   if constexpr (std::is_pointer_v<Handle>) return reinterpret_cast<std::uintptr_t>(handle);
   else return static_cast<std::uint64_t>(handle);
 }
 
-/// Open addressing; twice as many places as there are types keep the probes short.
+/// Open addressing. The table has twice as many entries as there are types, so searches are short.
 constexpr int kBits = 7;
 std::array<Predefined, 1u << kBits>
     types; // written by learnPredefined() only, as are the operators
@@ -52,7 +52,7 @@ const Predefined* predefined(MPI_Datatype type) {
   }
 }
 
-/// Rondo's type of one number, or nothing.
+/// Rondo's type for a number of this sort and size, or nothing.
 std::optional<DataType> numberType(Sort sort, std::uint32_t size) {
   switch (sort) {
     case Sort::opaque: return std::nullopt;
@@ -82,10 +82,36 @@ std::optional<DataType> numberType(Sort sort, std::uint32_t size) {
   return std::nullopt;
 }
 
+/// While an object lives, errors are returned instead of raised: an MPI library may define the name
+/// of a type and still refuse its handle.
+class ErrorsReturned {
+ public:
+  ErrorsReturned() {
+    for (std::size_t i = 0; i < comms_.size(); ++i)
+      if (mpi().Comm_get_errhandler(comms_[i], &before_[i]) == MPI_SUCCESS)
+        mpi().Comm_set_errhandler(comms_[i], MPI_ERRORS_RETURN);
+  }
+  ~ErrorsReturned() {
+    for (std::size_t i = 0; i < comms_.size(); ++i)
+      if (before_[i] != MPI_ERRHANDLER_NULL) {
+        mpi().Comm_set_errhandler(comms_[i], before_[i]);
+        mpi().Errhandler_free(&before_[i]);
+      }
+  }
+  ErrorsReturned(const ErrorsReturned&) = delete;
+  ErrorsReturned& operator=(const ErrorsReturned&) = delete;
+
+ private:
+  // Errors of calls without a communicator go to MPI_COMM_WORLD in MPI 3, to MPI_COMM_SELF in MPI
+  // 4.
+  const std::array<MPI_Comm, 2> comms_{MPI_COMM_WORLD, MPI_COMM_SELF};
+  std::array<MPI_Errhandler, 2> before_{MPI_ERRHANDLER_NULL, MPI_ERRHANDLER_NULL};
+};
+
 void learn(MPI_Datatype handle, Sort sort) {
   int size = 0;
-  // What this MPI's compilers did not have is a null handle, or a type without size.
-  if (handle == MPI_DATATYPE_NULL || PMPI_Type_size(handle, &size) != MPI_SUCCESS || size <= 0)
+  // A type that this MPI's compilers did not support is a null handle, or a type without a size.
+  if (handle == MPI_DATATYPE_NULL || mpi().Type_size(handle, &size) != MPI_SUCCESS || size <= 0)
     return;
   std::size_t at = placeOf(handle);
   for (; types[at % types.size()].size != 0; ++at)
@@ -96,18 +122,18 @@ void learn(MPI_Datatype handle, Sort sort) {
                               number.value_or(DataType::uint8)};
 }
 
-/// Whether elements of a type that was not predefined lie plainly. Only constructors that cannot
-/// reorder or spread data are followed; for others nothing is proved.
+/// Whether elements of a type are contiguous. Only constructors that cannot reorder or spread data
+/// are analysed; other types count as not contiguous.
 bool plain(MPI_Datatype type, std::size_t size) {
   if (predefined(type)) return true;
   int integers = 0, addresses = 0, inner = 0, combiner = 0;
-  check(PMPI_Type_get_envelope(type, &integers, &addresses, &inner, &combiner));
+  check(mpi().Type_get_envelope(type, &integers, &addresses, &inner, &combiner));
   switch (combiner) {
     case MPI_COMBINER_F90_INTEGER:
     case MPI_COMBINER_F90_REAL:
     case MPI_COMBINER_F90_COMPLEX: {
       MPI_Aint lb = 0, extent = 0;
-      check(PMPI_Type_get_extent(type, &lb, &extent));
+      check(mpi().Type_get_extent(type, &lb, &extent));
       return lb == 0 && static_cast<std::size_t>(extent) == size;
     }
     case MPI_COMBINER_DUP:
@@ -118,23 +144,25 @@ bool plain(MPI_Datatype type, std::size_t size) {
   std::array<int, 1> count{};
   std::array<MPI_Aint, 2> bounds{};
   MPI_Datatype of = MPI_DATATYPE_NULL;
-  check(PMPI_Type_get_contents(type, integers, addresses, inner, count.data(), bounds.data(), &of));
+  check(
+      mpi().Type_get_contents(type, integers, addresses, inner, count.data(), bounds.data(), &of));
   bool result = combiner != MPI_COMBINER_RESIZED ||
                 (bounds[0] == 0 && static_cast<std::size_t>(bounds[1]) == size);
   if (result) {
     MPI_Count part = 0;
-    check(PMPI_Type_size_x(of, &part));
+    check(mpi().Type_size_x(of, &part));
     result = plain(of, static_cast<std::size_t>(part));
   }
-  // The handle of a derived type is a new one.
-  check(PMPI_Type_get_envelope(of, &integers, &addresses, &inner, &combiner));
-  if (inner > 0) check(PMPI_Type_free(&of));
+  // The handle is a new reference if the type is a derived one.
+  check(mpi().Type_get_envelope(of, &integers, &addresses, &inner, &combiner));
+  if (inner > 0) check(mpi().Type_free(&of));
   return result;
 }
 
 } // namespace
 
 void learnPredefined() {
+  const ErrorsReturned quiet;
   for (MPI_Datatype type :
        {MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T,
         MPI_INT32_T, MPI_INT64_T, MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INTEGER, MPI_INTEGER1,
@@ -190,7 +218,7 @@ Reduction reductionOf(MPI_Datatype type, MPI_Op op) {
     case Sort::unsigned_integer: fits = true; break;
     case Sort::real: fits = found->op.supports(entry->type); break;
     case Sort::complex:
-      // A sum of complex numbers is one of their parts; no other operator is.
+      // Complex numbers can be added part by part; no other operator works that way.
       result.factor = 2;
       fits = found->op == ReduceOp::sum;
       break;
@@ -205,8 +233,8 @@ Shape shapeOf(MPI_Datatype type) {
   Shape shape;
   MPI_Count size = 0;
   MPI_Aint lb = 0;
-  check(PMPI_Type_size_x(type, &size));
-  check(PMPI_Type_get_extent(type, &lb, &shape.extent));
+  check(mpi().Type_size_x(type, &size));
+  check(mpi().Type_get_extent(type, &lb, &shape.extent));
   shape.size = static_cast<std::size_t>(size);
   shape.plain = lb == 0 && shape.extent == size && plain(type, shape.size);
   return shape;

@@ -1,4 +1,4 @@
-// Maps errors to MPI's classes and keeps their sentences.
+// Maps errors to MPI's error classes, and registers their texts.
 #include "compat/mpi/errors.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "compat/mpi/first_to_say.h"
 #include "rondo/error.h"
 
 namespace rondo::compat {
@@ -28,16 +29,17 @@ int classOf(ErrorCode code) {
 std::string stringOf(int code) {
   std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
   int length = 0;
-  return PMPI_Error_string(code, text.data(), &length) == MPI_SUCCESS ? text.data() : "";
+  return mpi().Error_string(code, text.data(), &length) == MPI_SUCCESS ? text.data() : "";
 }
 
-/// A code of the class that MPI_Error_string turns into the sentence. Or the class itself: MPICH
-/// takes codes of its own classes, and then has other words for them.
+/// Returns an error code of this class for which MPI_Error_string returns the text; or the class
+/// itself, with the text on stderr, if the MPI library does not support that. (MPICH accepts codes
+/// of its own classes, and then returns other texts for them.)
 int codeFor(int error_class, std::string sentence) {
   static std::mutex mutex;
   static std::map<std::pair<int, std::string>, int> known;
   static bool works = true;
-  // Codes live as long as MPI does, and programs that go on after errors may make many.
+  // Codes live until MPI_Finalize, and programs that go on after errors could make many.
   constexpr std::size_t kMostCodes = 64;
 
   sentence.resize(std::min<std::size_t>(sentence.size(), MPI_MAX_ERROR_STRING - 1));
@@ -46,29 +48,30 @@ int codeFor(int error_class, std::string sentence) {
   if (const auto found = known.find(key); found != known.end()) return found->second;
   int code = error_class;
   const bool room = known.size() < kMostCodes;
-  works = works && (!room || (PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS &&
-                              PMPI_Add_error_string(code, key.second.c_str()) == MPI_SUCCESS &&
+  works = works && (!room || (mpi().Add_error_code(error_class, &code) == MPI_SUCCESS &&
+                              mpi().Add_error_string(code, key.second.c_str()) == MPI_SUCCESS &&
                               stringOf(code) == key.second));
   if (!works || !room) {
-    std::fprintf(stderr, "rondo_mpi: %s\n", key.second.c_str());
+    if (firstToSay(key.second)) std::fprintf(stderr, "rondo_mpi: %s\n", key.second.c_str());
     code = error_class;
   }
   if (room) known.emplace(std::move(key), code);
   return code;
 }
 
-/// Before the job ends: what the MPI library says through its launcher may be lost with it.
+/// Prints the text before a fatal error ends the job: what the MPI library prints through its
+/// launcher may be lost.
 void sayIfFatal(MPI_Comm comm, int code) noexcept {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-  if (PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
+  if (mpi().Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
   const bool fatal = handler == MPI_ERRORS_ARE_FATAL;
-  PMPI_Errhandler_free(&handler);
+  mpi().Errhandler_free(&handler);
   int error_class = code;
-  PMPI_Error_class(code, &error_class);
-  if (!fatal || error_class == code) return; // of a mere class there is no sentence
+  mpi().Error_class(code, &error_class);
+  if (!fatal || error_class == code) return; // a class has no text of ours
   std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
   int length = 0;
-  if (PMPI_Error_string(code, text.data(), &length) == MPI_SUCCESS)
+  if (mpi().Error_string(code, text.data(), &length) == MPI_SUCCESS && firstToSay(text.data()))
     std::fprintf(stderr, "rondo_mpi: %s\n", text.data());
 }
 
@@ -90,14 +93,14 @@ Failure currentFailure() noexcept {
       return {codeFor(MPI_ERR_INTERN, error.what())};
     }
   } catch (...) {
-    return {MPI_ERR_INTERN}; // there is no memory for the sentence
+    return {MPI_ERR_INTERN}; // out of memory for the text
   }
 }
 
 int raise(MPI_Comm comm, const Failure& failure) noexcept {
   if (failure.raised || failure.code == MPI_SUCCESS) return failure.code;
   sayIfFatal(comm, failure.code);
-  PMPI_Comm_call_errhandler(comm, failure.code);
+  mpi().Comm_call_errhandler(comm, failure.code);
   return failure.code;
 }
 

@@ -14,7 +14,7 @@ namespace rondo::compat::nccl {
 
 namespace {
 
-/// Stands in an id in place of a meeting point: the ranks meet at RONDO_COMM_ID.
+/// Stands in an id in place of a rendezvous: the ranks meet at RONDO_COMM_ID.
 constexpr char kAtCommId[] = "ranks meet at RONDO_COMM_ID";
 
 /// NCCL's programs name a mode for all communicators so.
@@ -41,21 +41,36 @@ Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size) {
   return Rendezvous::uniqueId(bytes, rank, size);
 }
 
-ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, ncclComm_t* comm) {
-  ncclComm* const handle = ncclComm::make(std::move(making), config, device);
-  *comm = handle;
+namespace {
+
+ncclResult_t finishOrPromise(ncclComm& handle, bool blocking, ncclComm_t* comm) {
   if (Groups::open()) {
-    Groups::add(*handle);
+    Groups::add(handle);
     return ncclSuccess;
   }
-  if (!config.blocking) return ncclInProgress;
+  if (!blocking) return ncclInProgress;
   try {
-    if (!handle->await()) *comm = nullptr;
+    handle.await();
   } catch (...) {
     *comm = nullptr;
     throw;
   }
   return ncclSuccess;
+}
+
+} // namespace
+
+ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, ncclComm_t* comm) {
+  *comm = ncclComm::make(std::move(making), config, device);
+  return finishOrPromise(**comm, config.blocking, comm);
+}
+
+ncclResult_t handOut(ncclComm::Making making, const Config& config, Member& parent,
+                     ncclComm_t* comm, bool joins) {
+  ncclComm* const handle = ncclComm::make(std::move(making), config, parent.device);
+  *comm = joins ? handle : nullptr;
+  parent.add({handle, joins});
+  return finishOrPromise(*handle, config.blocking, comm);
 }
 
 ncclResult_t initRank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int rank,
@@ -106,14 +121,15 @@ ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
   if (color < Communicator::kNoColor)
     refuse(ncclInvalidArgument, "color " + std::to_string(color) + " is negative");
   const Config values = configOf(config, parent->config);
+  const bool joins = color != Communicator::kNoColor;
   if (parent->revoked()) {
     // It runs no calls any more, but its ranks are there: they meet anew, and split that.
     auto anew = std::async(std::launch::async, [parent, color, key] {
       return parent->comm.shrink({}).split(color, key);
     });
-    return handOut(std::move(anew), values, parent->device, newcomm);
+    return handOut(std::move(anew), values, *parent, newcomm, joins);
   }
-  return handOut(parent->comm.splitAsync(color, key), values, parent->device, newcomm);
+  return handOut(parent->comm.splitAsync(color, key), values, *parent, newcomm, joins);
 }
 
 constexpr int kShrinkAbort = 1;
@@ -130,7 +146,7 @@ ncclResult_t shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t*
   const std::span<const int> left(excluded, static_cast<std::size_t>(count));
   // The ranks that stay take no more part in the old one: what is in flight there ends.
   if (flags == kShrinkAbort) parent->revoke();
-  return handOut(parent->comm.shrinkAsync(left), values, parent->device, newcomm);
+  return handOut(parent->comm.shrinkAsync(left), values, *parent, newcomm);
 }
 
 /// Ends the communicator. What is in flight elsewhere goes on where it needs nothing from here.
@@ -177,7 +193,7 @@ NCCL_EXPORT(ncclResult_t, CommInitRankScalable,
     if (nId < 1 || nId > nranks)
       refuse(ncclInvalidArgument, std::to_string(nId) + " ids; valid: 1 to the number of ranks, " +
                                       std::to_string(nranks));
-    // One meeting point serves all ranks; the others are there, and nobody comes.
+    // One rendezvous serves all ranks; the others are there, and nobody comes.
     return initRank(newcomm, nranks, commIds[0], myrank, config);
   });
 }

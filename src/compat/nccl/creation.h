@@ -14,6 +14,10 @@ Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size);
 /// Hands out the communicator that is being made: at once in a group, or where the program does not
 /// wait; else when it is there.
 ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, ncclComm_t* comm);
+/// As handOut() of what is made from `parent`, which is busy until then. `joins`: whether this rank
+/// is in the new communicator; its handle is null if not, and an error is the parent's.
+ncclResult_t handOut(ncclComm::Making making, const Config& config, Member& parent,
+                     ncclComm_t* comm, bool joins = true);
 
 /// ncclCommInitRankConfig().
 ncclResult_t initRank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int rank,

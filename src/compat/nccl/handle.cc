@@ -93,13 +93,19 @@ std::shared_ptr<ncclComm::Member> ncclComm::active() {
   return member;
 }
 
-bool ncclComm::await() {
+void ncclComm::await() {
   for (;; std::this_thread::sleep_for(kLook)) {
     const std::lock_guard lock(mutex_);
     if (!settle()) continue;
     if (failed_) throw *failed_;
-    return member_ != nullptr;
+    return;
   }
+}
+
+std::optional<Refusal> ncclComm::made() {
+  const std::lock_guard lock(mutex_);
+  if (!settle()) return std::nullopt;
+  return failed_ ? *failed_ : Refusal{ncclSuccess, ""};
 }
 
 Refusal ncclComm::state() {
@@ -113,8 +119,7 @@ Refusal ncclComm::state() {
     member = member_;
   }
   const bool busy = member->busy();
-  if (const auto error = member->error())
-    return {rondo::compat::nccl::resultOf(error->code()), error->what()};
+  if (const auto error = member->error()) return *error;
   if (busy) return {ncclInProgress, "calls are on their way"};
   return {ncclSuccess, ""};
 }

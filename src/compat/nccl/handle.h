@@ -28,8 +28,10 @@ struct ncclComm {
   /// As member(), for calls that move data: not once it is finalized.
   std::shared_ptr<Member> active();
 
-  /// Waits until it is made. Throws what went wrong. False: it was split without this rank.
-  bool await();
+  /// Waits until it is made, or split without this rank. Throws what went wrong.
+  void await();
+  /// Nothing while it is being made; then what came of it.
+  std::optional<rondo::compat::nccl::Refusal> made();
   /// ncclCommGetAsyncError(): where the rank is, and what is wrong with it.
   rondo::compat::nccl::Refusal state();
   bool blocking() const { return config_.blocking; }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "compat/nccl/errors.h"
+#include "compat/nccl/handle.h"
 
 namespace rondo::compat::nccl {
 
@@ -16,9 +17,15 @@ void Member::sweep() {
     if (!one.test()) return false;
     try {
       one.wait();
-    } catch (const Error& error) {
-      if (!error_) error_ = error;
+    } catch (const Error&) {
+      if (!error_) error_ = currentRefusal();
     }
+    return true;
+  });
+  std::erase_if(children_, [this](const Child& child) {
+    const auto made = child.handle->made();
+    if (!made) return false;
+    if (!child.joins && made->result != ncclSuccess && !error_) error_ = *made;
     return true;
   });
 }
@@ -29,10 +36,16 @@ void Member::add(Work work) {
   started_.push_back(std::move(work));
 }
 
+void Member::add(const Child& child) {
+  const std::lock_guard lock(mutex_);
+  sweep();
+  children_.push_back(child);
+}
+
 bool Member::busy() {
   const std::lock_guard lock(mutex_);
   sweep();
-  return !started_.empty();
+  return !started_.empty() || !children_.empty();
 }
 
 void Member::drain() {
@@ -44,10 +57,13 @@ void Member::drain() {
   for (Work& one : all) one.wait();
 }
 
-std::optional<Error> Member::error() {
+std::optional<Refusal> Member::error() {
   const std::lock_guard lock(mutex_);
   if (revoked_) return std::nullopt;
-  return error_ ? error_ : comm.failure();
+  if (error_) return error_;
+  const auto failure = comm.failure();
+  if (!failure) return std::nullopt;
+  return Refusal{resultOf(failure->code()), failure->what()};
 }
 
 void Member::revoke() {

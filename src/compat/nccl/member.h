@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "compat/nccl/errors.h"
 #include "compat/nccl/values.h"
 #include "rondo/communicator.h"
 
@@ -22,14 +23,21 @@ class Member {
   /// Whether calls return when they are done: on host memory, unless the program asked otherwise.
   bool waits() const { return device < 0 && config.blocking; }
 
+  /// A communicator that is being made from this one.
+  struct Child {
+    ncclComm_t handle;
+    bool joins; ///< this rank is in it; the program has no handle otherwise
+  };
+
   /// Takes note of what was started.
   void add(Work work);
+  void add(const Child& child);
   /// Whether something that was started is still on its way; keeps the first error of what is not.
   bool busy();
   /// Waits for it. Throws its Error.
   void drain();
-  /// What went wrong behind the program's back, if anything.
-  std::optional<Error> error();
+  /// What went wrong after the call that started it had returned, if anything.
+  std::optional<Refusal> error();
   /// Every call ends; then the communicator is quiet, and that is no error.
   void revoke();
   bool revoked() const;
@@ -60,7 +68,8 @@ class Member {
 
   mutable std::mutex mutex_; ///< guards all that follows
   std::vector<Work> started_;
-  std::optional<Error> error_;
+  std::vector<Child> children_;
+  std::optional<Refusal> error_;
   bool revoked_ = false;
   std::map<ncclRedOp_t, Operator> operators_;
   std::map<void*, std::unique_ptr<Buffer>> buffers_;

@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "compat/torch/meeting.h"
@@ -27,7 +28,13 @@ std::shared_ptr<Member> join(c10d::Store& store, int rank, int size,
   const auto& ranks = options.global_ranks_in_group;
   Teller teller{rank, size, std::vector<int>(ranks.begin(), ranks.end())};
   try {
-    return std::make_shared<Member>(meet(store, rank, size, own), teller);
+    auto member = std::make_shared<Member>(meet(store, rank, size, own), teller);
+    if (device < 0 && size > 1) {
+      auto tagged = member->communicator.split(0, rank);
+      member->messenger.emplace(member->communicator, std::move(*tagged));
+      member->messenger->setTimeout(own.timeout);
+    }
+    return member;
   } catch (const Error& error) {
     teller.raise("init", error);
   }
@@ -59,7 +66,9 @@ Backend::~Backend() = default;
 void Backend::setTimeout(std::chrono::milliseconds timeout) {
   options_->timeout = timeout;
   try {
-    memberOn(at::kCPU, "set_timeout")->communicator.setTimeout(within(timeout));
+    Member& member = *memberOn(at::kCPU, "set_timeout");
+    member.communicator.setTimeout(within(timeout));
+    if (member.messenger) member.messenger->setTimeout(within(timeout));
   } catch (const Error& error) {
     member_->raise("set_timeout", error);
   }
@@ -92,23 +101,28 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   }
 }
 
+c10d::ErrorType Backend::getError() {
+  if (!member_) return failed_;
+  std::optional<Error> failure = member_->communicator.failure();
+  for (const auto& [index, member] : on_devices_)
+    if (!failure && member) failure = member->communicator.failure();
+  if (!failure) return c10d::ErrorType::SUCCESS;
+  return failure->code() == ErrorCode::timeout ? c10d::ErrorType::TIMEOUT
+                                               : c10d::ErrorType::COMM_ERROR;
+}
+
 void Backend::abort() {
   const std::string reason = "rank " + std::to_string(getRank()) + " aborted the group";
   for (const auto& [index, member] : on_devices_)
     if (member) member->communicator.abort(reason);
-  if (member_) member_->communicator.abort(reason);
+  if (member_ && member_->messenger) member_->messenger->abort(reason);
+  else if (member_) member_->communicator.abort(reason);
 }
 
 void Backend::shutdown() {
-  if (member_) failed_ = member_->failed;
+  failed_ = getError();
   on_devices_.clear();
   member_.reset();
-}
-
-void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool /*wait_all_ranks*/) {
-  c10d::BarrierOptions now = opts;
-  now.asyncOp = false;
-  barrier(now);
 }
 
 const std::shared_ptr<Member>& Backend::memberOn(at::Device device, const char* call) {

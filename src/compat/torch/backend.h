@@ -16,7 +16,8 @@ namespace rondo::compat {
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
-/// One process's place in a group. Tensors are used where they are, without copies. On a device
+/// One process's place in a group. Tensors are used where they are, but for those that are not
+/// contiguous: a copy takes their place (Copies). On a device
 /// calls are torch's current stream's, and waiting makes the stream wait, not the thread. Calls
 /// with asyncOp off run on the caller's thread and have ended when they return; the others return a
 /// Work, which moves on Rondo's helper thread until somebody waits. One thread at a time.
@@ -44,7 +45,8 @@ class Backend : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override;
   void setSequenceNumberForGroup() override {} // all begin with 0
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
-  c10d::ErrorType getError() override { return member_ ? member_->failed.load() : failed_; }
+  /// What has ended the group, as soon as this rank has heard of it, also between its calls.
+  c10d::ErrorType getError() override;
 
   bool supportsSplitting() const override { return true; }
   /// The ranks of `ranks` call; others get nothing.
@@ -70,7 +72,9 @@ class Backend : public c10d::Backend {
   void shutdown() override;
 
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
+  /// A sparse tensor's call has ended when it returns, also with asyncOp.
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
   WorkPointer allreduce_coalesced(Tensors& tensors,
                                   const c10d::AllreduceCoalescedOptions& opts) override;
   WorkPointer reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override;
@@ -78,6 +82,8 @@ class Backend : public c10d::Backend {
                         const c10d::AllgatherOptions& opts) override;
   WorkPointer _allgather_base(at::Tensor& output, at::Tensor& input,
                               const c10d::AllgatherOptions& opts) override;
+  WorkPointer allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                                  const c10d::AllgatherOptions& opts) override;
   WorkPointer allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                               const c10d::AllgatherOptions& opts) override;
   WorkPointer gather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -95,13 +101,13 @@ class Backend : public c10d::Backend {
   WorkPointer alltoall_base(at::Tensor& output, at::Tensor& input,
                             std::vector<int64_t>& output_splits, std::vector<int64_t>& input_splits,
                             const c10d::AllToAllOptions& opts) override;
-  /// Messages between two ranks arrive in the order of the calls; a tag must be 0.
+  /// Messages of one tag between two ranks arrive in the order of the calls. Tags other than 0 and
+  /// receives from any rank are Messenger's; throws NotImplementedError for those on a device.
   WorkPointer send(Tensors& tensors, int to, int tag) override;
   WorkPointer recv(Tensors& tensors, int from, int tag) override;
-  /// Throws NotImplementedError: a receive names its sender.
   WorkPointer recvAnysource(Tensors& tensors, int tag) override;
   WorkPointer barrier(const c10d::BarrierOptions& opts) override;
-  /// A barrier; its DistBackendError names the ranks that did not come.
+  /// A barrier; its DistBackendError names all ranks that did not come.
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
  private:
@@ -118,6 +124,8 @@ class Backend : public c10d::Backend {
   /// Makes all calls that `each` makes as one.
   template <class Each>
   WorkPointer runTogether(CallInfo info, const Each& each);
+  WorkPointer receive(Tensors& tensors, int from, int tag);
+  Messenger& messengerFor(at::Device device, const char* call);
   bool later(const CallInfo& info) const;
 
   const c10::intrusive_ptr<Options> options_;

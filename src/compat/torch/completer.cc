@@ -1,4 +1,4 @@
-// The queue of the thread that waits, and how it ends.
+// Which thread waits for the calls, and which ones run callbacks.
 #include "compat/torch/completer.h"
 
 #include <c10/util/Exception.h>
@@ -6,24 +6,27 @@
 #include <torch/csrc/python_headers.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <csignal>
+#include <deque>
+#include <mutex>
 #include <optional>
+#include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace rondo::compat {
 
-struct Completer::State {
-  struct Entry {
-    rondo::Work work;
-    Done done;
-  };
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<Entry> entries;
-  bool stopping = false;
-};
-
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A callback that takes longer may wait for a call that another callback comes after.
+constexpr std::chrono::milliseconds kShortCallback{20};
 
 /// Signals are for the program's threads.
 class NoSignals {
@@ -55,53 +58,151 @@ class WithoutInterpreter {
 
 } // namespace
 
+/// At most one thread watches: it waits for all calls at once. When a call has ended the thread
+/// runs its callback, and another one may watch meanwhile.
+struct Completer::State : std::enable_shared_from_this<State> {
+  struct Entry {
+    rondo::Work work;
+    Done done;
+    bool within = false; ///< added by a callback, which may wait for it
+  };
+  struct Running {
+    std::thread::id thread;
+    Clock::time_point began;
+  };
+
+  void add(rondo::Work work, Done done);
+  void main();
+  // The rest is called with the mutex held.
+  bool mayWatch() const;
+  void rest(std::unique_lock<std::mutex>& lock);
+  std::optional<Entry> watch(std::unique_lock<std::mutex>& lock);
+  void run(Entry entry, std::unique_lock<std::mutex>& lock);
+  /// Wakes a thread that has nothing to do, or makes one.
+  void another();
+  bool inCallback() const;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Entry> entries; ///< whose callbacks have not begun
+  std::vector<Running> running;
+  bool watched = false;
+  std::atomic<bool> interrupt{false}; ///< the watching thread is to look at `entries` again
+  std::vector<std::thread> threads;
+  std::size_t idle = 0;  ///< threads with nothing to do
+  std::size_t timed = 0; ///< those of them that look again by themselves
+  bool stopping = false;
+  bool abandoned = false; ///< nobody will join the threads
+};
+
 Completer::Completer() : state_(std::make_shared<State>()), process_(::getpid()) {}
 
 Completer::~Completer() {
-  if (!thread_.joinable()) return;
-  if (::getpid() != process_) {
-    // Neither joined nor detached: a thread that the child made since may have the same handle.
-    static_cast<void>(std::make_unique<std::thread>(std::move(thread_)).release());
+  if (::getpid() != process_) return; // the threads that share the state never end it here
+  std::unique_lock lock(state_->mutex);
+  state_->stopping = true;
+  state_->changed.notify_all();
+  if (state_->inCallback()) {
+    state_->abandoned = true;
+    for (std::thread& thread : state_->threads) thread.detach();
+    state_->threads.clear();
     return;
   }
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stopping = true;
-  }
-  state_->changed.notify_one();
-  if (thread_.get_id() == std::this_thread::get_id()) {
-    thread_.detach();
-    return;
-  }
-  const WithoutInterpreter callbacks_may_run;
-  thread_.join();
-}
-
-void Completer::add(rondo::Work work, Done done) {
-  const std::lock_guard lock(state_->mutex);
-  state_->entries.push_back({std::move(work), std::move(done)});
-  if (thread_.joinable()) return state_->changed.notify_one();
-  const NoSignals quiet;
-  thread_ = std::thread([state = state_] { main(state); });
-}
-
-void Completer::main(const std::shared_ptr<State>& state) {
-  for (;;) {
-    std::optional<State::Entry> entry;
+  while (!state_->threads.empty()) { // callbacks may need more of them until the last has ended
+    std::thread last = std::move(state_->threads.back());
+    state_->threads.pop_back();
+    lock.unlock();
     {
-      std::unique_lock lock(state->mutex);
-      state->changed.wait(lock, [&] { return !state->entries.empty() || state->stopping; });
-      if (state->entries.empty()) return;
-      entry = std::move(state->entries.front());
-      state->entries.pop_front();
+      const WithoutInterpreter callbacks_may_run;
+      last.join();
     }
-    try {
-      entry->work.wait();
-    } catch (...) { // done() asks for the error itself, where somebody wants it
-    }
-    entry->done();
-    entry.reset(); // its tensors may be the last of theirs
+    lock.lock();
   }
+}
+
+void Completer::add(rondo::Work work, Done done) { state_->add(std::move(work), std::move(done)); }
+
+void Completer::State::add(rondo::Work work, Done done) {
+  const std::lock_guard lock(mutex);
+  const bool within = inCallback();
+  entries.push_back({std::move(work), std::move(done), within});
+  if (watched) interrupt = true;
+  else if (within || running.empty() || timed == 0) another();
+}
+
+void Completer::State::another() {
+  if (idle > 0) return changed.notify_one();
+  const NoSignals quiet;
+  try {
+    std::thread made([self = shared_from_this()] { self->main(); });
+    ++idle; // until it has found out what to do
+    if (abandoned) made.detach();
+    else threads.push_back(std::move(made));
+  } catch (const std::system_error&) {
+    if (threads.empty()) throw; // else callbacks may have to wait for each other
+  }
+}
+
+void Completer::State::main() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    while (!mayWatch()) {
+      if (stopping && entries.empty()) {
+        --idle;
+        return;
+      }
+      rest(lock);
+    }
+    --idle;
+    if (auto entry = watch(lock)) run(std::move(*entry), lock);
+    ++idle;
+  }
+}
+
+bool Completer::State::mayWatch() const {
+  if (watched || entries.empty()) return false;
+  return running.empty() || Clock::now() - running.back().began >= kShortCallback ||
+         std::any_of(entries.begin(), entries.end(), [](const Entry& one) { return one.within; });
+}
+
+void Completer::State::rest(std::unique_lock<std::mutex>& lock) {
+  if (entries.empty()) return changed.wait(lock);
+  ++timed;
+  changed.wait_for(lock, kShortCallback);
+  --timed;
+}
+
+std::optional<Completer::State::Entry> Completer::State::watch(std::unique_lock<std::mutex>& lock) {
+  std::vector<rondo::Work> works;
+  for (const Entry& entry : entries) works.push_back(entry.work);
+  watched = true;
+  interrupt = false;
+  lock.unlock();
+  const auto ended = rondo::Work::waitAny(works, interrupt);
+  lock.lock();
+  watched = false;
+  if (!ended) return std::nullopt;
+  // Others have only added entries at the end.
+  const auto at = entries.begin() + static_cast<std::ptrdiff_t>(*ended);
+  std::optional<Entry> entry = std::move(*at);
+  entries.erase(at);
+  return entry;
+}
+
+void Completer::State::run(Entry entry, std::unique_lock<std::mutex>& lock) {
+  const auto self = std::this_thread::get_id();
+  running.push_back({self, Clock::now()});
+  if (!entries.empty() && timed == 0) another();
+  lock.unlock();
+  entry.done();
+  entry = {}; // its tensors may be the last of theirs
+  lock.lock();
+  std::erase_if(running, [self](const Running& one) { return one.thread == self; });
+}
+
+bool Completer::State::inCallback() const {
+  return std::any_of(running.begin(), running.end(),
+                     [](const Running& one) { return one.thread == std::this_thread::get_id(); });
 }
 
 } // namespace rondo::compat

@@ -47,21 +47,6 @@ bool movesAsBytes(at::ScalarType type) {
   }
 }
 
-[[noreturn]] void refuse(const at::Tensor& tensor, const char* call, const char* why) {
-  std::ostringstream text;
-  text << "rondo: " << call << ": " << why << ": a " << tensor.layout() << " tensor of "
-       << tensor.scalar_type() << " on " << tensor.device() << ", size " << tensor.sizes();
-  if (tensor.layout() == at::kStrided) text << ", strides " << tensor.strides();
-  C10_THROW_ERROR(ValueError, text.str());
-}
-
-void checkShape(const at::Tensor& tensor, const char* call) {
-  if (!tensor.defined()) C10_THROW_ERROR(ValueError, std::string("rondo: ") + call + ": no tensor");
-  if (tensor.layout() != at::kStrided) refuse(tensor, call, "only dense tensors are taken");
-  if (!tensor.is_contiguous())
-    refuse(tensor, call, "the tensor must be contiguous, as .contiguous() makes it");
-}
-
 ReduceOp boolOp(c10d::ReduceOp::RedOpType op, const char* call) {
   using Op = c10d::ReduceOp;
   switch (op) {
@@ -95,8 +80,20 @@ Operator scaledSum(const c10d::ReduceOp& op, const at::Tensor& tensor) {
 
 } // namespace
 
+void refuse(const at::Tensor& tensor, const char* call, const char* why) {
+  std::ostringstream text;
+  text << "rondo: " << call << ": " << why << ": a " << tensor.layout() << " tensor of "
+       << tensor.scalar_type() << " on " << tensor.device() << ", size " << tensor.sizes();
+  if (tensor.layout() == at::kStrided) text << ", strides " << tensor.strides();
+  C10_THROW_ERROR(ValueError, text.str());
+}
+
+void requireStrided(const at::Tensor& tensor, const char* call) {
+  if (!tensor.defined()) C10_THROW_ERROR(ValueError, std::string("rondo: ") + call + ": no tensor");
+  if (tensor.layout() != at::kStrided) refuse(tensor, call, "only dense tensors are taken");
+}
+
 Array toMove(const at::Tensor& tensor, const char* call) {
-  checkShape(tensor, call);
   const auto count = static_cast<std::size_t>(tensor.numel());
   if (const auto own = ownType(tensor.scalar_type())) return {tensor.data_ptr(), count, *own};
   if (!movesAsBytes(tensor.scalar_type()))
@@ -105,7 +102,6 @@ Array toMove(const at::Tensor& tensor, const char* call) {
 }
 
 Array toReduce(const at::Tensor& tensor, const char* call) {
-  checkShape(tensor, call);
   const auto own = ownType(tensor.scalar_type());
   if (!own && tensor.scalar_type() != at::kBool)
     refuse(tensor, call, "there is no reduction of elements of this type");

@@ -12,6 +12,12 @@
 
 namespace rondo::compat {
 
+/// Throws ValueError that names `call`, the reason and the tensor's properties.
+[[noreturn]] void refuse(const at::Tensor& tensor, const char* call, const char* why);
+
+/// Throws ValueError for what has no strides: no tensor, a sparse one.
+void requireStrided(const at::Tensor& tensor, const char* call);
+
 /// A dense, contiguous tensor.
 struct Array {
   void* data = nullptr;
@@ -19,9 +25,9 @@ struct Array {
   DataType type = DataType::uint8;
 };
 
-/// For calls that only move elements: of any type of whole bytes; those that Rondo does not have
-/// (bool, complex, further 8-bit floats) go as bytes. Throws ValueError that names `call` and the
-/// tensor's properties for a tensor that is not dense, contiguous, and of whole bytes.
+/// Of a tensor that Copies returned. For calls that only move elements: of any type of whole bytes;
+/// those that Rondo does not have (bool, complex, further 8-bit floats) go as bytes. Throws
+/// ValueError that names `call` and the tensor's properties for other elements.
 Array toMove(const at::Tensor& tensor, const char* call);
 
 /// For reductions: of a type that Rondo has, or bool, which is reduced as the bytes 0 and 1.

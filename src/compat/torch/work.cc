@@ -10,11 +10,13 @@
 
 namespace rondo::compat {
 
-void Member::raise(const char* call, const Error& error) {
-  if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::unsupported)
-    failed =
-        error.code() == ErrorCode::timeout ? c10d::ErrorType::TIMEOUT : c10d::ErrorType::COMM_ERROR;
-  teller.raise(call, error);
+void Region::add(const std::optional<c10::Stream>& call_stream,
+                 const std::shared_ptr<AfterCall>& call, const Messages& received) {
+  stream = call_stream;
+  messages.insert(messages.end(), received.begin(), received.end());
+  if (!call) return;
+  after->parts.push_back(call);
+  profiled |= call->event != nullptr;
 }
 
 Work::Work(std::shared_ptr<Member> member, CallInfo info, uint64_t sequence,
@@ -25,7 +27,7 @@ Work::Work(std::shared_ptr<Member> member, CallInfo info, uint64_t sequence,
       sequence_(sequence),
       region_(std::move(region)) {}
 
-void Work::started(rondo::Work work, const std::optional<c10::Stream>& stream) {
+void Work::started(Pending work, const std::optional<c10::Stream>& stream) {
   work_ = std::move(work);
   if (!stream || coalescing()) return;
   event_.emplace(stream->device_type());
@@ -36,8 +38,8 @@ Work::~Work() {
   // Memory of a device goes back to its stream, behind the call.
   if (coalescing() || event_ || work_.test()) return;
   // The completer is the member's, so its thread must not be the member's last owner.
-  member_->completer.add(std::move(work_), [outputs = std::move(info_.outputs),
-                                            inputs = std::move(info_.inputs), region = region_] {});
+  work_.whenDone(member_->completer, [outputs = std::move(info_.outputs),
+                                      inputs = std::move(info_.inputs), region = region_] {});
 }
 
 bool Work::isCompleted() { return ended(); }
@@ -54,14 +56,21 @@ std::exception_ptr Work::exception() const {
   }
 }
 
-int Work::sourceRank() const { return info_.source >= 0 ? info_.source : c10d::Work::sourceRank(); }
+int Work::sourceRank() const {
+  if (info_.source >= 0) return info_.source;
+  const Message* const message = work_.message();
+  return message ? message->from() : c10d::Work::sourceRank();
+}
 
 void Work::await(std::chrono::milliseconds limit) const {
   if (limit.count() <= 0) return work_.wait();
   if (work_.waitFor(limit)) return;
   // What stands still now ends the communicator, with a text that says who is late.
-  if (event_) member_->communicator.abort(std::string(info_.name) + " did not end in time");
+  if (event_)
+    member_->communicator.abort(std::string(info_.name) + " timed out after " +
+                                std::to_string(limit.count()) + " ms");
   else member_->communicator.setTimeout(Options::kShortestTimeout);
+  work_.giveUp(limit);
   work_.wait();
 }
 
@@ -106,7 +115,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
     }
   };
   if (isCompleted()) complete();
-  else member_->completer.add(work_, complete);
+  else work_.whenDone(member_->completer, complete);
   return future_;
 }
 

@@ -16,6 +16,8 @@
 
 #include "compat/torch/completer.h"
 #include "compat/torch/errors.h"
+#include "compat/torch/messages.h"
+#include "compat/torch/pending.h"
 #include "rondo/communicator.h"
 #include "rondo/work.h"
 
@@ -28,19 +30,27 @@ struct Member {
 
   Communicator communicator;
   const Teller teller;
-  std::atomic<c10d::ErrorType> failed{c10d::ErrorType::SUCCESS};
-  Completer completer; ///< last: it ends before what it uses
+  Completer completer; ///< it ends before what it uses
+  /// Null on devices and where a rank is alone. It ends before the completer, which may wait for
+  /// receives.
+  std::optional<Messenger> messenger;
 
-  /// Notes what ended the communicator, and throws PyTorch's exception for it.
-  [[noreturn]] void raise(const char* call, const Error& error);
+  [[noreturn]] void raise(const char* call, const Error& error) { teller.raise(call, error); }
 };
 
 /// Calls between startCoalescing() and endCoalescing(), which are started together.
 struct Region {
+  /// A call that is part of it.
+  void add(const std::optional<c10::Stream>& call_stream, const std::shared_ptr<AfterCall>& call,
+           const Messages& received);
+
   std::atomic<bool> open{true};
   Group group;
   std::optional<c10::Stream> stream; ///< of calls on a device
   std::vector<at::Tensor> tensors;   ///< of all calls, until they have ended
+  Messages messages;                 ///< receives that have begun already
+  bool profiled = false;             ///< one of the calls is
+  std::shared_ptr<AfterCall> after = std::make_shared<AfterCall>(); ///< of all calls
 };
 
 /// What a call is, apart from its arguments for Rondo.
@@ -51,6 +61,7 @@ struct CallInfo {
   std::chrono::milliseconds timeout{-1}; ///< of this call; negative: the group's
   std::vector<at::Tensor> outputs = {};  ///< what its future holds
   std::vector<at::Tensor> inputs = {};   ///< what else must live until it has ended
+  std::shared_ptr<AfterCall> after = {}; ///< what remains to be done when it has ended, or null
   int source = -1;                       ///< of a receive
 };
 
@@ -63,7 +74,7 @@ class Work : public c10d::Work {
        std::shared_ptr<Region> region = nullptr);
   ~Work() override;
   /// `stream`: that the call is on, with tensors of a device.
-  void started(rondo::Work work, const std::optional<c10::Stream>& stream);
+  void started(Pending work, const std::optional<c10::Stream>& stream);
 
   bool isCompleted() override;
   bool isSuccess() const override;
@@ -90,7 +101,7 @@ class Work : public c10d::Work {
   CallInfo info_;
   const uint64_t sequence_;
   const std::shared_ptr<Region> region_;
-  mutable rondo::Work work_;
+  mutable Pending work_;
   std::optional<c10::Event> event_; ///< behind a call on a device
   std::mutex future_mutex_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;

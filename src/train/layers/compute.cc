@@ -3,9 +3,9 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <fstream>
 #include <span>
 
+#include "base/read_file.h"
 #include "rondo/error.h"
 #include "rondo/options.h"
 #include "rondo/train.h"
@@ -39,12 +39,7 @@ Opened open() {
 
 /// A string that is equal for all processes of a machine, also in different containers. Empty if it
 /// cannot be read: then all ranks count as being on one machine.
-std::string bootId() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
+std::string bootId() { return base::firstLine("/proc/sys/kernel/random/boot_id"); }
 
 const Opened& opened() {
   static const Opened once = open();

@@ -26,7 +26,7 @@ struct Score {
 };
 
 /// Called with the number of a weight when its gradient is complete.
-using Ready = std::function<void(std::size_t weight)>;
+using GradientReady = std::function<void(std::size_t weight)>;
 
 /// Called with the number of a layer before that layer runs, in forward and backward passes.
 using Before = std::function<void(std::size_t layer)>;
@@ -60,7 +60,7 @@ class Program {
   /// Writes the gradients of that sum for the last forward pass, those of the last layers first. If
   /// the program does not end with the loss, `gradient` is the gradient of output(); otherwise it
   /// is unused.
-  virtual void backward(const float* gradient, const Ready& ready) = 0;
+  virtual void backward(const float* gradient, const GradientReady& ready) = 0;
   virtual Score evaluate(const Batch& batch) = 0;
   /// The output of the last pass, [count x channels x height x width], valid until the next pass.
   /// Only if the program does not end with the loss.

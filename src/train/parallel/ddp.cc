@@ -99,7 +99,7 @@ class Ddp : public Strategy {
   GradientReducer reducer_;
   const std::unique_ptr<Optimizer> optimizer_;
   const Schedule schedule_;
-  const Ready ready_;
+  const GradientReady ready_;
   std::optional<OwnArrays> kept_; ///< state of the hooks of all ranks, from the last snapshot
   int count_ = 0;                 ///< samples of the current step, over all ranks
   int micro_ = 0;                 ///< the current micro-batch

@@ -32,7 +32,7 @@ class PartModel {
 
   virtual double forward(const Batch& batch, const Pass& pass, std::size_t slot) = 0;
   virtual const float* output(std::size_t slot) const = 0;
-  virtual void backward(const float* gradient, const Ready& ready, std::size_t slot) = 0;
+  virtual void backward(const float* gradient, const GradientReady& ready, std::size_t slot) = 0;
   /// The gradient of the input from the last backward pass of the slot, valid until the next one.
   virtual const float* inputGradient(std::size_t slot) const = 0;
   /// The same text on all ranks of the part.

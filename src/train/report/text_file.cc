@@ -1,16 +1,24 @@
-// Checks every write to a report.
+// Writes text files, and checks every operation for errors.
 #include "train/report/text_file.h"
 
 #include <cerrno>
 #include <system_error>
 
+#include "base/above_streams.h"
 #include "rondo/error.h"
 
 namespace rondo::training {
 
-TextFile::TextFile(const std::string& path, Begin begin)
-    : path_(path), file_(std::fopen(path.c_str(), begin == Begin::anew ? "we" : "ae")) {
-  if (file_ == nullptr) fail();
+TextFile::TextFile(const std::string& path, Begin begin) : path_(path) {
+  const bool anew = begin == Begin::anew;
+  const int how = O_WRONLY | O_CREAT | O_CLOEXEC | (anew ? O_TRUNC : O_APPEND);
+  const int fd = base::aboveStreams(::open(path.c_str(), how, 0666));
+  if (fd >= 0) file_.reset(::fdopen(fd, anew ? "w" : "a"));
+  if (file_ != nullptr) return;
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  errno = error;
+  fail();
 }
 
 void TextFile::write(std::string_view text) {

@@ -36,7 +36,7 @@ Kernel* kernelOf(DataType type, ReduceOp::Kind op, bool meets = false) {
   rondo::device::ProgramHeader program;
   program.type = type;
   program.op = op;
-  program.meets = meets;
+  program.is_barrier = meets;
   if (!kernel.lane) kernel.lane = rondo::test::laneFunction(program);
   return kernel.lane ? &kernel : nullptr;
 }

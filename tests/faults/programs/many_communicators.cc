@@ -1,9 +1,10 @@
 // A rank of a job that makes communicators by the hundred where descriptors are few.
 //
-// Arguments: UNUSED USED; so many communicators are split off and kept, and others used once for a
-// small all-reduce. Prints "RANK unused DESCRIPTORS BYTES", what the unused ones took together;
-// then "RANK used COUNT TEXT", with the error that came first, if any; then "RANK world SUM", the
-// result of another call of the job's own communicator.
+// Arguments: UNUSED USED [SMALL]; so many communicators are split off and kept, others used once
+// for a small all-reduce, and others for many small messages of all kinds. Prints "RANK unused
+// DESCRIPTORS BYTES", what the unused ones took together; then "RANK used COUNT TEXT", with the
+// error that came first, if any; then "RANK small BYTES", what the last kind took together; then
+// "RANK world SUM", the result of another call of the job's own communicator.
 #include <unistd.h>
 
 #include <cstdio>
@@ -42,11 +43,31 @@ int sum(rondo::Communicator& comm) {
   return value;
 }
 
+/// Bodies that fit a line of a channel, and that need slots.
+void moveSmallMessages(rondo::Communicator& comm) {
+  constexpr auto kByte = rondo::DataType::uint8;
+  static std::vector<std::byte> in(4096), out(4096 * 16);
+  const int next = (comm.rank() + 1) % comm.size(),
+            previous = (comm.rank() + comm.size() - 1) % comm.size();
+  for (int turn = 0; turn < 40; ++turn)
+    for (const std::size_t bytes : {1, 8, 40, 64, 1000, 4096}) {
+      comm.allReduce(in.data(), out.data(), bytes, kByte, rondo::ReduceOp::max);
+      comm.allGather(in.data(), out.data(), bytes, kByte);
+      comm.broadcast(in.data(), out.data(), bytes, kByte, turn % comm.size());
+      comm.barrier();
+      rondo::Group group;
+      comm.send(in.data(), bytes, kByte, next);
+      comm.recv(out.data(), bytes, kByte, previous);
+      group.end();
+    }
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
-  const int unused = std::atoi(argv[1]), used = std::atoi(argv[2]);
+  if (argc != 3 && argc != 4) return 2;
+  const int unused = std::atoi(argv[1]), used = std::atoi(argv[2]),
+            small = argc == 4 ? std::atoi(argv[3]) : 0;
   auto world = rondo::Communicator::create(rondo::Rendezvous::environment());
   const std::string rank = std::to_string(world.rank());
   std::vector<rondo::Communicator> kept;
@@ -67,5 +88,14 @@ int main(int argc, char** argv) {
     trouble = std::string(rondo::name(error.code())) + " " + error.what();
   }
   say(rank + " used " + std::to_string(done) + " " + trouble);
+  if (small > 0) {
+    moveSmallMessages(kept.front());
+    const long before = residentBytes();
+    for (int i = 0; i < small; ++i) {
+      kept.push_back(*world.split(0, 0));
+      moveSmallMessages(kept.back());
+    }
+    say(rank + " small " + std::to_string(residentBytes() - before));
+  }
   say(rank + " world " + std::to_string(sum(world)));
 }

@@ -2,8 +2,8 @@
 //
 // Arguments: CALL ODD_RANK THEN. CALL: what the odd rank does otherwise, see kCalls. THEN: "next",
 // the ranks go on with barriers, after a second's rest; "end", they end. Prints "error RANK
-// NANOSECONDS CALLED CODE CULPRIT TEXT" for an error that was thrown, and "heard RANK TEXT" for
-// one that was logged when the communicator ended.
+// NANOSECONDS CALLED CODE CULPRIT TEXT" for an error that was thrown, "logged RANK TEXT" for each
+// that was logged when the communicator ended, and "heard RANK TEXT" for either.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -69,11 +69,11 @@ const std::map<std::string, std::function<void(Communicator&, bool odd)>> kCalls
      }},
 };
 
-std::string logOf(const std::string& file) {
+std::vector<std::string> errorsIn(const std::string& file) {
   std::ifstream in(file);
-  std::string line, found;
-  while (std::getline(in, line))
-    if (line.find("ended in an error") != std::string::npos) found = line;
+  std::vector<std::string> found;
+  for (std::string line; std::getline(in, line);)
+    if (line.find("ERROR") != std::string::npos) found.push_back(line);
   return found;
 }
 
@@ -108,6 +108,8 @@ int main(int, char** argv) {
     say("heard " + rank + " " + error.what() + "\n");
   }
   comm.reset();
-  if (const std::string line = logOf(options.log_file); !line.empty())
+  for (const std::string& line : errorsIn(options.log_file)) {
+    say("logged " + rank + " " + line + "\n");
     say("heard " + rank + " " + line + "\n");
+  }
 }

@@ -1,10 +1,11 @@
-"""torch.distributed over Rondo: import this, then init_process_group("rondo")."""
+"""torch.distributed over Rondo: init_process_group("rondo")."""
 
 import torch.distributed
 
-from rondo_torch._C import Options, ProcessGroupRondo, create
+from rondo_torch._C import Options, ProcessGroupRondo
+from rondo_torch_autoload import register
 
 __all__ = ["Options", "ProcessGroupRondo"]
+__version__ = "0.1.0"
 
-torch.distributed.Backend.register_backend("rondo", create, extended_api=True,
-                                            devices=["cpu", "cuda"])
+register()

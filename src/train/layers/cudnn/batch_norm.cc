@@ -76,7 +76,7 @@ class TrainingLayer : public BatchNormLayer {
     variance_.depart();
   }
 
-  void backward(const Ready& ready) override {
+  void backward(const GradientReady& ready) override {
     if (over_ranks_) return backwardOverRanks(ready);
     scale_.refresh();
     check(cudnnBatchNormalizationBackward(site_.dnn(), CUDNN_BATCHNORM_SPATIAL, &kOne, &kZero,
@@ -106,7 +106,7 @@ class TrainingLayer : public BatchNormLayer {
     takeStatistic(*node_.state[1], statistics_->variance(), unbiased(all));
   }
 
-  void backwardOverRanks(const Ready& ready) {
+  void backwardOverRanks(const GradientReady& ready) {
     const RankStatistics::Gradients own{node_.weights[0]->gradient, node_.weights[1]->gradient};
     statistics_->sumGradients(gradient_, own);
     site_.deliver(ready); // gradients of the layers after this one have arrived too
@@ -136,7 +136,7 @@ class EvaluationLayer : public BatchNormLayer {
               variance_.data(), kEpsilon),
           "cudnnBatchNormalizationForwardInference");
   }
-  void backward(const Ready&) override {}
+  void backward(const GradientReady&) override {}
 
  private:
   Upload mean_, variance_; ///< running statistics

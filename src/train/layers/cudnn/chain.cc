@@ -58,7 +58,7 @@ void Chain::forward(const Batch& batch, const Pass& pass) {
   }
 }
 
-void Chain::backward(const Ready& ready) {
+void Chain::backward(const GradientReady& ready) {
   for (std::size_t i = layers_.size(); i-- > 0;) {
     if (before_) (*before_)(i);
     at(nodes_[i], [&] { layers_[i]->backward(ready); });

@@ -72,7 +72,7 @@ class ConvolutionLayer : public Layer {
           "cudnnAddTensor");
   }
 
-  void backward(const Ready&) override {
+  void backward(const GradientReady&) override {
     check(cudnnConvolutionBackwardFilter(site_.dnn(), &kOne, in_as_.get(), in_.data, out_as_.get(),
                                          gradient_.data, moved_.get(), kBackFilter,
                                          site_.workspace(), site_.workspaceBytes(), &kZero,

@@ -33,7 +33,7 @@ class DropoutLayer : public Layer {
     drop(in_.data, output_.data);
   }
 
-  void backward(const Ready&) override {
+  void backward(const GradientReady&) override {
     if (back_) drop(gradient_.data, back_.data);
   }
 
@@ -63,7 +63,7 @@ class Nothing : public Layer {
   explicit Nothing(const Tensor& in) { output_ = in; }
   Tensor buildBack(const Tensor& gradient, bool) override { return gradient; }
   void forward(const Batch&, const Pass&) override {}
-  void backward(const Ready&) override {}
+  void backward(const GradientReady&) override {}
 };
 
 } // namespace

@@ -12,7 +12,7 @@ class FlattenLayer : public Layer {
   }
   Tensor buildBack(const Tensor& gradient, bool) override { return {gradient.data, in_.shape}; }
   void forward(const Batch&, const Pass&) override {}
-  void backward(const Ready&) override {}
+  void backward(const GradientReady&) override {}
 
  private:
   Tensor in_;

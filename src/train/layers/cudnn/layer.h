@@ -28,7 +28,7 @@ class Layer {
   virtual void forward(const Batch& batch, const Pass& pass) = 0;
   /// Starts to copy gradients of weights to the host. A layer that waits for the stream also calls
   /// `ready` for all gradients that have arrived.
-  virtual void backward(const Ready& ready) = 0;
+  virtual void backward(const GradientReady& ready) = 0;
 
  protected:
   Tensor output_;

@@ -46,7 +46,7 @@ class LinearLayer : public Layer {
           "cudnnAddTensor");
   }
 
-  void backward(const Ready&) override {
+  void backward(const GradientReady&) override {
     multiply(CUBLAS_OP_N, CUBLAS_OP_T, {inputs_, outputs_, samples_}, {in_.data, inputs_},
              {gradient_.data, outputs_}, {made_weight_->data(), inputs_});
     made_weight_->depart();

@@ -39,7 +39,7 @@ class PoolLayer : public Layer {
           "cudnnPoolingForward");
   }
 
-  void backward(const Ready&) override {
+  void backward(const GradientReady&) override {
     if (!back_) return;
     check(cudnnPoolingBackward(site_.dnn(), pooling_.get(), &kOne, out_as_.get(), output_.data,
                                out_as_.get(), gradient_.data, in_as_.get(), in_.data, &kZero,

@@ -89,7 +89,7 @@ class NetworkProgram : public Program {
   double forward(const Batch& batch, const Pass& pass) override { return run(batch, pass).loss; }
   Score evaluate(const Batch& batch) override { return run(batch, {}); }
 
-  void backward(const float* gradient, const Ready& ready) override {
+  void backward(const float* gradient, const GradientReady& ready) override {
     parts_->site.begin();
     if (parts_->gradient) parts_->gradient->send(gradient);
     parts_->layers.backward(ready);

@@ -32,7 +32,7 @@ class ReluLayer : public Layer {
           "cudnnActivationForward");
   }
 
-  void backward(const Ready&) override {
+  void backward(const GradientReady&) override {
     if (!back_) return;
     check(cudnnActivationBackward(site_.dnn(), relu_.get(), &kOne, described_.get(), output_.data,
                                   described_.get(), gradient_.data, described_.get(), in_.data,

@@ -36,7 +36,7 @@ class ResidualLayer : public Layer {
     add(body_.output(), shortcut_.output(), out_as_, output_);
   }
 
-  void backward(const Ready& ready) override {
+  void backward(const GradientReady& ready) override {
     shortcut_.backward(ready);
     body_.backward(ready);
     if (back_) add(from_body_, from_shortcut_, in_as_, back_);

@@ -128,7 +128,7 @@ void Site::reserve(std::size_t bytes) {
   workspace_bytes_ = bytes;
 }
 
-void Site::deliver(const Ready& ready) {
+void Site::deliver(const GradientReady& ready) {
   for (const Delivery* delivery : deliveries_) ready(delivery->arrive());
   deliveries_.clear();
 }

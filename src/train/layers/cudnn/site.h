@@ -87,7 +87,7 @@ class Site {
   /// Adds a gradient that is being copied to the host.
   void add(Delivery& delivery) { deliveries_.push_back(&delivery); }
   /// Waits for each of these gradients, in the order of the calls, and calls `ready` for it.
-  void deliver(const Ready& ready);
+  void deliver(const GradientReady& ready);
   /// Adds statistics that are being copied to the host; they arrive at end().
   void add(Statistic& statistic) { statistics_.push_back(&statistic); }
 

@@ -58,7 +58,7 @@ class BatchNormLayer : public Layer {
     forward_.run();
   }
 
-  void backward(const Ready& ready) override {
+  void backward(const GradientReady& ready) override {
     convert_.run();
     made_scale_->aim();
     made_shift_->aim();

@@ -75,7 +75,7 @@ void Chain::forward(const Batch& batch, const Pass& pass) {
   }
 }
 
-void Chain::backward(const Ready& ready) {
+void Chain::backward(const GradientReady& ready) {
   for (std::size_t i = links_.size(); i-- > 0;) {
     announce(links_[i]);
     links_[i].layer->backward(ready);

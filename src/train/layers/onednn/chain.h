@@ -15,7 +15,7 @@ class Chain : public Layer {
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override;
   void forward(const Batch& batch, const Pass& pass) override;
-  void backward(const Ready& ready) override;
+  void backward(const GradientReady& ready) override;
 
   /// The index of the first node whose output in the last forward pass is not finite; the number of
   /// nodes if there is none.

@@ -64,7 +64,7 @@ class ConvolutionLayer : public Layer {
     forward_.run();
   }
 
-  void backward(const Ready& ready) override {
+  void backward(const GradientReady& ready) override {
     relu_back_.run();
     convert_gradient_.run();
     convert_source_.run();

@@ -35,7 +35,7 @@ class DropoutLayer : public Layer {
     multiply(in_.tensor, output_);
   }
 
-  void backward(const Ready&) override {
+  void backward(const GradientReady&) override {
     convert_back_.run();
     if (gradient_) multiply(gradient_, back_);
   }
@@ -67,7 +67,7 @@ class Nothing : public Layer {
   explicit Nothing(const Tensor& in) { output_ = in; }
   Tensor buildBack(const Tensor& gradient, bool) override { return gradient; }
   void forward(const Batch&, const Pass&) override {}
-  void backward(const Ready&) override {}
+  void backward(const GradientReady&) override {}
 };
 
 } // namespace

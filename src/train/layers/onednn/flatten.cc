@@ -36,7 +36,7 @@ class FlattenLayer : public Layer {
     output_.set_data_handle(placed_.tensor.get_data_handle());
   }
 
-  void backward(const Ready&) override { flatten_back_.run(); }
+  void backward(const GradientReady&) override { flatten_back_.run(); }
 
  private:
   Site& site_;

@@ -25,7 +25,7 @@ class Layer {
   virtual Tensor buildBack(const Tensor& gradient, bool wanted) = 0;
 
   virtual void forward(const Batch& batch, const Pass& pass) = 0;
-  virtual void backward(const Ready& ready) = 0;
+  virtual void backward(const GradientReady& ready) = 0;
 
  protected:
   Tensor output_;

@@ -66,7 +66,7 @@ class LinearLayer : public Layer {
     forward_.run();
   }
 
-  void backward(const Ready& ready) override {
+  void backward(const GradientReady& ready) override {
     relu_back_.run();
     convert_gradient_.run();
     made_weight_->aim();

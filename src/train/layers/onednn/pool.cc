@@ -54,7 +54,7 @@ class PoolLayer : public Layer {
   }
 
   void forward(const Batch&, const Pass&) override { forward_.run(); }
-  void backward(const Ready&) override {
+  void backward(const GradientReady&) override {
     convert_.run();
     back_.run();
   }

@@ -62,7 +62,7 @@ class NetworkProgram : public Program {
     return loss_ ? loss_->loss(batch) : 0;
   }
 
-  void backward(const float* gradient, const Ready& ready) override {
+  void backward(const float* gradient, const GradientReady& ready) override {
     if (outlet_) outlet_->take(gradient);
     layers_.backward(ready);
     if (back_) back_->convert.run();

@@ -50,7 +50,7 @@ class ReluLayer : public Layer {
   }
 
   void forward(const Batch&, const Pass&) override { forward_.run(); }
-  void backward(const Ready&) override { back_.run(); }
+  void backward(const GradientReady&) override { back_.run(); }
 
  private:
   Site& site_;

@@ -59,7 +59,7 @@ class ResidualLayer : public Layer {
     sum_.run();
   }
 
-  void backward(const Ready& ready) override {
+  void backward(const GradientReady& ready) override {
     relu_back_.run();
     shortcut_.backward(ready);
     body_.backward(ready);

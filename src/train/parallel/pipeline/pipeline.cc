@@ -91,7 +91,7 @@ class Pipeline : public Strategy {
   double passes(const Position& done, StepClock& clock);
   void update(double learning_rate);
   void addOverStages(std::span<double> sums);
-  bool speaks() const { return !line_ || line_->rank() == 0; }
+  bool isLineLeader() const { return !line_ || line_->rank() == 0; }
   void tellMemory(TrainReport& report);
   void countIdle(const TrainTimes& times, double span);
   std::vector<TensorMemory> valueTensors() const;
@@ -174,7 +174,7 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
   kept_.reset(); // the next line invalidates its memory
   learner_->begin(timeline);
   const double loss = passes(done, clock);
-  if (speaks()) sums[0] = loss;
+  if (isLineLeader()) sums[0] = loss;
   if (!options_.overlap) pipe_.barrier();
   learner_->wait();
   addStatistics();
@@ -263,7 +263,7 @@ std::uint64_t Pipeline::verify(const std::string& when) {
   values().gather();
   std::uint64_t hash = 0;
   agree(comm_, [&]() -> std::string {
-    if (pipe_.rank() == 0 && speaks()) hash = replicaHash(model_, values().tensors());
+    if (pipe_.rank() == 0 && isLineLeader()) hash = replicaHash(model_, values().tensors());
     return {};
   });
   if (line_) line_->broadcast(&hash, &hash, 1, DataType::uint64, 0);
@@ -293,7 +293,7 @@ double Pipeline::evaluate() {
     test_timetable_ = evaluationTimetable(shape);
   }
   std::uint64_t correct = test_timetable_ ? stage_->evaluate(*test_timetable_, batches) : 0;
-  if (!speaks()) correct = 0;
+  if (!isLineLeader()) correct = 0;
   comm_.allReduce(&correct, &correct, 1, DataType::uint64, ReduceOp::sum);
   return static_cast<double>(correct) / static_cast<double>(samples);
 }

@@ -29,7 +29,7 @@ class ReplicaPart : public PartModel {
     return network_.forward(batch, pass, slot);
   }
   const float* output(std::size_t slot) const override { return network_.output(slot); }
-  void backward(const float* gradient, const Ready& ready, std::size_t slot) override {
+  void backward(const float* gradient, const GradientReady& ready, std::size_t slot) override {
     network_.backward(gradient, ready, slot);
   }
   const float* inputGradient(std::size_t slot) const override {

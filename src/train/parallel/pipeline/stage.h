@@ -48,7 +48,7 @@ struct StageStep {
   std::function<float*(std::size_t weight)> sum;
   /// Called when that sum has been written. The callee may start to reduce it over other pipelines
   /// while the backward passes of other parts and stages go on.
-  Ready ready;
+  GradientReady ready;
 };
 
 /// Durations of the passes of a part in the steps so far, in milliseconds.
@@ -125,7 +125,7 @@ class Stage {
     std::vector<std::size_t> free_slots;
     std::size_t slots = 0;
     int forwards = 0, backs = 0; ///< passes in this step
-    Ready stands;
+    GradientReady stands;
   };
 
   void execute(const Timetable& timetable, const MicroBatches& micro_batches, StepClock& clock);

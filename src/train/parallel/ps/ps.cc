@@ -253,7 +253,7 @@ bool Ps::serve(StepResult& result) {
 }
 
 /// The first server's summary of all steps since the last synchronization point.
-struct Minutes {
+struct SyncRecord {
   std::int64_t steps = 0, stop = 0;
   double losses = 0, loss = 0;
 };
@@ -261,21 +261,21 @@ struct Minutes {
 void Ps::meet(StepResult& result) {
   if (serving_.joinable()) serving_.join();
   if (fault_) std::rethrow_exception(std::exchange(fault_, nullptr));
-  Minutes minutes;
+  SyncRecord record;
   if (comm_.rank() == 0) {
     const Tally& tally = server_->tally();
-    minutes = {tally.steps(), server_->stopped() ? 1 : 0, tally.losses(), tally.newest()};
+    record = {tally.steps(), server_->stopped() ? 1 : 0, tally.losses(), tally.newest()};
   }
-  comm_.broadcast(&minutes, &minutes, sizeof minutes, DataType::uint8, 0);
+  comm_.broadcast(&record, &record, sizeof record, DataType::uint8, 0);
   gatherValues();
   open_ = false;
   result.at = begin_;
-  result.at.step += static_cast<int>(minutes.steps);
-  result.at.total += minutes.steps;
-  result.at.losses = minutes.losses;
-  result.loss = minutes.loss;
-  result.stop = minutes.stop != 0;
-  if (std::isfinite(minutes.losses)) return;
+  result.at.step += static_cast<int>(record.steps);
+  result.at.total += record.steps;
+  result.at.losses = record.losses;
+  result.loss = record.loss;
+  result.stop = record.stop != 0;
+  if (std::isfinite(record.losses)) return;
   const std::string what = "train: the loss of one of the steps up to " +
                            std::to_string(result.at.total) + " is not finite";
   agree(comm_, [&]() -> std::string {

@@ -42,7 +42,7 @@ class Sharded : public Strategy {
   ShardedReplica replica_;
   Samples samples_;
   const Schedule schedule_;
-  const Ready ready_;
+  const GradientReady ready_;
   AlignedVector<float> statistics_; ///< sums over the earlier micro-batches
   std::string layer_; ///< the first layer with a value that is not finite; "" if there is none
   /// Sums over this rank's samples; over the samples of all ranks once sent_ is done.

@@ -138,7 +138,7 @@ const float* TensorModel::output(std::size_t slot) const {
   return last.sums.output ? last.outputs[slot].data() : last.network->output(slot);
 }
 
-void TensorModel::backward(const float* gradient, const Ready& ready, std::size_t slot) {
+void TensorModel::backward(const float* gradient, const GradientReady& ready, std::size_t slot) {
   exchanges_.clear();
   for (std::size_t s = segments_.size(); s-- > 0;) {
     Segment& segment = segments_[s];

@@ -41,7 +41,7 @@ class TensorModel : public PartModel {
   /// Returns the sum of the samples' losses, the same on all ranks of the line.
   double forward(const Batch& batch, const Pass& pass, std::size_t slot) override;
   const float* output(std::size_t slot) const override;
-  void backward(const float* gradient, const Ready& ready, std::size_t slot) override;
+  void backward(const float* gradient, const GradientReady& ready, std::size_t slot) override;
   const float* inputGradient(std::size_t) const override { return input_gradient_; }
   std::string firstNotFinite(std::size_t slot) const override;
   std::span<const Exchange> exchanges() const override { return exchanges_; }

@@ -13,8 +13,8 @@
 #include "bootstrap/session.h"
 #include "comm/backoff.h"
 #include "comm/biased_mutex.h"
+#include "comm/failure_state.h"
 #include "comm/helper_thread.h"
-#include "comm/verdict.h"
 #include "engine/engine.h"
 
 namespace rondo::comm {
@@ -22,46 +22,43 @@ namespace rondo::comm {
 /// Moves the engine of one communicator, on whichever thread calls. Has the communicator's mutex,
 /// which a waiting thread gives away whenever somebody else wants it. Any thread, but for what is
 /// said to need the lock.
-class Pump {
+class ProgressLoop {
  public:
   class Lock;
 
-  /// `crowded`: ranks share processors.
-  Pump(engine::Engine& engine, Verdict& verdict, bootstrap::ProgressBoard& board, int rank,
-       bool crowded)
+  /// `oversubscribed`: ranks share processors.
+  ProgressLoop(engine::Engine& engine, FailureState& failure, bootstrap::ProgressBoard& board,
+               int rank, bool oversubscribed)
       : engine_(engine),
-        verdict_(verdict),
+        failure_(failure),
         board_(board),
-        crowded_(crowded),
+        oversubscribed_(oversubscribed),
         helper_(*this, rank) {}
 
   /// Under the lock. True if anything moved, ended or failed.
   bool poll() {
-    if (verdict_.adopted()) return false;
-    if (verdict_.pending()) {
-      verdict_.adopt();
-      return true;
-    }
+    if (failure_.ended()) return false;
+    if (failure_.pending() && failure_.heed()) return true;
     try {
       if (!engine_.progress()) return false;
       board_.completed.store(engine_.completed(), std::memory_order_relaxed);
     } catch (const std::exception&) {
-      verdict_.passOn();
+      failure_.failWithCurrentException();
     }
     return true;
   }
   /// One look; none when another thread has the mutex, and so makes progress.
-  void poke();
+  void tryProgress();
 
   /// Makes progress on all of them until `done` says so or `until` passes; whether it is done.
   template <class Done>
-  static bool run(std::span<Pump* const> pumps, const Done& done,
+  static bool run(std::span<ProgressLoop* const> loops, const Done& done,
                   std::optional<base::Clock::time_point> until = {});
   /// Of one.
   template <class Done>
   bool run(const Done& done, std::optional<base::Clock::time_point> until = {}) {
-    Pump* const self[] = {this};
-    return run(std::span<Pump* const>(self), done, until);
+    ProgressLoop* const self[] = {this};
+    return run(std::span<ProgressLoop* const>(self), done, until);
   }
 
   /// Called now and then by a thread that waits, in place of sleeping; before the first call.
@@ -72,16 +69,17 @@ class Pump {
   friend class HelperThread;
   class Waiting;
 
-  /// Now and then: looks for what stands still.
-  void inspect(base::Clock::time_point now);
+  /// Now and then: looks for what stands still. `last`: the caller's last look of this wait, if
+  /// any.
+  void inspect(base::Clock::time_point now, std::optional<base::Clock::time_point> last);
   /// Leaves the mutex to those who want it.
-  void giveWay() const;
-  static void rest(std::span<Pump* const> pumps, Backoff& backoff, std::uint32_t& yields);
+  void yieldMutex() const;
+  static void rest(std::span<ProgressLoop* const> loops, Backoff& backoff, std::uint32_t& yields);
 
   engine::Engine& engine_;
-  Verdict& verdict_;
+  FailureState& failure_;
   bootstrap::ProgressBoard& board_;
-  const bool crowded_;
+  const bool oversubscribed_;
   BiasedMutex mutex_;              ///< guards the engine, and what is known of calls
   std::atomic<int> contenders_{0}; ///< threads that want the mutex
   std::function<void()> guest_;    ///< empty: nobody wants to be called
@@ -89,16 +87,16 @@ class Pump {
 };
 
 /// Holds the mutex, and lets the thread that spins in it know that somebody wants it.
-class Pump::Lock {
+class ProgressLoop::Lock {
  public:
-  explicit Lock(Pump& of) : Lock(of, std::try_to_lock) {
+  explicit Lock(ProgressLoop& of) : Lock(of, std::try_to_lock) {
     if (held()) return;
     of_.contenders_.fetch_add(1, std::memory_order_relaxed);
     way_ = of_.mutex_.lock();
     of_.contenders_.fetch_sub(1, std::memory_order_relaxed);
   }
   /// Not held when another thread has the mutex.
-  Lock(Pump& of, std::try_to_lock_t) : of_(of), way_(of.mutex_.tryLock()) {}
+  Lock(ProgressLoop& of, std::try_to_lock_t) : of_(of), way_(of.mutex_.tryLock()) {}
   ~Lock() {
     if (held()) of_.mutex_.unlock(way_);
   }
@@ -107,27 +105,27 @@ class Pump::Lock {
   Lock& operator=(const Lock&) = delete;
 
  private:
-  Pump& of_;
+  ProgressLoop& of_;
   BiasedMutex::Way way_;
 };
 
 /// Where the helpers have nothing to do they need not know who waits.
-class Pump::Waiting {
+class ProgressLoop::Waiting {
  public:
-  explicit Waiting(std::span<Pump* const> pumps) : pumps_(pumps) {
-    for (Pump* one : pumps_) told_ |= one->helper_.needed();
+  explicit Waiting(std::span<ProgressLoop* const> loops) : loops_(loops) {
+    for (ProgressLoop* one : loops_) told_ |= one->helper_.needed();
     if (!told_) return;
-    for (Pump* one : pumps_) one->helper_.standBack();
+    for (ProgressLoop* one : loops_) one->helper_.pause();
   }
   ~Waiting() {
     if (!told_) return;
-    for (Pump* one : pumps_) one->helper_.standIn();
+    for (ProgressLoop* one : loops_) one->helper_.resume();
   }
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
  private:
-  const std::span<Pump* const> pumps_;
+  const std::span<ProgressLoop* const> loops_;
   bool told_ = false;
 };
 
@@ -139,29 +137,29 @@ inline constexpr int kLooksPerHold = 64;
 inline constexpr std::uint32_t kRoundsPerClock = 1024;
 
 template <class Done>
-bool Pump::run(std::span<Pump* const> pumps, const Done& done,
-               std::optional<base::Clock::time_point> until) {
-  const Waiting waiting(pumps);
-  Backoff backoff(pumps.front()->crowded_);
+bool ProgressLoop::run(std::span<ProgressLoop* const> loops, const Done& done,
+                       std::optional<base::Clock::time_point> until) {
+  const Waiting waiting(loops);
+  Backoff backoff(loops.front()->oversubscribed_);
   std::uint32_t yields = 0;
-  base::Clock::time_point inspected{};
+  std::optional<base::Clock::time_point> inspected;
   const auto inspect = [&](base::Clock::time_point now) {
+    for (ProgressLoop* one : loops) one->inspect(now, inspected);
     inspected = now;
-    for (Pump* one : pumps) one->inspect(now);
   };
   for (std::uint32_t round = 1;; ++round) {
     bool moved = false;
-    for (Pump* one : pumps) {
+    for (ProgressLoop* one : loops) {
       const Lock lock(*one);
       for (int look = 0; look < kLooksPerHold; ++look) {
         if (one->poll()) {
           moved = true;
           if (one->engine_.idle()) break;
-        } else if (pumps.size() > 1 || !backoff.spinning()) {
+        } else if (loops.size() > 1 || !backoff.spinning()) {
           break;
         }
         if (one->contenders_.load(std::memory_order_relaxed) > 0) break;
-        if (pumps.size() == 1 && done()) return true;
+        if (loops.size() == 1 && done()) return true;
       }
     }
     if (done()) return true;
@@ -173,7 +171,7 @@ bool Pump::run(std::span<Pump* const> pumps, const Done& done,
         return done();
       }
     }
-    for (const Pump* one : pumps) one->giveWay();
+    for (const ProgressLoop* one : loops) one->yieldMutex();
     if (moved) {
       backoff.reset();
       yields = 0;
@@ -182,9 +180,10 @@ bool Pump::run(std::span<Pump* const> pumps, const Done& done,
     } else if (backoff.spinning()) {
       continue;
     } else {
-      rest(pumps, backoff, yields);
+      rest(loops, backoff, yields);
     }
-    if (const auto now = base::Clock::now(); now - inspected >= Patience::kInspect) inspect(now);
+    if (const auto now = base::Clock::now(); !inspected || now - *inspected >= Patience::kInspect)
+      inspect(now);
   }
 }
 

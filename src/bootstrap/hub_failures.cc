@@ -25,16 +25,16 @@ constexpr std::chrono::milliseconds kAskAgain{5};
 /// How long after its last message the end of a dead rank's control connection may be heard of.
 constexpr std::chrono::milliseconds kDeathLimit{200};
 /// How long one that is said to be silent has for its answer: less than its accuser waits for the
-/// verdict.
+/// cause.
 constexpr std::chrono::milliseconds kAnswerLimit{300};
 
 } // namespace
 
-Hub::Impl::Verdict Hub::Impl::deathOf() {
+Hub::Impl::Cause Hub::Impl::deathOf() {
   return {ErrorCode::peer_dead, "died: its process ended or its connection broke"};
 }
 
-Hub::Impl::Verdict Hub::Impl::silenceOf(const Member& member) {
+Hub::Impl::Cause Hub::Impl::silenceOf(const Member& member) {
   return {ErrorCode::unresponsive, "does not respond: no heartbeat for " +
                                        std::to_string(silenceLimit(member.heartbeat).count()) +
                                        " ms"};
@@ -61,8 +61,8 @@ void Hub::Impl::fail(World& world, Member& member, const frames::Fail& report) {
 void Hub::Impl::stalled(World& world, Member& member, const frames::Stalled& report) {
   const auto group = groupOf(world, member, report.communicator);
   if (!group || group->ledger.failure()) return;
-  if (const auto verdict = group->ledger.stalled(group->rank_of[member.rank], report.stall))
-    failGroup(world, *group, *verdict);
+  if (const auto cause = group->ledger.stalled(group->rank_of[member.rank], report.stall))
+    failGroup(world, *group, *cause);
 }
 
 // Inquiries ---------------------------------------------------------------------------------------
@@ -146,13 +146,13 @@ void Hub::Impl::accuse(World& world, Group& group, int accuser, const Failure& f
   const bool asks = failure.code == ErrorCode::unresponsive && member != world.members.end() &&
                     member->second->reachable();
   group.accusation->timer =
-      later(asks ? kAnswerLimit : kDeathLimit, world, group, &Impl::accusationStands);
+      later(asks ? kAnswerLimit : kDeathLimit, world, group, &Impl::accusationConfirmed);
   if (!asks) return;
   group.accusation->ask = ++asks_;
   member->second->link->send(Type::ask, frames::Ask{asks_, group.id});
 }
 
-void Hub::Impl::accusationStands(World& world, Group& group) {
+void Hub::Impl::accusationConfirmed(World& world, Group& group) {
   if (!group.accusation) return;
   const Group::Accusation accusation = *std::exchange(group.accusation, {});
   const int accused = group.members[static_cast<std::size_t>(accusation.failure.culprit)];
@@ -200,19 +200,19 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
     if (!absent.empty()) text += "; " + rankList(absent) + " had not come yet";
     failGroup(world, *world.root, {ErrorCode::init_failed, text, rank});
   }
-  condemn(world, rank, deathOf(), true);
+  failRank(world, rank, deathOf(), true);
   if (rank == heir_) offer(heir_);
   endIfAllGone(world);
 }
 
-void Hub::Impl::condemn(World& world, int rank, const Verdict& verdict, bool leaves) {
+void Hub::Impl::failRank(World& world, int rank, const Cause& cause, bool leaves) {
   const auto groups = world.groups;
   for (const auto& [id, group] : groups) {
     const auto found = group->rank_of.find(rank);
     if (found == group->rank_of.end() || group->ledger.hasLeft(found->second)) continue;
-    failGroup(world, *group,
-              {verdict.code, "rank " + std::to_string(found->second) + " " + verdict.text,
-               found->second});
+    failGroup(
+        world, *group,
+        {cause.code, "rank " + std::to_string(found->second) + " " + cause.text, found->second});
     if (leaves) leaveGroup(world, *group, found->second);
   }
 }
@@ -230,11 +230,11 @@ void Hub::Impl::blameHost(World& world, const Member& deaf) {
   }
 }
 
-void Hub::Impl::condemnChildrenOfTheDead(World& world) {
+void Hub::Impl::failSplitsOfDeadRanks(World& world) {
   for (const auto& [rank, member] : world.members) {
-    if (member->gone) condemn(world, rank, deathOf(), true);
+    if (member->gone) failRank(world, rank, deathOf(), true);
     else if (member->patient) continue;
-    else if (member->silent) condemn(world, rank, silenceOf(*member), false);
+    else if (member->silent) failRank(world, rank, silenceOf(*member), false);
     else if (member->deaf) blameHost(world, *member);
   }
 }
@@ -309,7 +309,7 @@ void Hub::Impl::judge(World& world, Member& member, base::Clock::duration late,
       base::log(LogLevel::warn, "rank ", member.rank, " ", silenceOf(member).text,
                 "; it is waited for");
   } else {
-    if (silent && !member.silent) condemn(world, member.rank, silenceOf(member), false);
+    if (silent && !member.silent) failRank(world, member.rank, silenceOf(member), false);
     if (deaf && !member.deaf) blameHost(world, member);
   }
   member.silent = silent;

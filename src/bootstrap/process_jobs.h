@@ -15,11 +15,11 @@
 
 namespace rondo::bootstrap {
 
-/// One per process, because a unique id's meeting point lives until the process ends, and because
+/// One per process, because a unique id's rendezvous lives until the process ends, and because
 /// a rank has one control connection however many communicators it makes. Any thread.
-class Meetings {
+class ProcessJobs {
  public:
-  static Meetings& ofProcess();
+  static ProcessJobs& ofProcess();
 
   /// The hub lives until all ranks have come and gone, another rank's process has taken it over, or
   /// the process ends.
@@ -44,8 +44,8 @@ class Meetings {
   UniqueId onceExchanged(const std::function<UniqueId()>& make);
 
  private:
-  Meetings();
-  ~Meetings();
+  ProcessJobs();
+  ~ProcessJobs();
 
   /// A rank's way in; the process has no other one for it meanwhile.
   class Opening;

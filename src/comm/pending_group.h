@@ -8,7 +8,7 @@
 namespace rondo::comm {
 
 /// All functions speak of the calling thread.
-class Held {
+class PendingGroup {
  public:
   static bool open();
   static std::shared_ptr<WorkState> add(CommunicatorImpl& communicator, const Call& call);

@@ -1,5 +1,5 @@
 // The process's table of jobs.
-#include "bootstrap/meetings.h"
+#include "bootstrap/process_jobs.h"
 
 #include <atomic>
 #include <utility>
@@ -17,15 +17,15 @@ std::atomic<bool> process_ends{false};
 
 } // namespace
 
-Meetings& Meetings::ofProcess() {
-  static Meetings meetings;
-  return meetings;
+ProcessJobs& ProcessJobs::ofProcess() {
+  static ProcessJobs jobs;
+  return jobs;
 }
 
 // What the loop keeps in statics of its own must outlive this table.
-Meetings::Meetings() { net::EventLoop::get(); }
+ProcessJobs::ProcessJobs() { net::EventLoop::get(); }
 
-Meetings::~Meetings() {
+ProcessJobs::~ProcessJobs() {
   process_ends = true;
   // Members say good-bye before the hubs of this process say farewell.
   entries_.clear();
@@ -35,7 +35,7 @@ Meetings::~Meetings() {
   hubs.swap(hubs_);
 }
 
-net::SocketAddress Meetings::host(const Hub::Settings& settings) {
+net::SocketAddress ProcessJobs::host(const Hub::Settings& settings) {
   if (process_ends) throw Error(ErrorCode::system, "the process is ending");
   if (const auto hub = find(settings.job)) return hub->address();
   const auto hub = std::make_shared<Hub>(settings, [this, job = settings.job] { dismiss(job); });
@@ -45,7 +45,7 @@ net::SocketAddress Meetings::host(const Hub::Settings& settings) {
   return hub->address();
 }
 
-std::shared_ptr<Hub> Meetings::find(std::uint64_t job) const {
+std::shared_ptr<Hub> ProcessJobs::find(std::uint64_t job) const {
   if (process_ends) return nullptr;
   const base::NoFork whole;
   std::lock_guard lock(mutex_);
@@ -53,17 +53,17 @@ std::shared_ptr<Hub> Meetings::find(std::uint64_t job) const {
   return found == hubs_.end() ? nullptr : found->second;
 }
 
-std::optional<net::SocketAddress> Meetings::hubOf(std::uint64_t job) const {
+std::optional<net::SocketAddress> ProcessJobs::hubOf(std::uint64_t job) const {
   const auto hub = find(job);
   return hub ? std::optional(hub->address()) : std::nullopt;
 }
 
-bool Meetings::handOver(std::uint64_t job) {
+bool ProcessJobs::handOver(std::uint64_t job) {
   const auto hub = find(job);
   return hub && hub->handOver();
 }
 
-void Meetings::dismiss(std::uint64_t job) {
+void ProcessJobs::dismiss(std::uint64_t job) {
   std::shared_ptr<Hub> over; // destroyed after the lock is gone
   const base::NoFork whole;
   std::lock_guard lock(mutex_);
@@ -73,20 +73,20 @@ void Meetings::dismiss(std::uint64_t job) {
   }
 }
 
-void Meetings::ended(std::uint64_t job, int rank) {
+void ProcessJobs::ended(std::uint64_t job, int rank) {
   if (const auto hub = find(job)) hub->ended(rank);
 }
 
-class Meetings::Opening {
+class ProcessJobs::Opening {
  public:
-  Opening(Meetings& meetings, const Membership::Settings& settings)
-      : meetings_(meetings), settings_(settings), key_(settings.job, settings.rank) {
+  Opening(ProcessJobs& jobs, const Membership::Settings& settings)
+      : jobs_(jobs), settings_(settings), key_(settings.job, settings.rank) {
     const base::NoFork whole;
-    std::lock_guard lock(meetings_.mutex_);
-    std::erase_if(meetings_.entries_, [](const auto& item) {
+    std::lock_guard lock(jobs_.mutex_);
+    std::erase_if(jobs_.entries_, [](const auto& item) {
       return !item.second.opening && !item.second.kept && item.second.membership.expired();
     });
-    Entry& entry = meetings_.entries_[key_];
+    Entry& entry = jobs_.entries_[key_];
     if (entry.opening)
       throw Error(ErrorCode::invalid_argument,
                   "rank " + std::to_string(settings.rank) +
@@ -97,8 +97,8 @@ class Meetings::Opening {
   }
   ~Opening() {
     const base::NoFork whole;
-    std::lock_guard lock(meetings_.mutex_);
-    meetings_.entries_[key_].opening = false;
+    std::lock_guard lock(jobs_.mutex_);
+    jobs_.entries_[key_].opening = false;
   }
   Opening(const Opening&) = delete;
   Opening& operator=(const Opening&) = delete;
@@ -108,30 +108,30 @@ class Meetings::Opening {
     if (membership_) return *membership_;
     membership_ = Membership::join(settings_);
     const base::NoFork whole;
-    std::lock_guard lock(meetings_.mutex_);
-    Entry& entry = meetings_.entries_[key_];
+    std::lock_guard lock(jobs_.mutex_);
+    Entry& entry = jobs_.entries_[key_];
     entry.membership = membership_;
     if (keep) entry.kept = membership_;
     return *membership_;
   }
 
  private:
-  Meetings& meetings_;
+  ProcessJobs& jobs_;
   const Membership::Settings& settings_;
   const std::pair<std::uint64_t, int> key_;
   std::shared_ptr<Membership> membership_; ///< ends, if nobody else has it, when the rank is in
 };
 
-std::unique_ptr<Session> Meetings::open(const Membership::Settings& settings, bool keep,
-                                        std::chrono::milliseconds limit) {
+std::unique_ptr<Session> ProcessJobs::open(const Membership::Settings& settings, bool keep,
+                                           std::chrono::milliseconds limit) {
   return Opening(*this, settings).membership(keep).open(limit);
 }
 
-void Meetings::decline(const Membership::Settings& settings, bool keep, const Failure& why) {
+void ProcessJobs::decline(const Membership::Settings& settings, bool keep, const Failure& why) {
   Opening(*this, settings).membership(keep).decline(why);
 }
 
-UniqueId Meetings::onceExchanged(const std::function<UniqueId()>& make) {
+UniqueId ProcessJobs::onceExchanged(const std::function<UniqueId()>& make) {
   std::lock_guard lock(exchange_mutex_);
   if (!exchanged_) exchanged_ = make();
   return *exchanged_;

@@ -1,5 +1,5 @@
 // Groups: calls are noted first, and started together.
-#include "comm/group.h"
+#include "comm/pending_group.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,9 +22,9 @@ struct State {
 thread_local State held;
 } // namespace
 
-bool Held::open() { return held.depth > 0; }
+bool PendingGroup::open() { return held.depth > 0; }
 
-std::shared_ptr<WorkState> Held::add(CommunicatorImpl& communicator, const Call& call) {
+std::shared_ptr<WorkState> PendingGroup::add(CommunicatorImpl& communicator, const Call& call) {
   auto state = std::make_shared<WorkState>();
   state->communicator = communicator.shared_from_this();
   state->call = std::make_unique<const KeptCall>(call);
@@ -34,9 +34,9 @@ std::shared_ptr<WorkState> Held::add(CommunicatorImpl& communicator, const Call&
   return state;
 }
 
-void Held::enter() { ++held.depth; }
+void PendingGroup::enter() { ++held.depth; }
 
-std::shared_ptr<WorkState> Held::leave(bool attended) {
+std::shared_ptr<WorkState> PendingGroup::leave(bool attended) {
   if (--held.depth > 0) return nullptr;
   auto all = std::make_shared<WorkState>();
   all->parts.swap(held.calls);
@@ -57,7 +57,7 @@ std::shared_ptr<WorkState> Held::leave(bool attended) {
   return all;
 }
 
-void Held::drop() {
+void PendingGroup::drop() {
   if (--held.depth > 0) return;
   for (const std::shared_ptr<WorkState>& call : std::exchange(held.calls, {})) {
     call->run.error = std::make_exception_ptr(
@@ -67,7 +67,7 @@ void Held::drop() {
   }
 }
 
-double Held::predict() {
+double PendingGroup::predict() {
   std::map<const CommunicatorImpl*, double> seconds;
   for (const std::shared_ptr<WorkState>& call : held.calls)
     seconds[call->communicator.get()] += call->communicator->predict(*call->call);
@@ -78,7 +78,7 @@ double Held::predict() {
 
 } // namespace comm
 
-Group::Group() { comm::Held::enter(); }
+Group::Group() { comm::PendingGroup::enter(); }
 
 Group::~Group() {
   if (!open_) return;
@@ -96,17 +96,17 @@ Work Group::start() { return leave(false); }
 void Group::drop() {
   if (!open_) throw Error(ErrorCode::invalid_argument, "Group: it has ended before");
   open_ = false;
-  comm::Held::drop();
+  comm::PendingGroup::drop();
 }
 
 std::chrono::nanoseconds Group::predict() const {
-  return std::chrono::nanoseconds(std::llround(comm::Held::predict() * 1e9));
+  return std::chrono::nanoseconds(std::llround(comm::PendingGroup::predict() * 1e9));
 }
 
 Work Group::leave(bool attended) {
   if (!open_) throw Error(ErrorCode::invalid_argument, "Group: it has ended before");
   open_ = false;
-  auto all = comm::Held::leave(attended);
+  auto all = comm::PendingGroup::leave(attended);
   return all ? comm::WorkState::handle(std::move(all)) : Work();
 }
 

@@ -1,0 +1,40 @@
+// Reads a whole file.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <string>
+
+#include "base/above_streams.h"
+
+namespace rondo::base {
+
+/// Returns the contents of the file, or nothing, with the reason in errno, if it cannot be read.
+/// Also reads files of /proc and /sys, whose size is not known in advance.
+inline std::optional<std::string> readFile(const std::string& path) {
+  const int fd = aboveStreams(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd < 0) return std::nullopt;
+  std::string text;
+  std::array<char, 4096> piece{};
+  ssize_t got = 0;
+  do {
+    got = ::read(fd, piece.data(), piece.size());
+    if (got > 0) text.append(piece.data(), static_cast<std::size_t>(got));
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return got == 0 ? std::optional(std::move(text)) : std::nullopt;
+}
+
+/// Returns the first line without its end of line; empty if the file cannot be read.
+inline std::string firstLine(const std::string& path) {
+  const std::string text = readFile(path).value_or("");
+  return text.substr(0, text.find('\n'));
+}
+
+} // namespace rondo::base

@@ -1,0 +1,48 @@
+// What a waiting thread does when nothing moves.
+#include "comm/progress_loop.h"
+
+#include <algorithm>
+
+namespace rondo::comm {
+
+void ProgressLoop::tryProgress() {
+  if (const Lock lock(*this, std::try_to_lock); lock.held()) poll();
+}
+
+void ProgressLoop::inspect(base::Clock::time_point now,
+                           std::optional<base::Clock::time_point> last) {
+  const Lock lock(*this);
+  poll(); // a process that was stopped has not looked for long
+  if (failure_.ended()) return;
+  if (last && now - *last >= Patience::kStarved) failure_.woke(now);
+  failure_.inspect(now);
+}
+
+void ProgressLoop::yieldMutex() const {
+  for (int i = 0; i < Patience::kHandOverYields; ++i) {
+    if (contenders_.load(std::memory_order_relaxed) == 0) return;
+    sched_yield();
+  }
+}
+
+namespace {
+/// Whether this thread is in a guest. That may wait in its turn, and is not called meanwhile.
+thread_local bool in_guest = false;
+} // namespace
+
+/// Where guests live on this thread's patience it must not sleep.
+void ProgressLoop::rest(std::span<ProgressLoop* const> loops, Backoff& backoff,
+                        std::uint32_t& yields) {
+  const auto hasGuest = [](const ProgressLoop* one) { return one->guest_ != nullptr; };
+  if (in_guest || std::none_of(loops.begin(), loops.end(), hasGuest))
+    return backoff.rest(loops.front()->failure_.word());
+  if (++yields > Patience::kYieldsAlone) {
+    in_guest = true;
+    for (const ProgressLoop* one : loops)
+      if (one->guest_) one->guest_();
+    in_guest = false;
+  }
+  sched_yield();
+}
+
+} // namespace rondo::comm

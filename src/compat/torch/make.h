@@ -1,0 +1,93 @@
+// How a call of torch becomes one of Rondo, whichever it is: at once or later, alone or coalesced.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "compat/torch/backend.h"
+#include "compat/torch/copies.h"
+#include "compat/torch/streams.h"
+#include "compat/torch/tensors.h"
+
+namespace rondo::compat {
+
+using Type = c10d::OpType;
+
+[[noreturn]] void refuse(const char* call, const std::string& why);
+
+inline void require(bool right, const char* call, const char* why) {
+  if (!right) refuse(call, why);
+}
+
+/// Where all tensors of a call are.
+at::Device deviceOf(const CallInfo& info);
+
+/// Begins the profiler's event, if a profiler is there; true then.
+bool profile(CallInfo& info);
+
+/// A call that has been started.
+struct Begun {
+  rondo::Work work;
+  Messages messages = {};
+};
+
+template <class Now, class Begin>
+WorkPointer Backend::make(CallInfo info, const Now& now, const Begin& begin) {
+  const at::Device device = deviceOf(info);
+  const std::shared_ptr<Member> member = memberOn(device, info.name);
+  Communicator& at = member->communicator;
+  const bool at_once = device.is_cpu() && !later(info), waits = !info.async;
+  const char* const name = info.name;
+  if (region_)
+    for (const Tensors* tensors : {&info.outputs, &info.inputs})
+      region_->tensors.insert(region_->tensors.end(), tensors->begin(), tensors->end());
+  const bool profiled = profile(info);
+  const std::shared_ptr<AfterCall> after = info.after;
+  auto work = c10::make_intrusive<Work>(member, std::move(info), ++sequence_, region_);
+  try {
+    if (at_once) {
+      now(at);
+      if (after) after->run(true);
+    } else {
+      const auto stream = currentStream(device);
+      if (stream) at.setStream(toStream(*stream));
+      Begun begun = begin(at);
+      if (after && stream && !region_) after->run(true); // the stream does it after the call
+      if (region_) region_->add(stream, after, begun.messages);
+      const Pending pending(std::move(begun.work), std::move(begun.messages), after);
+      work->started(pending, stream);
+      // Nobody may wait, and the event would end late.
+      if (profiled && !region_ && !stream) pending.whenDone(member->completer, [] {});
+    }
+  } catch (const Error& error) {
+    if (after) after->run(false);
+    member->raise(name, error);
+  }
+  if (!at_once && waits) work->wait();
+  return work;
+}
+
+template <auto blocking, auto async, class... Arguments>
+WorkPointer Backend::run(CallInfo info, const Arguments&... arguments) {
+  return make(
+      std::move(info), [&](Communicator& at) { (at.*blocking)(arguments...); },
+      [&](Communicator& at) { return Begun{(at.*async)(arguments...)}; });
+}
+
+template <class Each>
+WorkPointer Backend::runTogether(CallInfo info, const Each& each) {
+  return make(
+      std::move(info),
+      [&](Communicator& at) {
+        Group group;
+        each(at);
+        group.end();
+      },
+      [&](Communicator& at) {
+        Group group;
+        each(at);
+        return Begun{group.start()};
+      });
+}
+
+} // namespace rondo::compat

@@ -1,0 +1,126 @@
+// Waits that depend on each other: in callbacks, and for whichever of several calls ends first.
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <thread>
+
+#include "support/ranks.h"
+#include "support/test.h"
+
+namespace rondo::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto i32 = DataType::int32;
+
+Options endingAfter(std::chrono::milliseconds timeout, const char* transport = "shm") {
+  Options options = plainOptions(transport);
+  options.timeout = timeout;
+  return options;
+}
+
+} // namespace
+
+// Proves: the poll function of whileWaiting() may wait for a call and for a future of the
+// communicator that is being waited in; and it is not called by its own waiting.
+TEST_CASE("a callback of a waiting thread may wait itself") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    INFO(transport);
+    auto ranks = Communicator::createAll(2, endingAfter(60s, transport));
+    REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+              std::int32_t x = 7;
+              if (comm.rank() == 1) {
+                std::this_thread::sleep_for(200ms);
+                auto told = comm.exchangeAsync({});
+                comm.send(&x, 1, i32, 0);
+                told.get();
+                comm.barrier();
+                return {};
+              }
+              std::int32_t y = 0;
+              int depth = 0, deepest = 0, calls = 0;
+              auto told = comm.exchangeAsync({});
+              Work received = comm.recvAsync(&y, 1, i32, 1);
+              comm.whileWaiting([&] {
+                deepest = std::max(deepest, ++depth);
+                if (++calls == 1) told.get();
+                received.wait();
+                --depth;
+              });
+              comm.barrier();
+              comm.whileWaiting({});
+              if (calls == 0) return "the callback was not called";
+              return deepest == 1 && y == 7 ? "" : "deepest " + std::to_string(deepest);
+            })) == "");
+  }
+}
+
+TEST_CASE("a callback's wait ends at the deadline, with an error in both waits") {
+  auto ranks = Communicator::createAll(2, endingAfter(300ms));
+  std::int32_t y = 0;
+  ErrorCode inner{};
+  Work received = ranks[0].recvAsync(&y, 1, i32, 1);
+  ranks[0].whileWaiting([&] {
+    try {
+      received.wait();
+    } catch (const Error& error) {
+      inner = error.code();
+    }
+  });
+  ErrorCode outer{};
+  try {
+    ranks[0].barrier();
+  } catch (const Error& error) {
+    outer = error.code();
+  }
+  CHECK(inner == ErrorCode::timeout);
+  CHECK(outer == ErrorCode::timeout);
+}
+
+// Proves: the first call to end is found, whichever it is; it holds up none of the others.
+TEST_CASE("waitAny gives the call that ends while another one goes on") {
+  for (const char* transport : {"inproc", "shm", "tcp"}) {
+    INFO(transport);
+    auto ranks = Communicator::createAll(2, endingAfter(60s, transport));
+    REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
+              std::int32_t x = 1, y = 0, sum = 0;
+              if (comm.rank() == 1) {
+                std::this_thread::sleep_for(50ms);
+                comm.allReduce(&x, &sum, 1, i32, ReduceOp::sum);
+                comm.barrier(); // rank 0 has seen the sum
+                comm.send(&x, 1, i32, 0);
+                return {};
+              }
+              const std::atomic<bool> never{false};
+              const Work works[] = {comm.recvAsync(&y, 1, i32, 1),
+                                    comm.allReduceAsync(&x, &sum, 1, i32, ReduceOp::sum)};
+              if (Work::waitAny(works, never) != 1 || sum != 2) return "not the sum";
+              comm.barrier();
+              if (Work::waitAny(std::span(works).first(1), never) != 0 || y != 1)
+                return "no message";
+              return Work::waitAny(works, never) == 0 ? "" : "not the first of those that ended";
+            })) == "");
+  }
+}
+
+TEST_CASE("waitAny of nothing returns at once, and of what goes on when it is told to stop") {
+  auto ranks = Communicator::createAll(2, endingAfter(60s));
+  std::atomic<bool> stop{false};
+  CHECK(!Work::waitAny({}, stop).has_value());
+  std::int32_t x = 0;
+  const Work work = ranks[0].recvAsync(&x, 1, i32, 1);
+  auto waited = std::async(std::launch::async, [&] { return Work::waitAny({&work, 1}, stop); });
+  CHECK(waited.wait_for(50ms) == std::future_status::timeout);
+  stop = true;
+  CHECK(!waited.get().has_value());
+  ranks[1].send(&x, 1, i32, 0);
+  CHECK(Work::waitAny({&work, 1}, stop) == 0);
+
+  Group group; // until it ends nothing ends
+  const Work held = ranks[0].recvAsync(&x, 1, i32, 1);
+  CHECK(Work::waitAny({&held, 1}, stop) == 0);
+  group.drop();
+}
+
+} // namespace rondo::test

@@ -1,0 +1,175 @@
+/* Every collective that an interposer takes over, blocking and as I-form, on three communicators:
+ * results are compared with what they must be. For the mpicc of any MPI of C99 and MPI 3.0.
+ *
+ * Prints the MPI library's version and "every_collective: ok" on rank 0. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define COUNT 37
+#define MOST_RANKS 64
+
+static MPI_Comm comm;
+static int rank, size;
+static int in[MOST_RANKS * COUNT * 2], out[MOST_RANKS * COUNT * 2];
+static int counts[MOST_RANKS], places[MOST_RANKS];
+
+static void check(int holds, const char* call, int form) {
+  if (holds) return;
+  fprintf(stderr, "FAILED: rank %d of %d: %s, %s\n", rank, size, call,
+          form ? "I-form" : "blocking");
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* What rank `of` has at index i. */
+static int value(int of, int i) { return of * 1000 + i; }
+/* The sum of the values at index i of all ranks. */
+static int sum(int i) { return size * (size - 1) / 2 * 1000 + size * i; }
+
+static void fill(void) {
+  for (int i = 0; i < size * COUNT * 2; ++i) {
+    in[i] = value(rank, i);
+    out[i] = -1;
+  }
+}
+
+/* Calls MPI_blocking, or the I-form and a wait for it. */
+#define CALL(form, blocking, immediate, ...)                                \
+  do {                                                                      \
+    fill();                                                                 \
+    if (form) {                                                             \
+      MPI_Request request = MPI_REQUEST_NULL;                               \
+      MPI_##immediate(__VA_ARGS__, &request);                               \
+      if (form == 1) {                                                      \
+        MPI_Wait(&request, MPI_STATUS_IGNORE);                              \
+      } else {                                                              \
+        int done = 0;                                                       \
+        while (!done) MPI_Testall(1, &request, &done, MPI_STATUSES_IGNORE); \
+      }                                                                     \
+    } else {                                                                \
+      MPI_##blocking(__VA_ARGS__);                                          \
+    }                                                                       \
+  } while (0)
+
+static void reduce(int form, int root) {
+  CALL(form, Allreduce, Iallreduce, in, out, COUNT, MPI_INT, MPI_SUM, comm);
+  for (int i = 0; i < COUNT; ++i) check(out[i] == sum(i), "Allreduce", form);
+  CALL(form, Reduce, Ireduce, in, out, COUNT, MPI_INT, MPI_SUM, root, comm);
+  for (int i = 0; i < COUNT; ++i) check(out[i] == (rank == root ? sum(i) : -1), "Reduce", form);
+  CALL(form, Reduce_scatter_block, Ireduce_scatter_block, in, out, COUNT, MPI_INT, MPI_SUM, comm);
+  for (int i = 0; i < COUNT; ++i)
+    check(out[i] == sum(rank * COUNT + i), "Reduce_scatter_block", form);
+  for (int r = 0; r < size; ++r) counts[r] = r + 1;
+  CALL(form, Reduce_scatter, Ireduce_scatter, in, out, counts, MPI_INT, MPI_SUM, comm);
+  for (int i = 0; i <= rank; ++i)
+    check(out[i] == sum(rank * (rank + 1) / 2 + i), "Reduce_scatter", form);
+}
+
+static void move(int form, int root) {
+  CALL(form, Bcast, Ibcast, rank == root ? in : out, COUNT, MPI_INT, root, comm);
+  for (int i = 0; rank != root && i < COUNT; ++i) check(out[i] == value(root, i), "Bcast", form);
+  CALL(form, Scatter, Iscatter, in, COUNT, MPI_INT, out, COUNT, MPI_INT, root, comm);
+  for (int i = 0; i < COUNT; ++i) check(out[i] == value(root, rank * COUNT + i), "Scatter", form);
+  CALL(form, Gather, Igather, in, COUNT, MPI_INT, out, COUNT, MPI_INT, root, comm);
+  for (int r = 0; rank == root && r < size; ++r)
+    for (int i = 0; i < COUNT; ++i) check(out[r * COUNT + i] == value(r, i), "Gather", form);
+  CALL(form, Allgather, Iallgather, in, COUNT, MPI_INT, out, COUNT, MPI_INT, comm);
+  for (int r = 0; r < size; ++r)
+    for (int i = 0; i < COUNT; ++i) check(out[r * COUNT + i] == value(r, i), "Allgather", form);
+  CALL(form, Alltoall, Ialltoall, in, COUNT, MPI_INT, out, COUNT, MPI_INT, comm);
+  for (int r = 0; r < size; ++r)
+    for (int i = 0; i < COUNT; ++i)
+      check(out[r * COUNT + i] == value(r, rank * COUNT + i), "Alltoall", form);
+  CALL(form, Barrier, Ibarrier, comm);
+}
+
+/* Blocks of r + 1 elements, with gaps of one block's room between them. */
+static void move_uneven(int form, int root) {
+  for (int r = 0; r < size; ++r) {
+    counts[r] = r + 1;
+    places[r] = 2 * COUNT * r;
+  }
+  CALL(form, Scatterv, Iscatterv, in, counts, places, MPI_INT, out, rank + 1, MPI_INT, root, comm);
+  for (int i = 0; i <= rank; ++i) check(out[i] == value(root, places[rank] + i), "Scatterv", form);
+  CALL(form, Gatherv, Igatherv, in, rank + 1, MPI_INT, out, counts, places, MPI_INT, root, comm);
+  for (int r = 0; rank == root && r < size; ++r)
+    for (int i = 0; i <= r; ++i) check(out[places[r] + i] == value(r, i), "Gatherv", form);
+  CALL(form, Allgatherv, Iallgatherv, in, rank + 1, MPI_INT, out, counts, places, MPI_INT, comm);
+  for (int r = 0; r < size; ++r)
+    for (int i = 0; i <= r; ++i) check(out[places[r] + i] == value(r, i), "Allgatherv", form);
+  /* All ranks get one element from rank 0, two from rank 1 and so on. */
+  int own[MOST_RANKS];
+  for (int r = 0; r < size; ++r) own[r] = rank + 1;
+  CALL(form, Alltoallv, Ialltoallv, in, own, places, MPI_INT, out, counts, places, MPI_INT, comm);
+  for (int r = 0; r < size; ++r)
+    for (int i = 0; i <= r; ++i)
+      check(out[places[r] + i] == value(r, places[rank] + i), "Alltoallv", form);
+}
+
+/* Types and operators that a table of handles must have right. */
+static void reduce_types(void) {
+  double d = rank + 0.5, most = 0;
+  MPI_Allreduce(&d, &most, 1, MPI_DOUBLE, MPI_MAX, comm);
+  check(most == size - 0.5, "Allreduce of MPI_DOUBLE", 0);
+  unsigned char byte = (unsigned char)(1 << (rank % 8)), all = 0;
+  MPI_Allreduce(&byte, &all, 1, MPI_BYTE, MPI_BOR, comm);
+  check(all == (size >= 8 ? 0xff : (1 << size) - 1), "Allreduce of MPI_BYTE", 0);
+  float complex_sum[2] = {1, -2}, total[2] = {0, 0};
+  MPI_Allreduce(complex_sum, total, 1, MPI_C_FLOAT_COMPLEX, MPI_SUM, comm);
+  check(total[0] == (float)size && total[1] == -2.0f * (float)size, "Allreduce of complex", 0);
+  struct {
+    int value, at;
+  } place = {-rank, rank}, least = {0, 0};
+  MPI_Allreduce(&place, &least, 1, MPI_2INT, MPI_MINLOC, comm);
+  check(least.at == size - 1, "Allreduce with MPI_MINLOC", 0);
+  long own[2] = {rank, 1};
+  MPI_Allreduce(MPI_IN_PLACE, own, 2, MPI_LONG, MPI_SUM, comm);
+  check(own[0] == (long)size * (size - 1) / 2 && own[1] == size, "Allreduce in place", 0);
+}
+
+static void move_column(void) {
+  MPI_Datatype column;
+  fill();
+  MPI_Type_vector(COUNT / 2, 1, 2, MPI_INT, &column);
+  MPI_Type_commit(&column);
+  MPI_Bcast(rank == 0 ? in : out, 1, column, 0, comm);
+  for (int i = 0; rank != 0 && i < COUNT / 2; ++i)
+    check(out[2 * i] == value(0, 2 * i) && out[2 * i + 1] == -1, "Bcast of a column", 0);
+  MPI_Type_free(&column);
+}
+
+static void use(MPI_Comm with) {
+  comm = with;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  for (int form = 0; form < 3; ++form) {
+    const int root = form % size;
+    reduce(form, root);
+    move(form, root);
+    move_uneven(form, root);
+  }
+  reduce_types();
+  move_column();
+}
+
+int main(int argc, char** argv) {
+  static char version[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length = 0, provided = 0, world = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Get_library_version(version, &length);
+  for (char* end = version; *end; ++end)
+    if (*end == '\n') *end = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &world);
+  if (world == 0) printf("library: %s\n", version);
+  MPI_Comm copy = MPI_COMM_NULL, half = MPI_COMM_NULL;
+  use(MPI_COMM_WORLD);
+  MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+  use(copy);
+  MPI_Comm_free(&copy);
+  MPI_Comm_split(MPI_COMM_WORLD, world % 2, -world, &half);
+  use(half);
+  MPI_Comm_free(&half);
+  MPI_Finalize();
+  if (world == 0) printf("every_collective: ok\n");
+  return 0;
+}

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Tries the interposers with all MPIs that are installed: builds every_collective.c with each one's
+own compiler wrapper, runs it without Rondo, under the interposer of its ABI, and under the others,
+which must refuse it and name the right one. Installs nothing.
+
+usage: installed_test.py --libraries FOLDER [--ranks N] [FOLDER...]
+
+--libraries: where librondo_mpi*.so are. The other folders are those that MPIs are installed in,
+with mpicc and mpiexec in FOLDER/bin; without them those of RONDO_MPI_FOLDERS, separated by colons,
+and /usr, where Debian has both Open MPI and MPICH.
+
+Says which of the MPIs that Rondo is meant for are missing. Ends with 1 if anything failed, with 77
+if there is no MPI at all.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from compat_mpi_test import COLLECTIVES, REASONS, run_command, statistics_of
+
+HERE = pathlib.Path(__file__).resolve().parent
+SKIPPED = 77
+INTERPOSERS = ["librondo_mpi.so", "librondo_mpich.so", "librondo_mpi_abi.so"]
+# What the library says of its version, whether the program has the standard ABI, and the name.
+WANTED = [(r"Open MPI v4\.1", False, "Open MPI 4.1"), (r"Open MPI v5\.0", False, "Open MPI 5.0"),
+          (r"MPICH Version:\s+4\.0", False, "MPICH 4.0"),
+          (r"MPICH Version:\s+5\.0", False, "MPICH 5.0"),
+          (r"MPICH Version:\s+5\.0", True, "MPICH 5.0, standard ABI"),
+          (r"Intel\(R\) MPI", False, "Intel MPI"),
+          (r"Intel\(R\) MPI", True, "Intel MPI, standard ABI")]
+
+failures = []
+
+
+def fail(what, output):
+    failures.append(what)
+    print(f"FAILED: {what}", *output.splitlines()[-30:], sep="\n  ", flush=True)
+
+
+def first_of(folder, names):
+    return next((folder / "bin" / name for name in names if (folder / "bin" / name).exists()), None)
+
+
+class Build:
+    """The program, built for one ABI of one MPI."""
+
+    def __init__(self, folder, launcher, compiler, standard, program, flags=()):
+        self.folder, self.launcher, self.compiler = folder, launcher, compiler
+        self.standard, self.program, self.flags = standard, program, flags
+
+    def compile(self):
+        command = [self.compiler, HERE / "every_collective.c", "-o", self.program, *self.flags]
+        done = subprocess.run(command, env=self.environment(), stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+        return done.returncode == 0, done.stdout
+
+    def environment(self):
+        more = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", PRTE_ALLOW_RUN_AS_ROOT="1",
+                    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", PRTE_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
+                    PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
+                    I_MPI_ROOT=str(self.folder), I_MPI_FABRICS="shm")
+        if self.folder != pathlib.Path("/usr"):
+            before = more.get("LD_LIBRARY_PATH")
+            more["LD_LIBRARY_PATH"] = f"{self.folder}/lib" + (f":{before}" if before else "")
+        return more
+
+    def run(self, ranks, words):
+        """The exit status and everything printed; None as status if it hung."""
+        return run_command([self.launcher, "-n", str(ranks), "env", *words, self.program],
+                           self.environment())
+
+
+def builds_of(folder, work):
+    """One for each ABI of each MPI in the folder."""
+    suffixes = [s for s in [".openmpi", ".mpich"] if (folder / f"bin/mpicc{s}").exists()]
+    for suffix in suffixes or [""]:
+        compiler = first_of(folder, [f"mpicc{suffix}"])
+        launcher = first_of(folder, [f"{name}{suffix}"
+                                     for name in ["mpiexec.hydra", "mpiexec", "mpirun"]])
+        if not compiler or not launcher:
+            continue
+        yield Build(folder, launcher, compiler, False, work / "program")
+        standard = first_of(folder, [f"mpicc_abi{suffix}"])
+        header = folder / "include/mpi_abi.h"
+        if standard:
+            yield Build(folder, launcher, standard, True, work / "program_abi")
+        elif header.exists() and (folder / "lib/libmpi_abi.so").exists():
+            # Intel MPI has no wrapper for it.
+            (work / "mpi.h").write_text(f'#include "{header}"\n', encoding="utf-8")
+            yield Build(folder, launcher, os.environ.get("CC", "cc"), True, work / "program_abi",
+                        [f"-I{work}", f"-L{folder}/lib", "-lmpi_abi"])
+
+
+def right_interposer(build, version):
+    if build.standard:
+        return "librondo_mpi_abi.so"
+    return "librondo_mpi.so" if version.startswith("Open MPI") else "librondo_mpich.so"
+
+
+def check_taken_over(build, ranks, library):
+    status, output = build.run(ranks, [f"LD_PRELOAD={library}", "RONDO_MPI_STATS=1"])
+    taken, passed = statistics_of(output)
+    names = COLLECTIVES + ["I" + name[0].lower() + name[1:] for name in COLLECTIVES]
+    missing = [name for name in names if not taken.get(name)]
+    if status != 0 or "every_collective: ok" not in output:
+        fail(f"under {library.name}: {'hung' if status is None else f'ended with {status}'}",
+             output)
+    elif missing or not set(passed) <= REASONS:
+        fail(f"under {library.name}: not taken over: {missing}, passed on: {passed}", output)
+    else:
+        print(f"  ok: under {library.name}: {sum(taken.values())} calls taken over", flush=True)
+
+
+def check_refused(build, ranks, library, right):
+    status, output = build.run(ranks, [f"LD_PRELOAD={library}"])
+    if status in (None, 0) or f"preload {right}" not in output:
+        fail(f"under {library.name}: ended with {status}, and not with \"preload {right}\"", output)
+    else:
+        print(f"  ok: {library.name} refuses it and names {right}", flush=True)
+
+
+def check(build, options):
+    """The version of its library, or nothing where the program cannot be built and run at all."""
+    print(f"{build.compiler} in {build.folder}{', standard ABI' if build.standard else ''}:",
+          flush=True)
+    built, output = build.compile()
+    status, output = build.run(options.ranks, []) if built else (None, output)
+    version = re.search(r"library: (.*)", output)
+    if status != 0 or not version:
+        print("  cannot be used, also without Rondo:", *output.splitlines()[-5:], sep="\n    ")
+        return None
+    print(f"  {version[1]}", flush=True)
+    right = right_interposer(build, version[1])
+    for name in INTERPOSERS:
+        library = options.libraries.resolve() / name
+        if not library.exists():
+            print(f"  skipped: {name} is not built")
+        elif name == right:
+            check_taken_over(build, options.ranks, library)
+        else:
+            check_refused(build, options.ranks, library, right)
+    return version[1]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--libraries", required=True, type=pathlib.Path)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("folders", nargs="*", type=pathlib.Path)
+    options = parser.parse_args()
+    named = os.environ.get("RONDO_MPI_FOLDERS", "").split(":")
+    folders = options.folders or [pathlib.Path(f) for f in [*named, "/usr"] if f]
+
+    found = []
+    for folder in folders:
+        with tempfile.TemporaryDirectory(prefix="compat_mpi.") as work:
+            for build in builds_of(folder.absolute(), pathlib.Path(work)):
+                found.append((check(build, options), build.standard))
+    for pattern, standard, name in WANTED:
+        if not any(version and re.match(pattern, version) and has == standard
+                   for version, has in found):
+            print(f"missing: {name}")
+    print(f"{len(failures)} failures" if failures else "all ok" if found else "no MPI is there")
+    return 1 if failures else 0 if found else SKIPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
