@@ -187,7 +187,7 @@ TEST_CASE("meshes without a pipeline are refused, and plans name the exchange be
   };
   CHECK(contains(refusal("shard=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   CHECK(contains(refusal("data=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
-  CHECK(contains(refusal("data=2,pipe=4", 40), "its axes have 8 ranks together"));
+  CHECK(contains(refusal("data=2,pipe=4", 40), "its axes need 8 ranks in all"));
   TrainOptions grouped = meshRun("shard=2,pipe=2");
   grouped.groups = 2;
   auto ranks = makeRanks(4);
