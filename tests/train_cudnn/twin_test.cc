@@ -96,7 +96,7 @@ TEST_CASE("parts of a network with their own slots equal the whole network", "[c
                                 MadeUp(kShape, kClasses, kCount, 50)};
       const Pass pass{.seed = 11, .sum_over_ranks = {}};
       double losses[2];
-      // both forward passes run before the first backward pass
+      // Both forward passes run before the first backward pass.
       for (const std::size_t slot : {0, 1}) {
         CHECK(a[slot]->forward(samples[slot].batch(), pass) == 0);
         Batch between = samples[slot].batch();

@@ -19,7 +19,7 @@ struct Model {
 };
 const std::vector<Model> kModels = {{"mlp", {1, 8, 8}, {}},
                                     {"mlp", {1, 8, 8}, {3}},
-                                    // the first part is Flatten only
+                                    // The first part is Flatten only.
                                     {"mlp", {1, 8, 8}, {1, 3, 5, 7}},
                                     {"cnn", {1, 12, 12}, {3}},
                                     {"cnn", {1, 12, 12}, {3, 7, 9}},

@@ -36,7 +36,7 @@ TEST_CASE(
         std::int64_t granted = workers;
         std::vector<std::int64_t> own(static_cast<std::size_t>(workers), 1);
         REQUIRE(grants.first().last == (staleness.bounded() && steps == 1));
-        // each worker takes as many as it gets before the next one asks
+        // Each worker takes as many as it gets before the next one asks.
         for (int worker = 0; worker < workers; ++worker)
           for (;;) {
             const Grant grant = grants.next(worker);

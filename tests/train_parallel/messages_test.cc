@@ -49,7 +49,7 @@ TEST_CASE(
           std::vector<float> words(answerWords(count, count), 99.0F);
           const std::size_t told = changes.answer(values, seen[r], words.data());
           seen[r] = changes.newest();
-          // for other readers a key may have changed back to its old value
+          // For other readers a key may have changed back to its old value.
           if (r == 0) CHECK(told == differ);
           CHECK(told >= differ);
           CHECK(answerWords(count, told) <= words.size());
@@ -264,7 +264,7 @@ TEST_CASE("answers that leave keys out give the same bytes as complete answers")
     options.momentum = 0; // keys without a gradient do not change
     options.consistency = consistency;
     options.verify_every = 0;
-    // a synchronization point every 15 steps
+    // A synchronization point every 15 steps.
     options.data = "synthetic:shape=1x8x8,train=600,test=20";
     options.epochs = 4;
     const TrainReport sparse = trainAll(makeRanks(3), options);
@@ -272,7 +272,7 @@ TEST_CASE("answers that leave keys out give the same bytes as complete answers")
     INFO(sparse.pulled);
     REQUIRE(sparse.pulled < 0.065); // at most 2% of the keys for each of three workers
     if (options.consistency != "bsp") continue;
-    // a synchronization point, at which all values are sent, after every step
+    // A synchronization point, at which all values are sent, after every step
     options.verify_every = 1;
     requireSame(trainAll(makeRanks(3), options), sparse);
   }

@@ -111,7 +111,7 @@ TEST_CASE("no worker reads values that are older than its bound allows") {
     options.slow = {{.rank = 2, .factor = 6}};
     options.jitter = {.probability = 0.3, .factor = 4};
     options.consistency = "ssp:" + std::to_string(bound);
-    // an epoch of 25 steps has one synchronization point
+    // An epoch of 25 steps has one synchronization point.
     options.data = "synthetic:shape=1x8x8,train=1000,test=20";
     const TrainReport report = trainAll(makeRanks(3), options);
     INFO("bound " << bound);
@@ -136,12 +136,12 @@ TEST_CASE("asynchronous workers learn, and end with the same values on all ranks
       options.epochs = 3;
       options.verify_every = 4;
       options.consistency = consistency;
-      // checks that all ranks have the same report
+      // Checks that all ranks have the same report.
       const TrainReport report = trainAll(makeRanks(3), options);
       INFO(consistency << ", " << servers << " servers");
       REQUIRE(report.steps == 75);
       REQUIRE(report.epoch_loss.back() < report.epoch_loss.front() / 2);
-      // guessing gives 0.1; the staleness depends on the machine
+      // Guessing gives 0.1; the staleness depends on the machine.
       REQUIRE(report.test_accuracy > 0.8);
     }
 }

@@ -77,7 +77,7 @@ TEST_CASE("stages of a model with equal layers have equal costs") {
   const LayerValues layers = model("even", shape, 10);
   Weights weights;
   const std::vector<Node> nodes = place(layers, shape, "", weights);
-  // weights of each unit: equal, except for the last unit with the classes
+  // Weights of each unit: equal, except for the last unit with the classes.
   std::vector<double> costs;
   for (const LayerRange& unit : units(layers)) {
     costs.push_back(0);

@@ -48,7 +48,7 @@ TEST_CASE("every order on 1 to 4 stages has the bits of one rank with as many mi
     for (const TrainChoice& kind : trainPipelines())
       for (int stages : {1, 2, 3, 4}) {
         options = pipelined(modelRun(model), kind.name, 4);
-        // the models can be cut into four parts
+        // The models can be cut into four parts.
         if (kind.name == "interleaved" && stages != 2) continue;
         INFO(model << ", " << kind.name << ", " << stages << " stages");
         requireSame(trainAll(makeRanks(stages), options), expected);
@@ -85,7 +85,7 @@ TEST_CASE("fifty steps have the losses of one rank with the whole batch, except 
     TrainOptions options = modelRun(model);
     options.data = "synthetic:shape=1x8x8,train=2000,test=10";
     options.epochs = 1; // 50 steps
-    // small enough that rounding errors do not grow from step to step
+    // Small enough that rounding errors do not grow from step to step.
     options.learning_rate = 0.005;
     const std::vector<double> whole = losses(1, options);
     REQUIRE(whole.size() == 50);

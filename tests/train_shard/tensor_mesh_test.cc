@@ -118,7 +118,7 @@ TEST_CASE("a mesh with tensor sends and holds as much as its formula says") {
   const TrainReport report = trainAll(makeRanks(4), options);
   // The cut depends on measured times. Between columns and rows each rank sends its own features.
   const std::map<std::size_t, double> sent = {{3, 256}, {5, 2 * 128}, {7, 64}};
-  // after both pairs, and in the backward pass before the second
+  // After both pairs, and in the backward pass before the second.
   const double summed = 128 + 10 + 128;
   CHECK(report.bytes_per_step ==
         2 * 4 * options.batch * (sent.at(report.pipeline.parts[0].end) + summed));

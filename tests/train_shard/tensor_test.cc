@@ -275,7 +275,7 @@ TEST_CASE("the first layer that is not finite is found on any rank") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   CHECK(first("0.", nan, 1) == "layer 0"); // rank 0 sees it after the sum of layer 1
   CHECK(first("1.", nan, 1) == "layer 1");
-  // the output of each rank is finite, the sum is not
+  // The output of each rank is finite, the sum is not.
   CHECK(first("1.weight", 1e38F, -1) == "layer 1");
   CHECK(first("2.weight", nan, -1) == "layer 2");
   CHECK(first("", 1, -1) == "the loss");

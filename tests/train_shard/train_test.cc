@@ -107,7 +107,7 @@ TEST_CASE("running statistics of sharded runs equal those of ddp") {
     INFO(strategy);
     options.strategy = strategy;
     const TrainReport report = trainAll(makeRanks(2), options);
-    // the hash contains running statistics
+    // The hash contains running statistics.
     REQUIRE(report.parameter_hash == expected.parameter_hash);
     REQUIRE(report.test_accuracy == expected.test_accuracy);
   }
@@ -175,7 +175,7 @@ TEST_CASE("a run that four ranks saved continues under every strategy and number
       requireSame(goesOn(strategy, ranks, bytes), expected);
     }
   }
-  // the sums were added in another order, but the file is whole
+  // The sums were added in another order, but the file is whole.
   const auto hybrid = saved("fsdp", "data=2,shard=2");
   requireSame(goesOn("zero2", 3, hybrid), goesOn("ddp", 3, hybrid));
 }

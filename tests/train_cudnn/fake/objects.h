@@ -25,7 +25,7 @@ struct cudnnTensorStruct {
 
   int places() const { return h * w; }
   int size() const { return n * c * places(); }
-  /// one value for each channel, for one sample
+  /// One value for each channel, for one sample.
   bool isPerChannel(int channels) const { return n == 1 && c == channels && places() == 1; }
   bool operator==(const cudnnTensorStruct&) const = default;
 };

@@ -57,7 +57,7 @@ struct Parts {
   Chain layers;
   Crossing sent;
   std::optional<SoftmaxCrossEntropy> loss;
-  /// used if other ranks have the layers before or after these
+  /// Used if other ranks have the layers before or after these.
   std::optional<Crossing> output, gradient, back;
 };
 

@@ -13,7 +13,7 @@ using Forward = dnnl::inner_product_forward;
 using BackData = dnnl::inner_product_backward_data;
 using BackWeights = dnnl::inner_product_backward_weights;
 
-/// float32 weights stay in their plain layout: a packed copy saves 0.03 ms of a pass of 0.3 ms
+/// Float32 weights stay in their plain layout: a packed copy saves 0.03 ms of a pass of 0.3 ms
 /// (mlp, 64 samples), but packing once per step costs as much. bfloat16 weights are copies anyway.
 /// The output and its gradient are float32, because the loss needs float32 from the last layer.
 class LinearLayer : public Layer {

@@ -98,9 +98,10 @@ class Ps : public Strategy {
   Replica& replica_;
   Links links_;
   const Keys keys_;
-  /// codecs of the worker and of the server; null without a hook
+  /// Codecs of the worker and of the server; null without a hook.
   const std::unique_ptr<GradientCodec> up_, down_;
-  /// what the worker's codec has not sent yet, in the layout of the keys; empty if it keeps nothing
+  /// What the worker's codec has not sent yet, in the layout of the keys; empty if it keeps
+  /// nothing.
   AlignedVector<float> kept_;
   std::optional<OwnArrays> all_kept_; ///< from the last snapshot
   std::deque<PieceServer> pieces_; ///< the pieces of this rank's range; empty if it is not a server
