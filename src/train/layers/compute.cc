@@ -77,7 +77,7 @@ Compute computeOf(const std::string& device, const std::string& precision, int l
 
 Compute computeOf(const std::string& device, const std::string& precision, Communicator& comm) {
   int local_rank = 0;
-  // must come before anything that can fail on one rank alone
+  // Must come before anything that can fail on one rank alone.
   if (device == "cuda") {
     const std::string machine = bootId();
     local_rank = localRank(comm.exchange(std::as_bytes(std::span(machine))), comm.rank());

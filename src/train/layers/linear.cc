@@ -9,8 +9,8 @@ namespace rondo::training {
 SampleShape Linear::output(const SampleShape& in) const {
   if (in.height != 1 || in.width != 1) {
     throw Error(ErrorCode::invalid_argument,
-                "a linear layer takes features, not " + std::to_string(in.height) + " x " +
-                    std::to_string(in.width) + " places of each: flatten them before it");
+                "a linear layer needs features of 1 x 1 places, not " + std::to_string(in.height) +
+                    " x " + std::to_string(in.width) + ": put a flatten layer before it");
   }
   return {outputs, 1, 1};
 }

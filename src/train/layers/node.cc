@@ -46,8 +46,8 @@ Node placeOne(const Residual& value, const SampleShape& in, const std::string& p
   node.out = shapeBehind(node.body, in);
   const SampleShape other = shapeBehind(node.shortcut, in);
   if (node.out == other) return node;
-  throw Error(ErrorCode::invalid_argument,
-              "the residual's body makes " + text(node.out) + " and its shortcut " + text(other));
+  throw Error(ErrorCode::invalid_argument, "the residual's body outputs " + text(node.out) +
+                                               ", but its shortcut " + text(other));
 }
 
 } // namespace

@@ -37,9 +37,10 @@ struct Binding {
   std::size_t count; ///< samples in a batch
   bool training;
   const std::uint64_t* version; ///< changes whenever the values of the weights change
-  /// the loss follows the last layer; otherwise the program ends with the last layer's output
+  /// The loss follows the last layer; otherwise the program ends with the last layer's output.
   bool ends = true;
-  /// the input is samples, whose gradient is not needed; otherwise it is another rank's activations
+  /// The input is samples, whose gradient is not needed; otherwise it is another rank's
+  /// activations.
   bool begins = true;
   const Before* before = nullptr; ///< null: no call
   /// If false, the weights of a layer are valid only from its `before` call to that of the next

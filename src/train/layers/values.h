@@ -35,7 +35,7 @@ struct Relu {
   Learned learned(const SampleShape&) const { return {}; }
 };
 
-/// channels x height x width as features, in this order
+/// Channels x height x width as features, in this order.
 struct Flatten {
   SampleShape output(const SampleShape& in) const { return {in.size(), 1, 1}; }
   Learned learned(const SampleShape&) const { return {}; }

@@ -369,8 +369,9 @@ const StrategyKind ddp{
           const std::int64_t parts = std::int64_t{ranks} * options.accumulate;
           requireParts(options, parts, "ranks x accumulate");
           if (options.noise_scale && parts < 2)
-            throw Error(ErrorCode::invalid_argument,
-                        "train: noise_scale compares micro-batches: ranks x accumulate is 1");
+            throw Error(
+                ErrorCode::invalid_argument,
+                "train: noise_scale needs 2 or more micro-batches, but ranks x accumulate is 1");
         },
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<Ddp>(setup);

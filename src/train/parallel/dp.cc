@@ -64,7 +64,7 @@ class Dp : public Strategy {
   Replica& replica_;
   Samples samples_; ///< part 0 of 1: whole batches
   const std::size_t sample_size_;
-  /// in the order of the values, followed by the statistics of the state
+  /// In the order of the values, followed by the statistics of the state.
   AlignedVector<float> gradients_;
   AlignedVector<float> inputs_;
   std::vector<std::uint8_t> labels_;

@@ -55,12 +55,12 @@ Mesh Mesh::parse(const std::string& text, int ranks) {
         countOf(text, part, equals == std::string::npos ? "" : part.substr(equals + 1));
     if (std::any_of(mesh.digits_.begin(), mesh.digits_.end(),
                     [&](const Digit& digit) { return digit.axis == axis; }))
-      refuse(text, "axis \"" + std::string(name(axis)) + "\" is there twice");
+      refuse(text, "axis \"" + std::string(name(axis)) + "\" is named twice");
     mesh.digits_.push_back({axis, count});
     product = std::min<std::int64_t>(product * count, std::numeric_limits<int>::max());
   }
   if (product != ranks)
-    refuse(text, "its axes have " + std::to_string(product) + " ranks together, this run has " +
+    refuse(text, "its axes need " + std::to_string(product) + " ranks in all, but this run has " +
                      std::to_string(ranks));
   return mesh;
 }

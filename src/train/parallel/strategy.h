@@ -23,7 +23,7 @@ struct Position {
   int epoch = 1;
   int step = 0;           ///< steps done in this epoch
   std::int64_t total = 0; ///< steps done over all epochs
-  /// sum of the losses of the epoch's steps; a smaller batch counts by its share of a full one
+  /// Sum of the losses of the epoch's steps; a smaller batch counts by its share of a full one.
   double losses = 0;
 };
 

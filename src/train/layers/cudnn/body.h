@@ -79,8 +79,8 @@ RONDO_LAYER_BODY void runOne(const JoinCall& call, std::size_t item) {
 
 RONDO_LAYER_BODY void runOne(const AffineCall& call, std::size_t item) {
   const Affine& by = call.by[item / call.places % call.channels];
-  const float behind = call.gradients ? by.gradient * call.gradients[item] : 0.0F;
-  call.to[item] = behind + (by.value * (call.values[item] - by.mean) + by.shift);
+  const float scaled = call.gradients ? by.gradient * call.gradients[item] : 0.0F;
+  call.to[item] = scaled + (by.value * (call.values[item] - by.mean) + by.shift);
 }
 
 } // namespace rondo::training::cudnn

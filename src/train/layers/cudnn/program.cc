@@ -46,9 +46,9 @@ struct Parts {
     if (binding.ends) loss.emplace(site, layers.output());
     else output.emplace(site, layers.output());
     if (!binding.training) return;
-    const Tensor behind = loss ? loss->gradient() : site.tensor(layers.output().shape);
-    if (!loss) gradient.emplace(site, behind);
-    const Tensor made = layers.buildBack(behind, !binding.begins);
+    const Tensor output_gradient = loss ? loss->gradient() : site.tensor(layers.output().shape);
+    if (!loss) gradient.emplace(site, output_gradient);
+    const Tensor made = layers.buildBack(output_gradient, !binding.begins);
     if (!binding.begins) back.emplace(site, made);
   }
 
@@ -57,7 +57,7 @@ struct Parts {
   Chain layers;
   Crossing sent;
   std::optional<SoftmaxCrossEntropy> loss;
-  /// used if other ranks have the layers before or after these
+  /// Used if other ranks have the layers before or after these.
   std::optional<Crossing> output, gradient, back;
 };
 

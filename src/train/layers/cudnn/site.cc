@@ -20,7 +20,7 @@ struct Overdue {
   std::vector<const Site*> sites;
 
   static Overdue& get() {
-    // never freed, because sites that are kept outlive static objects
+    // Never freed, because sites that are kept outlive static objects.
     static auto* const one = new Overdue;
     return *one;
   }

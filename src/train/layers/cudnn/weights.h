@@ -18,7 +18,7 @@ class Upload {
  private:
   const Site& site_;
   const Weight& weight_;
-  /// pinned: an asynchronous copy from pageable memory may wait for the stream
+  /// Pinned: an asynchronous copy from pageable memory may wait for the stream.
   Pinned<float> leaving_;
   OnDevice<float> copy_;
   std::uint64_t version_ = 0;

@@ -16,7 +16,7 @@ bool takesRelu(const LayerValue& value) {
 bool finite(const Tensor& tensor) {
   const std::size_t bytes = tensor.get_desc().get_size();
   if (tensor.get_desc().data_type() == Type::bf16) {
-    // a value with all of these bits set is infinite or NaN
+    // A value with all of these bits set is infinite or NaN.
     constexpr std::uint16_t kExponent = 0x7F80;
     const auto* const values = static_cast<const std::uint16_t*>(tensor.get_data_handle());
     return std::none_of(values, values + bytes / sizeof *values,

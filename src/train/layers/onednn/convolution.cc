@@ -48,13 +48,13 @@ class ConvolutionLayer : public Layer {
   }
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
-    Tensor behind = gradient;
+    Tensor output_gradient = gradient;
     if (relu_) {
       relu_back_ = ReluBack(site_, output_, gradient);
-      behind = relu_back_.gradient();
+      output_gradient = relu_back_.gradient();
     }
-    behind = buildWeights(behind);
-    return wanted ? buildData(behind) : Tensor();
+    output_gradient = buildWeights(output_gradient);
+    return wanted ? buildData(output_gradient) : Tensor();
   }
 
   void forward(const Batch&, const Pass&) override {

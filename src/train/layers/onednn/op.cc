@@ -38,9 +38,9 @@ dnnl::primitive_attr attributes() {
 dnnl::primitive_attr attributes(bool relu) {
   dnnl::primitive_attr result = attributes();
   if (!relu) return result;
-  dnnl::post_ops behind;
-  behind.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
-  result.set_post_ops(behind);
+  dnnl::post_ops after;
+  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+  result.set_post_ops(after);
   return result;
 }
 

@@ -40,13 +40,13 @@ class ResidualLayer : public Layer {
   }
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
-    Tensor behind = gradient;
+    Tensor output_gradient = gradient;
     if (relu_) {
       relu_back_ = ReluBack(site_, output_, gradient);
-      behind = relu_back_.gradient();
+      output_gradient = relu_back_.gradient();
     }
-    const Tensor shortcut = shortcut_.buildBack(behind, wanted);
-    const Tensor body = body_.buildBack(behind, wanted);
+    const Tensor shortcut = shortcut_.buildBack(output_gradient, wanted);
+    const Tensor body = body_.buildBack(output_gradient, wanted);
     if (!wanted) return {};
     Tensor result = site_.tensor(body.get_desc(), Lifetime::passing);
     sum_back_ = Sum(site_, body, shortcut, result, false);

@@ -265,7 +265,8 @@ Fault checkInFlight(const Timetable& timetable) {
     if (most > limit)
       return fault(TimetableRule::in_flight, "rank " + std::to_string(rank) +
                                                  " holds activations of " + std::to_string(most) +
-                                                 " passes, may hold " + std::to_string(limit));
+                                                 " passes, but may hold only " +
+                                                 std::to_string(limit));
   }
   return std::nullopt;
 }

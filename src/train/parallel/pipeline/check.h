@@ -12,18 +12,18 @@ namespace rondo::training {
 
 /// The rules for timetables. A rule is checked only if all rules before it hold.
 enum class TimetableRule : std::uint8_t {
-  /// one list per rank; only micro-batches and parts that exist, and parts of that rank
+  /// One list per rank; only micro-batches and parts that exist, and parts of that rank.
   well_formed,
-  /// each micro-batch passes each part once forward, then once backward; with recomputation, a
-  /// recompute in between if the part has run another micro-batch since
+  /// Each micro-batch passes each part once forward, then once backward; with recomputation, a
+  /// recompute in between if the part has run another micro-batch since.
   once,
   data_flow, ///< a pass runs after its input was received; its output is sent once, after the pass
   matching,  ///< the i-th receive of a channel is for its i-th send (messages carry no tags)
-  /// all ranks finish although a channel holds one message: a send waits for an empty channel, a
-  /// receive waits for its message
+  /// All ranks finish although a channel holds one message: a send waits for an empty channel, a
+  /// receive waits for its message.
   deadlock,
-  /// each rank updates once, after all passes: both passes of a micro-batch use the weights from
-  /// the beginning of the step
+  /// Each rank updates once, after all passes: both passes of a micro-batch use the weights from
+  /// the beginning of the step.
   weights,
   in_flight, ///< no rank holds more activations at once than Timetable::in_flight
 };

@@ -103,9 +103,9 @@ class Pipeline : public Strategy {
   const TrainOptions& options_;
   const Data& data_;
   const PipelineMesh mesh_;
-  /// the stages of this pipeline; the ranks with the same stage in other pipelines
+  /// The stages of this pipeline; the ranks with the same stage in other pipelines.
   Communicator pipe_, beside_;
-  /// the ranks that form this stage together, if there are several
+  /// The ranks that form this stage together, if there are several.
   std::optional<Communicator> line_;
   const int pipelines_, pipeline_; ///< number of parallel pipelines; which of them this rank is in
   const Timetable timetable_;
@@ -354,7 +354,7 @@ void Pipeline::tell(TrainReport& report) {
   tellMemory(report);
   const auto parts = static_cast<std::size_t>(timetable_.shape.parts());
   const int alike = comm_.size() / pipe_.size();
-  // each entry is the sum over the ranks that have the part
+  // Each entry is the sum over the ranks that have the part.
   std::vector<double> sums(2 * parts + 2);
   for (std::size_t own = 0; own < stage_->times().size(); ++own) {
     const PartTimes& times = stage_->times()[own];

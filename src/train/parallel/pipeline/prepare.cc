@@ -43,7 +43,7 @@ PipelineMesh pipelineMesh(const TrainOptions& options, int ranks) {
            ", but with axis shard a stage uses one communicator: set groups to 1");
   if (mesh.size(Axis::tensor) > 1) {
     if (mesh.size(Axis::shard) > 1)
-      refuse(named + "slices of axis tensor cannot be sharded: use only one of shard and tensor");
+      refuse(named + "slices of axis tensor cannot be sharded: use one of shard and tensor");
     if (options.clip > 0) refuse(named + "axis tensor does not support clip");
     requireSliceable(options);
   }

@@ -83,10 +83,10 @@ void ShardedLearner::begin(Timeline* timeline) {
 }
 
 void ShardedLearner::ready(std::size_t weight) {
-  const auto behind = std::find_if(parts_.begin(), parts_.end(), [weight](const Part& part) {
+  const auto next_part = std::find_if(parts_.begin(), parts_.end(), [weight](const Part& part) {
     return part.first_weight > weight;
   });
-  const Part& part = *std::prev(behind);
+  const Part& part = *std::prev(next_part);
   part.model->stands(weight - part.first_weight);
 }
 

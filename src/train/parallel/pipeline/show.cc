@@ -19,7 +19,7 @@ std::string parts(const PreparedModel& prepared, const PipelineShape& shape, std
   std::string text;
   for (std::size_t part = 0; part < model.parts.size(); ++part) {
     const LayerRange range = model.parts[part];
-    text += formatted("part %zu on stage %d: layers %zu to %zu, forward %.3f ms, back %.3f ms",
+    text += formatted("part %zu on stage %d: layers %zu to %zu, forward %.3f ms, backward %.3f ms",
                       part, shape.rankOf(static_cast<int>(part)), range.begin, range.end - 1,
                       prepared.costs.forward[part] * 1000, prepared.costs.backward[part] * 1000);
     if (part + 1 < model.parts.size())

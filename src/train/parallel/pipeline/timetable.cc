@@ -170,7 +170,7 @@ class Clockwork {
   std::vector<std::size_t> next_; ///< index of the next operation of each rank
   std::vector<int> free_;         ///< when each rank ends its current operation
   std::map<Made, int> made_;      ///< when each output was complete
-  /// the message in each channel, by sender and receiver
+  /// The message in each channel, by sender and receiver.
   std::map<std::pair<std::size_t, std::size_t>, Message> slots_;
 };
 

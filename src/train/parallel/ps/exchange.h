@@ -17,7 +17,7 @@ namespace rondo::training::servers {
 struct Ends {
   std::span<const float> gradients;
   std::span<float> values;
-  /// the part of the gradients that a sparse codec has not sent yet; empty for other codecs
+  /// The part of the gradients that a sparse codec has not sent yet; empty for other codecs.
   std::span<float> kept;
 };
 

@@ -15,7 +15,7 @@ namespace rondo::training::servers {
 struct Piece {
   std::size_t begin = 0, count = 0;
   bool state = false; ///< running statistics, which the optimizer does not change
-  /// indices of the weights that have keys in this piece; empty for state
+  /// Indices of the weights that have keys in this piece; empty for state.
   std::vector<std::size_t> weights;
 };
 
@@ -28,8 +28,8 @@ inline constexpr std::size_t kPieceKeys = std::size_t{1} << 18;
 struct Keys {
   std::size_t count = 0;     ///< number of all keys
   std::vector<Range> ranges; ///< by server
-  /// by server, in the order in which they are sent: the last keys first, because the backward pass
-  /// completes their gradients first
+  /// By server, in the order in which they are sent: the last keys first, because the backward pass
+  /// completes their gradients first.
   std::vector<std::vector<Piece>> pieces;
 };
 

@@ -25,7 +25,7 @@ struct Request {
 struct Notice {
   std::int64_t go = 0, last = 0; ///< a Grant; workers use that of the first server
   std::int64_t oldest = 0; ///< the values contain at least this number of steps of every worker
-  /// steps of the run since the last synchronization point, counting the pushes of all workers
+  /// Steps of the run since the last synchronization point, counting the pushes of all workers.
   std::int64_t steps = 0;
   double losses = 0; ///< sum over the steps of the epoch
   double loss = 0;   ///< loss of the newest of these steps

@@ -82,7 +82,7 @@ class Ps : public Strategy {
   void serveToTheEnd();
   void meet(StepResult& result);
   void gatherValues();
-  void countRead(std::int64_t behind);
+  void countRead(std::int64_t staleness);
   double rate(std::int64_t step) const {
     return rateAt(schedule_, static_cast<std::uint64_t>(step));
   }
@@ -98,9 +98,10 @@ class Ps : public Strategy {
   Replica& replica_;
   Links links_;
   const Keys keys_;
-  /// codecs of the worker and of the server; null without a hook
+  /// Codecs of the worker and of the server; null without a hook.
   const std::unique_ptr<GradientCodec> up_, down_;
-  /// what the worker's codec has not sent yet, in the layout of the keys; empty if it keeps nothing
+  /// What the worker's codec has not sent yet, in the layout of the keys; empty if it keeps
+  /// nothing.
   AlignedVector<float> kept_;
   std::optional<OwnArrays> all_kept_; ///< from the last snapshot
   std::deque<PieceServer> pieces_; ///< the pieces of this rank's range; empty if it is not a server
@@ -295,8 +296,8 @@ void Ps::gatherValues() {
   replica_.network().weightsChanged();
 }
 
-void Ps::countRead(std::int64_t behind) {
-  const auto place = static_cast<std::size_t>(behind);
+void Ps::countRead(std::int64_t staleness) {
+  const auto place = static_cast<std::size_t>(staleness);
   if (place >= reads_.size()) reads_.resize(place + 1);
   ++reads_[place];
 }
@@ -360,9 +361,9 @@ void check(const TrainOptions& options, int ranks) {
   if (options.servers < 1 || options.servers > most)
     refuse("servers is " + std::to_string(options.servers) + ", must be 1 to " +
            std::to_string(most) + " of " + std::to_string(ranks) + " ranks" +
-           (options.dedicated_servers ? ", one of which has to work" : ""));
+           (options.dedicated_servers ? ", because one rank must be a worker" : ""));
   if (options.optimizer == "lars")
-    refuse("strategy ps takes no optimizer lars: it needs whole weights, and servers hold pieces");
+    refuse("strategy ps takes no optimizer lars, which needs whole weights: servers hold pieces");
   requireParts(options, std::int64_t{ranks - firstWorker(options)} * options.accumulate,
                "workers x accumulate");
 }

@@ -81,7 +81,7 @@ void Server::rest() {
     Client& client = clients_[turn_++ % clients_.size()];
     if (!client.open) continue;
     const bool pieces = client.pushing && client.arrived < client.receiving;
-    // this worker waits for this server, or for another worker
+    // This worker waits for this server, or for another worker.
     if (client.pushing && !pieces) continue;
     Work& work = pieces ? client.received[client.arrived] : client.requested;
     work.waitFor(nap_);
@@ -181,7 +181,7 @@ bool Server::answer(std::size_t worker) {
     PieceServer& piece = pieces_[p];
     const std::int64_t oldest = piece.oldest();
     if (!plan_.staleness.allows(piece.clock(static_cast<int>(worker)), oldest)) return moved;
-    // does not block: the worker has pushed since it received this
+    // Does not block: the worker has pushed since it received this.
     if (p == 0) client.noticed.wait();
     client.notice.oldest = p == 0 ? oldest : std::min(client.notice.oldest, oldest);
     if (sparse()) sendChanges(client, p);

@@ -62,7 +62,7 @@ class Server {
     int rank = 0;
     Request request;
     Notice notice;
-    /// by piece modulo window(): its push, then its answer
+    /// By piece modulo window(): its push, then its answer.
     std::vector<AlignedVector<float>> buffers;
     std::vector<AlignedBytes> messages; ///< by piece modulo window(): its encoded push
     std::vector<Told> told;             ///< by piece: the announcement of its answer

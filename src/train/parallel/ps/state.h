@@ -46,7 +46,7 @@ class ServerState {
   std::deque<PieceServer>& pieces_;
   std::vector<std::size_t> counts_, offsets_; ///< range of each rank's keys
   std::vector<std::string> kinds_;            ///< name prefixes; on rank 0 only
-  /// by kind: on rank 0 all keys, on other ranks their range
+  /// By kind: on rank 0 all keys, on other ranks their range.
   std::vector<AlignedVector<float>> arrays_;
 };
 

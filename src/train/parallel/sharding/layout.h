@@ -27,7 +27,7 @@ struct ShardUnit {
   std::size_t count = 0; ///< number of elements, including padding of each weight to a whole grain
   std::vector<std::size_t> sizes;  ///< elements of each of its weights
   std::vector<std::size_t> places; ///< first element of each weight, from the beginning of the unit
-  /// range of each rank, in elements from the beginning of the unit
+  /// Range of each rank, in elements from the beginning of the unit.
   std::vector<std::size_t> counts, offsets;
 
   Range range(std::size_t rank) const { return {offsets[rank], offsets[rank] + counts[rank]}; }

@@ -121,7 +121,7 @@ std::vector<Weight*> ShardedModel::pieces() {
 void ShardedModel::initialise(std::uint64_t seed) {
   std::size_t next = 0;
   network_.initialise(seed, [&](const Weight& weight) {
-    // running statistics, or parameters already in place
+    // Running statistics, or parameters already in place.
     if (next == weights_.size() || !sharesParameters()) return;
     const Range own = layout_.piece(next, rank_);
     std::copy(weight.value + own.begin, weight.value + own.end, pieces_[next].value);
@@ -205,7 +205,7 @@ void ShardedModel::enterUnit(std::size_t unit) {
   gathered_[unit] = {};
   if (std::exchange(narrow_gathered_[unit], 0) != 0)
     narrow_.widen(parameters(unit), layout_.units[unit].count);
-  // wraps around below unit 0, so that next >= units_
+  // Wraps around below unit 0, so that next >= units_.
   const std::size_t next = backward_ ? unit - 1 : unit + 1;
   if (sharesParameters() && next < units_) gather(next);
 }

@@ -139,18 +139,18 @@ class ShardedModel {
   bool in_step_ = false, backward_ = false;
   int micro_ = 0;          ///< the current micro-batch; the first is 1
   std::size_t at_ = kNone; ///< the current unit
-  /// the unit whose parameters are in each slot
+  /// The unit whose parameters are in each slot.
   std::array<std::size_t, ShardSlots::kOfParameters> holds_;
-  /// of each unit: number of gradients that are not complete yet
+  /// Of each unit: number of gradients that are not complete yet.
   std::vector<std::size_t> missing_;
   std::vector<Work> gathered_, reduced_, replicated_; ///< of each unit
   Passages passages_;
   Narrow narrow_;
   Buffer narrow_values_; ///< this rank's parameters as bfloat16, for sending
-  /// of each unit: not yet converted back to float32
+  /// Of each unit: not yet converted back to float32.
   std::vector<char> narrow_gathered_, narrow_reduced_;
   std::uint64_t gathered_elements_ = 0, reduced_elements_ = 0;
-  /// number of units whose gradients have not been sent to the replicas yet
+  /// Number of units whose gradients have not been sent to the replicas yet.
   std::size_t replicating_ = 0;
 };
 

@@ -17,7 +17,7 @@ enum class ShardTask {
   forward,  ///< forward pass of the unit's layers, after its Allgather has ended
   backward, ///< backward pass of the unit's layers, likewise
   reduce,   ///< starts the ReduceScatter of the unit's gradients
-  /// starts the AllReduce of the own shard's gradients between groups, after the ReduceScatter
+  /// Starts the AllReduce of the own shard's gradients between groups, after the ReduceScatter.
   replicate,
   update, ///< the optimizer, on the own shards of all units, after all of the above
 };

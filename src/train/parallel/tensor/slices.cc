@@ -128,7 +128,7 @@ class Cutter {
   const std::size_t ranks_, rank_;
   std::ptrdiff_t left_; ///< remaining layers that can be cut
   SampleShape whole_;
-  /// after a layer cut by columns, until the layer cut by rows: this rank's features
+  /// After a layer cut by columns, until the layer cut by rows: this rank's features.
   std::optional<Range> between_;
   bool learns_ = false; ///< an earlier layer has weights
 };

@@ -65,7 +65,7 @@ class Tensor : public Strategy {
   const TrainOptions& options_;
   const Data& data_;
   const Mesh mesh_;
-  /// the ranks of one copy of the model; the ranks with the same slices
+  /// The ranks of one copy of the model; the ranks with the same slices.
   Communicator line_, lines_;
   const Groups groups_; ///< communicators of the ranks in lines_
   std::optional<TensorModel> model_;

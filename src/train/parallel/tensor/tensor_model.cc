@@ -69,7 +69,7 @@ void TensorModel::placeWeights() {
     else unlearned = std::max(unlearned, onGrains(weight.size()));
   });
   values_.resize(learned);
-  // zeros for values, and memory for gradients that are never read
+  // Zeros for values, and memory for gradients that are never read.
   unlearned_.resize(2 * unlearned);
   float* at = values_.data();
   each([&](Segment& segment, Weight& weight, Whole& whole) {
@@ -206,7 +206,7 @@ void TensorModel::gather(const Whole& weight, std::span<const float> own, float*
   std::vector<std::size_t> counts, offsets;
   std::size_t all = 0;
   for (const TensorPlan& plan : plans_) {
-    // a weight that every rank has whole is taken from rank 0
+    // A weight that every rank has whole is taken from rank 0.
     const WeightSlice& slice = plan.weights[weight.number];
     counts.push_back(slice.cut == Cut::everywhere && !counts.empty() ? 0 : slice.size());
     offsets.push_back(all);

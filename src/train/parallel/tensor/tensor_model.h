@@ -90,7 +90,7 @@ class TensorModel : public PartModel {
   std::vector<Segment> segments_;
   std::vector<Weight*> learned_;
   std::vector<Whole> whole_;
-  /// for biases that another rank has: zeros as values, and memory for gradients
+  /// For biases that another rank has: zeros as values, and memory for gradients.
   Floats values_, unlearned_;
   std::vector<std::size_t> counts_; ///< samples of the last forward pass, by slot
   const float* input_gradient_ = nullptr;

@@ -33,7 +33,7 @@ double idle(const PipelineShape& shape) {
 
 extern const PipelineKind gpipe;
 const PipelineKind gpipe{.name = "gpipe",
-                         .summary = "all micro-batches forward, then all back",
+                         .summary = "all micro-batches forward, then all backward",
                          .laps = false,
                          .order = order,
                          .in_flight = inFlight,
