@@ -64,8 +64,8 @@ TEST_CASE("cuda: what waits for a device that does not move ends in time") {
     late([&] { device->allocate(256); }, "clear new memory");
     late([&] { device->allocateShared(256); }, "clear new memory");
     late([&] { device->read(words.data(), memory.get(), sizeof words); }, "what was asked before");
-    late([&] { device->store(memory.get(), words); }, "store what proves a link");
-    late([&] { device->load(memory.get()); }, "load what proves a link");
+    late([&] { device->store(memory.get(), words); }, "finish the stores that test a link");
+    late([&] { device->load(memory.get()); }, "finish the loads that test a link");
     { const device::Memory unused = device->allocateUncleared(256); }
     CHECK(machine.cuda.calls("cudaFreeAsync") == 0);
     CHECK(machine.cuda.calls("cuMemUnmap") == 0);

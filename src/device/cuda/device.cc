@@ -474,7 +474,7 @@ std::shared_ptr<Device> openCudaDevice(int number, std::chrono::milliseconds tim
   if (const cudaError_t status = cudaGetDeviceCount(&devices); status != cudaSuccess) {
     cudaGetLastError();
     throw Error(ErrorCode::unsupported,
-                what + "no usable GPU (" + cudaGetErrorString(status) + ")");
+                what + "no GPU can be used (" + cudaGetErrorString(status) + ")");
   }
   if (number >= devices)
     throw Error(ErrorCode::unsupported,
