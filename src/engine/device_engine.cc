@@ -185,7 +185,7 @@ void DeviceEngine::admitBuffers(const void* input, const void* output) const {
     if (buffer && !device_->sees(buffer))
       throw Error(ErrorCode::invalid_argument,
                   std::string(buffer == input ? "input" : "output") +
-                      " is not in memory that the device of this communicator can access");
+                      " is not memory that the device of this communicator can use");
 }
 
 void DeviceEngine::admitFactor(const void* factor) const {
