@@ -130,7 +130,8 @@ TEST_CASE("a meeting that a rank does not come to ends at its deadline, and says
   launchNothing(call.parts[2]);
   world.run({call}, 1);
   for (const int rank : {0, 1})
-    CHECK(world.reported(rank) == "timeout: lane 0 step 1, tile 1 of 1, waiting to meet rank 2");
+    CHECK(world.reported(rank) ==
+          "timeout: lane 0 step 1, tile 1 of 1, waiting at a barrier for rank 2");
   CHECK(world.reported(2) == "");
 }
 

@@ -299,7 +299,7 @@ TEST_CASE("rails carry a share each, and stand in for one that fails", "[command
     // Where the processor stands still, the other one may be late once, too.
     CHECK(std::count_if(said.begin(), said.end(), [](const std::string& line) {
             return line.find("by rail 1 (10.213.1.") != std::string::npos &&
-                   line.find("goes by its other rails now") != std::string::npos;
+                   line.find("uses other rails now") != std::string::npos;
           }) == 1);
   }
 }
