@@ -1,4 +1,5 @@
-// Throughput of the reduction kernels, beside memcpy. bytes_per_second counts one operand.
+// Measures the throughput of the reduction kernels, and of memcpy for comparison. bytes_per_second
+// counts one operand.
 //   bench_reduce --benchmark_filter=float
 #include <cstdint>
 #include <cstring>
@@ -12,7 +13,7 @@
 namespace rondo {
 namespace {
 
-/// Name for the rows; the library's own names are the command's business.
+/// Names for the rows. The library's name() is not available here.
 constexpr const char* kTypeNames[kDataTypeCount] = {
     "int8",   "uint8",   "int16",    "uint16",   "int32",    "uint32",  "int64",
     "uint64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float32", "float64"};
@@ -24,11 +25,12 @@ struct Shape {
   ReduceOp::Kind op;
   std::size_t inputs, outputs;
   bool in_place = false;
-  std::size_t offset = 0; ///< bytes off a cache line
+  std::size_t offset = 0; ///< bytes from a cache line's begin
 };
 
-/// `count` buffers of `bytes`, each `offset` bytes off a cache line, and each at another distance
-/// from its page: at equal ones, loads wait for stores that only look alike.
+/// `count` buffers of `bytes`, each `offset` bytes after the begin of a cache line. Each has a
+/// different distance from the begin of its page: with equal distances, loads would wait for stores
+/// to other addresses with the same low bits.
 class Buffers {
  public:
   Buffers(std::size_t count, std::size_t bytes, std::size_t offset) {

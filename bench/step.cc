@@ -1,5 +1,5 @@
-// One message of each transport, and one small call of the library: both ranks in one thread, so
-// that nothing but the path itself is timed, and counted by `bench/instructions`.
+// Measures one message of each transport, and one small call of the library. Both ranks run in one
+// thread, so that only the path itself is timed. `bench/instructions` counts its instructions.
 //
 // bench_step [Google Benchmark's options]
 // bench_step --calls N TRANSPORT  N 8-byte broadcasts between two ranks, for counting instructions
@@ -24,7 +24,7 @@ std::vector<Communicator> pair(const std::string& transport) {
   return Communicator::createAll(2, options);
 }
 
-/// In a group, because the first call waits until both ends are connected.
+/// Uses a group, because the first call waits until both ends are connected.
 template <class Calls>
 void connect(const Calls& calls) {
   rondo::Group group;
@@ -32,7 +32,7 @@ void connect(const Calls& calls) {
   group.end();
 }
 
-/// Rank 0 sends, then rank 1 receives: the call of neither waits.
+/// Rank 0 sends, then rank 1 receives, so that neither call waits.
 void sendReceive(benchmark::State& state, const std::string& transport) {
   auto ranks = pair(transport);
   const auto bytes = static_cast<std::size_t>(state.range(0));

@@ -1,4 +1,4 @@
-// Validators of option values, whose errors list what is valid.
+// Validators of option values. Their errors list the valid values.
 #include "tools/cli_values.h"
 
 #include "rondo/communicator.h"
@@ -9,7 +9,7 @@ namespace rondo::tools {
 
 namespace {
 
-/// Valid when `parse` does not throw; its error is what the user sees.
+/// A validator that accepts what `parse` accepts, and shows the text of its Error.
 template <class Parse>
 CLI::Validator validator(const std::string& description, Parse parse) {
   return CLI::Validator(
@@ -37,7 +37,7 @@ CLI::Validator collectives() {
   std::string names;
   for (const Collective collective : kCollectives)
     names += (names.empty() ? "{" : ",") + std::string(name(collective));
-  // An alias becomes the name.
+  // Replaces an alias by the name.
   return validator(names + "}", [](std::string& text) { text = name(parseCollective(text)); });
 }
 

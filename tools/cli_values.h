@@ -1,4 +1,4 @@
-// Validators of option values, whose errors list what is valid.
+// Validators of option values. Their errors list the valid values.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,12 +17,12 @@ CLI::Validator collectives();
 CLI::Validator dataTypes(); ///< "all" or a comma list
 CLI::Validator reduceOps(); ///< "all" or a comma list
 CLI::Validator transportNames();
-/// What the names mean, for an option's help.
+/// Describes the transports, for an option's help.
 std::string transportHelp();
-/// Whether ranks must be threads to use it.
+/// Whether the transport works between threads of one process only.
 bool needsThreads(const std::string& transport);
 
-/// Throw Error(invalid_argument).
+/// These throw Error(invalid_argument).
 std::vector<std::size_t> parseByteCounts(const std::string& text);
 std::vector<DataType> parseDataTypes(const std::string& text);
 std::vector<ReduceOp> parseReduceOps(const std::string& text);

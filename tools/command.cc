@@ -1,4 +1,4 @@
-// The whole command: parses the arguments and runs one subcommand.
+// Parses the arguments and runs one command.
 #include "tools/command.h"
 
 #include <CLI/CLI.hpp>
@@ -64,7 +64,7 @@ int runCommand(int argc, const char* const* argv) {
        }) {
     commands.emplace_back(word, add(app, arguments));
   }
-  // CLI11 would only say that a command is missing.
+  // CLI11's own error would not name the unknown command.
   std::string valid;
   bool known = arguments.empty() || arguments[0].rfind('-', 0) == 0;
   for (const auto& [word, action] : commands) {

@@ -1,4 +1,4 @@
-// What all commands share: exit statuses, error lines, and how a command is added.
+// Declares what all commands share: exit statuses, error lines, and how a command is registered.
 #pragma once
 
 #include <exception>
@@ -17,23 +17,23 @@ class Communicator;
 namespace rondo::tools {
 
 inline constexpr int kSuccess = 0;
-inline constexpr int kFailure = 1; ///< the command ran, and found something wrong
-inline constexpr int kUsage = 2;   ///< the arguments make no sense
+inline constexpr int kFailure = 1; ///< the command ran and found an error
+inline constexpr int kUsage = 2;   ///< the arguments are invalid
 inline constexpr int kError = 3;   ///< the command could not do its work
 
 /// kUsage for Error(invalid_argument), else kError.
 int statusOf(const std::exception& error);
-/// Prints "rondo: rank 2: peer_dead: ..." on stderr (without the rank if it is -1); gives
-/// statusOf() it.
+/// Prints "rondo: rank 2: peer_dead: ..." on stderr, without the rank if it is -1. Returns
+/// statusOf() the error.
 int reportError(const std::exception& error, int rank = -1);
 
-/// By what this rank reaches the others, each name once: "shm, tcp".
+/// Names of the transports from this rank to the others, without duplicates: "shm, tcp".
 std::string transportsOf(const Communicator& comm);
 
-/// Runs a command once the arguments were parsed; returns the exit status.
+/// Runs a command after its arguments were parsed; returns the exit status.
 using Action = std::function<int()>;
 
-/// Each adds a subcommand. `arguments`: all words behind the program's name.
+/// Each adds one command. `arguments`: all words after the program's name.
 Action addBench(CLI::App& app, const std::vector<std::string>& arguments);
 Action addRun(CLI::App& app, const std::vector<std::string>& arguments);
 Action addPlan(CLI::App& app, const std::vector<std::string>& arguments);
@@ -41,7 +41,7 @@ Action addTopo(CLI::App& app, const std::vector<std::string>& arguments);
 Action addTrain(CLI::App& app, const std::vector<std::string>& arguments);
 Action addHelp(CLI::App& app, const std::vector<std::string>& arguments);
 
-/// The whole command; returns the exit status.
+/// Runs the whole program; returns the exit status.
 int runCommand(int argc, const char* const* argv);
 
 } // namespace rondo::tools

@@ -1,4 +1,4 @@
-// A file descriptor that closes itself (tools see only the public headers of the library).
+// A file descriptor that closes itself. (The tools use only public headers, so not base::UniqueFd.)
 #pragma once
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ class Descriptor {
   int fd_ = -1;
 };
 
-/// Read end, write end; both close on exec. Throws Error(system).
+/// Returns the read end and the write end of a pipe, both close-on-exec. Throws Error(system).
 inline std::pair<Descriptor, Descriptor> makePipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {

@@ -1,4 +1,4 @@
-// Numbers as elements of any data type, independent of the kernels that the benchmark checks.
+// Encodes numbers as elements of any data type, independently of the kernels under test.
 #include "tools/elements.h"
 
 #include <algorithm>
@@ -30,11 +30,11 @@ std::uint64_t encodeNarrow(Format format, double value) {
   const std::uint64_t sign = std::signbit(value) ? 1 : 0;
   int exponent = 0; // |value| = fraction * 2^exponent, fraction in [0.5, 1)
   std::frexp(value, &exponent);
-  const int lowest = 1 - format.bias(); // subnormals share it
+  const int lowest = 1 - format.bias(); // the exponent of all subnormal numbers
   const int scale = value == 0 ? lowest : std::max(exponent - 1, lowest);
   // In units of the last place; nearbyint() rounds to nearest even.
   const double units = std::nearbyint(std::ldexp(std::fabs(value), format.mantissa_bits - scale));
-  // The implicit bit, where there is one, carries into the exponent; so does a round-up.
+  // The implicit bit, if there is one, carries into the exponent; so does rounding up.
   const auto above = static_cast<std::uint64_t>(scale - lowest);
   const std::uint64_t magnitude =
       (above << format.mantissa_bits) + static_cast<std::uint64_t>(units);
@@ -69,7 +69,7 @@ bool isSigned(DataType type) {
 }
 
 void storeElement(DataType type, void* to, std::uint64_t bits) {
-  std::memcpy(to, &bits, sizeOf(type)); // little-endian, as every machine that Rondo runs on
+  std::memcpy(to, &bits, sizeOf(type)); // Rondo runs on little-endian machines only
 }
 
 } // namespace rondo::tools

@@ -1,4 +1,4 @@
-// Numbers as elements of any data type, independent of the kernels that the benchmark checks.
+// Encodes numbers as elements of any data type, independently of the kernels under test.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 
 namespace rondo::tools {
 
-/// The element's bits (in the low bytes) for a value of a float type, rounded to nearest even.
-/// The value must be finite and in the type's range.
+/// Returns the bits (in the low bytes) of `value`, rounded to nearest even, in a float type. The
+/// value must be finite and within the type's range.
 std::uint64_t encodeFloat(DataType type, double value);
 
-/// Integers 0..limit, and sums and differences of them within it, are exact in the type. Limits of
-/// large types are cut to 2^20, which is plenty.
+/// Returns a limit such that integers from 0 to it, and their sums and differences within it, are
+/// exact in the type. At most 2^20, even for types that could represent more.
 std::int64_t exactLimit(DataType type);
 
-bool isSigned(DataType type); ///< floats are
+bool isSigned(DataType type); ///< true for floats
 
 /// Writes the low sizeOf(type) bytes of `bits`.
 void storeElement(DataType type, void* to, std::uint64_t bits);

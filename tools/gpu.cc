@@ -1,4 +1,4 @@
-// GPUs of the CUDA runtime; in a build without it, what is missing.
+// GPUs by the CUDA runtime; in a build without CUDA only the error that says what is missing.
 #include "tools/gpu.h"
 
 #include "rondo/error.h"
@@ -15,7 +15,8 @@ namespace rondo::tools {
 
 namespace {
 
-/// More than Options::timeout by default: the library says more of a call that does not end.
+/// Above the default of Options::timeout, so that the library's own error, which says more, comes
+/// first.
 constexpr std::chrono::seconds kLongest{150};
 
 void check(cudaError_t status, const char* what) {
@@ -53,8 +54,8 @@ class CudaGpu final : public Gpu {
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
     use();
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "nothing was copied");
-    check(cudaStreamSynchronize(stream_), "the GPU failed");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "the copy failed");
+    check(cudaStreamSynchronize(stream_), "work on the GPU failed");
   }
 
   Stream stream() const override { return Stream(stream_); }
@@ -64,10 +65,11 @@ class CudaGpu final : public Gpu {
       spare_.emplace_back();
       check(cudaEventCreate(&spare_.back()), "no event");
     }
-    check(cudaEventRecord(spare_.back(), stream_), "the time cannot be noted");
+    check(cudaEventRecord(spare_.back(), stream_), "the event cannot be recorded");
     marks_.push_back(spare_.back());
     spare_.pop_back();
-    // Launches that found the queue full would wait, perhaps for ranks that then cannot launch.
+    // If the queue of launches were full, a launch would wait, perhaps for a rank that then cannot
+    // launch.
     if (marks_.size() > kAhead) await(marks_[marks_.size() - 1 - kAhead]);
   }
   std::vector<double> times() override {
@@ -76,7 +78,8 @@ class CudaGpu final : public Gpu {
     std::vector<double> all;
     for (std::size_t i = 1; i < marks_.size(); ++i) {
       float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, marks_[i - 1], marks_[i]), "no time was noted");
+      check(cudaEventElapsedTime(&milliseconds, marks_[i - 1], marks_[i]),
+            "the events have no times");
       all.push_back(1000.0 * static_cast<double>(milliseconds));
     }
     spare_.insert(spare_.end(), marks_.begin(), marks_.end());
@@ -84,7 +87,7 @@ class CudaGpu final : public Gpu {
     return all;
   }
 
-  /// Of this thread's calls only: other ranks' threads go on.
+  /// Captures the calls of this thread only; other ranks' threads may go on.
   void beginGraph() override {
     use();
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
@@ -93,13 +96,13 @@ class CudaGpu final : public Gpu {
   void endGraph() override {
     use();
     cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(stream_, &graph), "what was captured makes no graph");
+    check(cudaStreamEndCapture(stream_, &graph), "the capture cannot be ended");
     if (graph_) cudaGraphExecDestroy(std::exchange(graph_, nullptr));
     const cudaError_t status = cudaGraphInstantiate(&graph_, graph, 0);
     cudaGraphDestroy(graph);
     check(status, "the graph cannot be run");
     check(cudaGraphUpload(graph_, stream_), "the graph cannot be uploaded");
-    check(cudaStreamSynchronize(stream_), "the GPU failed");
+    check(cudaStreamSynchronize(stream_), "work on the GPU failed");
   }
   void replay() override {
     use();
@@ -109,16 +112,16 @@ class CudaGpu final : public Gpu {
  private:
   void use() const { check(cudaSetDevice(number_), "the GPU cannot be used"); }
 
-  static constexpr std::size_t kAhead = 8; ///< marks that the stream may not have passed
+  static constexpr std::size_t kAhead = 8; ///< most marks that the stream may still have to pass
 
   static void await(cudaEvent_t event) {
     const auto until = std::chrono::steady_clock::now() + kLongest;
     for (;;) {
       const cudaError_t status = cudaEventQuery(event);
       if (status != cudaErrorNotReady) return check(status, "work on the GPU failed");
-      cudaGetLastError(); // it is no error
+      cudaGetLastError(); // "not ready" is no error
       if (std::chrono::steady_clock::now() > until)
-        throw std::runtime_error("the GPU's stream does not move");
+        throw std::runtime_error("the GPU's stream makes no progress");
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }
@@ -144,7 +147,7 @@ std::unique_ptr<Gpu> openGpu(int number) {
                                             " is wanted, of " + std::to_string(gpus) +
                                             " (--ranks-per-gpu puts several ranks on one)");
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, number), "the GPU does not tell what it is");
+  check(cudaGetDeviceProperties(&properties, number), "the GPU's properties cannot be read");
   return std::make_unique<CudaGpu>(number, properties.name);
 }
 

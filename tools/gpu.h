@@ -1,4 +1,5 @@
-// A GPU as the benchmark uses it: memory, one stream, times by the GPU's clock, graphs.
+// Gpu: a GPU as the benchmark uses it, with memory, one stream, times by the GPU's clock, and
+// graphs.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +13,26 @@
 namespace rondo::tools {
 
 /// One rank's view of a GPU, with a stream of its own. One thread at a time. All functions throw
-/// std::runtime_error when the GPU refuses.
+/// std::runtime_error if the GPU reports an error.
 class Gpu {
  public:
   virtual ~Gpu() = default;
   virtual std::string name() const = 0;
 
   virtual std::shared_ptr<std::byte> allocate(std::size_t bytes) = 0;
-  /// Between host and GPU, in either direction; what the stream was given before has run then, and
-  /// the copy is done on return.
+  /// Copies between host and GPU, in either direction, after the earlier work of the stream.
+  /// Returns when the copy is done.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual Stream stream() const = 0;
-  /// Notes the time when the stream gets here. May wait, so that the stream is not far behind.
+  /// Records the time at which the stream gets here. May wait, so that the host is not far ahead of
+  /// the stream.
   virtual void mark() = 0;
-  /// Waits until the stream has passed all marks, and forgets them: microseconds from each to the
-  /// next. Throws when the stream does not move.
+  /// Waits until the stream has passed all marks, forgets them, and returns the microseconds from
+  /// each to the next. Throws if the stream makes no progress.
   virtual std::vector<double> times() = 0;
 
-  /// Between the two, what is put on the stream is not run but becomes the graph that replay()
+  /// Calls between beginGraph() and endGraph() do not run; they become the graph that replay()
   /// runs.
   virtual void beginGraph() = 0;
   virtual void endGraph() = 0;
@@ -39,7 +41,8 @@ class Gpu {
 
 using GpuOpener = std::function<std::unique_ptr<Gpu>(int number)>;
 
-/// GPU `number` of this process. Throws one line of Error(unsupported) that says what is missing.
+/// Opens GPU `number` of this process. Throws Error(unsupported) with one line that says what is
+/// missing.
 std::unique_ptr<Gpu> openGpu(int number);
 
 } // namespace rondo::tools

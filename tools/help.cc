@@ -1,4 +1,4 @@
-// `rondo help`: the help of a command, and `rondo help environment`.
+// `rondo help`: prints the help of a command, or the environment variables.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>

@@ -1,4 +1,4 @@
-// The command `rondo`.
+// Entry point of the command `rondo`.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -6,8 +6,9 @@
 
 namespace {
 
-/// Files and sockets must not get the number of a standard stream that is closed: this program
-/// prints there. Programs that it starts have the stream closed, as this one had.
+/// Opens /dev/null under the numbers of closed standard streams. Otherwise a file or socket could
+/// get such a number, and this program's output would go there. Programs that it starts still have
+/// the stream closed.
 void takeClosedStreams() {
   int fd = -1;
   do fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -1,4 +1,4 @@
-// Words of the command line: byte counts and rank ranges.
+// Parses byte counts, rank ranges and comma lists of the command line.
 #include "tools/parse.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr std::array<std::pair<char, int>, 4> kSuffixes = {
   throw Error(ErrorCode::invalid_argument, "'" + std::string(text) + "' is not " + wanted);
 }
 
-/// The number that `text` starts with; `text` is moved behind it. False: there is none.
+/// Reads the number at the front of `text`, and removes it. Returns false if there is none.
 template <class T>
 bool takeNumber(std::string_view& text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -79,7 +79,7 @@ std::vector<std::string> splitWords(std::string_view text) {
   std::vector<std::string> words;
   for (std::size_t start = 0; start <= text.size();) {
     const std::size_t end = std::min(text.find(',', start), text.size());
-    if (end == start) refuse(text, "a list of words with a comma between two");
+    if (end == start) refuse(text, "a comma list without empty words");
     words.emplace_back(text.substr(start, end - start));
     start = end + 1;
   }

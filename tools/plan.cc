@@ -1,4 +1,4 @@
-// `rondo plan`: explains, proves and counts what algorithms do.
+// `rondo plan`: explains, proves and counts the plans of algorithms.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -40,7 +40,7 @@ std::vector<Collective> collectivesOf(const PlanConfig& config) {
 
 constexpr const char* kRanks = "4";
 
-/// What -p says, or as many as the layout has.
+/// The numbers of -p, or the number of ranks in the layout.
 std::vector<int> rankCounts(const PlanConfig& config) {
   if (!config.ranks.empty()) return parseRanks(config.ranks, kMostPlannedRanks);
   if (config.layout.empty() || config.layout == "all") return parseRanks(kRanks, kMostPlannedRanks);
@@ -108,8 +108,9 @@ int check(const PlanConfig& config) {
     }
   std::erase_if(pairs, [](const PlanPair& pair) { return pair.specs.empty(); });
   if (pairs.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "nothing to check: no such algorithm does this with so many ranks");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "nothing to check: none of these algorithms supports this collective with so many ranks");
   }
   std::size_t plans = 0, violating = 0;
   const int threads = std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
@@ -195,20 +196,21 @@ int explain(const PlanConfig& config) {
   return kSuccess;
 }
 
-/// Of what ranks run on.
+/// Options about what the ranks run on.
 void addMachineOptions(CLI::App& app, PlanConfig& config) {
   app.add_option("--layout", config.layout,
-                 "Where the ranks are: 4x2 (4 nodes of 2), 2x2x4 (nodes of sockets), 3,1,4 (uneven "
-                 "nodes), 0.1.0.1 (the node of each rank); with --check also all: every way to "
+                 "Layout of the ranks: 4x2 (4 nodes of 2), 2x2x4 (nodes of sockets), 3,1,4 (uneven "
+                 "nodes), 0.1.0.1 (the node of each rank); with --check also 'all': every way to "
                  "divide the ranks into nodes, up to 16 of them");
   app.add_flag("--oversubscribed", config.oversubscribed,
-               "Compare for ranks that share processors");
+               "Compare for oversubscribed ranks (more ranks than processors)");
   app.add_flag("--tcp", config.carriers, "Compare for ranks that talk over TCP");
   auto* gpus = app.add_option("--ranks-per-gpu", config.ranks_per_gpu,
-                              "Count steps, messages and bytes on GPUs with so many ranks each, "
-                              "and predict the time, by rates that nobody has measured")
+                              "Count steps, messages and bytes on GPUs with this many ranks each, "
+                              "and predict the time, from assumed (not measured) rates")
                    ->check(CLI::Range(1, kMostPlannedRanks));
-  app.add_option("--memory-gbs", config.memory_gbs, "With it: what a GPU's memory was found to do")
+  app.add_option("--memory-gbs", config.memory_gbs,
+                 "With --ranks-per-gpu: measured speed of a GPU's memory, in GB/s")
       ->check(CLI::Range(1.0, 1e6))
       ->needs(gpus);
 }
@@ -221,38 +223,40 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   app->add_option("collective", config->collective, "Default: allreduce; with --check: all")
       ->transform(collectives());
   auto* algorithm = app->add_option("--algorithm", config->algorithm,
-                                    "NAME[(INSIDE,BETWEEN)][/N], or all: what each rank does. "
-                                    "Default: a comparison of all. There are " +
+                                    "NAME[(INSIDE,BETWEEN)][/N], or 'all': print what each rank "
+                                    "does. Default: a table that compares all algorithms. Names: " +
                                         allAlgorithmNames());
-  app->add_option("-p,--ranks", config->ranks, "Ranks; with --check also ranges, as 1-64")
+  app->add_option("-p,--ranks", config->ranks,
+                  "Number of ranks; with --check also ranges, such as 1-64")
       ->check(tools::rankCounts(kMostPlannedRanks))
       ->default_str(kRanks);
-  app->add_option("-r,--root", config->root, "Root")
+  app->add_option("-r,--root", config->root, "Root rank")
       ->check(CLI::Range(0, kMostPlannedRanks - 1))
       ->capture_default_str();
-  app->add_option("--rank", config->rank, "Only this rank's steps; default: the first 8 ranks'")
+  app->add_option("--rank", config->rank,
+                  "Only this rank's steps; default: those of the first 8 ranks")
       ->check(CLI::Range(0, kMostPlannedRanks - 1))
       ->needs(algorithm);
-  app->add_flag("--rounds", config->rounds, "Also who sends what to whom in each round")
+  app->add_flag("--rounds", config->rounds, "Also, for each round, which rank sends what to which")
       ->needs(algorithm);
-  auto* check_flag = app->add_flag(
-      "--check", config->check,
-      "Prove matching, absence of deadlock at slot depths 1, 2 and 8, absence of races, data flow "
-      "and closed forms");
-  app->add_flag("--all", config->all, "With --check: every algorithm and collective (the default)")
+  auto* check_flag = app->add_flag("--check", config->check,
+                                   "Prove of all plans: messages match, no deadlock at slot depths "
+                                   "1, 2 and 8, no races, correct data flow, closed forms");
+  app->add_flag("--all", config->all, "With --check: all algorithms and collectives (default)")
       ->needs(check_flag);
   auto* table_flag = app->add_flag("--table", config->table,
-                                   "The lectures' two tables, counted beside the formulas");
+                                   "Print the lectures' two tables: counts next to the formulas");
   app->add_option(
       "--bytes", config->bytes,
-      "Sizes, as rondo bench counts them: to compare at (8,1M), for --table (one), or to "
-      "cut into tiles");
+      "Sizes, as in rondo bench: those to compare (several, as 8,1M), for --table (one), or to cut "
+      "into tiles");
   addMachineOptions(*app, *config);
-  auto* list_flag = app->add_flag("--list", config->list, "All algorithms and what they can do");
+  auto* list_flag = app->add_flag("--list", config->list,
+                                  "List all algorithms and the collectives that they support");
   check_flag->excludes(table_flag)->excludes(list_flag);
   table_flag->excludes(list_flag);
   app->footer(
-      "Exit status: 1 when a check fails or a count differs from its formula.\n\n"
+      "Exit status: 1 if a check fails or a count differs from its formula.\n\n"
       "Examples:\n"
       "  rondo plan allreduce -p 8 --bytes 1M\n"
       "  rondo plan allreduce --algorithm ring -p 4\n"

@@ -36,7 +36,7 @@ std::vector<int> parameters(int ranks) {
 
 constexpr int kAllLayoutsUpTo = 16;
 
-/// Layouts of one rank count; without any that were asked for, the one that says nothing.
+/// The given layouts that have this number of ranks; if none were given, the empty layout.
 std::vector<plan::Layout> layoutsOf(const std::vector<plan::Layout>& layouts, int ranks) {
   if (layouts.empty()) return {plan::Layout{}};
   std::vector<plan::Layout> fitting;
@@ -62,7 +62,7 @@ void checkOne(const PlanPair& pair, const plan::Spec& spec, std::mutex& mutex,
     if (!report.ok()) violation = report.text();
     order = report.reduction;
   } catch (const std::exception& error) {
-    violation = error.what(); // a plan that cannot even be built or read
+    violation = error.what(); // the plan cannot be built or read
   }
   std::lock_guard lock(mutex);
   ++verdict.plans;
@@ -112,7 +112,7 @@ std::vector<plan::Layout> layoutsToCheck(const std::string& text, const std::vec
       throw Error(ErrorCode::invalid_argument, "--layout all of " + std::to_string(p) +
                                                    " ranks is too many; valid: up to " +
                                                    std::to_string(kAllLayoutsUpTo));
-    for (int cuts = 0; cuts < 1 << (p - 1); ++cuts) { // bit i: a node ends behind rank i
+    for (int cuts = 0; cuts < 1 << (p - 1); ++cuts) { // bit i: a node ends after rank i
       std::vector<int> nodes{0};
       for (int r = 1; r < p; ++r) nodes.push_back(nodes.back() + (cuts >> (r - 1) & 1));
       layouts.push_back({{nodes}});
@@ -132,7 +132,7 @@ void checkPairs(const std::vector<PlanPair>& pairs, int threads,
   }
   std::vector<PairVerdict> verdicts(pairs.size());
   std::atomic<std::size_t> next{0};
-  std::mutex mutex; // of the verdicts and of what follows
+  std::mutex mutex; // protects the verdicts and the next two variables
   std::size_t reported = 0;
   std::exception_ptr failure;
 

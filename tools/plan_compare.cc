@@ -1,4 +1,5 @@
-// Counts plans, asks their costs and the planner, and sets the answers in columns.
+// Compares all algorithms of a collective in a table: counts, predicted times, the planner's
+// choice.
 #include "tools/plan_compare.h"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ std::string sizeText(double bytes) {
   return formatted("%.4g", bytes) + kUnits[unit];
 }
 
-/// Text in columns: the first to the left, the others to the right.
+/// Text in columns: the first is aligned left, the others right.
 class Columns {
  public:
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
@@ -162,20 +163,19 @@ class Comparing {
 
   std::string footer() const {
     const planner::Policy& policy = what_.policy;
-    return "\n* what the planner chooses where " +
+    return "\n* chosen by the planner if " +
            std::string(policy.oversubscribed ? "ranks share processors"
                                              : "each rank has a processor") +
            (policy.carriers ? ", and some talk over TCP" : ", in shared memory") +
-           "\nRounds and bytes are counted in the plans. Times are predicted for assumed links, "
-           "not "
-           "measured\nones: " +
+           "\nRounds and bytes are counted in the plans. Times are predicted from assumed speeds,\n"
+           "not from measured ones: " +
            timeText(link_.alpha) + " a message, " + formatted("%.3g", 1e-9 / link_.beta) +
            " GB/s sent, " + formatted("%.3g", 1e-9 / link_.gamma) + " GB/s reduced.\n";
   }
 
   const Comparison& what_;
   const bool moves_;
-  const std::size_t blocks_; ///< that a size is cut into
+  const std::size_t blocks_; ///< number of blocks into which a size is cut
   const plan::Link link_;
   std::vector<Line> lines_;
   std::vector<plan::Choice> chosen_; ///< for each size

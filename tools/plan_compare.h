@@ -1,4 +1,4 @@
-// The algorithms of a collective side by side: counted, predicted, chosen.
+// Compares the algorithms of a collective: counts, predicted times, and the planner's choice.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@ namespace rondo::tools {
 struct Comparison {
   Collective collective = Collective::allreduce;
   int ranks = 4, root = 0;
-  std::vector<std::size_t> bytes; ///< sizes, as the benchmark counts them; one at least
+  std::vector<std::size_t> bytes; ///< sizes, as the benchmark counts them; at least one
   planner::Policy policy;         ///< with the ranks' layout
 };
 
-/// A row for each algorithm that supports it, the fastest for the largest size first: what its
-/// plans send, and the seconds that Algorithm::cost() predicts; the planner's choice is marked.
-/// Throws Error(invalid_argument) when nothing does this.
+/// Returns a table with a row for each algorithm that supports the collective: what its plans send,
+/// and the seconds that Algorithm::cost() predicts. The fastest for the largest size comes first;
+/// the planner's choices are marked. Throws Error(invalid_argument) if no algorithm supports it.
 std::string compare(const Comparison& what);
 
 } // namespace rondo::tools

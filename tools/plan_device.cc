@@ -1,4 +1,4 @@
-// Counts plans as devices run them, and sets counts and predicted times in columns.
+// Counts plans as GPUs run them, and prints counts and predicted times in columns.
 #include "tools/plan_device.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ plan::Choice choiceFor(const DeviceQuestion& question, const plan::Spec& spec, s
   }
   const plan::Choice choice = plan::parseChoice(question.algorithm);
   if (!choice.algorithm->supports(choice.applied(spec)))
-    throw Error(ErrorCode::invalid_argument, question.algorithm + " does not do " +
+    throw Error(ErrorCode::invalid_argument, question.algorithm + " does not support " +
                                                  std::string(name(question.collective)) + " on " +
                                                  std::to_string(question.ranks) + " ranks");
   return choice;

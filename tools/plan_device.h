@@ -1,4 +1,4 @@
-// `rondo plan --ranks-per-gpu`: what a collective comes to on GPUs, and the time that it predicts.
+// `rondo plan --ranks-per-gpu`: what a collective does on GPUs, and its predicted time.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,9 @@ struct DeviceQuestion {
   engine::DeviceRates rates;
 };
 
-/// A line of names, and one for each size: counts, then microseconds. Words without blanks, so that
-/// programs can read it. Throws Error(invalid_argument), Error(unsupported).
+/// Returns a line of column names and a line for each size: counts, then microseconds. No word
+/// contains a blank, so that programs can parse it. Throws Error(invalid_argument),
+/// Error(unsupported).
 std::string deviceTable(const DeviceQuestion& question);
 
 } // namespace rondo::tools

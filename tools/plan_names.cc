@@ -1,4 +1,4 @@
-// Names of algorithms, for commands that do not look into plans themselves.
+// Names of algorithms, for commands that do not work with plans.
 #include "tools/plan_names.h"
 
 #include "plan/registry.h"
@@ -20,7 +20,8 @@ std::vector<std::string> algorithmsFor(Collective collective, int ranks,
 std::vector<std::string> parseAlgorithmList(const std::string& text, Collective collective,
                                             int ranks, const std::string& layout) {
   if (text == "all") return algorithmsFor(collective, ranks, layout);
-  // What only some machines have is asked for by name, and their ranks say whether it is there.
+  // An algorithm that only some machines support may be named here; at run time the ranks find out
+  // whether it works.
   const plan::Spec spec{.collective = collective,
                         .ranks = ranks,
                         .layout = plan::parseLayout(layout, ranks),
@@ -37,7 +38,7 @@ std::vector<std::string> parseAlgorithmList(const std::string& text, Collective 
                   "algorithm '" + std::string(word) + "' cannot do " +
                       std::string(name(collective)) + " with " + std::to_string(ranks) +
                       (ranks == 1 ? " rank" : " ranks") +
-                      (layout.empty() ? "" : " in layout " + layout) + "; these can: all" + others);
+                      (layout.empty() ? "" : " in layout " + layout) + "; valid: all" + others);
     }
     names.push_back(choice.text());
   }

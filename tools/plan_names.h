@@ -1,4 +1,4 @@
-// Names of algorithms, for commands that do not look into plans themselves.
+// Names of algorithms, for commands that do not work with plans.
 #pragma once
 
 #include <string>
@@ -8,17 +8,18 @@
 
 namespace rondo::tools {
 
-/// Those that can do the collective with so many ranks in a layout ("": nothing known of it).
+/// Names of the algorithms that support the collective with so many ranks in a layout ("":
+/// unknown).
 std::vector<std::string> algorithmsFor(Collective collective, int ranks,
                                        const std::string& layout = "");
 
-/// What --algorithm says: "all", or a comma list of names with an optional "/N". One that needs a
-/// layout is taken without one, too: ranks that do not run yet have none.
-/// Throws Error(invalid_argument) that lists the names that would do.
+/// Parses --algorithm: "all", or a comma list of names with an optional "/N". An algorithm that
+/// needs a layout is accepted without one, since ranks that do not run yet have none. Throws
+/// Error(invalid_argument) that lists the valid names.
 std::vector<std::string> parseAlgorithmList(const std::string& text, Collective collective,
                                             int ranks, const std::string& layout = "");
 
-/// "ring, tree, ...": all there are.
+/// "ring, tree, ...": all algorithms.
 std::string allAlgorithmNames();
 
 } // namespace rondo::tools

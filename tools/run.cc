@@ -9,24 +9,23 @@ namespace rondo::tools {
 
 Action addRun(CLI::App& parent, const std::vector<std::string>&) {
   auto options = std::make_shared<SpawnOptions>();
-  CLI::App* app = parent.add_subcommand("run", "Start a program as several ranks");
-  app->add_option("-p,--ranks", options->ranks, "Ranks to start")
+  CLI::App* app = parent.add_subcommand("run", "Start several ranks of a program");
+  app->add_option("-p,--ranks", options->ranks, "Number of ranks to start")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app->add_flag("--tag", options->tag, "Put the rank in front of every line that a rank prints");
+  app->add_flag("--tag", options->tag, "Print the rank in front of every line that it prints");
   app->add_option("--bind", options->bind,
                   "Where each rank may run: core (of its own), socket, or of these processors "
-                  "(0,2,8-11) one each; none. Default: as RONDO_BIND says, else none");
+                  "(0,2,8-11) one each; none. Default: RONDO_BIND, else none");
   app->add_option("program", options->command, "The program and its arguments")->required();
   app->positionals_at_end();
   app->prefix_command(false);
   app->footer(
-      "The ranks find each other by rondo::Rendezvous::environment(). Signals are passed on. When "
-      "a\n"
-      "rank fails, the others have 5 s to end by themselves. Each rank is a process group; what "
-      "it\n"
-      "starts ends with this command too, but for processes in a session of their own (setsid),\n"
-      "which are named. A rank that reads from the terminal gets it, as by a shell's fg.\n"
+      "The ranks find each other by rondo::Rendezvous::environment(). Signals are passed on. If a\n"
+      "rank fails, the others have 5 s to end by themselves. Each rank is a process group. When\n"
+      "this command ends, it also ends the processes that ranks have started, except those in a\n"
+      "session of their own (setsid); it names these. A rank that reads from the terminal gets\n"
+      "the terminal, as by a shell's fg.\n"
       "Exit status: 0, or that of the first rank that failed (128 + the signal's number).\n\n"
       "Examples:\n"
       "  rondo run -p 4 ./program --its-option\n"

@@ -1,4 +1,4 @@
-// Arranges boxes in boxes and writes them as SVG.
+// Arranges nested boxes and writes them as SVG.
 #include "tools/svg_shapes.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ double gapIn(const Shape& frame) {
 }
 double headOf(const Shape& frame) { return frame.title.empty() ? kEdge : kHead + 4; }
 
-/// Calls for each row of a frame: begin and end of its parts.
+/// Calls `function` with the begin and the end of each row of the frame's parts.
 template <typename Function>
 void rows(Shape& frame, const Function& function) {
   auto& parts = frame.parts;

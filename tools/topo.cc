@@ -1,4 +1,4 @@
-// `rondo topo`: draws machines, and where ranks are on them.
+// `rondo topo`: prints and draws machines and the places of ranks.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +26,7 @@ struct TopoConfig {
   std::vector<std::string> arguments; ///< as given, for the ranks
 };
 
-/// Starts ranks that draw themselves, unless a launcher did.
+/// Starts the ranks, which draw the job, unless a launcher started them already.
 int drawRanks(const TopoConfig& config) {
   if (!Rendezvous::detectLauncher().launcher.empty()) return drawJob(config.bind, config.svg);
   SpawnOptions spawn;
@@ -35,7 +35,7 @@ int drawRanks(const TopoConfig& config) {
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
   spawn.bind = config.bind;
   if (config.bind.empty() && !std::getenv("RONDO_BIND")) spawn.bind = "core";
-  spawn.report_status = false; // the ranks say what is wrong
+  spawn.report_status = false; // the ranks report their errors themselves
   return spawnRanks(spawn);
 }
 
@@ -57,25 +57,27 @@ int drawMachine(const TopoConfig& config) {
 Action addTopo(CLI::App& parent, const std::vector<std::string>& arguments) {
   auto config = std::make_shared<TopoConfig>();
   config->arguments = arguments;
-  CLI::App* app = parent.add_subcommand("topo", "Draw machines, and where ranks are on them");
-  app->add_option("--file", config->file,
-                  "A machine file instead of this machine: XML as `lstopo --of xml` of hwloc 1, 2 "
-                  "or 3 writes it; NAME.links beside NAME.xml says what hwloc does not");
+  CLI::App* app = parent.add_subcommand("topo", "Show machines, and where ranks run on them");
+  app->add_option(
+      "--file", config->file,
+      "Show a machine file instead of this machine: XML from `lstopo --of xml` of hwloc 1, 2 or 3; "
+      "a file NAME.links next to NAME.xml adds what hwloc does not know");
   app->add_option(
          "-p,--ranks", config->ranks,
-         "Start so many ranks, unless a launcher did, and show where they are, how they are "
-         "linked and by which transports; with --file, where they would be")
+         "Start this many ranks, unless a launcher did, and show where they run, how they are "
+         "linked and by which transports; with --file: where they would run")
       ->check(CLI::Range(1, kMostSeats));
   app->add_option("--bind", config->bind,
-                  "For -p: core, socket, or processors (0,2,8-11) one each; none. Default: as "
-                  "RONDO_BIND says, else core");
-  app->add_option("--svg", config->svg, "Also draw it into this file");
+                  "For -p: core, socket, or processors (0,2,8-11) one each; none. Default: "
+                  "RONDO_BIND, else core");
+  app->add_option("--svg", config->svg, "Also write a drawing (SVG) to this file");
   app->footer(
-      "A links file begins with the line \"rondo-links 1\"; then a line each, '#' for comments:\n"
+      "A links file begins with the line \"rondo-links 1\". Every other line is one of these;\n"
+      "'#' begins a comment:\n"
       "  nodes NAME...                a job on several machines like this one\n"
       "  nvlink GPU GPU COUNT         direct links between two GPUs\n"
-      "  nvswitch COUNT GPU GPU...    links of each of them to switches that join them all\n"
-      "  rail NAME CARD               a network of its own, and the card in it\n\n"
+      "  nvswitch COUNT GPU GPU...    links of each GPU to switches that connect them all\n"
+      "  rail NAME CARD               a separate network, and the card that is in it\n\n"
       "Examples:\n"
       "  rondo topo --svg machine.svg\n"
       "  rondo topo -p 4\n"

@@ -1,4 +1,5 @@
-// Shows where the ranks of a job are: each tells its transports, the first of a node its machine.
+// Shows where the ranks of a running job are. Each rank reports its transports, and the first rank
+// of each node its machine.
 #include "tools/topo_job.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 
 using topology::Machine;
 
-/// What each rank has to say, by rank, for all.
+/// Gathers what each rank passes; element r is rank r's. Collective.
 std::vector<std::vector<std::byte>> gathered(Communicator& comm,
                                              const std::vector<std::byte>& own) {
   const auto ranks = static_cast<std::size_t>(comm.size());
@@ -40,7 +41,7 @@ std::vector<std::vector<std::byte>> gathered(Communicator& comm,
   return parts;
 }
 
-/// The transports to all ranks, one after the other.
+/// Names of the transports to all ranks, one per line.
 std::vector<std::byte> transportsOf(const Communicator& comm) {
   std::string names;
   for (int peer = 0; peer < comm.size(); ++peer) names += comm.transportTo(peer) + "\n";
@@ -68,7 +69,7 @@ struct Job {
   }
 };
 
-/// Collective.
+/// Gathers the description of the job. Collective.
 Job describe(Communicator& comm) {
   Job job;
   std::map<std::string, std::size_t> numbers;
@@ -94,7 +95,7 @@ Job describe(Communicator& comm) {
   return job;
 }
 
-/// Hosts that have several nodes, as by RONDO_NODE, are told apart by what the nodes are called.
+/// If a host has several nodes (RONDO_NODE), adds the nodes' names to the host's name.
 void nameNodes(Job& job) {
   std::map<std::string, int> hosts;
   for (const DrawnNode& node : job.nodes) ++hosts[node.name];
@@ -123,7 +124,8 @@ std::string jobText(const Job& job) {
 
 void reportMissing(const std::string& hwloc) {
   if (!hwloc.empty())
-    std::fprintf(stderr, "rondo: without hwloc, devices are not seen: %s\n", hwloc.c_str());
+    std::fprintf(stderr, "rondo: devices are not shown, because hwloc is missing: %s\n",
+                 hwloc.c_str());
 }
 
 int drawJob(const std::string& bind, const std::string& svg) {

@@ -1,4 +1,4 @@
-// Draws machines: boxes for what holds something, chips for devices, lines for NVLinks.
+// Draws machines: boxes for packages and caches, smaller boxes for devices, lines for NVLinks.
 #include "tools/topo_svg.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ const char* styleOf(LinkClass kind) {
   return "none";
 }
 
-/// One machine as shapes.
+/// Draws one machine.
 class NodeDrawing {
  public:
   explicit NodeDrawing(const DrawnNode& node) : machine_(node.machine), ranks_(node.ranks) {
@@ -117,7 +117,7 @@ class NodeDrawing {
     return box;
   }
 
-  /// The largest caches with their cores; cores alone where there is no cache.
+  /// Adds the largest caches with their cores, or only the cores if there are no caches.
   void addCores(Shape& box, int package) {
     bool any = false;
     for (const int i : children_[package]) {
@@ -152,7 +152,7 @@ class NodeDrawing {
     }
   }
 
-  /// Of ranks that may not run on all of the machine.
+  /// Numbers of the ranks on these processors, except ranks that may use the whole machine.
   std::string ranksOn(const Processors& processors) const {
     std::string here;
     for (const auto& [rank, seat] : ranks_)
@@ -171,8 +171,8 @@ class NodeDrawing {
     return devices;
   }
 
-  /// A chip, or the frame of a bridge; without style if there is no device. Bridges inside PCI that
-  /// lead to one device or bridge are left out.
+  /// Returns the box of a device, or a bridge's frame with its devices; without style if there are
+  /// none. A bridge inside PCI that leads to only one device or bridge is left out.
   Shape device(int i) {
     const Object& object = machine_.at(i);
     if (object.kind == Kind::gpu || object.kind == Kind::card) return chip(i);
@@ -226,7 +226,8 @@ class NodeDrawing {
     return arcs(direct) + (switched.empty() ? "" : bar(switched));
   }
 
-  /// From GPU to GPU, the deeper the farther; with their number, said once where it is the same.
+  /// Arcs between GPUs, deeper for GPUs that are farther apart, with the number of links; if all
+  /// numbers are equal, the number is written only once.
   std::string arcs(const std::vector<NvLink>& links) const {
     const auto gpus = gpusByNumber();
     const double low = shape_.y + shape_.h - below_;
@@ -250,7 +251,7 @@ class NodeDrawing {
     return lines + labels;
   }
 
-  /// Straight down to what stands for the switches.
+  /// Lines from the GPUs down to a bar that represents the switches.
   std::string bar(const std::map<int, int>& switched) const {
     const auto gpus = gpusByNumber();
     const double low = shape_.y + shape_.h - below_;
@@ -273,7 +274,7 @@ class NodeDrawing {
   double below_ = 0;
 };
 
-/// Names beside and above coloured cells, and what their words mean.
+/// A table of coloured cells with names on two sides, and a legend.
 class Table {
  public:
   Table(std::string title, std::vector<std::string> names, const Ways& ways)

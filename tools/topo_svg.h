@@ -1,4 +1,4 @@
-// `rondo topo --svg`: a machine, or a job's machines, as a drawing.
+// `rondo topo --svg`: draws a machine, or the machines of a job, as SVG.
 #pragma once
 
 #include <string>
@@ -11,19 +11,20 @@
 
 namespace rondo::tools {
 
-/// A machine of a job, and the ranks on it with their seats.
+/// A node of a job, and its ranks with their seats.
 struct DrawnNode {
   std::string name;
   topology::Machine machine;
   std::vector<std::pair<int, topology::Seat>> ranks;
 };
 
-/// A page for a browser. Each node has a card: packages with their caches and cores, the PCI
-/// devices near each, NVLinks below. Ranks stand on their cores and GPUs; how any two are linked is
-/// a table under it (of devices, where there are no ranks), which is left out beyond 64.
+/// Returns an SVG for browsers. Each node is a box: packages with their caches and cores, the PCI
+/// devices near each package, and NVLinks below. Ranks are written on their cores and GPUs. Below
+/// the nodes a table shows how ranks (or, without ranks, devices) are linked; it is left out above
+/// 64.
 std::string machineSvg(const topology::Machine& machine, const std::vector<topology::Seat>& seats);
 
-/// The same for machines that need not be alike, under a title and a note.
+/// The same for machines that may differ, with a title and a note.
 std::string jobSvg(const std::string& title, const std::string& note,
                    const std::vector<DrawnNode>& nodes, const Ways& ways);
 

@@ -1,4 +1,4 @@
-// Draws machines as indented text.
+// Prints machines as indented text.
 #include "tools/topo_text.h"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ class Drawing {
     }
   }
 
-  /// Bridges that lead to one device, or to one other bridge, are left out.
+  /// Bridges that lead to only one device or one other bridge are left out.
   void bridge(int i, int depth) {
     const std::size_t devices = devicesBelow(i);
     if (devices == 0) return;
@@ -90,7 +90,7 @@ class Drawing {
     for (const int child : of(i)) deeper(child, shown ? depth + 1 : depth);
   }
 
-  /// Whether all that is below it is below one of its parts.
+  /// Whether all devices below it are below one of its children.
   bool leadsOn(int i, std::size_t devices) {
     return std::any_of(of(i).begin(), of(i).end(), [&](int child) {
       const Kind kind = machine_.at(child).kind;

@@ -1,4 +1,4 @@
-// Runs a training job: finds or starts the ranks, stops them when asked to, writes the report.
+// Runs a training job: finds or starts the ranks, stops them on signals, writes the report.
 #include "tools/train.h"
 
 #include <signal.h>
@@ -25,13 +25,13 @@ namespace rondo::tools {
 
 namespace {
 
-using SteadyClock = std::chrono::steady_clock; ///< which signal handlers may read
+using SteadyClock = std::chrono::steady_clock; ///< safe in signal handlers
 
-/// When SIGINT or SIGTERM first asked the run to stop: the clock's count; 0: not yet.
+/// Time of the first SIGINT or SIGTERM, in ticks of the clock; 0: none yet.
 std::atomic<SteadyClock::rep> stop_asked{0};
 static_assert(std::atomic<SteadyClock::rep>::is_always_lock_free, "a signal handler sets it");
 
-/// Who asks again ends the process at once.
+/// Asks the run to stop. A second signal, after kOneAsking, ends the process at once.
 void onSignal(int signal) {
   const auto now = SteadyClock::now().time_since_epoch();
   SteadyClock::rep first = 0;
@@ -41,7 +41,7 @@ void onSignal(int signal) {
   ::raise(signal);
 }
 
-/// From now on these signals ask the run to end behind its step.
+/// From now on these signals ask the run to end after the current step.
 void stopOnSignals() {
   struct sigaction action {};
   action.sa_handler = onSignal;
@@ -72,7 +72,7 @@ void printEnd(const TrainConfig& config, const TrainReport& report) {
   std::fflush(stdout);
 }
 
-/// The other ranks end by what ended this one alone.
+/// Aborts the communicator, so that the other ranks also end after an error of this rank.
 void endAll(Communicator& comm, const std::exception& error) {
   comm.abort("rank " + std::to_string(comm.rank()) + ": " + error.what());
 }
@@ -85,7 +85,7 @@ TrainReport trainOn(Communicator& comm, const TrainConfig& config,
   try {
     return train(comm, options, show);
   } catch (const Error&) {
-    throw; // the library has told the other ranks where it concerns them
+    throw; // the library has told the other ranks, if it concerns them
   } catch (const std::exception& error) {
     endAll(comm, error);
     throw;
@@ -96,15 +96,15 @@ Communicator communicator(const TrainConfig& config, const Rendezvous& meet) {
   Options options = Options::fromEnvironment();
   if (!config.transport.empty()) options.transports = config.transport;
   if (config.deterministic) options.deterministic = true;
-  options.device = -1; // RONDO_DEVICE says where layers run: what ranks send is in host memory
+  options.device = -1; // RONDO_DEVICE is for the layers; what ranks send is in host memory
   return Communicator::create(meet, options);
 }
 
-/// Whether all ranks ended by the same error. `ends`: of the same ranks, and for nothing else, so
-/// that what they say of their ends does not meet what others exchange in their run.
+/// Whether all ranks ended with the same error. `ends` has the same ranks as `comm` and is used
+/// here only, so that this exchange does not mix with exchanges of the run.
 bool endedAllRanks(Communicator& comm, Communicator& ends, const std::exception& error) {
-  constexpr std::size_t kMost = 4096;          // what exchange() takes, and an error says less
-  constexpr std::chrono::seconds kAnswered{5}; // ranks that end together do so at once
+  constexpr std::size_t kMost = 4096;          // within exchange()'s limit; errors are shorter
+  constexpr std::chrono::seconds kAnswered{5}; // ranks that fail together answer at once
   const auto own = std::as_bytes(std::span(std::string_view(error.what()).substr(0, kMost)));
   try {
     auto told = ends.exchangeAsync(own);
@@ -113,11 +113,12 @@ bool endedAllRanks(Communicator& comm, Communicator& ends, const std::exception&
     return std::ranges::all_of(all,
                                [&](const auto& other) { return std::ranges::equal(other, own); });
   } catch (const Error&) {
-    return false; // who could be asked is gone
+    return false; // a rank is gone
   }
 }
 
-/// Prints what ended this rank's run; what ended all ranks alike is said once, and is no rank's.
+/// Prints the error that ended this rank's run. An error that ended all ranks alike is printed
+/// once, by rank 0, without a rank.
 int say(const std::exception& error, int rank, std::optional<Communicator>& comm,
         std::optional<Communicator>& ends) {
   if (!ends || !endedAllRanks(*comm, *ends, error)) return reportError(error, rank);
@@ -208,8 +209,8 @@ int runTrain(const TrainConfig& config) {
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
   const bool fit = config.ranks <= static_cast<int>(std::thread::hardware_concurrency());
   if (!std::getenv("RONDO_BIND") && fit) spawn.bind = "core";
-  spawn.report_status = false; // the ranks say what is wrong
-  spawn.patient = true;        // an evaluation or a long step, then the checkpoint
+  spawn.report_status = false; // the ranks report their errors themselves
+  spawn.patient = true;        // a stop waits for an evaluation or a long step, and the checkpoint
   return spawnRanks(spawn);
 }
 

@@ -14,33 +14,33 @@ struct TrainConfig {
   int ranks = 2;
   bool launched = false; ///< this process is one of the ranks already
   bool threads = false;
-  bool show_schedule = false; ///< in place of training
+  bool show_schedule = false; ///< print the schedule instead of training
   bool deterministic = false;
   std::string transport; ///< empty: the communicator's choice
   std::string json;      ///< file to write; empty: none
-  std::string sweep;     ///< file of a sweep to train in place of one run; empty: none
+  std::string sweep;     ///< file of a sweep to run instead of one training run; empty: none
   std::vector<std::string> arguments;
 };
 
-/// Exit status as that of runBench(); kStopped where SIGINT or SIGTERM ended it behind a step.
+/// Returns the same exit statuses as runBench(), and kStopped if SIGINT or SIGTERM ended it after a
+/// step.
 int runTrain(const TrainConfig& config);
-/// Throws what this machine cannot train with, in one line before any rank begins.
+/// Throws one line, before any rank starts, if this machine cannot train with these options.
 void requireHere(const TrainOptions& options);
-inline constexpr int kStopped = 130; ///< what shells make of SIGINT
+inline constexpr int kStopped = 130; ///< as shells report SIGINT
 
 /// Whether a signal has asked the run to end.
 bool stopAsked();
 
-/// What training on threads of this process gave.
+/// Trains on threads of this process; returns rank 0's report.
 TrainReport trainHere(const TrainConfig& config,
                       const std::function<void(const TrainProgress&)>& progress_of_0);
 
-/// One object: version, args, options, ranks, test_accuracy, epoch_loss, epoch_accuracy,
-/// parameter_hash (hexadecimal text), steps, stopped, step_ms (the median) and
-/// step_parts_ms (of data, forward, backward, exposed_communication, optimizer),
-/// samples_per_second, bytes_per_step (the strategy's formula), held_bytes, seconds; of a
-/// pipeline also pipeline: its parts (layers, forward_ms, backward_ms), idle_even, idle_predicted,
-/// idle_measured.
+/// One JSON object: version, args, options, ranks, test_accuracy, epoch_loss, epoch_accuracy,
+/// parameter_hash (hexadecimal text), steps, stopped, step_ms (the median), step_parts_ms (data,
+/// forward, backward, exposed_communication, optimizer), samples_per_second, bytes_per_step (by the
+/// strategy's formula), held_bytes, seconds. A pipeline adds the object pipeline: its parts
+/// (layers, forward_ms, backward_ms), idle_even, idle_predicted, idle_measured.
 std::string trainJsonText(const TrainConfig& config, const TrainReport& report);
 
 } // namespace rondo::tools

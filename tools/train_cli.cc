@@ -1,4 +1,4 @@
-// `rondo train`: its options.
+// `rondo train`: defines its options.
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
@@ -24,7 +24,7 @@ std::string summaries(const std::vector<TrainChoice>& choices) {
   return text;
 }
 
-/// One of the choices; where it has a colon, with something behind it.
+/// Accepts one of the choices; if its name has a colon, any text may follow the colon.
 CLI::Validator choice(const std::vector<TrainChoice>& choices) {
   return CLI::Validator(
       [choices](const std::string& text) -> std::string {
@@ -37,7 +37,7 @@ CLI::Validator choice(const std::vector<TrainChoice>& choices) {
               text.compare(0, colon + 1, one.name, 0, colon + 1) == 0)
             return {};
         }
-        return "\"" + text + "\"; there is: " + valid;
+        return "\"" + text + "\" is unknown; valid: " + valid;
       },
       "NAME");
 }
@@ -46,7 +46,7 @@ CLI::Validator dataSource() {
   return CLI::Validator(
       [](const std::string& text) -> std::string {
         if (text.starts_with("synthetic") || std::filesystem::is_directory(text)) return {};
-        return "there is no folder " + text + "; the other source is: synthetic";
+        return "no such folder: " + text + "; valid: a folder, or synthetic";
       },
       "FOLDER|synthetic");
 }
@@ -58,13 +58,13 @@ void addJob(CLI::App& app, TrainConfig& config) {
       ->capture_default_str();
   app.add_option("--data", options.data,
                  "Samples: " + summaries(trainData()) +
-                     ". Default: RONDO_DATA, else where Debian's dataset-fashion-mnist puts them")
+                     ". Default: RONDO_DATA, else the folder of Debian's dataset-fashion-mnist")
       ->check(dataSource());
   app.add_option("--device", options.device, "Where the layers run: cpu, or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--precision", options.precision,
-                 "Of the numbers that layers multiply: " + summaries(trainPrecisions()))
+                 "Type of the numbers that layers multiply: " + summaries(trainPrecisions()))
       ->check(choice(trainPrecisions()))
       ->capture_default_str();
   app.add_flag("--show-schedule", config.show_schedule,
@@ -73,31 +73,32 @@ void addJob(CLI::App& app, TrainConfig& config) {
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   app.add_option("--steps", options.steps,
-                 "End after so many steps in place of --epochs; 0: do not")
+                 "End after this many steps instead of --epochs; 0: use --epochs")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
   app.add_option("--batch", options.batch, "Samples of one step, over all ranks and micro-batches")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--accumulate,--micro-batches", options.accumulate,
-                 "Micro-batches of a rank in one step; of a pipeline, of a step")
+                 "Micro-batches per rank and step; with a pipeline, per step")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--remainder", options.remainder,
-                 "Samples that do not fill an epoch's last step: drop (left out), pad (filled up "
-                 "with the epoch's first), uneven (a smaller step; ddp)")
+                 "What to do with samples that do not fill an epoch's last step: drop (leave them "
+                 "out), pad (fill the step with the epoch's first samples), uneven (make a smaller "
+                 "step; ddp only)")
       ->check(CLI::IsMember({"drop", "pad", "uneven"}))
       ->capture_default_str();
-  app.add_option("--seed", options.seed, "Of the first weights and the order of the samples")
+  app.add_option("--seed", options.seed, "Seed of the initial weights and of the order of samples")
       ->capture_default_str();
-  app.add_option("--limit", options.limit_samples, "Use only the first samples; 0: all")
+  app.add_option("--limit", options.limit_samples, "Use only this many training samples; 0: all")
       ->capture_default_str();
   app.add_flag("--augment", options.augment, "Flip and crop training samples");
   app.add_flag("--sync-batch-norm", options.sync_batch_norm,
-               "Batch norm takes the statistics of all ranks' samples");
+               "Batch norm uses the statistics of all ranks' samples");
   app.add_option(
          "--sweep", config.sweep,
-         "Train by each line of this file, NAME: OPTIONS, beside the options here; --report "
-         "shows them beside each other")
+         "Run one training for each line of this file, NAME: OPTIONS, with the options of the line "
+         "added to those given here; --report compares the runs")
       ->check(CLI::ExistingFile);
 }
 
@@ -118,23 +119,25 @@ void addStrategy(CLI::App& app, TrainOptions& options) {
       ->check(choice(trainStrategies()))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--servers", options.servers,
-                 "ps: the first ranks, which hold a range of the parameters each")
+  app.add_option(
+         "--servers", options.servers,
+         "ps: number of servers: the first ranks, each of which holds a range of the parameters")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str()
       ->group(group);
   app.add_flag("--dedicated-servers", options.dedicated_servers, "ps: servers do not train")
       ->group(group);
-  app.add_option("--consistency", options.consistency,
-                 "ps: bsp; ssp:S (workers are at most S steps ahead of what they read); asp "
-                 "(nobody waits for anybody)")
+  app.add_option(
+         "--consistency", options.consistency,
+         "ps: bsp; ssp:S (a worker is at most S steps ahead of the values that it reads); asp "
+         "(no worker waits)")
       ->capture_default_str()
       ->group(group);
   app.add_option("--period", options.period, "local: steps between two averages")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--slow-momentum", options.slow_momentum, "local: of the averages")
+  app.add_option("--slow-momentum", options.slow_momentum, "local: momentum of the averages")
       ->check(CLI::Range(0.0, 1.0))
       ->group(group);
   app.add_option_function<std::vector<std::string>>(
@@ -145,7 +148,7 @@ void addStrategy(CLI::App& app, TrainOptions& options) {
              options.slow.push_back({static_cast<int>(rank), factor});
            }
          },
-         "RANK:FACTOR: this rank's steps compute so many times as long, by sleeping")
+         "RANK:FACTOR: make this rank slower by this factor (it sleeps)")
       ->group(group);
   app.add_option_function<std::string>(
          "--jitter",
@@ -153,11 +156,12 @@ void addStrategy(CLI::App& app, TrainOptions& options) {
            const auto [probability, factor] = parsePair(text, "--jitter PROBABILITY:FACTOR");
            options.jitter = {probability, factor};
          },
-         "PROBABILITY:FACTOR: any rank's step computes so many times as long, by the seed")
+         "PROBABILITY:FACTOR: make random steps slower by this factor; --seed decides which")
       ->group(group);
-  app.add_option("--pace", options.pace_ms,
-                 "Milliseconds that a rank's step computes at least, by sleeping: ranks that share "
-                 "cores behave as if each had its own")
+  app.add_option(
+         "--pace", options.pace_ms,
+         "Least milliseconds of computation per step, reached by sleeping: ranks that share "
+         "cores behave as if each had its own")
       ->check(CLI::Range(0.0, 1e6))
       ->group(group);
 }
@@ -173,31 +177,32 @@ void addOptimizer(CLI::App& app, TrainOptions& options) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--scale-lr", options.base_batch,
-                 "Batch that --lr is for: it is scaled to --batch")
+                 "Batch size for which --lr was chosen; --lr is scaled to --batch")
       ->check(CLI::Range(1, 1 << 20))
       ->group(group);
-  app.add_option("--scaling", options.scaling, "How: " + summaries(trainScalings()))
+  app.add_option("--scaling", options.scaling,
+                 "How --scale-lr scales: " + summaries(trainScalings()))
       ->check(choice(trainScalings()))
       ->capture_default_str()
       ->group(group);
   app.add_option("--schedule", options.schedule,
-                 "Of the learning rate: " + summaries(trainSchedules()))
+                 "How the learning rate changes: " + summaries(trainSchedules()))
       ->check(choice(trainSchedules()))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--warm-up", options.warm_up, "Steps in which the learning rate climbs")
+  app.add_option("--warm-up", options.warm_up,
+                 "Steps over which the learning rate rises to its full value")
       ->check(CLI::Range(0, 1 << 30))
       ->group(group);
-  app.add_option("--momentum", options.momentum, "Momentum of the gradient descent")
+  app.add_option("--momentum", options.momentum, "Momentum of sgd and lars")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str()
       ->group(group);
-  app.add_flag("--nesterov", options.nesterov, "sgd looks one step of momentum ahead")
-      ->group(group);
-  app.add_option("--weight-decay", options.weight_decay, "Of matrices and filters")
+  app.add_flag("--nesterov", options.nesterov, "sgd: use Nesterov's momentum")->group(group);
+  app.add_option("--weight-decay", options.weight_decay, "Weight decay of matrices and filters")
       ->check(CLI::Range(0.0, 1e6))
       ->group(group);
-  app.add_option("--clip", options.clip, "Limit of the gradient's norm; 0: none")
+  app.add_option("--clip", options.clip, "Upper limit of the gradient's norm; 0: no limit")
       ->check(CLI::Range(0.0, 1e30))
       ->group(group);
 }
@@ -208,30 +213,31 @@ void addReduction(CLI::App& app, TrainConfig& config) {
   app.add_option_function<std::string>(
          "--bucket-cap",
          [&options](const std::string& text) { options.bucket_bytes = parseByteCounts(text); },
-         "Bytes at which buckets are closed: the first, the second, ...; the last serves all "
-         "others. Default: 1M,25M; 0: one bucket a parameter")
+         "Sizes of the gradient buckets in bytes: the first, the second, ...; the last value is "
+         "for all others. Default: 1M,25M; 0: one bucket per parameter")
       ->check(byteCounts())
       ->group(group);
-  app.add_flag("!--no-overlap", options.overlap, "Send gradients behind the backward pass only")
+  app.add_flag("!--no-overlap", options.overlap, "Send gradients only after the backward pass")
       ->group(group);
-  app.add_option("--groups", options.groups,
-                 "Communicators that buckets take in turn (round-robin groups): as many are on "
-                 "their way at once")
+  app.add_option(
+         "--groups", options.groups,
+         "Communicators that buckets use in turn (round-robin groups); this many buckets can be "
+         "in flight at once")
       ->check(CLI::Range(1, 16))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--hook", options.hook, "How gradients travel: " + summaries(trainHooks()))
+  app.add_option("--hook", options.hook, "How gradients are sent: " + summaries(trainHooks()))
       ->check(choice(trainHooks()))
       ->capture_default_str()
       ->group(group);
   app.add_flag("--noise-scale", options.noise_scale,
-               "Estimate on the way how large a batch makes sense")
+               "Estimate the gradient noise scale, that is, how large a batch makes sense")
       ->group(group);
   app.add_flag("--deterministic", config.deterministic,
-               "Results do not depend on how the ranks add up")
+               "Reduce in rank order: results are the same in every run and for every transport")
       ->group(group);
   CLI::Option* every = app.add_option("--verify-every", options.verify_every,
-                                      "Compare the ranks' parameters after so many steps, after "
+                                      "Compare the ranks' parameters every so many steps, after "
                                       "each epoch and at the end; 0: only at the end")
                            ->check(CLI::Range(0, 1'000'000))
                            ->capture_default_str()
@@ -251,13 +257,14 @@ void addSharding(CLI::App& app, TrainOptions& options) {
         ->check(byteCount())
         ->group(group);
   };
+  bytes("--unit-bytes", options.unit_bytes,
+        "fsdp: layers are joined into units of this size. Default: 128K; 0: each layer is a unit");
   bytes(
-      "--unit-bytes", options.unit_bytes,
-      "fsdp: layers are collected to units of so many bytes. Default: 128K; 0: each layer is one");
-  bytes("--memory-limit", options.memory_limit,
-        "Refuse what needs more bytes of parameters, gradients and optimizer on a rank");
+      "--memory-limit", options.memory_limit,
+      "Refuse a run that needs more bytes of parameters, gradients and optimizer state on a rank");
   app.add_option("--mesh", options.mesh,
-                 "Which ranks are neighbours for what, as data=2,shard=2; the last turns fastest")
+                 "Sizes of the axes of a grid of ranks, such as data=2,shard=2; consecutive ranks "
+                 "differ in the last axis")
       ->group(group);
 }
 
@@ -268,12 +275,12 @@ void addPipeline(CLI::App& app, TrainOptions& options) {
       ->check(choice(trainPipelines()))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--laps", options.laps, "Parts of the model that a rank has, with interleaved")
+  app.add_option("--laps", options.laps, "interleaved: parts of the model per rank")
       ->check(CLI::Range(1, 1 << 10))
       ->capture_default_str()
       ->group(group);
   app.add_flag("--recompute", options.recompute,
-               "Make activations again before the pass back, in place of keeping them")
+               "Compute activations again before the backward pass instead of keeping them")
       ->group(group);
 }
 
@@ -284,18 +291,21 @@ void addOutput(CLI::App& app, TrainConfig& config) {
       app.add_option("--checkpoint", options.checkpoint,
                      "Write a checkpoint at the end, and when stopped by SIGINT or SIGTERM")
           ->group(group);
-  app.add_option("--checkpoint-every", options.checkpoint_every, "And after so many steps")
+  app.add_option("--checkpoint-every", options.checkpoint_every,
+                 "Also write a checkpoint every so many steps")
       ->check(CLI::Range(1, 1 << 30))
       ->needs(checkpoint)
       ->group(group);
-  app.add_flag("--resume", options.resume, "Go on from the checkpoint")
+  app.add_flag("--resume", options.resume, "Continue from the checkpoint")
       ->needs(checkpoint)
       ->group(group);
   app.add_option("--report", options.report,
-                 "Write a page of curves and timings: index.html in this folder")
+                 "Write a page of curves and timings, index.html, into this folder")
       ->group(group);
-  app.add_option("--trace", options.trace, "Write a timeline for ui.perfetto.dev")->group(group);
-  app.add_option("--metrics", options.metrics, "Write a line of JSON for each step and epoch")
+  app.add_option("--trace", options.trace, "Write a timeline for ui.perfetto.dev to this file")
+      ->group(group);
+  app.add_option("--metrics", options.metrics,
+                 "Write a line of JSON for each step and epoch to this file")
       ->group(group);
   app.add_option("--json", config.json, "Also write the report to this file as JSON")->group(group);
 }
@@ -303,14 +313,15 @@ void addOutput(CLI::App& app, TrainConfig& config) {
 /// Returns -p.
 CLI::Option* addRanks(CLI::App& app, TrainConfig& config) {
   CLI::Option* ranks =
-      app.add_option("-p,--ranks", config.ranks, "Ranks to start, unless a launcher did")
+      app.add_option("-p,--ranks", config.ranks, "Ranks to start, unless a launcher started them")
           ->check(CLI::Range(1, 512))
           ->capture_default_str()
           ->group("Ranks");
   app.add_option("--transport", config.transport, transportHelp())
       ->check(transportNames())
       ->group("Ranks");
-  app.add_flag("--threads", config.threads, "Ranks are threads of one process")->group("Ranks");
+  app.add_flag("--threads", config.threads, "Run the ranks as threads of one process")
+      ->group("Ranks");
   return ranks;
 }
 

@@ -1,4 +1,4 @@
-// The options of `rondo train`, as they stand on a line.
+// Parses the options of `rondo train` from a line of text.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace rondo::tools {
 
-/// Takes over what the line says. Throws Error(invalid_argument) that says what is wrong with it.
+/// Sets in `config` what the line says. Throws Error(invalid_argument) that says what is wrong with
+/// it.
 void parseTrain(const std::string& line, TrainConfig& config);
 
 } // namespace rondo::tools

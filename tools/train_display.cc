@@ -73,7 +73,7 @@ std::string stepLine(const TrainProgress& progress) {
 
 std::string timesLine(const TrainTimes& times) {
   std::array<char, 192> line;
-  if (times.forward == 0 && times.backward == 0) { // a server that does not work
+  if (times.forward == 0 && times.backward == 0) { // a dedicated server
     std::snprintf(line.data(), line.size(), "step %.2f ms, on a rank that only serves", times.step);
     return line.data();
   }

@@ -1,4 +1,4 @@
-// What rank 0 shows of a training run: a bar on a terminal, plain lines elsewhere.
+// What rank 0 prints during a training run: a progress bar on a terminal, plain lines elsewhere.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@ std::string progressLine(const TrainProgress& progress, std::size_t columns);
 std::string epochLine(const TrainProgress& progress, double epoch_loss);
 /// "epoch 2/5, step 230/469: loss 0.4321, 51234 samples/s".
 std::string stepLine(const TrainProgress& progress);
-/// "step 1.21 ms: data 0.01, forward 0.40, backward 0.66, communication 0.05, optimizer 0.09"; of a
-/// rank without layers "step 1.21 ms, on a rank that only serves".
+/// "step 1.21 ms: data 0.01, forward 0.40, backward 0.66, communication 0.05, optimizer 0.09"; for
+/// a rank without layers "step 1.21 ms, on a rank that only serves".
 std::string timesLine(const TrainTimes& times);
 
 class TrainDisplay {

@@ -35,7 +35,8 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The config of a line: what concerns the whole sweep is not a run's.
+/// Config of one line's run: the common options without those for the whole sweep, and the line's
+/// own.
 TrainConfig configOf(const TrainConfig& common, const SweepLine& line) {
   TrainConfig config = common;
   config.sweep.clear();
@@ -57,7 +58,7 @@ TrainConfig configOf(const TrainConfig& common, const SweepLine& line) {
   return config;
 }
 
-/// Trains, and notes what the curves need.
+/// Trains one line; returns what the curves need.
 TrainSweepRun trainLine(const TrainConfig& config, const SweepLine& line) {
   TrainSweepRun run{.name = line.name, .settings = line.settings, .ranks = config.ranks};
   double seconds = 0;
@@ -71,7 +72,7 @@ TrainSweepRun trainLine(const TrainConfig& config, const SweepLine& line) {
     run.noise_scale = trainHere(config, note).epoch_noise_scale;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::aborted) throw;
-    run.ended = error.what(); // that a rate is too large is something to be seen
+    run.ended = error.what(); // a diverging run (for example a too large rate) is a result
   }
   return run;
 }
@@ -91,7 +92,7 @@ std::string jsonText(const TrainConfig& config, const std::vector<TrainSweepRun>
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-/// Before the first run: what write() will write.
+/// Checks, before the first run, that write() can write its files.
 void requireFiles(const TrainConfig& config) {
   if (!config.json.empty()) requireWritable("--json", config.json);
   const std::string& report = config.options.report;
@@ -137,7 +138,7 @@ int runSweep(const TrainConfig& config) {
   std::vector<TrainSweepRun> runs;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     TrainSweepRun& run = runs.emplace_back(trainLine(configs[i], lines[i]));
-    if (stopAsked()) runs.pop_back(); // its last epoch is none
+    if (stopAsked()) runs.pop_back(); // its last epoch is incomplete
     else
       std::printf("%-32s %s after %.1f s%s%s\n", run.name.c_str(),
                   run.accuracy.empty() ? "no epoch"

@@ -1,4 +1,4 @@
-// A sweep: training runs that differ in some settings, one after the other, and their page.
+// A sweep: several training runs that differ in some settings, and a page that compares them.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ struct SweepLine {
   std::string name, settings;
 };
 
-/// Empty lines and those that begin with # are left out. Throws Error(invalid_argument), with the
-/// number of the line, for one without a name or options, and for a name that is there twice; and
-/// where there is no line at all.
+/// Parses a sweep's file; empty lines and lines that begin with # are skipped. Throws
+/// Error(invalid_argument), with the number of the line, for a line without name or options and for
+/// a name that occurs twice; and if there is no line at all.
 std::vector<SweepLine> sweepLines(std::string_view text);
 
-/// Trains by every line of the file config.sweep on top of the config's own options, ranks being
-/// threads of this process, and writes config.options.report/index.html and config.json behind
-/// each. Exit status as runTrain().
+/// Trains by every line of the file config.sweep, with the config's own options as defaults. Ranks
+/// are threads of this process. Writes config.options.report/index.html and config.json after each
+/// run. Returns the same exit statuses as runTrain().
 int runSweep(const TrainConfig& config);
 
 } // namespace rondo::tools

@@ -1,8 +1,8 @@
-// The version that the command tells.
+// The version that the command prints.
 #pragma once
 
 namespace rondo::tools {
 
-inline constexpr const char* kVersion = RONDO_VERSION; // the build's, see CMakeLists.txt
+inline constexpr const char* kVersion = RONDO_VERSION; // set by CMakeLists.txt
 
 } // namespace rondo::tools

@@ -1,5 +1,5 @@
-// What NCCL's ABI costs beside the public API: the same AllReduce through both, in turn, in one
-// process whose ranks are threads.
+// Measures the cost of NCCL's ABI over the public API: the same AllReduce through both, in turn, in
+// one process whose ranks are threads.
 //
 // usage: bench_nccl [RANKS [ROUNDS]]   (2, 31). Times are medians over the rounds, of rank 0; the
 // last column is the median of the rounds' differences.
@@ -24,7 +24,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Microseconds for each of `calls` calls of `body`.
+/// Microseconds per call of `body`, from `calls` calls.
 template <class Body>
 double timed(int calls, const Body& body) {
   const auto begin = Clock::now();
@@ -38,7 +38,7 @@ void check(ncclResult_t result) {
   std::exit(1);
 }
 
-/// One rank's part in all rounds of all sizes.
+/// One rank's part in all rounds, for all sizes.
 void run(rondo::Communicator& direct, ncclComm_t comm, int rounds, std::barrier<>& all) {
   for (std::size_t bytes = 8; bytes <= 4 << 20; bytes *= 8) {
     const std::size_t count = bytes / sizeof(float);
@@ -54,7 +54,7 @@ void run(rondo::Communicator& direct, ncclComm_t comm, int rounds, std::barrier<
     std::vector<double> api, abi, difference;
     for (int round = -2; round < rounds; ++round) { // the first two warm up
       all.arrive_and_wait();
-      // Who is first changes, so that neither always finds the caches of the other.
+      // The first one changes from round to round, so that the caches favour neither.
       double times[2];
       for (int turn = 0; turn < 2; ++turn) {
         const bool first = (turn + round) % 2 == 0;

@@ -1,6 +1,6 @@
-// Throughput of the CUDA kernels beside the card's own copy and CUB, measured in the same run:
-// bytes read and written per second, and that as a share of what a device-to-device copy moves.
-// Results are checked.
+// Measures the throughput of the CUDA kernels, and, in the same run, of the device's own copy and
+// of CUB. Reports bytes read and written per second, also as a share of what a device-to-device
+// copy moves. Results are checked.
 //   bench_cuda_kernels [--json FILE] [WORD]   all rows, or those whose name holds the word; also as
 //                                             JSON with Google Benchmark's fields and of_copy
 #include <cuda_runtime_api.h>
@@ -35,7 +35,7 @@ constexpr const char* kTypeNames[kDataTypeCount] = {
     "uint64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float32", "float64"};
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-/// Elements at each end of an operand that are checked.
+/// Number of elements at each end of an output that are checked.
 constexpr std::size_t kChecked = 4096;
 
 void check(cudaError_t status) {
@@ -47,8 +47,8 @@ struct Free {
 };
 using Memory = std::unique_ptr<std::byte, Free>;
 
-/// Device memory of bytes from 0x30 to 0x3f, which are small positive numbers to every float type;
-/// no two operands and no two places are alike for long.
+/// Device memory with bytes from 0x30 to 0x3f, which are small positive numbers in every float
+/// type. Operands, and positions within one, differ from each other.
 Memory allocate(std::size_t bytes) {
   static std::size_t seed = 0;
   constexpr std::size_t kPeriod = 1000003;
@@ -65,7 +65,7 @@ Memory allocate(std::size_t bytes) {
   return result;
 }
 
-/// Median seconds of one launch, from batches that each take about 10 ms.
+/// Median seconds per launch, from batches that take about 10 ms each.
 double seconds(const std::function<void()>& launch) {
   cudaEvent_t begin, end;
   check(cudaEventCreate(&begin));
@@ -135,11 +135,11 @@ struct Shape {
   DataType type;
   ReduceOp::Kind kind;
   std::size_t inputs, outputs, bytes;
-  std::size_t offset = 0; ///< bytes that the first input is off its alignment
+  std::size_t offset = 0; ///< bytes by which the first input is misaligned
   bool in_place = false;
 };
 
-/// The first and last elements of an output, against the CPU's kernels.
+/// Compares the first and last elements of an output with the CPU kernels' result.
 void verify(const Shape& shape, const std::vector<const void*>& inputs, const void* output) {
   const std::size_t count = shape.bytes / sizeOf(shape.type);
   const std::size_t some = std::min(count, kChecked), bytes = some * sizeOf(shape.type);
@@ -199,7 +199,7 @@ void reduce(Bench& bench, const std::string& label, const Shape& shape) {
   bench.row(name, moved, [&] { kernel.launch(call, nullptr); });
 }
 
-/// 200 tensors as a transformer has them: many short ones, a few that hold most of the bytes.
+/// 200 tensors as in a transformer: many short ones, and a few that have most of the bytes.
 void bucket(Bench& bench, DataType tensor_type, DataType bucket_type) {
   const std::string name = std::string("bucket of 200 tensors ") +
                            kTypeNames[static_cast<int>(tensor_type)] + " as " +
@@ -218,7 +218,7 @@ void bucket(Bench& bench, DataType tensor_type, DataType bucket_type) {
   const Memory packed = allocate(elements * sizeOf(bucket_type));
   const BucketKernel kernel(tensor_type, bucket_type);
   const BucketCall call{tensors, packed.get(), 1};
-  // What is rounded once stays what it is.
+  // A second rounding would not change the values.
   const auto ends = [&] {
     std::vector<std::byte> host(2 * kChecked);
     check(cudaMemcpy(host.data(), packed.get(), kChecked, cudaMemcpyDeviceToHost));
@@ -278,7 +278,7 @@ int main(int argc, char** argv) {
   }
   try {
     rondo::Bench bench(filter);
-    // What was measured before something went wrong is worth having too.
+    // Results before an error are written too.
     const auto write = [&] {
       if (!report.empty() && !(std::ofstream(report) << bench.json().dump(1) << '\n'))
         throw std::runtime_error(report + " cannot be written");

@@ -1,5 +1,6 @@
-// Times Gloo's all-reduce over TCP the way `rondo bench` times Rondo's; see mpi_bench.c for what is
-// clocked. Every size is done by each of Gloo's algorithms; the fastest one is printed.
+// Measures Gloo's all-reduce over TCP in the same way as `rondo bench` measures Rondo's
+// (mpi_bench.c says what is timed). Each size is run with each of Gloo's algorithms; the fastest is
+// printed.
 //
 // usage: gloo_bench RANKS BYTES...        prints for each size: bytes, microseconds
 #include <gloo/algorithm.h>
@@ -66,7 +67,7 @@ void barrier(const std::shared_ptr<gloo::Context>& context) {
   gloo::barrier(options);
 }
 
-/// The slowest rank's value.
+/// The largest value of all ranks.
 double agree(const std::shared_ptr<gloo::Context>& context, double mine) {
   gloo::AllreduceOptions options(context);
   options.setOutput(&mine, 1);

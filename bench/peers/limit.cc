@@ -1,13 +1,14 @@
-// The least time that an all-reduce of fp32 vectors can take on this machine, by doing only what
-// none can avoid.
+// Measures a lower bound for the time of an fp32 all-reduce on this machine: it does only the work
+// that no all-reduce can avoid.
 //
 // usage: limit shm RANKS BYTES...
 //        limit tcp 2 BYTES... [--congestion NAME]
-//   shm: threads that see each other's vectors; each sums its share of all vectors, they meet once,
-//        each copies the other shares. tcp: two threads, each sends and receives the vector, half
-//        after half, as the two phases of an all-reduce do; nothing is added up.
-// Prints for each size: bytes, microseconds (median; vectors are written anew before each, from 64
-// KiB).
+//   shm: threads that see each other's vectors. Each sums its share of all vectors; after one
+//        barrier each copies the other shares.
+//   tcp: two threads. Each sends and receives the vector, one half after the other, as in the two
+//        phases of an all-reduce; nothing is added up.
+// Prints for each size: bytes, microseconds (median; from 64 KiB on, vectors are written again
+// before each sample).
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -53,7 +54,7 @@ void pin(int rank) {
   }
 }
 
-/// All threads meet; each has its own line to write.
+/// A barrier of all threads; each thread writes its own cache line.
 class Meeting {
  public:
   explicit Meeting(int ranks)
@@ -74,7 +75,7 @@ class Meeting {
   const bool crowded_;
 };
 
-/// Runs `once(rank)` on pinned threads, as often as fits into a second; the median, slowest rank.
+/// Runs `once(rank)` on pinned threads for about a second. Returns the median, of the slowest rank.
 template <class Fill, class Once>
 double median(int ranks, std::size_t bytes, Fill fill, Once once) {
   const bool alone = bytes >= 64 << 10;
@@ -118,7 +119,7 @@ double sharedMemory(int ranks, std::size_t bytes) {
   };
   return median(ranks, bytes, fill, [&](int rank) {
     const auto r = static_cast<std::size_t>(rank);
-    ready.meet(rank); // a peer's vector may only be read once the peer has come
+    ready.meet(rank); // a peer's vector may be read only after the peer has arrived
     const bool small = count < 4096;
     const std::size_t from = small ? 0 : count * r / p, to = small ? count : count * (r + 1) / p;
     float* const sum = out[r].data();

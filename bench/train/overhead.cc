@@ -1,11 +1,11 @@
-// What the front end costs a rank that has nobody to talk to: the same steps of the same model by a
-// bare loop, by one with a GradientReducer, and by the trainer's strategy.
+// Measures the overhead of the trainer on one rank: the same steps of the same model by a bare
+// loop, by a loop with a GradientReducer, and by the trainer's strategy.
 //
 //   bench_overhead MODEL DATA STEPS [WAY]
 //
-// Does STEPS steps of 64 samples each way, in turns of a few, and prints a line of JSON with the
-// median step of each, in milliseconds. With WAY (bare, reducer, trainer) only that one, and no
-// times: for counting instructions.
+// Runs STEPS steps of 64 samples in each way, a few of each in turn, and prints a line of JSON with
+// the median time of a step for each way, in milliseconds. With WAY (bare, reducer, trainer) it
+// runs only that one and prints no times: for counting instructions.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -31,9 +31,9 @@ namespace {
 using namespace rondo;
 using namespace rondo::training;
 
-constexpr int kTurn = 5; ///< steps of one way before the next one's: caches are warm for most
+constexpr int kTurn = 5; ///< steps of one way in a row; the caches are warm for most of them
 
-/// A loop as somebody writes it who has one processor: load, forward, backward, optimizer.
+/// A training loop for one processor: load, forward, backward, optimizer.
 class Loop {
  public:
   Loop(const TrainOptions& options, const Data& data)
@@ -42,7 +42,7 @@ class Loop {
         samples_(options, data, 1),
         replica_(options.model, data.train.shape, data.train.classes, options.seed) {}
 
-  /// Gradients stand in memory of the loop's own.
+  /// Puts the gradients into memory of the loop.
   void useOwnMemory() {
     for (Weight* weight : replica_.weights()) {
       gradients_.emplace_back(weight->size());
@@ -61,7 +61,7 @@ class Loop {
     const Batch batch = samples_.load(at.epoch, at.step, 0);
     if (reducer_) {
       reducer_->begin();
-      // begin() of the second step moves the gradients.
+      // The second begin() moves the gradients.
       const auto weights = replica_.weights();
       for (std::size_t i = 0; i < weights.size(); ++i)
         weights[i]->gradient = static_cast<float*>(reducer_->gradient(i));
@@ -86,7 +86,7 @@ class Loop {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// One of the ways, and what its steps took.
+/// One of the ways, and the times of its steps.
 struct Way {
   std::string name;
   std::function<void(const Position&)> step;
@@ -99,7 +99,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// The next place in the same epochs for all ways.
+/// The next position; all ways see the same epochs.
 Position next(Position at, int epoch_steps) {
   at = after(at, 0);
   return at.step < epoch_steps ? at : Position{at.epoch + 1, 0, at.total, 0};
@@ -114,7 +114,7 @@ void measure(std::vector<Way>& ways, int steps, int epoch_steps) {
       for (int i = 0; i < kTurn; ++i, end = next(end, epoch_steps)) {
         const Stopwatch watch;
         way.step(end);
-        if (done > 0) way.milliseconds.push_back(watch.read()); // else programs are built
+        if (done > 0) way.milliseconds.push_back(watch.read()); // the first steps build programs
       }
     }
     at = end;

@@ -1,6 +1,6 @@
-// Parameter servers without a model: what pushing gradients and pulling values takes, beside plain
-// sends and receives of as many bytes by the same processes, and beside an all-reduce. Ranks are
-// those of a launcher.
+// Measures parameter servers without a model: the time to push gradients and pull values, compared
+// with plain sends and receives of as many bytes by the same processes, and with an all-reduce. A
+// launcher starts the ranks.
 //
 //   rondo run -p 4 -- bench_push_pull MEBIBYTES ROUNDS
 //
@@ -35,7 +35,7 @@ using namespace rondo;
 using namespace rondo::training;
 using namespace rondo::training::servers;
 
-/// One rank of a parameter server that keeps step, for one weight.
+/// One rank of a synchronous parameter server, for one weight.
 class Serving {
  public:
   Serving(Communicator& comm, std::size_t floats, int servers, int first_worker)
@@ -60,7 +60,7 @@ class Serving {
       exchange_.emplace(links_, keys_, Ends{gradients_, values_, {}}, nullptr);
   }
 
-  /// This rank's part of so many pushes and pulls of every worker.
+  /// This rank's part in `steps` pushes and pulls of every worker.
   void run(int steps) {
     std::exception_ptr fault;
     std::thread serving;
@@ -109,7 +109,7 @@ class Serving {
   std::optional<Exchange> exchange_;
 };
 
-/// Rank 0 and each other rank send each other the vector, all at once.
+/// Rank 0 and each other rank send the vector to each other, all at the same time.
 void plain(Communicator& comm, std::vector<std::vector<float>>& sent,
            std::vector<std::vector<float>>& received) {
   Group group;
@@ -122,7 +122,7 @@ void plain(Communicator& comm, std::vector<std::vector<float>>& sent,
   group.end();
 }
 
-/// Arrays apart from each other, as gradients and values are.
+/// Separate arrays, as gradients and values are.
 struct Halves {
   explicit Halves(std::size_t floats) : from(floats, 1.0F), to(floats), sum(floats), part(floats) {}
 
@@ -136,7 +136,7 @@ struct Halves {
   std::vector<float> from, to, sum, part;
 };
 
-/// From when all ranks are there until the last of them is done.
+/// Time from the arrival of all ranks until the last one is done.
 double timed(Communicator& comm, const std::function<void()>& body) {
   comm.barrier();
   const auto begin = std::chrono::steady_clock::now();
@@ -147,7 +147,7 @@ double timed(Communicator& comm, const std::function<void()>& body) {
 
 int measure(std::size_t mebibytes, int rounds) {
   Communicator comm = Communicator::create(Rendezvous::environment());
-  constexpr int kSteps = 4; // in a row
+  constexpr int kSteps = 4; // per round
   const std::size_t floats = (mebibytes << 20) / sizeof(float);
   Serving central(comm, floats, 1, 1), sharded(comm, floats, comm.size(), 0);
   std::vector<std::vector<float>> sent, received;
@@ -182,7 +182,7 @@ int measure(std::size_t mebibytes, int rounds) {
   std::string line =
       "{\"transport\": \"" + comm.transportTo((comm.rank() + 1) % comm.size()) + "\"";
   std::vector<std::string> seconds(all.size());
-  for (int round = -1; round < rounds; ++round) // the first one connects
+  for (int round = -1; round < rounds; ++round) // the first round opens the connections
     for (std::size_t i = 0; i < all.size(); ++i) {
       const double took = timed(comm, all[i].second) / kSteps;
       if (round >= 0) seconds[i] += (round > 0 ? ", " : "") + std::to_string(took);

@@ -1,4 +1,4 @@
-// Memory that the other processes of this machine read where it stands.
+// Buffer: memory that peers on the same machine read in place, without a copy.
 #pragma once
 
 #include <cstddef>
@@ -13,34 +13,35 @@ class CommunicatorImpl;
 class Region;
 } // namespace comm
 
-/// A range of memory that collectives need not copy for peers on the same machine: they read it in
-/// place, as threads of one process always do with each other's memory. Any call may use any part
-/// of it, on any communicator, and mix it with other memory; results are the same.
+/// A range of memory that collectives need not copy for peers on the same machine: the peers read
+/// it in place, as threads of one process always do. Any call, on any communicator, may use any
+/// part of it together with other memory; results are the same.
 ///
-/// Made by Communicator::allocate() or registerBuffer(), or here without one. Only what is read by
-/// peers gains: inputs, and outputs that algorithms pass on.
 ///
-/// A child that fork() makes has a private copy under the same address, as of any other memory, and
-/// what it writes stays its own. Unlike other memory, pages that the child has not written may show
-/// what the parent writes there later. The child may release its copy, and keeps what it has when
-/// the parent does.
+/// Made by Communicator::allocate(), by registerBuffer(), or by allocate() below. Only memory that
+/// peers read benefits: inputs, and outputs that an algorithm passes on.
+///
+/// After fork(), the child has a private copy at the same address, as of any other memory: the
+/// parent never sees what the child writes. Unlike other memory, pages that the child has not
+/// written may show what the parent writes later. The child may release its copy, and keeps it if
+/// the parent releases the buffer.
 class RONDO_API Buffer {
  public:
   Buffer();
-  /// As Communicator::allocate(), for a program that has no communicator yet; no calls are looked
-  /// for when it is released.
+  /// Does what Communicator::allocate() does, for a program that has no communicator yet. Its
+  /// release() cannot detect calls that still use the buffer.
   static Buffer allocate(std::size_t bytes);
-  ~Buffer(); ///< As release(); where that would throw it logs the error, and the memory stays.
+  ~Buffer(); ///< Does what release() does; on an error it logs the error, and the memory stays.
   Buffer(Buffer&&) noexcept;
   Buffer& operator=(Buffer&&) noexcept;
 
   void* data() const;
   std::size_t size() const; ///< bytes
 
-  /// allocate(): frees the memory. registerBuffer(): makes it private memory again, with its
-  /// contents. Throws Error(invalid_argument) that names the call when one of the communicator that
-  /// made it is using it; then nothing has happened. Calls of other communicators are not looked
-  /// for.
+  /// Frees the memory of allocate(). Makes the memory of registerBuffer() private again, with its
+  /// contents. If a call of the communicator that made the buffer still uses it, throws
+  /// Error(invalid_argument) that names the call, and changes nothing. Calls of other communicators
+  /// are not detected.
   void release();
 
  private:

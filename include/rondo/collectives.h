@@ -1,4 +1,4 @@
-// What each collective is: one row per collective, which everything else reads.
+// Properties of each collective: one row each, which everything else reads.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace rondo {
 
-/// What a call does; also the key of the algorithm registry.
+/// The collectives; also the key of the algorithm registry.
 enum class Collective : std::uint8_t {
   allreduce,
   reduce,
@@ -24,49 +24,50 @@ enum class Collective : std::uint8_t {
   sendrecv, ///< one Send or Recv
 };
 
-/// What a buffer of a collective holds, in blocks of the call's `count` elements.
+/// What a buffer of a collective contains, in blocks of the call's `count` elements.
 struct BufferBlocks {
   enum class Number : std::uint8_t { none, one, one_per_rank };
 
   Number number = Number::none;
-  bool root_only = false; ///< the other ranks have no such buffer
+  bool root_only = false; ///< the other ranks do not have this buffer
 
   constexpr bool perRank() const { return number == Number::one_per_rank; }
   constexpr std::size_t count(int ranks, bool is_root) const {
     if (number == Number::none || (root_only && !is_root)) return 0;
     return perRank() ? static_cast<std::size_t>(ranks) : 1;
   }
-  /// The block that belongs to the rank itself.
+  /// Index of the rank's own block.
   constexpr std::size_t own(int rank) const {
     return perRank() ? static_cast<std::size_t>(rank) : 0;
   }
 };
 
-/// Whose input a block of the output is made from. Of an input with a block for each rank, it is
-/// the block of the rank that receives.
+/// The ranks whose input a block of the output is made from. If the input has one block for each
+/// rank, the block of the receiving rank is used.
 enum class Contributors : std::uint8_t {
   nobody, ///< no data move
   peer,   ///< the sender
   root,
-  of_block, ///< the rank that the block of the output belongs to
+  of_block, ///< the rank to which the block of the output belongs
   everyone, ///< all ranks' contributions, reduced
 };
 
 struct CollectiveTraits {
   Collective collective{};
   std::string_view name;  ///< lower case, as in options and commands
-  std::string_view title; ///< as NCCL spells it
-  std::string_view alias; ///< read like the name; may be empty
+  std::string_view title; ///< in NCCL's spelling
+  std::string_view alias; ///< accepted in place of the name; may be empty
   BufferBlocks input{}, output{};
   Contributors contributors = Contributors::nobody;
-  /// Whether the output may be the input: the same buffer where both have as many blocks, else the
-  /// smaller one is the rank's own block of the larger one.
+  /// Whether the call may run in place: input and output are the same buffer if both have as many
+  /// blocks; otherwise the smaller buffer is the rank's own block of the larger one.
   bool in_place = false;
 
   constexpr bool reduces() const { return contributors == Contributors::everyone; }
   constexpr bool movesData() const { return contributors != Contributors::nobody; }
   constexpr bool hasRoot() const { return input.root_only || output.root_only; }
-  /// Whether a buffer has a block for each rank. These have a v-form, with blocks of several sizes.
+  /// Whether a buffer has one block for each rank. Such a collective has a v-form, with blocks of
+  /// different sizes.
   constexpr bool perRank() const { return input.perRank() || output.perRank(); }
 };
 
@@ -113,7 +114,7 @@ static_assert(
         if (traits(c).collective != c) return false;
       return true;
     }(),
-    "a row stands in another place than its collective");
+    "the rows are not in the order of the enumeration");
 
 constexpr bool reduces(Collective c) { return traits(c).reduces(); }
 constexpr bool hasRoot(Collective c) { return traits(c).hasRoot(); }

@@ -1,4 +1,4 @@
-// The front door: a communicator and its collectives.
+// Communicator: a group of ranks and the collectives that they call. Start here.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,6 @@
 #include "rondo/place.h"
 #include "rondo/rendezvous.h"
 #include "rondo/stream.h"
-#include "rondo/typed.h"
 #include "rondo/types.h"
 #include "rondo/work.h"
 
@@ -28,149 +27,172 @@ namespace comm {
 class CommunicatorImpl;
 }
 
-/// What a rank of a communicator has reserved for messages, in bytes; between threads, slots that
-/// were never used take no memory. Channels open with the first call that uses them, and stay. Not
-/// counted: plans (some KiB for each shape of call), and what allocate() gave.
+/// Position of the blocks of a v-form in a buffer that has one block for each rank: block r has
+/// counts[r] elements and begins offsets[r] elements after the start of the buffer. Both spans have
+/// size() entries; they are read during the call only, also by the Async forms. Blocks that are
+/// written must not overlap.
+struct Blocks {
+  std::span<const std::size_t> counts, offsets;
+};
+
+/// Memory that this rank of a communicator has reserved for messages. All values but `channels` are
+/// in bytes. Channels open with the first call that uses them and stay open. Parts of slots
+/// that were never used take no memory. Plans (a few KiB for each shape of call) and memory from
+/// allocate() are not counted.
 struct MemoryUse {
-  std::size_t channels = 0; ///< that this rank sends on; a number, not bytes
-  /// Of those channels, where peers share memory; between devices over a network, of all channels.
+  std::size_t channels = 0; ///< number of channels on which this rank sends
+  /// Slots of these channels, if the peers share memory. Between devices over a network: slots of
+  /// all channels.
   std::size_t slots = 0;
-  std::size_t staging = 0; ///< beside streams (TCP), for messages that cannot go to user memory
-  std::size_t scratch = 0; ///< partial results
+  std::size_t staging = 0; ///< for TCP messages that cannot be received into user memory
+  std::size_t scratch = 0; ///< for partial results
 
   std::size_t bytes() const { return slots + staging + scratch; }
 };
 
 /// A fixed group of ranks that call collectives together.
 ///
-/// Calls. Each collective exists twice: the plain form returns when the result is there, the Async
-/// form returns a Work at once. All ranks must make the same collective calls in the same order
-/// (Send and Recv only between their two ranks); a difference is Error(mismatch) on every rank.
-/// Collectives of one communicator run in the order of the calls. Sends to one peer, and receives
-/// from one peer, run in the order of the calls, independently of everything else.
+/// Calls. Each collective has two forms: the plain form returns when the result is complete; the
+/// Async form returns a Work at once. All ranks must make the same collective calls in the same
+/// order (Send and Recv concern their two ranks only). A difference is Error(mismatch) on every
+/// rank. Collectives of one communicator run in the order of the calls. Sends to one peer run in
+/// the order of the calls, and so do receives from one peer; both are independent of all other
+/// calls.
 ///
-/// Buffers. Counts are in elements of `type`. A buffer may be null when its element count is zero.
-/// Input and output must not overlap, except in place as said at each call. Outputs are defined
+/// Buffers. Counts are in elements of `type`. A buffer may be null if its element count is zero.
+/// Input and output must not overlap, except in place as each call describes. Outputs are defined
 /// only after success. Any alignment works.
 ///
-/// Ranks. A rank is a Communicator object. One process may hold any number, of the same or of
-/// different groups. One object may be used from several threads; the order of the calls is then
-/// the caller's to arrange. A failed communicator (any code but invalid_argument and unsupported)
-/// stays failed.
+/// Ranks. A rank is a Communicator object. One process may hold any number of ranks, of the same or
+/// of different groups. Several threads may use one object; the caller must then order the calls.
+/// After an error with any code but invalid_argument and unsupported, the communicator has failed,
+/// and all later calls on it fail too.
 ///
-/// Results. With Options::deterministic floating-point results do not depend on algorithm,
-/// transport, or size of the message; otherwise only on the algorithm chosen for the size.
+/// Results. With Options::deterministic, floating-point results do not depend on the algorithm, the
+/// transport or the message size. Without it, they depend only on the algorithm that was chosen for
+/// the size.
 ///
-/// Devices. With Options::device the buffers are memory of a GPU, and calls go to streams: what is
-/// different then stands in stream.h.
-class RONDO_API Communicator : public TypedCalls<Communicator> {
+/// Devices. With Options::device, buffers are in the memory of a GPU, and calls go to streams.
+/// stream.h describes the differences.
+class RONDO_API Communicator {
  public:
-  /// Meets the other ranks. Throws Error(init_failed) that lists missing ranks at the deadline.
+  /// Meets the other ranks and returns this rank's communicator. Throws Error(init_failed) at the
+  /// deadline (Options::init_timeout); the text lists the missing ranks.
   static Communicator create(const Rendezvous& meet,
                              const Options& options = Options::fromEnvironment());
-  /// `size` in-process ranks, made by one thread; element r is rank r. Blocking calls on them need
-  /// a thread each, or a Group.
+  /// Returns `size` ranks in this process; element r is rank r. Blocking calls need one thread for
+  /// each rank, or a Group.
   static std::vector<Communicator> createAll(int size,
                                              const Options& options = Options::fromEnvironment());
-  /// As create(), on a thread of its own: one thread may make several ranks at once, and go on
-  /// meanwhile. get() throws what create() would have. A future that is dropped waits for the
-  /// thread, which ends by the deadline of Options::init_timeout.
+  /// Does what create() does, on a new thread, so that one thread can create several ranks at once.
+  /// get() throws the errors of create(). The destructor of an unused future waits for that thread,
+  /// which ends by the deadline of Options::init_timeout.
   static std::future<Communicator> createAsync(const Rendezvous& meet,
                                                const Options& options = Options::fromEnvironment());
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  /// Waits (within the timeout) for outstanding work of this rank; does not wait for other ranks,
-  /// but until the network has taken what is for them. Calls in flight on other ranks that cannot
-  /// end without this rank throw an Error that names it, as its culprit too: peer_dead, "rank 1
-  /// left without entering AllReduce #3"; or timeout, "rank 1 closed the communicator with
-  /// AllReduce #3 in flight", where this rank's own call had not ended by the timeout. In a child
-  /// made by fork() it drops the copy and does nothing else. That, ending and executing a program
-  /// is all that a child may do with what it inherits from Rondo; its copies of connections are
-  /// dead, so the rank's own end shows. (Not even that with a std::future that is not ready yet:
-  /// the standard library would wait there for a thread that the child does not have.)
-  /// A process that hosts the control plane hands it on where other ranks go on: with its last
-  /// communicator, which waits for the others 50 ms first, and when it ends by exit() or from
-  /// main(). One that ends by _exit() amid all that, or made the unique id and is no rank, hands on
-  /// nothing: calls that others have in flight by then, or begin later, fail with peer_dead.
+  /// Waits for the outstanding work of this rank, at most for Options::timeout, and until the
+  /// network has taken the messages that this rank sent. It does not wait for other ranks.
+  ///
+  /// Calls in flight on other ranks that cannot complete without this rank throw an Error whose
+  /// text and culprit() name this rank. The code is peer_dead ("rank 1 left without entering
+  /// AllReduce #3"), or, if this rank's own call had not completed by the timeout, timeout ("rank 1
+  /// closed the communicator with AllReduce #3 in flight").
+  ///
+  /// After fork(): in the child, the destructor drops the copy and does nothing else. The child may
+  /// only destroy what it inherited from Rondo, exit, or execute a program; it must not even
+  /// destroy a std::future that is not ready, since the standard library would wait for a thread
+  /// that the child does not have. The child's copies of connections are closed, so the other ranks
+  /// still notice when the parent's rank ends.
+  ///
+  /// Control plane: if this process hosts the control plane and other ranks go on, it hands the
+  /// control plane over to another process. It does so when its last communicator is destroyed
+  /// (after waiting for the other ranks for up to 50 ms), and when the process ends by exit() or by
+  /// returning from main(). A process that ends by _exit() before the hand-over, or that created
+  /// the unique id without being a rank, hands over nothing: calls of other ranks that are in
+  /// flight then, or begin later, fail with peer_dead.
   ~Communicator();
 
   int rank() const;
   int size() const;
 
-  /// Collective. Ranks with equal `color` form a communicator, ordered by `key`, ties by rank.
-  /// color kNoColor: nothing is returned.
+  /// Collective. Makes one communicator for each value of `color`. Its ranks are ordered by `key`;
+  /// equal keys are ordered by the rank in this communicator. With color kNoColor the rank takes
+  /// part in the call, and gets no communicator.
   static constexpr int kNoColor = -1;
   std::optional<Communicator> split(int color, int key);
-  /// As split(), on a thread of its own; splits of one communicator are made in the order of the
-  /// calls. See createAsync().
+  /// Does what split() does, on a new thread. Several splits of one communicator are made in the
+  /// order of the calls. See createAsync().
   std::future<std::optional<Communicator>> splitAsync(int color, int key);
 
-  /// Collective: tells all ranks some bytes of this one, at most 16 KiB; element r of what returns
-  /// is rank r's. For what ranks must agree on between calls: it goes the way of split(), so it is
-  /// in order with splits and other exchanges only, and moves nothing of the calls beside it.
-  /// Errors as of split(); Error(invalid_argument) for more bytes.
+  /// Collective. Sends `own`, at most 16 KiB, to all ranks; element r of the result is what rank r
+  /// passed. It is for small data that ranks must agree on between calls: it uses the control
+  /// plane, as split() does. It is ordered with splits and other exchanges only, and does not make
+  /// progress on other calls. Errors: those of split(); Error(invalid_argument) for more than 16
+  /// KiB.
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> own);
-  /// As exchange(), on a thread of its own; `own` is read before it returns. See splitAsync().
+  /// Does what exchange() does, on a new thread; `own` is read before the function returns. See
+  /// splitAsync().
   std::future<std::vector<std::vector<std::byte>>> exchangeAsync(std::span<const std::byte> own);
 
-  /// Collective over the ranks that are not in `excluded`, which take no part in it and may be
-  /// dead: a communicator of the others, in the same order. It works after this one has failed,
-  /// unless it lost the rank whose process hosts the control plane. Throws Error(invalid_argument)
-  /// for what is no rank, or this one; Error(timeout) where ranks exclude different ones.
+  /// Collective over the ranks that are not in `excluded`. Returns a communicator of these ranks,
+  /// in the same order. The excluded ranks take no part and may be dead. It works after this
+  /// communicator has failed, unless the process that hosts the control plane was lost. Throws
+  /// Error(invalid_argument) if `excluded` has a number that is not a rank, or has this rank;
+  /// Error(timeout) if ranks exclude different ranks.
   Communicator shrink(std::span<const int> excluded);
-  /// As shrink(), on a thread of its own. See createAsync().
+  /// Does what shrink() does, on a new thread. See createAsync().
   std::future<Communicator> shrinkAsync(std::span<const int> excluded);
 
-  /// From any thread, any time, any number of times: every pending and later call of every rank of
-  /// this communicator ends with Error(aborted) that holds `reason`.
+  /// Ends every pending and later call of every rank of this communicator with Error(aborted),
+  /// whose text contains `reason`. May be called from any thread, at any time, and repeatedly.
   void abort(const std::string& reason);
-  /// What the communicator has failed with, if it has; looks without waiting, from any thread. It
-  /// is there whether or not a call meets it: a rank's death within a second.
+  /// Returns the error with which the communicator has failed, or nothing. It never waits, and may
+  /// be called from any thread. The failure is reported even if no call is in flight: the death of
+  /// a rank appears within a second.
   std::optional<Error> failure() const;
 
-  /// Options::timeout of this rank's calls from now on, also of those in flight. From any thread,
-  /// any time. Throws Error(invalid_argument) for what Options would not take, Error(unsupported)
-  /// with Options::device.
+  /// Sets Options::timeout of this rank, for later calls and for calls in flight. May be called
+  /// from any thread, at any time. Throws Error(invalid_argument) for a value that Options does not
+  /// allow; Error(unsupported) with Options::device.
   void setTimeout(std::chrono::milliseconds timeout);
 
-  /// Calls from now on go to this stream of Options::device, in the manner of cublasSetStream();
-  /// until then to the default stream. The calls on the stream before still run first. The stream
-  /// must live until they have. Calls of a Group keep the stream that was set when they were made;
-  /// its sends and receives see what all their streams did before. A communicator that split()
-  /// returns begins with the default stream. Throws Error(unsupported) where buffers are in host
-  /// memory, and for a stream that may use only a part of the device (of a green context);
-  /// Error(invalid_argument) for cudaStreamPerThread, and for a stream that another rank of this
-  /// process uses.
+  /// Sends later calls to this stream of Options::device, as cublasSetStream() does. Before the
+  /// first setStream(), calls go to the default stream. A call on the new stream runs after the
+  /// earlier calls on the old one. The stream must live until its calls are done. Calls of a Group
+  /// use the stream that was set when they were made; the sends and receives of the group run after
+  /// everything that was put on any of these streams before. A communicator from split() begins
+  /// with the default stream. Throws Error(unsupported) if buffers are in host memory, and for a
+  /// stream that may use only a part of the device (a green context); Error(invalid_argument) for
+  /// cudaStreamPerThread, and for a stream that another rank of this process uses.
   void setStream(Stream stream);
 
-  /// Memory for `bytes` bytes, zeroed, aligned to pages, that peers on this machine read in place.
+  /// Returns `bytes` bytes of zeroed, page-aligned memory that peers on this machine read in place.
   /// Throws Error(system).
   Buffer allocate(std::size_t bytes);
-  /// Makes memory that the program already has such a buffer, where it stands, with its contents:
-  /// whole pages of private anonymous memory (malloc's large blocks are mostly that, rounded
-  /// inwards). No other thread may touch it during the call. Throws Error(invalid_argument) for
-  /// parts of pages, Error(unsupported) for other memory, Error(system).
+  /// Turns memory that the program already has into such a buffer. Address and contents stay. It
+  /// must be whole pages of private anonymous memory; large blocks from malloc() are that, apart
+  /// from partial pages at both ends. No other thread may touch it during the call. Throws
+  /// Error(invalid_argument) for parts of pages, Error(unsupported) for other kinds of memory,
+  /// Error(system).
   Buffer registerBuffer(void* data, std::size_t bytes);
 
   // Collectives ---------------------------------------------------------------------------------
   //
-  // Each call below also exists with typed buffers in place of pointers, count and type:
-  // comm.allReduce(vector, ReduceOp::sum). See typed.h.
-  //
-  // What holds for all of them, beside what the class says. Every rank of the communicator calls,
-  // with the same count, type, operator and root. An element of a reduction is one application of
-  // `op` to the ranks' contributions; 16- and 8-bit floats are combined in fp32. Errors:
-  // invalid_argument for what is wrong with this rank's arguments (the text names the call and the
-  // argument; nothing was sent), unsupported for an operator that the type does not have, mismatch
-  // where ranks differ, and what ends a communicator: peer_dead, unresponsive, timeout, aborted,
-  // transport, system. How the algorithms work, and what they cost, stands at the heads of
-  // src/algorithms/*.cc; `rondo plan` shows them.
+  // Rules for all collectives. Every rank of the communicator makes the call, with the same count,
+  // type, operator and root. A reduction applies `op` to the ranks' contributions element by
+  // element; 16- and 8-bit floats are combined in fp32. Errors: invalid_argument if this rank's
+  // arguments are wrong (the text names the call and the argument; nothing was sent); unsupported
+  // if the type does not have the operator; mismatch if ranks differ; and the errors that end a
+  // communicator: peer_dead, unresponsive, timeout, aborted, transport, system. Each file
+  // src/algorithms/*.cc begins with how its algorithm works and what it costs; `rondo plan` prints
+  // both.
 
-  /// Combines one vector of every rank, and gives all ranks the result: output[i] is `op` over the
-  /// ranks' input[i]. Both buffers have `count` elements. In place: output == input. The order in
-  /// which contributions are combined depends on the algorithm; with Options::deterministic it is
-  /// the order of the ranks.
+  /// Combines one vector of every rank and gives the result to all ranks: output[i] is `op` over
+  /// the ranks' input[i]. Both buffers have `count` elements. In place: output == input. The order
+  /// in which contributions are combined depends on the algorithm; with Options::deterministic it
+  /// is the order of the ranks.
   ///
   ///     std::vector<float> gradients(1000, comm.rank() + 1.0F);
   ///     comm.allReduce(gradients.data(), gradients.data(), gradients.size(),
@@ -179,45 +201,44 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   Work allReduceAsync(const void* input, void* output, std::size_t count, DataType type,
                       ReduceOp op);
 
-  /// Does what allReduce does, for `root` alone. Both buffers have `count` elements; on other ranks
-  /// output is not used, and may be null. In place: output == input.
+  /// Does what allReduce does, but only `root` gets the result. Both buffers have `count` elements;
+  /// output is not used on other ranks, and may be null there. In place: output == input.
   void reduce(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
               int root);
   Work reduceAsync(const void* input, void* output, std::size_t count, DataType type, ReduceOp op,
                    int root);
 
-  /// Combines one vector of every rank, and gives each rank its part: rank r gets elements
-  /// [r*count, (r+1)*count) of the result. input has size()*count elements, output has `count`. In
-  /// place: output == input + rank()*count elements. Order as
-  /// in allReduce.
+  /// Combines one vector of every rank and gives each rank its part: rank r gets elements [r*count,
+  /// (r+1)*count) of the result. input has size()*count elements, output has `count`. In place:
+  /// output == input + rank()*count elements. The order is that of allReduce.
   void reduceScatter(const void* input, void* output, std::size_t count, DataType type,
                      ReduceOp op);
   Work reduceScatterAsync(const void* input, void* output, std::size_t count, DataType type,
                           ReduceOp op);
 
-  /// Copies a vector of `root` to all ranks. Both buffers have `count` elements; input is used on
-  /// root alone, and may be null elsewhere. In place: output == input.
+  /// Copies the vector of `root` to all ranks. Both buffers have `count` elements; input is used on
+  /// root only, and may be null elsewhere. In place: output == input.
   ///
   ///     std::vector<float> weights(64, comm.rank() == 0 ? 0.5F : 0.0F);
-  ///     comm.broadcast(weights.data(), weights.data(), weights.size(), DataType::float32,
-  ///                    0);
+  ///     comm.broadcast(weights.data(), weights.data(), weights.size(), DataType::float32, 0);
   void broadcast(const void* input, void* output, std::size_t count, DataType type, int root);
   Work broadcastAsync(const void* input, void* output, std::size_t count, DataType type, int root);
 
-  /// Deals out a vector of `root`: rank r gets its elements [r*count, (r+1)*count). input has
-  /// size()*count elements, and is used on root alone (elsewhere it may be null); output has
-  /// `count`. In place, on root: output == input + root*count elements.
+  /// Distributes the vector of `root`: rank r gets elements [r*count, (r+1)*count). input has
+  /// size()*count elements; it is used on root only, and may be null elsewhere. output has `count`
+  /// elements. In place, on root: output == input + root*count elements.
   void scatter(const void* input, void* output, std::size_t count, DataType type, int root);
   Work scatterAsync(const void* input, void* output, std::size_t count, DataType type, int root);
 
-  /// Collects a vector of every rank on `root`, rank r's at r*count. input has `count` elements;
-  /// output has size()*count, and is used on root alone (elsewhere it may be null). In place, on
-  /// root: input == output + root*count elements.
+  /// Collects one vector of every rank on `root`: the vector of rank r begins at element r*count.
+  /// input has `count` elements. output has size()*count elements; it is used on root only, and may
+  /// be null elsewhere. In place, on root: input == output + root*count elements.
   void gather(const void* input, void* output, std::size_t count, DataType type, int root);
   Work gatherAsync(const void* input, void* output, std::size_t count, DataType type, int root);
 
-  /// Collects a vector of every rank on all ranks, rank r's at r*count. input has `count` elements,
-  /// output has size()*count. In place: input == output + rank()*count elements.
+  /// Collects one vector of every rank on all ranks: the vector of rank r begins at element
+  /// r*count. input has `count` elements, output has size()*count. In place: input == output +
+  /// rank()*count elements.
   ///
   ///     const std::int32_t mine = comm.rank() * comm.rank();
   ///     std::vector<std::int32_t> squares(static_cast<std::size_t>(comm.size()));
@@ -225,42 +246,42 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   void allGather(const void* input, void* output, std::size_t count, DataType type);
   Work allGatherAsync(const void* input, void* output, std::size_t count, DataType type);
 
-  /// Gives every rank a block of every rank: block s of rank r's output is block r of rank s's
+  /// Exchanges blocks between all pairs of ranks: block s of rank r's output is block r of rank s's
   /// input. Both buffers have size() blocks of `count` elements. Not in place: buffers that overlap
   /// are Error(invalid_argument).
   void allToAll(const void* input, void* output, std::size_t count, DataType type);
   Work allToAllAsync(const void* input, void* output, std::size_t count, DataType type);
 
   // v-forms: blocks of different sizes. Counts and offsets are in elements of `type`. Sender and
-  // receiver must tell the same count for a block, else Error(mismatch).
+  // receiver must pass the same count for a block, or the call is Error(mismatch).
 
-  /// Does what reduceScatter does, with blocks of any sizes: rank r gets block r of the result.
-  /// `blocks` lie in input, and must have the same counts on all ranks; output has
+  /// Does what reduceScatter does, with blocks of different sizes: rank r gets block r of the
+  /// result. `blocks` describes input, and its counts must be the same on all ranks. output has
   /// blocks.counts[rank()] elements. In place: output == input + blocks.offsets[rank()] elements.
   void reduceScatterv(const void* input, Blocks blocks, void* output, DataType type, ReduceOp op);
   Work reduceScattervAsync(const void* input, Blocks blocks, void* output, DataType type,
                            ReduceOp op);
 
-  /// Does what scatter does, with blocks of any sizes: rank r's output, of `count` elements, gets
-  /// block r of root's input. input and blocks are used on root alone. In place, on root: output ==
-  /// input + blocks.offsets[root] elements.
+  /// Does what scatter does, with blocks of different sizes: rank r's output, of `count` elements,
+  /// gets block r of root's input. input and blocks are used on root only. In place, on root:
+  /// output == input + blocks.offsets[root] elements.
   void scatterv(const void* input, Blocks blocks, void* output, std::size_t count, DataType type,
                 int root);
   Work scattervAsync(const void* input, Blocks blocks, void* output, std::size_t count,
                      DataType type, int root);
 
-  /// Does what gather does, with blocks of any sizes: block r of root's output gets rank r's input,
-  /// of `count` elements. output and blocks are used on root alone. In place, on root: input ==
-  /// output + blocks.offsets[root] elements.
+  /// Does what gather does, with blocks of different sizes: block r of root's output gets rank r's
+  /// input, of `count` elements. output and blocks are used on root only. In place, on root: input
+  /// == output + blocks.offsets[root] elements.
   void gatherv(const void* input, std::size_t count, void* output, Blocks blocks, DataType type,
                int root);
   Work gathervAsync(const void* input, std::size_t count, void* output, Blocks blocks,
                     DataType type, int root);
 
-  /// Does what allGather does, with blocks of any sizes: block r of every rank's output gets rank
-  /// r's input, of `count` elements, which is blocks.counts[rank()]. The counts must be the same on
-  /// all ranks; the offsets need not be. In place: input == output + blocks.offsets[rank()]
-  /// elements.
+  /// Does what allGather does, with blocks of different sizes: block r of every rank's output gets
+  /// rank r's input. input has `count` elements, and `count` must be blocks.counts[rank()]. The
+  /// counts must be the same on all ranks; the offsets may differ. In place: input == output +
+  /// blocks.offsets[rank()] elements.
   ///
   ///     // Rank r has r + 1 elements.
   ///     std::vector<std::size_t> counts, offsets;
@@ -278,88 +299,59 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   Work allGathervAsync(const void* input, std::size_t count, void* output, Blocks blocks,
                        DataType type);
 
-  /// Does what allToAll does, with blocks of any sizes: block s of rank r's output gets block r of
-  /// rank s's input. Blocks of input may overlap each other. Not in place: blocks of the two
-  /// buffers that overlap are Error(invalid_argument).
+  /// Does what allToAll does, with blocks of different sizes: block s of rank r's output gets block
+  /// r of rank s's input. Blocks of input may overlap each other. Not in place: an input block that
+  /// overlaps an output block is Error(invalid_argument).
   void allToAllv(const void* input, Blocks input_blocks, void* output, Blocks output_blocks,
                  DataType type);
   Work allToAllvAsync(const void* input, Blocks input_blocks, void* output, Blocks output_blocks,
                       DataType type);
 
-  /// Returns after every rank has entered.
+  /// Returns after every rank has entered the barrier.
   void barrier();
   Work barrierAsync();
 
-  /// Sends a vector to `peer`, whose recv() with the same count and type it matches, in the order
-  /// of the calls between the two. Returns when the buffer may be changed, which may be before the
-  /// peer has received. peer may be this rank itself (then one of both is Async or in a Group). A
-  /// count of zero is matched too. Errors: as of collectives; another count or type is mismatch on
-  /// all ranks.
+  /// Sends `count` elements to `peer`, which must receive them by recv() with the same count and
+  /// type. Sends and receives between two ranks match in the order of the calls. Returns when the
+  /// buffer may be changed, which may be before the peer has received it. `peer` may be this rank;
+  /// then the send or the receive must be Async or in a Group. A count of zero is matched too.
+  /// Errors: as for collectives; a different count or type is Error(mismatch) on all ranks.
   ///
   ///     std::int64_t token = comm.rank(), from_left = -1;
   ///     const int right = (comm.rank() + 1) % comm.size();
   ///     const int left = (comm.rank() + comm.size() - 1) % comm.size();
-  ///     Group group; // both at once: nobody waits for a neighbour that waits
+  ///     Group group; // starts both at once, so that no rank waits for a waiting neighbour
   ///     comm.send(&token, 1, DataType::int64, right);
   ///     comm.recv(&from_left, 1, DataType::int64, left);
   ///     group.end();
   void send(const void* input, std::size_t count, DataType type, int peer);
   Work sendAsync(const void* input, std::size_t count, DataType type, int peer);
-  /// Receives what `peer` sends with send(). output has `count` elements.
+  /// Receives `count` elements into `output` that `peer` sends with send(). Order and errors as for
+  /// send().
   void recv(void* output, std::size_t count, DataType type, int peer);
   Work recvAsync(void* output, std::size_t count, DataType type, int peer);
-  /// Whether a message that `peer` sent with send() has come, or begun to come, for which no recv()
-  /// has been called yet. For programs that receive from whichever rank sends first. It looks
-  /// without waiting. Errors: as of recv(); unsupported with Options::device.
+  /// Returns whether a message from `peer`'s send() has arrived, or begun to arrive, for which no
+  /// recv() has been called yet. It never waits. Use it to receive from whichever rank sends first.
+  /// Errors: as for recv(); Error(unsupported) with Options::device.
   bool arrived(int peer);
 
-  // The calls that take their types and counts from the buffers: typed.h.
-  using TypedCalls::allReduce;
-  using TypedCalls::allReduceAsync;
-  using TypedCalls::reduce;
-  using TypedCalls::reduceAsync;
-  using TypedCalls::reduceScatter;
-  using TypedCalls::reduceScatterAsync;
-  using TypedCalls::broadcast;
-  using TypedCalls::broadcastAsync;
-  using TypedCalls::scatter;
-  using TypedCalls::scatterAsync;
-  using TypedCalls::gather;
-  using TypedCalls::gatherAsync;
-  using TypedCalls::allGather;
-  using TypedCalls::allGatherAsync;
-  using TypedCalls::allToAll;
-  using TypedCalls::allToAllAsync;
-  using TypedCalls::reduceScatterv;
-  using TypedCalls::reduceScattervAsync;
-  using TypedCalls::scatterv;
-  using TypedCalls::scattervAsync;
-  using TypedCalls::gatherv;
-  using TypedCalls::gathervAsync;
-  using TypedCalls::allGatherv;
-  using TypedCalls::allGathervAsync;
-  using TypedCalls::allToAllv;
-  using TypedCalls::allToAllvAsync;
-  using TypedCalls::send;
-  using TypedCalls::sendAsync;
-  using TypedCalls::recv;
-  using TypedCalls::recvAsync;
-
-  /// For programs with a progress engine of their own: threads that wait in a call of this
-  /// communicator call `poll`, from when the wait is no longer short (some 50 us) on all the time,
-  /// in place of sleeping (Rondo's own threads never do). It must return soon, and not throw. It
-  /// may itself wait for calls and futures, also of this communicator, and is not called again on
-  /// that thread meanwhile. Not to be set while a call is in flight.
+  /// Sets a function that threads call while they wait in a call of this communicator, for programs
+  /// that have a progress engine of their own. It is called repeatedly, in place of sleeping, once
+  /// a wait has lasted about 50 us; Rondo's own threads never call it. It must return soon, and
+  /// must not throw. It may itself wait for calls and futures, also of this communicator; it is not
+  /// called again on that thread meanwhile. Do not set it while a call is in flight.
   void whileWaiting(std::function<void()> poll);
 
-  /// Name of the algorithm that a call of this shape uses, e.g. "ring".
+  /// Returns the name of the algorithm that a call of this shape uses, e.g. "ring".
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
-  /// Grows by calls that need channels or scratch that none before needed, not by repeating calls.
+  /// Returns the memory in use now. It grows when a call needs channels or scratch memory that no
+  /// earlier call needed; repeating a call does not make it grow.
   MemoryUse memory() const;
-  /// Where a rank runs, as it was when the communicator was made. Throws Error(invalid_argument).
+  /// Returns where a rank ran when the communicator was made. Throws Error(invalid_argument) if
+  /// `rank` is not a rank of it.
   const Place& placeOf(int rank) const;
-  /// Name of the transport to a peer ("inproc", "shm", "tcp"; between devices "nvlink", "pcie",
-  /// "tcp"; "self" for this rank).
+  /// Returns the name of the transport to a peer: "inproc", "shm", "ucx" or "tcp"; between devices
+  /// "nvlink", "pcie" or "tcp"; "self" for this rank.
   std::string transportTo(int peer) const;
 
  private:
@@ -368,40 +360,42 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
   std::shared_ptr<comm::CommunicatorImpl> impl_;
 };
 
-/// A way for a rank to reach another.
+/// A transport: one way to move bytes between two ranks.
 struct TransportInfo {
   std::string name;
   std::string summary;    ///< one line
   bool between_processes; ///< false: only between ranks that are threads of one process
-  bool between_devices; ///< for communicators with Options::device; of the others these use streams
-  std::string missing;  ///< why this build has not got it; empty: it has
+  bool between_devices;   ///< for communicators with Options::device, and for no others
+  std::string missing;    ///< why this build does not have it; empty if it does
 };
 
-/// The words of Options::transports, with those that this build has not got. Of either kind the
-/// fastest first.
+/// Returns all transports that Options::transports may name, also those that this build does not
+/// have. Of each kind (between hosts, between devices) the fastest is first.
 RONDO_API std::vector<TransportInfo> transports();
 
-/// Calls made by this thread while a Group exists only take note of the call: blocking calls return
-/// at once (their outputs are not ready), Async calls return a Work that is done when the group is.
-/// end() starts all of them, one communicator's after the other's, and waits. Groups nest; the
-/// outermost counts.
+/// Collects calls and starts them together. While a Group exists, calls of this thread are only
+/// recorded: blocking calls return at once (their outputs are not ready), and Async calls return a
+/// Work that is done when the whole group is done. end() starts all recorded calls, one
+/// communicator after the other, and waits. Groups nest; only the outermost one starts the calls.
 class RONDO_API Group {
  public:
   Group();
-  /// Starts what end() did not, and waits; errors are logged, not thrown. Call end() to get them.
+  /// Does what end() does if the group is still open, but logs errors. Call end() to have them
+  /// thrown.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  /// Throws the first error among the calls.
+  /// Starts the calls and waits for them. Throws the first error among them.
   void end();
-  /// As end(), without waiting.
+  /// Does what end() does, without waiting.
   Work start();
-  /// Ends it, and makes none of its calls: their Works are done, with Error(aborted). A group that
-  /// is within another leaves its calls to that one.
+  /// Closes the group and makes none of its calls: their Works are done, with Error(aborted). A
+  /// group inside another group leaves its calls to the outer one.
   void drop();
-  /// How long the calls of this thread's groups will take, for the links that `rondo plan` assumes:
-  /// those of a communicator one after the other, communicators beside each other.
+  /// Returns how long the calls of this thread's open groups will take, by the link speeds that
+  /// `rondo plan` assumes. Calls of one communicator count as running one after the other,
+  /// different communicators as running at the same time.
   std::chrono::nanoseconds predict() const;
 
  private:

@@ -1,4 +1,4 @@
-// The one error type: a code to branch on, a sentence to print, and the culprit where there is one.
+// Error: the only exception type. It has a code to branch on, a text, and the rank that caused it.
 #pragma once
 
 #include <stdexcept>
@@ -11,13 +11,13 @@ namespace rondo {
 
 enum class ErrorCode {
   invalid_argument, ///< the call itself is wrong; nothing was sent, the communicator stays usable
-  mismatch,         ///< ranks called different things; the text holds both calls
+  mismatch,         ///< ranks made different calls; the text names both
   peer_dead,        ///< a rank's process ended or its connection broke
   unresponsive,     ///< a rank's process exists but its heartbeat stopped
   timeout,          ///< a deadline passed: the text names operation, sequence number, rank and step
-  aborted,          ///< someone called abort(), or a rank failed for a reason of its own
+  aborted,          ///< a rank called abort(), or failed for a reason of its own
   init_failed,      ///< ranks did not find each other; the text lists the missing ones
-  transport,        ///< a connection failed or carried something it must not
+  transport,        ///< a connection failed, or carried invalid data
   unsupported,      ///< valid, but this build or machine cannot do it
   system,           ///< the operating system refused a resource; the text holds errno's message
   data,             ///< a file is missing or damaged
@@ -32,7 +32,7 @@ class RONDO_API Error : public std::runtime_error {
       : std::runtime_error(what), code_(code), culprit_(culprit) {}
 
   ErrorCode code() const { return code_; }
-  /// Rank (in the communicator of the call) that caused it, or -1.
+  /// The rank that caused the error, in the communicator of the call, or -1.
   int culprit() const { return culprit_; }
 
  private:

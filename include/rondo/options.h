@@ -12,98 +12,101 @@ namespace rondo {
 
 enum class LogLevel { none, error, warn, info, trace };
 
-/// Settings of one communicator. fromEnvironment() reads the variable named beside each field;
-/// where an NCCL name is given too, it is an alias, and the RONDO name wins. An unknown value is
-/// Error(invalid_argument) that lists the valid ones; of an NCCL name it is ignored and logged.
-/// All ranks must pass equal values, but for `device` and `node`; rank 0's algorithm,
-/// deterministic, channel_bytes and channel_depth are used by all, so that ranks can never
-/// disagree.
+/// Settings of one communicator. fromEnvironment() reads the variable that each field's comment
+/// names first. A second name, if there is one, is NCCL's, and is read if the RONDO variable is not
+/// set. An unknown value of a RONDO variable is Error(invalid_argument) that lists the valid ones;
+/// an unknown value of an NCCL variable is logged and ignored. All ranks must pass equal values,
+/// except for `device` and `node`. All ranks use rank 0's algorithm, deterministic, channel_bytes
+/// and channel_depth, so that ranks cannot disagree.
 struct RONDO_API Options {
-  /// RONDO_ALGO, NCCL_ALGO. NCCL's grammar: "ring,tree", or "ring;allreduce:tree,ring;
-  /// broadcast:^chain" ('^' excludes). Empty: the planner chooses. "parameter_server/4" uses 4
-  /// servers, "hierarchical(linear,ring)" linear inside nodes and ring between them. "?ring" is a
-  /// wish, as NCCL_ALGO always is: calls that no algorithm of the list can serve get another one.
+  /// RONDO_ALGO, NCCL_ALGO. The algorithms to choose from, in NCCL's grammar: "ring,tree", or
+  /// "ring;allreduce:tree,ring;broadcast:^chain" ('^' excludes). Empty: the planner chooses.
+  /// "parameter_server/4" uses 4 servers; "hierarchical(linear,ring)" uses linear inside nodes and
+  /// ring between them. With a leading '?', as in "?ring", calls that no listed algorithm can serve
+  /// use another one; NCCL_ALGO is always read that way.
   std::string algorithm;
 
-  /// RONDO_TRANSPORT. Comma list of transports that may be used, e.g. "shm,tcp"; with a leading
-  /// '^', of those that may not ("^shm"). Empty: all; the fastest that reaches a peer is taken.
-  /// RONDO_SHM_DISABLE=1 (NCCL_SHM_DISABLE) leaves out shm. ucx is taken unasked only where it has
-  /// a fabric that is faster than TCP; naming it where it cannot be used is an error.
+  /// RONDO_TRANSPORT. Comma list of the transports that may be used, e.g. "shm,tcp", or, with a
+  /// leading '^', of those that may not ("^shm"). Empty: all. Of these, the fastest that reaches a
+  /// peer is used. RONDO_SHM_DISABLE=1 (NCCL_SHM_DISABLE) excludes shm. Unless it is named, ucx is
+  /// used only where it has a fabric that is faster than TCP. Naming ucx where it cannot be used is
+  /// an error.
   std::string transports;
 
-  /// RONDO_DETERMINISTIC (0 or 1). Results are the rank-order reduction of the contributions
-  /// (scaled and rounded to the element type first, for avg and preMulSum), accumulated without
-  /// rounding below fp32, whatever algorithm, transport, size or chunking is used.
+  /// RONDO_DETERMINISTIC (0 or 1). With 1, contributions are reduced in the order of the ranks, and
+  /// no intermediate result is rounded below fp32. The result is then the same for every algorithm,
+  /// transport, size and chunking. (avg and preMulSum first scale each contribution and round it to
+  /// the element type.)
   bool deterministic = false;
 
   /// RONDO_TIMEOUT (seconds, fractions allowed). A call that makes no progress for this long ends
-  /// with Error(timeout). From 1 ms to a year: there is no "for ever".
+  /// with Error(timeout). From 1 ms to a year; there is no infinite timeout.
   std::chrono::milliseconds timeout{120'000};
-  /// RONDO_INIT_TIMEOUT (seconds). Deadline of creating a communicator and of each connection.
+  /// RONDO_INIT_TIMEOUT (seconds). Deadline for creating a communicator, and for each connection.
   /// From 1 ms to a year.
   std::chrono::milliseconds init_timeout{60'000};
-  /// RONDO_HEARTBEAT (seconds). A process that is silent for three of these is unresponsive.
-  /// From 10 ms to an hour.
+  /// RONDO_HEARTBEAT (seconds). Interval of heartbeats. A process that is silent for three
+  /// intervals is unresponsive. From 10 ms to an hour.
   std::chrono::milliseconds heartbeat{1'000};
-  /// RONDO_PATIENT (0 or 1). A silent process is warned of and waited for, as under a debugger.
-  /// After a death only calls that stand still for 10 s end: what was sent before it arrives.
+  /// RONDO_PATIENT (0 or 1). With 1, a silent process is logged and waited for; use it under a
+  /// debugger. After the death of a rank, only calls without progress for 10 s end, so that
+  /// messages that the rank had sent still arrive.
   bool patient = false;
 
-  /// RONDO_BUFFSIZE, NCCL_BUFFSIZE (bytes, suffixes K and M). Slot memory of one channel (one
-  /// direction between two ranks). 0: the transport's default.
+  /// RONDO_BUFFSIZE, NCCL_BUFFSIZE (bytes, suffixes K, M and G). Memory for the slots of one
+  /// channel (one direction between two ranks). 0: the transport's default.
   std::size_t channel_bytes = 0;
   /// RONDO_DEPTH. Slots of one channel, 1 to 64. 0: the transport's default.
   int channel_depth = 0;
 
-  /// RONDO_THREADS. Threads that reduce and copy large pieces of a rank together, 1 to 64: for
-  /// machines with many more processors than ranks. Each communicator has its own; they stay on the
-  /// NUMA node of the thread that made it. Results are the same.
+  /// RONDO_THREADS. Number of threads of a rank that reduce and copy large pieces together, 1 to
+  /// 64. For machines with many more processors than ranks. Each communicator has threads of its
+  /// own; they stay on the NUMA node of the thread that made it. Results do not depend on it.
   int threads = 1;
 
-  /// RONDO_DEVICE. Where the buffers of all calls are: -1, in host memory; else in memory that the
-  /// CUDA device of this number can use. Ranks may name different devices, or the same one, but
-  /// either all name one or none. See Communicator's "Devices".
+  /// RONDO_DEVICE. -1: the buffers of all calls are in host memory. Otherwise they are in memory
+  /// that the CUDA device of this number can use. Ranks may name different devices or the same one,
+  /// but either all ranks name a device or none does. See "Devices" at Communicator.
   int device = -1;
 
-  /// RONDO_NODE, NCCL_HOSTID. Any name of the node that the rank is on: ranks of one node have the
-  /// same. Ranks whose names differ share no memory, even if they could, and algorithms may go
-  /// different ways inside nodes and between them. Empty: the machine, or the container's network
-  /// on it.
+  /// RONDO_NODE, NCCL_HOSTID. Name of the node that the rank is on; any text, the same for all
+  /// ranks of the node. Ranks of different nodes never share memory, even on one machine, and some
+  /// algorithms treat traffic inside a node and between nodes differently. Empty: the machine, or
+  /// in a container the container's network on it.
   std::string node;
 
-  /// RONDO_BIND. Where the thread that makes a communicator runs from then on, with all that it
-  /// starts: "core" (the rank's own core; ranks that follow each other are near each other),
-  /// "socket" (its own package), or processors like "0,2,8-11" (of the machine's ranks the first
-  /// has the first of them, and so on). Ranks that may use different processors already, as those
-  /// do that a launcher or an earlier communicator bound, stay where they are. Empty or "none":
-  /// nobody is bound, as by createAll(). `rondo run`, `bench` and `train` bind ranks before they
-  /// begin.
+  /// RONDO_BIND. Processors for the thread that makes a communicator, and for all threads that it
+  /// starts later. "core": a core for each rank; consecutive ranks get cores near each other.
+  /// "socket": the package of that core. A list like "0,2,8-11": the first rank of the machine gets
+  /// the first processor, and so on. Ranks whose processors differ already (because a launcher or
+  /// an earlier communicator bound them) are not bound again. Empty or "none": ranks are not bound.
+  /// createAll() never binds. `rondo run`, `bench` and `train` bind ranks before they start.
   std::string bind;
 
-  /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of interface name prefixes; a leading '^'
-  /// excludes them, '=' asks for exact names. Empty: the interface that routes to the root. TCP
-  /// moves data by all interfaces that the list fits, at the same time, in its order: the first of
-  /// one rank to the first of another; with '^' by one. Those of a machine must be in networks of
-  /// their own. One that is slow or fails is made up for by the others.
+  /// RONDO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME. Comma list of prefixes of interface names; a leading
+  /// '^' excludes them, '=' asks for exact names. Empty: the interface that routes to the root. TCP
+  /// uses all interfaces that match at the same time, in the order of the list: the first interface
+  /// of one rank talks to the first of another. With '^' it uses one interface. The interfaces of a
+  /// machine must be in different networks. If one is slow or fails, the others carry its share.
   std::string socket_interface;
   /// RONDO_SOCKET_FAMILY, NCCL_SOCKET_FAMILY: AF_INET or AF_INET6. Empty: either.
   std::string socket_family;
-  /// RONDO_TCP_SOCKETS. Sockets per channel and interface, 1 to 16; large messages are striped over
+  /// RONDO_TCP_SOCKETS. Sockets per channel and interface, 1 to 16. Large messages are striped over
   /// them.
   int tcp_sockets = 1;
   /// RONDO_TCP_CONGESTION. Congestion control of the sockets ("reno", "cubic", "bbr"). Empty: the
   /// system's default.
   std::string tcp_congestion;
 
-  /// RONDO_UCX_TLS. UCX's transports for our transport ucx, in UCX's words ("rc,sm", "^tcp").
-  /// Empty: as UCX_TLS says, else UCX chooses.
+  /// RONDO_UCX_TLS. The transports that UCX may use, in the syntax of UCX_TLS ("rc,sm", "^tcp").
+  /// Empty: UCX_TLS, or if that is not set, UCX's choice.
   std::string ucx_transports;
-  /// RONDO_UCX_NET_DEVICES. Network devices for UCX, in its words ("mlx5_0:1,mlx5_1:1"). Empty: as
-  /// UCX_NET_DEVICES says, else all.
+  /// RONDO_UCX_NET_DEVICES. The network devices that UCX may use, in the syntax of UCX_NET_DEVICES
+  /// ("mlx5_0:1,mlx5_1:1"). Empty: UCX_NET_DEVICES, or if that is not set, all.
   std::string ucx_devices;
 
-  /// RONDO_COMM_ID, NCCL_COMM_ID ("host:port"). Where rank 0 listens for the others when a launcher
-  /// gave no other address.
+  /// RONDO_COMM_ID, NCCL_COMM_ID ("host:port"). Address at which rank 0 listens for the others if
+  /// no launcher gave an address.
   std::string comm_id;
   /// RONDO_SECRET_FILE. File of mode 0600 with the job's secret (32 bytes, or 64 hex digits).
   /// Without a secret only loopback addresses are accepted.
@@ -114,22 +117,24 @@ struct RONDO_API Options {
   /// RONDO_DEBUG_FILE, NCCL_DEBUG_FILE. %h is the host's name, %p the process id. Empty: stderr.
   std::string log_file;
 
-  /// Bounds of the three durations. Within them all arithmetic with deadlines is exact; beyond the
-  /// heartbeats' the control plane would call a rank silent that is not, or never would.
+  /// Limits of the three durations above. Within them, arithmetic with deadlines cannot overflow. A
+  /// heartbeat below its limit would report live ranks as silent, and one above would never report
+  /// any.
   static constexpr std::chrono::milliseconds kShortestTimeout{1}, kLongestTimeout{8760L * 3600'000};
   static constexpr std::chrono::milliseconds kShortestHeartbeat{10}, kLongestHeartbeat{3600'000};
 
-  /// Bytes of a node's name.
+  /// Longest name of a node, in bytes.
   static constexpr std::size_t kLongestNode = 255;
 
+  /// Returns the settings of this process's environment. Throws Error(invalid_argument).
   static Options fromEnvironment();
-  /// Throws Error(invalid_argument) that names the variable of a field whose value
-  /// fromEnvironment() would not take either, and what is valid. Communicator::create() calls it.
+  /// Checks each field as fromEnvironment() checks its variable. Throws Error(invalid_argument)
+  /// that names the variable and lists the valid values. Communicator::create() calls it.
   void validate() const;
 };
 
-/// One line per field of Options: its variable, the alias, the default, what it means.
-/// Printed by `rondo help environment`.
+/// One line of `rondo help environment`: a variable, its alias, its default and its meaning.
+/// RONDO_SHM_DISABLE has a line too, although it has no field.
 struct OptionHelp {
   std::string variable, alias, default_value, meaning;
 };

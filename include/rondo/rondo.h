@@ -1,4 +1,4 @@
-// Everything a user includes, but for the trainer of librondo_train (rondo/train.h).
+// All public headers, except for the trainer's (rondo/train.h, librondo_train).
 #pragma once
 
 #include "rondo/buffer.h"

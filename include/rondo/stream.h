@@ -1,57 +1,59 @@
-// Buffers in the memory of GPUs: the stream that a communicator's calls go to, and what is
-// different there.
+// Stream: where the calls of a communicator on a GPU go, and how such calls differ from calls on
+// host memory.
 #pragma once
 
 namespace rondo {
 
-/// A cudaStream_t, so that no CUDA header is needed here. A value; it owns nothing.
+/// A cudaStream_t, declared without CUDA's headers. A value; it owns nothing.
 ///
-/// With Options::device the buffers of all calls are memory that the device can use, and each call
-/// is one kernel on the communicator's stream. Async forms return when it is enqueued: what the
-/// stream was given before runs before it, what it is given afterwards sees the result, and
-/// Work::wait() waits for it on the host, as the plain forms do. What is different from host
-/// memory:
+/// With Options::device, the buffers of all calls are memory that the device can use, and each call
+/// is one kernel on the communicator's stream. Async forms return when the kernel is enqueued. It
+/// runs after the earlier work of the stream, and later work of the stream sees the result.
+/// Work::wait() and the plain forms wait for it on the host. Other differences from host memory:
 ///
-/// Ranks that share a device. Those of one process need a stream each (setStream) that does not
-/// wait for the default stream, so one made with cudaStreamNonBlocking: or one would wait behind
-/// the other, Error(invalid_argument). All ranks' kernels run at the same time, and must fit on the
-/// device together, else the call is Error(unsupported). For more than seven such ranks start the
-/// program with CUDA_DEVICE_MAX_CONNECTIONS=32: streams that share a queue wait for each other. A
-/// thread that copies from the device to memory that is not pinned, behind a call that has not
-/// ended, may keep the other ranks' threads from launching theirs: wait() first.
+/// Ranks that share a device. Ranks of one process need one stream each (setStream) that does not
+/// wait for the default stream, that is, one made with cudaStreamNonBlocking; with other streams
+/// one rank would wait for the other, so they are Error(invalid_argument). The kernels of all ranks
+/// run at the same time. If they do not fit on the device together, the call is Error(unsupported).
+/// For more than seven such ranks, start the program with CUDA_DEVICE_MAX_CONNECTIONS=32, since
+/// streams that share a hardware queue wait for each other. A thread that copies from the device to
+/// memory that is not pinned, after a call that has not ended, may keep other ranks' threads from
+/// launching their kernels: call wait() first.
 ///
-/// Order. Two calls, or replays, of a communicator never run at the same time. The library sees to
-/// that for calls, also on different streams, and for those of one capture; a program that replays
-/// graphs puts them and the calls around them on one stream, or orders the streams by events. Where
-/// it does not, both end as Error(aborted) that says so, when they meet.
+/// Order. Two calls, or replays, of a communicator never run at the same time. The library ensures
+/// this for calls, also on different streams, and for the calls of one capture. A program that
+/// replays graphs must put the graphs and the calls around them on one stream, or order the streams
+/// by events. If two of them meet because it does not, both end with Error(aborted) that says so.
 ///
-/// Graphs. A stream that is being captured takes calls into the graph, and their Work is done when
-/// the calls before them are. Every rank must replay the same graphs in the same order, mixed with
-/// other calls alike, before its communicator ends. The first call of a shape opens channels: where
-/// ranks are processes on one machine it waits for the peers, so make it before the capture. A
-/// replay that fails shows in the next call.
+/// Graphs. Calls on a stream that is being captured go into the graph; their Work is done when the
+/// calls before them are. Every rank must replay the same graphs in the same order, with the same
+/// other calls between them, while its communicator lives. The first call of a shape opens
+/// channels. If ranks are processes on one machine, it waits for the peers, so make it before the
+/// capture. The error of a failed replay is thrown by the next call.
 ///
-/// Send and Recv. A send that is alone runs until the message is in the channel, a receive until it
-/// is there, and what follows on the stream waits for it: two ranks that both send first and
-/// receive then would wait for each other until the deadline. All sends and receives of a Group on
-/// one communicator run side by side, in one kernel (those of one peer in order; of more than 112 /
-/// size() to or from one peer, in several), so messages that cross belong in a Group on both ranks,
-/// as do both ends of one to oneself. That kernel follows the group's collectives, on all ranks,
-/// wherever the calls stand. The first send or receive between two processes on one machine waits
-/// for the peer's.
+/// Send and Recv. A single send runs until the message is in the channel, and a single receive
+/// until the message has arrived; later work of the stream waits for it. So two ranks that both
+/// send first and receive afterwards would wait for each other until the deadline. All sends and
+/// receives that a Group makes on one communicator run at the same time, in one kernel. (Those of
+/// one peer run in order. More than 112 / size() of them to or from one peer run in several
+/// kernels.) So messages that cross belong in a Group on both ranks, and so do the send and the
+/// receive of a message to the rank itself. That kernel runs after the group's collectives on all
+/// ranks, whatever the order of the calls in the group. The first send or receive between two
+/// processes on one machine waits for the peer's.
 ///
-/// Errors. Options::timeout runs from when a call is the first on the communicator that has not
-/// ended, so it holds what else the stream does until then. After an error, memory is in use until
-/// the streams of all ranks of this process have been synchronized: kernels that wait for a peer
-/// end soon, but not before wait() throws. v-forms whose blocks, and messages whose counts, differ
-/// at sender and receiver may end as Error(timeout). allocate() and registerBuffer() are
-/// Error(unsupported): any device memory is as good as any other.
+/// Errors. Options::timeout is counted from the moment when all earlier calls of the communicator
+/// have ended, so it includes other work of the stream before the call. After an error, do not free
+/// or reuse memory until the streams of all ranks of this process have been synchronized: kernels
+/// that wait for a peer end soon, but possibly after wait() has thrown. If sender and receiver pass
+/// different blocks of a v-form, or different counts of a message, the call may end with
+/// Error(timeout). allocate() and registerBuffer() are Error(unsupported); they would gain nothing,
+/// since all device memory is alike.
 ///
-/// Networks. Devices that do not reach each other, as those of several machines, talk over TCP: a
-/// thread of the communicator's own moves messages between the network and host memory that the
-/// kernels use. It exists from the first such channel on, and looks for messages all the time,
-/// busily for 0.2 ms after each. The first messages of a replayed graph may each wait for a
-/// hundredth of the pause before it, up to 1 ms.
+/// Networks. Devices that cannot reach each other's memory, for example in different machines,
+/// communicate over TCP. A thread of the communicator moves messages between the network and host
+/// memory that the kernels use. It starts with the first such channel and polls for messages; it
+/// polls without sleeping for 0.2 ms after each. The first messages of a replayed graph may each
+/// wait for 1/100 of the pause before the replay, at most 1 ms.
 class Stream {
  public:
   /// The device's default stream.

@@ -1,5 +1,5 @@
 // Data-parallel training for libtorch, PyTorch's C++ library: gradients.h on a torch::nn::Module.
-// Needs libtorch's headers and nothing else of it that Rondo would have to be linked to.
+// It needs libtorch's headers, but Rondo is not linked to libtorch.
 #pragma once
 
 #include <torch/csrc/autograd/function.h>
@@ -20,7 +20,7 @@
 
 namespace rondo {
 
-/// Averages the gradients of a module over the ranks while its backward pass goes on, as Python's
+/// Averages the gradients of a module over the ranks during its backward pass, as Python's
 /// DistributedDataParallel does with gradient_as_bucket_view.
 ///
 ///   rondo::TorchDataParallel parallel(comm, *model);
@@ -32,15 +32,15 @@ namespace rondo {
 ///     optimizer.step();
 ///   }
 ///
-/// All ranks make it of the same module, and get rank 0's parameters and buffers. A parameter's
-/// grad() is a view of the bucket in which it travels. Parameters that do not require gradients
-/// when this is made are left alone. The module must live as long, and must not get other
-/// parameters; tensors are dense, contiguous, and in host memory, else Error(unsupported) that
-/// names the parameter.
+/// All ranks construct it with the same module, and get rank 0's parameters and buffers. grad() of
+/// a parameter becomes a view of the bucket in which the gradient is sent. Parameters that do not
+/// require gradients at construction are ignored. The module must live as long as this object, and
+/// must not get new parameters. Tensors must be dense, contiguous, and in host memory; otherwise
+/// Error(unsupported) names the parameter.
 ///
-/// With GradientOptions::find_unused parameters that had no part in the loss have gradients of
-/// zeros where no rank used them. One thread at a time. Other errors are GradientReducer's; those
-/// of ready() come out of backward().
+/// With GradientOptions::find_unused, a parameter that no rank used for its loss has a gradient of
+/// zeros. Only one thread at a time may use it. Other errors are those of GradientReducer; those of
+/// ready() are thrown by backward().
 class TorchDataParallel {
  public:
   TorchDataParallel(Communicator& comm, torch::nn::Module& module,
@@ -59,9 +59,9 @@ class TorchDataParallel {
   TorchDataParallel(const TorchDataParallel&) = delete;
   TorchDataParallel& operator=(const TorchDataParallel&) = delete;
 
-  /// Before the forward pass of a step. Without `synchronize` its gradients are only accumulated,
-  /// for the next step with it, as under Python's no_sync(). With it all ranks' buffers (running
-  /// statistics) become rank 0's.
+  /// Call this before the forward pass of each step. With `synchronize` all ranks get rank 0's
+  /// buffers (running statistics), and the step's gradients are averaged. Without it gradients are
+  /// only accumulated for the next step that synchronizes, as under Python's no_sync().
   void begin(bool synchronize = true) {
     if (synchronize && !buffers_.empty()) {
       Group together;
@@ -70,7 +70,7 @@ class TorchDataParallel {
       together.end();
     }
     reducer_.begin(synchronize);
-    // The second step's buckets are others.
+    // The reducer forms its buckets anew for the second step.
     for (std::size_t i = 0; i < views_.size(); ++i)
       if (views_[i].data_ptr() != reducer_.gradient(i)) adopt(i);
     if (find_unused_)
@@ -78,7 +78,7 @@ class TorchDataParallel {
         if (!parameters_[i].second.grad().defined()) views_[i].zero_();
   }
 
-  /// Behind backward(): returns when all gradients are averages over the ranks.
+  /// Call this after backward(). Returns when all gradients are averages over the ranks.
   void wait() {
     reducer_.wait();
     for (std::size_t i = 0; find_unused_ && i < views_.size(); ++i)

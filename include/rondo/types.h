@@ -1,4 +1,4 @@
-// Element types and reduction operators that collectives take; the collectives themselves.
+// DataType and ReduceOp: the element types and reduction operators of collectives.
 #pragma once
 
 #include <array>
@@ -46,8 +46,8 @@ constexpr std::size_t sizeOf(DataType type) {
 
 constexpr bool isFloat(DataType type) { return type >= DataType::float16; }
 
-/// "int8", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float", "double", ... (nccl-tests'
-/// words).
+/// "int8", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "float", "double", ..., as nccl-tests
+/// names them.
 RONDO_API std::string_view name(DataType type);
 /// Inverse of name(); also takes "half", "float32", "fp16", "bf16" and the like.
 /// Throws Error(invalid_argument) that lists the valid names.
@@ -60,22 +60,24 @@ class RONDO_API ReduceOp {
   static constexpr std::size_t kKindCount = 9;
 
   static const ReduceOp sum, prod;
-  /// Floats: -0 is less than +0, and a number wins against NaN: the result is NaN only where every
-  /// contribution is (IEEE 754-2019's minimumNumber and maximumNumber, NCCL's rule; MPI has none).
-  /// So it depends neither on the order of the contributions nor on the algorithm.
+  /// Floats: -0 is less than +0, and NaN loses against every number, so the result is NaN only if
+  /// every contribution is NaN (minimumNumber and maximumNumber of IEEE 754-2019; NCCL does the
+  /// same, MPI has no rule). The result depends neither on the order of the contributions nor on
+  /// the algorithm.
   static const ReduceOp min, max;
   /// Floats: every contribution is multiplied by 1/ranks (and rounded to the element type) before
   /// the sum. Integers: the sum is divided by the rank count, rounding toward zero.
   static const ReduceOp avg;
-  static const ReduceOp band, bor, bxor; ///< Integers only.
+  static const ReduceOp band, bor, bxor; ///< integers only
   /// Every contribution of the calling rank is multiplied by `factor` (and rounded to the element
   /// type) before the sum. Ranks may pass different factors.
   static constexpr ReduceOp preMulSum(double factor) { return {Kind::premul_sum, factor}; }
-  /// The same, for communicators on devices, with a factor in memory that the device can read: one
-  /// element of the call's type. It is read in the order of the call's stream (and by each replay
-  /// of a captured call), so it may be written there by what comes before, and must stay until the
-  /// call is done. Integers count up to 2^53. Other communicators' calls throw
-  /// Error(invalid_argument), as do all for an address that the device cannot read.
+  /// The same, with a factor in memory that the device can read, for communicators on devices. The
+  /// factor is one element of the call's type. It is read when the call's stream runs the call (and
+  /// at each replay of a captured call), so earlier work of the stream may write it; it must stay
+  /// valid until the call is done. Integer factors are exact up to 2^53. A call throws
+  /// Error(invalid_argument) on a communicator without a device, and if the device cannot read the
+  /// address.
   static constexpr ReduceOp preMulSumAt(const void* factor) {
     ReduceOp op{Kind::premul_sum};
     op.factor_at_ = factor;
@@ -84,7 +86,7 @@ class RONDO_API ReduceOp {
 
   constexpr Kind kind() const { return kind_; }
   constexpr double factor() const { return factor_; }
-  /// Null where factor() is meant.
+  /// Address of the factor; null if factor() has it.
   constexpr const void* factorAt() const { return factor_at_; }
   /// Whether the operator is defined on the element type (the bitwise ones are not on floats).
   constexpr bool supports(DataType type) const {

@@ -1,4 +1,4 @@
-// Handle to an operation in flight.
+// Work: handle of a call that may still be in flight.
 #pragma once
 
 #include <atomic>
@@ -16,26 +16,27 @@ namespace comm {
 class WorkState;
 }
 
-/// Refers to one non-blocking call (or to a group of them). Copies refer to the same operation.
-/// Dropping it does not cancel the operation; the buffers must stay valid until it is done.
-/// Any thread may call these functions. A default-made Work is done.
+/// Refers to one non-blocking call, or to the calls of a Group. Copies refer to the same operation.
+/// Destroying a Work does not cancel the operation; the buffers must stay valid until it is done.
+/// Any thread may call these functions. A default-constructed Work is done.
 class RONDO_API Work {
  public:
   Work() = default;
 
-  /// Makes progress until the operation is done. Throws its Error, each time it is called.
-  /// Results are visible to the caller's thread when it returns.
+  /// Waits until the operation is done, and makes progress meanwhile. If the operation failed,
+  /// every call throws its Error. Results are visible to the calling thread on return.
   void wait();
-  /// As wait(), for at most `limit`. False: not done yet (the operation goes on).
+  /// Does what wait() does, for at most `limit`. Returns false if the operation is not done yet; it
+  /// then goes on.
   bool waitFor(std::chrono::nanoseconds limit);
-  /// Whether it is done, well or badly; makes some progress, never waits for other ranks, never
-  /// throws.
+  /// Returns whether the operation is done, with or without success. It makes some progress, never
+  /// waits for other ranks, and never throws.
   bool test();
 
-  /// Makes progress until one of the operations is done, well or badly, and returns the index of
-  /// the first one that is: its wait() returns or throws at once. Returns nothing when there are no
-  /// works, or when `stop` is true, which it sees within a few milliseconds. Never throws what an
-  /// operation ended with.
+  /// Waits until one of the operations is done, with or without success, and makes progress
+  /// meanwhile. Returns the index of the first operation that is done; its wait() returns or throws
+  /// at once. Returns nothing if `works` is empty, or if `stop` becomes true, which is noticed
+  /// within a few milliseconds. Never throws the error of an operation.
   static std::optional<std::size_t> waitAny(std::span<const Work> works,
                                             const std::atomic<bool>& stop);
 

@@ -1,4 +1,4 @@
-// Keeps descriptors away from the numbers of the standard streams.
+// Moves descriptors away from the numbers of the standard streams (0, 1 and 2).
 #pragma once
 
 #include <fcntl.h>
@@ -8,10 +8,11 @@
 
 namespace rondo::base {
 
-/// The descriptor under a number above those of the standard streams, closed on exec; one that has
-/// such a number already is returned as it is. A program may run with its standard streams closed
-/// (daemons do), and what it then prints would go into the socket or file that has the number. -1,
-/// with errno set and `fd` closed, where no number is left; of a negative `fd`, that.
+/// Returns a descriptor whose number is above those of the standard streams, closed on exec: `fd`
+/// itself if its number is high enough, else a copy, and `fd` is closed. A program may run with its
+/// standard streams closed (daemons do); if a socket or file got such a number, whatever the
+/// program prints would go into it. Returns -1 with errno set, and `fd` closed, if no number is
+/// left; a negative `fd` is returned as it is.
 inline int aboveStreams(int fd) noexcept {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
   const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);

@@ -11,7 +11,7 @@
 
 namespace rondo::base {
 
-/// Scratch memory: grows on demand, never shrinks. Not initialised. One thread at a time.
+/// Scratch memory. It grows on demand, never shrinks, and is not initialised. One thread at a time.
 class AlignedBuffer {
  public:
   static constexpr std::size_t kCacheLine = 64;
@@ -33,8 +33,8 @@ class AlignedBuffer {
   std::byte* data() const { return memory_.get(); }
   std::size_t size() const { return size_; }
 
-  /// At least `bytes` of memory. What was in it is lost when it had to grow; pointers into it then
-  /// end. Throws Error(system); the buffer stays as it was.
+  /// Returns at least `bytes` of memory. If the buffer has to grow, its contents are lost and
+  /// pointers into it become invalid. Throws Error(system); the buffer then stays as it was.
   std::byte* reserve(std::size_t bytes) {
     if (bytes <= size_) return data();
     const std::size_t alignment = memory_.get_deleter().alignment;

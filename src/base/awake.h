@@ -1,8 +1,9 @@
-// Limits that pass only while the process runs, and how texts say them.
+// Time limits that count only while the process runs, and how error texts print durations.
 //
-// A process that was stopped, or starved of processor time on a loaded machine, finds its deadlines
-// passed before any of its threads could look whether what they wait for has come. Such limits are
-// for waits that other threads of the process, or a few looks of the waiting one, bring forward.
+// A process that was stopped, or got no processor time on a loaded machine, finds its deadlines
+// passed before any of its threads could look whether the awaited event has happened. Such limits
+// are for waits that other threads of the process end, or that end when the waiting thread has
+// looked a few more times.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +15,10 @@
 
 namespace rondo::base {
 
-/// The most that one wait, or the time between two looks, takes off a limit.
+/// The most that one wait, or the time between two looks, subtracts from a limit.
 inline constexpr Clock::duration kAwakePiece = std::chrono::milliseconds(100);
 
-/// As `changed->wait_for(lock, limit, ready)`.
+/// Does what `changed->wait_for(lock, limit, ready)` does, with such a limit.
 template <class Changed, class Ready>
 bool waitAwake(Changed&& changed, std::unique_lock<std::mutex>& lock, Clock::duration limit,
                const Ready& ready) {
@@ -29,7 +30,7 @@ bool waitAwake(Changed&& changed, std::unique_lock<std::mutex>& lock, Clock::dur
   }
 }
 
-/// For an owner that looks again and again. One thread at a time.
+/// A limit for an owner that calls passed() again and again. One thread at a time.
 class AwakeLimit {
  public:
   explicit AwakeLimit(Clock::duration limit) : left_(limit) {}
@@ -45,7 +46,7 @@ class AwakeLimit {
   Clock::time_point last_ = Clock::now();
 };
 
-/// For texts: "400 ms", "5 s", "1.5 s".
+/// A duration for an error text: "400 ms", "5 s", "1.5 s".
 inline std::string text(Clock::duration duration) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
   if (ms < 1000) return std::to_string(ms) + " ms";

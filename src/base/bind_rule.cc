@@ -1,4 +1,4 @@
-// Reads RONDO_BIND.
+// Parses values of RONDO_BIND.
 #include "base/bind_rule.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// What RONDO_BIND says.
+// BindRule: a parsed value of RONDO_BIND.
 #pragma once
 
 #include <string_view>
@@ -9,13 +9,13 @@ namespace rondo::base {
 struct BindRule {
   enum class To { none, core, socket, list };
   To to = To::none;
-  std::vector<int> list = {}; ///< of To::list: processors, in the order of ranks
+  std::vector<int> list = {}; ///< with To::list: the processors, in the order of the ranks
 
   bool operator==(const BindRule&) const = default;
 };
 
-/// "none" or nothing, "core", "socket", or processors as in "0,2,8-11". Throws
-/// Error(invalid_argument) that begins with `what` and lists what is valid.
+/// Parses "none" or "", "core", "socket", or a list of processors such as "0,2,8-11". Throws
+/// Error(invalid_argument) whose text begins with `what` and lists the valid values.
 BindRule parseBind(std::string_view text, std::string_view what);
 
 } // namespace rondo::base

@@ -1,4 +1,5 @@
-// A meeting place for ranks of one process: name -> shared object, made by whoever comes first.
+// Board: shares objects by name among the ranks of a process. The first rank to ask makes the
+// object.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace rondo::base {
 
-/// All functions may be called from any thread. An object lives as long as somebody holds it.
+/// All functions may be called from any thread. An object lives as long as a shared_ptr holds it.
 class Board {
  public:
   template <class T>
@@ -27,7 +28,8 @@ class Board {
     return made;
   }
 
-  /// Names that are kept: of the objects alive, and of at most as many that are gone (or 64).
+  /// Number of names in the table: those of the live objects, and at most as many (or 64) of
+  /// objects that are gone.
   std::size_t names() const {
     std::lock_guard lock(mutex_);
     return entries_.size();
@@ -36,7 +38,8 @@ class Board {
  private:
   static constexpr std::size_t kFew = 64;
 
-  /// Costs as much as names were added since the last one, so an addition costs the same for ever.
+  /// Removes the names of objects that are gone. A sweep costs as much as the number of names that
+  /// were added since the last one, so the cost of an addition stays constant.
   void sweep() {
     std::erase_if(entries_, [](const auto& entry) { return entry.second.expired(); });
     sweep_at_ = std::max(2 * entries_.size(), kFew);

@@ -1,4 +1,5 @@
-// The wire format's alphabet: bounded, little-endian, field by field. No struct is ever dumped.
+// Writes and reads messages of the wire format field by field: little-endian, with checked lengths.
+// Structs are never copied as raw memory.
 #pragma once
 
 #include <concepts>
@@ -25,7 +26,7 @@ class Writer {
   void i32(std::int32_t value) { integer(static_cast<std::uint32_t>(value)); }
   void i64(std::int64_t value) { integer(static_cast<std::uint64_t>(value)); }
 
-  /// As they are; the reader must know how many.
+  /// Bytes without a length; the reader must know how many there are.
   void raw(std::span<const std::byte> bytes) {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
@@ -50,8 +51,8 @@ class Writer {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads what Writer wrote. Every function throws Error(transport), naming `what`, when the bytes
-/// end too early or a length is above its limit; nothing is allocated before the check.
+/// Reads what Writer wrote. If the bytes end too early or a length exceeds its limit, every
+/// function throws Error(transport) that names `what`. Nothing is allocated before that check.
 class Reader {
  public:
   /// `bytes` and `what` must outlive the reader.
@@ -92,7 +93,7 @@ class Reader {
   }
 
   std::size_t left() const { return bytes_.size(); }
-  /// Throws when bytes are left over.
+  /// Throws if bytes are left.
   void finish() const {
     if (!bytes_.empty()) fail("has " + std::to_string(bytes_.size()) + " bytes too many");
   }

@@ -1,4 +1,4 @@
-// A condition variable that a forked child can drop.
+// A condition variable whose copy in a forked child can be dropped.
 #pragma once
 
 #include <condition_variable>
@@ -8,8 +8,8 @@
 
 namespace rondo::base {
 
-/// Its copy in a forked child is never destroyed: that would wait for the parent's threads that
-/// wait on it, and do not exist there.
+/// In a forked child the copy is never destroyed: the destructor would wait for the parent's
+/// threads that wait on it, and these do not exist in the child.
 class Condition {
  public:
   Condition() = default;

@@ -1,4 +1,4 @@
-// The floating-point environment in which all ranks compute.
+// Sets the floating-point environment in which all ranks compute.
 #pragma once
 
 #if defined(__SSE2__)
@@ -9,11 +9,12 @@
 
 namespace rondo::base {
 
-/// While it lives, this thread computes as IEEE 754 says by default: it rounds to nearest even,
-/// keeps subnormal numbers, and traps nothing. What the program had set is in force again after it.
-/// Ranks whose programs set different things (code built with -ffast-math flushes subnormal numbers
-/// to zero) still get the same bits. Where the program has set nothing, it costs a look at the
-/// processor's control register; exceptions that are raised then stay noted for the program.
+/// While an object lives, its thread computes by the defaults of IEEE 754: it rounds to nearest
+/// even, keeps subnormal numbers, and traps nothing. The destructor restores the program's
+/// environment. So ranks get the same bits even if their programs have different environments (code
+/// built with -ffast-math flushes subnormal numbers to zero). If the program uses the defaults
+/// already, the cost is one read of the processor's control register, and exception flags that are
+/// raised meanwhile stay set.
 class FloatEnvironment {
  public:
 #if defined(__SSE2__)
@@ -25,7 +26,7 @@ class FloatEnvironment {
   }
 
  private:
-  static constexpr unsigned kRaised = 0x3f;    ///< exceptions so far
+  static constexpr unsigned kRaised = 0x3f;    ///< the exception flags
   static constexpr unsigned kDefault = 0x1f80; ///< all exceptions are masked, nothing else is set
   bool changed() const { return (before_ & ~kRaised) != kDefault; }
   const unsigned before_;

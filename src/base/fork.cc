@@ -1,4 +1,4 @@
-// The handlers of fork(), and the table of descriptors that end in children.
+// The pthread_atfork() handlers, and the table of descriptors that are replaced in children.
 #include "base/fork.h"
 
 #include <fcntl.h>
@@ -23,20 +23,23 @@ namespace {
 constexpr int kMostDescriptors = 1 << 20;
 constexpr int kWordBits = 64;
 
-// Needed by the destructors of other statics, so nothing here may have one of its own.
-constinit std::mutex section; ///< held by NoFork, and across a fork
-thread_local int depth = 0;   ///< of this thread's NoFork
-/// Threads that fork and are not in yet. Others let them in first: who goes in and out all the time
-/// would keep out for ever those who only try now and then.
+// Destructors of other statics use these variables, so none of them may have a destructor.
+constinit std::mutex section; ///< held by NoFork, and during a fork
+thread_local int depth = 0;   ///< number of NoFork objects of this thread
+/// Number of threads that call fork() and wait for `section`. Other threads let them in first;
+/// otherwise a thread that takes and releases the section all the time could keep them out for
+/// ever.
 constinit std::atomic<int> forking{0};
+/// Bit fd: descriptor fd is replaced in children.
 constinit std::array<std::atomic<std::uint64_t>, kMostDescriptors / kWordBits> ending{};
-constinit std::atomic<int> most{0}; ///< every number in `ending` is below
+constinit std::atomic<int> most{0}; ///< all numbers in `ending` are below this
 
 std::uint64_t bitOf(int fd) { return std::uint64_t{1} << (fd % kWordBits); }
 
-/// Whoever is in a section leaves it at once, but where something beside Rondo stops both.
+/// A thread leaves its section at once, unless something outside Rondo blocks both threads.
 constexpr std::chrono::seconds kPatience{1};
-/// How long who wants into a section sleeps while others fork, whom it may keep from a processor.
+/// How long a thread that wants the section sleeps while others fork, so that it does not keep the
+/// processor from them.
 constexpr std::chrono::microseconds kAside{50};
 thread_local bool entered = false; ///< this thread's fork holds the section
 
@@ -52,7 +55,7 @@ void afterFork() {
   if (std::exchange(entered, false)) section.unlock();
 }
 
-/// Only calls that are safe in the child of a program with threads.
+/// Only async-signal-safe calls, since the program may have other threads.
 void inChild() {
   int nothing = -1;
   for (int fd = 0; fd < most.load(std::memory_order_relaxed); ++fd) {
@@ -66,7 +69,7 @@ void inChild() {
     }
     if (::dup3(nothing, fd, O_CLOEXEC) < 0) ::close(fd);
   }
-  forking.store(0); // threads that are not here
+  forking.store(0); // the other threads do not exist in the child
   afterFork();
 }
 

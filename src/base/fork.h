@@ -1,10 +1,10 @@
-// What becomes of this process's descriptors and locks in the children that fork() makes.
+// Keeps a process's descriptors and locks in order when it calls fork().
 //
-// A child is a copy of one thread of a program that has others. A descriptor that it kept would
-// hold a dead rank's connections open, so that nobody saw the death; a lock that another thread
-// held would never be given back. So a child's copies of descriptors end (unique_fd.h), locks of
-// the whole process are taken under NoFork, and objects that belong to one communicator know the
-// process that made them.
+// A child is a copy of one thread of a program that has more of them. If it kept a descriptor, a
+// dead rank's connections would stay open, and no rank would notice the death. If it kept a lock
+// that another thread held, the lock would never be released. So a child's copies of descriptors
+// are replaced (unique_fd.h), locks of the whole process are taken under NoFork, and objects of a
+// communicator know the process that made them.
 #pragma once
 
 #include <sys/types.h>
@@ -12,9 +12,9 @@
 
 namespace rondo::base {
 
-/// While one lives on any thread, a fork() on another one waits. For short sections that wait for
-/// nothing: opening a descriptor and noting it, or holding a lock that a child may need. May be
-/// nested; taken before the lock that it goes with.
+/// While one lives on any thread, fork() on another thread waits. For short sections that do not
+/// wait: opening and registering a descriptor, or holding a lock that a child may need. May be
+/// nested. It must be taken before the lock that it protects.
 class NoFork {
  public:
   NoFork();
@@ -23,8 +23,9 @@ class NoFork {
   NoFork& operator=(const NoFork&) = delete;
 };
 
-/// The process that made an object. In a forked child the object is a copy of something that goes
-/// on elsewhere: it takes no lock, and neither tells nor touches anybody.
+/// Remembers the process that made an object. In a forked child the object is a copy of something
+/// that is still in use by the parent: it must take no lock, send no message, and change nothing
+/// shared.
 class Maker {
  public:
   bool elsewhere() const { return ::getpid() != process_; }
@@ -33,11 +34,11 @@ class Maker {
   const pid_t process_ = ::getpid();
 };
 
-/// From now on a forked child gets, under this number, a socket that is connected to nothing in
-/// place of its copy: the number stays taken, so that its owner closes nothing of the child's. Any
-/// thread; numbers from 2^20 on are not noted.
+/// From now on a forked child gets an unconnected socket under this number in place of its copy.
+/// The number stays taken, so that the owner's close() in the child does not close another file.
+/// Any thread. Numbers from 2^20 on are ignored.
 void endInChildren(int fd);
-/// As before endInChildren().
+/// Undoes endInChildren().
 void keepInChildren(int fd);
 
 } // namespace rondo::base

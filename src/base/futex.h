@@ -1,4 +1,4 @@
-// Sleeping on a word of memory, within a process or across processes that share it.
+// Sleeping until a word of memory changes, within a process or between processes that share it.
 #pragma once
 
 #include <linux/futex.h>
@@ -20,9 +20,9 @@ static_assert(sizeof(std::atomic<std::uint32_t>) == 4 &&
 
 enum class FutexScope { process, shared };
 
-/// Sleeps while `word` is `expected`, until a wake or for `limit`. May return early for no reason:
-/// look at the word again. False: the limit passed. Gives no memory ordering; load the word with
-/// acquire afterwards.
+/// Sleeps while `word` equals `expected`, until a wake or for `limit`. May return early without a
+/// reason, so check the word again. Returns false if the limit has passed. Gives no memory
+/// ordering; load the word with acquire afterwards.
 inline bool futexWait(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
                       std::chrono::nanoseconds limit, FutexScope scope = FutexScope::process) {
   limit = std::max(limit, std::chrono::nanoseconds::zero());
@@ -34,7 +34,7 @@ inline bool futexWait(const std::atomic<std::uint32_t>& word, std::uint32_t expe
   return !(result != 0 && errno == ETIMEDOUT);
 }
 
-/// Wakes up to `waiters` of those who sleep on the word. Change the word before.
+/// Wakes up to `waiters` threads that sleep on the word. Change the word first.
 inline void futexWake(const std::atomic<std::uint32_t>& word,
                       int waiters = std::numeric_limits<int>::max(),
                       FutexScope scope = FutexScope::process) {

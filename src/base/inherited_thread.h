@@ -1,4 +1,4 @@
-// Handles of threads that stayed in the parent of a forked child.
+// Drops a forked child's copies of thread handles.
 #pragma once
 
 #include <array>
@@ -9,8 +9,9 @@
 
 namespace rondo::base {
 
-/// In a forked child, of a thread that its parent made. Such a handle can be neither joined nor
-/// detached: a thread that the child made since may have the same, and both would meet that one.
+/// Drops a handle, in a forked child, of a thread of the parent. It can be neither joined nor
+/// detached: a thread that the child has made since may have the same handle, and the call would
+/// affect that one.
 inline void forget(std::thread& inherited) {
   alignas(std::thread) std::array<std::byte, sizeof(std::thread)> never_destroyed;
   new (never_destroyed.data()) std::thread(std::move(inherited));

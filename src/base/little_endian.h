@@ -1,4 +1,4 @@
-// Whole numbers as little-endian bytes, on any machine.
+// Stores and loads integers as little-endian bytes, on any machine.
 #pragma once
 
 #include <bit>
@@ -8,8 +8,9 @@
 
 namespace rondo::base {
 
-/// Turns a number round where the machine has its bytes the other way. Elsewhere it is nothing:
-/// compilers make a hundred instructions of a few shifted bytes in a row.
+/// Swaps the bytes if the machine is big-endian. On a little-endian machine it returns the value at
+/// once: compilers turn the general loop into a hundred instructions if several numbers follow each
+/// other.
 template <std::unsigned_integral T>
 constexpr T littleEndian(T value) {
   if constexpr (std::endian::native == std::endian::little) return value;
@@ -19,7 +20,7 @@ constexpr T littleEndian(T value) {
   return turned;
 }
 
-/// Writes sizeof(T) bytes, wherever they stand.
+/// Writes sizeof(T) bytes; any alignment.
 template <std::unsigned_integral T>
 void storeLittleEndian(std::byte* to, T value) {
   const T bytes = littleEndian(value);

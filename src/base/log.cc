@@ -1,4 +1,4 @@
-// The process's log.
+// Writes the process's log.
 #include "base/log.h"
 
 #include <fcntl.h>
@@ -24,13 +24,13 @@ constexpr int kNoRank = -1;
 
 thread_local int thread_rank = kNoRank;
 
-/// The one log of a process, as stderr is: the library's only state that belongs to no object.
-/// Never destroyed: threads may log while the process exits.
+/// The log of this process. Like stderr it exists once; it is the only global state of the library
+/// that belongs to no object. Never destroyed, since threads may log while the process exits.
 struct Sink {
   std::mutex mutex;
   std::shared_ptr<UniqueFd> file; ///< null: stderr
   std::string host;
-  std::atomic<bool> without_stderr{false}; ///< it was closed at some time
+  std::atomic<bool> without_stderr{false}; ///< stderr was closed at some time
 };
 
 std::string hostName() {
@@ -40,7 +40,7 @@ std::string hostName() {
 }
 
 Sink& sink() {
-  const NoFork whole; // a child would wait for ever for one that is being made
+  const NoFork whole; // a child would wait for ever for an initialisation that it inherits
   static Sink& instance = *[] {
     auto* made = new Sink;
     made->host = hostName();
@@ -49,18 +49,18 @@ Sink& sink() {
   return instance;
 }
 
-/// Whether descriptor 2 is the program's standard error. Where it was closed once, something else
-/// that the program opens may get its number, and stays out of the log's reach.
+/// Whether descriptor 2 is the program's standard error. If it was closed at any time, another file
+/// of the program may have its number, so the log never writes there again.
 bool hasStderr() {
   Sink& log = sink();
   if (::fcntl(STDERR_FILENO, F_GETFD) < 0) log.without_stderr.store(true);
   return !log.without_stderr.load();
 }
 
-/// Before the program opens anything.
+/// Looks before the program opens any file.
 [[maybe_unused]] const bool had_stderr = hasStderr();
 
-/// %h: host, %p: process id, %%: a percent sign; anything else stays as it is.
+/// Replaces %h by the host name, %p by the process id and %% by a percent sign; leaves the rest.
 std::string expand(const std::string& pattern, const std::string& host) {
   std::string path;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -86,7 +86,7 @@ std::shared_ptr<UniqueFd> openFile(const std::string& pattern) {
     throw Error(ErrorCode::system,
                 "cannot open the log file " + quoted(path) + ": " + std::strerror(errno));
   }
-  file->shareWithChildren(); // they write there too
+  file->shareWithChildren(); // children log to the same file
   return file;
 }
 
@@ -125,8 +125,8 @@ namespace detail {
 std::atomic<int> log_level{-1};
 
 int configureLogFromEnvironment() {
-  // Wrong values are reported by Options::fromEnvironment(), which can throw; here they only must
-  // not keep messages from being seen.
+  // Options::fromEnvironment() reports wrong values, since it can throw. Here they must only not
+  // suppress messages.
   LogLevel level = Options{}.log_level;
   std::shared_ptr<UniqueFd> file;
   try {
@@ -173,7 +173,7 @@ void writeLog(LogLevel level, std::string_view message) {
   }
   if (!file && !hasStderr()) return;
   const int fd = file ? file->get() : STDERR_FILENO;
-  // A log that cannot be written is no reason to fail: whatever write() says, go on.
+  // A log that cannot be written must not make the program fail, so errors of write() are ignored.
   ssize_t written = 0;
   do {
     written = ::write(fd, line.data(), line.size());

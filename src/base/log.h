@@ -1,6 +1,6 @@
-// What the library says while it runs: one line per message, on stderr or in a file. A program that
-// is started with stderr closed, or closes it later, has a log only in a file: what it opens may
-// get stderr's number.
+// Writes the library's messages, one line each, to stderr or to a file. If a program is started
+// with stderr closed, or closes it later, it has a log only in a file, since another file may get
+// the number of stderr.
 #pragma once
 
 #include <atomic>
@@ -12,21 +12,20 @@
 
 namespace rondo::base {
 
-/// "none", "error", "warn", "info", "trace"; any case; NCCL's "version" means warn, its "abort"
-/// info.
-/// Throws Error(invalid_argument) that lists them.
+/// Parses "none", "error", "warn", "info" or "trace", in any case. NCCL's "version" means warn, and
+/// its "abort" means info. Throws Error(invalid_argument) that lists the valid levels.
 LogLevel parseLogLevel(std::string_view text, std::string_view what);
 std::string_view name(LogLevel level);
 
-/// Level and file for this process from now on; the last call wins. Until the first call
-/// RONDO_DEBUG and RONDO_DEBUG_FILE (or NCCL's) rule, or their defaults where those are wrong.
-/// Throws Error(system) when the file cannot be opened; the old one then stays in use.
+/// Sets level and file of the log for this process; the last call wins. Before the first call,
+/// RONDO_DEBUG and RONDO_DEBUG_FILE (or NCCL's variables) apply, or the defaults if these have
+/// wrong values. Throws Error(system) if the file cannot be opened; the old one then stays in use.
 void configureLog(LogLevel level, const std::string& file);
-/// Throws as configureLog() would now for the file.
+/// Throws what configureLog() would throw for this file.
 void tryLogFile(const std::string& file);
 
 namespace detail {
-/// Level in use; below zero: not configured yet.
+/// Level in use; negative: not configured yet.
 extern std::atomic<int> log_level;
 int configureLogFromEnvironment();
 void writeLog(LogLevel level, std::string_view message);
@@ -39,8 +38,8 @@ inline bool logs(LogLevel level) {
 }
 
 /// Writes the arguments, one after the other, as one line "host:pid [rank r] LEVEL text" by one
-/// write(): lines of threads and processes do not mix. Control characters are escaped. When the
-/// level is off it costs one load. Any thread; never throws for what the file system does.
+/// write(), so that lines of threads and processes do not mix. Control characters are escaped. If
+/// the level is off, the cost is one load. Any thread. Errors of the file system are ignored.
 template <class... Parts>
 void log(LogLevel level, const Parts&... parts) {
   if (!logs(level)) return;
@@ -49,7 +48,7 @@ void log(LogLevel level, const Parts&... parts) {
   detail::writeLog(level, text.str());
 }
 
-/// Names the rank in this thread's log lines, for as long as it lives. They nest.
+/// Puts the rank into this thread's log lines while the object lives. May be nested.
 class LogRank {
  public:
   explicit LogRank(int rank);

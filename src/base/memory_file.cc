@@ -1,4 +1,4 @@
-// Sealed memory files.
+// Makes, checks and maps sealed memory files.
 #include "base/memory_file.h"
 
 #include <fcntl.h>
@@ -35,7 +35,8 @@ std::string describe(int error) {
                                      " bytes of shared memory: " + describe(error));
 }
 
-/// Growing a file past this limit raises a signal that ends the process.
+/// Throws if the file would exceed RLIMIT_FSIZE: growing it past that limit raises a signal that
+/// ends the process.
 void obeyLimit(std::size_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
@@ -44,8 +45,8 @@ void obeyLimit(std::size_t bytes) {
 }
 
 UniqueFd emptyFile(std::size_t bytes) {
-  // Systems may forbid memory files that could be executed (vm.memfd_noexec); kernels before 6.3 do
-  // not know the flag.
+  // Systems may forbid executable memory files (vm.memfd_noexec); kernels before 6.3 do not know
+  // the flag.
   const auto make = [](unsigned flags) {
     return UniqueFd::of(
         [flags] { return ::memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags); });
@@ -61,7 +62,8 @@ std::size_t pageSize() {
   return size;
 }
 
-/// Ends with the last copy, and is not there in children: something else may be at its place.
+/// Unmaps the memory with the last copy of the pointer. Children do not have the mapping, and must
+/// not unmap: something else may be at that address.
 std::shared_ptr<void> owned(void* at, std::size_t bytes) {
   ::madvise(at, bytes, MADV_DONTFORK);
   return {at, [bytes, process = ::getpid()](void* memory) {
@@ -69,7 +71,7 @@ std::shared_ptr<void> owned(void* at, std::size_t bytes) {
           }};
 }
 
-/// Gives every page its memory. Pages that have it already are left alone.
+/// Gives memory to every page that has none yet.
 int allocate(int fd, std::size_t bytes) {
   for (;;) {
     if (::fallocate(fd, 0, 0, static_cast<off_t>(bytes)) == 0) return 0;
@@ -109,12 +111,12 @@ void checkMemoryFile(int fd, std::size_t bytes, std::size_t head) {
   if (::fstat(fd, &info) != 0) refuse("cannot be examined: " + describe(errno));
   if (info.st_size != static_cast<off_t>(bytes))
     refuse("has " + std::to_string(info.st_size) + " bytes instead of " + std::to_string(bytes));
-  // Holes would be filled at first touch, and a lack of memory then is a signal.
+  // Holes would be filled at the first access, and a lack of memory would then be a signal.
   if (const int error = allocate(fd, head)) refuse("cannot be allocated: " + describe(error));
 }
 
 std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection, std::size_t offset) {
-  // Populated: the first messages must not pay for page faults.
+  // MAP_POPULATE, so that the first messages do not cause page faults.
   void* at =
       ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_POPULATE, fd, static_cast<off_t>(offset));
   if (at == MAP_FAILED) failWith("mmap", bytes, errno);
@@ -140,7 +142,7 @@ void allocateMapped(void* at, std::size_t bytes) {
   auto* const first = static_cast<std::byte*>(at) - inside;
   while (::madvise(first, bytes + inside, MADV_POPULATE_WRITE) != 0) {
     if (errno == EINTR || errno == EAGAIN) continue;
-    // A file without memory left answers as if the address were wrong.
+    // If the file cannot get memory, the kernel reports EFAULT, as for a wrong address.
     failWith("madvise", bytes, errno == EFAULT ? ENOMEM : errno);
   }
 }

@@ -1,4 +1,4 @@
-// Shared memory without a name: a sealed memfd, made by one process, checked and mapped by another.
+// Shared memory without a name: a sealed memfd that one process makes, and another checks and maps.
 #pragma once
 
 #include <cstddef>
@@ -8,36 +8,37 @@
 
 namespace rondo::base {
 
-/// A zeroed memory file of exactly `bytes`, all of it allocated, its size sealed for good.
-/// Throws Error(system): a lack of memory shows here, not later as a signal.
+/// Makes a zeroed memory file of exactly `bytes`, all of it allocated, whose size can never change.
+/// Throws Error(system); a lack of memory is reported here, not by a signal later.
 UniqueFd makeMemoryFile(std::size_t bytes);
-/// As makeMemoryFile(bytes), but only the first `head` bytes are allocated. The rest must not be
-/// touched before allocateMapped().
+/// Does what makeMemoryFile(bytes) does, but allocates only the first `head` bytes. The rest must
+/// not be accessed before allocateMapped().
 UniqueFd makeMemoryFile(std::size_t bytes, std::size_t head);
 
-/// Throws as makeMemoryFile(bytes) would now, but for a lack of memory: what the system or a limit
-/// of this process forbids.
+/// Throws what makeMemoryFile(bytes) would throw now because of rules of the system or limits of
+/// this process; it does not detect a lack of memory.
 void tryMemoryFile(std::size_t bytes);
 
-/// Whether `fd`, which came from a peer, is what makeMemoryFile(bytes) makes. Throws
-/// Error(transport) that says what is wrong. Without the size's seals the peer could cut off mapped
-/// memory.
+/// Checks that `fd`, which a peer sent, is a file as makeMemoryFile(bytes) makes it. Throws
+/// Error(transport) that says what is wrong. Without the seals the peer could shrink the file, and
+/// an access to the mapping would be a signal.
 void checkMemoryFile(int fd, std::size_t bytes);
 /// The same for makeMemoryFile(bytes, head).
 void checkMemoryFile(int fd, std::size_t bytes, std::size_t head);
 
-/// Mapped until the last copy is gone, from `offset` on, a multiple of the page's size; `fd` may be
-/// closed. `protection` as mmap takes it. Not mapped in children that fork() makes: they would hold
-/// the memory, and could change what two other processes tell each other. Throws Error(system).
+/// Maps the file from `offset` on, a multiple of the page size. It stays mapped until the last copy
+/// of the pointer is gone; `fd` may be closed. `protection` as for mmap(). Children made by fork()
+/// do not have the mapping: they would keep the memory allocated, and could change data that two
+/// other processes exchange. Throws Error(system).
 std::shared_ptr<void> mapMemoryFile(int fd, std::size_t bytes, int protection,
                                     std::size_t offset = 0);
-/// The same for all of makeMemoryFile(bytes, head), to read and write.
+/// Maps all of a file made by makeMemoryFile(bytes, head), for reading and writing.
 std::shared_ptr<void> mapMemoryFileHead(int fd, std::size_t bytes, std::size_t head);
 
-/// Whether allocateMapped() is there: Linux has it from 5.14 on.
+/// Whether allocateMapped() works: Linux supports it from 5.14 on.
 bool canAllocateMapped();
-/// Allocates what the range of a mapping of a memory file lacks; its content stays. Throws
-/// Error(system) for a lack of memory. Any thread.
+/// Allocates the missing pages of a range of a mapped memory file; contents stay. Throws
+/// Error(system) if memory is lacking. Any thread.
 void allocateMapped(void* at, std::size_t bytes);
 
 } // namespace rondo::base

@@ -1,4 +1,4 @@
-// Finds modules by where this code was loaded from.
+// Finds modules relative to the file from which this code was loaded.
 #include "base/module.h"
 
 #include <dlfcn.h>

@@ -1,13 +1,14 @@
-// Opens parts of Rondo that need libraries which not every program should load.
+// Opens parts of Rondo that depend on libraries which not every program should load.
 #pragma once
 
 #include <string>
 
 namespace rondo::base {
 
-/// Opens a module that lies beside this library or program, in the folder lib beside theirs, or
-/// where the system looks. It is never closed: the libraries behind it leave threads and exit
-/// handlers. `for_all`: its libraries' own plug-ins need its symbols. Null, and `why`.
+/// Opens a module from the folder of this library or program, from the folder ../lib next to it, or
+/// from the system's search path. It is never closed, since the libraries that it loads leave
+/// threads and exit handlers. `for_all`: makes its symbols global, for plug-ins of its libraries.
+/// Returns null on failure, with the reason in `why`.
 void* openModule(const std::string& file, bool for_all, std::string& why);
 
 } // namespace rondo::base

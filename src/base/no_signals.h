@@ -1,4 +1,4 @@
-// For threads and moments that the program's signals are not to reach.
+// Blocks the program's signals on threads of the library.
 #pragma once
 
 #include <pthread.h>
@@ -6,8 +6,8 @@
 
 namespace rondo::base {
 
-/// While it lives this thread takes no signals, and the threads that it makes never do: the
-/// program's signals are for the program's threads.
+/// While an object lives, this thread takes no signals, and threads that it starts never take any:
+/// signals are for the program's own threads.
 class NoSignals {
  public:
   NoSignals() {

@@ -27,7 +27,7 @@ struct Entry {
   std::string_view meaning;
   void (*set)(Options&, const std::string& value, std::string_view what);
   std::string (*show)(const Options&);
-  /// What the alias's value is in the variable's words; null: the same.
+  /// Translates a value of the alias into the variable's syntax; null: they are the same.
   std::string (*from_nccl)(const std::string& value) = nullptr;
 };
 
@@ -72,7 +72,8 @@ std::string showInteger(const Options& options) {
   return std::to_string(options.*field);
 }
 
-/// Takes shm out of what RONDO_TRANSPORT allows; that entry stands before this one.
+/// Removes shm from the transports that RONDO_TRANSPORT allows. In the table that entry is before
+/// this one, so it is set already.
 void disableShm(Options& options, const std::string& value, std::string_view what) {
   if (!base::parseFlag(value, what)) return;
   auto filter = base::NameFilter::parse(options.transports, "RONDO_TRANSPORT");
@@ -90,9 +91,9 @@ void disableShm(Options& options, const std::string& value, std::string_view wha
   options.transports = (filter.exclude ? "^" : "") + base::join(filter.names, ",");
 }
 
-/// NCCL reads numbers as C does, in hexadecimal too.
+/// NCCL reads numbers as C does, so they may be hexadecimal.
 std::string bytesFromNccl(const std::string& value) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 30; // of a channel, whatever its transport
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 30; // largest channel of all transports
   if (value.starts_with("0x") || value.starts_with("0X")) {
     std::uint64_t bytes = 0;
     const char* const end = value.data() + value.size();
@@ -103,7 +104,7 @@ std::string bytesFromNccl(const std::string& value) {
   return value;
 }
 
-/// NCCL passes over empty names, and takes what follows a colon for a port.
+/// NCCL skips empty names, and takes the text after a colon for a port.
 std::string interfacesFromNccl(const std::string& value) {
   const std::size_t signs = std::min(value.find_first_not_of("^="), value.size());
   std::vector<std::string> names;
@@ -125,7 +126,7 @@ constexpr Entry kEntries[] = {
     {"RONDO_ALGO", "NCCL_ALGO",
      "algorithms to choose from: \"ring,tree\", or per collective "
      "\"ring;allreduce:tree,ring;broadcast:^chain\" ('^' excludes, '/N' is a parameter, "
-     "hierarchical(INSIDE,BETWEEN) names two; '?' in front: others serve where these cannot); "
+     "hierarchical(INSIDE,BETWEEN) names two; with a leading '?', others serve what these cannot); "
      "empty: chosen by size and ranks",
      setText<&Options::algorithm>, showText<&Options::algorithm>,
      [](const std::string& value) { return "?" + value; }},
@@ -139,15 +140,17 @@ constexpr Entry kEntries[] = {
     {"RONDO_SHM_DISABLE", "NCCL_SHM_DISABLE", "1 leaves out the shm transport", disableShm,
      [](const Options&) { return std::string("0"); }},
     {"RONDO_DETERMINISTIC", "",
-     "1: results are the rank-order reduction, whatever algorithm, transport or size",
+     "1: contributions are reduced in rank order, whatever algorithm, transport or size",
      setFlag<&Options::deterministic>, showFlag<&Options::deterministic>},
     {"RONDO_TIMEOUT", "", "seconds without progress after which a call fails",
      setTimeout<&Options::timeout>, showSeconds<&Options::timeout>},
     {"RONDO_INIT_TIMEOUT", "", "seconds to create a communicator, and to make each connection",
      setTimeout<&Options::init_timeout>, showSeconds<&Options::init_timeout>},
-    {"RONDO_HEARTBEAT", "", "seconds between heartbeats; three missed ones: unresponsive",
-     setHeartbeat, showSeconds<&Options::heartbeat>},
-    {"RONDO_PATIENT", "", "1: a silent process is waited for; a death ends calls that wait 10 s",
+    {"RONDO_HEARTBEAT", "",
+     "seconds between heartbeats; after three missed ones a process is unresponsive", setHeartbeat,
+     showSeconds<&Options::heartbeat>},
+    {"RONDO_PATIENT", "",
+     "1: wait for silent processes; after a death, end calls without progress for 10 s",
      setFlag<&Options::patient>, showFlag<&Options::patient>},
     {"RONDO_BUFFSIZE", "NCCL_BUFFSIZE",
      "bytes of slots per channel (suffixes K, M, G); 0: the transport's default",
@@ -158,7 +161,7 @@ constexpr Entry kEntries[] = {
      bytesFromNccl},
     {"RONDO_DEPTH", "", "slots per channel, 1 to 64; 0: the transport's default",
      setInteger<&Options::channel_depth, 0, 64>, showInteger<&Options::channel_depth>},
-    {"RONDO_THREADS", "", "threads that reduce and copy large pieces of a rank together, 1 to 64",
+    {"RONDO_THREADS", "", "threads of a rank that reduce and copy large pieces together, 1 to 64",
      setInteger<&Options::threads, 1, 64>, showInteger<&Options::threads>},
     {"RONDO_DEVICE", "", "CUDA device whose memory the buffers are in; -1: host memory",
      setInteger<&Options::device, -1, 1023>, showInteger<&Options::device>},
@@ -174,7 +177,7 @@ constexpr Entry kEntries[] = {
      },
      showText<&Options::node>},
     {"RONDO_BIND", "",
-     "processors that ranks run on: core, socket, a list of them (0,2,8-11); none or empty: any",
+     "bind ranks to: core, socket, or a list of processors (0,2,8-11); none or empty: no binding",
      [](Options& options, const std::string& value, std::string_view what) {
        base::parseBind(value, what);
        options.bind = value;
@@ -204,8 +207,9 @@ constexpr Entry kEntries[] = {
     {"RONDO_UCX_NET_DEVICES", "",
      "network devices for ucx, e.g. mlx5_0:1; empty: as UCX_NET_DEVICES says",
      setText<&Options::ucx_devices>, showText<&Options::ucx_devices>},
-    {"RONDO_COMM_ID", "NCCL_COMM_ID", "host:port where rank 0 listens when no launcher says so",
-     setText<&Options::comm_id>, showText<&Options::comm_id>},
+    {"RONDO_COMM_ID", "NCCL_COMM_ID",
+     "host:port where rank 0 listens if no launcher gives an address", setText<&Options::comm_id>,
+     showText<&Options::comm_id>},
     {"RONDO_SECRET_FILE", "",
      "file of mode 0600 with the job's secret (32 bytes or 64 hex digits); empty: loopback only",
      setText<&Options::secret_file>, showText<&Options::secret_file>},
@@ -218,14 +222,14 @@ constexpr Entry kEntries[] = {
      setText<&Options::log_file>, showText<&Options::log_file>, logFileFromNccl},
 };
 
-/// Variables that are no option of a communicator and are read elsewhere: what `rondo run` tells
-/// the processes that it starts, where the trainer's data lie, and where Rondo is installed.
+/// Variables that are not options of a communicator and are read elsewhere: what `rondo run` passes
+/// to its processes, the folder of the trainer's data, and where Rondo is installed.
 constexpr std::string_view kOtherVariables[] = {"RONDO_RANK",  "RONDO_SIZE", "RONDO_LOCAL_RANK",
                                                 "RONDO_ID_FD", "RONDO_DATA", "RONDO_MPI_STATS",
                                                 "RONDO_ROOT"};
 
-/// Whether this is the first time in this process that a line of this level about the variable is
-/// seen. One that the log leaves out is none: the level may be another one later.
+/// Whether this is the first line about the variable, at this level, that this process's log shows.
+/// A line that the log level hides does not count, since the level may change later.
 bool namedFirst(std::string_view variable, LogLevel level) {
   if (!base::logs(level)) return false;
   static std::mutex mutex;
@@ -234,7 +238,7 @@ bool namedFirst(std::string_view variable, LogLevel level) {
   return named.emplace(variable).second;
 }
 
-/// Programs that were tuned for NCCL set some that choose between parts of NCCL which are not here.
+/// Programs tuned for NCCL may set variables that select parts of NCCL which Rondo does not have.
 void tellOfOthersVariable(std::string_view word) {
   const auto is_alias = [&](const Entry& entry) { return entry.alias == word; };
   if (std::ranges::any_of(kEntries, is_alias) || word == "NCCL_COMM_BLOCKING") return;
@@ -242,8 +246,8 @@ void tellOfOthersVariable(std::string_view word) {
     base::log(LogLevel::info, word, " has no meaning for Rondo");
 }
 
-/// A program that runs with NCCL must run with its settings: a value that has no meaning here is
-/// named once, and ignored.
+/// A program must run with the settings that it uses for NCCL: a value that Rondo does not support
+/// is logged once and ignored.
 void readAlias(Options& options, const Entry& entry) {
   const char* const value = entry.alias.empty() ? nullptr : std::getenv(entry.alias.data());
   if (value == nullptr || *value == '\0') return;
@@ -257,7 +261,7 @@ void readAlias(Options& options, const Entry& entry) {
   }
 }
 
-/// A misspelt variable would otherwise do nothing, silently. Each is named once per process.
+/// A misspelt variable would otherwise be ignored silently. Each is logged once per process.
 void warnOfUnknownVariables() {
   std::vector<std::string_view> known;
   for (const Entry& entry : kEntries) known.push_back(entry.variable);
@@ -271,7 +275,7 @@ void warnOfUnknownVariables() {
     if (std::any_of(known.begin(), known.end(), is_word)) continue;
     if (std::ranges::any_of(kOtherVariables, is_word)) continue;
     if (!namedFirst(word, LogLevel::warn)) continue;
-    // The common prefix would make everything look near.
+    // The common prefix would make all names similar.
     std::vector<std::string_view> tails;
     for (std::string_view name : known) tails.push_back(name.substr(6));
     const std::string_view near = base::nearest(word.substr(6), tails);
@@ -286,7 +290,7 @@ Options Options::fromEnvironment() {
   Options options;
   for (const Entry& entry : kEntries) {
     const char* const value = std::getenv(entry.variable.data());
-    // Set but empty: the default, and the alias is not asked.
+    // Set but empty: the default applies, and the alias is not read.
     if (value == nullptr) readAlias(options, entry);
     else if (*value != '\0') entry.set(options, value, entry.variable);
   }
@@ -294,7 +298,7 @@ Options Options::fromEnvironment() {
   return options;
 }
 
-// One table says what is valid: every value is written as the environment would hold it, and read.
+// The table defines what is valid: every value is printed as in the environment, and parsed again.
 void Options::validate() const {
   Options read;
   for (const Entry& entry : kEntries) {

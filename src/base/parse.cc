@@ -1,4 +1,4 @@
-// Text to values.
+// Parses and formats values as text.
 #include "base/parse.h"
 
 #include <algorithm>
@@ -20,13 +20,13 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
               std::string(what) + ": " + quoted(text) + " is not " + wanted);
 }
 
-/// Length of the run of digits at the front.
+/// Number of digits at the front.
 std::size_t digits(std::string_view text) {
   return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), isDigit) -
                                   text.begin());
 }
 
-/// The digits' value; false when it does not fit.
+/// Stores the value of the digits; returns false if it does not fit.
 bool readDigits(std::string_view text, std::uint64_t& value) {
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
@@ -111,7 +111,7 @@ std::chrono::milliseconds parseDuration(std::string_view text, std::string_view 
   std::uint64_t whole = 0;
   if (whole_length > 0 && !readDigits(text.substr(0, whole_length), whole)) fail();
   if (whole > static_cast<std::uint64_t>(highest.count()) / unit) fail();
-  // Nine digits are below any rounding that matters here; the rest only says "a little more".
+  // Nine digits are more precise than any rounding here; later digits only round up.
   std::uint64_t parts = 0, scale = 1;
   for (std::size_t i = 0; i < std::min<std::size_t>(fraction.size(), 9); ++i) {
     parts = parts * 10 + static_cast<std::uint64_t>(fraction[i] - '0');

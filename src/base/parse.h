@@ -1,7 +1,7 @@
-// Text to values, the same way for environment, command line and files.
+// Parses text into values, in the same way for environment, command line and files.
 //
-// Every parser takes the whole text or throws Error(invalid_argument): `what` says in the message
-// whose value it was. No parser looks at the locale.
+// A parser accepts the whole text or throws Error(invalid_argument); `what` names the value in the
+// error text. Parsers ignore the locale.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace rondo::base {
 
-/// Decimal digits with an optional '-'; no sign '+', no blanks, no fraction.
+/// Decimal digits with an optional '-'; no '+', no blanks, no fraction.
 std::int64_t parseInteger(std::string_view text, std::string_view what,
                           std::int64_t lowest = std::numeric_limits<std::int64_t>::min(),
                           std::int64_t highest = std::numeric_limits<std::int64_t>::max());
@@ -44,11 +44,11 @@ bool parseFlag(std::string_view text, std::string_view what);
 std::vector<std::string> parseList(std::string_view text, std::string_view what,
                                    char separator = ',');
 
-/// Numbers from 0 on, and ranges of them, as they stand in a list like "8,0-3".
+/// Numbers >= 0 and ranges of them, in the order of the list: "8,0-3" is 8, 0, 1, 2, 3.
 std::vector<int> parseNumbers(std::string_view text, std::string_view what, int highest);
 
-/// A list of names that are allowed, or, with a leading '^', that are not: "shm,tcp", "^shm".
-/// Empty: everything is allowed.
+/// A list of names that are allowed ("shm,tcp"), or, with a leading '^', forbidden ("^shm"). Empty:
+/// all names are allowed.
 struct NameFilter {
   bool exclude = false;
   std::vector<std::string> names;
@@ -60,9 +60,10 @@ struct NameFilter {
 std::string_view trim(std::string_view text);
 /// ASCII only.
 bool equalIgnoringCase(std::string_view a, std::string_view b);
-/// In double quotes, control characters escaped, long texts cut: fit for an error message.
+/// The text in double quotes, with control characters escaped and cut to 80 characters, for error
+/// texts.
 std::string quoted(std::string_view text);
-// Without these a call with a std::string could as well mean std::quoted().
+// Without these overloads a call with a std::string could also mean std::quoted().
 inline std::string quoted(const std::string& text) { return quoted(std::string_view(text)); }
 inline std::string quoted(const char* text) { return quoted(std::string_view(text)); }
 
@@ -78,7 +79,7 @@ std::string join(const Names& names, std::string_view separator) {
   return text;
 }
 
-/// The candidate with the smallest edit distance to `word`; empty when none is near.
+/// The candidate with the smallest edit distance to `word`; empty if none is similar.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 } // namespace rondo::base

@@ -1,4 +1,4 @@
-// Reads, writes and compares sets of processors; finds NUMA nodes.
+// Parses, prints and compares sets of processors; finds NUMA nodes.
 #include "base/processors.h"
 
 #include <sched.h>
@@ -100,7 +100,8 @@ Processors ownProcessors() {
 
 Processors allowedProcessors() {
   Processors set;
-  // The kernel cuts what a thread asks for down to what its control group allows.
+  // The kernel restricts the requested set to what the thread's control group allows. A new thread
+  // is used so that the caller's binding does not change.
   std::thread([&set] {
     cpu_set_t all;
     std::memset(&all, 0xff, sizeof all);
@@ -129,7 +130,7 @@ std::vector<NumaNode> numaNodes(const std::filesystem::path& sys) {
     try {
       const auto number = parseInteger(folder.substr(4), folder, 0, kMostProcessors);
       nodes.push_back({static_cast<int>(number), parseProcessors(list, folder), at->path()});
-    } catch (const Error&) { // no node, or none that can be read
+    } catch (const Error&) { // not a folder of a node, or its list cannot be read
     }
   }
   std::sort(nodes.begin(), nodes.end(),

@@ -1,4 +1,4 @@
-// Unpredictable bytes from the kernel.
+// Reads random bytes from the kernel.
 #include "base/random.h"
 
 #include <sys/random.h>

@@ -1,4 +1,4 @@
-// Unpredictable bytes from the kernel: nonces, secrets, names.
+// Random bytes from the kernel, for nonces, secrets and names.
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@
 
 namespace rondo::base {
 
-/// What the file holds; nothing, with the reason in errno, where it cannot be read. Files of /proc
-/// and /sys too, whose size is not known before.
+/// Returns the contents of the file, or nothing, with the reason in errno, if it cannot be read.
+/// Also reads files of /proc and /sys, whose size is not known in advance.
 inline std::optional<std::string> readFile(const std::string& path) {
   const int fd = aboveStreams(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd < 0) return std::nullopt;
@@ -31,7 +31,7 @@ inline std::optional<std::string> readFile(const std::string& path) {
   return got == 0 ? std::optional(std::move(text)) : std::nullopt;
 }
 
-/// Its first line, without the end of line; empty where it cannot be read.
+/// Returns the first line without its end of line; empty if the file cannot be read.
 inline std::string firstLine(const std::string& path) {
   const std::string text = readFile(path).value_or("");
   return text.substr(0, text.find('\n'));

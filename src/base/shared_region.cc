@@ -1,4 +1,4 @@
-// The list of this process's shared memory.
+// Keeps the list of this process's shared memory.
 #include "base/shared_region.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ std::size_t pageSize() {
   return size;
 }
 
-/// What stands in the page behind a region.
+/// The word in the page after a region; it is not 0 when the region is gone.
 using Gone = std::atomic<std::uint32_t>;
 static_assert(Gone::is_always_lock_free);
 
@@ -38,15 +38,15 @@ SharedRegion::SharedRegion(std::size_t bytes)
   if (::fstat(fd_.get(), &info) != 0)
     throw Error(ErrorCode::system, std::string("fstat of shared memory: ") + std::strerror(errno));
   inode_ = info.st_ino;
-  fd_.shareWithChildren(); // they map it anew
+  fd_.shareWithChildren(); // a child maps the file again
   end_ = mapMemoryFile(fd_.get(), pageSize(), PROT_READ | PROT_WRITE, bytes);
 }
 
 SharedRegion::~SharedRegion() {
   if (::getpid() != process_) return;
   goneIn(end_.get()).store(1, std::memory_order_release);
-  // The file keeps its size, so that no access to a mapping of it is ever a signal. Where the
-  // kernel refuses, the memory goes when the last peer has unmapped it.
+  // The file keeps its size, so that no access to a mapping of it raises a signal. If the kernel
+  // refuses, the memory is freed when the last peer has unmapped it.
   if (!kept_)
     static_cast<void>(::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                                   static_cast<off_t>(bytes_)));
@@ -63,33 +63,33 @@ bool SharedRegion::gone(const void* file, std::size_t file_bytes) {
 
 SharedRegions& SharedRegions::ofProcess() {
   static SharedRegions* const regions =
-      new SharedRegions; // for ever: a process may fork at its end
+      new SharedRegions; // never destroyed: a process may fork while it exits
   return *regions;
 }
 
 SharedRegions::SharedRegions() {
-  // The list is whole in the child.
+  // The lock is held during fork(), so that the child's copy of the list is consistent.
   ::pthread_atfork([] { ofProcess().mutex_.lock(); }, inParent, inChild);
 }
 
-/// The child reads what it has not written where the parent has it.
+/// From now on the child reads pages that it has not written from the parent's file.
 void SharedRegions::inParent() {
   SharedRegions& own = ofProcess();
   for (const auto& [address, region] : own.regions_) region->keep();
   own.mutex_.unlock();
 }
 
-/// Only calls that are safe in the child of a program with threads.
+/// Only async-signal-safe calls, since the program may have other threads.
 void SharedRegions::inChild() {
   SharedRegions& own = ofProcess();
   for (const auto& [address, region] : own.regions_) {
     void* const data = reinterpret_cast<void*>(address);
-    // Where that fails, at least the child must not write to what the parent has.
+    // If that fails, the child must at least not write to the parent's memory.
     if (::mmap(data, region->bytes_, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, region->fd(), 0) == MAP_FAILED)
       ::mprotect(data, region->bytes_, PROT_READ);
   }
-  new (&own.mutex_) std::shared_mutex; // which only the thread that locked it could unlock
+  new (&own.mutex_) std::shared_mutex; // only the thread that locked it could unlock it
 }
 
 void SharedRegions::add(void* data, std::unique_ptr<SharedRegion> region) {
@@ -112,7 +112,7 @@ void SharedRegions::keepAll() {
 
 std::optional<SharedRegions::Handle> SharedRegions::find(const void* data,
                                                          std::size_t bytes) const {
-  // Whoever knows of a region knows of this.
+  // A caller that got its address from a region sees that region's store to any_.
   if (!any_.load(std::memory_order_relaxed)) return {};
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   const std::shared_lock lock(mutex_);
@@ -123,7 +123,7 @@ std::optional<SharedRegions::Handle> SharedRegions::find(const void* data,
   const std::uint64_t offset = address - found->first;
   if (offset > region.bytes() || bytes > region.bytes() - offset) return {};
   const pid_t process = ::getpid();
-  if (region.process_ != process) return {}; // a child's copy: peers would see the parent's
+  if (region.process_ != process) return {}; // a child's copy: peers would read the parent's
   return Handle{process, region.fd(), region.inode(), offset};
 }
 

@@ -1,5 +1,5 @@
-// Memory of this process that other processes can map: which it is, how they find it, and how they
-// learn that it is gone.
+// Memory of this process that other processes can map: the list of regions, how peers find them,
+// and how peers learn that a region is gone.
 #pragma once
 
 #include <sys/types.h>
@@ -16,25 +16,25 @@
 
 namespace rondo::base {
 
-/// The memory file behind a region, and a page at its end in which the owner says that the region
-/// is gone. Peers map all of it.
+/// The memory file of a region. The owner uses a page at its end to mark that the region is gone.
+/// Peers map the whole file.
 class SharedRegion {
  public:
   /// Makes the file. Throws Error(system).
   explicit SharedRegion(std::size_t bytes);
-  /// Tells the peers that the region is gone, and gives its memory back at once, though they still
-  /// map it; but not after keep(). In a forked child, nothing of that.
+  /// Tells the peers that the region is gone, and frees its memory at once, even if they still map
+  /// it (unless keep() was called). Does nothing of this in a forked child.
   ~SharedRegion();
   SharedRegion(const SharedRegion&) = delete;
   SharedRegion& operator=(const SharedRegion&) = delete;
 
-  /// Of a file of so many bytes: the region's part. Zero: it is no region's.
+  /// Size of the region in a file of `file_bytes`; zero if no region has a file of that size.
   static std::size_t bytesOf(std::size_t file_bytes);
-  /// Whether the region whose file, of so many bytes, is mapped at `file` is gone. Never touches
-  /// memory that the owner has given back.
+  /// Whether the region is gone whose file, of `file_bytes`, is mapped at `file`. Never accesses
+  /// memory that the owner has freed.
   static bool gone(const void* file, std::size_t file_bytes);
 
-  /// Somebody may go on reading the memory: it stays while it is mapped anywhere.
+  /// Another process may still read the memory: the destructor does not free it.
   void keep() { kept_ = true; }
 
   int fd() const { return fd_.get(); }
@@ -48,19 +48,19 @@ class SharedRegion {
   const pid_t process_;
   UniqueFd fd_;
   std::uint64_t inode_ = 0;
-  std::shared_ptr<void> end_; ///< the page behind the region
+  std::shared_ptr<void> end_; ///< the page after the region
   bool kept_ = false;
 };
 
-/// The regions of this process. There is one list, because there is one address space; any thread.
+/// The regions of this process; one list, since a process has one address space. Any thread.
 ///
-/// A child that fork() makes gets a private copy of every region under the same address, as of any
-/// other private memory: what it writes stays its own, and nothing of it is ever lent. Pages that
-/// it has not written may show what the parent writes there later.
+/// After fork(), a child has a private copy of every region at the same address, as of other
+/// private memory: the parent does not see what the child writes, and the child never lends its
+/// copy. Pages that the child has not written may show what the parent writes later.
 class SharedRegions {
  public:
-  /// How another process finds an address: descriptor `fd` of process `pid` is the file of a region
-  /// with this inode, and the address is `offset` bytes into it.
+  /// Tells another process how to find an address: descriptor `fd` of process `pid` is the file of
+  /// the region, whose inode this is, and the address is `offset` bytes into it.
   struct Handle {
     std::int32_t pid = 0, fd = -1;
     std::uint64_t inode = 0, offset = 0;
@@ -68,13 +68,14 @@ class SharedRegions {
 
   static SharedRegions& ofProcess();
 
-  /// The region's part of the file is mapped at `data`.
+  /// Adds a region whose file is mapped at `data`.
   void add(void* data, std::unique_ptr<SharedRegion> region);
-  /// Takes the region at `data` off the list: it is lent no more. Null in a forked child.
+  /// Removes the region at `data` from the list; it is not lent any more. Returns null in a forked
+  /// child.
   std::unique_ptr<SharedRegion> remove(const void* data);
-  /// SharedRegion::keep() of all that there are.
+  /// Calls SharedRegion::keep() on all regions.
   void keepAll();
-  /// Where the range is found; nothing when no region holds all of it.
+  /// Returns how peers find this range; nothing if no region contains all of it.
   std::optional<Handle> find(const void* data, std::size_t bytes) const;
 
  private:
@@ -82,7 +83,7 @@ class SharedRegions {
   static void inParent();
   static void inChild();
 
-  std::atomic<bool> any_{false}; ///< there was a region once: most processes never have one
+  std::atomic<bool> any_{false}; ///< a region was ever added; in most processes none is
   mutable std::shared_mutex mutex_;
   std::map<std::uintptr_t, std::unique_ptr<SharedRegion>> regions_; ///< by address
 };

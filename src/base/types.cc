@@ -1,4 +1,4 @@
-// Names of element types, operators and collectives, and back.
+// Names of element types, operators and collectives, and their parsers.
 #include "rondo/types.h"
 
 #include "base/parse.h"

@@ -1,4 +1,4 @@
-// Owner of a file descriptor.
+// UniqueFd: owns a file descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -10,13 +10,14 @@
 
 namespace rondo::base {
 
-/// The descriptor is the owner's process's own: a child made by fork() has a dead one in its place,
-/// unless shareWithChildren() was called. Its number is above those of the standard streams.
+/// The descriptor is private to the process that made it: a child made by fork() gets an
+/// unconnected socket in its place, unless shareWithChildren() was called. Its number is above
+/// those of the standard streams.
 class UniqueFd {
  public:
   UniqueFd() = default;
-  /// Moves `fd` where it has the number of a standard stream. Without a descriptor errno is as it
-  /// was, or says why none could be had.
+  /// Takes `fd`, and moves it to a higher number if it has the number of a standard stream. If
+  /// there is no descriptor afterwards, errno gives the reason.
   explicit UniqueFd(int fd) : fd_(aboveStreams(fd)) { endInChildren(fd_); }
   UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
@@ -26,8 +27,8 @@ class UniqueFd {
   }
   ~UniqueFd() { close(); }
 
-  /// What `open` returns, with no fork between its making and its owner's. errno is as `open` left
-  /// it.
+  /// Owns the descriptor that `open` returns; no fork can happen between `open` and the
+  /// registration. errno is as `open` left it.
   template <class Open>
   static UniqueFd of(const Open& open) {
     const NoFork whole;

@@ -1,10 +1,11 @@
-// Divides a machine's processors among its ranks.
+// Distributes a machine's processors among its ranks.
 #include "topology/bind.h"
 
 namespace rondo::topology {
 namespace {
 
-/// The allowed processors of each object of a kind that has any; all of them, where there is none.
+/// The allowed processors of each object of this kind that has any. Empty if these objects do not
+/// cover all of `allowed`.
 std::vector<Processors> partsOf(const Machine& machine, Kind kind, const Processors& allowed) {
   std::vector<Processors> parts;
   Processors covered;
@@ -23,7 +24,8 @@ std::vector<Processors> singles(const Processors& set) {
   return parts;
 }
 
-/// In the order of packages, and inside one of caches: that of the machine's objects.
+/// The cores' processors, in the order of the machine's objects: package by package, and cache by
+/// cache within a package. Without cores: each processor by itself.
 std::vector<Processors> cores(const Machine& machine, const Processors& allowed) {
   const auto parts = partsOf(machine, Kind::core, allowed);
   return parts.empty() ? singles(allowed) : parts;

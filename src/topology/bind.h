@@ -1,4 +1,4 @@
-// Which processors each rank of a machine runs on.
+// Decides which processors each rank of a machine runs on.
 #pragma once
 
 #include <vector>
@@ -12,15 +12,15 @@ using base::BindRule;
 using base::bindThread;
 using base::parseBind;
 
-/// The processors of each of `ranks` ranks of a machine, which may use `allowed` of them; one set
-/// each, in the order of ranks.
+/// Returns one set of processors for each of `ranks` ranks of a machine, in the order of the ranks.
+/// All are parts of `allowed`, except that a list in `rule` is used as given.
 ///
-/// core: rank r has the r-th core, counted package by package and cache by cache, so that ranks
-/// which follow each other are near each other; where there are more ranks than cores, counting
-/// begins again. socket: ranks are divided into as many runs as there are packages, each of which
-/// has one. list: rank r has its r-th processor, and counting begins again behind the last. none:
-/// all of `allowed`. What the machine does not know of (cores, packages) counts as one processor
-/// each, or as one package.
+/// core: rank r gets the r-th core, counted package by package and cache by cache, so that
+/// consecutive ranks are near each other; if there are more ranks than cores, counting starts
+/// again. socket: ranks are divided into as many consecutive runs as there are packages; each run
+/// gets one package. list: rank r gets the r-th processor of the list; after the last one counting
+/// starts again. none: every rank gets all of `allowed`. If the machine lists no cores, each
+/// processor counts as a core; if it lists no packages, all processors count as one.
 std::vector<Processors> bindings(const Machine& machine, const BindRule& rule,
                                  const Processors& allowed, int ranks);
 

@@ -1,4 +1,4 @@
-// Rewrites the elements of hwloc 1's XML to those of version 2.
+// Rewrites the XML elements of hwloc 1 into those of version 2.
 #include "topology/hwloc_1.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 bool isObject(const Element& element) { return element.name == "object"; }
 
-/// "" for an element that has no such attribute.
+/// The value of the attribute; "" if the element does not have it.
 std::string valueOf(const Element& element, std::string_view attribute) {
   const std::string* value = element.find(attribute);
   return value ? *value : std::string();
@@ -27,13 +27,13 @@ void setType(Element& object, const std::string& type) {
     if (key == "type") value = type;
 }
 
-/// Whether an element or one inside it is of this type.
+/// Whether the element or one inside it is of this type.
 bool has(const Element& element, std::string_view type) {
   return is(element, type) || std::any_of(element.children.begin(), element.children.end(),
                                           [&](const Element& child) { return has(child, type); });
 }
 
-/// An object of this type that has the processors of another.
+/// A new object of this type with the processors of another object.
 Element withProcessorsOf(const Element& other, const std::string& type) {
   Element made{.name = "object", .line = other.line, .attributes = {}, .children = {}};
   made.attributes.emplace_back("type", type);
@@ -42,8 +42,8 @@ Element withProcessorsOf(const Element& other, const std::string& type) {
   return made;
 }
 
-/// Takes the objects out of a NUMA node, and puts all beside each other: into the package that has
-/// the node's processors, if there is one, else into a group.
+/// Moves the objects inside a NUMA node next to it: into the package that has exactly the node's
+/// processors, or, if there is none, into a new group.
 Element unfolded(Element node) {
   const auto first = std::stable_partition(node.children.begin(), node.children.end(),
                                            [](const Element& child) { return !isObject(child); });
@@ -73,7 +73,7 @@ Element rewritten(Element element) {
   return is(element, "NUMANode") ? unfolded(std::move(element)) : element;
 }
 
-/// The outermost object as a Machine.
+/// The outermost object, turned into a Machine.
 Element machineOf(Element root, const std::string& file) {
   if (is(root, "System")) {
     if (has(root, "Machine"))
@@ -87,7 +87,7 @@ Element machineOf(Element root, const std::string& file) {
     machine.children.push_back(std::move(root));
     root = std::move(machine);
   }
-  // A machine whose memory is all alike has no object for it.
+  // A machine with uniform memory has no NUMANode in version 1.
   if (!has(root, "NUMANode")) {
     Element node = withProcessorsOf(root, "NUMANode");
     node.attributes.emplace_back("os_index", "0");

@@ -1,4 +1,4 @@
-// Files of hwloc 1, as hwloc 2 would write them.
+// Converts the XML of hwloc 1 into that of hwloc 2.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace rondo::topology {
 
-/// The elements of a file without a version, which hwloc 1 wrote, with version 2's names and order:
-/// Socket is Package, Cache has its level in its name, and a NUMANode, around processors in version
-/// 1, is beside them. What it does not know it leaves for the reader of version 2 to refuse. Throws
-/// Error(invalid_argument) "FILE:LINE: WHY" for a System of several machines.
+/// Converts the elements of a file without a version, as hwloc 1 wrote it, into version 2's names
+/// and order: Socket becomes Package, the name of a Cache gets its level, and a NUMANode, which in
+/// version 1 contains its processors, is placed next to them. Unknown elements stay; the reader of
+/// version 2 refuses them. Throws Error(invalid_argument) "FILE:LINE: WHY" for a System of several
+/// machines.
 Element fromVersion1(Element topology, const std::string& file);
 
 } // namespace rondo::topology

@@ -1,4 +1,4 @@
-// Makes a machine of the elements of hwloc's XML, version 2 or 3.
+// Builds a Machine from hwloc's XML, version 2 or 3.
 #include "topology/hwloc_file.h"
 
 #include <algorithm>
@@ -17,20 +17,21 @@ namespace rondo::topology {
 namespace {
 
 constexpr std::string_view kOurElements = "object info";
-/// Of what stands beside objects, nothing is needed.
+/// Elements that are skipped.
 constexpr std::array<std::string_view, 12> kOtherElements{
     "page_type", "userdata", "distances", "distances2", "distances2hetero", "support",
     "memattr",   "cpukind",  "memtier",   "indexes",    "u64values",        "pci_locality"};
-/// Objects that hold others and are nothing by themselves here.
+/// Objects that are skipped, while the objects inside them are kept.
 constexpr std::array<std::string_view, 5> kPassedThrough{"Group", "Die", "MemCache", "Misc",
                                                          "L1Cache"};
 
-/// hwloc's types of OSDev objects: numbers up to version 2, bits of one number from version 3 on,
-/// where a fabric's devices are of the network too.
+/// hwloc's types of OSDev objects: numbers up to version 2, bits of one number from version 3 on.
+/// In version 3 a fabric's device has the network bit too.
 constexpr std::uint64_t kNetwork = 2, kFabric = 3;
 constexpr std::uint64_t kNetworkBit = 1 << 4, kFabricBit = 1 << 5;
 
-/// PCI classes, and makers of GPUs: a server's own display adapter is none.
+/// PCI classes, and vendors of GPUs; display adapters of other vendors, as servers have them, are
+/// not GPUs.
 constexpr int kNetworkClass = 0x02, kDisplayClass = 0x03, kAcceleratorClass = 0x12;
 constexpr std::array<std::string_view, 3> kGpuMakers{"10de", "1002", "8086"};
 
@@ -45,7 +46,7 @@ class Assembly {
       : file_(file), version_(version) {
     machine_.source = "hwloc";
     machine_.name = std::filesystem::path(file).stem().string();
-    readOrigin(topology); // from version 3 on
+    readOrigin(topology); // has entries from version 3 on
     for (const Element& element : topology.children) {
       if (element.name == "info" || among(kOtherElements, element.name)) continue;
       if (element.name != "object") complain(file_, element.line, unknown(element));
@@ -68,7 +69,7 @@ class Assembly {
   Machine take() { return std::move(machine_); }
 
  private:
-  /// What surrounds an element: the object that it is part of, and the processors nearest to it.
+  /// Context of an element: the object that it is part of, and the nearest processors.
   struct Around {
     int parent;
     Processors near;
@@ -89,7 +90,7 @@ class Assembly {
 
   const std::string& type(const Element& object) const { return need(object, "type"); }
 
-  /// Any of the parsers, with the line in front of what it says.
+  /// Calls a parser; puts file and line before the text of its error.
   template <typename Parse>
   auto parsed(const Element& element, std::string_view attribute, Parse parse) const {
     try {
@@ -116,7 +117,7 @@ class Assembly {
     });
   }
 
-  /// A file that has disallowed processors too says which ones are allowed.
+  /// Files that contain disallowed processors also list the allowed ones.
   Processors allowedIn(const Element& machine) const {
     const Processors& all = machine_.processors();
     if (!machine.find("allowed_cpuset")) return all;
@@ -133,14 +134,14 @@ class Assembly {
     return {};
   }
 
-  /// Who wrote the file on which machine.
+  /// Reads the names of the host and of the program that wrote the file.
   void readOrigin(const Element& element) {
     if (const std::string host = info(element, "HostName"); !host.empty()) machine_.name = host;
     if (const std::string by = info(element, "hwlocVersion"); !by.empty())
       machine_.source = "hwloc " + by;
   }
 
-  /// The children of an object that is read already.
+  /// Adds the children of an object that was added already.
   void fill(const Element& object, const Around& around) {
     readOrigin(object);
     for (const Element& child : object.children) {
@@ -166,7 +167,7 @@ class Assembly {
     fill(element, {static_cast<int>(machine_.objects.size()) - 1, own});
   }
 
-  /// Nothing for what is passed through.
+  /// Returns nothing for an object that is skipped.
   std::optional<Object> partOf(const Element& element, const std::string& word,
                                const Processors& own) const {
     Object part{.processors = own};
@@ -190,7 +191,7 @@ class Assembly {
                  "PU " + std::to_string(part.number) + " has the mask of " +
                      (own.empty() ? "none" : "processors " + text(own)));
       if (machine_.around(Kind::processor, own) >= 0)
-        complain(file_, element.line, "PU " + std::to_string(part.number) + " stands here twice");
+        complain(file_, element.line, "PU " + std::to_string(part.number) + " is defined twice");
     } else if (word.size() == 7 && word[0] == 'L' && word[1] > '1' && word[1] <= '9' &&
                word.ends_with("Cache")) {
       part.kind = Kind::cache;
@@ -283,7 +284,7 @@ class Assembly {
     machine_.objects.push_back(device);
   }
 
-  /// A network card that hangs on no PCI, as in some virtual machines.
+  /// Adds a network card that is not a PCI device, as in some virtual machines.
   void addBare(const Element& element, const Around& around) {
     if (const NetworkType type = networkType(element); !type.network || type.fabric) return;
     const std::string& name = need(element, "name");
@@ -291,7 +292,7 @@ class Assembly {
         {.kind = Kind::card, .parent = around.parent, .name = name, .processors = around.near});
   }
 
-  /// In the order of PCI addresses, as the makers' tools do.
+  /// Numbers devices in the order of their PCI addresses, as the vendors' tools do.
   void numberDevices(Kind kind, const std::string& prefix) {
     std::vector<int> devices = machine_.all(kind);
     const auto address = [this](int i) {

@@ -1,4 +1,4 @@
-// Finds the class of a link, and its words.
+// Finds the class of a link between two places, and prints it.
 #include "topology/link.h"
 
 #include <vector>
@@ -10,7 +10,7 @@ bool isDevice(const Object& object) {
   return object.kind == Kind::gpu || object.kind == Kind::card;
 }
 
-/// An object and all that it is part of.
+/// The object and all objects that contain it.
 std::vector<int> path(const Machine& machine, int index) {
   std::vector<int> up;
   for (; index >= 0; index = machine.at(index).parent) up.push_back(index);
@@ -60,7 +60,7 @@ Link linkBetween(const Machine& machine, int a, int b) {
   const Link link = isDevice(one) && isDevice(two)
                         ? betweenDevices(machine, a, b)
                         : linkBetween(machine, one.processors, two.processors);
-  // Whatever caches the processors near them share, devices meet in the package.
+  // Devices are connected to the package, whatever caches the processors near them share.
   const bool near = link.kind == LinkClass::core || link.kind == LinkClass::cache ||
                     link.kind == LinkClass::socket;
   return near ? Link{LinkClass::socket} : link;
@@ -100,7 +100,7 @@ std::string meaning(const Link& link) {
     case LinkClass::pcie_switch: return "below one PCIe switch";
     case LinkClass::host_bridge: return "below one PCIe root";
     case LinkClass::cross_socket: return "between packages";
-    case LinkClass::machine: return "one machine, places not known";
+    case LinkClass::machine: return "one machine, positions unknown";
     case LinkClass::rail: return "network, cards of rail " + link.rail;
     case LinkClass::network: return "network";
   }

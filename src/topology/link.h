@@ -1,4 +1,4 @@
-// How near two places of a machine, or of a job, are to each other.
+// Describes how near two places of a machine, or of a job, are to each other.
 #pragma once
 
 #include <string>
@@ -7,40 +7,41 @@
 
 namespace rondo::topology {
 
-/// From the nearest to the farthest, among processors and among devices.
+/// From the nearest to the farthest, for pairs of processors and for pairs of devices.
 enum class LinkClass : std::uint8_t {
   self,
   process,      ///< threads of one process
   core,         ///< hardware threads of one core
   cache,        ///< a cache is shared
-  nvlink,       ///< GPUs are linked directly, or by NVSwitch
+  nvlink,       ///< GPUs connected directly or by NVSwitch
   pcie_switch,  ///< devices below one PCIe bridge
   host_bridge,  ///< devices below one PCIe root
-  socket,       ///< one package, no cache; devices below different PCIe roots near it
+  socket,       ///< one package, no shared cache; devices below different PCIe roots near it
   cross_socket, ///< between packages
-  machine,      ///< one machine, and nobody knows where
-  rail,         ///< different machines whose cards meet in one rail
+  machine,      ///< one machine, positions unknown
+  rail,         ///< different machines whose cards are in the same rail
   network,      ///< different machines
 };
 
 struct Link {
   LinkClass kind = LinkClass::self;
-  int number = 0;        ///< level of the cache; links of each GPU
-  bool switched = false; ///< of NVLink: by NVSwitch
+  int number = 0;        ///< cache: its level; NVLink: links of each GPU
+  bool switched = false; ///< NVLink: through NVSwitch
   std::string rail = {};
 
   bool operator==(const Link&) const = default;
 };
 
-/// At most six characters, for tables: "L3", "NV18", "PIX".
+/// A code of at most six characters, for tables: "L3", "NV18", "PIX".
 std::string code(const Link& link);
-/// "share an L3 cache".
+/// The link in words: "an L3 cache is shared".
 std::string meaning(const Link& link);
 
-/// Between two devices of a machine, or a device and processors, or processors: objects of kinds
-/// gpu, card, core and processor, by their place in Machine::objects.
+/// Link between two objects of a machine, given by their indices in Machine::objects. Each is a
+/// GPU, a card, a core or a processor.
 Link linkBetween(const Machine& machine, int a, int b);
-/// Between sets of processors of one machine; `machine` if one of them is in several packages.
+/// Link between two sets of processors of one machine. The class is `machine` if one of the sets
+/// spans several packages.
 Link linkBetween(const Machine& machine, const Processors& a, const Processors& b);
 
 } // namespace rondo::topology

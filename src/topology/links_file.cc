@@ -1,4 +1,4 @@
-// Reads what hwloc does not say of a machine: links between GPUs, rails, the nodes of a job.
+// Reads links files: links between GPUs, rails, and the nodes of a job.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -13,7 +13,7 @@ namespace rondo::topology {
 namespace {
 
 constexpr std::string_view kFirstLine = "rondo-links 1";
-constexpr int kMostLinks = 1024; ///< of a GPU; beyond it is a slip of the pen
+constexpr int kMostLinks = 1024; ///< of a GPU; a larger number is taken for a typing error
 constexpr std::array<std::string_view, 4> kKeys{"nodes", "nvlink", "nvswitch", "rail"};
 
 using Words = std::vector<std::string>;
@@ -126,7 +126,7 @@ class LinksReader {
       refuse("rail " + base::quoted(name) + ": there is no network card " + base::quoted(word) +
              "; there are " + namesOf(Kind::card));
     for (const Rail& other : machine_.rails) {
-      if (other.name == name) refuse("rail " + base::quoted(name) + " is there twice");
+      if (other.name == name) refuse("rail " + base::quoted(name) + " is defined twice");
       if (other.card == machine_.at(card).name)
         refuse("card " + other.card + " is in rail " + base::quoted(other.name) + " already");
     }

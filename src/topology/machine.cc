@@ -1,4 +1,4 @@
-// Questions to a machine.
+// Searches and summarises machines.
 #include "topology/machine.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ int Machine::device(Kind kind, std::string_view word) const {
 }
 
 void Machine::insert(Object object) {
-  // Of several of one size the last stands deepest.
+  // Of several objects of the same size the last one is the innermost.
   std::size_t smallest = 0;
   for (std::size_t i = 0; i < objects.size(); ++i)
     if (objects[i].kind != Kind::numa && contains(objects[i].processors, object.processors) &&

@@ -1,4 +1,5 @@
-// A machine as a value: processors, caches and memory, GPUs and network cards, and what joins them.
+// Machine: a machine as a value, with its processors, caches, memory, GPUs, network cards and
+// links.
 #pragma once
 
 #include <cstdint>
@@ -30,33 +31,33 @@ enum class Kind : std::uint8_t {
   processor,
   bridge,
   gpu,
-  card, ///< of a network
+  card, ///< a network card
 };
 
-/// A part of a machine. NUMA nodes hold nothing but memory: packages and caches stand beside them.
+/// A part of a machine. NUMA nodes contain only memory: packages and caches are siblings of them.
 struct Object {
   Kind kind = Kind::machine;
-  int number = 0;          ///< the system's; of GPUs and cards, in the order of their PCI addresses
-  int parent = -1;         ///< in Machine::objects, before this one; -1: this is the machine
-  int level = 0;           ///< of a cache: 2, 3, ...
-  std::uint64_t bytes = 0; ///< of a cache or a node's memory; 0: not known
-  bool host = false;       ///< of a bridge: between processors and PCI, not inside PCI
-  std::string name = {};   ///< for people, unlike all others of its kind: "gpu0", "mlx5_0"
+  int number = 0;  ///< the system's; GPUs and cards are numbered in the order of PCI addresses
+  int parent = -1; ///< index in Machine::objects, before this one; -1: this is the machine itself
+  int level = 0;   ///< of a cache: 2, 3, ...
+  std::uint64_t bytes = 0;               ///< size of a cache or of a node's memory; 0: unknown
+  bool host = false;                     ///< bridge: between processors and PCI, not inside PCI
+  std::string name = {};                 ///< for display, unique among its kind: "gpu0", "mlx5_0"
   std::vector<std::string> aliases = {}; ///< its other names, and its PCI address
-  std::string model = {};                ///< what the maker calls it; may be empty
-  Processors processors = {};            ///< it has these; of devices: those nearest to it
+  std::string model = {};                ///< the vendor's name for it; may be empty
+  Processors processors = {};            ///< that it contains; of a device: the nearest ones
 };
 
-/// Direct links between two GPUs, by their numbers, a < b.
+/// Links between two GPUs, which are given by their numbers; a < b.
 struct NvLink {
   int a = 0, b = 0;
-  int links = 0;         ///< of each of the two
-  bool switched = false; ///< they lead to switches, which join more GPUs than these
+  int links = 0;         ///< links of each of the two GPUs
+  bool switched = false; ///< the links lead to switches, which connect other GPUs too
 
   bool operator==(const NvLink&) const = default;
 };
 
-/// A network of its own: cards of one rail, on whatever machine, meet on one switch.
+/// One of several separate networks: cards of a rail, on any machine, are connected to one switch.
 struct Rail {
   std::string name, card;
 
@@ -64,33 +65,34 @@ struct Rail {
 };
 
 struct Machine {
-  std::string name;            ///< the host's, or the file's
-  std::string source;          ///< who says so: "hwloc 2.9.0", "/sys"
-  std::vector<Object> objects; ///< the machine first; parts behind what they are part of
-  Processors allowed;          ///< of its processors those that programs may run on
+  std::string name;            ///< host name, or name of the file
+  std::string source;          ///< where the data come from: "hwloc 2.9.0", "/sys"
+  std::vector<Object> objects; ///< the machine first; each part after the object that contains it
+  Processors allowed;          ///< the processors that programs may run on
   std::vector<NvLink> nvlinks;
   std::vector<Rail> rails;
-  std::vector<std::string> nodes; ///< of a job on several machines like this one; empty: only this
+  std::vector<std::string> nodes; ///< of a job on several such machines; empty: only this machine
 
   const Object& at(int index) const { return objects[static_cast<std::size_t>(index)]; }
   const Processors& processors() const { return objects.front().processors; }
-  /// Where the objects of a kind stand, in order.
+  /// Indices of the objects of a kind, ascending.
   std::vector<int> all(Kind kind) const;
-  /// The smallest object of a kind that has all these processors; -1 if there is none, or no
-  /// processor.
+  /// Index of the smallest object of a kind that contains all of `part`; -1 if there is none, or if
+  /// `part` is empty.
   int around(Kind kind, const Processors& part) const;
-  /// The GPU or the card that has this name or alias; -1.
+  /// Index of the GPU or card with this name or alias; -1 if there is none.
   int device(Kind kind, std::string_view word) const;
-  /// Adds an object below the smallest that has all its processors, memory aside.
+  /// Adds an object as a child of the smallest object, other than a NUMA node, that contains all
+  /// its processors.
   void insert(Object object);
 };
 
-/// "2 packages, 2 NUMA nodes, 64 cores, 128 processors, 512 GiB, 8 GPUs, 4 network cards". Where
-/// programs may use only a part of the processors, their number follows: "128 processors (96
+/// "2 packages, 2 NUMA nodes, 64 cores, 128 processors, 512 GiB, 8 GPUs, 4 network cards". If
+/// programs may use only some of the processors, their number is added: "128 processors (96
 /// allowed)".
 std::string summary(const Machine& machine);
 
-/// "480 MiB".
+/// A number of bytes with a binary unit: "480 MiB".
 std::string sizeText(std::uint64_t bytes);
 
 } // namespace rondo::topology

@@ -1,7 +1,7 @@
-// Asks NVML which NVLinks are up, and what is at their other ends.
+// Asks NVML which NVLinks are up, and what they connect.
 //
-// NVML comes with the driver, not with anything that Rondo is built on; the few functions and types
-// that are needed are declared here, as its reference manual gives them.
+// NVML is part of the driver, which need not be installed where Rondo is built. The few functions
+// and types that are needed are declared here as in NVML's reference manual.
 #include "topology/nvml.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ namespace rondo::topology {
 namespace {
 
 constexpr int kSuccess = 0;
-constexpr unsigned kMostLinks = 18; ///< of a GPU, whatever its generation
+constexpr unsigned kMostLinks = 18; ///< of a GPU of any generation
 constexpr unsigned kUp = 1, kToSwitch = 2;
 
 struct PciInfo {
@@ -65,7 +65,7 @@ class Nvml {
   bool ready_ = false;
 };
 
-/// As hwloc writes it: four digits of domain, small letters.
+/// The PCI address as hwloc writes it: a domain of four digits, lower case.
 std::string addressOf(const PciInfo& pci) {
   std::string text(pci.bus_id.data(), ::strnlen(pci.bus_id.data(), pci.bus_id.size()));
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -73,9 +73,9 @@ std::string addressOf(const PciInfo& pci) {
   return text;
 }
 
-/// What a GPU's links lead to.
+/// What the links of a GPU connect it to.
 struct Ends {
-  std::map<int, int> links; ///< to GPUs, by number
+  std::map<int, int> links; ///< number of the other GPU -> number of links
   int to_switches = 0;
 };
 

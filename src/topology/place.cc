@@ -1,4 +1,4 @@
-// Finds, writes and compares places of ranks.
+// Finds, encodes and compares the places of ranks.
 #include "topology/place.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Places of ranks: this thread's, as they travel, and how near two of them are.
+// Place of this thread, and how near the places of two ranks are to each other.
 #pragma once
 
 #include <string>
@@ -9,26 +9,26 @@
 
 namespace rondo::topology {
 
-/// Different in every process of the world.
+/// A random number that differs between all processes.
 std::uint64_t processToken();
 
-/// What no other machine is called, and no other boot of this one.
+/// A name that is unique to this machine and to this boot of it.
 std::string machineName();
-/// What this node is called: `given`, or where that is empty, the machine and the network on it,
-/// which ranks have in common that may share memory.
+/// Name of this node: `given`, or, if that is empty, machine and network namespace, which are equal
+/// for ranks that may share memory.
 std::string nodeName(const std::string& given);
 
-/// Of the calling thread, with what nodeName() says.
+/// Place of the calling thread; `node` is what nodeName() returned.
 Place ownPlace(const std::string& node);
 
 void write(base::Writer& out, const Place& place);
-/// Throws Error(transport) as the reader does.
+/// Throws Error(transport), as base::Reader does.
 Place readPlace(base::Reader& in);
 
-/// Between ranks. Ranks of different nodes are linked by the network, whatever else they share.
+/// Link between two ranks. Ranks of different nodes are linked by the network, even on one machine.
 Link linkBetween(const Place& a, const Place& b);
 
-/// "processor 3, core 3 of package 0"; for a rank that may run anywhere "processors 0-7".
+/// "processor 3, core 3 of package 0", or "processors 0-7" for a rank that is not bound.
 std::string text(const Place& place);
 
 } // namespace rondo::topology

@@ -1,4 +1,4 @@
-// Gives ranks their nodes, GPUs, processors and cards.
+// Assigns nodes, GPUs, processors and network cards to ranks.
 #include "topology/seats.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace rondo::topology {
 namespace {
 
-/// Of the cards that may be meant, those that are as near as any, in order.
+/// The nearest cards, in order, among those that may be used (those of a rail, if there are rails).
 std::vector<int> nearestCards(const Machine& machine, const Seat& seat) {
   std::vector<int> nearest;
   Link best{LinkClass::network};
@@ -19,7 +19,7 @@ std::vector<int> nearestCards(const Machine& machine, const Seat& seat) {
     const Link link = seat.gpu >= 0
                           ? linkBetween(machine, seat.gpu, card)
                           : linkBetween(machine, seat.processors, machine.at(card).processors);
-    // Devices near other processors of one package are as near as any of it.
+    // To a rank without a GPU all devices of its package count as equally near.
     Link rated = link;
     if (seat.gpu < 0 && link.kind < LinkClass::socket) rated = {LinkClass::socket};
     if (rated.kind < best.kind) nearest.clear();
@@ -33,7 +33,7 @@ std::vector<int> nearestCards(const Machine& machine, const Seat& seat) {
 
 void seatNode(const Machine& machine, const BindRule& rule, std::vector<Seat*> seats) {
   const std::vector<int> gpus = machine.all(Kind::gpu);
-  std::map<Processors, std::vector<Seat*>> alike; // by the processors that they may have
+  std::map<Processors, std::vector<Seat*>> alike; // by the processors that they may use
   for (std::size_t i = 0; i < seats.size(); ++i) {
     Processors near = machine.allowed;
     if (seats.size() <= gpus.size()) {
@@ -42,7 +42,7 @@ void seatNode(const Machine& machine, const BindRule& rule, std::vector<Seat*> s
       });
       seats[i]->gpu = *numbered;
       Processors own = both(machine.at(*numbered).processors, near);
-      // A list counts all ranks of the node, wherever their GPUs are.
+      // A list is for all ranks of the node, wherever their GPUs are.
       if (!own.empty() && rule.to != BindRule::To::list) near = std::move(own);
     }
     alike[near].push_back(seats[i]);
@@ -77,7 +77,7 @@ std::vector<Seat> seatsFor(const Machine& machine, const BindRule& rule, int ran
   std::vector<std::vector<Seat*>> by_node(static_cast<std::size_t>(nodes));
   for (int rank = 0; rank < ranks; ++rank) {
     Seat& seat = seats[static_cast<std::size_t>(rank)];
-    // The first ranks % nodes nodes have one more.
+    // The first ranks % nodes nodes have one rank more.
     const int more = ranks % nodes, few = ranks / nodes;
     seat.node = rank < more * (few + 1) ? rank / (few + 1) : more + (rank - more * (few + 1)) / few;
     by_node[static_cast<std::size_t>(seat.node)].push_back(&seat);

@@ -1,4 +1,4 @@
-// Reads /sys/devices/system of the processors that are asked for.
+// Reads the files of /sys/devices/system for some processors.
 #include "topology/system.h"
 
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// -1 for what is not there or no number.
+/// The number in the file; -1 if there is no file or no number.
 int numberOf(const fs::path& file) {
   try {
     const std::string line = base::firstLine(file);
@@ -46,7 +46,7 @@ std::uint64_t bytesOf(const fs::path& file) {
   }
 }
 
-/// What processors have in common, by what makes it one thing: number, or processors.
+/// Packages, cores, caches and nodes that the processors belong to.
 class Findings {
  public:
   Findings(const Processors& of, const fs::path& sys) : of_(of), sys_(sys) {
@@ -61,7 +61,7 @@ class Findings {
     if (::gethostname(host.data(), host.size() - 1) == 0) made.name = host.data();
     made.objects.push_back({.kind = Kind::machine, .name = made.name, .processors = of_});
     made.allowed = of_;
-    // From the largest to the smallest, so that each finds what it lies in.
+    // From the largest to the smallest, so that each object finds the one that contains it.
     for (auto& [number, package] : packages_) made.insert(std::move(package));
     for (auto& node : nodes_) made.insert(std::move(node));
     for (auto at = caches_.rbegin(); at != caches_.rend(); ++at) made.insert(std::move(at->second));
@@ -87,7 +87,7 @@ class Findings {
     of.number = package;
     of.name = "package " + std::to_string(package);
     of.processors.push_back(processor);
-    // Numbers of cores count anew in each package.
+    // Core numbers start again in each package.
     const int core = numberOf(topology / "core_id");
     Object& own = cores_[{package, core < 0 ? kMostProcessors + processor : core}];
     own.kind = Kind::core;

@@ -1,4 +1,4 @@
-// Asks hwloc for this machine, and NVML for the links between its GPUs.
+// Reads this machine by hwloc, and the links between its GPUs by NVML.
 #include <dlfcn.h>
 
 #include "base/module.h"

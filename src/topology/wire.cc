@@ -1,4 +1,4 @@
-// Writes and reads machines, object by object.
+// Encodes and decodes machines, object by object.
 #include "topology/wire.h"
 
 #include "base/codec.h"
@@ -38,7 +38,7 @@ Object readObject(base::Reader& in, int index) {
   object.number = in.i32();
   object.parent = in.i32();
   if (object.parent >= index || (object.parent < 0) != (index == 0))
-    in.fail("has an object that is part of none before it");
+    in.fail("has an object whose parent is not before it");
   object.level = in.i32();
   object.bytes = in.u64();
   object.host = in.u8() != 0;

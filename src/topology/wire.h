@@ -1,4 +1,4 @@
-// Machines as bytes, for ranks that show each other theirs.
+// Encodes machines, so that ranks can exchange them.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace rondo::topology {
 
-/// All but rails and nodes, which only files say.
+/// Encodes all but rails and nodes, which only files define.
 std::vector<std::byte> encoded(const Machine& machine);
-/// Throws Error(transport) for bytes that are none.
+/// Throws Error(transport) if the bytes do not encode a machine.
 Machine decodedMachine(std::span<const std::byte> bytes);
 
 } // namespace rondo::topology

@@ -1,4 +1,4 @@
-// Reads XML: no namespaces, no entities but the five of XML itself and numbers.
+// Parses XML, without namespaces, and with no entities but XML's five and numeric ones.
 #include "topology/xml.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class Reader {
     if (!here("<")) complain(file_, line_, "no XML: an element should begin here");
     Element root = element(1);
     skipBetween();
-    if (at_ < text_.size()) complain(file_, line_, "something stands behind the last element");
+    if (at_ < text_.size()) complain(file_, line_, "there is text after the last element");
     return root;
   }
 
@@ -47,7 +47,7 @@ class Reader {
     while (at_ < text_.size() && isBlank(text_[at_])) advance(1);
   }
 
-  /// Behind the next `end`; what began at line `from` is called `what`.
+  /// Moves past the next `end`. `what` names the skipped construct in the error if there is none.
   void skipPast(std::string_view end, const std::string& what) {
     const auto found = text_.find(end, at_);
     if (found == std::string_view::npos)
@@ -55,7 +55,7 @@ class Reader {
     advance(found + end.size() - at_);
   }
 
-  /// What may stand between elements.
+  /// Skips everything that is allowed between elements.
   void skipBetween() {
     for (;;) {
       while (at_ < text_.size() && text_[at_] != '<') {
@@ -130,13 +130,13 @@ class Reader {
     if (end == std::string::npos)
       complain(file_, line, "the value of attribute '" + key + "' has no end in quotes");
     std::string value = plain(text_.substr(at_ + 1, end - at_ - 1));
-    if (of.find(key)) complain(file_, line, "attribute '" + key + "' stands here twice");
+    if (of.find(key)) complain(file_, line, "attribute '" + key + "' is defined twice");
     of.attributes.emplace_back(std::move(key), std::move(value));
     advance(end + 1 - at_);
     return true;
   }
 
-  /// Entities as what they stand for.
+  /// Replaces entities by their characters.
   std::string plain(std::string_view written) const {
     std::string value;
     while (!written.empty()) {

@@ -1,4 +1,4 @@
-// XML as hwloc writes it: elements and attributes, each with its line.
+// Parses XML as hwloc writes it: elements and attributes, with line numbers.
 #pragma once
 
 #include <string>
@@ -13,16 +13,17 @@ namespace rondo::topology {
 
 struct Element {
   std::string name;
-  int line = 0; ///< where it begins
+  int line = 0; ///< line in which it begins
   std::vector<std::pair<std::string, std::string>> attributes;
   std::vector<Element> children;
 
-  /// Null when it has no such attribute.
+  /// Value of the attribute, or null.
   const std::string* find(std::string_view attribute) const;
 };
 
-/// The outermost element. Texts between elements are skipped, as are comments, instructions and the
-/// document type. Throws as complain() for what is no XML, ends early, or nests deeper than 256.
+/// Returns the outermost element. Text between elements, comments, instructions and the document
+/// type are skipped. Throws as complain() does for text that is not XML, that ends early, or that
+/// nests deeper than 256 elements.
 Element parseXml(std::string_view text, const std::string& file);
 
 } // namespace rondo::topology

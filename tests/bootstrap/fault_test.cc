@@ -193,7 +193,7 @@ TEST_CASE("a rank that dies while others are missing fails the start for those w
       const std::string line = job.at(rank).line();
       INFO("rank " << rank << " says: " << line);
       CHECK(startsWith(line, "error init_failed 2 rank 2 died"));
-      CHECK(line.find("rank 3 had not come") != std::string::npos);
+      CHECK(line.find("rank 3 had not joined") != std::string::npos);
     }
   }
 }

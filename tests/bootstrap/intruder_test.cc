@@ -164,7 +164,7 @@ TEST_CASE("wrong secret, job, size, rank and duplicates are refused; the job is 
   settings.job = 4712;
   refused(settings, "another job");
   refused(site.member(2, 4), "this job has 3 ranks");
-  refused(site.member(1, 3), "here already");
+  refused(site.member(1, 3), "joined already");
   settings = site.member(3, 3);
   settings.deadline = base::Clock::now() + 300ms; // not even an answer
   refused(settings, "timed out");

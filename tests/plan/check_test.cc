@@ -75,13 +75,13 @@ TEST_CASE("obligation 0: steps, channels and ranks are well-formed") {
   wrong([](Plans& p) { step(p, 0, 0).sends[0] = 9; }, {"rank 0 lane 0 step 0", "channel number 9"});
   wrong([](Plans& p) { step(p, 0, 0).sends[1] = step(p, 0, 0).sends[0]; }, {"twice"});
   wrong([](Plans& p) { std::swap(step(p, 0, 0).sends[0], step(p, 0, 1).inputs[1].channel); },
-        {"goes the other way"});
+        {"has the opposite direction"});
   wrong([](Plans& p) { step(p, 0, 1).after.push_back({3, 0}); }, {"waits for lane 3 step 0"});
   wrong([](Plans& p) { p[0].channels[0].index = 1; }, {"channel 0->1", "only one of its ranks"});
   wrong([](Plans& p) { p[0].channels[0].src = 2; }, {"channel 2->1", "cannot be its own"});
   wrong([](Plans& p) { p[0].channels[1] = p[0].channels[0]; }, {"channel 0->1 twice"});
   wrong([](Plans& p) { p[0].channels.push_back({0, 1, 7}); }, {"channel 0->1#7", "no step uses"});
-  wrong([](Plans& p) { p[1].rank = 0; }, {"plan 1 says that it is rank 0"});
+  wrong([](Plans& p) { p[1].rank = 0; }, {"plan 1 has the rank number 0"});
   wrong([](Plans& p) { p[1].spec.root = 1; }, {"rank 1 has another spec"});
   wrong([](Plans& p) { p[1].chunks_per_block = 2; }, {"rank 1 cuts blocks into 2"});
   wrong([](Plans& p) { p[2].message_chunks = 2; }, {"rank 2 has messages of up to 2"});

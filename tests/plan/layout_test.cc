@@ -59,5 +59,5 @@ TEST_CASE("a layout that makes no sense is refused with what is wrong") {
   refused("60000x60000", 0, "more than 65536 ranks");
   refused("40000,40000", 0, "more than 65536 ranks");
   refused("0.0.1/0.1", 0, "different numbers of ranks");
-  refused("0.1/0.0", 0, "lies in two of the level above");
+  refused("0.1/0.0", 0, "belongs to two groups of the level above");
 }

@@ -74,7 +74,7 @@ TEST_CASE("damaged XML is refused by line and reason") {
       {"<info name=\"OSName\"", "<info name=OSName", "has no end in quotes"},
       {"<info name=\"OSName\"", "<info name=\"&oops;\"", "unknown entity"},
       {"</topology>", "</top>", "</top> ends here, but <topology> of line 3 is open"},
-      {"</topology>", "</topology><topology/>", "something stands behind the last element"},
+      {"</topology>", "</topology><topology/>", "there is text after the last element"},
   };
   for (const Damage& damage : damages) {
     CAPTURE(damage.from, damage.to);
@@ -146,7 +146,7 @@ TEST_CASE("a links file is refused by line and reason") {
        "nvlink, nvswitch, rail; did you mean nvlink?"},
       {"rondo-links 1\nrail a mlx5_9\n",
        "f:2: rail \"a\": there is no network card \"mlx5_9\"; there are mlx5_0, mlx5_1"},
-      {"rondo-links 1\nrail a mlx5_0\nrail a mlx5_1\n", "f:3: rail \"a\" is there twice"},
+      {"rondo-links 1\nrail a mlx5_0\nrail a mlx5_1\n", "f:3: rail \"a\" is defined twice"},
       {"rondo-links 1\nrail a mlx5_0\nrail b ib0\n", "f:3: card mlx5_0 is in rail \"a\" already"},
       {"rondo-links 1\nnvlink gpu0 gpu9 4\n",
        "f:2: there is no GPU \"gpu9\"; there are gpu0, gpu1, gpu2, gpu3"},

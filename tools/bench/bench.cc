@@ -20,7 +20,7 @@ namespace rondo::tools {
 
 namespace {
 
-/// How one rank meets the others, once per communicator.
+/// How one rank finds the other ranks; used once per communicator.
 struct Meeting {
   int rank = 0, size = 1, local_rank = 0;
   std::string kind; ///< for the header
@@ -38,8 +38,8 @@ Options optionsFor(const BenchConfig& config) {
   return options;
 }
 
-/// What the measurement itself has to say goes through host memory, and does not depend on what is
-/// measured.
+/// Options of the control communicator, which carries the benchmark's own data. It uses host memory
+/// and does not depend on what is measured.
 Options controlOptions(const BenchConfig& config) {
   Options options = optionsFor(config);
   options.algorithm.clear();
@@ -60,7 +60,7 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// One table. Only rank 0 prints it.
+/// Measures one table. Only rank 0 prints it.
 TableResult measureTable(const BenchConfig& config, Communicator& control, Communicator& comm,
                          const std::shared_ptr<Gpu>& gpu, const std::string& algorithm) {
   const bool printer = comm.rank() == 0;
@@ -70,7 +70,7 @@ TableResult measureTable(const BenchConfig& config, Communicator& control, Commu
   Measurement measurement(config, control, comm, gpu);
   std::string used = algorithm;
   const bool selects = algorithm.empty() && config.collective != Collective::sendrecv;
-  // Without a reduction the operator means nothing: one pass.
+  // Without a reduction the operator has no meaning, so there is one pass.
   const bool reducing = reduces(config.collective);
   const auto ops = reducing ? config.ops : std::vector<ReduceOp>{ReduceOp::sum};
   for (const DataType type : config.types) {
@@ -98,13 +98,13 @@ TableResult measureTable(const BenchConfig& config, Communicator& control, Commu
   return table;
 }
 
-/// What a rank has, in the order in which it must go.
+/// What a rank owns, in the order of construction; destruction must be in reverse order.
 struct Rank {
   std::shared_ptr<Gpu> gpu; ///< null: buffers are in host memory
   std::optional<Communicator> control, comm;
 };
 
-/// All tables, as one rank.
+/// Measures all tables, as one rank. Returns whether all results were right.
 bool measureAll(const BenchConfig& config, const Meeting& meeting, Rank& self) {
   auto& [gpu, control, comm] = self;
   Options options = optionsFor(config);
@@ -145,7 +145,7 @@ int benchRank(const BenchConfig& config, const Meeting& meeting) {
   } catch (const Error& error) {
     return reportError(error, meeting.rank);
   } catch (const std::exception& error) {
-    // The library does not know of it: tell the others, who would wait.
+    // The library does not know of this error, so the other ranks, which would wait, are told.
     const std::string reason = "rank " + std::to_string(meeting.rank) + ": " + error.what();
     for (auto* communicator : {&self.comm, &self.control})
       if (*communicator) (*communicator)->abort(reason);
@@ -197,10 +197,11 @@ int benchProcess(const BenchConfig& config, const LaunchInfo& launch) {
 
 int runBench(const BenchConfig& config) {
   if (config.onGpu()) {
-    // More streams than the driver's default has queues for wait for each other.
+    // If there are more streams than hardware queues, streams wait for each other; the driver's
+    // default number of queues is small.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0); // loading may wait for kernels that wait for a rank
-    if (!config.launched) config.open_gpu((config.ranks - 1) / config.ranks_per_gpu); // or one line
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0); // lazy loading may wait for running kernels
+    if (!config.launched) config.open_gpu((config.ranks - 1) / config.ranks_per_gpu); // or throws
   }
   if (!config.json.empty() && (!config.launched || Rendezvous::detectLauncher().rank == 0))
     requireWritable("--output_file", config.json);
@@ -211,7 +212,7 @@ int runBench(const BenchConfig& config) {
   spawn.command = {ownExecutable()};
   spawn.command.insert(spawn.command.end(), config.arguments.begin(), config.arguments.end());
   spawn.bind = config.bind;
-  spawn.report_status = false; // the ranks say what is wrong
+  spawn.report_status = false; // the ranks report their errors themselves
   return spawnRanks(spawn);
 }
 

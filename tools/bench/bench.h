@@ -5,8 +5,8 @@
 
 namespace rondo::tools {
 
-/// Exit status: 0, 1 if a result was wrong, 2 for invalid arguments, 3 for any other error, or what
-/// spawnRanks() returns.
+/// Returns the exit status: 0; 1 if a result was wrong; 2 for invalid arguments; 3 for any other
+/// error; or what spawnRanks() returns.
 int runBench(const BenchConfig& config);
 
 } // namespace rondo::tools

@@ -1,4 +1,4 @@
-// A buffer with guards on both sides that show whether somebody wrote past its ends.
+// A buffer with guards on both sides that reveal writes past its ends.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class GuardedBuffer {
   static constexpr std::size_t kAlignment = 4096;
 
   GuardedBuffer() = default;
-  /// `bytes` zeros, private to this process. data() is aligned to kAlignment.
+  /// `bytes` zeros in memory private to this process. data() is aligned to kAlignment.
   explicit GuardedBuffer(std::size_t bytes)
       : private_(static_cast<std::byte*>(
             ::operator new (kAlignment + bytes + kGuardBytes, std::align_val_t{kAlignment}))),
@@ -27,15 +27,15 @@ class GuardedBuffer {
     std::memset(data(), 0, bytes);
     guard(bytes);
   }
-  /// The same in memory that the ranks of `comm` read in place.
+  /// The same, in memory that the ranks of `comm` read in place.
   GuardedBuffer(std::size_t bytes, Communicator& comm)
       : mapped_(comm.allocate(kAlignment + bytes + kGuardBytes)),
         memory_(static_cast<std::byte*>(mapped_.data())),
         bytes_(bytes) {
     guard(bytes);
   }
-  /// The same on a GPU, where it is at address(); data() is a copy that upload() and download()
-  /// carry there and back.
+  /// The same on a GPU: address() is there, and data() is a copy in host memory. upload() and
+  /// download() copy between them.
   GuardedBuffer(std::size_t bytes, std::shared_ptr<Gpu> gpu) : GuardedBuffer(bytes) {
     gpu_ = std::move(gpu);
     on_gpu_ = gpu_->allocate(kAlignment + bytes + kGuardBytes);
@@ -45,7 +45,7 @@ class GuardedBuffer {
   std::byte* address() const { return on_gpu_ ? on_gpu_.get() + kAlignment : data(); }
   std::size_t bytes() const { return bytes_; }
 
-  /// The first `used` bytes with their guards. Nothing to do where data() is the buffer itself.
+  /// Copies the first `used` bytes with their guards. Does nothing for a buffer in host memory.
   void upload(std::size_t used) const {
     if (gpu_) gpu_->copy(address() - kGuardBytes, data() - kGuardBytes, used + 2 * kGuardBytes);
   }
@@ -53,12 +53,12 @@ class GuardedBuffer {
     if (gpu_) gpu_->copy(data() - kGuardBytes, address() - kGuardBytes, used + 2 * kGuardBytes);
   }
 
-  /// Writes the guards around the first `used` bytes. Bytes behind them stay as they are.
+  /// Writes the guards around the first `used` bytes. The bytes after them do not change.
   void guard(std::size_t used) const {
     std::memset(data() - kGuardBytes, kMark, kGuardBytes);
     std::memset(data() + used, kMark, kGuardBytes);
   }
-  /// Bytes of the guards around the first `used` bytes that changed since guard(used).
+  /// Number of guard bytes around the first `used` bytes that changed since guard(used).
   std::size_t damaged(std::size_t used) const {
     const auto changed = [](std::byte b) { return b != std::byte{kMark}; };
     const std::byte* before = data() - kGuardBytes;
@@ -76,7 +76,7 @@ class GuardedBuffer {
   };
   std::unique_ptr<std::byte, Free> private_;
   Buffer mapped_;
-  std::byte* memory_ = nullptr; ///< of one of them
+  std::byte* memory_ = nullptr; ///< private_ or mapped_
   std::size_t bytes_ = 0;
   std::shared_ptr<Gpu> gpu_;
   std::shared_ptr<std::byte> on_gpu_;

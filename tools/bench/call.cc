@@ -38,7 +38,7 @@ Work Call::start() const {
 
 namespace {
 
-/// What a group holds for one call.
+/// Adds one call to the open group.
 void addToGroup(const Call& call) {
   if (call.collective != Collective::sendrecv) {
     call.run();
@@ -69,7 +69,8 @@ std::size_t Call::wrongElements(const Pattern& pattern) const {
   const int rank = comm->rank();
   const auto block = [&](int index) { return static_cast<std::size_t>(index) * count; };
   const auto* data = static_cast<const std::byte*>(output);
-  // What every rank sent, one block after the other, each from its element `first` on.
+  // Counts wrong elements in an output that holds, for every rank, `count` elements of its input
+  // from element `first` on.
   const auto gathered = [&](std::size_t first) {
     std::size_t wrong = 0;
     for (int from = 0; from < ranks; ++from) {

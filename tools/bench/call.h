@@ -19,16 +19,17 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   int root = 0;
 
-  /// Blocking. sendrecv: sends to the next rank and receives from the previous one.
+  /// Makes the blocking call. For sendrecv: sends to the next rank and receives from the previous
+  /// one.
   void run() const;
-  /// The same, in flight.
+  /// Starts the same call.
   Work start() const;
-  /// `calls` of them as one group.
+  /// Makes `calls` of them as one group.
   void runGroup(int calls) const;
   Work startGroup(int calls) const;
 
-  /// Elements of the output that are not what the pattern's inputs make of them. Nothing to check
-  /// for a barrier.
+  /// Number of output elements that differ from the result of the pattern's inputs. 0 for a
+  /// barrier.
   std::size_t wrongElements(const Pattern& pattern) const;
 };
 

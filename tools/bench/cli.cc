@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMostBenchRanks = 512; ///< the inputs of values.h are exact up to here
 
-/// Options as words, before they are understood.
+/// Options as text, before they are parsed.
 struct Words {
   std::string collective;
   std::string min = "8", max = "16M", step;
@@ -33,7 +33,7 @@ struct Words {
 void addSizes(CLI::App& app, BenchConfig& config, Words& words) {
   const std::string group = "Sizes and repetitions";
   app.add_option("-b,--minbytes", words.min,
-                 "Smallest size; 0 adds a row without elements and goes on with one element")
+                 "Smallest size; 0: a row without elements, then one with one element")
       ->check(byteCount())
       ->capture_default_str()
       ->group(group);
@@ -49,23 +49,25 @@ void addSizes(CLI::App& app, BenchConfig& config, Words& words) {
       ->capture_default_str()
       ->excludes(step)
       ->group(group);
-  app.add_option("-n,--iters", config.iterations,
-                 "Timed calls of a row; default: by how long one takes, 20 for large sizes")
+  app.add_option(
+         "-n,--iters", config.iterations,
+         "Timed calls per row; default: depends on the time of one call, 20 for large sizes")
       ->check(CLI::Range(1, 100'000'000))
       ->group(group);
   app.add_option("-w,--warmup_iters", config.warmup, "Calls before the timed ones; default 1")
       ->check(CLI::Range(0, 100'000'000))
       ->group(group);
-  app.add_option("-m,--agg_iters", config.aggregate, "Calls of one group")
+  app.add_option("-m,--agg_iters", config.aggregate, "Calls per group")
       ->check(CLI::Range(1, 10'000))
       ->capture_default_str()
       ->group(group);
-  app.add_option("-c,--check", config.check, "Checked calls of a row; 0 checks nothing")
+  app.add_option("-c,--check", config.check, "Checked calls per row; 0: no checks")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str()
       ->group(group);
-  app.add_option("-G,--cudagraph", config.replays,
-                 "On GPUs: replays of a graph of -n calls (default 20); a sample is one replay")
+  app.add_option(
+         "-G,--cudagraph", config.replays,
+         "On GPUs: number of replays of a graph of -n calls (default 20); a sample is one replay")
       ->check(CLI::Range(1, 1'000'000))
       ->group(group);
 }
@@ -76,11 +78,11 @@ void addCalls(CLI::App& app, BenchConfig& config, Words& words) {
       ->check(dataTypes())
       ->capture_default_str()
       ->group(group);
-  app.add_option("-o,--op", words.ops, "Operators: 'all' (that the type has), or a comma list")
+  app.add_option("-o,--op", words.ops, "Operators: 'all' (that the type supports), or a comma list")
       ->check(reduceOps())
       ->capture_default_str()
       ->group(group);
-  app.add_option("-r,--root", config.root, "Root; -1: every rank in turn")
+  app.add_option("-r,--root", config.root, "Root rank; -1: every rank in turn")
       ->check(CLI::Range(-1, kMostBenchRanks - 1))
       ->capture_default_str()
       ->group(group);
@@ -89,36 +91,36 @@ void addCalls(CLI::App& app, BenchConfig& config, Words& words) {
                  "default on GPUs")
       ->group(group);
   app.add_option("--algorithm", words.algorithm,
-                 "A table each for a comma list of NAME[/N], or 'all' that can do it: " +
+                 "Algorithms, with a table for each: a comma list of NAME[/N], or 'all' that "
+                 "support the call. Names: " +
                      allAlgorithmNames() + ". Default: chosen by size")
       ->group(group);
-  app.add_flag("--deterministic", config.deterministic, "Results are the rank-order reduction")
-      ->group(group);
+  app.add_flag("--deterministic", config.deterministic, "Reduce in rank order")->group(group);
   app.add_flag("--mapped", config.mapped,
-               "Buffers that the ranks of a machine read in place (Communicator::allocate)")
+               "Use buffers that the ranks of a machine read in place (Communicator::allocate)")
       ->group(group);
 }
 
 void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
   const std::string group = "Ranks";
-  app.add_option("-p,--ranks", config.ranks, "Ranks to start, unless a launcher did")
+  app.add_option("-p,--ranks", config.ranks, "Ranks to start, unless a launcher started them")
       ->check(CLI::Range(1, kMostBenchRanks))
       ->capture_default_str()
       ->group(group);
   app.add_option("--transport", config.transport, transportHelp())
       ->check(transportNames())
       ->group(group);
-  app.add_flag("--threads", words.threads, "Ranks are threads of one process")->group(group);
+  app.add_flag("--threads", words.threads, "Run the ranks as threads of one process")->group(group);
   app.add_option("--bind", config.bind,
                  "Where each rank may run: core (of its own), socket, or of these processors "
-                 "(0,2,8-11) one each; none. Default: as RONDO_BIND says, else core")
+                 "(0,2,8-11) one each; none. Default: RONDO_BIND, else core")
       ->group(group);
   app.add_option("--device", words.device, "Where the buffers are: cpu, or cuda (GPUs)")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--ranks-per-gpu", words.ranks_per_gpu,
-                 "Ranks that share a GPU; default 1. Rank r of a machine has GPU r / this")
+                 "Ranks per GPU; default 1. Rank r of a machine uses GPU r / this")
       ->check(CLI::Range(1, kMostBenchRanks))
       ->group(group);
 }
@@ -126,7 +128,7 @@ void addRanks(CLI::App& app, BenchConfig& config, Words& words) {
 void addReport(CLI::App& app, BenchConfig& config, Words& words) {
   const std::string group = "Report";
   app.add_option("-a,--average", words.average,
-                 "Time shown: 0 rank 0's, 1 the ranks' average, 2 the least, 3 the largest")
+                 "Time shown: 0: of rank 0, 1: average of the ranks, 2: minimum, 3: maximum")
       ->check(CLI::Range(0, 3))
       ->capture_default_str()
       ->group(group);
@@ -135,7 +137,7 @@ void addReport(CLI::App& app, BenchConfig& config, Words& words) {
          [&config](const std::string& word) {
            config.statistic = word == "median" ? Statistic::median : Statistic::mean;
          },
-         "Of a rank's calls: mean (default) or median; JSON holds both")
+         "Statistic of a rank's calls: mean (default) or median; JSON contains both")
       ->check(CLI::IsMember({"mean", "median"}))
       ->group(group);
   app.add_option("-J,--output_file", config.json, "Also write the results to this file as JSON")
@@ -159,7 +161,8 @@ void parseConfig(BenchConfig& config, const Words& words, bool ranks_given) {
   };
   if (!on_gpu && words.ranks_per_gpu) refuse("--ranks-per-gpu: only with --device cuda");
   if (!on_gpu && config.replays > 0) refuse("-G: only with --device cuda");
-  if (on_gpu && config.mapped) refuse("--mapped: of no use to GPUs, whose memory is mapped anyway");
+  if (on_gpu && config.mapped)
+    refuse("--mapped: not with --device cuda, whose memory is always mapped");
   if (on_gpu) config.ranks_per_gpu = words.ranks_per_gpu.value_or(1);
   config.blocking = words.blocking.value_or(!on_gpu);
   config.threads = words.threads || needsThreads(config.transport);
@@ -168,12 +171,12 @@ void parseConfig(BenchConfig& config, const Words& words, bool ranks_given) {
   }
   const LaunchInfo launch = Rendezvous::detectLauncher();
   config.launched = !config.threads && !launch.launcher.empty();
-  // A launcher that started one process (a batch script) may be told to start more here.
+  // A batch script's launcher may have started one process, which is told to start more ranks.
   if (config.launched && launch.size == 1 && ranks_given && config.ranks > 1 &&
       launch.launcher != "rondo") {
     config.launched = false;
   }
-  // Kernels of several processes take turns on a GPU, those of one process run side by side.
+  // Kernels of several processes take turns on a GPU; kernels of one process run at the same time.
   if (on_gpu && !config.launched) config.threads = true;
   if (config.launched) {
     if (ranks_given && config.ranks != launch.size) {
@@ -216,12 +219,13 @@ Action addBench(CLI::App& parent, const std::vector<std::string>& arguments) {
   addRanks(*app, *config, *words);
   addReport(*app, *config, *words);
   app->footer(
-      "Sizes count the whole array: all ranks' blocks for reducescatter, allgather, alltoall,\n"
-      "scatter and gather. Results are checked bit by bit unless -c 0. Below 64 KiB the clock is\n"
-      "read around several calls on inputs written before the first; from 64 KiB on around each\n"
-      "call, on inputs written anew. On GPUs calls follow one another on a stream, and times are\n"
-      "the GPU's; ranks are threads unless a launcher (also `rondo run`) started them.\n"
-      "Exit status: 1 when a result is wrong, 2 for wrong arguments, 3 for errors.\n\n"
+      "Sizes are those of the whole array: all ranks' blocks for reducescatter, allgather,\n"
+      "alltoall, scatter and gather. Results are checked bit by bit unless -c 0. Below 64 KiB the\n"
+      "clock is read around several calls on inputs written before the first one; from 64 KiB on\n"
+      "around each call, on inputs written again. On GPUs calls follow each other on a stream,\n"
+      "and times are by the GPU's clock; ranks are threads unless a launcher (or `rondo run`)\n"
+      "started them.\n"
+      "Exit status: 1 if a result is wrong, 2 for wrong arguments, 3 for errors.\n\n"
       "Examples:\n"
       "  rondo bench allreduce -p 4 -b 8 -e 64M\n"
       "  rondo bench allreduce --algorithm all --transport shm -b 0 -e 4M\n"

@@ -1,4 +1,4 @@
-// What `rondo bench` was asked to do.
+// Options of `rondo bench`.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,19 @@
 
 namespace rondo::tools {
 
-/// How the times of the ranks become one (-a).
+/// How the times of the ranks are combined (-a).
 enum class Combine : std::uint8_t { rank0, average, min, max };
 
-/// Which time of the calls of one rank the table shows (--time). JSON always holds all of them.
+/// Which statistic of a rank's calls the table shows (--time). JSON contains all of them.
 enum class Statistic : std::uint8_t { mean, median };
 
 struct BenchConfig {
   Collective collective = Collective::allreduce;
   std::size_t min_bytes = 8, max_bytes = std::size_t{16} << 20;
-  std::size_t step_bytes = 0; ///< not 0: sizes grow by this, and the factor is not used
+  std::size_t step_bytes = 0; ///< not 0: sizes grow by this many bytes, and `factor` is not used
   std::size_t factor = 2;
-  int iterations = 0; ///< 0: by how long a call takes, see measure.cc
-  int warmup = -1;    ///< -1: one, and as many as it takes to learn how long a call takes
+  int iterations = 0; ///< 0: depends on how long a call takes, see measure.cc
+  int warmup = -1;    ///< -1: one call, and those that measure how long a call takes
   int aggregate = 1;  ///< calls of one group
   int check = 1;      ///< checked calls per row; 0: none
   int root = 0;       ///< -1: every rank in turn
@@ -38,13 +38,13 @@ struct BenchConfig {
   bool threads = false;      ///< ranks are threads of this process
   std::string bind = "core"; ///< as Options::bind
   bool deterministic = false;
-  bool mapped = false; ///< buffers are Communicator::allocate()'s
-  int ranks_per_gpu =
-      0; ///< buffers are on GPUs, that of rank r of a machine is r / this; 0: in host memory
+  bool mapped = false; ///< buffers are from Communicator::allocate()
+  /// Rank r of a machine has its buffers on GPU r / ranks_per_gpu; 0: they are in host memory.
+  int ranks_per_gpu = 0;
   int replays = 0; ///< of a graph of calls; 0: calls are made one by one
   GpuOpener open_gpu = openGpu;
   std::string transport; ///< empty: the communicator's choice
-  /// One table each; an empty text: the communicator's choice.
+  /// One table for each; an empty text: the communicator's choice.
   std::vector<std::string> algorithms = {""};
   std::string json;                   ///< file to write; empty: none
   std::vector<std::string> arguments; ///< as given, for the JSON file

@@ -1,5 +1,4 @@
-// What the benchmark sends, and what must come out: inputs whose results are exact whatever the
-// order of the reduction.
+// Makes the benchmark's inputs and expected results, which are exact in any order of reduction.
 #include "tools/bench/data.h"
 
 #include <algorithm>

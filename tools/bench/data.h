@@ -1,5 +1,4 @@
-// What the benchmark sends, and what must come out: inputs whose results are exact whatever the
-// order of the reduction.
+// Pattern: the benchmark's inputs and expected results, which are exact in any order of reduction.
 #pragma once
 
 #include <cstddef>
@@ -12,30 +11,30 @@ namespace rondo::tools {
 
 /// Inputs of all ranks for one (data type, operator, rank count), and their reduction.
 ///
-/// Element i of rank r's input depends on r and on i modulo a prime, so that neither a wrong rank
-/// nor a shifted chunk goes unseen. For reductions the values are chosen so that every partial
-/// result, over any ranks in any order, is exactly representable in the type: the check is bitwise.
+/// Element i of rank r's input depends on r and on i modulo a prime, so that a wrong rank or a
+/// shifted chunk is noticed. For reductions the values are chosen so that every partial result,
+/// over any ranks in any order, is exactly representable in the type. So the check is bitwise.
 ///   sum, premulsum  small integers (twice them for premulsum); all together at most the largest
 ///                   integer up to which the type is exact (8 for fp8_e5m2). Integers: sums wrap
 ///   avg             what 1/ranks scales without rounding, else few equal powers of two
 ///   prod            powers of two, at most four per element not 1 or -1. Integers: odd, wrapping
 ///   min, max        any integer that is exact
 ///   band, bor, bxor bits, mostly set, mostly clear, half set
-/// Where nothing is reduced, the bytes are random.
+/// Collectives that do not reduce get random bytes.
 class Pattern {
  public:
   static constexpr std::size_t kPeriod = 10007;
 
-  /// Of a collective that reduces.
+  /// For a collective that reduces.
   Pattern(DataType type, ReduceOp op, int ranks);
-  /// Of one that only moves data.
+  /// For a collective that only moves data.
   Pattern(DataType type, int ranks);
 
-  /// Elements [first, first + count) of the rank's input.
+  /// Writes elements [first, first + count) of the rank's input.
   void fill(void* to, int rank, std::size_t first, std::size_t count) const;
 
-  /// Elements of `data` that differ from [first, first + count) of the rank's input, or of the
-  /// reduction of all inputs.
+  /// Number of elements of `data` that differ from elements [first, first + count) of the rank's
+  /// input, or of the reduction of all inputs.
   std::size_t differsFromInput(const void* data, int rank, std::size_t first,
                                std::size_t count) const;
   std::size_t differsFromReduction(const void* data, std::size_t first, std::size_t count) const;

@@ -1,4 +1,4 @@
-// The benchmark's results as JSON (-J).
+// Writes the benchmark's results as JSON (-J).
 #include "tools/bench/json.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The benchmark's results as JSON (-J).
+// Writes the benchmark's results as JSON (-J).
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace rondo::tools {
 
-/// One object: version, args, machine, config, results (one per row: size, count, type, redop,
-/// root, algorithm, out_of_place and in_place with time, alg_bw, bus_bw, nwrong, and of the time
-/// min, max, p50, p95, p99 in microseconds), out_of_bounds, average_bus_bandwidth. Never the
-/// environment.
+/// One JSON object: version, args, machine, config, results, out_of_bounds, average_bus_bandwidth.
+/// Each row of results has size, count, type, redop, root, algorithm, and for out_of_place and
+/// in_place: time, alg_bw, bus_bw, nwrong, and min, max, p50, p95, p99 of the time, in
+/// microseconds. It never contains environment variables.
 std::string jsonText(const BenchConfig& config, const Environment& environment,
                      const std::vector<TableResult>& tables);
 
-/// For what is written at the end: throws Error(system), which names the option and the file, where
-/// writeFile() would throw, before anything is measured. Leaves all as it is.
+/// Checks, before anything is measured, that writeFile() will be able to write. Throws
+/// Error(system) that names the option and the file. Changes nothing.
 void requireWritable(const std::string& option, const std::string& path);
-/// Throws Error(system) naming the file.
+/// Throws Error(system) that names the file.
 void writeFile(const std::string& path, const std::string& text);
 
 } // namespace rondo::tools

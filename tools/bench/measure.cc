@@ -21,20 +21,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kTogetherMicroseconds = 20'000; ///< of all calls of a row below kClockEachFrom
-constexpr double kAloneMicroseconds = 1'000'000; ///< from there on
+constexpr double kTogetherMicroseconds = 20'000; ///< all calls of a row below kClockEachFrom
+constexpr double kAloneMicroseconds = 1'000'000; ///< all calls of a row from kClockEachFrom on
 constexpr int kMostTogether = 5000, kMostAlone = 20, kFewestTogether = 20, kFewestAlone = 3;
-constexpr int kSamples = 100; ///< wanted of calls clocked together
+constexpr int kSamples = 100; ///< wanted number of samples of calls that are timed together
 constexpr int kFewestCallsPerSample = 10;
 constexpr std::size_t kInFlight = 64; ///< calls with -z 0
 constexpr int kPerGraph = 20;         ///< calls with -G
-constexpr int kUnwritten = 0xee;      ///< outputs before a checked call
+constexpr int kUnwritten = 0xee;      ///< fills outputs before a checked call
 
 double microseconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::micro>(to - from).count();
 }
 
-/// Equal for processes of one running machine; exact as a double.
+/// A number that is equal for processes of one running machine, and exact as a double.
 double machineNumber() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -42,16 +42,16 @@ double machineNumber() {
   return static_cast<double>(std::hash<std::string>()(id) >> 12);
 }
 
-/// Calls in a row, as -m and -z say.
+/// Calls that follow each other, by the rules of -m and -z.
 class Series {
  public:
   Series(const BenchConfig& config, const Call& call) : config_(config), call_(call) {}
 
-  /// With -z 0 some may not be done on return.
+  /// With -z 0 some calls may not be done on return.
   void add(int calls) {
     for (int i = 0; i < calls; ++i) config_.blocking ? run() : start();
   }
-  /// Returns when all are done.
+  /// Waits until all calls are done.
   void finish() {
     for (Work& work : flying_) work.wait();
     flying_.clear();
@@ -73,7 +73,7 @@ class Series {
   std::deque<Work> flying_;
 };
 
-/// `calls` in a row; returns when all are done.
+/// Makes `calls` calls and waits until all are done.
 void repeat(const BenchConfig& config, const Call& call, int calls) {
   Series series(config, call);
   series.add(calls);
@@ -130,13 +130,13 @@ Measurement::Placement Measurement::place(const Call& shape, bool in_place) {
   const std::size_t output_bytes = at.output_elements * sizeOf(shape.type);
   at.first_used = in_place ? std::max(input_bytes, output_bytes) : input_bytes;
   at.second_used = in_place ? 0 : output_bytes;
-  // In place the smaller one is this rank's own block of the larger one.
+  // In place, the smaller buffer is this rank's own block of the larger one.
   const std::size_t own = static_cast<std::size_t>(rank) * shape.count * sizeOf(shape.type);
   const bool both = in_place && input_bytes != 0 && output_bytes != 0;
   const std::size_t input_at = both && input_bytes < output_bytes ? own : 0;
   const std::size_t output_at = both && input_bytes > output_bytes ? own : 0;
   const GuardedBuffer& output = in_place ? first_ : second_;
-  // What a rank does not have is null, as the interface allows.
+  // A buffer that this rank does not need is null, as the interface allows.
   if (input_bytes != 0) {
     at.call.input = first_.address() + input_at;
     at.host.input = at.input = first_.data() + input_at;
@@ -161,7 +161,7 @@ Timing Measurement::timePlacement(const Placement& placement, const Pattern& pat
   timing.calls_per_sample =
       large ? 1 : std::min(iterations, std::max(kFewestCallsPerSample, iterations / kSamples));
   if (config_.replays > 0) timing.calls_per_sample = iterations;
-  // Else the pipeline would drain.
+  // All calls are one sample, since the pipeline would drain between samples.
   if (!config_.blocking && !gpu_) timing.calls_per_sample = iterations;
   const std::vector<double> samples =
       gpu_    ? timedOnGpu(placement, pattern, iterations, timing.calls_per_sample)
@@ -202,7 +202,7 @@ void Measurement::warmUp(const Placement& placement, const Pattern& pattern) con
   upload(placement);
   control_.barrier();
   int calls = config_.warmup < 0 ? 1 : config_.warmup;
-  if (config_.replays > 0) calls = std::max(calls, 1); // nothing may be opened while it is captured
+  if (config_.replays > 0) calls = std::max(calls, 1); // channels cannot be opened in a capture
   repeat(config_, placement.call, calls);
 }
 
@@ -259,8 +259,8 @@ std::vector<double> Measurement::timedOnGpu(const Placement& placement, const Pa
   int count = std::max(iterations / calls_per_sample, 1);
   if (config_.replays > 0) {
     count = config_.replays;
-    control_
-        .barrier(); // what makes a graph may wait for the GPU, where nobody may wait for us then
+    // Making a graph may wait for the GPU, so no other rank may still need this one.
+    control_.barrier();
     gpu_->beginGraph();
     series.add(calls_per_sample);
     gpu_->endGraph();
@@ -275,7 +275,7 @@ std::vector<double> Measurement::timedOnGpu(const Placement& placement, const Pa
   std::vector<double> samples = gpu_->times();
   for (double& sample : samples)
     sample /= static_cast<double>(calls_per_sample) * config_.aggregate;
-  // A replay that failed shows in the next call.
+  // An error of a replay is thrown by the next call.
   if (config_.replays > 0) repeat(config_, placement.call, 1);
   return samples;
 }
@@ -295,7 +295,7 @@ std::size_t Measurement::check(const Placement& placement, const Pattern& patter
   damaged_ += first_.damaged(placement.first_used) + second_.damaged(placement.second_used);
   std::size_t wrong = host.wrongElements(pattern);
   if (!placement.in_place && placement.input_elements != 0) {
-    // Nobody may write to an input that is not an output.
+    // The library must not write to an input that is not an output.
     wrong += pattern.differsFromInput(host.input, comm_.rank(), 0, placement.input_elements);
   }
   return wrong;

@@ -1,16 +1,18 @@
 // Measures and checks one row of the benchmark, as one rank.
 //
-// What is timed. Ranks meet in a barrier of a second communicator, outside the time. Below 64 KiB
-// (and always with -z 0) the clock is read once around several calls, which follow one another
-// without a pause, on inputs written before the first; a sample is their average. From 64 KiB on
-// every call is clocked alone, its input is written (so the caches hold what a program's would) and
-// the ranks meet anew before each. Checked calls come after the timed ones and are not timed.
+// What is timed. Ranks meet in a barrier of a second communicator before the clock starts. Below 64
+// KiB (and always with -z 0) the clock is read around several calls, which follow each other
+// without a pause, on inputs written before the first one; a sample is their average. From 64 KiB
+// on every call is timed by itself: before each one its input is written (so the caches contain
+// what a program's would) and the ranks meet again. Checked calls come after the timed ones and are
+// not timed.
 //
-// On GPUs calls follow one another on a stream, on inputs written before the first. A sample is
-// what the GPU's clock says between marks around one call (several below 64 KiB), or around the
-// replay of a graph of them.
+// On GPUs calls follow each other on a stream, on inputs written before the first one. A sample is
+// the time, by the GPU's clock, between events around one call (several below 64 KiB), or around
+// the replay of a graph of calls.
 //
-// Without -n, as many calls as fit in about 20 ms, 20 to 5000 of them; from 64 KiB on 20, fewer
+// Without -n: below 64 KiB as many calls as fit in about 20 ms, 20 to 5000 of them; from 64 KiB on
+// 20, or, if they take longer than a second, fewer, but at least 3.
 // when they take longer than a second, but at least 3.
 #pragma once
 
@@ -31,25 +33,25 @@ class Measurement {
  public:
   static constexpr std::size_t kClockEachFrom = 64 << 10; ///< bytes
 
-  /// `control` carries what the measurement itself has to say, `comm` is measured. Same ranks.
-  /// `gpu` has the buffers and the stream of `comm`; null: they are in host memory.
+  /// `control` carries the benchmark's own data, `comm` is measured; both have the same ranks.
+  /// `gpu` owns the buffers and the stream of `comm`; null: buffers are in host memory.
   Measurement(const BenchConfig& config, Communicator& control, Communicator& comm,
               std::shared_ptr<Gpu> gpu);
 
-  /// Collective: all ranks measure the same row. `root` is used where the collective has one.
-  /// The result is the same on all ranks.
+  /// Collective: all ranks measure the same row, and get the same result. `root` is used if the
+  /// collective has one.
   Row measure(const Pattern& pattern, DataType type, ReduceOp op, int root, std::size_t count);
 
-  /// Collective. Bytes that the measured communicator holds, on the rank where it holds most.
+  /// Collective. Bytes that the measured communicator holds, on the rank with the most.
   std::size_t memory() const;
-  /// Collective. Bytes around the buffers that changed so far, all ranks.
+  /// Collective. Number of bytes around the buffers that have changed so far, on all ranks.
   std::size_t outOfBounds();
 
  private:
-  /// Where a placement has input and output.
+  /// Input and output of a call, in place or not.
   struct Placement {
     Call call;
-    Call host;                  ///< the same with the buffers that the host sees
+    Call host;                  ///< the same call with the buffers in host memory
     std::byte* input = nullptr; ///< host.input, writable
     std::size_t input_elements = 0, output_elements = 0;
     std::size_t first_used = 0, second_used = 0; ///< bytes of the buffers

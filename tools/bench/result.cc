@@ -1,4 +1,4 @@
-// What the benchmark measured, as the table and the JSON file show it.
+// Statistics and results of the benchmark.
 #include "tools/bench/result.h"
 
 #include <algorithm>

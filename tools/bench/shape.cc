@@ -1,4 +1,4 @@
-// Sizes of a benchmark: which rows a table has, who holds how many elements, what busbw means.
+// Sizes of the benchmark: rows of a table, elements per rank, and the factor of busbw.
 #include "tools/bench/shape.h"
 
 #include <algorithm>

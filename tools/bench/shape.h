@@ -1,4 +1,4 @@
-// Sizes of a benchmark: which rows a table has, who holds how many elements, what busbw means.
+// Sizes of the benchmark: rows of a table, elements per rank, and the factor of busbw.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@
 
 namespace rondo::tools {
 
-/// Blocks that the size column counts: the whole array (size() blocks) for those that cut it into
-/// one block per rank, 1 for the others. nccl-tests counts alike.
+/// Number of blocks that the size column counts: size() for collectives that cut the array into one
+/// block per rank, else 1. nccl-tests counts in the same way.
 std::size_t blocksOfSize(Collective collective, int ranks);
 
-/// Element counts ("count" of the call) of a table's rows, ascending, each once. A size is rounded
-/// down to whole elements of every rank, up to one element; the count 0 comes only from -b 0, and
-/// is followed by one element. A barrier has one row, of count 0.
+/// Element counts ("count" of the call) of a table's rows, ascending, without duplicates. A size is
+/// rounded down to whole elements of every rank, but not below one element. The count 0 comes only
+/// from -b 0, and is followed by one element. A barrier has one row, with count 0.
 std::vector<std::size_t> elementCounts(const BenchConfig& config, DataType type, int ranks);
 
-/// busbw / algbw: how much of the algorithm's bandwidth the busiest wire carries. None with one
-/// rank, where nothing is carried.
+/// busbw / algbw: the share of the algorithm's bandwidth that the busiest link carries. Nothing for
+/// one rank, which sends nothing.
 std::optional<double> busFactor(Collective collective, int ranks);
 
 } // namespace rondo::tools

@@ -1,4 +1,4 @@
-// The benchmark's table, in the columns that scripts for nccl-tests parse.
+// Prints the benchmark's table, in the columns that scripts for nccl-tests parse.
 #include "tools/bench/table.h"
 
 #include <unistd.h>
@@ -24,7 +24,7 @@ namespace {
   return buffer.data();
 }
 
-/// At least four digits that mean something, in at most seven columns up to 9 s.
+/// At least four significant digits, in at most seven columns up to 9 s.
 std::string timeText(double microseconds) {
   if (microseconds >= 10000) return format("%7.0f", microseconds);
   if (microseconds >= 100) return format("%7.1f", microseconds);

@@ -1,4 +1,4 @@
-// One element of the benchmark's inputs and of its results; data.h says how they are chosen.
+// Single elements of the benchmark's inputs and results; data.h says how they are chosen.
 #include "tools/bench/values.h"
 
 #include <algorithm>
@@ -14,21 +14,22 @@ namespace {
 
 using Kind = ReduceOp::Kind;
 
-constexpr int kProductFactors = 4; ///< of one element that are not 1 or -1
-constexpr int kMultiplesBelow = 8; ///< rank counts that fp8_e5m2 holds, doubled and so on, too
+constexpr int kProductFactors = 4; ///< most factors of an element that are not 1 or -1
+constexpr int kMultiplesBelow = 8; ///< below: fp8_e5m2 has multiples of the rank count
 
 std::uint64_t bitsOf(int rank, std::size_t index) {
   return mix(static_cast<std::uint64_t>(rank) + 1, index);
 }
 
-/// Whether the rank is one of at most `limit` that matter for this element; they take turns.
+/// Whether the rank is one of the at most `limit` ranks that contribute to this element. Ranks take
+/// turns over the elements.
 bool contributes(const Recipe& recipe, int rank, std::size_t index, std::int64_t limit) {
   const auto stride =
       static_cast<std::size_t>((recipe.ranks + limit - 1) / std::max<std::int64_t>(limit, 1));
   return (static_cast<std::size_t>(rank) + index) % stride == 0;
 }
 
-/// An integer such that the absolute values over all ranks sum up to at most `limit`.
+/// An integer; the absolute values over all ranks add up to at most `limit`.
 std::int64_t smallInteger(const Recipe& recipe, int rank, std::size_t index, std::int64_t limit) {
   if (!contributes(recipe, rank, index, limit)) return 0;
   const std::int64_t largest = std::max<std::int64_t>(limit / recipe.ranks, 1);
@@ -45,14 +46,14 @@ double averageInput(const Recipe& recipe, int rank, std::size_t index) {
     return static_cast<double>(smallInteger(recipe, rank, index, limit));
   }
   if (recipe.ranks < kMultiplesBelow) {
-    // Powers of two times the rank count: then the product with a rounded 1/ranks is exact.
+    // A power of two times the rank count: its product with a rounded 1/ranks is exact.
     const std::int64_t wanted = smallInteger(recipe, rank, index, limit);
     if (wanted == 0) return 0;
     const auto size = static_cast<std::uint64_t>(wanted < 0 ? -wanted : wanted);
     const auto power = static_cast<double>(std::bit_floor(size));
     return recipe.ranks * (wanted < 0 ? -power : power);
   }
-  // 1/ranks is rounded: only equal magnitudes add up (or cancel) without a further rounding.
+  // 1/ranks is rounded, so only equal magnitudes add up (or cancel) without another rounding.
   const auto self = static_cast<std::size_t>(rank);
   if (self != index % ranks && self != (index * 7 + 3) % ranks) return 0;
   const double magnitude = index % 3 == 0 ? 16 : 8;
@@ -68,12 +69,12 @@ double productInput(const Recipe& recipe, int rank, std::size_t index) {
   return value;
 }
 
-/// As the library does it: the factor 1/ranks is applied to every contribution, then rounded.
+/// As in the library: every contribution is multiplied by 1/ranks, then rounded.
 double averagedContribution(const Recipe& recipe, double value) {
   if (recipe.type == DataType::float64) return value * (1.0 / recipe.ranks);
   const float scaled = static_cast<float>(value) * static_cast<float>(1.0 / recipe.ranks);
   if (recipe.type == DataType::float32) return scaled;
-  // Rounds to the narrow type without decoding it: add and subtract in units of its last place.
+  // Rounds to the narrow type without decoding it: adds and subtracts in units of its last place.
   int exponent = 0;
   std::frexp(scaled, &exponent);
   const int digits = std::countr_zero(static_cast<std::uint64_t>(exactLimit(recipe.type)));
@@ -88,7 +89,7 @@ std::uint64_t signExtend(DataType type, std::uint64_t bits) {
   return (bits << unused) >> unused;
 }
 
-/// Of two sign- or zero-extended integers.
+/// Compares two sign- or zero-extended integers.
 bool less(DataType type, std::uint64_t a, std::uint64_t b) {
   return isSigned(type) ? static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) : a < b;
 }
@@ -132,7 +133,7 @@ std::uint64_t integerInput(const Recipe& recipe, int rank, std::size_t index) {
   const auto more = [&](std::uint64_t salt) { return mix(bits, salt); };
   std::uint64_t value = bits;
   switch (recipe.op.kind()) {
-    case Kind::prod: value = bits | 1; break; // odd: a product that wraps never becomes 0
+    case Kind::prod: value = bits | 1; break; // odd, so that a product that wraps is never 0
     case Kind::avg:
       value =
           static_cast<std::uint64_t>(smallInteger(recipe, rank, index, exactLimit(recipe.type)));
@@ -166,7 +167,7 @@ double floatResult(const Recipe& recipe, std::size_t index) {
       default: result += value; break;
     }
   }
-  return result + 0.0; // a zero is positive, as a sum of terms of both signs is
+  return result + 0.0; // makes a zero positive, as a sum of terms of both signs is
 }
 
 std::uint64_t integerResult(const Recipe& recipe, std::size_t index) {
@@ -180,7 +181,7 @@ std::uint64_t integerResult(const Recipe& recipe, std::size_t index) {
                   : value / 2;
     }
     result = rank == 0 ? value : combine(recipe, result, value);
-    // Narrow types wrap at every step; min and max then compare what the library compares.
+    // Narrow types wrap at every step, so that min and max compare the same values as the library.
     result = signExtend(recipe.type, result);
   }
   if (kind == Kind::avg) {

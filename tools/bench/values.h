@@ -1,4 +1,4 @@
-// One element of the benchmark's inputs and of its results; data.h says how they are chosen.
+// Single elements of the benchmark's inputs and results; data.h says how they are chosen.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace rondo::tools {
 
-/// Pseudo-random bits, the same everywhere.
+/// Pseudo-random bits, the same on every machine.
 std::uint64_t mix(std::uint64_t a, std::uint64_t b);
 
-/// Which inputs to make.
+/// Determines the inputs.
 struct Recipe {
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
   int ranks = 1;
 };
 
-/// Element `index` of the rank's input. Float types: the value. Only for those.
+/// Value of element `index` of the rank's input; for float types only.
 double floatInput(const Recipe& recipe, int rank, std::size_t index);
-/// Integer types: the bits, sign-extended to 64.
+/// The same for integer types: the bits, sign-extended to 64.
 std::uint64_t integerInput(const Recipe& recipe, int rank, std::size_t index);
 
 /// The exact reduction of element `index` over all ranks.

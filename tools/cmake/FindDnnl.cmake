@@ -1,5 +1,5 @@
-# oneDNN by header and library: target dnnl::dnnl, variable Dnnl_FOUND. Debian's own CMake package
-# of oneDNN asks for OpenCL's headers, which nothing here needs.
+# Finds oneDNN by its header and library: target dnnl::dnnl, variable Dnnl_FOUND. Debian's CMake
+# package of oneDNN would require OpenCL's headers, which are not needed here.
 find_path(Dnnl_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(Dnnl_LIBRARY dnnl)
 mark_as_advanced(Dnnl_INCLUDE_DIR Dnnl_LIBRARY)

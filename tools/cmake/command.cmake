@@ -1,4 +1,4 @@
-# The command `rondo`, from the sources below tools/.
+# Builds the command `rondo` from the sources below tools/.
 file(GLOB_RECURSE tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cc)
 set(tool_mains ${tool_sources})
 list(FILTER tool_mains INCLUDE REGEX "/main\\.cc$")
@@ -6,8 +6,8 @@ list(FILTER tool_sources EXCLUDE REGEX "/main\\.cc$")
 if(NOT TARGET rondo_trainer)
   list(FILTER tool_sources EXCLUDE REGEX "/train[^/]*\\.cc$")
 endif()
-# CLI11's inline code costs ten seconds in each file that includes it. These files are compiled as
-# one, and hardly optimised, since they run once.
+# CLI11's inline code takes ten seconds to compile in each file that includes it. These files are
+# compiled together, with little optimisation, since they run once.
 set(command_line "")
 foreach(source IN LISTS tool_sources)
   file(STRINGS ${source} includes REGEX "#include (<CLI/|\"tools/cli_values)")
@@ -20,7 +20,7 @@ add_library(rondo_command_line OBJECT ${command_line})
 set_target_properties(rondo_command_line PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
 target_compile_options(rondo_command_line PRIVATE $<$<CONFIG:Release>:-O1>)
 
-# All of the command but main(), so that tests can link it.
+# Everything but main(), so that tests can link it.
 add_library(rondo_tools STATIC ${tool_sources} $<TARGET_OBJECTS:rondo_command_line>)
 foreach(target rondo_command_line rondo_tools)
   target_link_libraries(${target} PUBLIC ${rondo_layers} CLI11::CLI11

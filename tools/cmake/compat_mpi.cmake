@@ -1,8 +1,8 @@
-# The MPI interposers: one source, built for each ABI. Included after the library. They are linked
-# with no MPI library, so one build serves all libraries of its ABI.
+# Builds the MPI interposers, one for each ABI, from the same sources. To be included after the
+# library. They are linked with no MPI library, so one build serves all MPI libraries of its ABI.
 
-# rondo_interposer(NAME [INCLUDE...]): target rondo_NAME; the folders are those of an mpi.h, without
-# them it is for MPI's standard ABI. rondo_NAME_built says that it is there.
+# rondo_interposer(NAME [INCLUDE...]): target rondo_NAME. INCLUDE: the folders of an mpi.h; without
+# them it is for MPI's standard ABI. Sets rondo_NAME_built if it is built.
 function(rondo_interposer name)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/compat/mpi/*.cc)
   set(exports ${PROJECT_SOURCE_DIR}/src/compat/mpi/exports.map)
@@ -24,7 +24,7 @@ function(rondo_interposer name)
   endif()
 endfunction()
 
-# MPI programs cannot preload a sanitizer's run time.
+# MPI programs cannot preload a sanitizer's runtime.
 if(RONDO_WITH_MPI AND NOT RONDO_SANITIZE)
   if(PkgConfig_FOUND)
     pkg_search_module(RONDO_OPENMPI QUIET ompi-c ompi)

@@ -1,6 +1,6 @@
-# libnccl.so.2 over Rondo's public API. It needs no toolkit; where one has nccl.h our declarations
-# are proved to be its. In a folder of its own: a library of that name beside librondo would stand
-# before NVIDIA's for programs that only want Rondo.
+# Builds libnccl.so.2 over Rondo's public API. It needs no CUDA toolkit; if one with nccl.h is
+# found, our declarations are compared with it. The library is in a folder of its own: next to
+# librondo it would be found before NVIDIA's NCCL by programs that only want Rondo.
 if(RONDO_WITH_NCCL)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/compat/nccl/*.cc)
   list(FILTER sources EXCLUDE REGEX "/header_check\\.cc$")

@@ -1,17 +1,16 @@
-# Switches the CUDA language on where a toolkit of version 12 or later is found, and sets
-# RONDO_HAVE_CUDA; or says in RONDO_CUDA_MISSING why not. CMAKE_CUDA_ARCHITECTURES, or CUDAARCHS in
-# the environment, chooses the GPUs, as for any project: one makes a quick build.
+# Enables CUDA if a toolkit of version 12 or later is found, and sets RONDO_HAVE_CUDA; otherwise
+# RONDO_CUDA_MISSING gives the reason. CMAKE_CUDA_ARCHITECTURES, or CUDAARCHS in the environment,
+# chooses the GPUs, as in any project; a single one makes the build quick.
 set(RONDO_HAVE_CUDA OFF)
 set(RONDO_CUDA_MISSING "")
 
 if(NOT RONDO_WITH_CUDA)
   set(RONDO_CUDA_MISSING "switched off by RONDO_WITH_CUDA")
 elseif(RONDO_SANITIZE)
-  # The sanitizers see host code only; what the device shares with the host is compiled and tested.
+  # The sanitizers check host code only; code that devices share with the host is still tested.
   set(RONDO_CUDA_MISSING "left out under sanitizers")
 else()
-  # CMake 3.25, for projects that ask for it, deprecates a target that toolkits from 13 on do not
-  # make.
+  # In CMake 3.25 compatibility mode, a target that toolkits from 13 on do not have is deprecated.
   set(minimum ${CMAKE_MINIMUM_REQUIRED_VERSION})
   set(CMAKE_MINIMUM_REQUIRED_VERSION 3.24)
   find_package(CUDAToolkit 12 QUIET)
@@ -19,8 +18,8 @@ else()
   if(NOT CUDAToolkit_FOUND)
     set(RONDO_CUDA_MISSING "no toolkit, or one older than 12")
   else()
-    # enable_language() stops at a compiler that does not work; check_language() tries one first.
-    # The toolkit's own nvcc need not be in PATH. What was not found may be there now.
+    # enable_language() ends the build if a compiler does not work; check_language() tries it first.
+    # The toolkit's own nvcc need not be in PATH. An earlier failure may be fixed by now.
     if(NOT CMAKE_CUDA_COMPILER)
       unset(CMAKE_CUDA_COMPILER CACHE)
     endif()
@@ -39,7 +38,7 @@ endif()
 
 if(RONDO_HAVE_CUDA)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-    # PTX of the newest, for the cards after it.
+    # PTX of the newest architecture, for GPUs after it.
     set(architectures "80-real;90-real;100")
     if(CUDAToolkit_VERSION VERSION_LESS 12.8)
       set(architectures "80-real;90")
@@ -48,7 +47,7 @@ if(RONDO_HAVE_CUDA)
         CACHE STRING "GPUs to compile for; one of them makes a quick build")
   endif()
   enable_language(CUDA)
-  # CMake 3.25 does not know that nvcc takes C++20.
+  # CMake 3.25 does not know that nvcc supports C++20.
   if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
@@ -58,7 +57,7 @@ if(RONDO_HAVE_CUDA)
   set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 endif()
 
-# The trainer's layers for GPUs also need cuDNN 9; RONDO_CUDNN_MISSING says why there are none.
+# The trainer's GPU layers also need cuDNN 9; RONDO_CUDNN_MISSING says why they are not built.
 set(RONDO_CUDNN_MISSING "")
 if(NOT RONDO_WITH_CUDNN)
   set(RONDO_CUDNN_MISSING "not built (RONDO_WITH_CUDNN is off)")

@@ -1,9 +1,9 @@
-# Finds the libraries that Rondo is built on. An optional one sets a target, or leaves it undefined.
-# The library:
+# Finds the libraries that Rondo uses. An optional library sets a target, or leaves it undefined.
+# For the library:
 find_package(Threads REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(hwy REQUIRED)
-# The trainer; and the command:
+# For the trainer and the command:
 find_package(ZLIB QUIET)
 if(RONDO_WITH_DNNL)
   find_package(Dnnl MODULE)
@@ -12,7 +12,7 @@ find_package(CLI11 QUIET)
 find_package(nlohmann_json QUIET)
 
 if(RONDO_WITH_MPI)
-  # The C interface is enough; the deprecated C++ one would only be linked for nothing.
+  # Only MPI's C interface; the deprecated C++ one would be linked for nothing.
   set(MPI_CXX_SKIP_MPICXX ON)
   find_package(MPI COMPONENTS CXX QUIET)
 endif()

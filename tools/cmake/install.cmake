@@ -1,5 +1,4 @@
-# Install rules: headers, the libraries, the modules, the command, a CMake package, pkg-config
-# files.
+# Installs headers, libraries, modules, the command, a CMake package and pkg-config files.
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
 
@@ -42,7 +41,7 @@ install(FILES ${PROJECT_BINARY_DIR}/rondo-config.cmake
               ${CMAKE_CURRENT_LIST_DIR}/FindDnnl.cmake
         DESTINATION ${package_dir})
 
-# The .pc files find their prefix from where they lie, so that an installed tree can be moved.
+# The .pc files find their prefix relative to themselves, so that an installed tree can be moved.
 file(RELATIVE_PATH RONDO_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 set(RONDO_PC_LIBS_PRIVATE "-pthread")
 if(RONDO_HAVE_CUDA)

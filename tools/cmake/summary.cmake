@@ -1,4 +1,4 @@
-# Prints what was found, and what its absence costs.
+# Prints which optional parts were found, and what is missing without the others.
 function(rondo_report name found costs)
   if(found)
     message(NOTICE "  ${name}: found")

@@ -1,5 +1,5 @@
-// Fingerprints and mixers of numbers: one of each for all rooms, also for those that see nothing
-// but include/. No part of what programs may count on.
+// Hash functions, one of each kind for the whole project, also for code that includes only
+// include/. Not part of the public API.
 #pragma once
 
 #include <array>
@@ -13,14 +13,14 @@ namespace rondo::detail {
 inline constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
 
 /// The finisher of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every
-/// bit of the number, and different numbers give different results.
+/// bit of `z`, and different inputs give different results.
 constexpr std::uint64_t finish(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
   return z ^ (z >> 31);
 }
 
-/// What SplitMix64 gives from this state: not zero for zero.
+/// The result of SplitMix64 for this state. It is not zero for zero.
 constexpr std::uint64_t mix(std::uint64_t state) { return finish(state + kGoldenRatio); }
 
 inline constexpr std::uint64_t kFnvBasis = 0xcbf29ce484222325, kFnvPrime = 0x100000001b3;
@@ -32,22 +32,22 @@ inline std::uint64_t fnv1a(std::span<const std::byte> bytes) {
   return hash;
 }
 
-/// A fingerprint of large memory: equal on equal bytes, different on others as good as surely.
-/// FNV-1a over words of 8 bytes on four lanes, whose multiplications overlap; then over the lanes,
-/// the bytes left over and the length.
+/// A hash of large memory: equal for equal bytes, and almost surely different for different ones.
+/// FNV-1a over words of 8 bytes in four lanes, whose multiplications overlap; then over the lanes,
+/// the remaining bytes and the length.
 class HashStream {
  public:
-  /// The memory's next part; all parts but the last are multiples of 32 bytes.
+  /// Adds the next part; the size of each part but the last is a multiple of 32 bytes.
   void add(const void* data, std::size_t bytes) {
     const auto* at = static_cast<const unsigned char*>(data);
     bytes_ += bytes;
-    std::array<std::uint64_t, 4> lanes = lanes_; // which the memory cannot be, for the compiler
+    std::array<std::uint64_t, 4> lanes = lanes_; // a copy, which `data` cannot alias
     for (; bytes >= sizeof lanes; bytes -= sizeof lanes, at += sizeof lanes) {
       std::array<std::uint64_t, 4> words;
       std::memcpy(words.data(), at, sizeof words);
       for (std::size_t i = 0; i < 4; ++i) {
         lanes[i] = (lanes[i] ^ words[i]) * kFnvPrime;
-        // A product carries upwards only: without this, high bits would never reach low ones.
+        // A product carries upwards only; without this step, high bits would never affect low ones.
         lanes[i] ^= lanes[i] >> 32;
       }
     }
@@ -70,11 +70,11 @@ class HashStream {
 
  private:
   std::array<std::uint64_t, 4> lanes_ = {kFnvBasis, kFnvBasis + 1, kFnvBasis + 2, kFnvBasis + 3};
-  std::array<unsigned char, 32> rest_{}; ///< of the last part
+  std::array<unsigned char, 32> rest_{}; ///< bytes after the last full 32
   std::size_t left_ = 0, bytes_ = 0;
 };
 
-/// Of memory in one piece.
+/// The hash of one range of memory.
 inline std::uint64_t hashBytes(const void* data, std::size_t bytes) {
   HashStream stream;
   stream.add(data, bytes);

@@ -1,5 +1,5 @@
-// Whether a file that is only written at the end of a long run could be written. No part of what
-// programs may count on.
+// Checks whether a file that is written at the end of a long run could be written. Not part of the
+// public API.
 #pragma once
 
 #include <fcntl.h>
@@ -13,24 +13,24 @@
 
 namespace rondo::detail {
 
-/// The file itself, where the path is of a link to it.
+/// The file that the path leads to, if it is a symbolic link; else the path.
 inline std::filesystem::path behindLinks(std::filesystem::path path) {
-  constexpr int kMostLinks = 40; // as the system has it
-  std::error_code ignored;       // what cannot be read shows when the file is opened
+  constexpr int kMostLinks = 40; // the system's limit
+  std::error_code ignored;       // opening the file reports what cannot be read
   for (int links = 0; links < kMostLinks && std::filesystem::is_symlink(path, ignored); ++links)
     path = path.parent_path() / std::filesystem::read_symlink(path, ignored);
   return path;
 }
 
-/// Why a file of this name could not be opened to be written; no error: it could. A file that is
-/// there keeps its contents and times; one that is not is made for a moment, and is gone again.
+/// Why the file could not be opened for writing; no error: it could be. An existing file keeps its
+/// contents and times. Otherwise a file is made for a moment and removed.
 inline std::error_code whyNotWritable(const std::filesystem::path& path) {
   const auto reason = [] { return std::error_code(errno, std::generic_category()); };
   const std::string file = behindLinks(path);
   struct stat there {};
   if (::stat(file.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
     if (S_ISDIR(there.st_mode)) return std::make_error_code(std::errc::is_a_directory);
-    // To open a pipe would wait for its reader, and to close it would end what that reads.
+    // Opening a pipe would wait for its reader, and closing it would end the reader's input.
     return ::faccessat(AT_FDCWD, file.c_str(), W_OK, AT_EACCESS) == 0 ? std::error_code()
                                                                       : reason();
   }
@@ -45,7 +45,7 @@ inline std::error_code whyNotWritable(const std::filesystem::path& path) {
   return {};
 }
 
-/// The same for a file in a folder that is made first where there is none. Makes no folder.
+/// The same for a file in a folder that is made later if it does not exist. Makes no folder.
 inline std::error_code whyNotWritableIn(const std::filesystem::path& folder,
                                         const std::filesystem::path& name) {
   std::error_code ignored;

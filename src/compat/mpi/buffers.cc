@@ -1,4 +1,4 @@
-// Packing and unpacking by the MPI library, for data that do not lie plainly.
+// Packs and unpacks data that are not contiguous, by the MPI library.
 #include "compat/mpi/buffers.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace rondo::compat {
 
 namespace {
 
-/// MPI_Pack and MPI_Unpack count bytes in an int: long runs are moved in parts.
+/// MPI_Pack and MPI_Unpack count bytes in an int, so large runs are moved in parts.
 template <class Part>
 void inParts(const Elements& elements, const Part& part) {
   constexpr std::size_t kMost = std::size_t{1} << 30;
@@ -26,8 +26,9 @@ void inParts(const Elements& elements, const Part& part) {
   }
 }
 
-/// Elements for MPI_Pack and MPI_Unpack. MPICH's refuse the null address, MPI_BOTTOM too: such a
-/// run is one element, at another address, of a type that leads back.
+/// Elements as MPI_Pack and MPI_Unpack accept them. MPICH's refuse a null address, even as
+/// MPI_BOTTOM; such elements are passed as one element at another address, of a type whose
+/// displacement leads back.
 class Run {
  public:
   Run(void* buffer, int count, MPI_Datatype type) : buffer_(buffer), count_(count), type_(type) {
@@ -68,7 +69,7 @@ std::byte* Staging::memory(std::size_t bytes) {
 Shape Staging::shapeOf(MPI_Datatype type) const {
   const Shape shape = compat::shapeOf(type);
   if (!shape.predefined) {
-    // No function tells, so this one must complain.
+    // No function reports whether a type is committed, so MPI_Pack is called to raise the error.
     char nothing = 0;
     int position = 0;
     check(mpi().Pack(&nothing, 0, type, &nothing, 1, &position, comm_));
@@ -103,7 +104,7 @@ void Staging::unpack(const std::byte* from, const Elements& elements) const {
 
 void Staging::deliverLater(Elements to, const std::byte* from) {
   deliveries_.reserve(deliveries_.size() + 1);
-  // The program may free a type as soon as the call has begun.
+  // The program may free the type as soon as the call has begun.
   if (!to.shape.plain) check(mpi().Type_dup(to.type, &to.type));
   deliveries_.push_back({to, from, to.shape.plain});
 }
@@ -119,7 +120,7 @@ std::size_t Staging::keep(std::size_t sent, std::size_t received) {
   return std::min(sent, received);
 }
 
-/// Of a buffer that is not there, when there should be something in it.
+/// Whether the buffer is null although the call has data in it. Then the rank is to blame.
 bool Staging::missing(const Elements& elements) {
   const bool is = elements.shape.plain && !elements.buffer && elements.bytes() > 0;
   if (is) blame(MPI_ERR_BUFFER, "the buffer is null");
@@ -169,7 +170,8 @@ ByteBlocks Staging::dense(const ElementBlocks& blocks) {
 
 namespace {
 
-/// Blocks where they are. Displacements may be negative, Rondo's offsets not.
+/// Blocks at their place in the program's buffer. MPI's displacements may be negative, Rondo's
+/// offsets may not.
 ByteBlocks inPlace(const ElementBlocks& blocks) {
   ByteBlocks result;
   int first = 0;
@@ -178,7 +180,7 @@ ByteBlocks inPlace(const ElementBlocks& blocks) {
   result.base = static_cast<std::byte*>(elementAt(blocks.buffer, first, blocks.shape));
   for (std::size_t r = 0; r < blocks.counts.size(); ++r) {
     result.counts.push_back(static_cast<std::size_t>(blocks.counts[r]) * blocks.shape.size);
-    // What an empty block's displacement says does not matter, however wild.
+    // The displacement of an empty block has no meaning, and may be any number.
     result.offsets.push_back(
         blocks.counts[r] > 0
             ? static_cast<std::size_t>(std::ptrdiff_t{blocks.displacements[r]} - first) *

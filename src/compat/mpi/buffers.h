@@ -1,4 +1,4 @@
-// From MPI's buffers, counts and datatypes to plain bytes, and back.
+// Converts MPI's buffers, counts and datatypes to bytes, and back.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +33,14 @@ struct ByteBlocks {
   std::byte* block(int rank) const { return base + offsets[static_cast<std::size_t>(rank)]; }
 };
 
-/// Element `displacement` of the buffer.
+/// Address of element `displacement` of the buffer.
 inline void* elementAt(void* buffer, std::ptrdiff_t displacement, const Shape& shape) {
-  // As a number: with MPI_BOTTOM there is no object that the address lies in.
+  // Computed as a number, since with MPI_BOTTOM the address is in no object.
   return reinterpret_cast<void*>(reinterpret_cast<std::intptr_t>(buffer) +
                                  displacement * shape.extent);
 }
 
-/// Blocks of elements as the v-forms of MPI give them; displacements are in elements.
+/// Blocks of elements as in MPI's v-forms; displacements are in elements.
 struct ElementBlocks {
   void* buffer;
   std::span<const int> counts, displacements;
@@ -53,13 +53,13 @@ struct ElementBlocks {
   }
 };
 
-/// The memory between the program's buffers and Rondo's calls, and what is left to do at the end of
-/// a call. Data that lie plainly in the program's buffer are used where they are, unless the call
-/// is set apart. One thread at a time. The functions throw MpiFailure, and CallFailure for single
-/// elements beyond 2 GiB that do not lie plainly.
+/// Memory between the program's buffers and Rondo's calls, and the work that is left for the end of
+/// a call. Contiguous data are used in the program's buffer, unless setApart() was called. One
+/// thread at a time. The functions throw MpiFailure, and CallFailure for a single element that is
+/// above 2 GiB and not contiguous.
 class Staging {
  public:
-  /// `comm`: whose error handler MPI's own errors go to.
+  /// `comm`: the communicator whose error handler gets the MPI library's own errors.
   explicit Staging(MPI_Comm comm) : comm_(comm) {}
   ~Staging() {
     if (!deliveries_.empty()) release();
@@ -67,60 +67,60 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// As the free function, for types that MPI lets calls use: committed ones.
+  /// Does what compat::shapeOf() does, for types that MPI allows in calls: committed ones.
   Shape shapeOf(MPI_Datatype type) const;
 
-  /// Begins anew with a call that cannot be made on the program's buffers, for they overlap: from
+  /// Starts again with a call that cannot use the program's buffers, because they overlap: from
   /// here on all data have memory of their own.
   void setApart() {
     release();
     apart_ = true;
   }
-  /// This rank's call is wrong in a way that the other ranks do not see: it is made all the same,
-  /// so that they do not wait for it, and then finish() throws this.
+  /// Notes that this rank's call is wrong in a way that the other ranks do not see. The call is
+  /// made nevertheless, so that they do not wait for it; finish() then throws this error.
   void blame(int error_class, std::string sentence);
-  /// How much of a block a rank sends to itself: what there is room for. More is
-  /// MPI_ERR_TRUNCATE for this rank.
+  /// Number of bytes of its own block that a rank sends to itself: as many as fit. If some do not,
+  /// this rank gets MPI_ERR_TRUNCATE.
   std::size_t keep(std::size_t sent, std::size_t received);
 
-  /// Where the bytes of these elements can be read.
+  /// Address at which the bytes of these elements can be read.
   const void* readable(const Elements& elements) {
     return elements.shape.plain && !apart_ ? elements.buffer : copied(elements);
   }
-  /// Where they can be written: finish() brings them to the program's buffer.
+  /// Address at which they can be written; finish() copies them to the program's buffer.
   void* writable(const Elements& elements) {
     return elements.shape.plain && !apart_ ? elements.buffer : delivered(elements);
   }
-  /// As writable(), always in memory of its own.
+  /// Does what writable() does, but always returns separate memory.
   void* delivered(const Elements& elements);
-  /// A copy of the elements' bytes.
+  /// Returns a copy of the elements' bytes.
   const void* copied(const Elements& elements);
 
   ByteBlocks readable(const ElementBlocks& blocks);
   ByteBlocks writable(const ElementBlocks& blocks);
-  /// As readable(), always in memory of its own.
+  /// Does what readable() does, but always returns separate memory.
   ByteBlocks copied(const ElementBlocks& blocks);
 
-  /// As many blocks of another size, filled as far as keep() says.
+  /// Copies `count` blocks of `from` bytes into blocks of `to` bytes, each as far as keep() allows.
   const void* resized(const void* blocks, std::size_t from, std::size_t to, int count);
 
-  /// Puts the elements' bytes at `to`.
+  /// Copies the elements' bytes to `to`.
   void pack(const Elements& elements, std::byte* to) const;
-  /// Puts the first `bytes` bytes of the elements where they belong, now.
+  /// Copies `bytes` bytes into the first part of the elements in the program's buffer, at once.
   void put(const std::byte* from, std::size_t bytes, const Elements& elements);
 
-  /// After success of the call. Throws what the rank is to blame for.
+  /// Call it after the call has succeeded. Throws the error that this rank is to blame for.
   void finish() {
     if (!deliveries_.empty() || blame_) deliver();
   }
-  /// Nothing is left but the memory of this object. Calls MPI, if there was something to deliver.
+  /// Frees everything but this object itself. Calls MPI if there was something to deliver.
   void release() noexcept;
 
  private:
   struct Delivery {
     Elements to;
     const std::byte* from;
-    bool copy; ///< plain bytes
+    bool copy; ///< the bytes are contiguous
   };
   std::byte* memory(std::size_t bytes);
   bool missing(const Elements& elements);

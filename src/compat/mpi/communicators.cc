@@ -1,4 +1,4 @@
-// Makes, keeps and drops the Rondo communicators.
+// Creates, finds and destroys the Rondo communicators of MPI communicators.
 #include "compat/mpi/communicators.h"
 
 #include <sys/resource.h>
@@ -28,20 +28,20 @@ namespace {
 
 std::atomic<bool> active{false};
 int attribute = MPI_KEYVAL_INVALID;
-/// Never done while MPI is active: to look at it moves the MPI library, in Open MPI and in MPICH.
-/// (A probe of MPI_COMM_SELF moves nothing but that in MPICH.)
+/// A generalized request that never completes while MPI is active. Testing it lets the MPI library
+/// make progress, in Open MPI and in MPICH. (In MPICH a probe of MPI_COMM_SELF does not.)
 MPI_Request open_end{};
 
 std::mutex living_mutex;
 std::map<const Counterpart*, std::shared_ptr<Counterpart>> living;
 
-/// Rondo's waiting calls it: messages between the program's ranks must move meanwhile.
+/// Called while a thread waits in Rondo, so that messages between the program's ranks move.
 void moveMpi() {
   int done = 0;
   mpi().Request_get_status(open_end, &done, MPI_STATUS_IGNORE);
 }
 
-/// A duplicate has a counterpart of its own.
+/// A duplicate gets a counterpart of its own.
 int copyNoAttribute(MPI_Comm, int, void*, void*, void*, int* copied) {
   *copied = 0;
   return MPI_SUCCESS;
@@ -63,19 +63,19 @@ int deleteAttribute(MPI_Comm, int, void* value, void*) {
 
 Options optionsOfJob() {
   Options options = Options::fromEnvironment();
-  options.device = -1; // MPI's buffers are where the program has them
-  // MPI has no deadline for a rank that comes late, or is stopped; dead ones are found without.
+  options.device = -1; // MPI's buffers are in host memory
+  // MPI has no deadline for a rank that is late or stopped. Dead ranks are found without a timeout.
   if (!std::getenv("RONDO_TIMEOUT")) options.timeout = std::chrono::hours(24 * 7);
   if (!std::getenv("RONDO_PATIENT")) options.patient = true;
   return options;
 }
 
-/// The processes that are known to have this library: all of this process's MPI_COMM_WORLD met in
-/// MPI_Init.
+/// The processes that are known to have this library: those of this process's MPI_COMM_WORLD, which
+/// all went through MPI_Init.
 MPI_Group known{};
 
-/// Whether all processes of the communicator are known. Alike on all of them: a process whose world
-/// is another one sees that the first one's are not of its own.
+/// Whether all processes of the communicator are known. The result is the same on all of them,
+/// since worlds do not overlap: each process sees that some are not of its own world.
 bool allKnown(MPI_Comm comm) {
   MPI_Group all = MPI_GROUP_NULL;
   int size = 0;
@@ -88,7 +88,7 @@ bool allKnown(MPI_Comm comm) {
   return std::find(there.begin(), there.end(), MPI_UNDEFINED) == there.end();
 }
 
-/// Says once per process why a communicator is left to the MPI library.
+/// Prints, once per process, why a communicator is left to the MPI library.
 void sayWhy(const std::string& why) {
   static std::atomic<bool> said{false};
   if (!said.exchange(true))
@@ -102,7 +102,7 @@ bool everywhere(MPI_Comm comm, bool made) {
   return mpi().Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all == 1;
 }
 
-/// Rank 0's id, or nothing on all ranks.
+/// Returns the id that rank 0 made, or nothing on all ranks.
 std::optional<UniqueId> exchangeId(const Counterpart& at, const Options* options) {
   struct {
     UniqueId id;
@@ -128,10 +128,11 @@ std::size_t openDescriptors() {
   return none ? 0 : static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-/// Whether the channels of this communicator, and those that others have yet to open, are sure to
-/// get descriptors: once a rank is in a call it is too late to leave it to the MPI library.
+/// Whether the channels of this communicator, and those that other communicators have yet to open,
+/// will get descriptors. Once a rank is in a call, the call cannot be left to the MPI library any
+/// more.
 bool descriptorsLeft(const Counterpart& at) {
-  // While channels of shared memory open, and for the program itself.
+  // 64 and 8 per rank: for opening channels of shared memory, and for the program itself.
   std::size_t wanted = 64 + 8 * static_cast<std::size_t>(at.size) + at.sockets;
   {
     const std::lock_guard lock(living_mutex);
@@ -144,7 +145,7 @@ bool descriptorsLeft(const Counterpart& at) {
   return false;
 }
 
-/// How many descriptors its channels may hold: those over TCP, one each.
+/// Most descriptors that its channels can hold: one for each socket of a TCP channel.
 std::size_t socketsOf(const Counterpart& at, const Options& options) {
   std::size_t streams = 0;
   for (int peer = 0; peer < at.size; ++peer) streams += at.rondo->transportTo(peer) == "tcp";
@@ -152,14 +153,14 @@ std::size_t socketsOf(const Counterpart& at, const Options& options) {
   return streams * directions * communicators * static_cast<std::size_t>(options.tcp_sockets);
 }
 
-/// The communicator that the ranks of `comm` (none here if it is MPI_COMM_NULL) have cut out of
-/// another one; or nothing. Collective over that one.
+/// Splits the ranks of `comm` off another communicator; `comm` is MPI_COMM_NULL on ranks that are
+/// not in it. Returns nothing on failure. Collective over the other communicator.
 std::optional<Communicator> cut(Counterpart& from, MPI_Comm comm) {
   int color = Communicator::kNoColor, key = 0;
-  // All have come when this is over, see meet().
+  // After this all ranks have arrived, see meet().
   if (!everywhere(from.handle, descriptorsLeft(from))) return std::nullopt;
   if (comm != MPI_COMM_NULL) {
-    // Named by its first rank.
+    // The color is the first rank of the new communicator.
     MPI_Group all = MPI_GROUP_NULL, mine = MPI_GROUP_NULL;
     const int first = 0;
     check(mpi().Comm_group(from.handle, &all));
@@ -177,13 +178,13 @@ std::optional<Communicator> cut(Counterpart& from, MPI_Comm comm) {
   }
 }
 
-/// A communicator of these ranks where there is none to cut it out of; or nothing.
+/// Makes a communicator of these ranks without another one to split it off; or nothing.
 std::optional<Communicator> meet(const Counterpart& at, const std::optional<Options>& options) {
   std::optional<UniqueId> id;
   if (at.size > 1) {
     id = exchangeId(at, options ? &*options : nullptr);
-    // Nobody may wait in Rondo for a rank that still needs this one's help in the MPI library: all
-    // have come when this is over.
+    // No rank may wait in Rondo for a rank that still needs this one's help in the MPI library.
+    // After this all ranks have arrived.
     if (!everywhere(at.handle, id && options && descriptorsLeft(at))) return std::nullopt;
   } else if (!options) {
     return std::nullopt;
@@ -197,7 +198,8 @@ std::optional<Communicator> meet(const Counterpart& at, const std::optional<Opti
   }
 }
 
-/// Gives it its communicators, the first of which may be there; whether all ranks have theirs.
+/// Creates both communicators of a counterpart; `part` is the first one if it was split off
+/// already. Returns whether all ranks have theirs.
 bool open(Counterpart& at, std::optional<Communicator> part) {
   std::optional<Options> options;
   try {
@@ -228,7 +230,7 @@ bool open(Counterpart& at, std::optional<Communicator> part) {
   return false;
 }
 
-/// The new counterpart of a communicator that has none.
+/// Adds the counterpart of a communicator that has none.
 Counterpart* add(MPI_Comm comm, std::optional<Communicator> part) {
   int inter = 0;
   if (mpi().Comm_test_inter(comm, &inter) != MPI_SUCCESS) return nullptr;
@@ -283,7 +285,8 @@ void stopCommunicators() {
 
 Counterpart* findCounterpart(MPI_Comm comm) {
   if (!active.load(std::memory_order_acquire) || comm == MPI_COMM_NULL) return nullptr;
-  // Before the look: a communicator that is freed meanwhile by another thread is not this one.
+  // Read before the attribute: another thread may free the communicator meanwhile, and its handle
+  // may then name a new one.
   const std::uint64_t generation = communicator_generation.load(std::memory_order_relaxed);
   Counterpart* value = nullptr;
   int found = 0;

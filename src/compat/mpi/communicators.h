@@ -1,4 +1,4 @@
-// The Rondo communicator beside each MPI communicator.
+// The Rondo communicators that belong to an MPI communicator.
 #pragma once
 
 #include <atomic>
@@ -12,53 +12,54 @@
 
 namespace rondo::compat {
 
-/// Made once per MPI communicator, by all of its ranks at the same call: the one that makes the
-/// communicator, or the first blocking collective on it. Kept as its attribute.
-/// Shared with the I-forms in flight: the program may free the communicator meanwhile.
+/// Made once per MPI communicator, by all its ranks in the same call: the one that creates the
+/// communicator, or the first blocking collective on it. It is an attribute of the communicator.
+/// I-forms in flight share it, since the program may free the communicator meanwhile.
 struct Counterpart : std::enable_shared_from_this<Counterpart> {
   std::atomic<MPI_Comm> handle; ///< MPI_COMM_SELF once the program has freed the communicator
   int rank = 0, size = 1;
-  Reason refused = Reason::none; ///< else there is no Rondo communicator: all calls are passed on
-  /// I-forms have one of their own: like MPI libraries, and unlike MPI's text, programs take it
-  /// that they are not ordered with the blocking forms.
+  Reason refused = Reason::none; ///< otherwise there is no Rondo communicator: calls are passed on
+  /// I-forms use a communicator of their own: programs assume that they are not ordered with the
+  /// blocking forms, which MPI's text does not promise, but MPI libraries do.
   std::optional<Communicator> rondo, immediate;
-  std::size_t sockets = 0; ///< that the channels of both may hold
+  std::size_t sockets = 0; ///< that the channels of both can hold
 };
 
-/// After MPI_Init; before MPI_Finalize.
+/// To be called after MPI_Init, and before MPI_Finalize.
 void startCommunicators();
 void stopCommunicators();
 bool communicatorsActive();
 
-/// The counterpart that is there already, or null.
+/// The existing counterpart, or null.
 Counterpart* findCounterpart(MPI_Comm comm);
 
-/// Collective, as every call that leads here is: makes the counterpart if there is none. Null: MPI
-/// has an error to report for this handle, or is not active.
+/// Returns the counterpart; makes it if there is none. Collective, as every call that gets here is.
+/// Null: the MPI library has to report an error for this handle, or is not active.
 Counterpart* makeCounterpart(MPI_Comm comm);
 
-/// Collective over `from`, out of which the MPI library has just made `comm`, which is
-/// MPI_COMM_NULL on the ranks that are not in it: makes the counterpart of `comm`.
+/// Makes the counterpart of `comm`, which the MPI library has just made from `from`; `comm` is
+/// MPI_COMM_NULL on ranks that are not in it. Collective over `from`.
 void makeCounterpartFrom(MPI_Comm from, MPI_Comm comm);
 
-/// The counterpart that is there already, or that this rank can make because it is the only one.
+/// The existing counterpart, or a new one if this rank is the only one of the communicator; else
+/// null.
 Counterpart* makeCounterpartAlone(MPI_Comm comm);
 
-/// The last one that this thread used. Programs use few communicators, most of them one at a time:
-/// a look here instead of an attribute search is what makes a small call cheap.
+/// The counterpart that this thread used last. Programs use few communicators, mostly one at a
+/// time; looking here first avoids a search for the attribute, which small calls would notice.
 struct LastCounterpart {
   MPI_Comm comm;
-  std::uint64_t generation; ///< valid while it equals the global one
+  std::uint64_t generation; ///< valid while it equals communicator_generation
   Counterpart* counterpart;
 };
 extern constinit thread_local LastCounterpart last_counterpart
     __attribute__((tls_model("initial-exec")));
-/// Grows when a communicator is freed, for its handle may be given to a new one. From 1 on. Who
-/// gets the new handle learned of it after the old one was freed, so a relaxed look sees the new
-/// number.
+/// Grows when a communicator is freed, since its handle may then be given to a new one. Starts at
+/// 1. A relaxed load is enough: a thread learns of the reused handle only after the old one was
+/// freed, so it sees the new number.
 extern std::atomic<std::uint64_t> communicator_generation;
 
-/// `may_meet`: whether it may be made, which waits for the other ranks.
+/// `may_meet`: whether a counterpart may be made, which waits for the other ranks.
 inline Counterpart* counterpartFor(MPI_Comm comm, bool may_meet) {
   const LastCounterpart& last = last_counterpart;
   if (last.comm == comm &&

@@ -1,8 +1,8 @@
-// The functions that make communicators: each new one gets its counterpart at once, so that I-forms
-// find it there.
+// The functions that create communicators: each new communicator gets its counterpart at once, so
+// that I-forms find it.
 //
-// Not MPI_Comm_idup: neither its ranks' calls nor the ends of their waits need meet. Its
-// communicators get theirs with their first blocking collective.
+// MPI_Comm_idup is not among them: its ranks need not be in the call, nor in the wait for it, at
+// the same time. Its communicators get their counterparts in their first blocking collective.
 #include "compat/mpi/communicators.h"
 #include "compat/mpi/errors.h"
 
@@ -10,7 +10,7 @@ namespace rondo::compat {
 
 namespace {
 
-/// After a call that all ranks of `from` make.
+/// Called after a function that all ranks of `from` call.
 int madeOf(MPI_Comm from, int result, const MPI_Comm* comm) noexcept {
   if (result != MPI_SUCCESS) return result;
   try {
@@ -21,7 +21,8 @@ int madeOf(MPI_Comm from, int result, const MPI_Comm* comm) noexcept {
   }
 }
 
-/// After a call that only the ranks of the new communicator make, or ranks of no one other.
+/// Called after a function that only ranks of the new communicator call, or ranks of several
+/// communicators.
 int made(int result, const MPI_Comm* comm) noexcept {
   if (result != MPI_SUCCESS || *comm == MPI_COMM_NULL) return result;
   try {

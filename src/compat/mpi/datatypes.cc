@@ -1,4 +1,4 @@
-// The tables of predefined types and operators, and what derived types are made of.
+// Tables of predefined types and operators; analysis of derived types.
 #include "compat/mpi/datatypes.h"
 
 #include <array>
@@ -12,12 +12,12 @@ namespace rondo::compat {
 
 namespace {
 
-/// What may be computed with a type.
+/// Which operators a type supports.
 enum class Sort { opaque, bytes, signed_integer, unsigned_integer, real, complex };
 
 struct Predefined {
   MPI_Datatype handle{};
-  std::uint32_t size = 0; ///< 0: a free place of the table
+  std::uint32_t size = 0; ///< 0: an unused entry of the table
   Sort sort = Sort::opaque;
   DataType type = DataType::uint8;
 };
@@ -27,14 +27,14 @@ struct Operator {
   ReduceOp op = ReduceOp::sum;
 };
 
-/// Handles are pointers in one MPI and integers in the other.
+/// Handles are pointers in some MPI libraries and integers in others.
 template <class Handle>
 std::uint64_t numberOf(Handle handle) {
   if constexpr (std::is_pointer_v<Handle>) return reinterpret_cast<std::uintptr_t>(handle);
   else return static_cast<std::uint64_t>(handle);
 }
 
-/// Open addressing; twice as many places as there are types keep the probes short.
+/// Open addressing. The table has twice as many entries as there are types, so searches are short.
 constexpr int kBits = 7;
 std::array<Predefined, 1u << kBits>
     types; // written by learnPredefined() only, as are the operators
@@ -52,7 +52,7 @@ const Predefined* predefined(MPI_Datatype type) {
   }
 }
 
-/// Rondo's type of one number, or nothing.
+/// Rondo's type for a number of this sort and size, or nothing.
 std::optional<DataType> numberType(Sort sort, std::uint32_t size) {
   switch (sort) {
     case Sort::opaque: return std::nullopt;
@@ -82,7 +82,8 @@ std::optional<DataType> numberType(Sort sort, std::uint32_t size) {
   return std::nullopt;
 }
 
-/// While it lives, errors are returned: an MPI may have a name for a type, and refuse its handle.
+/// While an object lives, errors are returned instead of raised: an MPI library may define the name
+/// of a type and still refuse its handle.
 class ErrorsReturned {
  public:
   ErrorsReturned() {
@@ -101,14 +102,15 @@ class ErrorsReturned {
   ErrorsReturned& operator=(const ErrorsReturned&) = delete;
 
  private:
-  // Errors of calls without a communicator go to the one in MPI 3, to the other in MPI 4.
+  // Errors of calls without a communicator go to MPI_COMM_WORLD in MPI 3, to MPI_COMM_SELF in MPI
+  // 4.
   const std::array<MPI_Comm, 2> comms_{MPI_COMM_WORLD, MPI_COMM_SELF};
   std::array<MPI_Errhandler, 2> before_{MPI_ERRHANDLER_NULL, MPI_ERRHANDLER_NULL};
 };
 
 void learn(MPI_Datatype handle, Sort sort) {
   int size = 0;
-  // What this MPI's compilers did not have is a null handle, or a type without size.
+  // A type that this MPI's compilers did not support is a null handle, or a type without a size.
   if (handle == MPI_DATATYPE_NULL || mpi().Type_size(handle, &size) != MPI_SUCCESS || size <= 0)
     return;
   std::size_t at = placeOf(handle);
@@ -120,8 +122,8 @@ void learn(MPI_Datatype handle, Sort sort) {
                               number.value_or(DataType::uint8)};
 }
 
-/// Whether elements of a type that was not predefined lie plainly. Only constructors that cannot
-/// reorder or spread data are followed; for others nothing is proved.
+/// Whether elements of a type are contiguous. Only constructors that cannot reorder or spread data
+/// are analysed; other types count as not contiguous.
 bool plain(MPI_Datatype type, std::size_t size) {
   if (predefined(type)) return true;
   int integers = 0, addresses = 0, inner = 0, combiner = 0;
@@ -151,7 +153,7 @@ bool plain(MPI_Datatype type, std::size_t size) {
     check(mpi().Type_size_x(of, &part));
     result = plain(of, static_cast<std::size_t>(part));
   }
-  // The handle of a derived type is a new one.
+  // The handle is a new reference if the type is a derived one.
   check(mpi().Type_get_envelope(of, &integers, &addresses, &inner, &combiner));
   if (inner > 0) check(mpi().Type_free(&of));
   return result;
@@ -216,7 +218,7 @@ Reduction reductionOf(MPI_Datatype type, MPI_Op op) {
     case Sort::unsigned_integer: fits = true; break;
     case Sort::real: fits = found->op.supports(entry->type); break;
     case Sort::complex:
-      // A sum of complex numbers is one of their parts; no other operator is.
+      // Complex numbers can be added part by part; no other operator works that way.
       result.factor = 2;
       fits = found->op == ReduceOp::sum;
       break;

@@ -1,4 +1,4 @@
-// What Rondo needs to know of MPI's datatypes and operators.
+// Translates MPI's datatypes and operators to Rondo's.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace rondo::compat {
 
-/// Fills the tables of predefined types and operators. In MPI_Init, before anything is looked up.
+/// Fills the tables of predefined types and operators. To be called in MPI_Init, before any search.
 void learnPredefined();
 
-/// An MPI reduction in Rondo's words: an element of MPI's type is `factor` elements of `type`.
+/// An MPI reduction as Rondo's: an element of MPI's type is `factor` elements of `type`.
 struct Reduction {
   Reason refused = Reason::none;
   DataType type = DataType::uint8;
@@ -22,22 +22,24 @@ struct Reduction {
   std::size_t bytes() const { return sizeOf(type) * factor; }
 };
 
-/// Depends on nothing but both handles, which MPI says are the same on all ranks. Some nanoseconds.
+/// Depends on the two handles only, which MPI requires to be the same on all ranks. Takes a few
+/// nanoseconds.
 Reduction reductionOf(MPI_Datatype type, MPI_Op op);
 
-/// How elements of a type lie in memory.
+/// Layout of a type's elements in memory.
 struct Shape {
   std::size_t size = 0; ///< bytes of data of one element
   MPI_Aint extent = 0;  ///< bytes from one element to the next
-  bool plain =
-      false; ///< elements are `size` bytes each, without gaps, in the order of the type map
-  bool predefined = false; ///< one of the table's, which are never uncommitted
+  /// Elements are contiguous: `size` bytes each, without gaps, in the order of the type map.
+  bool plain = false;
+  bool predefined = false; ///< in the table; such types are always committed
 };
 
-/// Some nanoseconds for predefined types; derived ones are taken apart. Throws MpiFailure.
+/// Takes a few nanoseconds for predefined types; derived types are analysed. Throws MpiFailure.
 Shape shapeOf(MPI_Datatype type);
 
-/// Of so many elements. Where there are none, MPI need not have looked at the type.
+/// Bytes of `count` elements. With count 0 the type is not looked at, since MPI may not have
+/// checked it.
 inline std::size_t bytesOf(std::size_t count, MPI_Datatype type) {
   return count == 0 ? 0 : count * shapeOf(type).size;
 }

@@ -1,4 +1,4 @@
-// Maps errors to MPI's classes and keeps their sentences.
+// Maps errors to MPI's error classes, and registers their texts.
 #include "compat/mpi/errors.h"
 
 #include <algorithm>
@@ -32,13 +32,14 @@ std::string stringOf(int code) {
   return mpi().Error_string(code, text.data(), &length) == MPI_SUCCESS ? text.data() : "";
 }
 
-/// A code of the class that MPI_Error_string turns into the sentence. Or the class itself: MPICH
-/// takes codes of its own classes, and then has other words for them.
+/// Returns an error code of this class for which MPI_Error_string returns the text; or the class
+/// itself, with the text on stderr, if the MPI library does not support that. (MPICH accepts codes
+/// of its own classes, and then returns other texts for them.)
 int codeFor(int error_class, std::string sentence) {
   static std::mutex mutex;
   static std::map<std::pair<int, std::string>, int> known;
   static bool works = true;
-  // Codes live as long as MPI does, and programs that go on after errors may make many.
+  // Codes live until MPI_Finalize, and programs that go on after errors could make many.
   constexpr std::size_t kMostCodes = 64;
 
   sentence.resize(std::min<std::size_t>(sentence.size(), MPI_MAX_ERROR_STRING - 1));
@@ -58,7 +59,8 @@ int codeFor(int error_class, std::string sentence) {
   return code;
 }
 
-/// Before the job ends: what the MPI library says through its launcher may be lost with it.
+/// Prints the text before a fatal error ends the job: what the MPI library prints through its
+/// launcher may be lost.
 void sayIfFatal(MPI_Comm comm, int code) noexcept {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (mpi().Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return;
@@ -66,7 +68,7 @@ void sayIfFatal(MPI_Comm comm, int code) noexcept {
   mpi().Errhandler_free(&handler);
   int error_class = code;
   mpi().Error_class(code, &error_class);
-  if (!fatal || error_class == code) return; // of a mere class there is no sentence
+  if (!fatal || error_class == code) return; // a class has no text of ours
   std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
   int length = 0;
   if (mpi().Error_string(code, text.data(), &length) == MPI_SUCCESS && firstToSay(text.data()))
@@ -91,7 +93,7 @@ Failure currentFailure() noexcept {
       return {codeFor(MPI_ERR_INTERN, error.what())};
     }
   } catch (...) {
-    return {MPI_ERR_INTERN}; // there is no memory for the sentence
+    return {MPI_ERR_INTERN}; // out of memory for the text
   }
 }
 

@@ -1,4 +1,5 @@
-// Rondo's errors as MPI's: a code of the right class, raised at the communicator's error handler.
+// Translates Rondo's errors to MPI's: a code of the right class, raised at the communicator's error
+// handler.
 #pragma once
 
 #include <string>
@@ -7,17 +8,17 @@
 
 namespace rondo::compat {
 
-/// Thrown when a function of the MPI library failed: it has called the error handler itself.
+/// Thrown when a function of the MPI library failed; it has called the error handler already.
 struct MpiFailure {
   int code;
 };
 
-/// Throws MpiFailure unless `code` says success.
+/// Throws MpiFailure unless `code` is MPI_SUCCESS.
 inline void check(int code) {
   if (code != MPI_SUCCESS) throw MpiFailure{code};
 }
 
-/// An error of the call that MPI has a class for.
+/// An error in the call for which MPI has a class.
 struct CallFailure {
   int error_class;
   std::string sentence;
@@ -28,12 +29,12 @@ struct Failure {
   bool raised = false; ///< the error handler was called already
 };
 
-/// MPI's code for the exception that is being handled: of rondo::Error's class, with its sentence
-/// for MPI_Error_string where the MPI library keeps sentences; where not, the sentence goes to
+/// Returns MPI's code for the exception that is being handled. The text of a rondo::Error is
+/// available by MPI_Error_string if the MPI library supports that; otherwise it is printed on
 /// stderr.
 Failure currentFailure() noexcept;
 
-/// Calls the communicator's error handler, unless that was done; returns the code.
+/// Calls the communicator's error handler, unless it was called already; returns the code.
 int raise(MPI_Comm comm, const Failure& failure) noexcept;
 
 } // namespace rondo::compat

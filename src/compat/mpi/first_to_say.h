@@ -1,4 +1,4 @@
-// Which rank says what all ranks of a job have to say.
+// Decides which rank of a machine prints a message that all ranks would print.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,18 +16,19 @@
 
 namespace rondo::compat {
 
-/// Whether no other process that the same launcher started on this machine has said the sentence: a
-/// launcher shows what all its ranks print, and an error is the same on all of them. True as well
-/// where that cannot be found out. The name that says so is taken until this process ends.
+/// Whether this process is the first, among those that the same launcher started on this machine,
+/// to print the sentence: a launcher shows the output of all its ranks, and an error is the same on
+/// all of them. Also true if that cannot be found out. The claim, a socket name, is held until this
+/// process ends.
 inline bool firstToSay(const std::string& sentence) {
-  struct stat processes {}; // containers may share names of sockets, but number processes alike
+  struct stat processes {}; // containers may share socket names and have the same process ids
   ::stat("/proc/self/ns/pid", &processes);
   const std::string name = "rondo_mpi/" + std::to_string(processes.st_ino) + "/" +
                            std::to_string(::getppid()) + "/" +
                            std::to_string(std::hash<std::string>()(sentence));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  // After a zero: the name is in no file system.
+  // The leading zero makes it an abstract name, which is in no file system.
   name.copy(address.sun_path + 1, sizeof address.sun_path - 1);
   const auto bytes = offsetof(sockaddr_un, sun_path) + 1 + name.size();
   const int fd = base::aboveStreams(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -31,8 +31,8 @@ extern "C" int MPI_Init_thread(int* argc, char*** argv, int required, int* provi
 extern "C" int MPI_Finalize() {
   if (communicatorsActive()) {
     finishPending();
-    // Rondo takes leave of all ranks when none of them is in a collective any more: all have come
-    // when this is over.
+    // Rondo may disconnect from the other ranks only when none of them is in a collective any more.
+    // printStats() is a collective, so after it all ranks have arrived here.
     printStats();
     stopCommunicators();
   }

@@ -1,7 +1,7 @@
 // MPI_Bcast, Scatter, Gather, Allgather, Alltoall, Barrier and their I-forms.
 //
-// Taken over whatever the datatypes, as bytes: ranks may describe the same data by different types,
-// but the number of bytes may not differ.
+// They are taken over for all datatypes, and data are moved as bytes: ranks may describe the same
+// data by different types, but the number of bytes must be the same.
 #include <cstddef>
 
 #include "compat/mpi/run.h"
@@ -28,7 +28,7 @@ struct Bcast {
     const Elements all = side.elements(staging);
     const bool sends = at.rank == root;
     const void* const from = sends ? staging.readable(all) : nullptr;
-    // At the root both are the same: nothing is written there.
+    // On the root input and output are the same, so nothing is written.
     void* const to = sends ? const_cast<void*>(from) : staging.writable(all);
     mode.template call<&Communicator::broadcast, &Communicator::broadcastAsync>(
         at, from, to, all.bytes(), kByte, root);
@@ -62,7 +62,7 @@ struct Scatter {
       block = static_cast<std::size_t>(send.count) * all.shape.size;
       from = staging.readable(all);
       std::byte* const own = byteAt(const_cast<void*>(from), block, root);
-      // In place both are the same: nothing is written there.
+      // In place, input and output are the same, so nothing is written.
       to = receive.inPlace() ? own : ownPlace(receive.elements(staging), own, block, staging);
     } else {
       const Elements own = receive.elements(staging);
@@ -157,7 +157,7 @@ struct Alltoall {
     const Elements out = receive.elements(staging, at.size);
     const std::size_t block = static_cast<std::size_t>(receive.count) * out.shape.size;
     const std::size_t sent = in.bytes() / static_cast<std::size_t>(at.size);
-    // Rondo's is not in place.
+    // Rondo's allToAll does not work in place.
     const void* from = send.inPlace() ? staging.copied(in) : staging.readable(in);
     if (sent != block) from = staging.resized(from, sent, block, at.size);
     mode.template call<&Communicator::allToAll, &Communicator::allToAllAsync>(

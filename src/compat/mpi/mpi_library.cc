@@ -1,4 +1,4 @@
-// Finds the MPI library's own functions, and checks that its handles are laid out as ours.
+// Finds the MPI library's own functions, and checks that its ABI is the one of this build.
 #include "compat/mpi/mpi_library.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@ namespace rondo::compat {
 
 namespace {
 
-/// How handles are laid out.
+/// An ABI: the representation of handles.
 struct Abi {
   const char* name;
   const char* interposer;
@@ -31,7 +31,7 @@ constexpr const Abi& own() {
 #endif
 }
 
-/// The file that an address lies in, or nothing.
+/// Name of the file that contains the address, or "".
 std::string fileOf(const void* address) {
   Dl_info info{};
   return address && ::dladdr(address, &info) != 0 && info.dli_fname ? info.dli_fname : "";
@@ -42,9 +42,9 @@ int noteFile(dl_phdr_info* object, std::size_t, void* files) {
   return 0;
 }
 
-/// A loaded library that has PMPI_Init and is not this one: where a program, such as Python, has
-/// loaded its MPI library for one module alone, the order of symbol search does not lead there.
-/// Or null.
+/// Returns a loaded library, other than this one, that has PMPI_Init, or null. It is needed if a
+/// program such as Python has loaded its MPI library for one module only: the normal symbol search
+/// does not find it then.
 void* hiddenLibrary() {
   std::vector<std::string> files;
   ::dl_iterate_phdr(noteFile, &files);
@@ -67,9 +67,10 @@ class Names {
     if (!::dlsym(RTLD_NEXT, "PMPI_Init")) hidden_ = hiddenLibrary();
   }
 
-  /// Null if there is none.
+  /// Null if there is no such function.
   void* function(const char* name) const { return ::dlsym(hidden_ ? hidden_ : RTLD_NEXT, name); }
-  /// The program may have the only copy that counts, as programs at a fixed address do.
+  /// Searches the program first: programs at a fixed address have the only valid copy of a
+  /// variable.
   void* variable(const char* name) const {
     void* const found = ::dlsym(RTLD_DEFAULT, name);
     return found || !hidden_ ? found : ::dlsym(hidden_, name);
@@ -80,14 +81,14 @@ class Names {
 };
 
 [[noreturn]] void end(const std::string& sentence) {
-  // Nothing can be called, so nothing can be reported through MPI either.
+  // No MPI function can be called, so the error cannot be reported through MPI.
   std::fprintf(stderr, "rondo_mpi: %s\n", sentence.c_str());
   std::exit(EXIT_FAILURE);
 }
 
-/// By what libraries of one ABI have and others have not: MPI says what answers for the standard
-/// one; Open MPI's handles are the addresses of variables; of MPICH's ABI this constant is one,
-/// which is a number in the others. Null: none of them.
+/// Recognises the ABI by symbols: a library of the standard ABI answers PMPI_Abi_get_version; Open
+/// MPI's handles are addresses of variables; MPI_UNWEIGHTED is a variable in MPICH's ABI and a
+/// number in the others. Null: none of them.
 const Abi* abiOf(const Names& names) {
   int version = -1, subversion = -1;
   const auto ask = reinterpret_cast<int (*)(int*, int*)>(names.function("PMPI_Abi_get_version"));

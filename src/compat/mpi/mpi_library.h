@@ -1,6 +1,6 @@
-// The MPI library behind the interposer: its own version of every function that is taken over or
-// called. Looked up at run time, by name: the interposer is linked with no MPI library, so that one
-// build serves all that have the same ABI, whatever their files are called.
+// The functions of the MPI library that are taken over or called. They are looked up by name at run
+// time. The interposer is linked with no MPI library, so one build serves all libraries with the
+// same ABI, whatever the names of their files.
 #pragma once
 
 #ifdef RONDO_MPI_STANDARD_ABI
@@ -8,10 +8,10 @@
 #include "compat/mpi/standard_abi.h"
 #pragma GCC visibility pop
 #else
-// The C interface alone: the old C++ one of some MPIs is neither used nor free of warnings.
+// Only the C interface: the old C++ interface of some MPIs is not used, and causes warnings.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
-// Not every mpi.h says that its functions are visible, and ours of the same names must be.
+// Our functions of the same names must be visible, and not every mpi.h declares them so.
 #pragma GCC visibility push(default)
 #include <mpi.h>
 #pragma GCC visibility pop
@@ -31,9 +31,9 @@ inline constexpr bool kForOpenMpi = true;
 inline constexpr bool kForOpenMpi = false;
 #endif
 
-// Every function that is exported under its MPI_ and its PMPI_ name. Both names are needed: Fortran
-// calls go through the C functions of one name or the other, with handles and special addresses
-// converted already, so that no Fortran entry point is needed here.
+// Functions that are exported under their MPI_ and their PMPI_ name. Both are needed: the MPI
+// libraries' Fortran functions call one or the other, with handles and special addresses already
+// converted. So no Fortran entry points are needed here.
 // clang-format off
 #define RONDO_MPI_ENTRY_POINTS(X)                                                                  \
   X(Init) X(Init_thread) X(Finalize)                                                               \
@@ -49,7 +49,7 @@ inline constexpr bool kForOpenMpi = false;
   X(Wait) X(Test) X(Waitall) X(Testall) X(Waitany) X(Testany) X(Waitsome) X(Testsome)              \
   X(Request_get_status)
 
-// Those that are only called.
+// Functions that are only called.
 #define RONDO_MPI_CALLED(X)                                                                        \
   X(Add_error_code) X(Add_error_string) X(Error_class) X(Error_string) X(Errhandler_free)          \
   X(Comm_call_errhandler) X(Comm_get_errhandler) X(Comm_set_errhandler)                            \
@@ -62,23 +62,24 @@ inline constexpr bool kForOpenMpi = false;
   X(Grequest_start) X(Grequest_complete) X(Status_set_elements) X(Status_set_cancelled)
 // clang-format on
 
-/// The MPI library's functions, by the name without prefix, and the variables that handles are.
+/// The MPI library's functions, by name without prefix, and the variables whose addresses are
+/// handles.
 struct MpiLibrary {
 #define RONDO_MPI_FIELD(name) decltype(&PMPI_##name) name;
   RONDO_MPI_ENTRY_POINTS(RONDO_MPI_FIELD)
   RONDO_MPI_CALLED(RONDO_MPI_FIELD)
 #undef RONDO_MPI_FIELD
-#define RONDO_MPI_FIELD(name) void* name; ///< null: this MPI does not have it
+#define RONDO_MPI_FIELD(name) void* name; ///< null: this MPI library does not have it
   RONDO_MPI_VARIABLES(RONDO_MPI_FIELD)
 #undef RONDO_MPI_FIELD
 };
 
-/// Looks everything up. Ends the process where no MPI library is loaded, or one of another ABI: its
-/// handles cannot even be passed on, for their types differ.
+/// Finds all of them. Ends the process if no MPI library is loaded, or one of another ABI: its
+/// handles could not even be passed on, since their types differ.
 MpiLibrary findMpi();
 
-/// Functions that come after this library in the order of symbol search. Any thread. Not for what
-/// runs when this library is loaded: the process need not be an MPI program.
+/// The functions that the symbol search finds after this library. Any thread. Must not be used
+/// while this library is being loaded, since the process need not be an MPI program.
 inline const MpiLibrary& mpi() {
   static const MpiLibrary library = findMpi();
   return library;

@@ -1,6 +1,6 @@
-// Open MPI's predefined handles: the addresses of variables in its library. Looked up as its
-// functions are, for a reference to a variable must be resolved when the interposer is loaded, also
-// into programs that use no MPI.
+// Open MPI's predefined handles, which are addresses of variables in its library. They are found at
+// run time, like its functions: a direct reference to a variable would have to be resolved when the
+// interposer is loaded, even into programs that do not use MPI.
 #pragma once
 
 // clang-format off

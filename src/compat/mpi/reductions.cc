@@ -1,6 +1,7 @@
 // MPI_Allreduce, Reduce, Reduce_scatter, Reduce_scatter_block and their I-forms.
 //
-// Taken over when Rondo has both operator and type; MPI says that these are the same on all ranks.
+// They are taken over if Rondo supports both operator and type, which MPI requires to be the same
+// on all ranks.
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
@@ -12,12 +13,12 @@ namespace rondo::compat {
 
 namespace {
 
-/// Of a call that MPI refuses, a count may be anything.
+/// The count of a call that MPI refuses may be negative.
 std::size_t positive(std::ptrdiff_t count) {
   return static_cast<std::size_t>(std::max<std::ptrdiff_t>(count, 0));
 }
 
-/// What all reductions have. Derived types and other operators go to the MPI library.
+/// Common part of all reductions. Derived types and other operators are left to the MPI library.
 struct Reducing {
   const void* send;
   void* receive;
@@ -40,13 +41,13 @@ struct Reducing {
   const void* input(std::ptrdiff_t count, Staging& staging) const {
     return staging.readable(elements(inPlace() ? receive : send, count));
   }
-  /// Where a reduce-scatter's result goes: MPI's in place begins at the buffer's begin, on all
-  /// ranks.
+  /// Address for the result of a reduce-scatter. In place, MPI puts it at the begin of the buffer
+  /// on every rank.
   void* scattered(int rank, std::ptrdiff_t count, Staging& staging) const {
     const Elements own = elements(receive, count);
     return inPlace() && rank != 0 ? staging.delivered(own) : staging.writable(own);
   }
-  /// MPICH's error where both buffers are the same.
+  /// MPICH's error if both buffers are the same.
   int aliasError(std::ptrdiff_t count) const {
     return !kForOpenMpi && send == receive && count > 0 ? MPI_ERR_BUFFER : MPI_SUCCESS;
   }
@@ -65,7 +66,7 @@ struct Allreduce : Reducing {
     return count < 0 || receive == MPI_IN_PLACE ? Reason::erroneous : Reason::none;
   }
   int aliasError(const Counterpart&) const {
-    // Open MPI takes it for a single element.
+    // Open MPI accepts it for a single element.
     return send == receive && count > (kForOpenMpi ? 1 : 0) ? MPI_ERR_BUFFER : MPI_SUCCESS;
   }
   std::size_t bytes(int, int) const { return bytesOf(positive(count)); }

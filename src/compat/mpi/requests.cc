@@ -1,4 +1,4 @@
-// The I-forms in flight, and the functions that programs wait for them with.
+// Keeps the I-forms in flight; implements the functions by which programs wait for them.
 #include "compat/mpi/requests.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace rondo::compat {
 
 namespace {
 
-/// By request handle. The count is for programs without I-forms: they pay one look at it.
+/// In-flight calls by request handle. Programs without I-forms pay only for reading the counter.
 std::atomic<int> in_flight{0};
 std::mutex mutex;
 std::unordered_map<MPI_Request, Pending*> all;
@@ -25,7 +25,7 @@ Pending* find(MPI_Request request) {
 }
 
 int query(void*, MPI_Status* status) {
-  // As MPI's own collectives have it: an empty status.
+  // An empty status, as for MPI's own collectives.
   mpi().Status_set_elements(status, MPI_BYTE, 0);
   mpi().Status_set_cancelled(status, 0);
   status->MPI_SOURCE = MPI_ANY_SOURCE;
@@ -33,7 +33,7 @@ int query(void*, MPI_Status* status) {
   return MPI_SUCCESS;
 }
 
-/// The MPI library is about to drop the handle: from here on it may name another request.
+/// Called when the MPI library drops the handle, which may then name another request.
 int release(void* state) {
   const std::unique_ptr<Pending> pending(static_cast<Pending*>(state));
   const std::lock_guard lock(mutex);
@@ -45,8 +45,8 @@ int release(void* state) {
 /// MPI does not let programs cancel collectives.
 int cancel(void*, int) { return MPI_SUCCESS; }
 
-/// One of the program's requests that is an I-form of ours, and its error: the MPI library drops
-/// the I-form itself while it reports its end.
+/// A request of the program that is an I-form of ours. It keeps the error, since the MPI library
+/// destroys the Pending while it reports completion.
 struct Ours {
   int index;
   Pending* pending;
@@ -77,18 +77,18 @@ class OursAmong {
   void complete() {
     for (Ours& one : ours_) one.complete();
   }
-  /// The first that is not done, or null.
+  /// Completes those that are done. Returns the first that is not, or null.
   Ours* completeDone() {
     Ours* waiting = nullptr;
     for (Ours& one : ours_)
       if (!one.completeIfDone() && !waiting) waiting = &one;
     return waiting;
   }
-  /// Completes some, as long as nothing else has `over`: what the MPI library waits for moves
-  /// there.
+  /// Completes calls as they finish, until `over` says that the MPI library has a result. The MPI
+  /// library makes progress in `over`.
   template <class Over>
   int waitUntil(const Over& over) {
-    // Long enough to be worth a look at the MPI library, short enough for its messages.
+    // Long enough to be worth a call of the MPI library, short enough not to delay its messages.
     constexpr std::chrono::microseconds kLook{20};
     for (;;) {
       Ours* const waiting = completeDone();
@@ -98,7 +98,7 @@ class OursAmong {
       try {
         waiting->pending->work.waitFor(kLook);
       } catch (...) {
-        // It is done, badly: complete() finds the error again.
+        // The call has failed; complete() gets the error again.
       }
     }
   }
@@ -114,13 +114,13 @@ class OursAmong {
   std::vector<Ours> ours_;
 };
 
-/// What a call that ended one request returns.
+/// Return value of a function that completed the request at `index`.
 int reportOne(const OursAmong& ours, int index, int result) {
   const Ours* const bad = ours.failed(index);
   return bad ? raise(bad->at->handle, bad->failure) : result;
 }
 
-/// What a call that ended the requests of these indices returns, and its statuses hold.
+/// Return value of a function that completed the requests at these indices; also fills `statuses`.
 int reportSome(const OursAmong& ours, std::span<const int> indices, MPI_Status* statuses,
                int result) {
   const Ours* first = nullptr;
@@ -130,11 +130,11 @@ int reportSome(const OursAmong& ours, std::span<const int> indices, MPI_Status* 
   if (statuses != MPI_STATUSES_IGNORE)
     for (std::size_t i = 0; i < indices.size(); ++i) {
       const Ours* const bad = ours.failed(indices[i]);
-      // Where the MPI library found no error it need not have written that there is none.
+      // If the MPI library found no error, it need not have filled MPI_ERROR.
       if (bad) statuses[i].MPI_ERROR = bad->failure.code;
       else if (result == MPI_SUCCESS) statuses[i].MPI_ERROR = MPI_SUCCESS;
     }
-  // The handler hears of all of them at once, unless the MPI library has called it already.
+  // The error handler is called once for all of them, unless the MPI library has called it already.
   return raise(first->at->handle, {MPI_ERR_IN_STATUS, result == MPI_ERR_IN_STATUS});
 }
 
@@ -154,7 +154,7 @@ void Pending::complete() noexcept {
   } catch (...) {
     failure = currentFailure();
   }
-  // Now: the MPI library cannot be called while it drops the request.
+  // Released here, since MPI may not be called while the MPI library drops the request.
   staging.release();
   completed = true;
   mpi().Grequest_complete(request);

@@ -1,4 +1,4 @@
-// I-forms in flight: each is a generalized request, so that every MPI function understands it.
+// I-forms in flight. Each is a generalized request, which all MPI functions accept.
 #pragma once
 
 #include <memory>
@@ -11,30 +11,30 @@
 
 namespace rondo::compat {
 
-/// One call in flight. Rondo moves its data; MPI hears of its end in the program's next call of the
-/// Wait and Test family, on the program's thread.
+/// One call in flight. Rondo moves its data. The MPI library learns that it is complete when the
+/// program next calls a function of the Wait and Test family, on the program's thread.
 struct Pending {
   Pending(std::shared_ptr<Counterpart> counterpart, MPI_Comm comm)
       : at(std::move(counterpart)), staging(comm) {}
 
-  /// Brings the data to the program and completes the request, when Rondo is done with the call.
-  /// Waits for that; for at most one thread at a time, as MPI has it for requests.
+  /// Waits until Rondo has finished the call, delivers the data to the program and completes the
+  /// request. Only one thread at a time, as MPI requires for requests.
   void complete() noexcept;
-  /// The same, if it is done.
+  /// Does the same if Rondo has finished the call; never waits. Returns whether it is complete.
   bool completeIfDone() noexcept;
 
   std::shared_ptr<Counterpart> at;
   Staging staging;
-  Work work; ///< dropped before what it uses
+  Work work; ///< declared last of the three, so that it is destroyed before what it uses
   MPI_Request request = MPI_REQUEST_NULL;
   Failure failure;
   bool completed = false;
 };
 
-/// Makes the request. Throws MpiFailure, when the call is over.
+/// Makes the request. If MPI refuses, waits for the call and throws MpiFailure.
 void handOver(std::unique_ptr<Pending> pending, MPI_Request* request);
 
-/// Waits for all calls in flight: before MPI_Finalize.
+/// Waits for all calls in flight. For MPI_Finalize.
 void finishPending() noexcept;
 
 } // namespace rondo::compat

@@ -1,14 +1,16 @@
-// One collective call: taken over or passed on, now or as a request. Decided here for all of them.
+// Runs one collective call: decides whether it is taken over or passed on, as a blocking call or as
+// a request.
 //
-// A form is one MPI call's arguments and what they mean:
+// A form describes an MPI call's arguments:
 //   kFunction             its row of the statistics
-//   refuse()              why no communicator can run it: depends only on what is the same on all
-//                         ranks
-//   refuse(counterpart)   why MPI must report an error
-//   aliasError(counterpart)   the class of the error that this MPI finds in buffers that are the
+//   refuse()              why Rondo cannot run it on any communicator; depends only on values that
+//                         are the same on all ranks
+//   refuse(counterpart)   why the MPI library must report an error
+//   aliasError(counterpart)   the error class that this MPI library uses if both buffers are the
 //                         same, or MPI_SUCCESS
-//   bytes(rank, size)     for the statistics
-//   make(mode, counterpart, staging)   the call of Rondo: mode.call<blocking, async>(arguments)
+//   bytes(rank, size)     bytes for the statistics
+//   make(mode, counterpart, staging)   makes the call of Rondo: mode.call<blocking,
+//   async>(arguments)
 #pragma once
 
 #include <memory>
@@ -39,7 +41,8 @@ struct Later {
   void giveUp(Counterpart& at, const std::string& why) const { at.immediate->abort(why); }
 };
 
-/// Makes the call, or throws when this rank cannot: then no rank waits for it.
+/// Makes the call. If this rank cannot, aborts the communicator, so that no rank waits for it, and
+/// throws.
 template <class Form, class Mode>
 void takeTurn(const Form& form, Mode mode, Counterpart& at, Staging& staging) {
   try {
@@ -57,8 +60,8 @@ void takeTurn(const Form& form, Mode mode, Counterpart& at, Staging& staging) {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::invalid_argument) throw;
     }
-    // Of its arguments only the buffers can be wrong for Rondo. What the other ranks' are nobody
-    // knows here, so the call is made.
+    // Of the arguments only the buffers can be invalid for Rondo. This rank does not know whether
+    // the other ranks' are valid, so it makes the call on separate memory.
     setApart();
     form.make(mode, at, staging);
   } catch (const CallFailure& failure) {
@@ -73,7 +76,7 @@ void takeTurn(const Form& form, Mode mode, Counterpart& at, Staging& staging) {
 template <class Form>
 Reason decide(Form& form, MPI_Comm comm, bool immediate, Counterpart*& at) {
   if (const Reason reason = form.refuse(); reason != Reason::none) return reason;
-  // An I-form may not wait for other ranks, as making a counterpart does.
+  // Making a counterpart waits for other ranks, which an I-form must not do.
   at = counterpartFor(comm, !immediate);
   if (!at) {
     if (!communicatorsActive()) return Reason::inactive;
@@ -83,15 +86,15 @@ Reason decide(Form& form, MPI_Comm comm, bool immediate, Counterpart*& at) {
   return form.refuse(*at);
 }
 
-/// After the MPI library's call, with its result. Only of a call that succeeded are the arguments
-/// looked into: the program must not hear of errors that its call alone does not have.
+/// Counts a call that the MPI library has made. The arguments are examined only if it succeeded, so
+/// that the program gets no errors that the call itself does not have.
 template <class Form>
 int countPassedOn(const Form& form, MPI_Comm comm, bool immediate, Reason reason,
                   int result) noexcept {
   if (!statsWanted() || reason == Reason::inactive) return result;
   std::size_t bytes = 0;
   int inter = 1, rank = 0, size = 1;
-  // What an intercommunicator's arguments mean is not looked into.
+  // The meaning of an intercommunicator's arguments is not examined.
   if (result == MPI_SUCCESS && reason != Reason::erroneous &&
       mpi().Comm_test_inter(comm, &inter) == MPI_SUCCESS && !inter) {
     mpi().Comm_rank(comm, &rank);
@@ -99,14 +102,14 @@ int countPassedOn(const Form& form, MPI_Comm comm, bool immediate, Reason reason
     try {
       bytes = form.bytes(rank, size);
     } catch (const MpiFailure&) {
-      // The call has succeeded all the same.
+      // The call itself has succeeded.
     }
   }
   countCall(Form::kFunction, immediate, reason, bytes);
   return result;
 }
 
-/// The blocking form. `pass_on` calls the MPI library.
+/// Runs the blocking form. `pass_on` calls the MPI library.
 template <class Form, class PassOn>
 int run(Form form, MPI_Comm comm, const PassOn& pass_on) noexcept {
   try {
@@ -124,7 +127,7 @@ int run(Form form, MPI_Comm comm, const PassOn& pass_on) noexcept {
   }
 }
 
-/// The I-form.
+/// Starts the I-form.
 template <class Form, class PassOn>
 int start(Form form, MPI_Comm comm, MPI_Request* request, const PassOn& pass_on) noexcept {
   try {

@@ -10,10 +10,10 @@
 
 namespace rondo::compat {
 
-/// Data move as these, whatever their type.
+/// Data are moved as bytes, whatever their type.
 inline constexpr DataType kByte = DataType::uint8;
 
-/// One buffer, count and type, as the program gave them.
+/// One buffer with count and type, as the program passed them.
 struct Side {
   const void* buffer;
   std::ptrdiff_t count;
@@ -22,7 +22,7 @@ struct Side {
   bool inPlace() const { return buffer == MPI_IN_PLACE; }
   bool wrong() const { return count < 0 || type == MPI_DATATYPE_NULL || inPlace(); }
 
-  /// `blocks` times the count.
+  /// The elements of `blocks` times the count.
   Elements elements(const Staging& staging, int blocks = 1) const {
     return {const_cast<void*>(buffer),
             static_cast<std::size_t>(count) * static_cast<std::size_t>(blocks), type,
@@ -31,13 +31,13 @@ struct Side {
   std::size_t bytes() const { return wrong() ? 0 : bytesOf(static_cast<std::size_t>(count), type); }
 };
 
-/// The element that is `blocks` blocks of this side's count after the first, and its block.
+/// Block `block` of this side: the elements that begin after `block` times the count.
 inline Elements blockOf(const Side& side, const Elements& all, int block) {
   return {elementAt(all.buffer, side.count * block, all.shape),
           static_cast<std::size_t>(side.count), all.type, all.shape};
 }
 
-/// The side of a v-form that has one block for each rank.
+/// One side of a v-form, with one block for each rank.
 struct Sides {
   const void* buffer;
   const int* counts;
@@ -65,7 +65,7 @@ struct Sides {
   }
 };
 
-/// Where a rank's block of so many bytes begins.
+/// Address of a rank's block if each block has `block` bytes.
 inline std::byte* byteAt(void* buffer, std::size_t block, int rank) {
   return static_cast<std::byte*>(buffer) + static_cast<std::size_t>(rank) * block;
 }
@@ -74,8 +74,8 @@ inline bool rootWrong(int root, int ranks) { return root < 0 || root >= ranks; }
 
 inline Reason erroneousIf(bool wrong) { return wrong ? Reason::erroneous : Reason::none; }
 
-/// MPICH's error where a rank's own block begins at the same address on both sides, `before`
-/// elements after the whole buffer's begin. Open MPI takes such calls.
+/// MPICH's error for a rank whose own block begins at the same address on both sides: `before`
+/// elements after the begin of the whole buffer. Open MPI accepts such calls.
 inline int aliasError(const Side& whole, std::ptrdiff_t before, const Side& own) {
   if (kForOpenMpi || whole.inPlace() || own.inPlace() || whole.type != own.type ||
       whole.count == 0 || own.count == 0)
@@ -86,8 +86,9 @@ inline int aliasError(const Side& whole, std::ptrdiff_t before, const Side& own)
   return same ? MPI_ERR_BUFFER : MPI_SUCCESS;
 }
 
-/// Where the block is read that a rank of a gather sends to itself. `at` is where it arrives for
-/// Rondo, `place` where it does for the program: in place, and when sizes differ, it is read there.
+/// Address from which a gather reads the block that a rank sends to itself. `at` is its place in
+/// Rondo's output, `place` its place in the program's. In place, or if the sizes differ, the block
+/// is first brought to `at` and read there.
 inline const void* ownBlock(const Side& send, const Elements& place, std::byte* at,
                             Staging& staging) {
   const Elements own = send.inPlace() ? place : send.elements(staging);
@@ -99,8 +100,8 @@ inline const void* ownBlock(const Side& send, const Elements& place, std::byte* 
   return at;
 }
 
-/// Where the block arrives that the root of a scatter sends to itself: it lies at `at`, where it
-/// stays when the sizes differ.
+/// Address at which a scatter writes the block that the root sends to itself. The block lies at
+/// `at`, and stays there if the sizes differ; then it is delivered from there.
 inline void* ownPlace(const Elements& own, std::byte* at, std::size_t sent, Staging& staging) {
   if (own.bytes() == sent) return staging.writable(own);
   staging.put(at, staging.keep(sent, own.bytes()), own);

@@ -1,6 +1,6 @@
-// The part of MPI's standard ABI (MPI 5.0, chapter 20) that the interposer uses: it fixes what
-// handles, constants and MPI_Status are, so that one build serves all MPI libraries that have it,
-// and none of them need be there to build it.
+// The part of MPI's standard ABI (MPI 5.0, chapter 20) that the interposer uses. The ABI fixes
+// handles, constants and MPI_Status, so one build serves all MPI libraries that support it, and
+// none of them is needed for the build.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ extern "C" {
 using MPI_Aint = std::intptr_t;
 using MPI_Count = std::int64_t;
 
-// Handles are pointers. The predefined ones are small numbers.
+// Handles are pointers; the predefined ones are small numbers.
 using MPI_Comm = struct MPI_ABI_Comm*;
 using MPI_Datatype = struct MPI_ABI_Datatype*;
 using MPI_Errhandler = struct MPI_ABI_Errhandler*;
@@ -30,7 +30,7 @@ using MPI_Grequest_query_function = int(void*, MPI_Status*);
 using MPI_Grequest_free_function = int(void*);
 using MPI_Grequest_cancel_function = int(void*, int);
 
-// Macros, as programs have them: null pointers among them are no constants of C++.
+// Macros, as in mpi.h: null pointers cast from numbers are not constant expressions in C++.
 #define MPI_SUM ((MPI_Op)0x21)
 #define MPI_MIN ((MPI_Op)0x22)
 #define MPI_MAX ((MPI_Op)0x23)
@@ -203,7 +203,7 @@ RONDO_MPI_DECLARE(Testsome, (int, MPI_Request*, int*, int*, MPI_Status*))
 RONDO_MPI_DECLARE(Request_get_status, (MPI_Request, int*, MPI_Status*))
 #undef RONDO_MPI_DECLARE
 
-/// A collective and its I-form, which has a request after its arguments.
+/// Declares a collective and its I-form, which has a request as its last argument.
 #define RONDO_MPI_DECLARE(name, i_name, ...)   \
   int MPI_##name(__VA_ARGS__);                 \
   int PMPI_##name(__VA_ARGS__);                \

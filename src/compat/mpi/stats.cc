@@ -55,7 +55,7 @@ void countCall(Function function, bool immediate, Reason reason, std::size_t byt
 }
 
 void printStats() {
-  // The setting may be there for some ranks alone.
+  // RONDO_MPI_STATS may be set on some ranks only.
   const int here = wanted ? 1 : 0;
   int anywhere = 0;
   if (mpi().Allreduce(&here, &anywhere, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS ||
@@ -83,7 +83,7 @@ void printStats() {
       if (all[at] == 0) continue;
       char name[32];
       const char* const function = kFunctions[row / 2];
-      // The I-form's name goes on in lower case: MPI_Iallreduce.
+      // After the I the function's name begins in lower case: MPI_Iallreduce.
       std::snprintf(name, sizeof name, row % 2 ? "I%c%s" : "%c%s",
                     row % 2 ? function[0] - 'A' + 'a' : function[0], function + 1);
       std::fprintf(stderr, "rondo_mpi: %-21s %-10s %12llu calls %16llu bytes%s%s\n", name,

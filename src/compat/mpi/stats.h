@@ -1,4 +1,4 @@
-// RONDO_MPI_STATS: what was taken over, what was left to the MPI library, and why.
+// RONDO_MPI_STATS: counts which calls were taken over, which were left to the MPI library, and why.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace rondo::compat {
 
 /// Why a call is left to the MPI library.
 enum class Reason {
-  none, ///< it is not: Rondo runs it
+  none, ///< it is not left: Rondo runs it
   erroneous,
   op,
   type,
@@ -37,18 +37,18 @@ enum class Function {
   barrier,
 };
 
-/// Reads RONDO_MPI_STATS; says so on stderr if it is neither 0 nor 1.
+/// Reads RONDO_MPI_STATS. If it is neither 0 nor 1, prints a message on stderr.
 void readStatsSetting();
 
-/// Whether anything is counted: bytes are computed only then.
+/// Whether calls are counted. Bytes are computed only then.
 bool statsWanted();
 
-/// One call. `bytes`: what this rank put in, or, of a broadcast or scatter, what it got. Any
-/// thread.
+/// Counts one call. `bytes`: what this rank passed in, or, in a broadcast or scatter, what it
+/// received. Any thread.
 void countCall(Function function, bool immediate, Reason reason, std::size_t bytes);
 
-/// Collective over MPI_COMM_WORLD, and a barrier: where a rank counts, rank 0 prints the sums over
-/// all ranks to stderr.
+/// If any rank counts, rank 0 prints the sums over all ranks to stderr. Collective over
+/// MPI_COMM_WORLD, and a barrier.
 void printStats();
 
 } // namespace rondo::compat

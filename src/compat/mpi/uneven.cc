@@ -1,5 +1,5 @@
-// MPI_Scatterv, Gatherv, Allgatherv, Alltoallv and their I-forms: blocks of different sizes, as
-// bytes.
+// MPI_Scatterv, Gatherv, Allgatherv, Alltoallv and their I-forms: blocks of different sizes, moved
+// as bytes.
 #include <cstddef>
 
 #include "compat/mpi/run.h"
@@ -38,7 +38,7 @@ struct Scatterv {
       from = staging.readable(send.blocks(staging, at.size));
       own_bytes = from.counts[static_cast<std::size_t>(root)];
       std::byte* const own = from.block(root);
-      // In place both are the same: nothing is written there.
+      // In place, input and output are the same, so nothing is written.
       to = receive.inPlace() ? own : ownPlace(receive.elements(staging), own, own_bytes, staging);
     } else {
       const Elements own = receive.elements(staging);
@@ -137,7 +137,7 @@ struct Alltoallv {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    // Rondo's is not in place.
+    // Rondo's allToAllv does not work in place.
     const ElementBlocks out = receive.blocks(staging, at.size);
     ByteBlocks from =
         send.inPlace() ? staging.copied(out) : staging.readable(send.blocks(staging, at.size));
@@ -145,7 +145,7 @@ struct Alltoallv {
     const auto own = static_cast<std::size_t>(at.rank);
     if (from.counts[own] != to.counts[own]) {
       const Elements place = out.elements(own);
-      // What is delivered beyond the data that come is what was there.
+      // Bytes that the incoming data do not cover are delivered with their old values.
       if (to.block(at.rank) != place.buffer) staging.pack(place, to.block(at.rank));
       from.counts[own] = to.counts[own] = staging.keep(from.counts[own], to.counts[own]);
     }

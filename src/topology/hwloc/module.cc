@@ -1,4 +1,4 @@
-// The one file that knows hwloc: has it read this machine, and passes its XML on.
+// The module librondo_hwloc.so: lets hwloc read this machine, and returns its XML.
 #include "topology/hwloc/module.h"
 
 #include <hwloc.h>
@@ -17,7 +17,7 @@ using Topology = std::unique_ptr<hwloc_topology, Destroy>;
 extern "C" __attribute__((visibility("default"))) const char* rondo_hwloc_machine_1(
     void* to, void (*take)(void* to, const char* xml)) {
   hwloc_topology_t made = nullptr;
-  if (hwloc_topology_init(&made) != 0) return "hwloc cannot begin";
+  if (hwloc_topology_init(&made) != 0) return "hwloc cannot be initialised";
   const Topology topology(made);
   if (hwloc_topology_set_io_types_filter(made, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) != 0 ||
       hwloc_topology_load(made) != 0)
