@@ -17,8 +17,8 @@ namespace rondo::transport {
 struct Scope {
   /// the kernel's boot id, which identifies a machine and its boot
   std::array<std::byte, 36> boot{};
-  std::uint64_t network = 0; ///< inode of the network namespace, which contains the abstract
-                             ///< names
+  /// Inode of the network namespace, which contains the abstract names.
+  std::uint64_t network = 0;
   std::uint32_t user = 0;
 
   bool operator==(const Scope&) const = default;

@@ -58,14 +58,14 @@ struct Launch {
   Window window;               ///< of a program with barriers
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::byte* scratch = nullptr;         ///< ProgramHeader::scratch_bytes for each copy
-  double factor = 1.0;                  ///< elements read from the call's input are multiplied by
-                                        ///< it
-  const std::byte* factor_at = nullptr; ///< an element of the program's type, used instead of
-                                        ///< `factor`
-  std::int32_t divisor = 1;             ///< integer average: the output is divided by it
-  std::uint32_t job = 0;                ///< index in Batch::jobs; 0 outside batches
-  std::uint64_t plan = 0;               ///< identifies the plan for the host
+  std::byte* scratch = nullptr; ///< ProgramHeader::scratch_bytes for each copy
+  /// Elements read from the call's input are multiplied by it.
+  double factor = 1.0;
+  /// An element of the program's type, used instead of `factor`.
+  const std::byte* factor_at = nullptr;
+  std::int32_t divisor = 1; ///< integer average: the output is divided by it
+  std::uint32_t job = 0;    ///< index in Batch::jobs; 0 outside batches
+  std::uint64_t plan = 0;   ///< identifies the plan for the host
   /// Of the call, without the sequence number, so that it is also right in replays of a graph.
   std::uint64_t signature = 0;
   /// Mask for the size of a message in its label; 0 if the signature already covers the sizes.

@@ -29,10 +29,10 @@ struct Segment {
 struct Place {
   plan::Space space = plan::Space::input;
   bool output = false;
-  bool of_all = false;       ///< in all ranks' windows
-  std::uint16_t member = 0;  ///< index of its step in the bundle
-  std::uint32_t offsets = 0; ///< if local: index of the first of its byte offsets, one for each
-                             ///< segment
+  bool of_all = false;      ///< in all ranks' windows
+  std::uint16_t member = 0; ///< index of its step in the bundle
+  /// If local: index of the first of its byte offsets, one for each segment.
+  std::uint32_t offsets = 0;
   std::int32_t channel = plan::Operand::kLocal;
   /// Input: index, among the step's places, of the output that lands at the address in this
   /// message, or -1. Output: 0 if it lands, else -1.
@@ -49,9 +49,9 @@ struct Step {
   Range after;
   std::uint32_t places = 0; ///< index of its first place: the inputs, in order, then the outputs
   std::uint32_t inputs = 0, outputs = 0;
-  std::uint32_t bundle = 1;    ///< number of steps, from this one on, that are done as one, see
-                               ///< plan::Bundles; 0: this step belongs to the bundle of an earlier
-                               ///< one
+  /// Number of steps, from this one on, that are done as one, see plan::Bundles; 0: this step
+  /// belongs to the bundle of an earlier one.
+  std::uint32_t bundle = 1;
   std::uint32_t ends = 0;      ///< inputs and outputs of the whole bundle
   std::int32_t raw_input = -1; ///< index of the input that reads the call's input buffer, or -1
   /// The step's message stays in its local output or only input, and the receivers read it there.
@@ -88,8 +88,8 @@ struct ProgramHeader {
   DataType type = DataType::float32;
   ReduceOp::Kind op = ReduceOp::Kind::sum;
   Protocol protocol = Protocol::simple;
-  bool lanes_in_step = false;  ///< a lane enters a tile only after all lanes have left the one
-                               ///< before
+  /// A lane enters a tile only after all lanes have left the one before.
+  bool lanes_in_step = false;
   bool divides = false;        ///< integer average: the output is divided at the end
   bool divides_signed = false; ///< as signed integers
   bool watched = false;        ///< some lanes wait for other lanes

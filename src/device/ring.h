@@ -44,12 +44,12 @@ struct Label {
 /// receiver polls it. The *credit* is in the sender's memory, and the sender polls it. Each part is
 /// written only by the other end.
 struct Ring {
-  std::uint64_t* published = nullptr; ///< inbox: number of the last message that has arrived
-                                      ///< (simple)
-  Label* labels = nullptr;            ///< inbox: one for each slot (simple)
-  std::byte* slots = nullptr;         ///< inbox
-  std::uint64_t* consumed = nullptr;  ///< credit: number of the last message that was taken
-  Position* position = nullptr;       ///< of this end
+  /// inbox: number of the last message that has arrived (simple).
+  std::uint64_t* published = nullptr;
+  Label* labels = nullptr;           ///< inbox: one for each slot (simple)
+  std::byte* slots = nullptr;        ///< inbox
+  std::uint64_t* consumed = nullptr; ///< credit: number of the last message that was taken
+  Position* position = nullptr;      ///< of this end
   std::uint64_t depth = 1;
   std::uint64_t stride = 0; ///< bytes from one slot to the next
 };

@@ -36,10 +36,10 @@ struct alignas(32) Arrival {
 /// own: the arrivals, then room for a tile.
 struct Window {
   std::byte* own = nullptr;
-  std::byte* all = nullptr;          ///< reaches the same offset of every rank's window
-  std::uint64_t* meetings = nullptr; ///< number of barriers so far, by copy; in the rank's own
-                                     ///< memory, kept between launches
-  std::uint64_t stride = 0;          ///< distance between the parts of two copies
+  std::byte* all = nullptr; ///< reaches the same offset of every rank's window
+  /// Number of barriers so far, by copy; in the rank's own memory, kept between launches.
+  std::uint64_t* meetings = nullptr;
+  std::uint64_t stride = 0; ///< distance between the parts of two copies
   std::uint32_t rank = 0, ranks = 0;
 
   static constexpr RONDO_HOST_DEVICE std::uint64_t roomAt(std::uint32_t ranks) {

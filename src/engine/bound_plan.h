@@ -33,8 +33,8 @@ struct BoundStep {
   int raw_input = -1;      ///< index of the operand that reads the call's input buffer, or -1
   bool carries = false;    ///< at least one of its channels is a carrier; set when connected
   bool small_copy = false; ///< copies a few bytes from one place to others; set when connected
-  bool carriers_only_move =
-      false;                ///< the step only moves data, and only by carriers; set when connected
+  /// The step only moves data, and only by carriers; set when connected.
+  bool carriers_only_move = false;
   bool lends = false;       ///< on a device, see plan::Lending
   std::uint32_t bundle = 1; ///< on a device, see plan::Bundles::size()
   /// On a device, see plan::Landing.
@@ -63,13 +63,13 @@ struct BoundPlan {
   std::size_t scratch_bytes = 0;
   std::size_t window_bytes = 0;                  ///< of one copy
   std::size_t most_inputs = 0, most_outputs = 0; ///< maxima over all steps
-  bool exchanges = false;                        ///< two ranks exchange their inputs and reduce
-                                                 ///< them
-  bool past_caches = false;                      ///< received data is written past the caches
-  bool divides = false;                          ///< the output is divided at the end, see
-                                                 ///< Scales::output
-  bool lanes_in_step = false; ///< lanes share scratch: a lane enters a tile only after all lanes
-                              ///< have left the one before
+  /// Two ranks exchange their inputs and reduce them.
+  bool exchanges = false;
+  bool past_caches = false; ///< received data is written past the caches
+  /// The output is divided at the end, see Scales::output.
+  bool divides = false;
+  /// Lanes share scratch: a lane enters a tile only after all lanes have left the one before.
+  bool lanes_in_step = false;
   kernels::ReduceFunction reduce = nullptr; ///< null if the plan does not reduce
   kernels::ScaleFunction scale = nullptr;
   bool connected = false;

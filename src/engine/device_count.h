@@ -20,19 +20,19 @@ struct DeviceMachine {
 /// Counts of one call. Bytes are sums over all ranks unless stated otherwise. "In a tile" means in
 /// the largest tile.
 struct DeviceCounts {
-  bool packets = false;       ///< the call uses the low-latency protocol
-  std::uint64_t tiles = 0;    ///< in one block of the buffer
-  std::uint64_t blocks = 0;   ///< thread blocks of the rank that has most
-  std::uint64_t turns = 0;    ///< tiles that one copy of the plan does, one after the other
-  int dependent_steps = 0;    ///< longest chain of steps (or bundles) in a tile in which each waits
-                              ///< for the one before
+  bool packets = false;     ///< the call uses the low-latency protocol
+  std::uint64_t tiles = 0;  ///< in one block of the buffer
+  std::uint64_t blocks = 0; ///< thread blocks of the rank that has most
+  std::uint64_t turns = 0;  ///< tiles that one copy of the plan does, one after the other
+  /// Longest chain of steps (or bundles) in a tile in which each waits for the one before.
+  int dependent_steps = 0;
   double lane_bytes = 0;      ///< bytes that the busiest block reads and writes in a tile
   std::uint64_t messages = 0; ///< of all ranks
-  std::uint64_t fences = 0;   ///< system-scope fences of all warps that publish messages or return
-                              ///< slots
-  double memory_bytes = 0;    ///< read and written in device memory
-  double bound_bytes = 0;     ///< lower bound: each input read once, each output written once
-  double link_bytes = 0;      ///< bytes to other devices, of the rank that sends most
+  /// System-scope fences of all warps that publish messages or return slots.
+  std::uint64_t fences = 0;
+  double memory_bytes = 0;       ///< read and written in device memory
+  double bound_bytes = 0;        ///< lower bound: each input read once, each output written once
+  double link_bytes = 0;         ///< bytes to other devices, of the rank that sends most
   std::uint32_t most_inputs = 0; ///< of any step
 
   double fencesPerMessage() const;
@@ -47,8 +47,8 @@ DeviceCounts countOnDevices(const plan::Algorithm& algorithm, const plan::Spec& 
 
 /// Rates of a device. They are not measured: they are estimates from data sheets, to be replaced.
 struct DeviceRates {
-  double launch_us = 4;      ///< from the launch to the first step, and from the last step to the
-                             ///< end
+  /// From the launch to the first step, and from the last step to the end.
+  double launch_us = 4;
   double step_us = 2;        ///< the flag of a message, and two block barriers
   double packet_step_us = 1; ///< the same with packets, which contain their flags
   double block_gbs = 60;     ///< read and written by one block of the plan kernel

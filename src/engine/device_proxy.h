@@ -68,8 +68,8 @@ class DeviceProxy {
     DeviceRelay* relay;
     transport::Worker* worker;
   };
-  std::vector<Served> added_;               ///< added by serve() under the mutex, taken by the
-                                            ///< thread
+  /// Added by serve() under the mutex, taken by the thread.
+  std::vector<Served> added_;
   std::vector<DeviceRelay*> served_;        ///< used by the thread only
   std::vector<transport::Worker*> workers_; ///< used by the thread only; without duplicates
   std::atomic<const DeviceRelay*> stranded_{nullptr};

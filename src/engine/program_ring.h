@@ -14,8 +14,8 @@ namespace rondo::engine {
 /// The device memory of a program. The launcher keeps it until the launch has run.
 struct ProgramPlace {
   device::Memory memory;
-  std::byte* staged = nullptr; ///< host memory of the same size, from which the program may be
-                               ///< copied; null outside the ring
+  /// Host memory of the same size, from which the program may be copied; null outside the ring.
+  std::byte* staged = nullptr;
   device::Memory scratch;
 };
 

@@ -20,11 +20,11 @@ constexpr Scales scales(ReduceOp::Kind op, DataType type) {
 }
 
 struct Scaling {
-  double factor = 1.0;   ///< each element read from the call's input is multiplied by it and
-                         ///< rounded
+  /// Each element read from the call's input is multiplied by it and rounded.
+  double factor = 1.0;
   long long divisor = 1; ///< at the end the output is divided by it, rounded toward zero
-  const void* factor_at = nullptr; ///< address of the factor in device memory, used instead of
-                                   ///< `factor`
+  /// Address of the factor in device memory, used instead of `factor`.
+  const void* factor_at = nullptr;
 
   bool ofInputs() const { return factor != 1.0; }
 };

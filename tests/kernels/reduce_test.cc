@@ -239,8 +239,8 @@ TEST_CASE("nothing outside an operand is read") {
             void* out[] = {at(0)};
             const void* in[] = {at(0), at(1), at(2)};
             for (std::size_t inputs : {1, 2, 3}) function(out, 1, in, inputs, count);
-            scale(out[0], in[1], count, 1.0); // a fault would end the test, so there is nothing
-                                              // else to check
+            // A fault would end the test, so there is nothing else to check.
+            scale(out[0], in[1], count, 1.0);
           }
       });
   SUCCEED();

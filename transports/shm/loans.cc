@@ -77,8 +77,8 @@ class RegionLoans final : public Loans {
  private:
   const std::shared_ptr<void> memory_; ///< of the channel; contains the notes
   const std::shared_ptr<PeerRegions> regions_;
-  std::shared_ptr<const std::byte> body_; ///< last result of find(), kept while other channels call
-                                          ///< find()
+  /// Last result of find(), kept while other channels call find().
+  std::shared_ptr<const std::byte> body_;
 };
 
 } // namespace

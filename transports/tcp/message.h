@@ -31,8 +31,8 @@ inline std::uint64_t decodeWord(const std::byte* from) {
 /// The body of a message that is being sent.
 struct OutgoingBody {
   std::size_t bytes = 0;
-  std::vector<ConstBytes> pieces;            ///< keeps its capacity, so that sending does not
-                                             ///< allocate
+  /// Keeps its capacity, so that sending does not allocate.
+  std::vector<ConstBytes> pieces;
   std::array<std::byte, kGatherBytes> small; ///< a copy of a small body
 
   void set(std::size_t size, std::span<const ConstBytes> body) {

@@ -271,8 +271,8 @@ class Tcp final : public Transport {
     return own.encode();
   }
   bool reaches(const Address& peer) const override {
-    Location::decode(peer); // only checks the format: whether a peer can be reached shows when it
-                            // is dialed
+    // Only checks the format: whether a peer can be reached shows when it is dialed.
+    Location::decode(peer);
     return true;
   }
 

@@ -42,11 +42,11 @@ struct Outbox {
   EndSettings settings;
   std::uint64_t key = 0, receiver_key = 0;
   bool welcome = false;
-  std::vector<Message> queue;                   ///< sized for the most that can be pending
-  std::uint64_t begin = 0, issued = 0, end = 0; ///< message numbers: oldest pending, next to send,
-                                                ///< next to start
-  std::uint32_t done_with = 0;                  ///< number of messages that the receiver has
-                                                ///< received
+  std::vector<Message> queue; ///< sized for the most that can be pending
+  /// Message numbers: oldest pending, next to send, next to start.
+  std::uint64_t begin = 0, issued = 0, end = 0;
+  /// Number of messages that the receiver has received.
+  std::uint32_t done_with = 0;
   Greeting::Bytes hello{};
   Operation greeted;
 

@@ -53,8 +53,8 @@ struct Greeting {
   using Bytes = std::array<std::byte, kBytes>;
 
   Word word = Word::hello;
-  std::int32_t src = 0, dst = 0, index = 0; ///< of the channel; goodbye: the closing rank, and the
-                                            ///< peer
+  /// Of the channel; goodbye: the closing rank, and the peer.
+  std::int32_t src = 0, dst = 0, index = 0;
   std::uint64_t sender_key = 0, receiver_key = 0;
 
   Bytes encode(const Context& context) const;

@@ -164,8 +164,8 @@ class PlanKernel {
     const std::uint64_t number = window.meetings[copy_] + 1;
     const std::uint64_t due = labelFor(launch_, step);
     block_.fenceAliases();
-    block_.all(true); // all threads have finished the work before the barrier, and have read the
-                      // number
+    // All threads have finished the work before the barrier, and have read the number.
+    block_.all(true);
     if (block_.thread() == 0) {
       window.meetings[copy_] = number;
       device::Arrival* const own = window.arrivals(true, copy_) + window.rank;

@@ -16,10 +16,10 @@ namespace rondo::kernels::cuda {
 
 /// One input or output of the step in progress, shared by all threads of a block.
 struct LiveOperand {
-  std::byte* base = nullptr; ///< local: start of the space in this tile; else: the slot, or the
-                             ///< lent memory
-  std::byte* at = nullptr;   ///< address in the segment in progress (simple)
-  std::uint64_t number = 0;  ///< number of the message; 0: local
+  /// local: start of the space in this tile; else: the slot, or the lent memory.
+  std::byte* base = nullptr;
+  std::byte* at = nullptr;  ///< address in the segment in progress (simple)
+  std::uint64_t number = 0; ///< number of the message; 0: local
 };
 
 /// The operands of a step for Reduction: its ends, without outputs that need no write.
