@@ -265,7 +265,7 @@ std::function<void(Rogue&)> joined(Next next) {
 std::vector<Crime> lies(std::uint64_t world) {
   using frames::Type;
   return {
-      {"a heartbeat that nobody can bear",
+      {"a heartbeat outside the limits",
        [](Rogue& r) {
          r.frame(Type::join, frames::Join{9, false});
        }},
