@@ -79,7 +79,7 @@ std::vector<std::string> splitWords(std::string_view text) {
   std::vector<std::string> words;
   for (std::size_t start = 0; start <= text.size();) {
     const std::size_t end = std::min(text.find(',', start), text.size());
-    if (end == start) refuse(text, "a comma list without empty words");
+    if (end == start) refuse(text, "a list of words separated by commas");
     words.emplace_back(text.substr(start, end - start));
     start = end + 1;
   }

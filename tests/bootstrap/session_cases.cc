@@ -270,7 +270,7 @@ void differentCallsAreFoundWithoutAnyStall(const MakeMeet& make) {
     for (const Outcome& end : ends) {
       CHECK(end.code == ErrorCode::mismatch);
       CHECK(end.culprit == 1);
-      CHECK(has(end.text, "rank 1 called something else than rank 0"));
+      CHECK(has(end.text, "rank 1 made a different call than rank 0"));
     }
   }
 }

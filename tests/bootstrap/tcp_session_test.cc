@@ -81,7 +81,7 @@ TEST_CASE("an id whose ranks have all left is refused at once while other ids ar
   REQUIRE(troubles(runRanks(1, open)) == "");
   const auto again = runRanks(1, open).front();
   CHECK(again.code == ErrorCode::init_failed);
-  CHECK(again.text.find("over there") != std::string::npos);
+  CHECK(again.text.find("has ended there") != std::string::npos);
 }
 
 TEST_CASE("tcp: ranks agree on job, communicator and secret") { identityIsEqual(byUniqueId); }
