@@ -157,8 +157,8 @@ ncclResult_t end(ncclComm_t comm, bool abort) {
   ncclComm& handle = ncclComm::known(comm);
   const auto member = handle.end();
   if (!member) return ncclSuccess;
-  // Two owners are expected: the member's entry and this variable. A third one is a call in
-  // another thread.
+  // The handle has released its reference. Any owner besides this variable is a call in another
+  // thread.
   const bool in_flight = member.use_count() > 1 || member->busy();
   if (abort && in_flight) member->comm.abort("ncclCommAbort");
   return ncclSuccess;

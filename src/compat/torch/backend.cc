@@ -1,4 +1,4 @@
-// The group: how it is made, split, ended, and what goes for all of its calls.
+// Creates, splits, merges, aborts and shuts down groups, and holds their timeouts and errors.
 #include "compat/torch/backend.h"
 
 #include <ATen/ops/from_blob.h>
@@ -19,7 +19,7 @@ std::chrono::milliseconds within(std::chrono::milliseconds timeout) {
   return std::clamp(timeout, rondo::Options::kShortestTimeout, rondo::Options::kLongestTimeout);
 }
 
-/// `device`: -1 for host memory.
+/// Creates this process's rank for tensors on a device (-1: host memory). Collective.
 std::shared_ptr<Member> join(c10d::Store& store, int rank, int size,
                              const Backend::Options& options, int device) {
   rondo::Options own = options.rondo;
@@ -40,7 +40,7 @@ std::shared_ptr<Member> join(c10d::Store& store, int rank, int size,
   }
 }
 
-/// Those that a group is to have which is made from another's options.
+/// Returns the options for a group that is created from another group's options.
 c10::intrusive_ptr<Backend::Options> inherit(
     const c10::intrusive_ptr<c10d::Backend::Options>& given) {
   auto made = c10::make_intrusive<Backend::Options>(given->timeout);

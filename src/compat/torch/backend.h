@@ -1,4 +1,4 @@
-// torch.distributed's backend "rondo": each of its calls as a call of rondo::Communicator.
+// torch.distributed's backend "rondo": maps each call to a call of rondo::Communicator.
 #pragma once
 
 #include <map>
@@ -16,40 +16,40 @@ namespace rondo::compat {
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 
-/// One process's place in a group. Tensors are used where they are, but for those that are not
-/// contiguous: a copy takes their place (Copies). On a device
-/// calls are torch's current stream's, and waiting makes the stream wait, not the thread. Calls
-/// with asyncOp off run on the caller's thread and have ended when they return; the others return a
-/// Work, which moves on Rondo's helper thread until somebody waits. One thread at a time.
+/// One rank of a group. Contiguous tensors are used in place; others are replaced by a copy
+/// (Copies). Calls on a device run on torch's current stream, and waiting makes the stream wait,
+/// not the thread. Without asyncOp, a call runs on the caller's thread and has ended when it
+/// returns. With asyncOp it returns a Work, which Rondo's helper thread moves until a thread of the
+/// program waits. One thread at a time may call.
 ///
-/// Errors are Teller::raise()'s. What fails on one rank ends the group on all ranks, but for a
-/// ValueError, which is found before anything was sent.
+/// Throws the exceptions of Teller::raise(). A failure on one rank ends the group on all ranks. A
+/// ValueError does not, because it is detected before anything is sent.
 class Backend : public c10d::Backend {
  public:
-  /// pg_options of init_process_group() and new_group().
+  /// The pg_options of init_process_group() and new_group().
   struct Options : c10d::Backend::Options {
     explicit Options(std::chrono::milliseconds limit = kBackendDefaultTimeout)
         : c10d::Backend::Options("rondo", limit), rondo(rondo::Options::fromEnvironment()) {}
-    rondo::Options rondo; ///< the two timeouts in it are not used, `timeout` is
+    rondo::Options rondo; ///< its two timeouts are not used; c10d's `timeout` replaces them
   };
 
-  /// Collective; returns when all ranks are there. Throws DistBackendError that lists the missing
-  /// ones when the timeout passes.
+  /// Collective: returns when all ranks have called it. After the timeout, throws a
+  /// DistBackendError that lists the missing ranks.
   Backend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
           c10::intrusive_ptr<Options> options);
   ~Backend() override;
 
   const std::string getBackendName() const override { return "rondo"; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
-  /// Of calls from now on and of those in flight.
+  /// Sets the timeout of new calls and of calls in flight.
   void setTimeout(std::chrono::milliseconds timeout) override;
-  void setSequenceNumberForGroup() override {} // all begin with 0
+  void setSequenceNumberForGroup() override {} // all ranks begin with 0
   uint64_t getSequenceNumberForGroup() override { return sequence_; }
-  /// What has ended the group, as soon as this rank has heard of it, also between its calls.
+  /// The error that has ended the group, also between calls, as soon as it is known to this rank.
   c10d::ErrorType getError() override;
 
   bool supportsSplitting() const override { return true; }
-  /// The ranks of `ranks` call; others get nothing.
+  /// Collective over the members of `ranks`. Returns null on other ranks.
   c10::intrusive_ptr<c10d::Backend> split(
       const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
       const c10::intrusive_ptr<c10d::Backend::Options>& opts) override;
@@ -57,22 +57,23 @@ class Backend : public c10d::Backend {
                                           const c10::intrusive_ptr<c10d::Backend::Options>& opts,
                                           const int& rank, const int& size) override;
 
-  /// Memory that the other processes of this machine read in place, as for DDP's buckets.
+  /// Tensors of allocateTensor(), such as DDP's buckets, are in memory that the other ranks of this
+  /// node read in place.
   bool supportsTensorAlloc(c10::DeviceIndex device) override { return device < 0; }
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
   bool supportsCoalescing() const override { return true; }
-  /// Calls of this thread, of whatever group, are only noted until endCoalescing() starts them.
+  /// From now on this thread's calls, in any group, are only recorded. endCoalescing() starts them.
   void startCoalescing() override;
   WorkPointer endCoalescing() override;
 
-  /// Ends all calls in flight, on all ranks, with an error.
+  /// Ends all calls in flight with an error, on all ranks.
   void abort() override;
   /// Waits for the calls in flight, and leaves the group.
   void shutdown() override;
 
   WorkPointer broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override;
-  /// A sparse tensor's call has ended when it returns, also with asyncOp.
+  /// A call with a sparse tensor has ended when it returns, even with asyncOp.
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
   WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) override;
   WorkPointer allreduce_coalesced(Tensors& tensors,
@@ -101,27 +102,27 @@ class Backend : public c10d::Backend {
   WorkPointer alltoall_base(at::Tensor& output, at::Tensor& input,
                             std::vector<int64_t>& output_splits, std::vector<int64_t>& input_splits,
                             const c10d::AllToAllOptions& opts) override;
-  /// Messages of one tag between two ranks arrive in the order of the calls. Tags other than 0 and
-  /// receives from any rank are Messenger's; throws NotImplementedError for those on a device.
+  /// Messages of one tag between two ranks arrive in the order of the calls. Messenger handles tags
+  /// other than 0 and receives from any rank; on a device they throw NotImplementedError.
   WorkPointer send(Tensors& tensors, int to, int tag) override;
   WorkPointer recv(Tensors& tensors, int from, int tag) override;
   WorkPointer recvAnysource(Tensors& tensors, int tag) override;
   WorkPointer barrier(const c10d::BarrierOptions& opts) override;
-  /// A barrier; its DistBackendError names all ranks that did not come.
+  /// A barrier whose DistBackendError names all missing ranks.
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
  private:
-  /// This process among the ranks for tensors there; the first call on a device makes it, which all
-  /// ranks do together. Throws NotImplementedError where Rondo cannot use the device.
+  /// Returns this process's rank for tensors on the device. The first call on a device creates it,
+  /// which is collective. Throws NotImplementedError if Rondo cannot use the device.
   const std::shared_ptr<Member>& memberOn(at::Device device, const char* call);
-  /// Makes a call in the form that `info` asks for: now(communicator), or begin(communicator),
-  /// which returns its rondo::Work.
+  /// Makes a call, blocking or not as `info` says: by now(communicator), or by begin(communicator),
+  /// which returns the call's rondo::Work.
   template <class Now, class Begin>
   WorkPointer make(CallInfo info, const Now& now, const Begin& begin);
-  /// Makes one call of Rondo.
+  /// Makes one Rondo call.
   template <auto blocking, auto async, class... Arguments>
   WorkPointer run(CallInfo info, const Arguments&... arguments);
-  /// Makes all calls that `each` makes as one.
+  /// Runs all Rondo calls that `each` makes as one group.
   template <class Each>
   WorkPointer runTogether(CallInfo info, const Each& each);
   WorkPointer receive(Tensors& tensors, int from, int tag);

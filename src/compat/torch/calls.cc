@@ -1,4 +1,5 @@
-// The group's calls: tensors become arrays, lists become blocks, and one call of Rondo is made.
+// Implements the group's collectives: converts tensors to arrays and lists of tensors to blocks,
+// and makes one Rondo call for each.
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
@@ -13,14 +14,15 @@ namespace rondo::compat {
 
 namespace {
 
-/// Of lists of which a rank has one.
+/// Returns the only list. Throws ValueError if there is not exactly one.
 const Tensors& list(const std::vector<Tensors>& lists, const char* call) {
   require(lists.size() == 1, call, "a rank has one list of tensors in each call");
   return lists.front();
 }
 
-/// Elements of a tensor with another shape would silently get other places. Those of other counts
-/// belong to ranks with more or fewer of them, which they agree on when they talk.
+/// Refuses a tensor that has as many elements as `like` but another shape: its elements would
+/// silently change places. Another number of elements is allowed, because ranks may have blocks of
+/// different sizes; the ranks check those when they communicate.
 void requireShapes(const Tensors& tensors, const at::Tensor& like, const char* call) {
   for (const at::Tensor& tensor : tensors) {
     if (tensor.numel() != like.numel() || tensor.sizes() == like.sizes()) continue;
@@ -36,7 +38,7 @@ struct Pair {
   Array input, output;
 };
 
-/// Tensors of which one has `size` times as many elements.
+/// Converts an input and an output of which one has `size` times as many elements as the other.
 Pair scaled(const at::Tensor& input, const at::Tensor& output, int size, const char* call,
             Copies& copies, Array (*as)(const at::Tensor&, const char*), bool output_larger) {
   require(input.scalar_type() == output.scalar_type(), call, "input and output differ in type");
@@ -64,7 +66,7 @@ Tensors joined(Tensors first, const Tensors& second) {
   return first;
 }
 
-/// Of calls that go together, one for each tensor.
+/// The operators of several calls that run as one, one operator for each tensor.
 struct Operators {
   Operators(const c10d::ReduceOp& op, const Tensors& tensors, const char* call) {
     for (const at::Tensor& tensor : tensors) {
@@ -114,7 +116,7 @@ WorkPointer Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpt
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     tensor.copy_(sum);
   };
-  return make(std::move(info), add, [](Communicator&) { return Begun{}; }); // never later
+  return make(std::move(info), add, [](Communicator&) { return Begun{}; }); // not asynchronous
 }
 
 WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
@@ -348,7 +350,7 @@ WorkPointer Backend::barrier(const c10d::BarrierOptions& opts) {
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool /*wait_all_ranks*/) {
-  // No time at all: only ranks that are there already have come.
+  // Without a timeout only ranks that have already arrived count.
   const Milliseconds limit = opts.timeout == kNoTimeout ? Milliseconds(1) : opts.timeout;
   run<&Communicator::barrier, &Communicator::barrierAsync>(
       {Type::BARRIER, "monitored_barrier", false, limit});

@@ -1,4 +1,4 @@
-// Which thread waits for the calls, and which ones run callbacks.
+// Decides which thread waits for calls and which threads run callbacks.
 #include "compat/torch/completer.h"
 
 #include <c10/util/Exception.h>
@@ -25,10 +25,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A callback that takes longer may wait for a call that another callback comes after.
+/// A callback that runs longer than this may be waiting for another call's callback, so another
+/// thread takes over.
 constexpr std::chrono::milliseconds kShortCallback{20};
 
-/// Signals are for the program's threads.
+/// Blocks all signals, so that threads created meanwhile leave signals to the program's threads.
 class NoSignals {
  public:
   NoSignals() {
@@ -42,7 +43,7 @@ class NoSignals {
   sigset_t before_{};
 };
 
-/// Gives the interpreter to the callbacks of futures, where this thread has it.
+/// Releases Python's lock if this thread holds it, so that callbacks of futures can run.
 class WithoutInterpreter {
  public:
   WithoutInterpreter() {
@@ -58,13 +59,13 @@ class WithoutInterpreter {
 
 } // namespace
 
-/// At most one thread watches: it waits for all calls at once. When a call has ended the thread
-/// runs its callback, and another one may watch meanwhile.
+/// At most one thread watches: it waits for all calls at once. When a call has ended, the thread
+/// runs its callback, and another thread may watch meanwhile.
 struct Completer::State : std::enable_shared_from_this<State> {
   struct Entry {
     rondo::Work work;
     Done done;
-    bool within = false; ///< added by a callback, which may wait for it
+    bool within = false; ///< added inside a callback, which may wait for it
   };
   struct Running {
     std::thread::id thread;
@@ -73,32 +74,32 @@ struct Completer::State : std::enable_shared_from_this<State> {
 
   void add(rondo::Work work, Done done);
   void main();
-  // The rest is called with the mutex held.
+  // Call the functions below with the mutex held.
   bool mayWatch() const;
   void rest(std::unique_lock<std::mutex>& lock);
   std::optional<Entry> watch(std::unique_lock<std::mutex>& lock);
   void run(Entry entry, std::unique_lock<std::mutex>& lock);
-  /// Wakes a thread that has nothing to do, or makes one.
+  /// Wakes an idle thread, or creates one.
   void another();
   bool inCallback() const;
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Entry> entries; ///< whose callbacks have not begun
+  std::deque<Entry> entries; ///< calls whose callbacks have not begun
   std::vector<Running> running;
   bool watched = false;
-  std::atomic<bool> interrupt{false}; ///< the watching thread is to look at `entries` again
+  std::atomic<bool> interrupt{false}; ///< tells the watching thread to read `entries` again
   std::vector<std::thread> threads;
-  std::size_t idle = 0;  ///< threads with nothing to do
-  std::size_t timed = 0; ///< those of them that look again by themselves
+  std::size_t idle = 0;  ///< threads that neither watch nor run a callback
+  std::size_t timed = 0; ///< idle threads that wake up by themselves after kShortCallback
   bool stopping = false;
-  bool abandoned = false; ///< nobody will join the threads
+  bool abandoned = false; ///< the threads are detached, not joined
 };
 
 Completer::Completer() : state_(std::make_shared<State>()), process_(::getpid()) {}
 
 Completer::~Completer() {
-  if (::getpid() != process_) return; // the threads that share the state never end it here
+  if (::getpid() != process_) return; // a forked child has none of the threads
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
   state_->changed.notify_all();
@@ -108,7 +109,7 @@ Completer::~Completer() {
     state_->threads.clear();
     return;
   }
-  while (!state_->threads.empty()) { // callbacks may need more of them until the last has ended
+  while (!state_->threads.empty()) { // callbacks may create threads until the last one has ended
     std::thread last = std::move(state_->threads.back());
     state_->threads.pop_back();
     lock.unlock();
@@ -135,11 +136,11 @@ void Completer::State::another() {
   const NoSignals quiet;
   try {
     std::thread made([self = shared_from_this()] { self->main(); });
-    ++idle; // until it has found out what to do
+    ++idle; // the thread counts as idle until it watches
     if (abandoned) made.detach();
     else threads.push_back(std::move(made));
   } catch (const std::system_error&) {
-    if (threads.empty()) throw; // else callbacks may have to wait for each other
+    if (threads.empty()) throw; // with fewer threads, callbacks may have to wait for each other
   }
 }
 
@@ -182,7 +183,7 @@ std::optional<Completer::State::Entry> Completer::State::watch(std::unique_lock<
   lock.lock();
   watched = false;
   if (!ended) return std::nullopt;
-  // Others have only added entries at the end.
+  // The index is still valid: other threads only append entries meanwhile.
   const auto at = entries.begin() + static_cast<std::ptrdiff_t>(*ended);
   std::optional<Entry> entry = std::move(*at);
   entries.erase(at);
@@ -195,7 +196,7 @@ void Completer::State::run(Entry entry, std::unique_lock<std::mutex>& lock) {
   if (!entries.empty() && timed == 0) another();
   lock.unlock();
   entry.done();
-  entry = {}; // its tensors may be the last of theirs
+  entry = {}; // may destroy tensors, so not with the mutex held
   lock.lock();
   std::erase_if(running, [self](const Running& one) { return one.thread == self; });
 }

@@ -1,4 +1,4 @@
-// Waits for asynchronous calls for which no thread of the program waits.
+// Completes asynchronous calls that no thread of the program waits for.
 #pragma once
 
 #include <sys/types.h>
@@ -10,22 +10,22 @@
 
 namespace rondo::compat {
 
-/// Threads that exist from the first such call on: futures must complete by themselves, and tensors
-/// must live until their call has ended although the program dropped its Work. A caller of
-/// Work::wait() needs no such thread. Any thread may call.
+/// Futures must complete by themselves, and tensors must live until their call has ended even if
+/// the program dropped the Work. Threads do both; they exist from the first such call on. A caller
+/// of Work::wait() needs no such thread. Any thread may call.
 ///
-/// A callback may wait for any call or future, also for one whose callback is to run here: another
-/// thread then goes on, at once where the callback itself added a call, else after a moment. So
-/// there are as many threads as callbacks ever waited at the same time, and one. Callbacks that do
-/// not wait run one after the other, in the order in which their calls ended.
+/// A callback may wait for any call or future, including one whose callback is to run here. Another
+/// thread then takes over: at once if the callback itself added a call, otherwise after a moment.
+/// So there is one thread more than the largest number of callbacks that waited at the same time.
+/// Callbacks that do not wait run one after the other, in the order in which their calls ended.
 class Completer {
  public:
-  /// Called on one of the threads when the call has ended, well or badly.
+  /// Called on one of the threads when the call has ended, with or without an error.
   using Done = std::function<void()>;
 
   Completer();
-  /// Returns when all calls have ended, each in time since each has a deadline, and their callbacks
-  /// too. In a callback, and in a forked child, which has no such threads, it returns at once.
+  /// Returns when all calls and their callbacks have ended; each call ends, because each has a
+  /// deadline. Returns at once inside a callback, and in a forked child, which has no such threads.
   ~Completer();
   Completer(const Completer&) = delete;
   Completer& operator=(const Completer&) = delete;
@@ -35,7 +35,7 @@ class Completer {
  private:
   struct State;
 
-  std::shared_ptr<State> state_; ///< of the threads too, one of which may end this object
+  std::shared_ptr<State> state_; ///< shared with the threads, one of which may destroy this object
   const pid_t process_;
 };
 

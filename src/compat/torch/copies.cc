@@ -1,4 +1,4 @@
-// Which tensors are copied, and when they are copied back.
+// Copies tensors that Rondo cannot use in place, and copies results back.
 #include "compat/torch/copies.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -11,7 +11,7 @@ namespace rondo::compat {
 
 namespace {
 
-/// Elements move without autograd's knowledge, as they do where nothing is copied.
+/// Copies without recording it in autograd, since calls without copies are not recorded either.
 void copy(const at::Tensor& from, const at::Tensor& to) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   to.copy_(from);

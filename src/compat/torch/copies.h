@@ -1,4 +1,4 @@
-// Contiguous copies that stand in for tensors that Rondo cannot use where they are.
+// Contiguous copies that replace tensors that Rondo cannot use in place.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,40 +13,40 @@
 
 namespace rondo::compat {
 
-/// What remains to be done when a call has ended. It keeps what the call uses until then.
+/// The work that remains when a call has ended. Keeps the memory that the call uses until then.
 class AfterCall {
  public:
-  /// Once, whichever thread comes first; the others wait for it. `well`: outputs are written only
-  /// then.
+  /// Runs once: in the first thread that calls it, while other threads wait. `well`: the call
+  /// succeeded; outputs are written only then.
   void run(bool well);
 
   std::vector<std::pair<at::Tensor, at::Tensor>> copy_back; ///< from, to
-  std::vector<at::Tensor> keep;                             ///< what the call reads
-  std::shared_ptr<void> memory;                             ///< what else it reads
-  std::vector<std::shared_ptr<AfterCall>> parts;            ///< of coalesced calls
+  std::vector<at::Tensor> keep;                             ///< tensors that the call reads
+  std::shared_ptr<void> memory;                             ///< other memory that the call reads
+  std::vector<std::shared_ptr<AfterCall>> parts;            ///< one for each coalesced call
   std::shared_ptr<ProfilerEvent> event;
 
  private:
   std::once_flag once_;
 };
 
-/// The copies of one call. A tensor that is dense and contiguous is used where it is. Of another
-/// strided one (transposed, channels_last, a column, a lazily negated or conjugated view) a
-/// contiguous copy takes the place: elements go in the order of the indices, so ranks may have
-/// different strides. Throws ValueError that names `call` for tensors that are not strided, and for
-/// outputs whose elements overlap.
+/// The copies of one call. A dense, contiguous tensor is used in place. Any other strided tensor
+/// (transposed, channels_last, a column, a lazily negated or conjugated view) is replaced by a
+/// contiguous copy. Elements are sent in the order of the indices, so ranks may have different
+/// strides. Throws ValueError that names `call` for tensors that are not strided, and for outputs
+/// whose elements overlap.
 class Copies {
  public:
   explicit Copies(const char* call) : call_(call) {}
 
-  /// Returns what Rondo reads, writes, or reads and writes in place of the tensor.
+  /// Each returns the tensor that Rondo uses instead of the argument: to read, to write, or both.
   const at::Tensor& read(const at::Tensor& tensor) { return use(tensor, true, false); }
   const at::Tensor& write(const at::Tensor& tensor) { return use(tensor, false, true); }
   const at::Tensor& update(const at::Tensor& tensor) { return use(tensor, true, true); }
   std::vector<at::Tensor> read(const std::vector<at::Tensor>& tensors);
   std::vector<at::Tensor> write(const std::vector<at::Tensor>& tensors);
 
-  /// Null where nothing was copied.
+  /// Null if nothing was copied.
   const std::shared_ptr<AfterCall>& after() const { return after_; }
 
  private:

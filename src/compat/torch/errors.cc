@@ -1,4 +1,4 @@
-// Chooses PyTorch's exception for an error, and words it.
+// Converts Rondo's errors to PyTorch's exceptions, and writes their text.
 #include "compat/torch/errors.h"
 
 #include <c10/util/Exception.h>

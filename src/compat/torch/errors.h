@@ -1,4 +1,4 @@
-// Makes PyTorch's exceptions of Rondo's errors.
+// Converts Rondo's errors to PyTorch's exceptions.
 #pragma once
 
 #include <exception>
@@ -10,18 +10,19 @@
 
 namespace rondo::compat {
 
-/// Which rank of which group an error is told to, and where the group's ranks stand in the job.
+/// The rank that reports an error, its group's size, and the ranks of the group's members in the
+/// job.
 struct Teller {
   int rank = 0, size = 1;
   std::vector<int> global_ranks; ///< empty: the group is the job
 
-  /// "all_reduce on rank 1 of 4: <text>", and behind it the culprit's rank in the job where that
-  /// has another number.
+  /// "all_reduce on rank 1 of 4: <text>". Appends the culprit's rank in the job if that is another
+  /// number than its rank in the group.
   std::string sentence(const char* call, const Error& error) const;
-  /// Throws torch.distributed.DistBackendError; ValueError for what is wrong with this rank's
-  /// arguments, NotImplementedError for what is unsupported.
+  /// Throws ValueError for wrong arguments of this rank, NotImplementedError for unsupported calls,
+  /// and torch.distributed.DistBackendError for all other errors.
   [[noreturn]] void raise(const char* call, const Error& error) const;
-  /// What raise() throws.
+  /// Returns the exception that raise() throws.
   std::exception_ptr exception(const char* call, const Error& error) const;
 };
 

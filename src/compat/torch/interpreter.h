@@ -1,11 +1,11 @@
-// Python's lock, where a thread that has it waits for others that may need it.
+// Releases Python's lock while a thread waits for other threads that may need it.
 #pragma once
 
 #include <torch/csrc/python_headers.h>
 
 namespace rondo::compat {
 
-/// Gives the interpreter away, where this thread has it, for as long as it exists.
+/// Releases Python's lock, if this thread holds it, for the lifetime of the object.
 class WithoutInterpreter {
  public:
   WithoutInterpreter() {

@@ -1,4 +1,4 @@
-// How a call of torch becomes one of Rondo, whichever it is: at once or later, alone or coalesced.
+// Templates that turn a call of torch into a call of Rondo: blocking or not, alone or coalesced.
 #pragma once
 
 #include <string>
@@ -19,13 +19,13 @@ inline void require(bool right, const char* call, const char* why) {
   if (!right) refuse(call, why);
 }
 
-/// Where all tensors of a call are.
+/// The device of all tensors of a call. Throws ValueError if they are on different devices.
 at::Device deviceOf(const CallInfo& info);
 
-/// Begins the profiler's event, if a profiler is there; true then.
+/// Begins an event if a profiler is active. Returns whether it did.
 bool profile(CallInfo& info);
 
-/// A call that has been started.
+/// A call that was started.
 struct Begun {
   rondo::Work work;
   Messages messages = {};
@@ -52,11 +52,12 @@ WorkPointer Backend::make(CallInfo info, const Now& now, const Begin& begin) {
       const auto stream = currentStream(device);
       if (stream) at.setStream(toStream(*stream));
       Begun begun = begin(at);
-      if (after && stream && !region_) after->run(true); // the stream does it after the call
+      if (after && stream && !region_)
+        after->run(true); // queues copies on the stream, after the call
       if (region_) region_->add(stream, after, begun.messages);
       const Pending pending(std::move(begun.work), std::move(begun.messages), after);
       work->started(pending, stream);
-      // Nobody may wait, and the event would end late.
+      // Without this, the event would end only when the program waits, which it may do late.
       if (profiled && !region_ && !stream) pending.whenDone(member->completer, [] {});
     }
   } catch (const Error& error) {

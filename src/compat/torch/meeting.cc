@@ -1,4 +1,4 @@
-// Rondo's id on its way through the store.
+// Passes Rondo's id from rank 0 to the other ranks through torch's store.
 #include "compat/torch/meeting.h"
 
 #include <c10/util/Exception.h>
@@ -26,7 +26,7 @@ UniqueId give(c10d::Store& store, const Options& options) {
     store.set(kKey, std::vector<std::uint8_t>(bytes, bytes + id.bytes.size()));
     return id;
   } catch (const Error& error) {
-    store.set(kKey, error.what()); // shorter or longer than an id, so nobody takes it for one
+    store.set(kKey, error.what()); // not as long as an id, so the readers see that it is an error
     throw;
   }
 }
@@ -35,7 +35,7 @@ UniqueId take(c10d::Store& store, const Options& options) {
   UniqueId id;
   const auto began = std::chrono::steady_clock::now();
   try {
-    store.wait({kKey}, options.init_timeout); // the store's own time may be another
+    store.wait({kKey}, options.init_timeout); // the store's own timeout may be different
   } catch (const c10::Error& error) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - began);
@@ -65,7 +65,7 @@ Communicator meet(c10d::Store& store, int rank, int size, const Options& options
   const UniqueId id = rank == 0 ? give(store, options) : take(store, options);
   Communicator comm = Communicator::create(Rendezvous::uniqueId(id, rank, size), options);
   if (rank == 0) store.deleteKey(kKey);
-  comm.barrier(); // before it a rank that is done could meet by the old id again
+  comm.barrier(); // so that no rank can read the old id again for the next group
   return comm;
 }
 

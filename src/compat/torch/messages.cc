@@ -1,4 +1,4 @@
-// The thread that matches messages with receives, and what it keeps.
+// Implements the thread that matches messages to receives, and keeps messages without a receive.
 #include "compat/torch/messages.h"
 
 #include <unistd.h>
@@ -28,12 +28,13 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-/// How long the thread sleeps between two looks when nothing comes: longer and longer.
+/// The thread's shortest and longest sleep between two polls. The sleep doubles while no message
+/// arrives.
 constexpr microseconds kShortestRest{20}, kLongestRest{500};
-/// Looks without any sleep, before that.
+/// Number of polls without sleep before that.
 constexpr int kRestlessLooks = 50;
 
-/// What goes before a tagged message.
+/// Sent before each tagged message.
 struct Header {
   std::int64_t tag = 0, count = 0, type = 0;
 };
@@ -57,7 +58,7 @@ struct Message::State {
   int from = kAnyRank;
 };
 
-/// What Messenger, its thread and the Messages share.
+/// The state that Messenger, its thread and the Messages share.
 class Mailroom {
  public:
   Mailroom(Communicator& plain, Communicator tagged)
@@ -84,18 +85,18 @@ class Mailroom {
   std::atomic<milliseconds> timeout{milliseconds(0)};
 
  private:
-  /// A message for which there was no receive.
+  /// A message that arrived before its receive was called.
   struct Kept {
     Header header;
     int from = 0;
     std::vector<std::byte> body;
     bool complete = false;
-    std::shared_ptr<Message> claimed; ///< by a receive, before it was complete
+    std::shared_ptr<Message> claimed; ///< the receive that matched it before it was complete
   };
-  /// A body on its way.
+  /// The body of a message that is being received.
   struct Arriving {
     rondo::Work work;
-    std::shared_ptr<Message> message; ///< null: `kept`
+    std::shared_ptr<Message> message; ///< null: the body goes to `kept`
     std::shared_ptr<Kept> kept;
     int from = 0;
   };
@@ -130,7 +131,7 @@ class Mailroom {
   std::list<std::shared_ptr<Kept>> kept_;         ///< in the order of arrival
   std::vector<std::optional<Arriving>> arriving_; ///< tagged, by rank
   std::deque<std::optional<Arriving>> plain_arriving_;
-  std::vector<bool> gone_, tagged_gone_; ///< ranks that have left, with nothing more to come
+  std::vector<bool> gone_, tagged_gone_; ///< ranks that have left and have no more messages
 };
 
 // Receives ----------------------------------------------------------------------------------------
@@ -217,7 +218,7 @@ void Mailroom::abort(const std::string& reason) {
   plain_.abort(reason);
 }
 
-// The thread, with the mutex held but where it says otherwise -------------------------------------
+// The thread. The mutex is held except where a function unlocks it --------------------------------
 
 bool Mailroom::busy() const {
   return !plain_arriving_.empty() ||
@@ -273,7 +274,8 @@ bool Mailroom::step() {
   return tagged || plain;
 }
 
-/// A rank that has left is no error: the message may come from another.
+/// Whether a message of the rank has arrived. A rank that has left is not an error, since the
+/// message may come from another rank.
 bool Mailroom::arrived(Communicator& at, std::vector<bool>& gone, int peer) {
   const auto index = static_cast<std::size_t>(peer);
   if (gone[index]) return false;
@@ -286,7 +288,8 @@ bool Mailroom::arrived(Communicator& at, std::vector<bool>& gone, int peer) {
   }
 }
 
-/// Ends receives whose message can only come from ranks that have left.
+/// Throws Error(peer_dead) if a receive waits for a message that only ranks that have left could
+/// send.
 void Mailroom::endHopeless() {
   for (const auto& message : posted_) {
     const Message::Wanted& wanted = message->wanted_;
@@ -304,7 +307,7 @@ void Mailroom::endHopeless() {
   }
 }
 
-/// Whether a tagged message of this rank is to be looked for.
+/// Whether a pending receive could match a tagged message of this rank.
 bool Mailroom::wants(int peer) const {
   return std::any_of(posted_.begin(), posted_.end(), [peer](const auto& message) {
     return message->wanted_.tag != 0 && fits(*message, message->wanted_.tag, peer);
@@ -324,7 +327,8 @@ bool Mailroom::stepTagged() {
   return moved;
 }
 
-/// A header has come: its body goes to the receive that is due, or into memory.
+/// Receives a header, and starts to receive the body: into the matching receive's tensor, or into
+/// memory that keeps it.
 void Mailroom::startTagged(int peer) {
   Header header;
   tagged_.recv(&header, kHeaderWords, DataType::int64, peer);
@@ -352,7 +356,7 @@ bool Mailroom::stepPlain() {
   bool moved = false;
   for (auto& arriving : plain_arriving_) moved |= finishArrived(arriving);
   std::erase_if(plain_arriving_, [](const auto& one) { return !one; });
-  std::set<int> looked_at; // by a receive that was called earlier
+  std::set<int> looked_at; // polled for an earlier receive, which gets the next message first
   for (auto at = posted_.begin(); at != posted_.end();) {
     const std::shared_ptr<Message> message = *at;
     const Message::Wanted& wanted = message->wanted_;
@@ -373,7 +377,7 @@ bool Mailroom::stepPlain() {
   return moved;
 }
 
-/// True, and nothing there any more, if it had come.
+/// If the body is complete, finishes the message, resets `arriving` and returns true.
 bool Mailroom::finishArrived(std::optional<Arriving>& arriving) {
   if (!arriving->work.test()) return false;
   Arriving arrived = std::move(*arriving);
@@ -434,7 +438,7 @@ void Mailroom::end(Message& message, int from, const std::optional<Error>& error
   changed_.notify_all();
 }
 
-/// Of all receives; bodies on their way end with their communicator.
+/// Ends all pending receives with the error. Bodies in flight end with their communicator.
 void Mailroom::fail(const Error& error) {
   if (!failed_) failed_ = error;
   for (const auto& message : posted_) end(*message, Message::kAnyRank, failed_);
@@ -451,7 +455,8 @@ Messenger::Messenger(Communicator& plain, Communicator tagged)
 Messenger::~Messenger() {
   if (!thread_.joinable()) return;
   if (::getpid() != process_) {
-    // Neither joined nor detached: a thread that the child made since may have the same handle.
+    // Leaks the object instead of joining or detaching: in the child, another thread may have the
+    // same handle.
     static_cast<void>(std::make_unique<std::thread>(std::move(thread_)).release());
     return;
   }
@@ -479,7 +484,7 @@ rondo::Work Messenger::send(const Array& from, int to, int tag, std::shared_ptr<
 
 std::shared_ptr<Message> Messenger::receive(const Message::Wanted& wanted) {
   if (!thread_.joinable()) {
-    sigset_t all, before; // signals are for the program's threads
+    sigset_t all, before; // leave signals to the program's threads
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     thread_ = std::thread([room = room_] { room->main(); });

@@ -1,4 +1,4 @@
-// Receives that the order of the calls alone does not match: by tag, and from any rank.
+// Receives by tag and from any rank, which the order of the calls alone cannot match.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,14 +16,14 @@ namespace rondo::compat {
 
 class Mailroom;
 
-/// A receive. Any thread may call.
+/// A pending receive. Any thread may call.
 class Message {
  public:
   static constexpr int kAnyRank = -1;
-  /// What it waits for.
+  /// The message that it waits for.
   struct Wanted {
     Array into;
-    at::Tensor owner; ///< of the memory, which must live as long
+    at::Tensor owner; ///< keeps the memory of `into` alive
     int source = kAnyRank;
     int tag = 0;
   };
@@ -31,10 +31,10 @@ class Message {
   Message(std::shared_ptr<Mailroom> room, Wanted wanted);
   ~Message();
 
-  /// Returns when the message has arrived. Throws its Error; when the group's timeout passes,
-  /// Error(timeout), which all ranks of the group then get.
+  /// Returns when the message has arrived. Throws the receive's Error. After the group's timeout,
+  /// throws Error(timeout), which all ranks of the group get.
   void wait();
-  /// As wait(), for at most `limit`; false: not arrived yet.
+  /// As wait(), for at most `limit`. Returns false if the message has not arrived yet.
   bool waitFor(std::chrono::milliseconds limit);
   /// Ends the receive and the group with Error(timeout), unless the message has arrived.
   void giveUp(std::chrono::milliseconds after);
@@ -47,18 +47,19 @@ class Message {
   struct State;
   const std::shared_ptr<Mailroom> room_;
   const Wanted wanted_;
-  const std::unique_ptr<State> state_; ///< guarded by the room's mutex
+  const std::unique_ptr<State> state_; ///< guarded by the Mailroom's mutex
 };
 
-/// Messages with a tag go over a communicator of their own, each after a header that says what it
-/// is. One that no receive wants yet is kept in memory, so tags may be received in any order.
-/// Messages without a tag (tag 0) have no header: a receive from any rank looks which rank has sent
-/// one. Both are done by one thread, which exists from the first receive on and sleeps while none
+/// Messages with a tag use a communicator of their own. A header with tag, count and type precedes
+/// each. A message without a matching receive is kept in memory, so tags may be received in any
+/// order. Messages without a tag (tag 0) have no header; a receive from any rank polls which rank
+/// has sent one. One thread does both. It exists from the first receive on, and sleeps while none
 /// is pending. Receives of one tag from one rank get the messages in the order in which they were
-/// sent, the receive that was called first the first one.
+/// sent.
 class Messenger {
  public:
-  /// `plain`: the group's, which lives as long as this; `tagged`: of the same ranks.
+  /// `plain`: the group's communicator, which must outlive this object. `tagged`: another
+  /// communicator of the same ranks.
   Messenger(Communicator& plain, Communicator tagged);
   /// Ends receives that are pending with an Error.
   ~Messenger();
@@ -68,10 +69,11 @@ class Messenger {
   void setTimeout(std::chrono::milliseconds timeout);
   void abort(const std::string& reason);
 
-  /// With a tag other than 0. `memory` must live until the Work is done.
+  /// Sends with a tag other than 0. Keep `memory` (an output) until the Work is done.
   rondo::Work send(const Array& from, int to, int tag, std::shared_ptr<void>& memory);
   std::shared_ptr<Message> receive(const Message::Wanted& wanted);
-  /// Whether a receive without a tag must be made here, since one from any rank was called before.
+  /// Whether a receive without a tag from any rank is pending. Later receives without a tag must
+  /// then be made here too, to keep their order.
   bool pendingFromAny() const;
 
  private:

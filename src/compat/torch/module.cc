@@ -1,4 +1,4 @@
-// The Python module rondo_torch._C: what makes a backend, and its options.
+// The Python module rondo_torch._C: creates backends and defines their options.
 #include <torch/csrc/utils/pybind.h>
 
 #include <pybind11/chrono.h>
@@ -26,7 +26,7 @@ c10::intrusive_ptr<c10d::Backend> create(const c10d::DistributedBackendOptions& 
   return c10::make_intrusive<Backend>(place.store, place.group_rank, place.group_size, options);
 }
 
-/// A property of Options that is a member of rondo::Options.
+/// Defines a property of the Python class Options for a member of rondo::Options.
 template <auto member, class Class>
 void property(Class& bound, const char* name, const char* meaning) {
   using Value = std::decay_t<decltype(std::declval<rondo::Options>().*member)>;

@@ -1,4 +1,4 @@
-// Waiting for all parts of a call.
+// Waits for all parts of a call.
 #include "compat/torch/pending.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ bool Pending::test() {
     return false;
   try {
     wait();
-  } catch (const Error&) { // wait() throws it again
+  } catch (const Error&) { // the caller's wait() throws it again
   }
   return true;
 }
@@ -51,7 +51,7 @@ void Pending::whenDone(Completer& completer, std::function<void()> done) const {
   completer.add(work_, [self = *this, done = std::move(done)]() mutable {
     try {
       self.wait();
-    } catch (const Error&) { // done() asks for it, where somebody wants it
+    } catch (const Error&) { // done() calls wait() again if it needs the error
     }
     done();
   });

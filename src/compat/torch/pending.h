@@ -1,4 +1,4 @@
-// A call in flight, with what is to be done when it has ended.
+// A call in flight, with the work that remains when it has ended.
 #pragma once
 
 #include <chrono>
@@ -16,30 +16,31 @@ namespace rondo::compat {
 
 using Messages = std::vector<std::shared_ptr<Message>>;
 
-/// Is used as a rondo::Work: it is done when that and all messages are, and AfterCall::run() has
-/// been called. Copies refer to the same call. Any thread may call.
+/// Used like a rondo::Work. It is done when the rondo::Work and all messages are done and
+/// AfterCall::run() has returned. Copies refer to the same call. Any thread may call.
 class Pending {
  public:
-  /// Done.
+  /// Creates a call that is already done.
   Pending() = default;
   Pending(rondo::Work work, Messages messages, std::shared_ptr<AfterCall> after)
       : work_(std::move(work)), messages_(std::move(messages)), after_(std::move(after)) {}
 
   void wait() { waitFor({}); }
-  /// A limit of zero: none but the group's. False: not done yet.
+  /// Waits for at most `limit`; zero: only the group's timeout applies. Returns false if the call
+  /// is not done yet.
   bool waitFor(std::chrono::milliseconds limit);
   bool test();
-  /// Ends receives that are not done, and their group, with Error(timeout).
+  /// Ends receives that are not done, and the group, with Error(timeout).
   void giveUp(std::chrono::milliseconds after);
-  /// Calls `done` on a thread of the completer when this is done, well or badly.
+  /// Calls `done` on a thread of the completer when this is done, with or without an error.
   void whenDone(Completer& completer, std::function<void()> done) const;
-  /// What a receive says about itself, or null.
+  /// The first receive of the call, or null.
   const Message* message() const { return messages_.empty() ? nullptr : messages_.front().get(); }
 
  private:
   rondo::Work work_;
   Messages messages_;
-  std::shared_ptr<AfterCall> after_; ///< null: nothing
+  std::shared_ptr<AfterCall> after_; ///< null: no work remains
 };
 
 } // namespace rondo::compat

@@ -1,4 +1,4 @@
-// Sends and receives between two ranks.
+// Implements the group's sends and receives between two ranks.
 #include <c10/util/Exception.h>
 
 #include "compat/torch/make.h"

@@ -1,4 +1,4 @@
-// An event is a RecordFunction that is marked as asynchronous.
+// Implements profiler events as RecordFunctions that are marked as asynchronous.
 #include "compat/torch/profile.h"
 
 #include <ATen/ThreadLocalState.h>
@@ -15,7 +15,7 @@ namespace {
 struct Recorded {
   explicit Recorded(const char* call) : title(std::string("rondo:") + call) {}
 
-  const std::string title; ///< which `record` refers to
+  const std::string title; ///< `record` refers to it
   at::RecordFunction record{at::RecordScope::USER_SCOPE};
 };
 
@@ -29,7 +29,7 @@ std::shared_ptr<ProfilerEvent> ProfilerEvent::begin(const char* call,
   recorded->record._setAsync();
   const std::vector<c10::IValue> values(inputs.begin(), inputs.end());
   recorded->record.before(std::string_view(recorded->title), &values);
-  // The profiler's state is the beginning thread's.
+  // The profiler's state belongs to the thread that begins the event. Another thread may end it.
   return std::shared_ptr<ProfilerEvent>(
       new ProfilerEvent(at::wrapPropagateTLSState([recorded] { recorded->record.end(); })));
 }

@@ -1,4 +1,4 @@
-// The profiler's events: rondo:all_reduce, from a call's beginning to its end.
+// Events for torch's profiler, such as rondo:all_reduce, from the begin to the end of a call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,11 +12,11 @@ namespace rondo::compat {
 /// An event of torch's profiler, which any thread may end.
 class ProfilerEvent {
  public:
-  /// Begins an event "rondo:<call>"; nothing where no profiler of this thread is active. `inputs`:
-  /// whose shapes the profiler may record.
+  /// Begins an event "rondo:<call>". Returns null if this thread has no active profiler. `inputs`:
+  /// tensors whose shapes the profiler may record.
   static std::shared_ptr<ProfilerEvent> begin(const char* call,
                                               const std::vector<at::Tensor>& inputs);
-  /// Once.
+  /// Ends the event. Call once.
   void end() { end_(); }
 
  private:

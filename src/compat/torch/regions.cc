@@ -1,4 +1,4 @@
-// What is common to all calls, and calls that are started together.
+// Checks and profiling of all calls, and coalescing (calls that start together).
 #include <c10/util/Exception.h>
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace rondo::compat {
 
 namespace {
 
-/// Of the calls that this thread coalesces, of all groups.
+/// Number of open coalescing regions of this thread, in all groups.
 thread_local int regions = 0;
 
 } // namespace
@@ -60,7 +60,8 @@ WorkPointer Backend::endCoalescing() {
   region->open = false;
   try {
     rondo::Work begun = region->group.start();
-    if (region->stream) region->after->run(true); // the stream does it after the calls
+    if (region->stream)
+      region->after->run(true); // queues the copies on the stream, after the calls
     const Pending pending(std::move(begun), region->messages, region->after);
     work->started(pending, region->stream);
     if (region->profiled && !region->stream) pending.whenDone(member_->completer, [] {});

@@ -1,4 +1,4 @@
-// Two steps: how many elements each rank has, then the elements.
+// Sums sparse tensors in two steps: gathers the number of elements of each rank, then the elements.
 #include "compat/torch/sparse.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -18,7 +18,8 @@ namespace rondo::compat {
 
 namespace {
 
-/// What a rank tells the others: the number of its elements, and what must be the same on all.
+/// Words that a rank sends first: the number of its elements, and the values that must be the same
+/// on all ranks.
 constexpr std::size_t kWords = 5;
 using Shape = std::array<std::int64_t, kWords>;
 
@@ -47,7 +48,7 @@ std::vector<std::size_t> countsOf(Communicator& communicator, const at::Tensor& 
   return counts;
 }
 
-/// Where the ranks' blocks are, one after the other; a rank has counts[r] times `each` elements.
+/// The ranks' blocks, one after the other. Rank r's block has of[r] times `each` elements.
 struct Places {
   Places(const std::vector<std::size_t>& of, std::size_t each) {
     for (const std::size_t count : of) {
@@ -79,7 +80,7 @@ at::Tensor sumSparse(Communicator& communicator, const at::Tensor& tensor, const
   const at::Tensor values = at::empty(shape, own_values.options());
   const at::Tensor indices = at::empty({shape[0] * own.sparse_dim()}, own_indices.options());
   const Array from = toMove(own_values, call), to = toMove(values, call);
-  std::size_t each = to.count; // elements of `to.type` of one value
+  std::size_t each = to.count; // number of elements of `to.type` in one value
   if (shape[0] > 0) each /= static_cast<std::size_t>(shape[0]);
   const Places of_values(counts, each);
   const Places of_indices(counts, static_cast<std::size_t>(own.sparse_dim()));
@@ -90,7 +91,7 @@ at::Tensor sumSparse(Communicator& communicator, const at::Tensor& tensor, const
   communicator.allGatherv(from.data, from.count, to.data, of_values.blocks(), from.type);
   both.end();
 
-  std::vector<at::Tensor> columns; // a rank's indices have a row for each dimension
+  std::vector<at::Tensor> columns; // one for each rank, with a row for each sparse dimension
   for (std::size_t r = 0; r < counts.size(); ++r)
     columns.push_back(indices
                           .narrow(0, static_cast<std::int64_t>(of_indices.offsets[r]),

@@ -1,4 +1,4 @@
-// CUDA's streams; RONDO_TORCH_CUDA says that torch has them.
+// Implements access to CUDA streams if torch has CUDA (RONDO_TORCH_CUDA).
 #include "compat/torch/streams.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>

@@ -1,4 +1,4 @@
-// The streams of devices, for calls on tensors that are in a device's memory.
+// Finds and converts device streams, for calls on tensors in a device's memory.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,10 +10,10 @@
 
 namespace rondo::compat {
 
-/// The stream that torch's kernels go to now; nothing for host memory.
+/// torch's current stream on the device; nullopt for host memory.
 std::optional<c10::Stream> currentStream(c10::Device device);
 
-/// As Rondo takes it. Throws NotImplementedError where torch was built without CUDA.
+/// Converts to Rondo's type. Throws NotImplementedError if torch was built without CUDA.
 Stream toStream(const c10::Stream& stream);
 
 } // namespace rondo::compat

@@ -1,4 +1,4 @@
-// Types and operators of tensors in Rondo's terms, and what is refused.
+// Converts torch's tensors, types and operators to Rondo's, and refuses those that Rondo lacks.
 #include "compat/torch/tensors.h"
 
 #include <ATen/ops/empty.h>
@@ -73,7 +73,7 @@ Operator scaledSum(const c10d::ReduceOp& op, const at::Tensor& tensor) {
   if (factor.numel() != 1)
     C10_THROW_ERROR(ValueError, "rondo: PREMUL_SUM: its factor has " +
                                     std::to_string(factor.numel()) + " elements");
-  // Of the call's type and on its device; where it is that already, the program's own.
+  // The factor with the call's type, on its device: the program's own tensor if it has both.
   const at::Tensor there = factor.to(tensor.device(), tensor.scalar_type(), true);
   return {ReduceOp::preMulSumAt(there.const_data_ptr()), {there}};
 }

@@ -1,4 +1,4 @@
-// Shows tensors to Rondo as what they are: counts of elements of a type at an address.
+// Converts tensors to Rondo's arguments: an address, a number of elements and a type.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +12,10 @@
 
 namespace rondo::compat {
 
-/// Throws ValueError that names `call`, the reason and the tensor's properties.
+/// Throws a ValueError that names `call`, the reason and the tensor's properties.
 [[noreturn]] void refuse(const at::Tensor& tensor, const char* call, const char* why);
 
-/// Throws ValueError for what has no strides: no tensor, a sparse one.
+/// Throws ValueError for a tensor without strides: an undefined or a sparse one.
 void requireStrided(const at::Tensor& tensor, const char* call);
 
 /// A dense, contiguous tensor.
@@ -25,35 +25,35 @@ struct Array {
   DataType type = DataType::uint8;
 };
 
-/// Of a tensor that Copies returned. For calls that only move elements: of any type of whole bytes;
-/// those that Rondo does not have (bool, complex, further 8-bit floats) go as bytes. Throws
-/// ValueError that names `call` and the tensor's properties for other elements.
+/// Converts a tensor that Copies returned, for calls that only move elements. Takes all types of
+/// whole bytes; types that Rondo does not have (bool, complex, other 8-bit floats) are sent as
+/// bytes. Throws a ValueError that names `call` and the tensor's properties for other types.
 Array toMove(const at::Tensor& tensor, const char* call);
 
-/// For reductions: of a type that Rondo has, or bool, which is reduced as the bytes 0 and 1.
-/// Complex numbers come as pairs of floats, which dist.all_reduce() makes of them. Throws as
-/// toMove().
+/// Converts a tensor for reductions. Takes the types that Rondo has, and bool, which is reduced as
+/// the bytes 0 and 1. (dist.all_reduce() has already turned complex numbers into pairs of floats.)
+/// Throws as toMove().
 Array toReduce(const at::Tensor& tensor, const char* call);
 
 struct Operator {
   ReduceOp op;
-  /// What it reads when the call runs, and so must live as long: a factor in a device's memory.
+  /// Tensors that the call reads while it runs, so keep them until then: factors in device memory.
   std::vector<at::Tensor> reads = {};
 };
 
-/// The operator for tensors like this one. On bool SUM is "or" and PRODUCT is "and". A factor that
-/// is a tensor on a device is not waited for where the tensor is on one too: it is read there, in
-/// the order of the stream. Throws ValueError for an operator that the type does not have.
+/// Converts an operator for tensors like this one. On bool, SUM is "or" and PRODUCT is "and". If
+/// the factor is a tensor on a device and so is `tensor`, the call does not wait for the factor:
+/// the device reads it in stream order. Throws ValueError for an operator that the type lacks.
 Operator toOp(const c10d::ReduceOp& op, const at::Tensor& tensor, const char* call);
 
-/// The one of `tensors`, which must be one. Throws ValueError.
+/// Returns the only tensor. Throws ValueError if there is not exactly one.
 const at::Tensor& single(const std::vector<at::Tensor>& tensors, const char* call);
 
-/// Tensors, one for each rank and anywhere in memory, as one buffer with blocks, so that lists need
-/// not be copied together: `data` is the lowest address.
+/// Describes tensors, one for each rank and anywhere in memory, as blocks of one buffer, so that
+/// lists need not be copied into one tensor. `data` is the lowest address.
 class TensorBlocks {
  public:
-  /// All must be arrays of one type. Throws ValueError, also where there are not `size` of them.
+  /// All tensors must have the same type. Throws ValueError, also if there are not `size` tensors.
   TensorBlocks(const std::vector<at::Tensor>& tensors, int size, const char* call,
                Array (*read)(const at::Tensor&, const char*));
 
@@ -67,11 +67,11 @@ class TensorBlocks {
   DataType type_ = DataType::uint8;
 };
 
-/// How all_to_all_single() cuts a tensor: by sizes along its first dimension, or evenly where there
-/// are none.
+/// The blocks of all_to_all_single(): cuts a tensor along its first dimension by the given sizes,
+/// or evenly if there are none.
 class SplitBlocks {
  public:
-  /// Throws ValueError where the sizes are not one for each rank, or do not add up.
+  /// Throws ValueError if there is not one size for each rank, or if the sizes do not add up.
   SplitBlocks(const at::Tensor& tensor, const Array& array, const std::vector<int64_t>& splits,
               int size, const char* call);
 

@@ -1,4 +1,4 @@
-// Waiting for a call, its future and its error.
+// Implements Work: waiting for a call, its future and its error.
 #include "compat/torch/work.h"
 
 #include <ATen/core/jit_type.h>
@@ -35,9 +35,10 @@ void Work::started(Pending work, const std::optional<c10::Stream>& stream) {
 }
 
 Work::~Work() {
-  // Memory of a device goes back to its stream, behind the call.
+  // On a device the memory needs no owner: torch reuses it in the order of the stream, after the
+  // call.
   if (coalescing() || event_ || work_.test()) return;
-  // The completer is the member's, so its thread must not be the member's last owner.
+  // The member owns the completer, so the completer's thread must not be the member's last owner.
   work_.whenDone(member_->completer, [outputs = std::move(info_.outputs),
                                       inputs = std::move(info_.inputs), region = region_] {});
 }
@@ -65,7 +66,8 @@ int Work::sourceRank() const {
 void Work::await(std::chrono::milliseconds limit) const {
   if (limit.count() <= 0) return work_.wait();
   if (work_.waitFor(limit)) return;
-  // What stands still now ends the communicator, with a text that says who is late.
+  // Ends the communicator, since the call makes no progress. The shortest timeout, rather than
+  // abort(), gives an error text that names the late ranks.
   if (event_)
     member_->communicator.abort(std::string(info_.name) + " timed out after " +
                                 std::to_string(limit.count()) + " ms");
@@ -100,7 +102,7 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture() {
   if (event_) devices.push_back(event_->device());
   future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
                                                      devices);
-  if (event_) { // complete at once, for the streams of those that use its value
+  if (event_) { // complete at once: users of the value make their streams wait
     event_->block(*currentStream(event_->device()));
     future_->markCompleted(c10::IValue(info_.outputs));
     return future_;

@@ -1,4 +1,4 @@
-// c10d's handle to a call in flight.
+// Implements c10d's Work, the handle to a call in flight.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -23,57 +23,58 @@
 
 namespace rondo::compat {
 
-/// One rank of a group of processes, as its calls in flight need it.
+/// One rank of a group, with the objects that its calls in flight use.
 struct Member {
   Member(Communicator made, Teller known_as)
       : communicator(std::move(made)), teller(std::move(known_as)) {}
 
   Communicator communicator;
   const Teller teller;
-  Completer completer; ///< it ends before what it uses
-  /// Null on devices and where a rank is alone. It ends before the completer, which may wait for
+  Completer completer; ///< destroyed before the members above, which it uses
+  /// Null on devices and in a group of one rank. Destroyed before the completer, which may wait for
   /// receives.
   std::optional<Messenger> messenger;
 
   [[noreturn]] void raise(const char* call, const Error& error) { teller.raise(call, error); }
 };
 
-/// Calls between startCoalescing() and endCoalescing(), which are started together.
+/// The calls between startCoalescing() and endCoalescing(), which start together.
 struct Region {
-  /// A call that is part of it.
+  /// Adds a call to the region.
   void add(const std::optional<c10::Stream>& call_stream, const std::shared_ptr<AfterCall>& call,
            const Messages& received);
 
   std::atomic<bool> open{true};
   Group group;
-  std::optional<c10::Stream> stream; ///< of calls on a device
-  std::vector<at::Tensor> tensors;   ///< of all calls, until they have ended
-  Messages messages;                 ///< receives that have begun already
-  bool profiled = false;             ///< one of the calls is
-  std::shared_ptr<AfterCall> after = std::make_shared<AfterCall>(); ///< of all calls
+  std::optional<c10::Stream> stream; ///< the stream of calls on a device
+  std::vector<at::Tensor> tensors;   ///< tensors of all calls, kept until the calls have ended
+  Messages messages;                 ///< receives that have already begun
+  bool profiled = false;             ///< at least one of the calls has a profiler event
+  std::shared_ptr<AfterCall> after = std::make_shared<AfterCall>(); ///< for all calls
 };
 
-/// What a call is, apart from its arguments for Rondo.
+/// Describes a call, except for its Rondo arguments.
 struct CallInfo {
   c10d::OpType type = c10d::OpType::UNKNOWN;
-  const char* name = "";                 ///< as torch.distributed calls it
-  bool async = true;                     ///< else it has ended when it returns
-  std::chrono::milliseconds timeout{-1}; ///< of this call; negative: the group's
-  std::vector<at::Tensor> outputs = {};  ///< what its future holds
-  std::vector<at::Tensor> inputs = {};   ///< what else must live until it has ended
-  std::shared_ptr<AfterCall> after = {}; ///< what remains to be done when it has ended, or null
-  int source = -1;                       ///< of a receive
+  const char* name = "";                 ///< torch.distributed's name
+  bool async = true;                     ///< false: the call has ended when it returns
+  std::chrono::milliseconds timeout{-1}; ///< of this call; negative: the group's timeout
+  std::vector<at::Tensor> outputs = {};  ///< the value of the call's future
+  std::vector<at::Tensor> inputs = {};   ///< other tensors to keep until the call has ended
+  std::shared_ptr<AfterCall> after = {}; ///< the work that remains when it has ended, or null
+  int source = -1;                       ///< the sender, for a receive
 };
 
-/// The work of one call. wait() moves it on the caller's thread. Where the program drops it, or
-/// asks for a future, a Completer does. Any thread may call.
+/// The work of one call. wait() makes progress on the caller's thread. If the program drops the
+/// Work or asks for a future, a Completer waits instead. Any thread may call.
 class Work : public c10d::Work {
  public:
-  /// Done already; `region`: the coalescing that the call is part of, if any.
+  /// Creates a Work that is done until started() is called. `region`: the coalescing region that
+  /// the call belongs to, or null.
   Work(std::shared_ptr<Member> member, CallInfo info, uint64_t sequence,
        std::shared_ptr<Region> region = nullptr);
   ~Work() override;
-  /// `stream`: that the call is on, with tensors of a device.
+  /// Sets the call in flight. `stream`: the stream of a call on a device.
   void started(Pending work, const std::optional<c10::Stream>& stream);
 
   bool isCompleted() override;
@@ -82,13 +83,13 @@ class Work : public c10d::Work {
   int sourceRank() const override;
   std::vector<at::Tensor> result() override { return info_.outputs; }
   void synchronize() override { wait(); }
-  /// Of a coalesced call it returns at once until the coalescing has ended: nothing has begun.
-  /// Of a call on a device it makes the current stream wait; with a timeout the thread waits.
-  /// Throws DistBackendError when the call failed, or did not end in time; then the whole group has
-  /// failed, and the text says who is late.
+  /// Waits for the call. For a coalesced call that has not been started yet, returns at once. For a
+  /// call on a device, makes the current stream wait; with a timeout, the thread waits. Throws
+  /// DistBackendError if the call failed or timed out. After a timeout the whole group has failed,
+  /// and the text names the late ranks.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void abort() override;
-  /// Of the list of the output tensors.
+  /// A future whose value is the list of the output tensors.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   uint64_t getSequencenumber() const override { return sequence_; }
 
@@ -102,7 +103,7 @@ class Work : public c10d::Work {
   const uint64_t sequence_;
   const std::shared_ptr<Region> region_;
   mutable Pending work_;
-  std::optional<c10::Event> event_; ///< behind a call on a device
+  std::optional<c10::Event> event_; ///< recorded after a call on a device
   std::mutex future_mutex_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
