@@ -269,9 +269,8 @@ TEST_CASE("a timeout names the call and the late ranks first, and then one rank'
     const Caught late = caught([&] { ranks[0].allGather(x, x, 1, DataType::float32); });
     INFO(late.text);
     CHECK(late.code == ErrorCode::timeout);
-    CHECK(late.text.starts_with("AllGather #1 (1 float) timed out after 3"));
-    CHECK(late.text.find(" ms: ranks 1 and 2 did not call it; rank 0: lane 0") !=
-          std::string::npos);
+    CHECK(late.text.starts_with("AllGather #1 (1 float) timed out after "));
+    CHECK(late.text.find(": ranks 1 and 2 did not call it; rank 0: ") != std::string::npos);
     CHECK(caught([&] { ranks[1].barrier(); }).text == late.text); // on all ranks, as rank 0's
   }
   auto ranks = Communicator::createAll(2, options);

@@ -143,6 +143,7 @@ def power_sgd(rank, size):
         None, matrix_approximation_rank=2, start_powerSGD_iter=2), powerSGD_hook.powerSGD_hook)
     torch.manual_seed(rank)
     for _ in range(4):
+        late(rank)
         model(torch.randn(4, 40)).sum().backward()
     parts = [torch.empty(40, 40) for _ in range(size)]
     dist.all_gather(parts, model.module.weight.grad)
@@ -174,5 +175,6 @@ def test_a_callback_leaves_the_group():
 
 
 def test_power_sgd():
+    import torch._dynamo  # noqa: F401: DDP does, which takes each rank seconds
     for size in (2, 3):
         ranks(size, power_sgd, timeout=20)
