@@ -15,7 +15,7 @@ namespace {
 /// Converts toward zero and saturates; NaN gives zero.
 template <typename T, typename F>
 T saturate(F value) {
-  // 2^bits of T, which is exact in F; max() may not be.
+  // One more than the largest T: a power of two, which F represents exactly. F may round max().
   constexpr F kEnd = F(std::numeric_limits<T>::max() / 2 + 1) * F(2);
   constexpr F kBegin = F(std::numeric_limits<T>::min());
   if (value >= kEnd) return std::numeric_limits<T>::max();

@@ -36,7 +36,8 @@ constinit std::atomic<int> most{0}; ///< all numbers in `ending` are below this
 
 std::uint64_t bitOf(int fd) { return std::uint64_t{1} << (fd % kWordBits); }
 
-/// A thread leaves its section at once, unless something outside Rondo blocks both threads.
+/// How long fork() waits for a thread to leave its section. Threads leave it within microseconds,
+/// unless something outside Rondo blocks that thread and the forking one.
 constexpr std::chrono::seconds kPatience{1};
 /// How long a thread that wants the section sleeps while others fork, so that it does not keep the
 /// processor from them.

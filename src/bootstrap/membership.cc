@@ -280,7 +280,8 @@ void Membership::leave(RemoteCommunicator& communicator) {
   });
   std::unique_lock lock(mutex_);
   const auto differs = [&] { return communicator.failure && communicator.failure->difference; };
-  // In a launched job one rank logs for all; the hub's answer selects it.
+  // If the ranks' calls differ and no call is left to throw the error, it is logged. In a launched
+  // job only one rank logs it: the hub's answer to this rank's leave message says which.
   const auto known = [&] {
     return communicator.failure && (!settings_.launched || communicator.told || !differs());
   };

@@ -51,7 +51,7 @@ double criticalPath(std::span<const RankPlan> plans, double alpha, double beta, 
       end = std::max(end, in);
       release(m.to, in);
     }
-    // Through the switch, a piece crosses the step's line once, in one direction.
+    // With the switch, a piece crosses the link of the step's rank once, in one direction.
     const Step& step = *nodes[n].step;
     const bool switched = step.to_all || (!step.inputs.empty() && step.inputs[0].of_all);
     const double done = now + (switched ? step.shape.count * chunk * beta : 0);

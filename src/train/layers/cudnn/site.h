@@ -1,5 +1,5 @@
-// The place where a program's layers are built and run: a device, its stream, library handles and
-// memory.
+// What all layers of one compiled network (layers/program.h) share on a GPU: the device, its stream,
+// library handles and memory.
 #pragma once
 
 #include <cstddef>
