@@ -7,7 +7,7 @@
 # there that do not exist.
 set(precompiled_warnings -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
 
-# rondo_precompile(TARGET HEADERS...): HEADERS are system headers beside the usual ones.
+# rondo_precompile(TARGET HEADERS...): HEADERS are further system headers.
 function(rondo_precompile target)
   # GCC reads a precompiled header only with the options that it was made with: they are the key.
   target_compile_options(${target} PRIVATE
