@@ -185,7 +185,7 @@ void checkSpawned() {
 void checkChild() {
   MPI_Comm parents = MPI_COMM_NULL, merged = MPI_COMM_NULL;
   MPI_Comm_get_parent(&parents);
-  require(parents != MPI_COMM_NULL, "a child of nobody");
+  require(parents != MPI_COMM_NULL, "a child without parents");
   MPI_Intercomm_merge(parents, 1, &merged);
   useTogether(merged);
   MPI_Comm_free(&merged);

@@ -32,7 +32,7 @@ void collective(int which, MPI_Comm comm) {
     case 0: MPI_Barrier(comm); break;
     case 1:
       MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
-      require(sum == sizeOf(comm), "Allreduce beside own messages");
+      require(sum == sizeOf(comm), "Allreduce during own messages");
       break;
     case 2:
       MPI_Ibarrier(comm, &request);
@@ -41,7 +41,7 @@ void collective(int which, MPI_Comm comm) {
     default:
       MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
       for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      require(sum == sizeOf(comm), "Iallreduce beside own messages");
+      require(sum == sizeOf(comm), "Iallreduce during own messages");
   }
 }
 
@@ -105,7 +105,7 @@ void checkApart() {
   MPI_Barrier(comm);
   if (rankIn(comm) != 0) start();
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  require(sum == sizeOf(comm), "Iallreduce before a Barrier here, behind it there");
+  require(sum == sizeOf(comm), "Iallreduce before a Barrier on one rank, after it on others");
 }
 
 /// Collectives that are passed on, between others that are taken over, on one communicator.
