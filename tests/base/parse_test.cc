@@ -1,5 +1,5 @@
-// Proves: each parser accepts all valid texts and nothing else: no blanks, no trailing text, no
-// overflow.
+// Proves: each parser accepts all valid texts and nothing else: no blanks, no trailing text,
+// no overflow.
 #include "base/parse.h"
 
 #include <limits>

@@ -25,9 +25,9 @@ struct Shape {
   std::size_t base = 0; ///< in Datatypes::bases()
   Operator op{};        ///< reductions only
   bool in_place = false;
-  /// The call under test uses different types on each rank and side, all with the same signature.
-  /// The MPI library's own call always uses the base type, since libraries fail on some of these
-  /// calls.
+  /// The call under test uses different types on each rank and side, all with the same
+  /// signature. The MPI library's own call always uses the base type, since libraries fail on
+  /// some of these calls.
   bool layouts = false;
   int count = 0; ///< in elements of the layout if there is one, else in base elements
   int root = 0;

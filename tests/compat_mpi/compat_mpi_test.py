@@ -58,8 +58,8 @@ def run(options, ranks, program, *arguments, library=True, statistics=False, bef
     words = [f"LD_PRELOAD={options.library}"] if library else []
     if statistics:
         words.append("RONDO_MPI_STATS=1")
-    # The ranks' errors go to a file: mpirun mixes them with the output, and drops some when a job
-    # dies.
+    # The ranks' errors go to a file: mpirun mixes them with the output, and drops some
+    # when a job dies.
     with tempfile.NamedTemporaryFile(mode="r", prefix="compat_mpi.") as errors:
         command = [options.mpirun, *launcher, "-n", str(ranks),
                    "sh", "-c", before + 'exec "$@" 2>>"$0"',

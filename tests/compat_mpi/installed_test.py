@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the interposers with all installed MPIs: builds every_collective.c with the compiler
-wrapper of each, and runs it without Rondo, with the interposer of its ABI, and with the others, which must
-refuse it and name the right one. Installs nothing.
+wrapper of each, and runs it without Rondo, with the interposer of its ABI, and with the others,
+which must refuse it and name the right one. Installs nothing.
 
 usage: installed_test.py --libraries FOLDER [--ranks N] [FOLDER...]
 

@@ -1,5 +1,5 @@
-// Reports what a test program is doing when results differ, when a signal stops it, or when it
-// ends.
+// Reports what a test program is doing when results differ, when a signal stops it, or
+// when it ends.
 #pragma once
 
 #include <map>

@@ -2,9 +2,9 @@
 //
 //   compat_mpi_semantics CHECK
 //
-// Prints "CHECK: ok" on rank 0. The checks fatal, killed and abort end the job in another way. In
-// unfinalized and exit all ranks end without MPI_Finalize, and all but the first print that they
-// continued.
+// Prints "CHECK: ok" on rank 0. The checks fatal, killed and abort end the job in another way.
+// In unfinalized and exit all ranks end without MPI_Finalize, and all but the first print that
+// they continued.
 #include "semantics.h"
 
 #include <cstdio>

@@ -17,9 +17,9 @@
 namespace compat {
 namespace {
 
-/// Erroneous calls that the MPI libraries detect too: they do not check everything that MPI
-/// forbids, and some calls with negative counts crash in them. Returns the return values of the
-/// calls.
+/// Erroneous calls that the MPI libraries detect too: they do not check everything that
+/// MPI forbids, and some calls with negative counts crash in them. Returns the return
+/// values of the calls.
 std::vector<int> makeErroneousCalls(const Library& l, MPI_Comm comm) {
   std::array<int, 64> in{};
   std::array<int, 64> out{};
@@ -214,8 +214,8 @@ void checkAbort() {
   callForEver();
 }
 
-/// MPI's own finalize would wait for the first rank. The launcher must accept that no rank calls
-/// it.
+/// MPI's own finalize would wait for the first rank. The launcher must accept that no
+/// rank calls it.
 void checkUnfinalized() { goOnWithoutFirst(_exit); }
 
 void checkExit() { goOnWithoutFirst(std::exit); }

@@ -106,8 +106,8 @@ void useTogether(MPI_Comm merged) {
 
 } // namespace
 
-/// Communicators without any blocking collective: their I-forms are taken over, as the statistics
-/// show.
+/// Communicators without any blocking collective: their I-forms are taken over, as the
+/// statistics show.
 void checkImmediate() {
   useByImmediate(MPI_COMM_WORLD, "MPI_COMM_WORLD");
   useByImmediate(MPI_COMM_SELF, "MPI_COMM_SELF");

@@ -1,5 +1,5 @@
-// Order with respect to the program's own messages, threads, and lifetimes of communicators and
-// requests.
+// Order with respect to the program's own messages, threads, and lifetimes of communicators
+// and requests.
 #include <unistd.h>
 
 #include <algorithm>
@@ -152,8 +152,8 @@ void checkThreads() {
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 
-/// MPI_Finalize directly after I-forms whose end only Test has reported; a communicator still
-/// exists.
+/// MPI_Finalize directly after I-forms whose end only Test has reported; a communicator
+/// still exists.
 void checkFinalize() {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);

@@ -143,8 +143,8 @@ void checkRefused() {
   MPI_Comm_free(&comm);
 }
 
-/// The send buffer is the receive buffer: an error if this MPI library reports one, and no other
-/// error.
+/// The send buffer is the receive buffer: an error if this MPI library reports one, and no
+/// other error.
 void checkAliased() {
   MPI_Comm comm = duplicate();
   const int p = sizeOf(comm);

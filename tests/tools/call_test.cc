@@ -1,5 +1,5 @@
-// Proves that the benchmark's check finds a single wrong element, in every collective, at every
-// position.
+// Proves that the benchmark's check finds a single wrong element, in every collective, at
+// every position.
 #include <thread>
 
 #include "rondo/communicator.h"

@@ -1,5 +1,5 @@
-// Runs the built command: refused arguments, help, plans, and benchmarks whose results must be
-// right.
+// Runs the built command: refused arguments, help, plans, and benchmarks whose results
+// must be right.
 #include <unistd.h>
 
 #include <algorithm>

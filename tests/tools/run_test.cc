@@ -1,5 +1,5 @@
-// `rondo run`: statuses, signals, output and environment of the ranks, and that no rank outlives
-// it.
+// `rondo run`: statuses, signals, output and environment of the ranks, and that no rank
+// outlives it.
 #include <algorithm>
 #include <csignal>
 #include <set>

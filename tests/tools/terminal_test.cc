@@ -101,8 +101,8 @@ TEST_CASE("terminal: Ctrl-C reaches every rank", "[run]") {
   CHECK(job.status() == 9);
 }
 
-/// Ranks that read one word each, one rank after the other: if both read at once, each gets
-/// letters.
+/// Ranks that read one word each, one rank after the other: if both read at once, each
+/// gets letters.
 std::string readers(const TemporaryFolder& folder) {
   const std::string file = folder.file("read");
   return "sh -c 'echo rea\"\"dy; while [ $RONDO_RANK = 1 ] && [ ! -e " + file +

@@ -1,5 +1,5 @@
-// The four machines in data/ are read as they were described, and their links have the right
-// classes.
+// The four machines in data/ are read as they were described, and their links have the
+// right classes.
 #include <map>
 #include <set>
 #include <string>

@@ -1,7 +1,7 @@
 # Precompiles the C++ standard library's headers, once for all targets with the same options;
-# parsing them is half of a file's compile time. Only system headers are precompiled, so a change in
-# the project does not rebuild them. tools/check_includes checks that each file includes what it
-# uses.
+# parsing them is half of a file's compile time. Only system headers are precompiled, so a
+# change in the project does not rebuild them. tools/check_includes checks that each file
+# includes what it uses.
 
 # GCC no longer knows which code of a precompiled header is the system's, and then reports faults
 # there that do not exist.
