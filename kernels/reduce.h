@@ -1,4 +1,4 @@
-// The contract of the reduction kernels: (dtype, operator) -> function, for host memory.
+// The interface of the reduction kernels for host memory: (dtype, operator) -> function.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,14 @@
 namespace rondo::kernels {
 
 /// out[j][i] = in[0][i] op in[1][i] op ... op in[inputs-1][i], for all j < outputs, i < count.
-/// One streaming pass: each input is read once, each output written once. Operands are combined
-/// strictly in the order given, (((in0 op in1) op in2) ...); 16- and 8-bit floats are widened to
+/// inputs >= 1 (a single input is copied), outputs >= 1. Any alignment. An output must either be
+/// exactly one of the inputs or not overlap any input; outputs must not overlap each other.
+/// Makes one pass: each input is read once, each output written once. Operands are combined
+/// strictly in the given order, (((in0 op in1) op in2) ...). 16- and 8-bit floats are widened to
 /// fp32, combined there, and rounded to nearest even once, at the end. fp32 and fp64 use no fused
 /// multiply-add, so the result does not depend on the instruction set, count or alignment.
-/// inputs >= 1 (1 copies), outputs >= 1. Any alignment. An output may be exactly one of the inputs
-/// or not overlap it at all; outputs do not overlap each other.
-/// min and max: a number wins against NaN, and -0 is less than +0. Integers wrap around.
+/// min and max: if one operand is NaN, the result is the other one; -0 is less than +0. Integers
+/// wrap.
 using ReduceFunction = void (*)(void* const* outputs, std::size_t output_count,
                                 const void* const* inputs, std::size_t input_count,
                                 std::size_t count);
@@ -24,17 +25,17 @@ using ReduceFunction = void (*)(void* const* outputs, std::size_t output_count,
 /// nearest even (integers: toward zero, saturating). out == in is allowed.
 using ScaleFunction = void (*)(void* output, const void* input, std::size_t count, double factor);
 
-/// avg and premul_sum give sum's function: scaling is the caller's. Never null for an operator that
-/// supports the type; a bitwise operator on floats is a programming error (asserted).
+/// For avg and premul_sum this is the function of sum; the caller scales. Never null for an
+/// operator that the type supports. A bitwise operator on floats is a programming error (asserted).
 ReduceFunction reduceFunction(DataType type, ReduceOp::Kind op);
 ScaleFunction scaleFunction(DataType type);
 
-/// memcpy whose target does not stay in the caches. Faster where it could not stay there anyway;
-/// slower where it could, and for small pieces. What it wrote is visible to others as what memcpy
-/// writes.
+/// memcpy that does not keep the output in the caches. Faster if the output would not stay there
+/// anyway; slower if it would, and for small sizes. Its writes become visible to other threads in
+/// the same way as those of memcpy.
 void copyPastCaches(void* output, const void* input, std::size_t bytes);
 
-/// data[i] /= divisor for integers, toward zero (the second half of an integer average).
+/// data[i] /= divisor for integers, rounded toward zero (the division of an integer average).
 void divideIntegers(void* data, std::size_t count, DataType type, long long divisor);
 
 /// Name of the instruction set in use, e.g. "AVX3_ZEN4", "AVX2", "EMU128".

@@ -1,4 +1,4 @@
-// How both ends of a channel between devices come to the same memory.
+// Opens channels between devices: gives both ends the same memory.
 #include "transports/device_port.h"
 
 #include <string>

@@ -1,6 +1,6 @@
-// What transports between devices have in common: how both ends of a channel come to the same
-// memory, within a process by the communicator's board, between processes by a descriptor that the
-// sender passes when it dials.
+// The common part of transports between devices: gives both ends of a channel the same memory.
+// Within a process the ends find it on the communicator's board; between processes the sender
+// passes a descriptor when it dials.
 #pragma once
 
 #include <array>
@@ -18,14 +18,16 @@
 
 namespace rondo::transport {
 
-/// Inbox and credit of the sizes that the context says, as this rank's device sees them.
+/// The memory of a channel, with addresses of this rank's device. The sizes are those of the
+/// context.
 struct DeviceParts {
   device::Memory inbox, credit;
 };
 std::unique_ptr<Port> devicePort(DeviceParts parts, const Context& context);
 
-/// An end whose peer is a thread of this process. Whoever opens the channel first makes its memory,
-/// so the end is open at once. Throws Error(invalid_argument) for an end that is open already.
+/// An end whose peer is a thread of this process. The rank that opens the channel first makes its
+/// memory, so an end is open at once. Throws Error(invalid_argument) for an end that is already
+/// open.
 class PendingOnBoard final : public PendingWithDeadline {
  public:
   PendingOnBoard(std::string_view transport, const ChannelId& id, const Context& context,
@@ -39,18 +41,18 @@ class PendingOnBoard final : public PendingWithDeadline {
   std::unique_ptr<Port> attempt() override;
 
   const Context context_;
-  std::shared_ptr<Channel> channel_memory_; ///< lives as long as one of its ends does
+  std::shared_ptr<Channel> channel_memory_; ///< exists as long as one of its ends
 };
 
-/// The sender's end towards another process: dials, and passes a descriptor.
+/// The sender's end of a channel to another process: dials and passes a descriptor.
 class PendingPassing : public PendingWithDeadline {
  public:
   PendingPassing(std::string_view transport, const ChannelId& id, const Context& context);
 
  protected:
-  /// Once, in the constructor.
+  /// Call once, in the constructor.
   void dial(const ChannelId& id, const Location& receiver, int descriptor);
-  /// The port, or null to be asked again, on the connection that was made.
+  /// The port for the connection, or null to be called again.
   virtual std::unique_ptr<Port> connected(int socket) = 0;
 
   const Context context_;
@@ -62,7 +64,7 @@ class PendingPassing : public PendingWithDeadline {
   base::UniqueFd socket_;
 };
 
-/// The receiver's end: waits for the descriptor of a sender that dials.
+/// The receiver's end: waits for a sender to dial and pass a descriptor.
 class PendingPassed : public PendingWithDeadline {
  public:
   PendingPassed(std::string_view transport, const ChannelId& id, const Context& context,

@@ -1,4 +1,4 @@
-// Where a rank's Unix socket is.
+// Encodes and decodes the location of a rank's Unix socket.
 #include "transports/location.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-// Where a rank's Unix socket is, for transports between processes of one machine.
+// The location of a rank's Unix socket, for transports between processes of one machine.
 #pragma once
 
 #include <array>
@@ -13,25 +13,27 @@
 
 namespace rondo::transport {
 
-/// Processes for which all of this is equal can meet over an abstract Unix socket.
+/// Processes for which all of these are equal can connect over an abstract Unix socket.
 struct Scope {
-  std::array<std::byte, 36> boot{}; ///< the kernel's boot id: which machine, since when
-  std::uint64_t network = 0;        ///< inode of the network namespace: abstract names live in it
+  /// the kernel's boot id, which identifies a machine and its boot
+  std::array<std::byte, 36> boot{};
+  /// Inode of the network namespace, which contains the abstract names.
+  std::uint64_t network = 0;
   std::uint32_t user = 0;
 
   bool operator==(const Scope&) const = default;
 
-  /// nullopt where the system does not tell.
+  /// The scope of this process; nullopt if the system does not provide it.
   static std::optional<Scope> here();
 };
 
-/// An address that holds nothing else, or ends with it.
+/// The whole of an address, or the end of one.
 struct Location {
   Scope scope;
   net::SocketAddress listener;
 
   Address encode() const;
-  /// Throws Error(transport) that begins with `what`, for anything that encode() does not make.
+  /// Throws Error(transport) that begins with `what` for anything that encode() does not produce.
   static Location decode(const Address& address, const std::string& what);
 
   void write(base::Writer& out) const;

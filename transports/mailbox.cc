@@ -1,4 +1,4 @@
-// Connections that wait for their channel.
+// Keeps incoming connections until their channel is opened.
 #include "transports/mailbox.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace rondo::transport {
 
 namespace {
 
-/// Of a listener that others may come to share.
+/// Least backlog of a listener, because several communicators may share it.
 constexpr int kLeastPeers = 64;
 
 } // namespace

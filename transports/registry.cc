@@ -1,4 +1,4 @@
-// The tables of transports.def.
+// Builds the tables from transports.def.
 #include "transports/registry.h"
 
 namespace rondo::transport {
@@ -9,7 +9,8 @@ namespace rondo::transport {
 #undef TRANSPORT
 #undef DEVICE_TRANSPORT
 
-// Made at the first call: the entries are constant-initialized, so no order of start-up matters.
+// Built at the first call. The entries are constant-initialized, so the order of initialization
+// does not matter.
 
 std::span<const Kind> kinds() {
   static const Kind table[] = {

@@ -1,4 +1,4 @@
-// The transports that exist. One line of transports.def each.
+// The list of all transports; each is one line of transports.def.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace rondo::transport {
 
-/// The device that a rank's buffers are on, and how large a channel is there: the same on all
+/// The device of a rank's buffers, and the size of a channel there; the size is the same on all
 /// ranks.
 struct DeviceContext {
   std::shared_ptr<device::Device> device;
@@ -24,34 +24,34 @@ struct DeviceContext {
   std::size_t inbox_bytes = 0, credit_bytes = 0;
 };
 
-/// What a transport gets from the communicator that uses it.
+/// The arguments that a transport gets from its communicator.
 struct Context {
   std::uint64_t communicator = 0;
   std::uint64_t job = 0;
   int rank = 0, size = 1;
   net::Secret secret;
-  net::SocketAddress bind_address;    ///< where data listeners bind (port 0)
-  std::shared_ptr<base::Board> board; ///< set when all ranks are threads of this process
+  net::SocketAddress bind_address;    ///< address to which data listeners bind (port 0)
+  std::shared_ptr<base::Board> board; ///< set if all ranks are threads of this process
   Options options;
-  DeviceContext on; ///< empty: buffers are in host memory
+  DeviceContext on; ///< if its device is null, buffers are in host memory
 };
 
 /// A kind of transport.
 struct Kind {
   std::string_view name;
-  std::string_view summary; ///< one line, for help
-  bool between_processes;   ///< false: reaches only ranks of the same process
-  /// Null when this machine or this communicator cannot use it.
+  std::string_view summary; ///< one line, for help texts
+  bool between_processes;   ///< false: connects only ranks of the same process
+  /// Null if this machine or this communicator cannot use the transport.
   std::unique_ptr<Transport> (*make)(const Context&);
-  /// Why this build has not got it, empty: it has. Null: every build has it. Naming such a one in
-  /// Options::transports is an error.
+  /// Why this build does not contain the transport; empty if it does. A null function: every build
+  /// contains it. Options::transports may not name a transport that is missing.
   std::string (*missing)() = nullptr;
 };
 
-/// In order of preference: the first that reaches a peer is taken.
+/// In order of preference: the first transport that reaches a peer is used.
 std::span<const Kind> kinds();
-/// Those between devices: their ports are DeviceMemory. A communicator uses these, and behind them
-/// the carriers of the others; or the others.
+/// Transports between devices: their ports are DeviceMemory. A communicator on devices uses these,
+/// and after them the carriers of kinds(). Any other communicator uses kinds() only.
 std::span<const Kind> deviceKinds();
 
 } // namespace rondo::transport

@@ -1,4 +1,4 @@
-// Lending between ends of a channel that are in one process.
+// Lends messages between ends of a channel that are in one process.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace rondo::transport {
 
-/// Threads see all of each other's memory: a loan is an address.
+/// Threads share an address space, so a loan is an address.
 class SameProcess final : public Loans {
  public:
   std::optional<Loan> offer(const void* data, std::size_t) override {

@@ -18,29 +18,30 @@
 
 namespace rondo::transport {
 
-/// Single producer, single consumer. The producer's functions may be called by one thread at a
-/// time, the consumer's by another. All that the producer wrote before publish() is visible to the
-/// consumer once readable() returned the header; all reads before release() happen before the
-/// producer's next writable() that returns true for this line or slot.
+/// Single producer, single consumer. One thread at a time may call the producer's functions, and
+/// another one the consumer's. Everything that the producer wrote before publish() is visible to
+/// the consumer after readable() has returned the header. All reads before release() happen before
+/// the producer's next writable() that returns true for this line or slot.
 ///
-/// A message's flag, header and a body of up to kInlineBytes share one cache line, so it costs one
-/// line transfer. Two messages of up to kSmallBytes share a line: whoever is behind gets both by
-/// one transfer. Positions count halves of lines and only grow, and a message's flag is its
-/// position plus one. Only a second half's flag is ever cleared, when the first half is written: a
-/// body may have lain there. Larger bodies go to one of `depth` slots; where the consumer keeps up,
-/// only as many are used in turn as fit the channel's share of kReuseBytes, so that they stay in
-/// the caches. There are kLinesPerSlot times as many lines as slots: ranks that only send may run
+/// A message's flag, header and a body of up to kInlineBytes share one cache line, so a message
+/// costs one line transfer. Two messages of up to kSmallBytes share a line, so a consumer that is
+/// late gets both by one transfer. Positions count halves of lines and only grow. A message's flag
+/// is its position plus one. The flag of a second half is cleared when the first half is written,
+/// because a body may have been there; no other flag is ever cleared.
+///
+/// Larger bodies go to one of `depth` slots. As long as the consumer keeps up, only as many slots
+/// are used in turn as fit the channel's share of kReuseBytes, so that they stay in the caches.
+/// There are kLinesPerSlot times as many lines as slots, so that ranks which only send can run
 /// ahead of the others.
 ///
-/// A larger body may be lent instead of copied: it stays where the sender has it, and the consumer
-/// reads it there. Until the consumer has begun to, the producer can still revoke the loan by
-/// copying the body into the slot after all: so nobody ever waits for a peer in order to reuse
-/// memory.
+/// A larger body may be lent instead of copied: it stays in the sender's memory, and the consumer
+/// reads it there. Until the consumer starts to read, the producer can revoke the loan by copying
+/// the body into the slot. So no rank ever waits for a peer in order to reuse memory.
 class SlotRing {
  public:
   static constexpr std::size_t kInlineBytes = 40, kSmallBytes = 8;
 
-  /// Free for the transport's own use, in the same memory.
+  /// Part of the memory that the transport may use for its own data.
   static constexpr std::size_t kNotesBytes = 48;
   static std::byte* notes(void* memory) { return static_cast<std::byte*>(memory) + 16; }
 
@@ -48,12 +49,12 @@ class SlotRing {
     return kBodiesAt(depth) + static_cast<std::size_t>(depth) * padded(slot_bytes);
   }
 
-  /// Whether all slots have memory, or only the lines: then the producer allocates what a message
-  /// needs of its slot (base::allocateMapped), and keeps it.
+  /// Whether all slots have memory, or only the lines. In the latter case the producer allocates
+  /// the memory of a slot when a message needs it (base::allocateMapped), and keeps it.
   enum class Slots { whole, grow };
 
-  /// `memory` is zeroed (as fresh mappings are), 64-byte aligned, bytesNeeded() long, and the same
-  /// memory at both ends. `keep` holds it alive.
+  /// `memory` is zeroed (as fresh mappings are), aligned to 64 bytes, bytesNeeded() long, and the
+  /// same memory at both ends. `keep` keeps it alive.
   SlotRing(void* memory, int depth, std::size_t slot_bytes, std::shared_ptr<void> keep,
            Slots slots = Slots::whole)
       : base_(static_cast<std::byte*>(memory)),
@@ -71,18 +72,19 @@ class SlotRing {
   std::size_t slotBytes() const { return slot_bytes_; }
   int depth() const { return static_cast<int>(depth_); }
 
-  // Producer.
+  // Functions of the producer.
 
-  /// The channel's share of kReuseBytes.
+  /// Sets the channel's share of kReuseBytes.
   void shareReuse(std::size_t bytes) { reuse_bytes_ = bytes; }
-  /// Whether there is room for a next message with a body of `bytes`.
+  /// Whether there is room for another message with a body of `bytes`.
   bool writable(std::size_t bytes) {
     if (roomFor(bytes)) return true;
     reclaim();
     return roomFor(bytes);
   }
-  /// Where the next message's body of `bytes` goes; the same place until it is published. Only
-  /// after writable() was true. Throws Error(system) where its slot gets no memory.
+  /// The place for the next message's body of `bytes`; it does not change until the message is
+  /// published. Call only after writable() has returned true. Throws Error(system) if there is no
+  /// memory for the slot.
   std::byte* writeBody(std::size_t bytes) {
     if (bytes <= kSmallBytes) return halfOf(write_line_, written_).body;
     if (bytes <= kInlineBytes)
@@ -94,7 +96,7 @@ class SlotRing {
     if (header.bytes <= kSmallBytes) {
       Half& half = halfOf(write_line_, written_);
       half.header = header;
-      // What a larger message left there is no flag.
+      // An earlier larger message may have left bytes there that look like a flag.
       if (written_ % 2 == 0) halfOf(write_line_, 1).number.store(0, std::memory_order_relaxed);
       half.number.store(++written_, std::memory_order_release);
       if (written_ % 2 == 0) write_line_ = after(write_line_);
@@ -107,8 +109,8 @@ class SlotRing {
     }
     endLine(line);
   }
-  /// Publishes a message of more than kInlineBytes whose body stays at `loan`, unchanged until
-  /// returned(). Its number.
+  /// Publishes a message of more than kInlineBytes whose body stays at `loan` and must not change
+  /// until returned() is true. Returns the message's number.
   std::uint64_t lend(const MessageHeader& header, const Loan& loan) {
     Line& line = beginLine(header);
     line.loan() = loan;
@@ -117,29 +119,30 @@ class SlotRing {
     endLine(line);
     return written_ - 1;
   }
-  /// Whether the consumer has released the message; its reads happened before.
+  /// Whether the consumer has released the message. Its reads happened before.
   bool returned(std::uint64_t number) {
     if (freed_ < number) reclaim();
     return freed_ >= number;
   }
-  /// Copies the body, of `bytes`, of a lent message that is not returned() into its slot. False:
-  /// too late, the consumer reads it, and will release it without waiting for anything.
+  /// Copies the body of a lent message that is not returned() into its slot. `bytes`: its size.
+  /// False: too late, because the consumer is reading it; the consumer will release it without
+  /// waiting for anything.
   bool revoke(std::uint64_t number, const void* data, std::size_t bytes) {
     Line& line = lineOf(lineAt(number));
     if (line.state().load(std::memory_order_relaxed) != kLent) return false;
     std::memcpy(bodyAt(line.place()), data, bytes);
     return change(line, kLent, kInSlot);
   }
-  /// As revoke(), but the message is gone: the consumer never gets it. Only when all has failed.
+  /// As revoke(), but drops the message: the consumer never gets it. Only after a failure.
   bool withdraw(std::uint64_t number) { return change(lineOf(lineAt(number)), kLent, kWithdrawn); }
 
-  // Consumer.
+  // Functions of the consumer.
 
   /// The next message's header, or null.
   const MessageHeader* readable() {
     Half* half = &halfOf(read_line_, read_);
     std::uint64_t number = half->number.load(std::memory_order_acquire);
-    if (number == (kSkipped | (read_ + 1))) { // the next message begins a line
+    if (number == (kSkipped | (read_ + 1))) { // the next message begins at the next line
       ++read_;
       read_line_ = after(read_line_);
       half = &halfOf(read_line_, read_);
@@ -147,8 +150,9 @@ class SlotRing {
     }
     return number == read_ + 1 ? &half->header : nullptr;
   }
-  /// Its body. Only after readable(). A lent one is found by `loans` (null: nothing is ever lent
-  /// here), and the lender then waits for release(), or for giveBack(). Null: it was withdrawn.
+  /// The body of the next message. Call only after readable() has returned a header. `loans` finds
+  /// a lent body (null: no message of this ring is lent); the lender then waits for release() or
+  /// giveBack(). Null: the message was withdrawn.
   const std::byte* readBody(std::size_t bytes, Loans* loans = nullptr) {
     if (bytes <= kSmallBytes) return halfOf(read_line_, read_).body;
     Line& line = lineOf(read_line_);
@@ -159,7 +163,7 @@ class SlotRing {
     return line.state().load(std::memory_order_acquire) == kWithdrawn ? nullptr
                                                                       : bodyAt(line.place());
   }
-  /// As if readBody() had not been called.
+  /// Undoes readBody().
   void giveBack() {
     if (halfOf(read_line_, read_).header.bytes > kInlineBytes)
       change(lineOf(read_line_), kTaken, kLent);
@@ -176,10 +180,10 @@ class SlotRing {
   }
 
  private:
-  // Where the body of a large message is.
+  // The states of a large message: where its body is.
   static constexpr std::uint32_t kInSlot = 0, kLent = 1, kTaken = 2, kWithdrawn = 3;
 
-  /// In the flag of a second half: nothing comes here.
+  /// In the flag of a second half: this half stays empty.
   static constexpr std::uint64_t kSkipped = std::uint64_t{1} << 63;
 
   struct Half {
@@ -187,13 +191,13 @@ class SlotRing {
     MessageHeader header;
     std::byte body[kSmallBytes];
   };
-  /// As one message has it.
+  /// The layout of a line with one message.
   struct alignas(64) Line {
     std::atomic<std::uint64_t> number;
     MessageHeader header;
     std::byte inline_body[kInlineBytes];
 
-    // Large messages have no inline body.
+    // Large messages have no inline body, so its place holds their state.
     std::atomic<std::uint32_t>& state() {
       return *std::launder(reinterpret_cast<std::atomic<std::uint32_t>*>(inline_body));
     }
@@ -212,7 +216,7 @@ class SlotRing {
     return written_ + odd + 2 <= freed_ + 2 * lines_ &&
            (bytes <= kInlineBytes || std::countr_one(busy_) < static_cast<int>(depth_));
   }
-  /// Learns what the consumer has released meanwhile.
+  /// Frees everything that the consumer has released since the last call.
   void reclaim() {
     const std::uint64_t released = std::min(consumed().load(std::memory_order_acquire), written_);
     for (; freed_ < released; ++freed_)
@@ -245,14 +249,14 @@ class SlotRing {
     base::allocateMapped(bodyAt(placeOf(chosen)), bytes);
     allocated_[placeOf(chosen)] = bytes;
   }
-  /// Gives the next message, of more than kInlineBytes, its place.
+  /// Assigns a slot to the next message, which has more than kInlineBytes.
   void place(Line& line, std::size_t bytes) {
     line.place() = static_cast<std::uint32_t>((writeBody(bytes) - bodies_) / stride_);
     busy_ |= chosen_;
     taken_[write_line_] = static_cast<std::uint8_t>(std::countr_zero(chosen_) + 1);
     chosen_ = 0;
   }
-  /// The line of a message that needs a whole one.
+  /// Begins a message that needs a whole line.
   Line& beginLine(const MessageHeader& header) {
     if (written_ % 2 == 1) {
       halfOf(write_line_, 1).number.store(kSkipped | (written_ + 1), std::memory_order_release);
@@ -273,7 +277,7 @@ class SlotRing {
   }
 
   static constexpr std::size_t padded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-  /// A page of their own, so that a small body touches one.
+  /// Bodies start on a new page, so that a small body touches only one page.
   static constexpr std::size_t kBodiesAt(int depth) {
     constexpr std::size_t kPage = 4096;
     const std::size_t lines = 64 * (1 + kLinesPerSlot * static_cast<std::size_t>(depth));
@@ -284,7 +288,7 @@ class SlotRing {
   }
   std::uint64_t after(std::uint64_t line) const { return line + 1 == lines_ ? 0 : line + 1; }
   std::uint64_t lineAt(std::uint64_t number) const { return (number - 1) / 2 % lines_; }
-  /// The half of the line at which `position` is.
+  /// The half of the line that belongs to `position`.
   Half& halfOf(std::uint64_t line, std::uint64_t position) {
     return *std::launder(reinterpret_cast<Half*>(base_ + 64 * (1 + line) + 32 * (position % 2)));
   }
@@ -299,11 +303,12 @@ class SlotRing {
   const std::size_t stride_, slot_bytes_;
   std::shared_ptr<void> keep_;
   alignas(64) std::uint64_t written_ = 0, freed_ = 0, write_line_ = 0, freed_line_ = 0;
-  // Sets of places, as bits: all that hold a body, the next message's, and the one chosen last.
+  // Sets of slots, as bits: all slots in use, the slot of the next message, the slot chosen last.
   std::uint64_t busy_ = 0, chosen_ = 0, last_ = 0;
   std::size_t reuse_bytes_ = kReuseBytes;
-  std::array<std::size_t, kMaxDepth> allocated_{};              ///< of each slot, in bytes
-  std::array<std::uint8_t, kLinesPerSlot * kMaxDepth> taken_{}; ///< of each line: place + 1, or 0
+  std::array<std::size_t, kMaxDepth> allocated_{}; ///< memory of each slot, in bytes
+  /// for each line: its slot + 1, or 0
+  std::array<std::uint8_t, kLinesPerSlot * kMaxDepth> taken_{};
   alignas(64) std::uint64_t read_ = 0, read_line_ = 0;
 };
 

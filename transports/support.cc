@@ -1,4 +1,4 @@
-// What the transports share.
+// Functions that the transports share.
 #include "transports/support.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ std::unique_ptr<Port> PendingWithDeadline::poll() {
   try {
     if (auto port = attempt()) return port;
   } catch (const Error& e) {
-    // A lack of resources or a bad option here is nobody else's fault.
+    // A lack of resources, or a wrong option of this rank, is not the peer's fault.
     const bool peers = e.code() == ErrorCode::transport || e.code() == ErrorCode::peer_dead ||
                        e.code() == ErrorCode::timeout;
     throw Error(e.code(), channel_ + ": " + e.what(), peers ? peer_ : -1);

@@ -1,4 +1,5 @@
-// What the transports share: sizes from the options, validation, names for errors, deadlines.
+// Functions that the transports share: sizes from the options, validation, names for errors,
+// deadlines.
 #pragma once
 
 #include <chrono>
@@ -14,21 +15,21 @@
 
 namespace rondo::transport {
 
-/// Options::channel_bytes (all slots together) and channel_depth, or the transport's defaults.
-/// Throws Error(invalid_argument) for values out of range.
+/// The sizes from Options::channel_bytes (all slots together) and channel_depth, or the transport's
+/// defaults. Throws Error(invalid_argument) for values out of range.
 ChannelSize channelSize(const Options& options, ChannelSize defaults);
 
-/// The rank at the other end. Throws Error(invalid_argument) for a channel that is not one of this
-/// communicator's or does not end here.
+/// The rank at the other end. Throws Error(invalid_argument) if the channel does not belong to this
+/// communicator or does not end at this rank.
 int peerOf(const ChannelId& id, const Context& context);
 
-/// "tcp channel 0 -> 3 (index 2)".
+/// For example "tcp channel 0 -> 3 (index 2)".
 std::string describe(std::string_view transport, const ChannelId& id);
 
-/// "No such file or directory (2)", for the text of Error(system).
+/// For example "No such file or directory (2)", for the text of an Error(system).
 std::string errnoText(int error);
 
-/// A PendingPort with the deadline Options::init_timeout; its errors name the channel and the peer.
+/// A PendingPort with the deadline Options::init_timeout. Its errors name the channel and the peer.
 class PendingWithDeadline : public PendingPort {
  public:
   PendingWithDeadline(std::string_view transport, const ChannelId& id, const Context& context);
@@ -36,7 +37,7 @@ class PendingWithDeadline : public PendingPort {
   void extend() final { deadline_ = base::AwakeLimit(limit_); }
 
  protected:
-  /// The port, or null when the peer has not come yet.
+  /// The port, or null if the peer has not opened its end yet.
   virtual std::unique_ptr<Port> attempt() = 0;
 
   const std::string channel_; ///< describe()

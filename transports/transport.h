@@ -1,9 +1,9 @@
-// The contract between the engine and whatever moves bytes between two ranks.
+// The interface between the engine and the transports, which move bytes between two ranks.
 //
-// A channel is one direction between two ranks: ordered, reliable, of bounded depth, carrying
-// messages of at most slot_bytes. Its ends are a Sender in one rank and a Receiver in the other. An
-// end is *mapped* (both ranks see the slots: the engine fills and reads them itself, see
-// slot_ring.h) or a *carrier* (the kernel or a NIC moves bytes between user memory of the two).
+// A channel is one direction between two ranks: ordered, reliable, of bounded depth, for messages
+// of at most slot_bytes. Its ends are a sender in one rank and a receiver in the other. An end is
+// *mapped* (both ranks see the slots, and the engine fills and reads them, see slot_ring.h) or a
+// *carrier* (the kernel or a NIC moves bytes between the two ranks' user memory).
 #pragma once
 
 #include <array>
@@ -27,42 +27,42 @@ namespace rondo::transport {
 
 class SlotRing;
 
-/// Which channel of which communicator. Equal on both ends.
+/// Identifies a channel. Equal on both ends.
 struct ChannelId {
   std::uint64_t communicator = 0;
-  int src = 0, dst = 0; ///< ranks within the communicator
+  int src = 0, dst = 0; ///< ranks in the communicator
   int index = 0;        ///< collectives: plan::Channel::index; Send/Recv: kPointToPoint
 
   static constexpr int kPointToPoint = 0xffff;
   auto operator<=>(const ChannelId&) const = default;
 };
 
-/// What travels in front of every message.
+/// Sent before the body of every message.
 struct MessageHeader {
   std::uint64_t signature = 0; ///< of the call; see comm/call.h
-  std::uint64_t bytes = 0;     ///< of the body
+  std::uint64_t bytes = 0;     ///< size of the body
 };
 
-/// Where a lent message body stands: opaque to all but the channel's Loans.
+/// The location of a lent message body. Only the channel's Loans interpret it.
 struct Loan {
   std::array<std::uint64_t, 3> words{};
 };
 
-/// How the ends of a mapped channel read each other's memory where it stands. One thread at a time.
+/// Lets the ends of a mapped channel read each other's memory in place. One thread at a time.
 class Loans {
  public:
   virtual ~Loans() = default;
-  /// Bodies from here on are better lent than copied; smaller ones in an exchange, where both ranks
-  /// need the other's message before they go on.
+  /// Size from which a body should be lent instead of copied. It is smaller in an exchange, where
+  /// both ranks need the other's message before they continue.
   virtual std::size_t worthFrom(bool exchange) const {
     return exchange ? kLendExchangedBytes : kLendBytes;
   }
-  /// The sender's side: how the peer finds this memory; nothing when it cannot see it. Only asked
-  /// for what does not fit a line.
+  /// Sender: a loan with which the peer finds this memory; nothing if the peer cannot see it. Only
+  /// for bodies that do not fit a line.
   virtual std::optional<Loan> offer(const void* data, std::size_t size) = 0;
-  /// The receiver's side: where it stands here. Throws Error(transport | system).
+  /// Receiver: the address of the loan in this process. Throws Error(transport | system).
   virtual const std::byte* find(const Loan& loan, std::size_t size) = 0;
-  /// Whether memory that the sender frees stays readable for a receiver that is just reading it.
+  /// Whether memory that the sender frees stays readable for a receiver that is reading it.
   virtual bool outliveSender() const = 0;
 };
 
@@ -76,36 +76,36 @@ struct MutableBytes {
   std::size_t size = 0;
 };
 
-/// The end of a carrier channel that sends. One thread at a time.
+/// The sending end of a carrier channel. One thread at a time.
 class CarrierSender {
  public:
   virtual ~CarrierSender() = default;
-  /// Messages started and not yet taken over by the transport.
+  /// Number of messages that were started and that the transport has not taken yet.
   virtual std::size_t pending() const = 0;
-  /// Starts a message when fewer than `depth` are pending; false: no room, try again later. The
-  /// memory must stay unchanged until the message is no longer pending.
+  /// Starts a message if fewer than `depth` are pending. False: there is no room, try again later.
+  /// The memory must not change until the message is no longer pending.
   virtual bool start(const MessageHeader& header, std::span<const ConstBytes> body) = 0;
-  /// Moves what it can without blocking; true if anything moved.
+  /// Moves what can be moved without blocking; true if anything moved.
   virtual bool progress() = 0;
   /// Whether a pending message still reads any byte of the range.
   virtual bool reads(const void* data, std::size_t size) const = 0;
 };
 
-/// The end of a carrier channel that receives. One thread at a time.
+/// The receiving end of a carrier channel. One thread at a time.
 class CarrierReceiver {
  public:
   virtual ~CarrierReceiver() = default;
-  /// The header of the next message, or null while it has not arrived. Never blocks. Valid until
-  /// the message was received.
+  /// The header of the next message, or null if it has not arrived. Never blocks. Valid until the
+  /// message is received.
   virtual const MessageHeader* peek() = 0;
-  /// Receives the body of the message that peek() showed, straight into `body`, whose sizes add up
-  /// to the header's bytes; true when complete. Call again, with the same body, until it is.
+  /// Receives the body of the message that peek() returned, directly into `body`, whose sizes add
+  /// up to the header's bytes. True when complete. Until then, call it again with the same body.
   virtual bool receive(std::span<const MutableBytes> body) = 0;
 };
 
-/// The memory of a channel between devices, under the addresses that this end's device uses: zeroed
-/// when the channel is made, never touched by the transport. The receiver polls the inbox and the
-/// sender the credit, so each lies with whom that is cheapest for.
+/// The memory of a channel between devices, with addresses of this end's device. It is zeroed when
+/// the channel is made, and the transport never accesses it. The receiver polls the inbox and the
+/// sender the credit, so each is in the memory where polling is cheapest.
 struct DeviceMemory {
   std::shared_ptr<std::byte> inbox, credit;
   std::size_t inbox_bytes = 0;
@@ -117,9 +117,9 @@ struct MappedSlots {
   std::shared_ptr<Loans> loans; ///< null: every body is copied
 };
 
-/// One end of a channel, opened: the engine looks once, when the channel is connected, which of the
-/// four it is. All functions throw Error(peer_dead) or Error(transport), with the peer's rank as
-/// culprit, when the channel broke.
+/// One end of a channel, opened. The engine determines once, when the channel is connected, which
+/// of the four alternatives it is. If the channel breaks, all functions throw Error(peer_dead) or
+/// Error(transport), with the peer's rank as culprit.
 struct Port {
   std::variant<MappedSlots, std::unique_ptr<CarrierSender>, std::unique_ptr<CarrierReceiver>,
                DeviceMemory>
@@ -128,30 +128,31 @@ struct Port {
   int depth = 0;
 };
 
-/// An opening in progress. Polled by one thread at a time.
+/// An opening in progress. One thread at a time may poll it.
 class PendingPort {
  public:
   virtual ~PendingPort() = default;
   /// Null until both ends are connected. Throws Error(transport | peer_dead | system | timeout).
-  /// Must not be called again after it returned a port.
+  /// Must not be called again after it has returned a port.
   virtual std::unique_ptr<Port> poll() = 0;
-  /// The time until poll()'s deadline begins again: no call waits for the peer yet.
+  /// Restarts poll()'s deadline, because no call waits for the peer yet.
   virtual void extend() {}
 };
 
-/// What a rank must tell the others so that they can reach it: opaque, at most kMostAddressBytes.
+/// The data that other ranks need to reach a rank: opaque, at most kMostAddressBytes.
 using Address = std::vector<std::byte>;
-/// An address travels within a frame of the control plane, beside those of the other transports.
+/// An address is sent in one frame of the control plane, together with those of the other
+/// transports.
 inline constexpr std::size_t kMostAddressBytes = std::size_t{8} << 10;
 
-/// Moves the messages of all channels of one transport, for one rank of one communicator: for
-/// transports that have one queue of completions, not one for each channel.
+/// Moves the messages of all channels of one transport, for one rank of one communicator. For
+/// transports that have one queue of completions instead of one for each channel.
 class Worker {
  public:
   virtual ~Worker() = default;
-  /// Moves what it can for all channels that are open or being opened, without blocking; true if
-  /// anything moved. What breaks shows at the ports that it concerns. Only the thread that uses the
-  /// ports calls it; another may open channels meanwhile.
+  /// Moves what can be moved for all open and opening channels, without blocking; true if anything
+  /// moved. Errors are reported by the ports that they concern. Only the thread that uses the ports
+  /// calls this; another thread may open channels at the same time.
   virtual bool progress() noexcept = 0;
 };
 
@@ -161,19 +162,19 @@ class Transport {
   virtual ~Transport() = default;
   virtual std::string_view name() const = 0;
   virtual Address address() const = 0;
-  /// Largest message body of any channel of this transport; follows from Options alone.
+  /// Largest message body of any channel of this transport. It depends only on Options.
   virtual std::size_t slotBytes() const = 0;
-  /// Whether its ports are mapped; else they are carriers.
+  /// Whether its ports are mapped; if not, they are carriers.
   virtual bool mapped() const = 0;
   /// Whether the peers' devices see each other's memory.
   virtual bool seesDevices() const { return false; }
-  /// Whether a peer with this address (made by the same kind of transport) can be reached. Must be
-  /// symmetric: both sides come to the same answer.
+  /// Whether a peer with this address (of the same kind of transport) can be reached. Must be
+  /// symmetric: both ranks must get the same answer.
   virtual bool reaches(const Address& peer) const = 0;
-  /// What must be called, as long as there are channels, for their messages to move; null where
-  /// each port moves its own. Lives as long as the transport.
+  /// The worker whose progress() must be called as long as there are channels; null if each port
+  /// moves its own messages. Exists as long as the transport.
   virtual Worker* worker() { return nullptr; }
-  /// Starts to open this rank's end of a channel. Does not wait for the peer: its other end may be
+  /// Starts to open this rank's end of a channel. Does not wait for the peer: the other end may be
   /// opened much later, and by any thread. Each end is opened once.
   virtual std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& peer) = 0;
 };

@@ -1,4 +1,4 @@
-// The numbers of all transports, in one place, each with what it rests on.
+// Tuning constants of all transports, each with its reason.
 #pragma once
 
 #include <chrono>
@@ -7,118 +7,123 @@
 
 namespace rondo::transport {
 
-/// Slots of one channel.
+/// The slots of one channel.
 struct ChannelSize {
   std::size_t slot_bytes = 0;
   int depth = 0;
 };
 
-/// Mapped transports: 1 MiB a direction. What the other core has just written is copied fastest
-/// from 64 KiB to 1 MiB (11 to 17 GB/s; 4 KiB: 8, 16 MiB: 14.6), so the whole ring should stay in a
-/// core's second-level cache (1 to 2 MiB), and eight slots let both sides work while one is late.
+/// Mapped transports: 1 MiB for each direction. Data that another core has just written is copied
+/// fastest in pieces of 64 KiB to 1 MiB (11 to 17 GB/s; 4 KiB: 8, 16 MiB: 14.6). So the whole ring
+/// should fit a core's second-level cache (1 to 2 MiB). With eight slots both sides can work while
+/// one is late.
 inline constexpr ChannelSize kMappedSize{128 << 10, 8};
 
-/// Bodies from here on are lent where the peer can read them. All-reduce of 2 threads on 2 cores,
-/// us, copied and lent: 32 KiB messages 7.1 and 8.5, 64 KiB 13.4 and 9.9, 512 KiB 136 and 80.
-/// Below, the copy is made while the peer is not there yet; a loan waits for it twice.
+/// Bodies of this size and above are lent if the peer can read them. AllReduce of 2 threads on 2
+/// cores, us, copied and lent: 32 KiB messages 7.1 and 8.5, 64 KiB 13.4 and 9.9, 512 KiB 136 and
+/// 80. A smaller body is copied before the peer needs it, while a loan waits for the peer twice.
 inline constexpr std::size_t kLendBytes = std::size_t{64} << 10;
-/// In an exchange of inputs nobody overwrites what is lent, and both are there. All-reduce of 2
-/// processes on 2 cores, us, copied and lent, inputs written anew for each call: 1 KiB 0.56 and
-/// 0.81, 2 KiB 1.09 and 0.93, 16 KiB 2.79 and 2.63; not written, so that they stay in both caches:
-/// 16 KiB 2.79 and 0.87.
+/// The same for an exchange of inputs, in which no rank overwrites lent memory and both ranks are
+/// active. AllReduce of 2 processes on 2 cores, us, copied and lent. Inputs rewritten before each
+/// call: 1 KiB 0.56 and 0.81, 2 KiB 1.09 and 0.93, 16 KiB 2.79 and 2.63. Inputs not rewritten, so
+/// that they stay in both caches: 16 KiB 2.79 and 0.87.
 inline constexpr std::size_t kLendExchangedBytes = std::size_t{2} << 10;
 
-/// A rank writes bodies to this much slot memory in turn, over all the channels of a call together;
-/// at least to two slots of each. More leaves the second-level caches (of 2 MiB, shared by the
-/// ranks of a core): 8 processes on 2 cores, direct, 256 KiB: 343 us with 256 KiB a channel, 230 us
-/// with 64 KiB. Less makes it wait for its reader's core: broadcast between 2 processes, 256 KiB in
-/// messages of 32 KiB: 26 us with 128 KiB, 15.5 us with 256 KiB.
+/// Slot memory that a rank uses in turn, over all channels of a call together, but at least two
+/// slots of each channel. With more, slots leave the second-level caches (2 MiB, shared by the
+/// ranks of a core): 8 processes on 2 cores, direct, 256 KiB: 343 us with 256 KiB for each channel,
+/// 230 us with 64 KiB. With less, a rank waits for its reader's core: broadcast between 2
+/// processes, 256 KiB in messages of 32 KiB: 26 us with 128 KiB, 15.5 us with 256 KiB.
 inline constexpr std::size_t kReuseBytes = std::size_t{256} << 10;
 
-/// Slots of a channel between processes that get memory when their turn comes. The others get it
-/// when those before them are all full: a rank that keeps up needs no more, and a program may have
-/// hundreds of communicators.
+/// Slots of a channel between processes that get memory when they are first used. The others get
+/// memory only when all of these are in use. A rank that keeps up needs no more, and a program may
+/// have hundreds of communicators.
 inline constexpr int kSlotsAtFirst = 4;
 
-/// Lines of a ring per slot. A line is 64 bytes; slots are large. Ranks that share a core take
-/// turns, and the more messages wait, the fewer turns: 4 processes on 2 cores, broadcast of 8
-/// bytes: 0.32 us with 8 lines a slot, 0.11 us with 32. Between 2 processes no difference.
+/// Lines of a ring for each slot. A line has 64 bytes; slots are large. Ranks that share a core
+/// take turns, and the more messages can wait, the fewer turns they need. 4 processes on 2 cores,
+/// broadcast of 8 bytes: 0.32 us with 8 lines for each slot, 0.11 us with 32. Between 2 processes
+/// there is no difference.
 inline constexpr std::size_t kLinesPerSlot = 32;
 
-/// Carriers need no slots: slot_bytes only bounds a message. 256 KiB is well past the size at which
-/// one send call costs more than its copy, and four pending ones keep the socket fed.
+/// Carriers have no slots: slot_bytes only limits a message. 256 KiB is far above the size at which
+/// one send call costs more than its copy, and four pending messages keep the socket busy.
 inline constexpr ChannelSize kCarrierSize{256 << 10, 4};
 
-/// What a socket to the same machine holds of its sender (SO_SNDBUF, of which the kernel makes
-/// twice as much). By itself it takes 4 MiB, and both copies are from memory to memory; so little
-/// stays in the caches. 4 ranks on 2 cores, beside other work, rank 0 and each other one send each
-/// other 25 MiB: 75 ms with what the kernel takes, 67 with 512 KiB, 52 with 256 KiB, 49 with 128
-/// KiB, 51 with 64 KiB; a ring, of which little is under way, shows no trend. Between machines the
-/// kernel knows better.
+/// Send buffer of a socket to the same machine (SO_SNDBUF, which the kernel doubles). The kernel's
+/// default grows to 4 MiB, so that both copies are from memory to memory; with a small buffer the
+/// data stays in the caches. 4 ranks on 2 cores, with other load, rank 0 and each other rank send
+/// each other 25 MiB: 75 ms with the default, 67 with 512 KiB, 52 with 256 KiB, 49 with 128 KiB, 51
+/// with 64 KiB. A ring, which has little data in flight, shows no trend. Between machines the
+/// default is used.
 inline constexpr int kNearSendBytes = 128 << 10;
 
-/// UCX: messages that a receiver holds and has not received. Receipts come for half of them.
-/// A power of two. With the bound of the next but one a channel holds 2 MiB at most.
+/// UCX: messages that a receiver holds and has not received. It sends a receipt for every half of
+/// them. Must be a power of two. With the limit kUcxEagerBytes, a channel holds at most 2 MiB.
 inline constexpr std::uint32_t kUcxWindow = 32;
-/// As tcp's: a message is sent from and received into user memory.
+/// As for tcp: messages are sent from and received into user memory.
 inline constexpr ChannelSize kUcxSize{256 << 10, 4};
-/// Larger bodies stay with the sender until the receiver knows where they go. Half a round trip
-/// between 2 processes on 2 cores, us, through UCX's memory and from the sender's (UCX 1.13): its
-/// shared memory, 16 KiB 4.9 and 7.2, 64 KiB 12.5 and 16.5, 128 KiB 33 and 21; its TCP over
-/// loopback 18 and 36, 33 and 47, 54 and 62. (On a shared machine.)
+/// Larger bodies stay with the sender until the receiver knows their destination. Half a round trip
+/// between 2 processes on 2 cores, us, through UCX's memory and from the sender's (UCX 1.13, on a
+/// shared machine). With its shared memory: 16 KiB 4.9 and 7.2, 64 KiB 12.5 and 16.5, 128 KiB 33
+/// and 21. With its TCP over loopback: 18 and 36, 33 and 47, 54 and 62.
 inline constexpr std::size_t kUcxEagerBytes = std::size_t{64} << 10;
-/// Bodies up to here are copied out of UCX's memory at once, which costs less than to give it back.
+/// Bodies up to this size are copied from UCX's memory at once, which costs less than returning the
+/// memory later.
 inline constexpr std::size_t kUcxKeepBytes = 256;
-/// Looks in vain after which a thread looks after the process's other workers.
+/// Polls without progress after which a thread polls the other workers of its process.
 inline constexpr std::uint32_t kUcxVisit = 256;
-/// How long the end of a rank waits until what UCX has taken over has left.
+/// How long a rank that closes waits for UCX to send what it has taken.
 inline constexpr std::chrono::milliseconds kUcxEnd{1000};
 
-/// The least useful slot: one cache line. Slots are multiples of it.
+/// The smallest useful slot: one cache line. Slot sizes are multiples of it.
 inline constexpr std::size_t kSlotGrain = 64;
 
-/// A channel beyond this is a typing error (K for M); asking the kernel for more shared memory than
-/// there is does not fail, it wakes the out-of-memory killer.
+/// A larger channel is assumed to be a typing error (K for M). Asking the kernel for more shared
+/// memory than exists does not fail; it starts the out-of-memory killer.
 inline constexpr std::size_t kMaxChannelBytes = std::size_t{1} << 30;
 inline constexpr int kMaxDepth = 64;
 
-/// What one socket of several carries at a time. Below it, a second socket's system calls (a send
-/// and a receive: 2 to 4 us) cost more than they save of the copy (64 KiB at 5 to 9 GB/s: 7 to 13
-/// us); above it, a message of 256 KiB has too few parts for sockets that are not equally fast.
+/// Size of the parts into which several sockets divide a message. With smaller parts, a second
+/// socket's system calls (a send and a receive: 2 to 4 us) cost more than they save of the copy (64
+/// KiB at 5 to 9 GB/s: 7 to 13 us). With larger ones, a message of 256 KiB has too few parts for
+/// sockets of different speed.
 inline constexpr std::size_t kPartBytes = std::size_t{64} << 10;
-/// Messages that several sockets may have under way together, for each of `depth`: they are pending
-/// until the peer's system has acknowledged them, not only until the own one has taken them over.
+/// Messages that several sockets may have in flight together, for each of `depth`. They are pending
+/// until the peer's system has acknowledged them, not only until the own system has taken them.
 inline constexpr int kStripedDepthTimes = 4;
-/// A part that is under way for so long, and for so many times as long as parts by the best socket,
-/// also goes by another one. Round trips are shorter, also to another continent, but for the first.
+/// A part that is in flight for this long, and this many times as long as parts of the fastest
+/// socket, is also sent over another socket. Round trips are shorter than that, even to another
+/// continent, except for the first.
 inline constexpr std::chrono::milliseconds kLeastPatience{50};
 inline constexpr int kPatienceTimes = 4;
-/// A socket that stands idle is given a part if it is up to so many times as slow as the others.
-/// Parts are often handed over one by one, and one that goes alone takes much longer than its share
-/// of many; meanwhile the others have up to 64 parts to carry, by the bounds above.
+/// An idle socket gets a part even if it is up to this many times as slow as the others. Parts are
+/// often assigned one by one, and a single part takes much longer than its share of many. Meanwhile
+/// the others have up to 64 parts to carry, by the limits above.
 inline constexpr double kIdleBonus = 32;
-/// Where nothing else is to do, an idle socket repeats what another one would bring so many times
-/// later.
+/// If there is nothing else to do, an idle socket repeats a part that another one would deliver
+/// this many times later.
 inline constexpr double kIdleRepeat = 4;
-/// Acknowledgements are seen when somebody looks: a time counts as measured when it is so many
-/// times as long as that was ago.
+/// An acknowledgement is noticed only at the next check. So a measured time counts only if it is at
+/// least this many times the time since the last check.
 inline constexpr int kLooksApart = 4;
-/// A socket that had nothing to carry for so long gets a copy of a part that another one carries,
-/// so that it shows when a slow one is fast again: 2 Mbit/s for each.
+/// A socket that was idle for this long gets a copy of a part that another one carries, which shows
+/// when a slow socket is fast again. It costs 2 Mbit/s for each.
 inline constexpr std::chrono::milliseconds kProbePause{250};
-/// A receiver that sees nothing of the next message for so long, while later messages stand before
-/// it, puts these aside: the missing part may stand behind them.
+/// If a receiver has received nothing of the next message for this long, while later messages are
+/// at the heads of its sockets, it stores these aside: the missing part may be after them.
 inline constexpr std::chrono::milliseconds kStashAfter{20};
 
-/// Bodies up to here are copied behind their header: one piece of memory costs the kernel less than
-/// two (8 bytes between 2 ranks: 3.8 and 3.6 us), and user memory is free at once.
+/// Bodies up to this size are copied next to their header: one piece of memory costs the kernel
+/// less than two (8 bytes between 2 ranks: 3.8 and 3.6 us), and the user memory is free at once.
 inline constexpr std::size_t kGatherBytes = 240;
 
-/// What a receiver reads ahead of a message, header included: copying this much once more takes
-/// about as long as the system call that it saves (0.1 us).
+/// Size of a receiver's read-ahead buffer. Copying this much once more takes about as long as the
+/// system call that it saves (0.1 us).
 inline constexpr std::size_t kReadAheadBytes = 4096;
 
-/// Pieces of memory handed to the kernel in one call (its limit is 1024; they live on the stack).
+/// Pieces of memory in one system call (the kernel's limit is 1024; they are on the stack).
 inline constexpr std::size_t kPiecesPerCall = 64;
 
 } // namespace rondo::transport

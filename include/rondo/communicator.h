@@ -36,9 +36,9 @@ struct Blocks {
 };
 
 /// Memory that this rank of a communicator has reserved for messages. All values but `channels` are
-/// in bytes. Channels open with the first call that uses them and stay open. Slots between threads
-/// of one process take no memory before their first use. Plans (a few KiB for each shape of call)
-/// and memory from allocate() are not counted.
+/// in bytes. Channels open with the first call that uses them and stay open. Parts of slots
+/// that were never used take no memory. Plans (a few KiB for each shape of call) and memory from
+/// allocate() are not counted.
 struct MemoryUse {
   std::size_t channels = 0; ///< number of channels on which this rank sends
   /// Slots of these channels, if the peers share memory. Between devices over a network: slots of

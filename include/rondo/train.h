@@ -1,4 +1,4 @@
-// Training of image classifiers on the ranks of any communicator.
+// Trains image classifiers on the ranks of a communicator.
 #pragma once
 
 #include <cstddef>
@@ -12,264 +12,297 @@
 
 namespace rondo {
 
-/// Where Debian's dataset-fashion-mnist puts the files, or $RONDO_DATA if set.
+/// The folder of Fashion-MNIST: $RONDO_DATA if that is set, else the folder in which Debian's
+/// package dataset-fashion-mnist installs it.
 RONDO_API std::string defaultDataFolder();
 
-/// A rank whose steps compute `factor` times as long, for good.
+/// Makes a rank slow on purpose: computation in each of its steps takes `factor` times as long.
 struct TrainSlowRank {
   int rank = 0;
   double factor = 1; ///< 1 or more
   bool operator==(const TrainSlowRank&) const = default;
 };
 
-/// Any rank's step computes `factor` times as long with this probability, by TrainOptions::seed.
+/// Makes random steps slow on purpose: with this probability, computation in a rank's step takes
+/// `factor` times as long. TrainOptions::seed decides which steps.
 struct TrainJitter {
   double probability = 0; ///< in [0, 1]
   double factor = 1;      ///< 1 or more
 };
 
-/// Equal on all ranks, but for the names of the folder and the files, and `stop`: that there is a
-/// checkpoint, a report or a trace is told alike by all, though rank 0 writes it.
+/// Options of a training run. They must be equal on all ranks, except `stop` and the paths of files
+/// and folders (`data`, `checkpoint`, `report`, `trace`, `metrics`). Only rank 0 writes files, but
+/// all ranks must agree on whether there is a checkpoint, a report and a trace.
 struct TrainOptions {
   std::string model = "mlp"; ///< one of trainModels()
-  /// A folder with Fashion-MNIST's or MNIST's *-ubyte files, or CIFAR-10's *.bin, as they are or
-  /// compressed (.gz); "synthetic".
+  /// A folder with the *-ubyte files of Fashion-MNIST or MNIST, or with the *.bin files of
+  /// CIFAR-10, each with or without gzip compression (.gz); or "synthetic".
   std::string data = defaultDataFolder();
-  /// As requireTrainDevice() takes it. With "cuda" a rank has the GPU that RONDO_DEVICE names;
-  /// where that names none, the ranks of a machine take those that they see in turn. What ranks
-  /// send is in host memory with either: the communicator's Options::device is -1.
+  /// The device that computes the layers, as requireTrainDevice() takes it. With "cuda" a rank uses
+  /// the GPU that RONDO_DEVICE names. If RONDO_DEVICE is not set, the ranks of a machine take the
+  /// visible GPUs in turn. Ranks always send from host memory: the communicator's Options::device
+  /// is -1.
   std::string device = "cpu";
-  /// Of the numbers that layers multiply, as requireTrainPrecision() takes it. Weights, their
-  /// gradients and what optimizers keep are floats in each, and what ranks send is as `hook` says
-  /// (mixed precision: Micikevicius et al., 2018; bfloat16 needs no scaled loss).
+  /// Type of the numbers that layers multiply, as requireTrainPrecision() takes it. Weights, their
+  /// gradients and the state of optimizers are always floats, and `hook` decides what ranks send.
+  /// This is mixed precision (Micikevicius et al., 2018); bfloat16 needs no loss scaling.
   std::string precision = "float32";
-  /// How the ranks train one model together; one of trainStrategies(). Not every strategy takes
-  /// every option: one that is set though the strategy has no use for it is an error that names it.
+  /// How the ranks train one model together; one of trainStrategies(). A strategy does not use
+  /// every option. An option that is set although the strategy does not use it is an error that
+  /// names the option.
   std::string strategy = "ddp";
-  int servers = 1; ///< ps: the first ranks, which hold a range of the parameters each
+  /// ps: number of servers; ranks 0 to servers - 1, each of which holds a range of the parameters.
+  int servers = 1;
   bool dedicated_servers = false; ///< ps: servers do not train
-  /// ps: "bsp"; "ssp:S": no worker reads values that lack more than S steps of another, measured by
-  /// its own; "asp": nobody waits for anybody.
+  /// ps: "bsp": all workers are in the same step; "ssp:S": a worker never reads values in which
+  /// more than S steps of another worker are missing, compared with its own steps; "asp": no worker
+  /// waits for another.
   std::string consistency = "bsp";
   int period = 8;           ///< local: steps between two averages
-  double slow_momentum = 0; ///< local: of the averages, in [0, 1)
+  double slow_momentum = 0; ///< local: momentum of the averages, in [0, 1)
   int epochs = 5;
-  std::int64_t steps = 0; ///< ends after so many steps, wherever in an epoch; 0: after the epochs
-  int batch = 128;        ///< samples of one step over all ranks and micro-batches
-  /// Micro-batches per rank and step, summed locally; of a pipeline, those of a step.
+  /// If not 0, training ends after this many steps, even within an epoch; 0: it ends after
+  /// `epochs`.
+  std::int64_t steps = 0;
+  int batch = 128; ///< samples of one step, of all ranks and micro-batches
+  /// Micro-batches per rank and step, whose gradients a rank sums locally. With a pipeline:
+  /// micro-batches per step.
   int accumulate = 1;
-  /// What becomes of samples that do not fill an epoch's last step: "drop" leaves them out, "pad"
-  /// fills the step up with the epoch's first ones, "uneven" (ddp) makes a smaller step of them.
+  /// What to do with samples that do not fill an epoch's last step: "drop" leaves them out, "pad"
+  /// fills the step with the first samples of the epoch, "uneven" (ddp only) makes a smaller step.
   std::string remainder = "drop";
-  std::uint64_t seed = 1;        ///< of the initial weights, the sampler, dropout and augmentation
-  std::size_t limit_samples = 0; ///< use only the first training samples; 0: all
-  bool augment = false;          ///< flips and crops training samples
-  /// Batch norm takes the statistics of all ranks' samples, not of each rank's own: one more sum
-  /// over the ranks for each such layer and direction.
+  std::uint64_t seed = 1; ///< seed of initial weights, sampler, dropout and augmentation
+  /// Number of training samples to use, from the first on; 0: all.
+  std::size_t limit_samples = 0;
+  bool augment = false; ///< flips and crops training samples at random
+  /// Batch norm uses the statistics of all ranks' samples instead of each rank's own. This costs
+  /// one more sum over the ranks for each such layer and direction.
   bool sync_batch_norm = false;
 
-  std::string pipeline = "1f1b"; ///< order of the strategy "pipeline": one of trainPipelines()
-  int laps = 2;                  ///< of "interleaved": parts of the model that a rank has
-  /// A pipeline keeps inputs of its parts only, and makes activations again before the pass back.
+  std::string pipeline = "1f1b"; ///< pipeline: order of the passes; one of trainPipelines()
+  int laps = 2;                  ///< pipeline "interleaved": parts of the model per rank
+  /// pipeline: keeps only the inputs of the model's parts, and computes the activations again
+  /// before the backward pass.
   bool recompute = false;
-  // Stragglers, injected to compare strategies: ranks sleep before their steps. Servers (ps) go on.
-  double pace_ms = 0; ///< a rank's step computes at least so long: as if each rank had its own core
+  // Artificial stragglers, to compare strategies: ranks sleep before their steps. Servers (ps) do
+  // not.
+  /// Shortest time that a rank's step computes, in milliseconds: as if each rank had a core of its
+  /// own.
+  double pace_ms = 0;
   std::vector<TrainSlowRank> slow;
   TrainJitter jitter;
 
   std::string optimizer = "sgd"; ///< one of trainOptimizers()
   double learning_rate = 0.02;
-  /// The batch that learning_rate is for: it is scaled to `batch`, and the warm-up climbs from the
-  /// unscaled one. 0: it is for this batch.
+  /// The batch for which learning_rate was chosen. The learning rate is scaled from this batch to
+  /// `batch`, and the warm-up starts at the unscaled rate. 0: no scaling.
   int base_batch = 0;
-  std::string scaling = "linear";    ///< with base_batch: one of trainScalings()
-  double momentum = 0.9;             ///< of sgd and lars
-  bool nesterov = false;             ///< sgd: looks one step of momentum ahead
-  double weight_decay = 0;           ///< of matrices and filters
-  double clip = 0;                   ///< limit of the norm of the whole gradient; 0: none
+  std::string scaling = "linear";    ///< how base_batch scales; one of trainScalings()
+  double momentum = 0.9;             ///< sgd and lars
+  bool nesterov = false;             ///< sgd: Nesterov's momentum
+  double weight_decay = 0;           ///< of matrices and filters, not of biases and norms
+  double clip = 0;                   ///< upper limit of the norm of the whole gradient; 0: no limit
   std::string schedule = "constant"; ///< of the learning rate; one of trainSchedules()
-  int warm_up = 0;                   ///< steps in which the learning rate climbs to its value
+  int warm_up = 0;                   ///< steps in which the learning rate rises to its full value
 
   /// As GradientOptions::bucket_bytes and ::overlap.
   std::vector<std::size_t> bucket_bytes = {std::size_t{1} << 20, std::size_t{25} << 20};
   bool overlap = true;
-  /// Communicators that buckets take in turn, so that as many are on their way at once; 1 to 16.
+  /// Number of communicators, 1 to 16. Buckets use them in turn, so this many buckets can be in
+  /// flight at once.
   int groups = 1;
-  /// fsdp: layers are collected to units of so many bytes of weights; 0: each layer is one.
+  /// fsdp: layers are joined into units until a unit has this many bytes of weights; 0: each layer
+  /// is a unit.
   std::size_t unit_bytes = std::size_t{128} << 10;
-  /// Which ranks are neighbours for what: "data=2,shard=2", the last axis turning fastest; "": all
-  /// along the strategy's own axis.
+  /// Sizes of the axes of a grid of ranks, for example "data=2,shard=2"; neighbouring ranks differ
+  /// in the last axis. "": all ranks are on the axis of the strategy.
   std::string mesh;
-  /// Bytes of parameters, gradients and optimizer that a rank may hold at most; 0: any. A run that
-  /// needs more is refused before it begins.
+  /// Most bytes of parameters, gradients and optimizer state that a rank may hold; 0: no limit. A
+  /// run that needs more is refused before it begins.
   std::uint64_t memory_limit = 0;
-  /// Estimates the gradient noise scale on the way, from the gradients of single micro-batches and
-  /// their mean: two passes over them in each step. ddp, of two or more micro-batches.
+  /// Estimates the gradient noise scale during training, from the gradients of single micro-batches
+  /// and their mean. This costs two more passes over the gradients in each step. Only for ddp with
+  /// at least two micro-batches.
   bool noise_scale = false;
-  /// How gradients travel: one of trainHooks(), with its value behind a colon where it has one.
+  /// How gradients are sent: one of trainHooks(), followed by ":VALUE" if that hook takes a value.
   std::string hook = "none";
-  /// After so many steps, after each epoch and at the end, the hash of all parameters is compared
-  /// over the ranks, and they must be finite; 0: only at the end. It reads all parameters: each
-  /// step it would cost a small model some percent.
+  /// Every this many steps, after each epoch and at the end, ranks compare the hash of all
+  /// parameters and check that all are finite; 0: only at the end. The check reads all parameters.
+  /// Made in each step, it would slow a small model down by some percent.
   int verify_every = 50;
 
-  std::string checkpoint;   ///< file; "": none. Rank 0 writes it, at the end too
-  int checkpoint_every = 0; ///< steps; 0: only at the end, and when stopped
-  bool resume = false;      ///< goes on from the checkpoint
+  /// File; "": no checkpoints. Rank 0 writes it, also at the end of the run.
+  std::string checkpoint;
+  /// Steps between two checkpoints; 0: only at the end, and when the run is stopped.
+  int checkpoint_every = 0;
+  bool resume = false; ///< continues from the checkpoint
 
-  /// Files that rank 0 writes; "": none. `report` is a folder, in which index.html shows curves,
-  /// where the time of steps went, and the buckets of one step; `trace` is for ui.perfetto.dev:
-  /// what ten steps computed and communicated; `metrics` has a line of JSON for each step and
-  /// epoch (of ps without bsp, for those steps that rank 0 finds done when it has done one of its
-  /// own), and is gone on with by a run that is resumed.
+  /// Files that rank 0 writes; "": none. `report` is a folder: its index.html shows curves, the
+  /// parts of a step's time, and the buckets of one step. `trace` is a timeline for ui.perfetto.dev
+  /// of what ten steps computed and communicated. `metrics` has one line of JSON per step and
+  /// epoch; a resumed run appends to it. (For ps without bsp, rank 0 writes the lines of the steps
+  /// that it finds complete whenever it has completed one of its own.)
   std::string report, trace, metrics;
-  /// Asked on every rank in every step, by the thread that called train(): if any rank's says true,
-  /// all end behind this step. Null: never.
+  /// Called in every step on every rank, on the thread that called train(). If it returns true on
+  /// any rank, all ranks end after this step. Null: never.
   std::function<bool()> stop;
 };
 
 /// Where the time of a step went on this rank, in milliseconds.
 struct TrainTimes {
-  double step = 0; ///< all of it, with what is not named here
+  /// The whole step, including time that no other member counts.
+  double step = 0;
   double data = 0; ///< waiting for samples
   double forward = 0;
-  double backward = 0; ///< with starting and moving what is sent meanwhile
-  /// Exposed: behind the backward pass, and in a tensor strategy's sums amid the passes.
+  /// Includes starting and progressing the communication that overlaps it.
+  double backward = 0;
+  /// Exposed communication: after the backward pass, and the sums of strategy "tensor" during the
+  /// passes.
   double communication = 0;
   double optimizer = 0;
 };
 
-/// Sent to the progress callback of every rank after each step.
+/// Progress of a run, passed to the callback of every rank after each step.
 struct TrainProgress {
-  int epoch, epochs, step, steps; ///< the first epoch and step are 1
-  double loss;                    ///< mean over the step's samples, all ranks
-  double samples_per_second;      ///< since the epoch began, or went on, all ranks
-  double test_accuracy =
-      -1; ///< in [0, 1] after the last step of an epoch, which is evaluated first
-  std::int64_t total_step = 0; ///< over all epochs, the first is 1
+  int epoch, epochs, step, steps; ///< epoch and step are counted from 1
+  double loss;                    ///< mean over the step's samples of all ranks
+  /// Of all ranks, since the epoch began or was resumed.
+  double samples_per_second;
+  double test_accuracy = -1;   ///< in [0, 1] after the last step of an epoch, else -1
+  std::int64_t total_step = 0; ///< over all epochs, counted from 1
   double learning_rate = 0;    ///< of this step
   TrainTimes times = {};
 };
 
-/// How a pipeline spent its time: shares of all ranks' time in steps in which they waited.
+/// How a pipeline spent its time. The idle values are shares of the time of all ranks' steps.
 struct TrainPipeline {
-  /// Layers begin to end - 1 of the model, and what one micro-batch took on the way forward and
-  /// back, in milliseconds: means over all steps but the first two.
+  /// Layers begin to end - 1 of the model, and the milliseconds that one micro-batch took in its
+  /// forward and backward pass: means over all steps except the first two.
   struct Part {
     std::size_t begin = 0, end = 0;
     double forward = 0, backward = 0;
   };
-  std::vector<Part> parts;   ///< part i is on stage i modulo stages; empty: the run had no pipeline
-  double idle_even = 0;      ///< if all parts took the same and messages no time: the closed form
-  double idle_predicted = 0; ///< simulated, with what the parts take, and no time for messages
-  double idle_measured = 0;  ///< from the first pass of a step until all ranks have the loss
+  /// Part i is on stage i modulo the number of stages; empty: the run had no pipeline.
+  std::vector<Part> parts;
+  /// Closed form, for parts of equal cost and messages that take no time.
+  double idle_even = 0;
+  /// Simulated with the measured cost of each part, and messages that take no time.
+  double idle_predicted = 0;
+  /// Measured from the first pass of a step until all ranks have the loss.
+  double idle_measured = 0;
 };
 
 struct TrainReport {
   double test_accuracy = 0;           ///< over all test samples, in [0, 1]
-  std::vector<double> epoch_loss;     ///< mean training loss of each epoch that ended
+  std::vector<double> epoch_loss;     ///< mean training loss of each complete epoch
   std::vector<double> epoch_accuracy; ///< test accuracy after each of them
-  /// The gradient noise scale over each epoch of this call, in samples: batches much smaller than
-  /// it lose next to nothing by being averaged, much larger ones gain next to nothing (McCandlish
-  /// et al., An Empirical Model of Large-Batch Training, 2018). Empty without
-  /// TrainOptions::noise_scale; not finite where the gradients are noise alone.
+  /// The gradient noise scale of each epoch of this call, in samples. Averaging over a batch much
+  /// smaller than it wastes almost nothing; enlarging a batch that is much larger gains almost
+  /// nothing (McCandlish et al., An Empirical Model of Large-Batch Training, 2018). Empty without
+  /// TrainOptions::noise_scale; not finite if the gradients are only noise.
   std::vector<double> epoch_noise_scale;
   std::uint64_t parameter_hash = 0; ///< of all parameters, equal on all ranks
-  std::int64_t steps = 0;           ///< of the whole training, with those before resuming
-  bool stopped = false;             ///< TrainOptions::stop ended it
-  TrainTimes times;                 ///< medians over this call's steps
-  double samples_per_second = 0;    ///< in this call's steps, all ranks
-  /// That all ranks together send in one step, by the strategy's formula: what cannot be spared,
-  /// without headers.
+  /// Steps of the whole training, including those before it was resumed.
+  std::int64_t steps = 0;
+  bool stopped = false;          ///< TrainOptions::stop ended the run
+  TrainTimes times;              ///< medians over the steps of this call
+  double samples_per_second = 0; ///< of all ranks, in the steps of this call
+  /// Bytes that all ranks together must send in one step, by the strategy's formula, without
+  /// headers.
   double bytes_per_step = 0;
-  /// Of parameters, gradients and optimizer, that the rank which holds most of them held at most,
-  /// counted where they were taken; 0: the strategy does not count.
+  /// Most bytes of parameters, gradients and optimizer state that were allocated at any time on the
+  /// rank with the most; 0: the strategy does not count them.
   std::uint64_t held_bytes = 0;
   TrainPipeline pipeline;
-  /// ps: how many times workers read values that lacked 0, 1, 2 ... of the steps of another worker,
-  /// measured by their own.
+  /// ps: entry i counts how often a worker read values in which i steps of another worker were
+  /// missing, compared with its own steps.
   std::vector<std::uint64_t> staleness;
-  /// ps: the share of the values that servers' answers held; below 1 where pushes leave gradients
-  /// out (hook "topk") and so not all values change.
+  /// ps: share of the values that servers' answers contained. It is below 1 if pushes leave
+  /// gradients out (hook "topk"), since then not all values change.
   double pulled = 1;
-  /// The share of their steps that ranks waited for others, by TrainTimes::communication; the mean
-  /// over those that compute.
+  /// Share of the step time in which ranks waited for others, by TrainTimes::communication; mean
+  /// over the ranks that compute.
   double idle = 0;
   double seconds = 0;
 };
 
-/// Collective. With the strategy "ddp" each rank trains on its share of every step's samples, and a
-/// GradientReducer sums the gradients while the backward pass goes on (BSP); `rondo train --help`
-/// has a line for each other strategy, and its file tells what differs from what follows here.
-/// After each epoch the test set is evaluated, shared out too. Every rank returns the same report,
-/// but for its times.
+/// Trains a model; collective. With strategy "ddp" each rank trains on its share of every step's
+/// samples, and a GradientReducer sums the gradients during the backward pass (BSP). `rondo train
+/// --help` describes the other strategies in a line each, and the head of a strategy's file says
+/// how it differs from the text below. After each epoch the ranks evaluate the test set together.
+/// Every rank returns the same report, except for its times.
 ///
-/// Data. Every rank reads its own copy, whole and before the first step. What does not fill an
-/// epoch's last step is left out, or as TrainOptions::remainder says. With "uneven" each sample
-/// counts once an epoch: the step's gradient is the mean over the samples that there are, so a
-/// micro-batch counts by its size and one without samples not at all, neither in the gradient nor
-/// in running statistics. (PyTorch's Join divides by all ranks, or by those that have data left,
-/// so samples of an incomplete step count less, or those of a small share more.)
+/// Data. Every rank reads its own copy of all data before the first step. TrainOptions::remainder
+/// says what happens to samples that do not fill an epoch's last step. With "uneven" each sample is
+/// used once in an epoch: the gradient of a step is the mean over the samples that exist, so a
+/// micro-batch counts in proportion to its size, both in the gradient and in running statistics.
+/// (PyTorch's Join divides by the number of all ranks, which gives samples of an incomplete step
+/// too little weight, or by the ranks that have data left, which gives the samples of a small share
+/// too much.)
 ///
-/// Order. A step's samples depend on (seed, epoch) only. They are split into size() * accumulate
-/// micro-batches, of which rank r takes r * accumulate to (r+1) * accumulate - 1: N ranks with A
-/// micro-batches see the same ones as 1 rank with N*A. Gradients, and batch norm's running
-/// statistics, are summed over micro-batches from left to right, then over ranks, and scaled behind
-/// that. So with Options::deterministic N ranks with accumulate 1 train bit for bit as 1 rank with
-/// accumulate N does, for every N; other splits (2 ranks with 2 against 1 rank with 4) differ by
-/// rounding. Neither bucket_bytes nor overlap changes a bit then. All of this is without a hook,
-/// and without sync_batch_norm, by which the split does not matter but for rounding.
+/// Order. The samples of a step depend only on (seed, epoch). They are split into size() *
+/// accumulate micro-batches. Rank r takes micro-batches r * accumulate to (r+1) * accumulate - 1,
+/// so N ranks with A micro-batches each see the same ones as 1 rank with N*A. Gradients and batch
+/// norm's running statistics are summed over micro-batches from left to right, then over ranks, and
+/// scaled last. Therefore, with Options::deterministic, N ranks with accumulate 1 compute the same
+/// bits as 1 rank with accumulate N, for every N. Other splits (2 ranks with 2 micro-batches,
+/// compared with 1 rank with 4) differ by rounding. In deterministic mode bucket_bytes and overlap
+/// change no bit. All of this holds without a hook and without sync_batch_norm. With
+/// sync_batch_norm the split changes only rounding.
 ///
-/// Checkpoints hold all that the next step depends on: a run that was resumed ends with the same
-/// bytes as one that was not. Rank 0 alone reads and writes the file. Another number of ranks may
-/// go on, if the batch can be split so; not with a hook that keeps residuals of each rank.
-/// Model, data, batch, seed, remainder, augment, optimizer and hook must be those of the file, with
-/// a hook bucket_bytes, and for ps without bsp consistency's kind and the number of workers; all
-/// else may change.
+/// Checkpoints contain everything that the next step depends on: a resumed run ends with the same
+/// bytes as one that was not interrupted. Only rank 0 reads and writes the file. A run can be
+/// resumed on another number of ranks if the batch can be split among them, but not with a hook
+/// that keeps residuals per rank. Model, data, batch, seed, remainder, augment, optimizer and hook
+/// must be those of the file; with a hook also bucket_bytes; for ps without bsp also the kind of
+/// consistency and the number of workers. All other options may change.
 ///
-/// Threads: layers run on one thread per rank, or on OMP_NUM_THREADS.
+/// Threads: layers of a rank run on one thread, or on OMP_NUM_THREADS threads.
 ///
-/// Errors, the same on every rank: data for a missing, damaged or foreign file (named),
-/// invalid_argument, mismatch when ranks hold different options, data or parameters, aborted for a
-/// loss or parameters that are not finite (the text names step and layer), system for a file that
-/// cannot be written (an old checkpoint stays; what is known before the first step is refused then,
-/// with the option's name), unsupported in a build without oneDNN and for a precision that the
-/// processor has not. Where a rank ends, its peers get peer_dead.
+/// Errors, the same on every rank: `data` for a missing, damaged or foreign file, which the text
+/// names; `invalid_argument`; `mismatch` if options, data or parameters differ between ranks;
+/// `aborted` for a loss or parameters that are not finite (the text names step and layer); `system`
+/// for a file that cannot be written (an existing checkpoint is kept; if this is known before the
+/// first step, the run is refused with the name of the option); `unsupported` in a build without
+/// oneDNN, and for a precision that the processor does not support. If a rank dies, the others get
+/// `peer_dead`.
 RONDO_API TrainReport train(Communicator& comm, const TrainOptions& options,
                             const std::function<void(const TrainProgress&)>& progress = {});
 
-/// What the strategy has each of so many ranks compute, send and receive in one step, in its order,
-/// as text for people. Not collective. Errors as of train(); Error(unsupported) for a strategy that
+/// Describes, for people, what each rank computes, sends and receives in one step of the strategy,
+/// in order. Not collective. Throws what train() throws, and Error(unsupported) for a strategy that
 /// has no such plan.
 RONDO_API std::string trainSchedule(const TrainOptions& options, int ranks);
-/// Throws Error(unsupported), which says what is missing, for "cuda" where layers cannot run on it
-/// (there are all, in float32), and Error(invalid_argument) for what is no device.
+/// Checks a value of TrainOptions::device. Throws Error(invalid_argument) if there is no such
+/// device, and for "cuda" Error(unsupported), which says what is missing, if layers cannot run
+/// there. All layers can run on "cuda", in float32.
 RONDO_API void requireTrainDevice(const std::string& device);
-/// Throws Error(invalid_argument) for what is none of trainPrecisions(), and Error(unsupported)
-/// where this processor has no instructions for it.
+/// Checks a value of TrainOptions::precision. Throws Error(invalid_argument) if it is none of
+/// trainPrecisions(), and Error(unsupported) if this processor has no instructions for it.
 RONDO_API void requireTrainPrecision(const std::string& precision);
 
-/// A run among others that differ in some settings only.
+/// One of several runs that differ in some settings only.
 struct TrainSweepRun {
-  std::string name;     ///< unlike the others'
-  std::string settings; ///< what makes it different, for people
+  std::string name;     ///< unique in the sweep
+  std::string settings; ///< how it differs from the other runs, for people
   int ranks = 1;
-  /// Behind each epoch: seconds of training, and the test accuracy.
+  /// After each epoch: seconds of training so far, and the test accuracy.
   std::vector<double> seconds = {}, accuracy = {};
   std::vector<double> noise_scale = {}; ///< TrainReport::epoch_noise_scale
-  std::string ended = {}; ///< why it ended early, as by a loss that is not finite; "": it did not
+  /// Why it ended early, for example a loss that is not finite; "": it did not.
+  std::string ended = {};
 };
-/// Writes a page of HTML that shows the runs beside each other: accuracy against epochs and against
-/// time, and the noise scale. Throws Error(system).
+/// Writes an HTML page that compares the runs: accuracy by epoch and by time, and the noise scale.
+/// Throws Error(system) if the file cannot be written.
 RONDO_API void writeTrainSweep(const std::string& path, const std::string& title,
                                const std::vector<TrainSweepRun>& runs);
 
-/// A word that one of the options takes.
+/// A value that an option takes, with a line of description.
 struct TrainChoice {
   std::string name, summary;
 };
 RONDO_API std::vector<TrainChoice> trainModels();
-/// Kinds of samples, and what TrainOptions::data says to get them.
+/// Kinds of samples; each summary says what TrainOptions::data must be.
 RONDO_API std::vector<TrainChoice> trainData();
 RONDO_API std::vector<TrainChoice> trainPrecisions();
 RONDO_API std::vector<TrainChoice> trainStrategies();
@@ -277,7 +310,7 @@ RONDO_API std::vector<TrainChoice> trainPipelines();
 RONDO_API std::vector<TrainChoice> trainOptimizers();
 RONDO_API std::vector<TrainChoice> trainSchedules();
 RONDO_API std::vector<TrainChoice> trainScalings();
-/// "topk:DENSITY": the value behind the colon is to be given.
+/// In a name such as "topk:DENSITY" the part after the colon is a value that the caller must give.
 RONDO_API std::vector<TrainChoice> trainHooks();
 
 } // namespace rondo

@@ -1,4 +1,5 @@
-// The reduction of one input: a copy to every output. And a copy past the caches.
+// Copies one input to all outputs, which is the reduction of a single input. Also copies past the
+// caches.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -13,14 +14,14 @@
 namespace rondo::kernels {
 namespace {
 
-/// Half of the smallest first-level cache in use (32 KiB): a block is still there when the second
-/// output wants it.
+/// Half of the smallest first-level cache in use (32 KiB), so that a block is still cached when it
+/// is copied to the second output.
 constexpr std::size_t kBlockBytes = 16 * 1024;
 
 } // namespace
 
 void copy(void* const* outputs, std::size_t output_count, const void* input, std::size_t bytes) {
-  if (bytes == 0) return; // pointers may be null then
+  if (bytes == 0) return; // the pointers may be null
   const std::size_t block = output_count == 1 ? bytes : kBlockBytes;
   for (std::size_t begin = 0; begin < bytes; begin += block) {
     const std::size_t size = std::min(block, bytes - begin);
@@ -40,12 +41,12 @@ void copyPastCaches(void* output, const void* input, std::size_t bytes) {
   const auto* from = static_cast<const std::byte*>(input);
   const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(to)) & (kLine - 1);
   if (bytes < head + kTurn) {
-    if (bytes > 0) std::memcpy(to, from, bytes); // pointers may be null else
+    if (bytes > 0) std::memcpy(to, from, bytes); // the pointers may be null if bytes is 0
     return;
   }
   std::memcpy(to, from, head);
   std::size_t at = head;
-  // Four lines are read before the first is written, so that their misses overlap.
+  // Reads four lines before it writes the first, so that their cache misses overlap.
   for (; at + kTurn <= bytes; at += kTurn) {
     __m128i lines[kTurn / 16];
     for (std::size_t i = 0; i < std::size(lines); ++i)
@@ -54,7 +55,7 @@ void copyPastCaches(void* output, const void* input, std::size_t bytes) {
       _mm_stream_si128(reinterpret_cast<__m128i*>(to + at) + i, lines[i]);
   }
   std::memcpy(to + at, from + at, bytes - at);
-  _mm_sfence(); // else a flag written next could be seen before
+  _mm_sfence(); // otherwise a flag that is written next could become visible before the data
 }
 
 #else

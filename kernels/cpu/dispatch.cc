@@ -1,4 +1,4 @@
-// The front door: from element type to family. The families pick the instruction set.
+// Selects the family of kernels for an element type. The families select the instruction set.
 #include <cassert>
 
 #include "kernels/cpu/targets.h"

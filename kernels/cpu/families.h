@@ -1,5 +1,5 @@
-// Look-up of the kernels, one pair of functions per family of element types; each family is one or
-// two translation units. Every function picks the best instruction set of the machine.
+// Look-up functions of the CPU kernels, one pair for each family of element types. Each family is
+// one or two translation units, and selects the best instruction set of the machine.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ ScaleFunction floatScale(DataType type);
 ScaleFunction halfScale(DataType type);
 ScaleFunction float8Scale(DataType type);
 
-/// One input, any number of outputs; an output may be the input.
+/// Copies one input to any number of outputs. An output may be the input.
 void copy(void* const* outputs, std::size_t output_count, const void* input, std::size_t bytes);
 
 } // namespace rondo::kernels

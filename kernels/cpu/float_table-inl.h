@@ -1,4 +1,4 @@
-// The operators of a float format. Compiled once per instruction set.
+// Maps operators to the kernels of a float format. Compiled once for each instruction set.
 #if defined(RONDO_KERNELS_CPU_FLOAT_TABLE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_CPU_FLOAT_TABLE_INL_H_
 #undef RONDO_KERNELS_CPU_FLOAT_TABLE_INL_H_

@@ -1,6 +1,6 @@
-// How the elements of a type get into vectors and back. A format has: Lane, what memory holds; D,
-// the tag of the vectors that are computed with; load() and store() of one vector of unaligned
-// elements. Compiled once per instruction set.
+// Converts elements of each type to vectors and back. A format has: Lane, the type in memory; D,
+// the tag of the vectors in which values are computed; load() and store() of one vector of
+// unaligned elements. Compiled once for each instruction set.
 #if defined(RONDO_KERNELS_CPU_FORMATS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_CPU_FORMATS_INL_H_
 #undef RONDO_KERNELS_CPU_FORMATS_INL_H_
@@ -12,7 +12,8 @@
 
 #include "hwy/highway.h"
 
-// vcvtph2ps and vcvtps2ph do binary16 exactly as the standard says; elsewhere SmallFloat does.
+// vcvtph2ps and vcvtps2ph convert binary16 exactly as IEEE 754 requires. Without them, SmallFloat
+// does.
 #undef RONDO_NATIVE_FLOAT16
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
 #define RONDO_NATIVE_FLOAT16 1
@@ -20,8 +21,8 @@
 #define RONDO_NATIVE_FLOAT16 0
 #endif
 
-// The conversions in software are long, and a kernel holds twenty of them. Under a sanitizer each
-// would be inlined with its checks, and the compiler would need minutes for a file.
+// The software conversions are long, and a kernel contains twenty of them. With a sanitizer each
+// would be inlined with its checks, and the compiler would need minutes for one file.
 #undef RONDO_CONVERSION
 #if HWY_IS_ASAN || HWY_IS_MSAN || HWY_IS_TSAN || defined(__SANITIZE_ADDRESS__) || \
     defined(__SANITIZE_THREAD__)
@@ -35,7 +36,7 @@ namespace rondo::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Integers, fp32 and fp64 are computed with as they are.
+/// Integers, fp32 and fp64 are computed in their own type.
 template <typename T>
 struct Plain {
   using Lane = T;
@@ -45,8 +46,8 @@ struct Plain {
   static HWY_INLINE void store(V v, Lane* to) { hn::StoreU(v, D(), to); }
 };
 
-/// Bytes in 16-bit lanes, for the product: no instruction set multiplies bytes. The low half of a
-/// 16-bit product is the product of the low halves.
+/// Bytes in 16-bit lanes, for the product, because no instruction set multiplies bytes. The low
+/// half of a 16-bit product is the product of the low halves.
 struct ByteInWord {
   using Lane = std::uint8_t;
   using D = hn::ScalableTag<std::uint16_t>;
@@ -55,13 +56,13 @@ struct ByteInWord {
     return hn::PromoteTo(D(), hn::LoadU(hn::Rebind<Lane, D>(), from));
   }
   static HWY_INLINE void store(V v, Lane* to) {
-    const V low = hn::And(v, hn::Set(D(), 0xff)); // DemoteTo would saturate
+    const V low = hn::And(v, hn::Set(D(), 0xff)); // needed because DemoteTo would saturate
     const hn::Rebind<Lane, D> narrow;
     hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(hn::RebindToSigned<D>(), low)), narrow, to);
   }
 };
 
-/// Codes of 8 or 16 bits in 32-bit lanes, where the conversions below work on them.
+/// Codes of 8 or 16 bits in 32-bit lanes, in which the conversions below work.
 template <typename T>
 struct Codes {
   using Lane = T;
@@ -88,19 +89,19 @@ struct BFloat16 : Codes<std::uint16_t> {
     const auto bits = hn::BitCast(du, v);
     const auto upper = hn::ShiftRight<16>(bits);
     const auto odd = hn::And(upper, hn::Set(du, 1));
-    // Carries into the upper half above the tie, and at the tie if that makes it even; from the
-    // largest finite number the carry makes infinity.
+    // Rounds to nearest: the addition carries into the upper half above the tie, and at the tie if
+    // that makes the result even. From the largest finite number the carry gives infinity.
     const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(du, 0x7fff)), odd));
-    // A NaN must stay one; with the low bits set, as a scale factor may bring, it would carry to
-    // -0.
+    // A NaN must stay a NaN. If its low bits are set, as after a scaling, the carry would turn it
+    // into -0.
     const auto quiet = hn::Or(upper, hn::Set(du, 0x40));
     const auto is_number = hn::RebindMask(du, hn::Eq(v, v));
     Codes::store(hn::BitCast(DI(), hn::IfThenElse(is_number, rounded, quiet)), to);
   }
 };
 
-/// A sign, `kExponent` exponent and `kMantissa` mantissa bits. With infinities as in IEEE 754, or
-/// without: then only the code of all ones is NaN, and overflow gives the largest number.
+/// A float with a sign, `kExponent` exponent bits and `kMantissa` mantissa bits. If kHasInfinity,
+/// as in IEEE 754. If not, only the code of all ones is NaN, and overflow gives the largest number.
 template <typename T, int kExponent, int kMantissa, bool kHasInfinity>
 struct SmallFloat : Codes<T> {
   using typename Codes<T>::Lane;
@@ -117,7 +118,8 @@ struct SmallFloat : Codes<T> {
     const VI sign = hn::ShiftLeft<31 - kExponent - kMantissa>(hn::Xor(codes, magnitude));
     const VI rebias = hn::Set(di, kRebias);
     const VI normal = hn::Add(hn::ShiftLeft<kDropped>(magnitude), rebias);
-    // A subnormal is made the mantissa of the smallest normal number, which is subtracted again.
+    // A subnormal: its code becomes the mantissa of the smallest normal number, which is then
+    // subtracted.
     const V implicit_one = hn::BitCast(d, hn::Set(di, kRebias + kExponentStep));
     const V above = hn::BitCast(d, hn::Add(normal, hn::Set(di, kExponentStep)));
     const VI subnormal = hn::BitCast(di, hn::Sub(above, implicit_one));
@@ -137,12 +139,13 @@ struct SmallFloat : Codes<T> {
     const DI di;
     const VI all = hn::BitCast(di, v);
     const VI magnitude = hn::And(all, hn::Set(di, 0x7fffffff));
-    // Normal: carry at and above the tie to even, into the exponent where the mantissa is full.
+    // Normal: rounds to nearest even by a carry, which goes into the exponent if the mantissa is
+    // full.
     const VI odd = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(di, 1));
     const VI half = hn::Set(di, (1 << (kDropped - 1)) - 1 - kRebias);
     const VI normal = hn::ShiftRight<kDropped>(hn::Add(hn::Add(magnitude, half), odd));
-    // Subnormal: added to a number whose last bit is the smallest subnormal, so that the addition
-    // rounds it.
+    // Subnormal: added to a number whose last bit is the smallest subnormal, so the addition rounds
+    // it.
     const VI anchor = hn::Set(di, kRebias + (1 + kDropped) * kExponentStep);
     const V sum = hn::Add(hn::BitCast(d, magnitude), hn::BitCast(d, anchor));
     const VI subnormal = hn::Sub(hn::BitCast(di, sum), anchor);
@@ -159,9 +162,9 @@ struct SmallFloat : Codes<T> {
  private:
   static constexpr int kMagnitudeMask = (1 << (kExponent + kMantissa)) - 1;
   static constexpr int kInfinity = ((1 << kExponent) - 1) << kMantissa;
-  static constexpr int kDropped = 23 - kMantissa; ///< mantissa bits that fp32 has more
-  static constexpr int kExponentStep = 1 << 23;   ///< one in the exponent of fp32
-  /// Difference of the two exponent biases, in place.
+  static constexpr int kDropped = 23 - kMantissa; ///< mantissa bits that fp32 has in addition
+  static constexpr int kExponentStep = 1 << 23;   ///< one unit of the exponent in fp32
+  /// Difference of the two exponent biases, at the position of the exponent.
   static constexpr int kRebias = (127 - ((1 << (kExponent - 1)) - 1)) * kExponentStep;
 };
 

@@ -1,4 +1,5 @@
-// Scaling and division of integers. Scalar: they run once per call, not once per wire, and few do.
+// Scaling and division of integers. Scalar code, because few calls need them, and only once per
+// call.
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +12,10 @@
 namespace rondo::kernels {
 namespace {
 
-/// Toward zero, saturating; NaN gives zero.
+/// Converts toward zero and saturates; NaN gives zero.
 template <typename T, typename F>
 T saturate(F value) {
-  // 2^bits of T, exact in F: max() itself need not be.
+  // 2^bits of T, which is exact in F; max() may not be.
   constexpr F kEnd = F(std::numeric_limits<T>::max() / 2 + 1) * F(2);
   constexpr F kBegin = F(std::numeric_limits<T>::min());
   if (value >= kEnd) return std::numeric_limits<T>::max();
@@ -25,7 +26,7 @@ T saturate(F value) {
 template <typename T>
 void scaleIntegers(void* output, const void* input, std::size_t count, double factor) {
   using F = std::conditional_t<sizeof(T) <= 2, float, double>;
-  // Any alignment works: elements travel by memcpy, which compiles to plain loads and stores.
+  // memcpy allows any alignment, and compiles to plain loads and stores.
   auto* out = static_cast<std::byte*>(output);
   const auto* in = static_cast<const std::byte*>(input);
   for (std::size_t i = 0; i < count * sizeof(T); i += sizeof(T)) {
@@ -43,7 +44,7 @@ void divide(void* data, std::size_t count, long long divisor) {
     T value;
     std::memcpy(&value, bytes + i, sizeof(T));
     if constexpr (std::is_signed_v<T>) {
-      // min / -1 wraps, as integers do everywhere here; C++ leaves it undefined.
+      // min / -1 wraps, like all integer operations here; in C++ it is undefined.
       value = divisor == -1 ? static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(value))
                             : static_cast<T>(value / divisor);
     } else {

@@ -1,4 +1,4 @@
-// The operators of an integer width. Compiled once per instruction set.
+// Maps operators to the kernels of an integer type. Compiled once for each instruction set.
 #if defined(RONDO_KERNELS_CPU_INTEGER_TABLE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_CPU_INTEGER_TABLE_INL_H_
 #undef RONDO_KERNELS_CPU_INTEGER_TABLE_INL_H_
@@ -15,8 +15,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace rondo::kernels::HWY_NAMESPACE {
 
-/// Signed and unsigned differ in minimum and maximum only: in two's complement everything else is
-/// the unsigned function, which also makes wrapping defined behaviour.
+/// Signed and unsigned types differ only in minimum and maximum. All other operators use the
+/// unsigned type, which gives the same bits in two's complement and makes wrapping defined
+/// behaviour.
 template <typename T>
 ReduceFunction integerOperator(ReduceOp::Kind op) {
   using Unsigned = std::make_unsigned_t<T>;

@@ -1,4 +1,5 @@
-// The operators on vectors: two operands in, one out. Compiled once per instruction set.
+// The reduction operators on vectors: two operands, one result. Compiled once for each instruction
+// set.
 #if defined(RONDO_KERNELS_CPU_OPERATORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_CPU_OPERATORS_INL_H_
 #undef RONDO_KERNELS_CPU_OPERATORS_INL_H_
@@ -48,8 +49,8 @@ struct BitXor {
   }
 };
 
-/// Floats: a number wins against NaN, and -0 is less than +0, so that the result depends neither on
-/// the order of the operands nor on what an instruction set does with the two.
+/// Floats: if one operand is NaN, the result is the other one; -0 is less than +0. So the result
+/// does not depend on the order of the operands or on the instruction set.
 struct Minimum {
   template <class V>
   HWY_INLINE V operator()(V a, V b) const {
@@ -57,7 +58,7 @@ struct Minimum {
       const V x = hn::IfThenElse(hn::IsNaN(a), b, a);
       const V y = hn::IfThenElse(hn::IsNaN(b), a, b);
       // Both are the minimum, unless the operands are equal or both NaN: then they are the two
-      // operands. -0 or'ed with +0 is -0, a NaN or'ed with another is a NaN.
+      // operands. Or'ing -0 and +0 gives -0; or'ing two NaNs gives a NaN.
       const V xy = hn::IfThenElse(hn::Lt(x, y), x, y);
       const V yx = hn::IfThenElse(hn::Lt(y, x), y, x);
       return hn::Or(xy, yx);

@@ -1,5 +1,5 @@
-// The loop of every kernel: one pass over n inputs and m outputs. Compiled once per instruction
-// set.
+// The loop of every CPU kernel: one pass over n inputs and m outputs. Compiled once for each
+// instruction set.
 #if defined(RONDO_KERNELS_CPU_STREAM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RONDO_KERNELS_CPU_STREAM_INL_H_
 #undef RONDO_KERNELS_CPU_STREAM_INL_H_
@@ -19,7 +19,7 @@ namespace rondo::kernels::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The combination of all inputs.
+/// A source of values: the combination of all inputs.
 template <class Format, class Op>
 class Combine {
  public:
@@ -33,8 +33,8 @@ class Combine {
     return v;
   }
 
-  /// Four vectors of N elements from i on, so that the work per input pays for the loop over
-  /// inputs.
+  /// Four vectors of N elements, from element i on. With four vectors, the loop over the inputs
+  /// costs little per vector.
   HWY_INLINE void four(std::size_t i, std::size_t N, V& v0, V& v1, V& v2, V& v3) const {
     const Lane* in = input(0) + i;
     v0 = Format::load(in);
@@ -50,7 +50,7 @@ class Combine {
     }
   }
 
-  /// A vector of the first `count` elements, fewer than it holds.
+  /// A vector of the first `count` elements, for a `count` smaller than the vector.
   HWY_INLINE V few(std::size_t count) const {
     HWY_ALIGN Lane lanes[hn::MaxLanes(typename Format::D())] = {};
     std::memcpy(lanes, input(0), count * sizeof(Lane));
@@ -69,7 +69,7 @@ class Combine {
   std::size_t size_;
 };
 
-/// One input times a factor.
+/// A source of values: one input times a factor.
 template <class Format>
 class Scaled {
  public:
@@ -101,8 +101,8 @@ class Scaled {
   hn::TFromD<typename Format::D> factor_;
 };
 
-/// Elements until a store at `to` would be aligned to the vector's size; fewer than a vector holds.
-/// 0 where no number of elements gets there.
+/// Number of elements before the first one at which a store to `to` is aligned to the vector's
+/// size; smaller than a vector. 0 if no element is aligned.
 template <class Format>
 HWY_INLINE std::size_t elementsToAlignment(const void* to) {
   constexpr std::size_t kLaneBytes = sizeof(typename Format::Lane);
@@ -111,11 +111,11 @@ HWY_INLINE std::size_t elementsToAlignment(const void* to) {
   return bytes % kLaneBytes == 0 ? bytes / kLaneBytes : 0;
 }
 
-/// Stores source's elements [0, count) to all outputs.
+/// Stores elements [0, count) of the source to all outputs.
 ///
-/// The first and the last vector may overlap their neighbours, so that the loop in between can
-/// start where stores to the first output are aligned, and nothing remains to be done singly. Since
-/// an output may be an input, both are computed before anything is stored, and stored last.
+/// The loop starts where stores to the first output are aligned. The first and the last vector may
+/// overlap their neighbours, so no single elements remain. Because an output may be an input, these
+/// two vectors are computed before anything is stored, and are stored last.
 template <class Format, class Source>
 HWY_INLINE void stream(const Source& source, void* const* outputs, std::size_t output_count,
                        std::size_t count) {
@@ -124,7 +124,7 @@ HWY_INLINE void stream(const Source& source, void* const* outputs, std::size_t o
   const typename Format::D d;
   const std::size_t N = hn::Lanes(d);
   if (count < N) {
-    if (count == 0) return; // pointers may be null then
+    if (count == 0) return; // the pointers may be null
     HWY_ALIGN Lane lanes[hn::MaxLanes(d)];
     Format::store(source.few(count), lanes);
     for (std::size_t j = 0; j < output_count; ++j)

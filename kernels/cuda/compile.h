@@ -1,25 +1,25 @@
-// Where the GPU's compiler is asked for what a host's does by itself, or has instructions that a
-// host has not.
+// Macros for device code: what only the GPU's compiler needs, or only the GPU can do.
 #pragma once
 
 #include "device/host_device.h"
 
-/// True while device code is compiled: where an instruction of the GPU gives the bits of the
-/// portable code.
+/// 1 while device code is compiled. An instruction of the GPU may then replace portable code that
+/// gives the same bits.
 #ifdef __CUDA_ARCH__
 #define RONDO_DEVICE_PASS 1
-/// cvt to and from the 8-bit floats.
+/// Whether cvt converts the 8-bit floats.
 #define RONDO_DEVICE_FLOAT8 (__CUDA_ARCH__ >= 890)
 #else
 #define RONDO_DEVICE_PASS 0
 #define RONDO_DEVICE_FLOAT8 0
 #endif
 
-/// Before a loop of known length over an array: unrolled, so that the array can stay in registers.
-/// The compiler does it by itself only where the body is short.
+/// Put before a loop of constant length over an array, to unroll it, so that the array can stay in
+/// registers. The compiler does this by itself only if the body is short.
 #ifdef __CUDA_ARCH__
 #define RONDO_UNROLL _Pragma("unroll")
-/// Before a loop of unknown length whose body fills the registers: unrolled, it would spill.
+/// Put before a loop of unknown length whose body needs many registers: unrolling it would spill
+/// registers.
 #define RONDO_NO_UNROLL _Pragma("unroll 1")
 #else
 #define RONDO_UNROLL
@@ -32,7 +32,7 @@ namespace rondo::kernels::cuda {
 template <typename To, typename From>
 RONDO_HOST_DEVICE To bitCast(From from) {
   static_assert(sizeof(To) == sizeof(From));
-  return __builtin_bit_cast(To, from); // std::bit_cast is a host function to nvcc
+  return __builtin_bit_cast(To, from); // nvcc treats std::bit_cast as a host function
 }
 
 } // namespace rondo::kernels::cuda

@@ -1,4 +1,4 @@
-// Errors of the CUDA runtime as Rondo's.
+// Converts errors of the CUDA runtime to rondo::Error.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,10 +9,10 @@
 
 namespace rondo::kernels::cuda {
 
-/// Throws what a failed call of the runtime means; `what` says what was tried.
+/// Throws an Error if a call of the runtime failed. `what` describes the failed operation.
 inline void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError(); // or the next call's check would see it again
+  cudaGetLastError(); // otherwise the next call's check would see the error again
   const bool missing = status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver ||
                        status == cudaErrorNoKernelImageForDevice ||
                        status == cudaErrorInvalidDeviceFunction ||

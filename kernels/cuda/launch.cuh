@@ -1,4 +1,4 @@
-// How a persistent kernel gets onto the device: no more blocks than are resident at once.
+// Launches persistent kernels, with at most as many blocks as can be resident at once.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,19 +10,19 @@
 
 namespace rondo::kernels::cuda {
 
-/// Blocks of a kernel that the current device holds at once. Fails here, not at the first launch,
-/// where there is no device, or no code for it.
+/// The number of blocks of a kernel that the current device holds at once. If there is no device,
+/// or no code for it, this throws, so that the first launch need not.
 inline int residentBlocks(const void* kernel, int threads, std::size_t shared_bytes = 0) {
   int device = 0, multiprocessors = 0, blocks = 0;
   check(cudaGetDevice(&device), "no GPU can be used");
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
-        "no number of multiprocessors");
+        "cannot read the number of multiprocessors");
   check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared_bytes),
         "no kernel for this GPU");
   return std::max(1, blocks * multiprocessors);
 }
 
-/// Launches as many blocks as there is work for, up to `limit`.
+/// Launches as many blocks as there is work for, at most `limit`.
 template <class Arguments>
 void launch(const void* kernel, std::size_t blocks, int limit, int threads, Arguments& arguments,
             void* stream) {
@@ -30,7 +30,7 @@ void launch(const void* kernel, std::size_t blocks, int limit, int threads, Argu
   void* parameters[] = {&arguments};
   check(cudaLaunchKernel(kernel, dim3(grid), dim3(static_cast<unsigned>(threads)), parameters, 0,
                          static_cast<cudaStream_t>(stream)),
-        "a kernel was not launched");
+        "cannot launch a kernel");
 }
 
 } // namespace rondo::kernels::cuda

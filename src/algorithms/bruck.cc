@@ -1,12 +1,14 @@
 // bruck: partners at distance 1, 2, 4, ...; ceil(log2 p) rounds for any number of ranks.
 //
-// Allgather: after the round of distance d a rank has the blocks of itself and of the next 2d-1
-// ranks, in this order, in scratch; it sends the first d of them d places to the left. At the end
-// they are put in their places: two copies. No more bytes than the ring, in log2 p rounds.
+// Allgather: after the round of distance d, a rank has in scratch the blocks of itself and of the
+// next 2d-1 ranks, in this order. It sends the first d of them to the rank d places to the left. At
+// the end two copies bring the blocks to their places. The bytes are those of the ring, in log2 p
+// rounds.
 //
-// AlltoAll: a block that must travel j places to the right goes the way of j's binary digits: in
-// the round of distance d, those with that digit. So a block travels several times, and what is
-// sent in a round is packed together first. For small blocks, where rounds count more than bytes.
+// AlltoAll: a block that must move j places to the right moves by the binary digits of j: it is
+// sent in the round of distance d if j has that digit. So a block is sent several times, and the
+// blocks of a round are packed together first. For small blocks, where rounds count more than
+// bytes.
 //
 // Time, blocks of n bytes: Allgather log2 p alpha + (p-1) n beta; AlltoAll log2 p (alpha + n p/2
 // beta).
@@ -27,7 +29,8 @@ bool supports(const Spec& spec) {
          (spec.collective == Collective::allgather || spec.collective == Collective::alltoall);
 }
 
-/// AlltoAll: blocks that a rank sends in all rounds, which is the binary ones in 1..p-1.
+/// AlltoAll: number of blocks that a rank sends in all rounds, the sum of the binary ones of
+/// 1..p-1.
 int carried(int ranks) {
   int ones = 0;
   for (int j = 1; j < ranks; ++j) ones += std::popcount(static_cast<unsigned>(j));
@@ -51,7 +54,8 @@ RankPlan buildAllgather(const Spec& spec, int rank) {
   const int p = spec.ranks;
   Builder plan(spec, rank, 1, bruckDistances(p).back());
   auto lane = plan.lane();
-  // scratch(i): block of rank + i. The first message leaves in the step that stores the own block.
+  // scratch(i) is the block of rank + i. The first message is sent in the step that stores the own
+  // block.
   lane.copy(in(0), scratch(0)).send(wrap(rank - 1, p));
   for (const int d : bruckDistances(p)) {
     const int blocks = std::min(d, p - d);
@@ -67,11 +71,11 @@ RankPlan buildAllToAll(const Spec& spec, int rank) {
   const int p = spec.ranks;
   Builder plan(spec, rank, 1, p / 2);
   auto lane = plan.lane();
-  // held[j]: where the block lies that still has to go, or has come, j places.
+  // held[j]: the current place of the block that has to move, or has moved, j places.
   std::vector<Piece> held;
   for (int j = 0; j < p; ++j) held.push_back(in(wrap(rank + j, p)));
   lane.copy(in(rank), out(rank));
-  int used = 0; // scratch blocks
+  int used = 0; // number of scratch blocks
   for (const int d : bruckDistances(p)) {
     std::vector<int> moving;
     for (int j = 1; j < p; ++j) {
@@ -102,7 +106,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm bruck;
 const plan::Algorithm bruck{
     .name = "bruck",
-    .summary = "partners at distance 1, 2, 4, ..., whatever the rank count",
+    .summary = "partners at distance 1, 2, 4, ..., for any number of ranks",
     .supports = supports,
     .cost = cost,
     .closedForm = closedForm,

@@ -1,12 +1,12 @@
 // butterfly: recursive doubling; partners at distance 1, 2, 4, ... exchange all that they have.
 //
 // After round s every rank holds the reduction over the 2^s ranks around it, after log2 p rounds
-// over all. Receiving, reducing and sending on to the next partner is one step. Other rank counts
-// than powers of two fold: some ranks first give their input to a neighbour and get the result from
-// it at the end (plan::Fold). The lower rank's operand always comes first, so all ranks get the
-// same bits. Half the rounds of a tree at the price of p times its bytes: for small messages.
+// over all ranks. Receiving, reducing and sending to the next partner is one step. If p is no power
+// of two, some ranks first give their input to a neighbour and get the result from it at the end
+// (plan::Fold). The lower rank's operand always comes first, so all ranks get the same bits. It has
+// half the rounds of a tree, but every rank sends all data in each round: for small messages.
 //
-// Time: log2 p (alpha + n (beta + gamma)), and 2 alpha + n (2 beta + gamma) more with a fold.
+// Time: log2 p (alpha + n (beta + gamma)); a fold adds 2 alpha + n (2 beta + gamma).
 #include "plan/builder.h"
 #include "plan/patterns.h"
 

@@ -1,8 +1,8 @@
-// chain: the ranks stand in a row from the root on, and pass the data along.
+// chain: the ranks form a chain that starts at the root, and pass the data along it.
 //
 // Broadcast: every rank keeps what it receives and passes it on in the same step. Reduce: from the
-// far end towards the root, every rank adds its own. One message takes p-1 rounds, but the tiles
-// follow each other like wagons, so a large message needs hardly more than the time of one link.
+// far end to the root, every rank adds its own input. One message takes p-1 rounds, but tiles are
+// pipelined, so a large message takes hardly longer than on a single link.
 //
 // Time: (p-1) alpha + n beta, once the pipeline is full; Reduce adds n gamma.
 #include "plan/builder.h"
@@ -54,7 +54,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm chain;
 const plan::Algorithm chain{
     .name = "chain",
-    .summary = "the ranks stand in a row and pass the data along",
+    .summary = "the ranks form a chain and pass the data along it",
     .supports = supports,
     .cost = cost,
     .closedForm = nearForm<closedForm>,

@@ -1,14 +1,14 @@
-// direct: every rank owns one chunk; all send it their parts, and it shares the result.
+// direct: every rank owns one chunk; all ranks send it their parts, and it shares the result.
 //
-// Reduce-scatter: rank r sends chunk q of its input to rank q, for all q; the owner combines the p
+// Reduce-scatter: rank r sends chunk q of its input to rank q, for all q. The owner combines the p
 // parts in one pass, in rank order (the deterministic result). Allgather: the owner sends its chunk
-// to everybody, in the same step as the reduction. All pairs of ranks talk, so it needs a network
-// (or memory) where pairs do not disturb each other. There it has the bytes and the messages of the
-// ring, but a rank waits for others only twice, not 2(p-1) times. ReduceScatter is the first half
-// alone, Allgather the second. AlltoAll is the first without reducing: all blocks leave at once,
-// where pairwise takes them in turn.
+// to all ranks, in the same step as the reduction. All pairs of ranks communicate, so the network
+// (or memory) must carry all pairs without contention. Then it has the bytes and messages of the
+// ring, but a rank waits only twice, not 2(p-1) times. ReduceScatter is the first half alone,
+// Allgather the second. AlltoAll is the first half without reduction: all blocks are sent at once,
+// while pairwise sends them one after the other.
 //
-// The halves use different channels: on one channel of depth 1 the step that reduces and shares
+// The halves use different channels: on one channel of depth 1, the step that reduces and shares
 // would hold the slot that its peer waits for.
 //
 // Time: AllReduce p alpha + 2 (p-1) n/p beta + (p-1) n/p gamma: the messages of one step start
@@ -73,7 +73,7 @@ RankPlan build(const Spec& spec, int rank) {
   Builder plan(spec, rank, all ? p : 1);
   auto lane = plan.lane();
   if (reducing) {
-    // Rank r starts with its right neighbour, so that no owner is everybody's first.
+    // Rank r starts with its right neighbour, so that the ranks do not all send to one owner first.
     for (int i = 1; i < p; ++i) lane.send(in((rank + i) % p), (rank + i) % p);
   }
   auto own = lane.step();
@@ -94,7 +94,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm direct;
 const plan::Algorithm direct{
     .name = "direct",
-    .summary = "every rank reduces one chunk and shares it, all pairs talk",
+    .summary = "every rank reduces one chunk and shares it; all pairs of ranks communicate",
     .supports = supports,
     .cost = cost,
     .closedForm = closedForm,

@@ -1,7 +1,8 @@
-// dissemination: Barrier; in round s every rank tells the one 2^s places further that it is here.
+// dissemination: Barrier; in round s every rank signals the rank 2^s places further.
 //
-// What a rank tells includes all that it heard, so after ceil(log2 p) rounds everybody has heard of
-// everybody. Hearing and telling on is one step; the messages are empty.
+// A signal means that its sender has received all earlier signals, so after ceil(log2 p) rounds
+// every rank knows that all ranks have entered. Receiving and sending is one step; the messages are
+// empty.
 //
 // Time: ceil(log2 p) alpha.
 #include "plan/builder.h"
@@ -38,7 +39,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm dissemination;
 const plan::Algorithm dissemination{
     .name = "dissemination",
-    .summary = "in round s everybody tells the rank 2^s places further",
+    .summary = "in round s every rank signals the rank 2^s places further",
     .supports = supports,
     .cost = cost,
     .closedForm = closedForm,

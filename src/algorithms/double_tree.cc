@@ -1,10 +1,10 @@
 // double_tree: two binary trees, each reducing and sharing one half of the data.
 //
 // In a binary tree half of the ranks are leaves, whose links carry little. Here a rank that is
-// interior in one tree is a leaf in the other (plan::doubleTree), so the links are evenly used:
-// nobody sends more than 2n. Up and down of both trees are lanes of their own, so that all four
-// work on different tiles at once. Rounds of a tree, bytes of a ring: for large messages on many
-// ranks, where the tiles fill the pipeline.
+// interior in one tree is a leaf in the other (plan::doubleTree), so the links are used evenly: no
+// rank sends more than 2n. Up and down of both trees are separate lanes, so that all four work on
+// different tiles at the same time. It has the rounds of a tree and the bytes of a ring: for large
+// messages on many ranks, where the tiles fill the pipeline.
 //
 // Time: 4 log2 p alpha + 2 n beta + n gamma, once the pipeline is full.
 #include <algorithm>
@@ -28,9 +28,9 @@ double cost(const Spec& spec, const Link& link, double bytes) {
 
 ClosedForm closedForm(const Spec& spec) {
   if (spec.ranks == 1) return {};
-  // The trees are alike but for the ranks' names. Below the root's child, the largest power of two
-  // that is a rank, the lower half is complete: that is the longest path. The busiest rank has a
-  // parent and two children in one tree and a parent in the other, from four ranks on.
+  // Both trees have the same shape. Below the root's child, the largest power of two that is a
+  // rank, the lower half is complete; it holds the longest path. From four ranks on, the busiest
+  // rank has a parent and two children in one tree and a parent in the other.
   const int height = 1 + floorLog2(spec.ranks - 1);
   return {2 * height, 2.0 * (spec.ranks - 1), std::min(2.0, spec.ranks / 2.0)};
 }
@@ -62,7 +62,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm double_tree;
 const plan::Algorithm double_tree{
     .name = "double_tree",
-    .summary = "two binary trees share the data and the work of the links",
+    .summary = "two binary trees, each for one half of the data",
     .supports = supports,
     .cost = cost,
     .closedForm = nearForm<closedForm>,

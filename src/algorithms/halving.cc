@@ -1,9 +1,9 @@
 // halving: ReduceScatter by recursive halving; partners at distance p/2, p/4, ... 1 split the work.
 //
-// Partners each keep one half of the blocks that they still share and send the other; the sums wait
-// in scratch, and the last step writes the rank's block. Other rank counts than powers of two fold
-// (plan::Fold): a folded rank gives all its blocks to a neighbour, which works for both, and gets
-// its block at the end. Folding joins neighbours, so what a rank works for are always consecutive
+// Partners each keep one half of the blocks that they still share and send the other half. The sums
+// are kept in scratch, and the last step writes the rank's block. If p is no power of two, ranks
+// are folded (plan::Fold): a folded rank gives all its blocks to a neighbour, which works for both,
+// and gets its block at the end. Folding joins neighbours, so a rank always works for consecutive
 // blocks.
 //
 // Time, for powers of two, blocks of n bytes: log2 p alpha + (p-1) n (beta + gamma).
@@ -17,7 +17,7 @@ namespace {
 
 using namespace plan;
 
-/// First block of the ranks from number `v` on.
+/// First block of the ranks with numbers from `v` on.
 int firstBlock(const Fold& fold, int v) { return v + std::min(v, fold.extras); }
 
 bool supports(const Spec& spec) {
@@ -32,7 +32,7 @@ double cost(const Spec& spec, const Link& link, double bytes) {
   return time;
 }
 
-/// Blocks that rank number `v` sends to its partners: all but those that it works for.
+/// Blocks that rank number `v` sends to its partners: all except those that it works for.
 int sentByNumber(const Fold& fold, int ranks, int v) {
   return ranks - (firstBlock(fold, v + 1) - firstBlock(fold, v));
 }
@@ -41,8 +41,8 @@ ClosedForm closedForm(const Spec& spec) {
   const Fold fold(spec.ranks);
   const double p = spec.ranks;
   if (fold.extras == 0) return {floorLog2(spec.ranks), p * (p - 1), p - 1};
-  // The halving: p blocks from each of fold.size ranks, but for the p that they work for. Folded
-  // ranks: p blocks there, one back.
+  // In the halving, each of fold.size ranks sends p blocks except those that it works for. Each
+  // folded rank sends p blocks and gets one back.
   double most = p; // a folded rank
   for (int v = 0; v < fold.size; ++v) {
     most = std::max(most, sentByNumber(fold, spec.ranks, v) + (fold.doubled(v) ? 1.0 : 0.0));

@@ -1,13 +1,13 @@
 // halving_doubling: reduce-scatter by recursive halving, then allgather by recursive doubling.
 //
-// Halving: partners at distance p/2, p/4, ... 1 each keep one half of what they still share and
-// send the other, so the data halves every round, and at the end rank v has chunk v of p finished.
-// Doubling runs the same way back. It has the bytes of the ring in 2 log2 p rounds. Other rank
-// counts than powers of two fold (plan::Fold): the folded ranks give their whole input to a
-// neighbour and get the whole result back, which costs 2 rounds and 2n per folded rank.
+// Halving: partners at distance p/2, p/4, ... 1 each keep one half of the data that they still
+// share and send the other half, so the data halves every round. At the end rank v has the finished
+// chunk v of p. Doubling goes back in the same way. It has the bytes of the ring in 2 log2 p
+// rounds. If p is no power of two, ranks are folded (plan::Fold): a folded rank gives its whole
+// input to a neighbour and gets the whole result back, which costs 2 rounds and 2n per folded rank.
 //
-// The halves use different channels: the step in the middle receives, reduces and sends on, and on
-// one channel of depth 1 it would hold the slot that its partner waits for.
+// The halves use different channels: the step in the middle receives, reduces and sends, and on one
+// channel of depth 1 it would hold the slot that its partner waits for.
 //
 // Time, for powers of two: 2 log2 p alpha + 2 (p-1) n/p beta + (p-1) n/p gamma.
 #include <algorithm>
@@ -85,7 +85,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm halving_doubling;
 const plan::Algorithm halving_doubling{
     .name = "halving_doubling",
-    .summary = "partners halve the data to reduce it, double it to share",
+    .summary = "partners halve the data to reduce it, and double it to share it",
     .supports = supports,
     .cost = cost,
     .closedForm = closedForm,

@@ -1,22 +1,23 @@
 // hierarchical: inside nodes first, then between nodes, then inside nodes again.
 //
-// Nothing here is a schedule of its own. The work is divided into collectives among the ranks of a
-// node and collectives among ranks of different nodes, each done by an algorithm that knows only
-// its own ranks (plan/compose.h): "hierarchical(linear,ring)" names the ones inside and between.
+// This algorithm has no schedule of its own. It divides the work into collectives among the ranks
+// of a node and collectives among ranks of different nodes. Each is done by an algorithm that knows
+// only its own ranks (plan/compose.h); "hierarchical(linear,ring)" names those inside and between
+// nodes.
 //
-// Where all nodes have g ranks, the ranks with the same place in their nodes form a rail, and all g
-// rails are used at once: AllReduce = ReduceScatter inside, AllReduce on each rail, Allgather
-// inside; ReduceScatter, Allgather and AlltoAll likewise in two steps. Else, and where there is a
-// root, a leader of each node talks to the others' leaders: gather or reduce to the leader, the
-// collective among leaders, scatter or broadcast from it. In between there is AllReduce with
-// "hierarchical/k": k leaders, each for 1/k of the data; the default is as many as the smallest
-// node has ranks. The root leads its node.
+// If all nodes have g ranks, the ranks with the same place in their nodes form a rail, and all g
+// rails are used at the same time: AllReduce = ReduceScatter inside, AllReduce on each rail,
+// Allgather inside. ReduceScatter, Allgather and AlltoAll need two steps. Otherwise, and if there
+// is a root, each node has a leader: gather or reduce to the leader, the collective among leaders,
+// scatter or broadcast from it. AllReduce can also use "hierarchical/k": k leaders per node, each
+// for 1/k of the data; the default is the number of ranks of the smallest node. The root is the
+// leader of its node.
 //
-// Layouts with more levels are divided again: what happens inside a node is itself hierarchical.
+// Layouts with more levels are divided again: the part inside a node is itself hierarchical.
 //
-// Between N nodes, all together, with the default algorithms: AllReduce 2 (N-1) n, whatever the
-// nodes' sizes; a flat ring 2 (p-1)/p n for each of its edges that leaves a node. Allgather,
-// ReduceScatter p (N-1) n. Time: the parts' times, one after the other.
+// Bytes between N nodes in total, with the default algorithms: AllReduce 2 (N-1) n for any sizes of
+// nodes; a flat ring needs 2 (p-1)/p n for each of its edges between nodes. Allgather,
+// ReduceScatter p (N-1) n. Time: the sum of the parts' times.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -38,16 +39,16 @@ namespace {
 
 using namespace plan;
 
-/// The first of these that serves a part does it. Between up to 8 nodes everybody may talk to
-/// everybody at once; a ring waits for each of its links in turn. 4 nodes of 2 ranks, links of
-/// 1 Gb/s, AllReduce of 16 MiB: direct 221, ring 344 ms (medians of 6 runs).
+/// The first of these that can do a part is used. Between up to 8 nodes, all nodes may send to all
+/// others at once; a ring waits for its links one after the other. 4 nodes of 2 ranks, links of 1
+/// Gb/s, AllReduce of 16 MiB: direct 221, ring 344 ms (medians of 6 runs).
 constexpr std::string_view kInside[] = {"direct", "linear"};
 constexpr std::string_view kBetweenFew[] = {"direct", "chain", "linear", "dissemination"};
 constexpr std::string_view kBetweenMany[] = {"ring", "chain", "linear", "pairwise",
                                              "dissemination"};
 constexpr int kFew = 8;
 
-/// The algorithm that was asked for, or the first of those above that serves the part.
+/// Picks the requested algorithm, or the first of those above that can do the part.
 bool pick(const Spec& whole, Level level, Part& part) {
   const int asked = level == Level::inside ? whole.inner : whole.outer;
   const auto take = [&](const Algorithm& algorithm) {
@@ -74,7 +75,7 @@ class Composition : private Division {
  public:
   Composition(const Spec& spec, int rank) : Division(spec, rank, pick) {}
 
-  /// Nothing if the parameter or the algorithms asked for do not serve.
+  /// None if the parameter or the requested algorithms cannot be used.
   std::optional<std::vector<Phased>> parts() {
     if (spec().parameter < 0 || spec().parameter > mostLeaders()) return {};
     const bool rails =
@@ -118,7 +119,8 @@ class Composition : private Division {
 
   // The collectives.
 
-  /// Share i of the data is reduced to rank i of each node, among those, and shared by them.
+  /// Share i of the data is reduced to rank i of each node, reduced among these ranks, and shared
+  /// by them.
   void allReduceByShares() {
     const int shares = spec().parameter == 0 ? smallest() : spec().parameter;
     const auto held = [&](int v) { return size(v) == 1 ? Space::input : Space::output; };
@@ -200,7 +202,7 @@ class Composition : private Division {
   }
 
   void gather() {
-    // Where a leader has its node's blocks: the root where they belong.
+    // The place of a node's blocks on its leader; at the root it is their place in the output.
     const auto held = [&](int v) {
       return isRoot() ? blocks(Space::output, node(v)) : blocks(Space::scratch, 0, size(v));
     };
@@ -260,7 +262,7 @@ class Composition : private Division {
         });
   }
 
-  /// Blocks of the weight N: those of one place of all nodes.
+  /// Blocks of the weight N: one for each place, from all nodes.
   Shape railed(int v) const { return {.weights = std::vector<int>(node(v).size(), nodes())}; }
 
   void allGatherByRails() {
@@ -318,7 +320,8 @@ class Composition : private Division {
   }
 
   void allToAllByLeaders() {
-    // A leader has what its ranks send, by sender and receiver; then what they receive, likewise.
+    // A leader has the blocks that its ranks send, by sender and receiver; later those that they
+    // receive, likewise.
     inside(
         Collective::gather, [&](int v) { return toLeader(v, p()); },
         [&](Part& part, int v, int own) {
@@ -353,7 +356,7 @@ class Composition : private Division {
   }
 
   void allToAllByRails() {
-    // Inside, a rank gets all that is for ranks of its own place: by sender, then by node.
+    // Inside the node, a rank gets all blocks for ranks of its own place: by sender, then by node.
     inside(
         Collective::alltoall, [&](int v) { return railed(v); },
         [&](Part& part, int, int) {
@@ -376,7 +379,8 @@ class Composition : private Division {
           });
   }
 
-  /// As all blocks are empty, a Reduce says that everybody has come, and a Broadcast passes it on.
+  /// All blocks are empty: a Reduce shows that all ranks have entered, and a Broadcast passes it
+  /// on.
   void barrier() {
     const auto held = [&](int v) { return size(v) == 1 ? Space::input : Space::output; };
     inside(
@@ -399,7 +403,7 @@ class Composition : private Division {
   }
 };
 
-/// Of a spec that is supported.
+/// `spec` must be supported.
 std::vector<Phased> partsOf(const Spec& spec, int rank) {
   return Composition(spec, rank).parts().value();
 }
@@ -414,12 +418,12 @@ bool supports(const Spec& spec) {
   return Composition(spec, -1).parts().has_value();
 }
 
-/// Blocks of the whole that a part's ranks send to each other.
+/// Blocks of the whole collective that a part's ranks send to each other.
 double sentIn(const Part& part) {
   const auto& w = part.weights;
   if (std::count(w.begin(), w.end(), w.front()) == std::ssize(w))
     return part.algorithm->closedForm(part.spec).total_sent * w.front() / part.shares;
-  // Every block goes straight to everybody who needs it.
+  // Every block is sent directly to each rank that needs it.
   const double all = std::accumulate(w.begin(), w.end(), 0.0);
   switch (part.spec.collective) {
     case Collective::gather:
@@ -445,7 +449,7 @@ ClosedForm closedForm(const Spec& spec) {
 }
 
 double cost(const Spec& spec, const Link& link, double bytes) {
-  // Parts of a phase run side by side, but for a node's own, which share its memory.
+  // Parts of a phase run concurrently, except those of the same node, which share its memory.
   std::map<int, std::map<std::vector<int>, double>> phases;
   for (const Phased& phased : partsOf(spec, -1)) {
     const Part& part = phased.part;

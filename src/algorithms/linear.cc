@@ -1,11 +1,12 @@
-// linear: the root talks to every other rank itself; nobody else talks.
+// linear: the root communicates with every other rank; no other pair does.
 //
 // Reduce: the root receives all inputs and combines them in one pass, in rank order: the
-// deterministic Reduce. Broadcast: one step sends to all. Scatter and Gather: one message for each
-// rank. The fewest waits and the fewest bytes in all, but all of them on the root's link.
+// deterministic Reduce. Broadcast: one step sends to all ranks. Scatter and Gather: one message per
+// rank. It has the fewest waits and the fewest bytes in total, but all bytes pass the root's link.
 //
-// "linear/k": the root of a Gather has k lanes, so that it takes the messages of k senders as they
-// come. Waiting for each in turn, it leaves the others' messages where they are.
+// "linear/k": the root of a Gather has k lanes, so it takes the messages of k senders in the order
+// of arrival. With one lane it waits for each sender in turn, while other messages have already
+// arrived.
 //
 // Time: (p-1) n beta and one alpha, or p-1 of them for Scatter; Reduce adds (p-1) n gamma.
 #include <algorithm>
@@ -102,7 +103,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm linear;
 const plan::Algorithm linear{
     .name = "linear",
-    .summary = "the root talks to every other rank itself",
+    .summary = "the root sends to, or receives from, every other rank",
     .supports = supports,
     .cost = cost,
     .closedForm = closedForm,

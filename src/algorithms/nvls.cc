@@ -1,23 +1,24 @@
-// nvls: the switch between the GPUs adds up, and spreads, what stands in all ranks' windows.
+// nvls: the switch between the GPUs adds up all ranks' windows, and stores to all of them.
 //
-// Every rank stages its input in its window. AllReduce: the ranks meet; rank r reads the sum of the
-// r-th share of all windows, which the switch forms on the way, and stores it to all of them, which
-// the switch does, too; they meet, and take the result out. ReduceScatter is the first half of
-// that, Allgather the second. A link carries n + n/p bytes each way, where direct and ring need 2
-// (p-1) n/p: half as much with many ranks, more with fewer than three.
+// Every rank stages its input in its window. AllReduce: after a barrier, rank r reads the sum of
+// the r-th share of all windows, which the switch computes on the way, and stores it to all
+// windows, which the switch does too. After another barrier, all ranks copy the result out.
+// ReduceScatter is the first half, Allgather the second. A link carries n + n/p bytes in each
+// direction, where direct and ring need 2 (p-1) n/p: half as much with many ranks, more with fewer
+// than three.
 //
-// The windows serve the next tile, so nobody may leave a tile while others still touch his, nor
-// touch another's before he has come to the tile: hence ReduceScatter's last meeting, and
-// Allgather's first.
+// The windows serve the next tile. So no rank may leave a tile while others still access its
+// window, or access another rank's window before that rank has entered the tile. Therefore
+// ReduceScatter has a barrier at the end, and Allgather one at the start.
 //
-// The order of the sum is the switch's: nobody tells it, and it may differ from element to element
-// and from machine to machine. All ranks get the same bits, since each share is summed up once. So
-// deterministic mode refuses it for what reduces (the checker says that it is not in rank order),
-// and small floats are added in 32 bits and rounded once.
+// The switch determines the order of the sum. The order is unknown and may differ between elements
+// and machines. All ranks get the same bits, since each share is summed once. Deterministic mode
+// refuses nvls for reductions (the checker finds that they are not in rank order). Small floats are
+// added in 32 bits and rounded once.
 //
-// Time, with the switch as fast as a link: AllReduce 2 alpha + (1 + 1/p) n beta; the halves, with
-// blocks of n bytes, 2 alpha + p n beta, where what each rank hands to the switch (ReduceScatter)
-// or gets from it (Allgather) decides.
+// Time, with the switch as fast as a link: AllReduce 2 alpha + (1 + 1/p) n beta. The halves, with
+// blocks of n bytes: 2 alpha + p n beta, determined by what each rank sends to the switch
+// (ReduceScatter) or gets from it (Allgather).
 #include "plan/builder.h"
 
 namespace rondo::algorithms {
@@ -73,7 +74,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm nvls;
 const plan::Algorithm nvls{
     .name = "nvls",
-    .summary = "the switch between GPUs adds up and spreads what stands in all ranks' windows",
+    .summary = "the switch between GPUs adds up all ranks' windows and stores to all of them",
     .supports = supports,
     .cost = cost,
     .closedForm = closedForm,

@@ -1,8 +1,10 @@
-// oneshot: every rank sends all it has to every other, and reduces everything itself.
+// oneshot: every rank sends its whole input to every other rank, and reduces everything itself.
 //
 // One round. Every rank receives p-1 messages of n bytes and combines them with its own input in
-// one pass, in rank order: the result is the same on all ranks, and the deterministic one. The
-// fastest for messages so small that only the round counts; the "naive" AllReduce of the lectures.
+// one pass, in rank order, so the result is equal on all ranks and deterministic. The fastest
+// algorithm for messages so small that only the number of rounds counts; the "naive" AllReduce of
+// the lectures.
+//
 // Time: alpha + (p-1) n beta + (p-1) n gamma.
 #include "plan/builder.h"
 
@@ -43,7 +45,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm oneshot;
 const plan::Algorithm oneshot{
     .name = "oneshot",
-    .summary = "everybody sends everything to everybody, one round",
+    .summary = "every rank sends everything to all ranks, in one round",
     .supports = supports,
     .cost = cost,
     .closedForm = closedForm,

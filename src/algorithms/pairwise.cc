@@ -1,7 +1,7 @@
 // pairwise: AlltoAll in p-1 rounds; in round s every rank sends to the rank s places to its right.
 //
-// Every block goes straight to where it belongs, and in each round every rank sends one and
-// receives one. For blocks large enough that bytes count more than rounds.
+// Every block is sent directly to its destination, and in each round every rank sends one block and
+// receives one. For blocks so large that bytes count more than rounds.
 //
 // Time, blocks of n bytes: (p-1) (alpha + n beta).
 #include "plan/builder.h"
@@ -42,7 +42,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm pairwise;
 const plan::Algorithm pairwise{
     .name = "pairwise",
-    .summary = "in round s everybody sends to the rank s places further",
+    .summary = "in round s every rank sends to the rank s places further",
     .supports = supports,
     .cost = cost,
     .closedForm = closedForm,

@@ -1,10 +1,11 @@
 // parameter_server: workers push data to servers, which reduce it, and pull the result.
 //
 // "parameter_server/k" has k servers, ranks 0..k-1, each for one of k chunks (default: one server
-// for everything). All ranks are workers, the servers too. A server combines all parts of its chunk
-// in one pass, in rank order (the deterministic result), and sends it to everybody in the same
-// step. Pushing, serving and pulling are lanes of their own: a worker pushes the next tile while it
-// waits for the last. With one server its link carries (p-1) n each way; k servers share that.
+// for everything). All ranks are workers, including the servers. A server combines all parts of its
+// chunk in one pass, in rank order (the deterministic result), and sends it to all ranks in the
+// same step. Pushing, serving and pulling are separate lanes: a worker pushes the next tile while
+// it waits for the last one. A single server's link carries (p-1) n in each direction; k servers
+// share that.
 //
 // Time, one server: 2 alpha + 2 (p-1) n beta + (p-1) n gamma; with k: 2 k alpha, the rest over k.
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 
 using namespace plan;
 
-/// Channel indices: a server is a worker too, and may push to the rank that pulls from it.
+/// Channel indices: a server is also a worker, and may push to the rank that pulls from it.
 constexpr int kPush = 0, kPull = 1;
 
 int servers(const Spec& spec) { return std::max(spec.parameter, 1); }
@@ -32,7 +33,7 @@ bool supports(const Spec& spec) {
 double cost(const Spec& spec, const Link& link, double bytes) {
   const int k = servers(spec), others = spec.ranks - 1;
   if (others == 0) return 0;
-  // A server pushes to the other servers and answers everybody; a worker talks to all k.
+  // A server pushes to the other servers and answers all ranks; a worker communicates with all k.
   const double part = bytes / k;
   return 2 * k * link.alpha + part * ((k - 1 + others) * link.beta + others * link.gamma) +
          part * std::max(others, k) * link.beta;
@@ -42,9 +43,9 @@ ClosedForm closedForm(const Spec& spec) {
   if (spec.ranks == 1) return {};
   const int k = servers(spec), workers = spec.ranks - k; // that are no servers
   const double others = spec.ranks - 1;
-  // A worker pushes for k rounds, then pulls for k. Pulling begins with server 0: a lone worker
-  // pushes to that one first, so that with several servers it is ready a round earlier. Servers
-  // push and pull k-1 times.
+  // A worker pushes for k rounds, then pulls for k. Pulling begins with server 0. A single worker
+  // pushes to that server first, so with several servers it is ready a round earlier. Servers push
+  // and pull k-1 times.
   const int saved = workers == 0 ? 2 : (workers == 1 && k > 1 ? 1 : 0);
   // Messages of 1/k: a server pushes k-1 and answers all; a worker pushes k.
   return {2 * k - saved, 2 * others, (k - 1 + others) / k};
@@ -54,9 +55,9 @@ RankPlan build(const Spec& spec, int rank) {
   if (spec.ranks == 1) return alone(spec);
   const int p = spec.ranks, k = servers(spec);
   Builder plan(spec, rank, k);
-  std::optional<LaneWriter> push, pull; // a lane is only made if it has work
+  std::optional<LaneWriter> push, pull; // a lane is made only if it has work
   for (int i = 0; i < k; ++i) {
-    const int server = (rank + i) % k; // so that no server is everybody's first
+    const int server = (rank + i) % k; // so that the ranks do not all push to one server first
     if (server == rank) continue;
     if (!push) push = plan.lane();
     push->send(in(server), server, kPush);

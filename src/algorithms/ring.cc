@@ -1,13 +1,13 @@
 // ring: every rank sends to its right neighbour and receives from its left one.
 //
-// The data is cut into p chunks. Chunk c starts at one rank and travels the ring; every rank that
-// it passes adds its own part, and the last one has the sum (p-1 rounds). The finished chunks
-// travel once more, and every rank keeps a copy (p-1 rounds). ReduceScatter is the first half
-// alone, Allgather the second. Nobody ever sends more than one chunk a round, so the bandwidth is
-// that of one link whatever p is; the price is the number of rounds.
+// The data is divided into p chunks. A chunk travels around the ring; every rank on the way adds
+// its own part, and the last one has the sum (p-1 rounds). The finished chunks travel once more,
+// and every rank keeps a copy (p-1 rounds). ReduceScatter is the first half alone, Allgather the
+// second. No rank sends more than one chunk per round, so the bandwidth is that of one link for any
+// p; the price is the number of rounds.
 //
 // The messages alternate between two channels. A fused step holds the slot that it reads until it
-// got a slot to write: on one channel of depth 1 every rank of the ring would wait for the next.
+// has a slot to write: with one channel of depth 1, every rank of the ring would wait for the next.
 //
 // Time: AllReduce 2 (p-1) (alpha + n/p beta) + (p-1) n/p gamma; the halves, with blocks of n bytes,
 // (p-1) (alpha + n beta), and (p-1) n gamma for the reduction.
@@ -58,8 +58,8 @@ RankPlan build(const Spec& spec, int rank) {
   const auto next = [](int& messages) { return messages++ % 2; };
 
   if (reducing) {
-    // The chunk that ends at rank x starts at its right neighbour. AllReduce lets rank r finish
-    // chunk r+1, so that it starts with chunk r; ReduceScatter must finish block r.
+    // The chunk that ends at rank x starts at its right neighbour. In AllReduce rank r finishes
+    // chunk r+1, so it starts with chunk r; in ReduceScatter it must finish block r.
     const int last = all ? wrap(rank + 1, p) : rank;
     lane.send(in(wrap(last - 1, p)), right, next(sent));
     for (int s = 2; s < p; ++s) {

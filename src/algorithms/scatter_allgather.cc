@@ -1,8 +1,8 @@
-// scatter_allgather: the root deals out one chunk to each rank; a ring shares the chunks.
+// scatter_allgather: the root sends one chunk to each rank; a ring shares the chunks.
 //
-// Counted from the root (v = 0), rank v gets chunk v, keeps it and passes it on to v+1 in one step;
-// then come the chunks v-1, v-2, ... from the left. The root needs nothing, so the ring is cut
-// before it: instead of passing on what would reach it, it sends its own copy to v = 1. So every
+// Counted from the root (v = 0), rank v receives chunk v, keeps it and passes it on to v+1 in one
+// step. Then chunks v-1, v-2, ... arrive from the left. The root needs no data, so the ring ends
+// before it: it does not pass on what would reach it, but sends its own copy to v = 1. So every
 // rank receives exactly n bytes, and only the root sends more than n.
 //
 // Time: 2 (p-1) (alpha + n/p beta).
@@ -39,7 +39,8 @@ RankPlan build(const Spec& spec, int rank) {
     return plan.take();
   }
   for (int s = 0; s < p; ++s) {
-    // Messages of step 0 come from the root, and so do all of v = 1, its right neighbour.
+    // All messages of step 0 come from the root, and so do all messages of v = 1, its right
+    // neighbour.
     auto step = lane.recv(s == 0 ? real(0) : real(v - 1), out(wrap(v - s, p)));
     if (v < p - 1 && s < p - 1) step.send(real(v + 1));
   }
@@ -51,7 +52,7 @@ RankPlan build(const Spec& spec, int rank) {
 extern const plan::Algorithm scatter_allgather;
 const plan::Algorithm scatter_allgather{
     .name = "scatter_allgather",
-    .summary = "the root deals out chunks, a ring shares them",
+    .summary = "the root sends out chunks, and a ring shares them",
     .supports = supports,
     .cost = cost,
     .closedForm = closedForm,

@@ -1,11 +1,12 @@
 // tree: a binomial tree; data goes up to be reduced and down to be shared.
 //
-// A rank holds an interval of ranks, hands the half without itself to a child, and goes on with the
-// rest (plan::binomialTree). Reduce goes up: a rank combines what its children send with its own in
-// one pass, in rank order, and sends it to its parent. Broadcast goes down. AllReduce does both,
-// the root turning around in one step; up and down are different lanes, so that one tile rises
-// while another falls. Scatter and Gather move whole subtrees, halving or doubling at each level.
-// Few rounds, but the links near the root carry the whole data: for small messages, or many ranks.
+// A rank holds an interval of ranks, hands the half without itself to a child, and continues with
+// the rest (plan::binomialTree). Reduce goes up: a rank combines its children's messages with its
+// own input in one pass, in rank order, and sends the result to its parent. Broadcast goes down.
+// AllReduce does both, and the root turns around in one step; up and down are separate lanes, so
+// that one tile goes up while another goes down. Scatter and Gather move whole subtrees, which
+// halve or double at each level. There are few rounds, but the links near the root carry all data:
+// for small messages, or many ranks.
 //
 // Time: each way log2 p (alpha + n beta), reducing + log2 p n gamma; Scatter, Gather log2 p alpha +
 // (p-1) n beta.
@@ -36,8 +37,8 @@ double cost(const Spec& spec, const Link& link, double bytes) {
   }
 }
 
-/// An interval of ranks, as binomialTree() cuts it: its size, and where its holder stands. `lower`
-/// and `upper` are the halves, `child` the one that gets a new holder.
+/// An interval of ranks, as binomialTree() divides it: its size, and the position of its holder.
+/// `lower` and `upper` are the halves; `child` is the half that gets a new holder.
 struct Interval {
   int size, holder;
 
@@ -49,18 +50,19 @@ struct Interval {
   Interval child() const { return {holder < lower() ? size - lower() : lower(), 0}; }
 };
 
-/// Edges on the longest path: the rounds of going up or down when a step talks to all children.
+/// Edges on the longest path: the number of rounds up or down if a step communicates with all
+/// children.
 int height(Interval i) {
   return i.size == 1 ? 0 : std::max(1 + height(i.child()), height(i.keep()));
 }
 
-/// Rounds of going down when the children get different messages, one after the other.
+/// Number of rounds down if the children get different messages, one after the other.
 int turns(Interval i) { return i.size == 1 ? 0 : 1 + std::max(turns(i.child()), turns(i.keep())); }
 
 int children(Interval i) { return i.size == 1 ? 0 : 1 + children(i.keep()); }
 
-/// Messages that the busiest rank sends when each has one for its parent (but for the root) and one
-/// for every child.
+/// Messages sent by the busiest rank, if each rank sends one to its parent (except the root) and
+/// one to each child.
 int busiest(Interval i, bool root) {
   if (i.size == 1) return root ? 0 : 1;
   int most = children(i) + (root ? 0 : 1);
@@ -68,12 +70,12 @@ int busiest(Interval i, bool root) {
   return most;
 }
 
-/// Blocks sent by all, when the edge to each child carries its subtree.
+/// Blocks sent by all ranks, if the edge to each child carries its subtree.
 double carried(Interval i) {
   return i.size == 1 ? 0 : i.child().size + carried(i.child()) + carried(i.keep());
 }
 
-/// The most blocks that a rank sends to its parent.
+/// The largest number of blocks that a rank sends to its parent.
 int heaviest(Interval i) { return i.size == 1 ? 0 : std::max(i.child().size, heaviest(i.keep())); }
 
 ClosedForm closedForm(const Spec& spec) {
@@ -132,7 +134,7 @@ RankPlan buildBroadcast(const Spec& spec, int rank, const TreeNode& node) {
 RankPlan buildScatter(const Spec& spec, int rank, const TreeNode& node) {
   Builder plan(spec, rank, 1, heaviest({spec.ranks, spec.root}));
   auto lane = plan.lane();
-  if (node.children.empty()) { // a leaf, as there is more than one rank
+  if (node.children.empty()) { // a leaf, since there is more than one rank
     lane.recv(node.parent, out(0));
     return plan.take();
   }

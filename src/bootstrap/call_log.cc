@@ -1,4 +1,4 @@
-// Reading a log that is being written, and finding where reports differ.
+// Reads a call log while it is being written, and finds the first difference between ranks' logs.
 #include "bootstrap/call_log.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ CallReport CallReport::read(base::Reader& in) {
     blocks.first = in.u64();
     const std::uint8_t count = in.u8();
     if (count > kSlots) in.fail("reports more calls than are kept");
-    // Blocks end with the last call at the latest, so no number derived from them overflows.
+    // A block ends with the last call at the latest, so no number derived from it overflows.
     if (count > 0 && (blocks.first > report.entered || count - 1u > report.entered - blocks.first))
       in.fail("reports calls that were not entered");
     for (std::uint8_t i = 0; i < count; ++i) blocks.values.push_back(in.u64());
@@ -71,7 +71,7 @@ CallReport CallLog::since(std::uint64_t reported) const {
   for (int scale = 0; scale < CallReport::kScales; ++scale) {
     Blocks& blocks = report.scales[static_cast<std::size_t>(scale)];
     const int shift = scale * CallReport::kBits;
-    const std::uint64_t end = (report.entered + 1) >> shift; // behind the last whole block
+    const std::uint64_t end = (report.entered + 1) >> shift; // one after the last whole block
     blocks.first = std::max((reported + 1) >> shift, end > kSlots ? end - kSlots : 0);
     if (scale == 0) blocks.first = std::max<std::uint64_t>(blocks.first, 1);
     blocks.first = std::min(blocks.first, end);
@@ -79,8 +79,9 @@ CallReport CallLog::since(std::uint64_t reported) const {
       blocks.values.push_back(
           slots_[static_cast<std::size_t>(scale)][block % kSlots].load(std::memory_order_acquire));
   }
-  // What was written meanwhile stands in the slots of the oldest blocks. Whoever saw such a value
-  // also sees the number of the call before it, because both are released and acquired in order.
+  // Values written meanwhile replaced those of the oldest blocks; drop these. A reader that saw
+  // such a value also sees the number of the call before it, because both are released and acquired
+  // in order.
   const std::uint64_t writing = entered() + 1;
   for (int scale = 0; scale < CallReport::kScales; ++scale) {
     Blocks& blocks = report.scales[static_cast<std::size_t>(scale)];
@@ -98,7 +99,7 @@ CallReport CallLog::since(std::uint64_t reported) const {
 std::string CallDifference::text(DescribeSignature describe) const {
   const std::string who = "rank " + std::to_string(odd), whom = "rank " + std::to_string(other);
   if (first < last)
-    return who + " called something else than " + whom + " in one of the calls up to #" +
+    return who + " made a different call than " + whom + " in one of the calls up to #" +
            std::to_string(last);
   return who + " calls " + described(describe, odd_signature, first) + " where " + whom +
          " calls " + described(describe, other_signature, first);
@@ -126,7 +127,7 @@ CallDifference CallDifference::read(base::Reader& in) {
 
 std::optional<CallDifference> firstDifference(const std::vector<const CallReport*>& reports) {
   for (int scale = 0; scale < CallReport::kScales; ++scale) {
-    // Ranks by block and value; ranks come in order, so the first of a list is its lowest.
+    // Ranks by block and value. The ranks of a list are in order, so its first rank is the lowest.
     std::map<std::uint64_t, std::map<std::uint64_t, std::vector<int>>> said;
     for (std::size_t rank = 0; rank < reports.size(); ++rank) {
       if (!reports[rank]) continue;
@@ -136,7 +137,8 @@ std::optional<CallDifference> firstDifference(const std::vector<const CallReport
     }
     for (const auto& [block, values] : said) {
       if (values.size() < 2) continue;
-      // The majority is right; of equal ones that with the lowest rank.
+      // The majority is right. If two groups are equally large, the one with the lowest rank is
+      // right.
       const auto right = std::max_element(values.begin(), values.end(), [](auto& a, auto& b) {
         if (a.second.size() != b.second.size()) return a.second.size() < b.second.size();
         return a.second.front() > b.second.front();

@@ -1,4 +1,4 @@
-// What one rank called last, kept so that ranks which call different things are found.
+// Keeps a rank's last calls, so that ranks which make different calls are found.
 #pragma once
 
 #include <array>
@@ -12,19 +12,20 @@
 
 namespace rondo::bootstrap {
 
-/// How a signature is told to people: "Broadcast #4 (100 float, root 1)".
+/// Turns a signature into text: "Broadcast #4 (100 float, root 1)".
 using DescribeSignature = std::string (*)(std::uint64_t signature, std::uint64_t sequence);
 
-/// A part of a CallLog, as it travels. At scale 0 a block is one call, whose value is its
-/// signature. At scales 1 and 2 it is 64 and 4096 calls, and its value a hash of all calls up to
-/// its last one. Each step of the hash is one-to-one, so ranks that differed once differ in every
-/// later block: however fast they are, and whenever they report, some block is common.
+/// A part of a CallLog as it is sent. At scale 0 a block is one call and its value is the call's
+/// signature. At scales 1 and 2 a block is 64 and 4096 calls, and its value is a hash of all calls
+/// up to its last one. Each step of the hash is one-to-one, so two ranks that differed once differ
+/// in every later block. Therefore some common block shows the difference, however far the ranks
+/// are apart and whenever they report.
 struct CallReport {
   static constexpr int kScales = 3;
-  static constexpr std::uint64_t kSlots = 64; ///< blocks that are kept of each scale
-  static constexpr int kBits = 6;             ///< of kSlots; and a block holds so many smaller ones
+  static constexpr std::uint64_t kSlots = 64; ///< blocks kept per scale
+  static constexpr int kBits = 6;             ///< log2 of kSlots, and of the ratio between scales
 
-  /// Of consecutive blocks, at most kSlots.
+  /// The values of consecutive blocks, at most kSlots.
   struct Blocks {
     std::uint64_t first = 0;
     std::vector<std::uint64_t> values;
@@ -38,10 +39,10 @@ struct CallReport {
   std::size_t wireBytes() const;
 };
 
-/// The live log. One thread at a time enters calls; any thread reads meanwhile.
+/// The live log. One thread at a time enters calls; any thread may read at the same time.
 class CallLog {
  public:
-  /// Calls are numbered from 1 on, without gaps.
+  /// Calls are numbered from 1, without gaps.
   void enter(std::uint64_t sequence, std::uint64_t signature) {
     hash_ = (hash_ ^ signature) * kFactor;
     slot(0, sequence).store(signature, std::memory_order_release);
@@ -51,25 +52,25 @@ class CallLog {
   }
   std::uint64_t entered() const { return entered_.load(std::memory_order_acquire); }
 
-  /// What is kept of the calls after number `reported`.
+  /// The kept part of the calls after number `reported`.
   CallReport since(std::uint64_t reported) const;
 
  private:
-  static constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15; ///< odd, so that it can be undone
+  static constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15; ///< odd: one-to-one
 
   std::atomic<std::uint64_t>& slot(int scale, std::uint64_t sequence) {
     return slots_[static_cast<std::size_t>(scale)]
                  [(sequence >> scale * CallReport::kBits) % CallReport::kSlots];
   }
 
-  std::uint64_t hash_ = 0; ///< the entering thread's
+  std::uint64_t hash_ = 0; ///< used by the entering thread only
   std::atomic<std::uint64_t> entered_{0};
   std::array<std::array<std::atomic<std::uint64_t>, CallReport::kSlots>, CallReport::kScales>
       slots_{};
 };
 
-/// Two ranks that called different things. `first` to `last` is where; with one call its signatures
-/// are known.
+/// Two ranks made different calls, between numbers `first` and `last`. If these are equal, the
+/// signatures are known.
 struct CallDifference {
   std::uint64_t first = 0, last = 0;
   int odd = 0, other = 0; ///< ranks; `odd` is in the minority, or has the higher number
@@ -81,21 +82,21 @@ struct CallDifference {
   static CallDifference read(base::Reader& in);
 };
 
-/// The first call that not all ranks called alike, by the reports of all; element r is rank r's.
+/// The first call in which ranks differ. Element r of `reports` is rank r's, or null.
 std::optional<CallDifference> firstDifference(const std::vector<const CallReport*>& reports);
 
-/// Compares the reports of many ranks as they come, and keeps only one copy of what they agree on.
+/// Compares the ranks' reports as they arrive. Keeps one copy of the calls on which they agree.
 class CallComparison {
  public:
-  /// The first place where this rank's report differs from what another one said.
+  /// The first difference between this report and an earlier one of another rank.
   std::optional<CallDifference> add(int rank, const CallReport& report);
 
  private:
   struct Slot {
     std::uint64_t block = 0, value = 0;
-    int rank = -1; ///< who said so; -1: nobody yet
+    int rank = -1; ///< the rank that reported it; -1: none yet
   };
-  std::vector<Slot> slots_; ///< kSlots of each scale, from the first report on
+  std::vector<Slot> slots_; ///< kSlots per scale; empty before the first report
 };
 
 } // namespace rondo::bootstrap

@@ -1,4 +1,4 @@
-// The wire form of every frame's body. All reads are bounded by the codec.
+// Encodes and decodes the body of every frame. The codec bounds all reads.
 #include "bootstrap/frames.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@ namespace rondo::bootstrap::frames {
 
 namespace {
 
-/// Of an encoded address.
+/// Largest encoded address.
 constexpr std::size_t kAddressBytes = 64;
 
 bool readFlag(base::Reader& in) {
@@ -254,7 +254,7 @@ Left Left::read(base::Reader& in) {
 
 namespace {
 
-/// A bit for each rank.
+/// One bit per rank.
 void writeRanks(base::Writer& out, const std::vector<bool>& ranks) {
   std::vector<std::byte> bits((ranks.size() + 7) / 8);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)

@@ -1,4 +1,4 @@
-// What the hub and its members say to each other, and its form on the wire.
+// The messages between the hub and its members, and their encoding.
 #pragma once
 
 #include <cstdint>
@@ -12,48 +12,48 @@
 
 namespace rondo::bootstrap::frames {
 
-/// Of a whole frame: length, version, type, body, MAC.
+/// Size limit of a whole frame: length, version, type, body, MAC.
 inline constexpr std::size_t kFrameBytes = 64 * 1024;
-/// Of a frame's body; what a sender may fill.
+/// Size limit of a frame's body.
 inline constexpr std::size_t kBodyBytes = kFrameBytes - 4 - 2 - 32;
 
 enum class Type : std::uint8_t {
   join = 1,  ///< member: the first frame
   welcome,   ///< hub: all ranks have joined
-  refused,   ///< hub: not this one; the connection ends
+  refused,   ///< hub: refuses this member; the connection ends
   gather,    ///< member: a contribution to an exchange
   gathered,  ///< hub: a part of its result
-  fail,      ///< member: the communicator is to fail
-  failed,    ///< hub: it has failed
+  fail,      ///< member: reports a failure of the communicator
+  failed,    ///< hub: the communicator has failed
   ask,       ///< hub: report progress now
   progress,  ///< member: heartbeat, and answer to ask
-  stalled,   ///< member: waits, and for whom
-  leave,     ///< member: done with a communicator
-  bye,       ///< member: done with the job; its connection ends
+  stalled,   ///< member: waits, and for which rank
+  leave,     ///< member: leaves a communicator
+  bye,       ///< member: leaves the job; its connection ends
   beat,      ///< hub: heartbeat
-  farewell,  ///< hub: its process ends; go on without
-  left,      ///< hub: the answer to leave
-  succeed,   ///< hub: its process ends; take its place
-  succeeded, ///< member: the answer
-  moved,     ///< hub: another has taken its place
-  roster,    ///< member, to a hub that takes over: a part of a communicator's ranks
-  settled,   ///< member, to it: it knows all now
-  shrink,    ///< member: a communicator of some of another's ranks
+  farewell,  ///< hub: its process ends; no hub follows
+  left,      ///< hub: answers leave
+  succeed,   ///< hub: its process ends; offers its role to the member
+  succeeded, ///< member: answers succeed
+  moved,     ///< hub: another process hosts the hub now
+  roster,    ///< member, to a new hub: a part of a communicator's ranks
+  settled,   ///< member, to a new hub: all its state has been sent
+  shrink,    ///< member: makes a communicator of some ranks of another one
 };
 
 struct Join {
   std::uint32_t heartbeat_ms = 0;
-  bool hosts_hub = false; ///< the hub lives in the member's process
-  bool patient = false;   ///< its silence is no failure
+  bool hosts_hub = false; ///< the hub runs in the member's process
+  bool patient = false;   ///< its silence is not a failure
 
   void write(base::Writer& out) const;
   static Join read(base::Reader& in);
 };
 
 struct Welcome {
-  int host = -1; ///< rank whose process the hub lives in; -1: none of them
+  int host = -1; ///< rank whose process runs the hub; -1: none of them
   std::uint64_t job = 0;
-  net::Secret secret; ///< only to those who came without one, over loopback
+  net::Secret secret; ///< only for members without one, over loopback
 
   void write(base::Writer& out) const;
   static Welcome read(base::Reader& in);
@@ -68,7 +68,7 @@ struct Refused {
 
 struct Gather {
   std::uint64_t communicator = 0, index = 0;
-  bool split = false; ///< blobs are colors and keys; the children exist when it is complete
+  bool split = false; ///< blobs are colors and keys; the children exist once all have arrived
   std::vector<std::byte> blob;
 
   void write(base::Writer& out) const;
@@ -82,7 +82,7 @@ struct Gathered {
 
   void write(base::Writer& out) const;
   static Gathered read(base::Reader& in);
-  /// Cut so that every part fits a frame.
+  /// Cut so that each part fits in a frame.
   static std::vector<Gathered> parts(std::uint64_t communicator, std::uint64_t index,
                                      const Blobs& blobs);
 };
@@ -90,8 +90,8 @@ struct Gathered {
 struct Fail {
   std::uint64_t communicator = 0;
   Failure failure;
-  std::optional<Stall> stall;         ///< a timeout of a call
-  std::optional<std::uint64_t> round; ///< a timeout of an exchange
+  std::optional<Stall> stall;         ///< if a call timed out
+  std::optional<std::uint64_t> round; ///< if an exchange timed out
 
   void write(base::Writer& out) const;
   static Fail read(base::Reader& in);
@@ -122,20 +122,20 @@ struct Beat {
 struct ProgressReport {
   struct Board {
     std::uint64_t communicator = 0, completed = 0;
-    CallReport calls; ///< since the last report; in an answer all that is kept
+    CallReport calls; ///< since the last report; in an answer all that the log keeps
 
     void write(base::Writer& out) const;
     static Board read(base::Reader& in);
   };
 
-  std::uint64_t heard = 0;     ///< Beat::number of the last one
+  std::uint64_t heard = 0;     ///< Beat::number of the hub's last beat
   std::uint64_t answer_to = 0; ///< Ask::number; 0: a heartbeat
   std::vector<Board> boards;
 
   void write(base::Writer& out) const;
   static ProgressReport read(base::Reader& in);
-  /// Cut so that every part fits a frame; at least one. The last one answers: by then the hub knows
-  /// all of it.
+  /// Cut so that each part fits in a frame; at least one part. Only the last one has `answer_to`,
+  /// so the hub has all parts when it sees the answer.
   static std::vector<ProgressReport> parts(std::uint64_t heard, std::uint64_t answer_to,
                                            std::vector<Board> boards);
 };
@@ -157,28 +157,28 @@ struct Leave {
 
 struct Left {
   std::uint64_t communicator = 0;
-  bool first = false; ///< of those that hear here that the ranks' calls differ
+  bool first = false; ///< this rank is the first to learn here that the ranks' calls differ
 
   void write(base::Writer& out) const;
   static Left read(base::Reader& in);
 };
 
 struct Succeed {
-  std::vector<bool> expected; ///< by rank of the job: who is still there
+  std::vector<bool> expected; ///< by rank of the job: whether it is still there
 
   void write(base::Writer& out) const;
   static Succeed read(base::Reader& in);
 };
 
 struct Succeeded {
-  std::optional<net::SocketAddress> address; ///< none: it cannot
+  std::optional<net::SocketAddress> address; ///< none: the member cannot host the hub
 
   void write(base::Writer& out) const;
   static Succeeded read(base::Reader& in);
 };
 
 struct Moved {
-  int host = -1; ///< rank whose process it is in
+  int host = -1; ///< rank whose process runs the hub
   net::SocketAddress address;
 
   void write(base::Writer& out) const;
@@ -187,7 +187,7 @@ struct Moved {
 
 struct Shrink {
   std::uint64_t communicator = 0, child = 0;
-  std::vector<bool> stay; ///< by rank of the communicator: who is in the child
+  std::vector<bool> stay; ///< by rank of the communicator: whether it is in the child
 
   void write(base::Writer& out) const;
   static Shrink read(base::Reader& in);
@@ -196,11 +196,11 @@ struct Shrink {
 struct Roster {
   std::uint64_t communicator = 0;
   std::uint32_t size = 0, first = 0;
-  std::vector<std::int32_t> ranks; ///< of the job, from the communicator's rank `first` on
+  std::vector<std::int32_t> ranks; ///< ranks of the job, from the communicator's rank `first` on
 
   void write(base::Writer& out) const;
   static Roster read(base::Reader& in);
-  /// Cut so that every part fits a frame.
+  /// Cut so that each part fits in a frame.
   static std::vector<Roster> parts(std::uint64_t communicator, const std::vector<int>& ranks);
 };
 

@@ -1,4 +1,4 @@
-// How long somebody has been silent, fairly judged by somebody who may have slept himself.
+// Measures how long a peer has been silent, and does not count time in which this process slept.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace rondo::bootstrap {
 
-/// Beats go out three times per heartbeat: one that is stopped for two heartbeats and goes on has
-/// then been silent for less than two and a half.
+/// Beats are sent three times per heartbeat. A process that was stopped for two heartbeats has then
+/// been silent for less than two and a half.
 inline std::chrono::milliseconds beatPeriod(std::chrono::milliseconds heartbeat) {
   return std::max(heartbeat / 3, std::chrono::milliseconds(1));
 }
@@ -18,11 +18,11 @@ inline std::chrono::milliseconds silenceLimit(std::chrono::milliseconds heartbea
   return 3 * heartbeat;
 }
 
-/// Since when nothing came from a peer.
+/// Time since the last message from a peer.
 class Silence {
  public:
   void heard(base::Clock::time_point now) { since_ = now; }
-  /// The judge was late by so much: it could not have heard anything in that time.
+  /// This process's timer was `late`: it could not have received anything in that time.
   void forgive(base::Clock::duration late, base::Clock::time_point now) {
     since_ = std::min(since_ + late, now);
   }
@@ -34,7 +34,7 @@ class Silence {
   base::Clock::time_point since_{};
 };
 
-/// How late the judge's own timer is: its process was stopped, or starved of time.
+/// How late this process's own timer is, because the process was stopped or starved.
 class Gap {
  public:
   void expect(base::Clock::time_point due) { due_ = due; }

@@ -1,4 +1,4 @@
-// What members ask the hub for: to join, to exchange, to split, to leave.
+// The hub's handling of members' requests: join, exchange, split, leave.
 #include "bootstrap/hub.h"
 
 #include <utility>
@@ -14,11 +14,11 @@ namespace {
 
 using base::Clock;
 
-/// Of one communicator; more is no honest member's doing.
+/// Open exchanges per communicator. An honest member never needs more.
 constexpr std::size_t kMostRounds = 256;
-/// Different job sizes that ranks may claim before any set is complete.
+/// Different job sizes that ranks may claim before one set of ranks is complete.
 constexpr std::size_t kMostWorlds = 16;
-/// Expected where the job's size is not known.
+/// Backlog of the listener when the job's size is not known.
 constexpr int kPeersAtFirst = 64;
 
 } // namespace
@@ -70,8 +70,8 @@ std::uint64_t Hub::Impl::acceptorRejected() const {
 // Joining -----------------------------------------------------------------------------------------
 
 void Hub::Impl::accept(net::Accepted peer) {
-  if (stopped_ || !acceptor_) return; // it was on its way when the last rank came
-  if (tick_ == 0) scheduleTick();     // a hub that no rank has come to has nothing to do
+  if (stopped_ || !acceptor_) return; // arrived after the last rank had joined
+  if (tick_ == 0) scheduleTick();     // without members there is nothing to check
   const int rank = peer.hello.rank, size = peer.hello.size;
   const std::string wrong = whyRefused(peer.hello);
   if (!wrong.empty()) {
@@ -115,17 +115,18 @@ std::string Hub::Impl::whyRefused(const net::Hello& hello) {
       "rank " + std::to_string(hello.rank) + " of " + std::to_string(hello.size);
   if (hello.purpose != net::Hello::Purpose::control) return who + ": not a control connection";
   if (hello.size < 1 || hello.size > kMostRanks || hello.rank < 0 || hello.rank >= hello.size)
-    return who + " makes no sense";
+    return who + ": no such rank can exist";
   if (settings_.size != 0 && hello.size != settings_.size)
     return who + ": this job has " + std::to_string(settings_.size) + " ranks";
   const auto found = worlds_.find(hello.size);
   if (found == worlds_.end())
     return worlds_.size() < kMostWorlds ? "" : who + ": too many different sizes are claimed";
   const World& world = found->second;
-  if (world.complete && !world.awaited.contains(hello.rank)) return who + ": it left the job";
+  if (world.complete && !world.awaited.contains(hello.rank))
+    return who + ": this rank has left the job";
   if (!world.members.contains(hello.rank)) return "";
   if (world.root->ledger.failure()) return world.root->ledger.failure()->text;
-  return who + ": this rank is here already";
+  return who + ": this rank has joined already";
 }
 
 void Hub::Impl::join(World& world, Member& member, const frames::Join& join) {
@@ -210,14 +211,14 @@ std::shared_ptr<Group> Hub::Impl::groupOf(World& world, const Member& member, st
   const auto found = world.groups.find(id);
   if (found == world.groups.end()) return nullptr;
   if (!found->second->rank_of.contains(member.rank))
-    violation("it spoke of a communicator that it is not in");
+    violation("it named a communicator that it is not in");
   return found->second;
 }
 
 void Hub::Impl::gather(World& world, Member& member, frames::Gather contribution) {
   const auto group = groupOf(world, member, contribution.communicator);
   if (!group || group->ledger.failure()) return;
-  if (contribution.split) decodeSplit(contribution.blob); // its sender's fault, nobody else's
+  if (contribution.split) decodeSplit(contribution.blob); // an error ends the sender's link only
   Ledger& ledger = group->ledger;
   const int rank = group->rank_of[member.rank];
   const std::shared_ptr<Round> round = ledger.round(contribution.index);
@@ -321,7 +322,7 @@ void Hub::Impl::endIfAllGone(World& world) {
   if (!world.complete || !world.awaited.empty()) return;
   for (const auto& [rank, member] : world.members)
     if (!member->gone) return;
-  // Not from here: whoever owns the hub destroys it.
+  // Posted, because the owner's callback destroys this hub.
   if (auto over = std::exchange(over_, nullptr)) loop_->post(std::move(over));
 }
 

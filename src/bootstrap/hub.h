@@ -1,10 +1,11 @@
-// Where the ranks of a job meet, and who watches over them afterwards.
+// The hub: the rendezvous of a job's ranks, which supervises them afterwards.
 //
 // One process hosts the hub: the one that made the unique id, or rank 0. Every rank keeps one
 // control connection to it. The hub collects exchanges, decides which failure of a communicator was
-// the first, completes timeouts with who is late, and notices ranks that die (their connection ends
-// without a farewell) or fall silent (no heartbeat for three of theirs). When its process ends in
-// good order while others go on, another rank's process takes its place.
+// the first, adds the late ranks to the texts of timeouts, and detects ranks that die (their
+// connection ends without a farewell) or fall silent (no heartbeat for three heartbeat periods).
+// When the hub's process ends in an orderly way while other ranks go on, another rank's process
+// takes over the hub.
 #pragma once
 
 #include <chrono>
@@ -20,40 +21,41 @@ namespace rondo::bootstrap {
 
 class Hub {
  public:
-  /// Of a hub that takes over a job whose hub ended.
+  /// How a hub takes over a job whose hub ended.
   struct Succession {
-    int host = -1;              ///< the rank whose process it is in
+    int host = -1;              ///< the rank whose process runs the new hub
     std::vector<bool> expected; ///< by rank: those that are still there
   };
   struct Settings {
-    net::SocketAddress address; ///< port 0: any
+    net::SocketAddress address; ///< port 0: any port
     net::Secret secret;
-    std::uint64_t job = 0; ///< that hellos must name
-    int size = 0;          ///< of the job; 0: not known, the first complete set of ranks makes it
+    std::uint64_t job = 0; ///< hellos must name it
+    int size = 0;          ///< of the job; 0: unknown, set by the first complete set of ranks
     std::optional<Succession> succession;
   };
 
-  /// Most ranks of a job: bounds what a member of the job can make the hub allocate.
+  /// Largest number of ranks of a job. Bounds the memory that a member can make the hub allocate.
   static constexpr int kMostRanks = 1 << 16;
 
-  /// `over` is called on the loop thread when all ranks have come and gone. Throws what
-  /// net::Acceptor does.
+  /// `over` is called on the loop thread when all ranks have left. Throws the errors of
+  /// net::Acceptor.
   Hub(const Settings& settings, std::function<void()> over);
-  /// Hands the control plane over, or else tells the ranks that they are on their own now. Any
-  /// thread; on the loop thread it hands nothing over.
+  /// Hands the control plane over to another rank's process. If that is not possible, sends a
+  /// farewell, after which the ranks go on without a hub. Any thread; on the loop thread it hands
+  /// nothing over.
   ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
 
   const net::SocketAddress& address() const { return address_; }
-  /// Another rank's process takes the control plane over where one outside this process goes on for
-  /// a moment yet: true, and this hub is over. Takes at most about a second, or three where the
-  /// ranks have not all come here yet. Any thread but the loop's.
+  /// If ranks outside this process go on, hands the control plane over to one of their processes.
+  /// Returns true if another process has taken over and this hub has ended. Takes at most about one
+  /// second, or three while a previous move is unfinished. Any thread except the loop's.
   bool handOver();
-  /// The process of a rank has ended: its connection counts as broken, after what it had sent. Any
-  /// thread.
+  /// The process of a rank has ended. The hub handles what the rank had sent and then treats its
+  /// connection as broken. Any thread.
   void ended(int rank);
-  /// Connections that were turned away so far: strangers and wrong ranks.
+  /// Connections that were refused: strangers and wrong ranks.
   std::uint64_t rejected() const;
 
  private:
@@ -62,7 +64,7 @@ class Hub {
   net::SocketAddress address_;
 };
 
-/// The communicator that all ranks of a job are in from the start.
+/// The id of the communicator that contains all ranks of a job.
 std::uint64_t worldId(std::uint64_t job, int size);
 
 } // namespace rondo::bootstrap

@@ -1,4 +1,4 @@
-// What may go wrong with members: calls that differ, ranks that are late, silent, deaf or dead.
+// Decides about failures: calls that differ, and ranks that are late, silent, deaf or dead.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -13,18 +13,17 @@ namespace {
 
 using base::Clock;
 
-/// What a process sent before its end, such as its good-bye, has arrived by then.
+/// Within this time the last frames of an ended process, such as its bye, have arrived.
 constexpr std::chrono::milliseconds kLastWords{100};
-/// How long an inquiry waits for the ranks' answers, and for all ranks to come to the call that it
-/// is about.
+/// Limit of an inquiry: for the ranks' answers, and for all ranks to enter the call in question.
 constexpr std::chrono::milliseconds kAskLimit{100};
-/// The same for a rank that leaves: less than it waits for the answer.
+/// The same when a rank leaves: shorter than that rank waits for the answer.
 constexpr std::chrono::milliseconds kLeaveLimit{300};
-/// Between two questions to ranks that had not come yet.
+/// Interval between questions to ranks that had not entered the call.
 constexpr std::chrono::milliseconds kAskAgain{5};
-/// How long after its last message the end of a dead rank's control connection may be heard of.
+/// How long the hub waits for the end of an accused rank's control connection.
 constexpr std::chrono::milliseconds kDeathLimit{200};
-/// How long one that is said to be silent has for its answer: less than its accuser waits for the
+/// How long a rank accused of silence may take to answer: shorter than its accuser waits for the
 /// cause.
 constexpr std::chrono::milliseconds kAnswerLimit{300};
 
@@ -101,7 +100,7 @@ void Hub::Impl::inquiryOver(World& world, Group& group) {
 }
 
 void Hub::Impl::answered(World& world, const Member& member, const frames::ProgressReport& report) {
-  const auto groups = world.groups; // concluding may change it
+  const auto groups = world.groups; // a copy, because conclude() may change the map
   for (const auto& [id, group] : groups) {
     if (group->accusation && group->accusation->ask == report.answer_to)
       group->accusation->answered = true;
@@ -114,7 +113,8 @@ void Hub::Impl::answered(World& world, const Member& member, const frames::Progr
 void Hub::Impl::conclude(World& world, Group& group) {
   if (!group.inquiry) return;
   const auto different = group.ledger.different();
-  // A majority means more when all ranks have come to the call; and who leaves wants to know.
+  // The majority is more reliable when all ranks have entered the call, and a leaving rank waits
+  // for the result.
   if (different) group.inquiry->target = different->difference->first;
   if (!group.inquiry->over && !group.ledger.failure() &&
       group.ledger.anyBehind(group.inquiry->target)) {
@@ -140,7 +140,7 @@ void Hub::Impl::accuse(World& world, Group& group, int accuser, const Failure& f
   if (accused < 0 || accused >= group.ledger.size() || accused == accuser ||
       group.ledger.hasLeft(accused))
     return failGroup(world, group, failure);
-  if (group.accusation) return; // the first counts
+  if (group.accusation) return; // the first accusation counts
   group.accusation = Group::Accusation{accuser, failure, 0};
   const auto member = world.members.find(group.members[static_cast<std::size_t>(accused)]);
   const bool asks = failure.code == ErrorCode::unresponsive && member != world.members.end() &&
@@ -157,7 +157,7 @@ void Hub::Impl::accusationConfirmed(World& world, Group& group) {
   const Group::Accusation accusation = *std::exchange(group.accusation, {});
   const int accused = group.members[static_cast<std::size_t>(accusation.failure.culprit)];
   const auto member = world.members.find(accused);
-  // Of one that has not come to this hub yet nobody knows better than the accuser.
+  // If the accused rank has not connected to this hub yet, the accuser knows best.
   const bool silent = accusation.ask != 0 && !accusation.answered;
   const bool lives = member != world.members.end() && member->second->reachable() && !silent;
   failGroup(
@@ -184,7 +184,8 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
   World& world = found->second;
   Member& member = *world.members.at(rank);
   if (member.gone) return;
-  // This process lives: its own rank has left, without a word if it was still on its way here.
+  // This process is alive, so its own rank has left; it may not have said so if it was still on its
+  // way here.
   if (rank == welcome_.host) {
     if (world.awaited.contains(rank)) settled(world, rank);
     return bye(world, member);
@@ -196,8 +197,8 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
     std::vector<int> absent;
     for (int r = 0; r < size; ++r)
       if (!world.members.contains(r)) absent.push_back(r);
-    std::string text = "rank " + std::to_string(rank) + " died while the ranks were meeting";
-    if (!absent.empty()) text += "; " + rankList(absent) + " had not come yet";
+    std::string text = "rank " + std::to_string(rank) + " died during the rendezvous";
+    if (!absent.empty()) text += "; " + rankList(absent) + " had not joined yet";
     failGroup(world, *world.root, {ErrorCode::init_failed, text, rank});
   }
   failRank(world, rank, deathOf(), true);
@@ -301,13 +302,13 @@ void Hub::Impl::judge(World& world, Member& member, base::Clock::duration late,
   member.silence.forgive(late, now);
   member.echo.forgive(late, now);
   const bool silent = member.silence.longerThan(limit, now);
-  // One that is about to be silent echoes nothing either: that is its own silence.
+  // A rank that is about to be silent acknowledges no beats either; that counts as silence.
   const bool deaf =
       member.echo.longerThan(limit, now) && !member.silence.longerThan(member.heartbeat, now);
   if (member.patient) {
     if (silent && !member.silent)
       base::log(LogLevel::warn, "rank ", member.rank, " ", silenceOf(member).text,
-                "; it is waited for");
+                "; waiting for it, since RONDO_PATIENT is set");
   } else {
     if (silent && !member.silent) failRank(world, member.rank, silenceOf(member), false);
     if (deaf && !member.deaf) blameHost(world, member);

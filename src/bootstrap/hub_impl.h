@@ -1,7 +1,7 @@
-// The hub's state and rules. All of it belongs to the loop thread.
+// The hub's state and rules. Only the loop thread uses them.
 //
-// hub.cc has what members ask for: to join, to exchange, to split, to leave. hub_failures.cc has
-// what may go wrong with them, and hub_succession.cc what happens when the hub's process ends.
+// hub.cc handles members' requests: join, exchange, split, leave. hub_failures.cc handles failures
+// of members. hub_succession.cc moves the hub when its process ends.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace rondo::bootstrap {
 
-/// Ends the link of the member whose frame is being read: its fault, nobody else's.
+/// Ends the link of the member whose frame is being read, and affects no other member.
 [[noreturn]] inline void violation(const std::string& what) {
   throw Error(ErrorCode::transport, what);
 }
@@ -35,8 +35,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void start();
   void stop();
   void ended(int rank);
-  /// Not on the loop thread. Returns when another hub has taken over: true; or none is needed or
-  /// found.
+  /// Not on the loop thread. Returns true when another hub has taken over; false when none is
+  /// needed or no rank can host it.
   bool handOver(bool process_ends);
 
   const std::shared_ptr<net::EventLoop>& loop() const { return loop_; }
@@ -49,7 +49,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::uint64_t acceptorRejected() const;
   void closeListener();
   void accept(net::Accepted peer);
-  /// Empty: welcome.
+  /// Empty: the rank may join.
   std::string whyRefused(const net::Hello& hello);
   World& makeWorld(int size);
   void join(World& world, Member& member, const frames::Join& join);
@@ -57,19 +57,19 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
 
   // What members send.
   void received(int size, int rank, Type type, base::Reader& in);
-  /// Null when the communicator is over; a communicator that the member is not in is a violation.
+  /// Null when the communicator has ended. Throws if the member is not in the communicator.
   std::shared_ptr<Group> groupOf(World& world, const Member& member, std::uint64_t id);
   void gather(World& world, Member& member, frames::Gather contribution);
   void makeChildren(World& world, const Group& parent, std::uint64_t index, const Blobs& blobs);
   void progress(World& world, Member& member, const frames::ProgressReport& report);
   void leave(World& world, Member& member, const frames::Leave& report);
   void leaveGroup(World& world, Group& group, int rank);
-  /// Whoever leaves knows now how its calls compare with the others'.
+  /// Answers the ranks that are leaving: the comparison of their calls is complete.
   void answerLeaving(World& world, Group& group);
   void bye(World& world, Member& member);
   void endIfAllGone(World& world);
 
-  // Verdicts.
+  // Decisions about failures.
   struct Cause {
     ErrorCode code;
     std::string text; ///< after "rank N "
@@ -78,43 +78,43 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   static Cause silenceOf(const Member& member);
   void fail(World& world, Member& member, const frames::Fail& report);
   void stalled(World& world, Member& member, const frames::Stalled& report);
-  /// Asks all ranks what they called, then decides: the ranks called different things, or else what
-  /// is suspected. A second suspicion joins the first.
+  /// Asks all ranks for their calls. Then fails the group with the difference between their calls,
+  /// or else with the suspicion. A later suspicion joins a running inquiry.
   void inquire(World& world, Group& group, const std::optional<Suspicion>& suspicion,
                std::uint64_t target);
   void ask(World& world, Group& group);
   void inquiryOver(World& world, Group& group);
   void answered(World& world, const Member& member, const frames::ProgressReport& report);
   void conclude(World& world, Group& group);
-  /// A rank says that it lost another: waits a moment for the news of that one's death. Asks one
-  /// that is said to be silent whether it lives.
+  /// A rank reports that it lost another. Waits a moment for news of that rank's death. If the rank
+  /// is said to be silent, asks it for an answer.
   void accuse(World& world, Group& group, int accuser, const Failure& failure);
   void accusationConfirmed(World& world, Group& group);
   void lost(int size, int rank, const std::string& why);
   /// Fails every communicator that the rank is still in.
   void failRank(World& world, int rank, const Cause& cause, bool leaves);
-  /// The same for one that does not hear the hub.
+  /// The same when a member does not receive the hub's beats.
   void blameHost(World& world, const Member& deaf);
-  /// A member may have died or fallen silent after its contribution to a split.
+  /// Call it when a split is complete: a member may have died or fallen silent after contributing.
   void failSplitsOfDeadRanks(World& world);
   void failGroup(World& world, Group& group, const Failure& failure);
   void dropTimers(Group& group);
   void dropInquiry(Group& group);
-  /// Runs it after the delay if the group is still there.
+  /// Runs the function after the delay if the group still exists.
   net::EventLoop::Id later(std::chrono::milliseconds delay, const World& world, const Group& group,
                            void (Impl::*run)(World&, Group&));
 
   // Succession.
   struct HandOver;
-  /// The ranks outside this process that are in a communicator which still works.
+  /// Ranks outside this process in communicators that still work.
   std::set<int> successors(const World& world) const;
-  /// Offers the hub's place to the first rank that can take it after this one.
+  /// Offers the hub to the first rank after `after` that can host it.
   void offer(int after);
   void handOverEnds(bool moved);
   void succeeded(World& world, const Member& member, const frames::Succeeded& answer);
   void takeOver(const Succession& from);
   void roster(World& world, Member& member, const frames::Roster& part);
-  /// The rank has told all that it knows, or will not.
+  /// The rank has sent its whole state, or will send none.
   void settled(World& world, int rank);
   void shrink(World& world, Member& member, const frames::Shrink& wish);
 
@@ -136,7 +136,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::function<void()> over_;
   const std::shared_ptr<net::EventLoop> loop_;
   frames::Welcome welcome_;
-  std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: all ranks have come
+  std::unique_ptr<net::SharedAcceptor> acceptor_; ///< null: all ranks have joined
   std::map<int, World> worlds_;                   ///< by size
   std::atomic<std::uint64_t> rejected_{0};
   std::uint64_t asks_ = 0, beats_ = 0;
@@ -144,7 +144,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   std::chrono::milliseconds tick_period_{300};
   Gap gap_;
   bool stopped_ = false;
-  int heir_ = -1; ///< the rank that the hub's place is offered to
+  int heir_ = -1; ///< the rank that was offered the hub
   std::shared_ptr<HandOver> handing_over_;
   net::EventLoop::Id settle_timer_ = 0;
 };

@@ -1,4 +1,4 @@
-// What the hub remembers of members and communicators.
+// The hub's records of members and communicators.
 #pragma once
 
 #include <chrono>
@@ -21,18 +21,18 @@ struct Member {
   int rank = 0; ///< of the job
   std::shared_ptr<Link> link;
   bool joined = false, gone = false, hosts_hub = false, silent = false;
-  bool deaf = false;    ///< heard, but it does not hear the hub
-  bool patient = false; ///< silent or deaf, it is only warned of
+  bool deaf = false;    ///< it is heard, but does not receive the hub's beats
+  bool patient = false; ///< if silent or deaf, only a warning is logged
   std::chrono::milliseconds heartbeat{1000};
   Silence silence;
-  std::uint64_t heard = 0;                           ///< the last beat that it heard
-  Silence echo;                                      ///< since it last said that it heard a new one
-  std::map<std::uint64_t, std::vector<int>> rosters; ///< what it told a hub that takes over
+  std::uint64_t heard = 0;                           ///< last beat of the hub that it received
+  Silence echo;                                      ///< since it last acknowledged a new beat
+  std::map<std::uint64_t, std::vector<int>> rosters; ///< what it sent to a hub that takes over
 
   bool reachable() const { return joined && !gone; }
 };
 
-/// What a rank complained of, until all ranks have said what they called.
+/// A rank's report of a failure, while all ranks are asked for their calls.
 struct Suspicion {
   Failure failure;
   int reporter = 0;
@@ -40,11 +40,11 @@ struct Suspicion {
 };
 
 struct Inquiry {
-  std::optional<Suspicion> suspicion; ///< none: somebody leaves, and wants to know
-  std::uint64_t target = 0; ///< the call that all ranks should have come to, if they come in time
+  std::optional<Suspicion> suspicion; ///< none: a rank leaves and waits for the comparison
+  std::uint64_t target = 0;           ///< all ranks should enter this call before the limit
   std::uint64_t ask = 0;
-  std::set<int> awaited; ///< job's ranks
-  bool over = false;     ///< its time is
+  std::set<int> awaited; ///< ranks of the job
+  bool over = false;     ///< the limit has passed
   net::EventLoop::Id limit = 0, again = 0;
 };
 
@@ -56,31 +56,31 @@ struct Group {
   }
 
   const std::uint64_t id;
-  const std::vector<int> members; ///< job's ranks, by the communicator's
+  const std::vector<int> members; ///< ranks of the job, by rank of the communicator
   std::map<int, int> rank_of;     ///< the inverse
   Ledger ledger;
 
   std::optional<Inquiry> inquiry;
-  std::vector<int> leaving; ///< job's ranks that wait for the answer to their leave
-  bool said = false;        ///< a rank that left has heard that calls differ
+  std::vector<int> leaving; ///< ranks of the job that wait for the answer to their leave
+  bool said = false;        ///< a leaving rank was told that calls differ
 
-  /// A rank that lost another, until that one's death must be known. One that is only said to be
-  /// silent is asked whether it lives.
+  /// One rank reports that it lost another. The accusation is decided when news of that rank's
+  /// death would have arrived. A rank that is said to be silent is asked for an answer.
   struct Accusation {
     int accuser = 0;
     Failure failure;
     net::EventLoop::Id timer = 0;
-    std::uint64_t ask = 0; ///< 0: nobody was asked
+    std::uint64_t ask = 0; ///< 0: the accused was not asked
     bool answered = false;
   };
   std::optional<Accusation> accusation;
 };
 
-/// All ranks that claim one size of the job.
+/// All ranks that claim the same size of the job.
 struct World {
   int size = 0;
   bool complete = false;
-  std::set<int> awaited; ///< ranks that have yet to come to a hub that takes over
+  std::set<int> awaited; ///< ranks that have not yet connected to a hub that takes over
   std::map<int, std::shared_ptr<Member>> members;
   std::map<std::uint64_t, std::shared_ptr<Group>> groups;
   std::shared_ptr<Group> root;

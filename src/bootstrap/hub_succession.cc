@@ -1,11 +1,12 @@
-// Handing the control plane over to another rank when the hub's process ends, or has left what the
-// others go on with and may end in any way, and taking it over.
+// Moves the control plane to another rank's process: when the hub's process ends, or when its own
+// ranks have left the communicators that the others still use.
 //
-// The hub offers its place to the lowest rank outside its process that goes on. That rank's process
-// opens a hub of its own and says where; all ranks are then told, connect to it, and tell it what
-// they know: their communicators, what they called, what waits. So nothing has to be copied from
-// hub to hub but who is still there. Who does not come to the new hub in time counts as dead: a
-// death meanwhile is known after three seconds at the latest.
+// The hub offers its role to the lowest rank outside its process that goes on. That rank's process
+// opens a new hub and answers with its address. The old hub sends the address to all ranks. They
+// connect to the new hub and send their state: communicators, calls, and what they wait for. The
+// old hub itself passes on only the list of ranks that are still there. A rank that does not
+// connect to the new hub in time counts as dead, so a death during the move is known after three
+// seconds at the latest.
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -23,18 +24,18 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Ranks that end together need no successor: so long the first of them waits for the others.
+/// Ranks that end together need no successor. The first of them waits this long for the others.
 constexpr std::chrono::milliseconds kTogether{50};
-/// How long a process that ends waits for its successor.
+/// How long an ending process waits for its successor.
 constexpr std::chrono::milliseconds kHandOverLimit{1000};
-/// How long the ranks may take to come to the new hub.
+/// How long the ranks may take to connect to the new hub.
 constexpr std::chrono::milliseconds kSettleLimit{3000};
 
 } // namespace
 
 // The hub that ends -------------------------------------------------------------------------------
 
-/// What handOver() waits for; several threads may.
+/// The state that handOver() waits for, possibly in several threads.
 struct Hub::Impl::HandOver {
   std::mutex mutex;
   std::condition_variable changed;
@@ -56,14 +57,14 @@ std::set<int> Hub::Impl::successors(const World& world) const {
 }
 
 bool Hub::Impl::handOver(bool process_ends) {
-  // The host's own rank has gone before its hub. It may never have heard that it is to come here.
+  // The host's own rank has left before its hub. It may not know that it should connect here.
   if (process_ends)
     loop_->call([&] {
       for (auto& [size, world] : worlds_)
         if (world.awaited.contains(welcome_.host)) settled(world, welcome_.host);
     });
   bool needed = false, settling = false;
-  // Who does not come to this hub in time counts as dead, and is not waited for.
+  // A rank that does not connect to this hub in time counts as dead and is not waited for.
   const base::Deadline together(kTogether), limit(kSettleLimit);
   for (;;) {
     loop_->call([&] {
@@ -119,7 +120,7 @@ void Hub::Impl::offer(int after) {
 }
 
 void Hub::Impl::succeeded(World& world, const Member& member, const frames::Succeeded& answer) {
-  if (member.rank != heir_) violation("it hosts a control plane that nobody offered it");
+  if (member.rank != heir_) violation("it hosts a control plane that was not offered to it");
   if (!answer.address) return offer(heir_);
   base::log(LogLevel::info, "rank ", heir_, " hosts the control plane from now on");
   const frames::Moved moved{heir_, *answer.address};
@@ -147,7 +148,7 @@ void Hub::Impl::takeOver(const Succession& from) {
     if (!self || self->stopped_) return;
     World& in = self->worlds_.at(self->settings_.size);
     for (const int rank : std::set<int>(in.awaited)) {
-      base::log(LogLevel::info, "rank ", rank, " did not come to the new control plane");
+      base::log(LogLevel::info, "rank ", rank, " did not connect to the new control plane");
       self->failRank(in, rank, deathOf(), true);
       self->settled(in, rank);
     }
@@ -155,32 +156,33 @@ void Hub::Impl::takeOver(const Succession& from) {
 }
 
 void Hub::Impl::roster(World& world, Member& member, const frames::Roster& part) {
-  if (!world.awaited.contains(member.rank)) violation("it told of a communicator too late");
+  if (!world.awaited.contains(member.rank)) violation("it described a communicator too late");
   std::vector<int>& ranks = member.rosters[part.communicator];
-  if (part.first != ranks.size()) violation("parts of a communicator came in disorder");
+  if (part.first != ranks.size()) violation("parts of a communicator arrived out of order");
   ranks.insert(ranks.end(), part.ranks.begin(), part.ranks.end());
   if (ranks.size() > part.size || ranks.size() > static_cast<std::size_t>(world.size))
-    violation("it told of more ranks than there are");
+    violation("it described more ranks than the job has");
   if (ranks.size() < part.size) return;
   for (const int rank : ranks)
-    if (rank < 0 || rank >= world.size) violation("it told of a rank that is not in the job");
+    if (rank < 0 || rank >= world.size) violation("it described a rank that is not in the job");
   const std::set<int> once(ranks.begin(), ranks.end());
   if (once.size() != ranks.size() || !once.contains(member.rank))
-    violation("it told of a communicator that cannot be");
+    violation("it described an invalid communicator");
   std::shared_ptr<Group>& group = world.groups[part.communicator];
   if (!group) {
     group = std::make_shared<Group>(part.communicator, ranks);
-    // Who is not there any more, or has told of all its communicators but this, has left it.
+    // A rank has left this communicator if it is gone, or has described all its communicators
+    // without this one.
     for (const int rank : ranks) {
       const bool comes = world.awaited.contains(rank);
       if (comes) continue;
       group->ledger.leave(group->rank_of.at(rank));
-      group->said = true; // of what the ranks hear here, that one has heard before
+      group->said = true; // that rank has already been told of differences
     }
   } else if (group->members != ranks) {
-    violation("it told of a communicator of other ranks");
+    violation("it described a communicator with other ranks");
   }
-  // It may have failed before this rank came.
+  // The communicator may have failed before this rank connected.
   if (const auto& failure = group->ledger.failure())
     member.link->send(Type::failed, frames::Failed{group->id, *failure});
 }

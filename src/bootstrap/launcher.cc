@@ -1,4 +1,4 @@
-// Launchers: rondo run, torchrun, Open MPI, PMI, PMIx, Slurm.
+// Detects launchers: rondo run, torchrun, Open MPI, PMI, PMIx, Slurm.
 #include "bootstrap/launcher.h"
 
 #include <fcntl.h>
@@ -27,8 +27,8 @@ namespace {
 
 struct Spelling {
   std::string launcher, rank;
-  std::vector<std::string> sizes, local_ranks; ///< the first that is set counts
-  bool local_defaults_to_rank = false;         ///< else 0 when the launcher does not tell
+  std::vector<std::string> sizes, local_ranks; ///< the first variable that is set counts
+  bool local_defaults_to_rank = false;         ///< else 0 if the launcher sets no local rank
 };
 
 const std::vector<Spelling>& spellings() {
@@ -69,7 +69,7 @@ int integer(const std::string& variable, const Environment& environment, int low
 
 std::string orNothing(const std::optional<std::string>& text) { return text.value_or(""); }
 
-/// torch's own store holds MASTER_PORT.
+/// The port after MASTER_PORT, which torch's own store uses.
 std::string besideTorch(const Environment& environment) {
   const std::string host = *environment("MASTER_ADDR");
   if (!environment("MASTER_PORT")) refuse("MASTER_ADDR is set, but MASTER_PORT is not");
@@ -79,7 +79,7 @@ std::string besideTorch(const Environment& environment) {
 }
 
 std::string slurmAddress(const Environment& environment) {
-  // Below the range that systems hand out to everybody.
+  // Below the range of ephemeral ports.
   constexpr int kLowestPort = 20000, kPorts = 10000;
   std::string host = "localhost";
   const auto list =
@@ -91,7 +91,7 @@ std::string slurmAddress(const Environment& environment) {
   std::int64_t step = 0;
   if (const auto id = firstSet({"SLURM_STEP_ID", "SLURM_STEPID"}, environment))
     step = base::parseInteger(*environment(*id), *id, 0);
-  // Steps of one job may run at the same time; jobs on one node mostly follow one another.
+  // Steps of a job may run at the same time. Jobs on one node usually run one after the other.
   const std::int64_t port = kLowestPort + (job % kPorts * 31 + step % kPorts) % kPorts;
   return host + ":" + std::to_string(port);
 }
@@ -110,8 +110,8 @@ LaunchInfo detectLauncher(const Environment& environment) {
   for (const Spelling& spelling : spellings()) {
     const auto size = firstSet(spelling.sizes, environment);
     const bool has_rank = environment(spelling.rank).has_value();
-    // Sizes are shared between launchers (Slurm's), so a size alone decides only where it is
-    // theirs.
+    // Launchers share size variables (Slurm's). A size alone identifies only launchers with their
+    // own size variable.
     if (!has_rank) {
       const bool own = spelling.launcher != "pmix" && spelling.launcher != "slurm";
       if (size && own) refuse(*size + " is set, but " + spelling.rank + " is not");
@@ -160,10 +160,11 @@ MeetingPoint findMeetingPoint(const LaunchInfo& launch, const Options& options,
   } else if (launch.launcher == "pmix") {
     point.kind = MeetingPoint::Kind::mpi;
   } else {
-    refuse("launched as rank " + std::to_string(launch.rank) + " of " +
-           std::to_string(launch.size) + " (" + launch.launcher +
-           "), but nothing tells where to meet: set RONDO_COMM_ID=host:port, or MASTER_ADDR and "
-           "MASTER_PORT");
+    refuse(
+        "launched as rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.size) +
+        " (" + launch.launcher +
+        "), but no variable names the rendezvous: set RONDO_COMM_ID=host:port, or MASTER_ADDR and "
+        "MASTER_PORT");
   }
   return point;
 }
@@ -174,7 +175,7 @@ std::string firstHost(const std::string& list, const std::string& variable) {
     if (list[at] != '[') {
       const char c = list[at++];
       if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.' && c != '_')
-        refuse(variable + "=" + base::quoted(list) + ": a host's name cannot hold '" + c + "'");
+        refuse(variable + "=" + base::quoted(list) + ": a host name cannot contain '" + c + "'");
       host += c;
       continue;
     }
@@ -221,7 +222,7 @@ net::Secret readSecretFile(const std::string& path) {
   if (digits.size() != 2 * secret.bytes.size()) fail("it holds neither 32 bytes nor 64 hex digits");
   for (std::size_t i = 0; i < secret.bytes.size(); ++i) {
     const int high = digit(digits[2 * i]), low = digit(digits[2 * i + 1]);
-    if (high < 0 || low < 0) fail("it holds something that is no hex digit");
+    if (high < 0 || low < 0) fail("it contains a character that is not a hex digit");
     secret.bytes[i] = static_cast<std::byte>(high * 16 + low);
   }
   return secret;
@@ -229,10 +230,10 @@ net::Secret readSecretFile(const std::string& path) {
 
 UniqueId readIdDescriptor(int descriptor) {
   UniqueId id;
-  // At an offset: several threads, and programs one after the other, may read it.
+  // pread(), because several threads, and programs that run one after the other, may read it.
   const ssize_t size = ::pread(descriptor, id.bytes.data(), id.bytes.size(), 0);
   const std::string what = "RONDO_ID_FD=" + std::to_string(descriptor) + ": ";
-  // It holds the job's secret: programs that this rank executes are no ranks.
+  // It holds the job's secret, so programs that this rank executes must not inherit it.
   if (size > 0) ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   if (size < 0) refuse(what + std::strerror(errno));
   if (static_cast<std::size_t>(size) != id.bytes.size())

@@ -1,4 +1,4 @@
-// Verdicts: mismatched calls, ranks that left, ranks that never came.
+// Decides about mismatched calls, ranks that left, and ranks that never joined.
 #include "bootstrap/ledger.h"
 
 #include <algorithm>
@@ -118,7 +118,7 @@ std::optional<Failure> Ledger::stalled(int rank, const Stall& stall) {
   const bool heard = std::exchange(own.heard_of_left, false);
   if (stall.waiting_for < 0 || stall.waiting_for >= size()) return std::nullopt;
   if (stall.sequence > 0) return leftBehind(rank, stall.waiting_for);
-  // What the peer sent before it left may be seen a moment after the news that it did.
+  // A message that the peer sent before it left may arrive shortly after the news that it left.
   own.heard_of_left = hasLeft(stall.waiting_for);
   if (!heard || !own.heard_of_left || !stall.again) return std::nullopt;
   return Failure{ErrorCode::peer_dead,
@@ -163,7 +163,7 @@ Failure Ledger::brokenLink(int accuser, const Failure& failure) {
   return {ErrorCode::transport,
           "the connection between rank " + std::to_string(low) + " and rank " +
               std::to_string(high) + " broke, though both are alive; rank " +
-              std::to_string(accuser) + " says: " + failure.text,
+              std::to_string(accuser) + " reports: " + failure.text,
           failure.culprit};
 }
 
@@ -242,13 +242,13 @@ std::pair<int, int> decodeSplit(const std::vector<std::byte>& blob) {
 }
 
 std::uint64_t childId(std::uint64_t parent, std::uint64_t index, int color) {
-  using detail::mix; // keyed three times: ids collide as rarely as random words
+  using detail::mix; // mixed three times, so ids collide as rarely as random words
   const std::uint64_t id = mix(mix(parent ^ mix(index)) ^ static_cast<std::uint32_t>(color));
   return id == 0 ? 1 : id;
 }
 
 std::uint64_t shrunkId(std::uint64_t parent, std::uint64_t index, const std::vector<bool>& stay) {
-  constexpr int kShrunk = -2; // no color: worlds have -1
+  constexpr int kShrunk = -2; // no color has this value; worlds use -1
   std::uint64_t id = childId(parent, index, kShrunk);
   for (std::size_t rank = 0; rank < stay.size(); ++rank)
     if (!stay[rank]) id = childId(id, rank, kShrunk);
@@ -257,7 +257,7 @@ std::uint64_t shrunkId(std::uint64_t parent, std::uint64_t index, const std::vec
 
 void raise(std::atomic<std::uint32_t>& word) {
   word.store(1, std::memory_order_release);
-  // The two kinds of waiters are found under different keys.
+  // The two kinds of waiters have different futex keys.
   base::futexWake(word);
   base::futexWake(word, std::numeric_limits<int>::max(), base::FutexScope::shared);
   word.notify_all();

@@ -1,18 +1,17 @@
-// What the members of one communicator told each other, and the verdicts drawn from it.
+// Collects the members' reports about one communicator, and decides why it failed.
 //
-// One verdict on all ranks, by these rules:
-//  - The first verdict on a communicator stays, and is everybody's.
-//  - A rank whose process ended is dead. One that loses its connection to another only accuses it:
-//    when no death is heard of within a moment, the link between the two is what broke. So it is
-//    where nothing that is sent to another arrives, if that one answers the hub. (Ranks of one
-//    process, which have no hub, ask nobody: there the accused is to blame.)
-//  - Between hub and rank, who is not heard is to blame. The hub blames a rank whose frames stopped
-//    (the rank still hears that verdict). A rank blames the hub's host when the hub's heartbeats
-//    stopped; the hub knows it by then, since a rank's reports name the last heartbeat that it
-//    heard, and tells all others the same.
-//  - Ranks that called different things are found by comparing what they called, before any other
-//    explanation of a call that ends late. The majority is right, and of equal parts the one with
-//    the lowest rank.
+// The decision (verdict) is the same on all ranks, by these rules:
+//   - The first verdict on a communicator is final, for all ranks.
+//   - A rank whose process ended is dead. A rank that loses its connection to another rank only
+//    accuses it. If no death becomes known within a moment, the verdict is that the link between
+//    the two broke. The same holds when nothing that is sent to a rank arrives, but the rank
+//    answers the hub. (Ranks of one process have no hub to ask; there the accused is the culprit.)
+//   - Between the hub and a rank, the side that is not heard is the culprit. The hub blames a rank
+//    whose frames stopped, and the rank still receives that verdict. A rank blames the hub's host
+//    when the hub's beats stopped. The hub notices too, because ranks report the last beat that
+//    they received, and gives all other ranks the same verdict.
+//   - Differences between the ranks' calls are looked for before any other explanation of a late
+//    call. The majority is right; if two groups are equally large, the one with the lowest rank.
 #pragma once
 
 #include <chrono>
@@ -30,9 +29,9 @@ namespace rondo::bootstrap {
 
 using Blobs = std::vector<std::vector<std::byte>>;
 
-/// Largest blob of Session::allGather().
+/// Size limit of a blob in Session::allGather().
 inline constexpr std::size_t kBlobBytes = 16 * 1024;
-/// Texts of stalls and failures are cut to this, so that a few of them fit any control frame.
+/// Texts of stalls and failures are cut to this size, so that a control frame holds several.
 inline constexpr std::size_t kTextBytes = 2048;
 
 /// A copy of a ProgressBoard.
@@ -43,16 +42,16 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
-/// One exchange of blobs, on its way.
+/// One exchange of blobs that is under way.
 struct Round {
   explicit Round(int size) : blobs(static_cast<std::size_t>(size)), came(blobs.size()) {}
 
   Blobs blobs;
   std::vector<bool> came;
   int count = 0;
-  bool split = false; ///< blobs are colors and keys; said by the first
+  bool split = false; ///< blobs are colors and keys; set by the first rank
 
-  /// False if the rank was there already.
+  /// Returns false if the rank has contributed already.
   bool contribute(int rank, bool is_split, std::vector<std::byte> blob);
   bool complete() const { return static_cast<std::size_t>(count) == came.size(); }
   std::vector<int> missing() const;
@@ -61,59 +60,58 @@ struct Round {
 /// "rank 3", "ranks 3 and 5", "ranks 3, 5 and 7"; at most 16 are listed.
 std::string rankList(const std::vector<int>& ranks);
 
-/// Shared by the in-process group and the hub. Not thread-safe. Ranks are the communicator's.
+/// Shared by the in-process group and the hub. Not thread-safe. Ranks are those of the
+/// communicator.
 class Ledger {
  public:
   explicit Ledger(int size);
 
   int size() const { return static_cast<int>(members_.size()); }
 
-  /// The first failure stays; later ones are ignored. True if this one was the first.
+  /// Stores the first failure and returns true; ignores later ones.
   bool fail(const Failure& failure);
   const std::optional<Failure>& failure() const { return failure_; }
 
-  /// The exchange number `index`; made by the first who asks. Forgotten with forgetRound().
+  /// The exchange with number `index`, created on first use. Call forgetRound() when it is over.
   const std::shared_ptr<Round>& round(std::uint64_t index);
   void forgetRound(std::uint64_t index) { rounds_.erase(index); }
   std::size_t openRounds() const { return rounds_.size(); }
-  /// The verdict on a rank that is about to contribute: it splits where others exchange, or the
-  /// other way round; or it waits for a rank that has left.
+  /// Call it before a rank contributes. Returns a failure if the rank splits while others exchange,
+  /// or the other way round, or if a rank that it waits for has left.
   std::optional<Failure> contributing(int rank, const Round& round, bool is_split) const;
 
   void setProgress(int rank, const Progress& progress);
   const Progress& progress(int rank) const {
     return members_.at(static_cast<std::size_t>(rank)).progress;
   }
-  /// A part of a rank's calls: the verdict when it contradicts another's part. It may name a block
-  /// of calls, or two ranks of many; with all that all ranks know, different() says it exactly.
+  /// Compares a part of a rank's calls with the parts of others. A failure may name a block of
+  /// calls, or only two of several ranks. different() gives the exact answer from all ranks' logs.
   std::optional<Failure> compare(int rank, const CallReport& calls);
-  /// All that a rank knows of its calls; the last one counts.
+  /// Stores all that a rank's log keeps; replaces earlier ones.
   void setCalls(int rank, CallReport calls);
-  /// The verdict on what setCalls() was told: the first call that not all ranks called alike.
+  /// A failure that names the first call in which the logs from setCalls() differ.
   std::optional<Failure> different() const;
-  /// The verdict on a rank's report that it waits: a peer that has left without entering the call,
-  /// or, of a Send or Recv, that had left at the last report, too.
-  /// Nothing: wait on.
+  /// A rank reports that it waits. Returns a failure if its peer has left without entering the
+  /// call; for a Send or Recv, if the peer had left at the previous report too. Otherwise nothing.
   std::optional<Failure> stalled(int rank, const Stall& stall);
-  /// The rank has left. The verdict on those who wait for it.
+  /// The rank has left. Returns a failure if other ranks wait for it.
   std::optional<Failure> leave(int rank);
   bool hasLeft(int rank) const { return members_.at(static_cast<std::size_t>(rank)).left; }
   bool allLeft() const;
-  /// Whether a rank that has not left is not known to have come to this call.
+  /// Whether some rank that has not left may not have entered this call yet.
   bool anyBehind(std::uint64_t sequence) const;
 
-  /// Adds to a timeout which ranks did not come, judged by the last setProgress() of every rank: in
-  /// front of the text's details, which follow a semicolon.
+  /// Adds the ranks that did not enter the call to the text of a timeout, according to the last
+  /// setProgress() of every rank. They are inserted before the details, which follow a semicolon.
   Failure completeTimeout(Failure failure, int reporter, const std::optional<Stall>& stall) const;
-  /// Adds to the timeout of an exchange which ranks did not come, and makes the first one the
-  /// culprit.
+  /// Adds the missing ranks to the text of a timed-out exchange. The first of them is the culprit.
   Failure completeRound(Failure failure, std::uint64_t index) const;
 
-  /// The verdict where a rank lost another that is alive: both are named, and the one that the
-  /// first of them lost is the culprit.
+  /// The failure when a rank lost another one that is alive. It names both; the culprit is the one
+  /// that the first accuser lost.
   static Failure brokenLink(int accuser, const Failure& failure);
-  /// The verdict where the hub's heartbeats do not reach a rank, which is the same on that rank and
-  /// at the hub: who is not heard is to blame, so the hub's host is.
+  /// The failure when the hub's beats do not reach a rank, equal on that rank and at the hub. The
+  /// culprit is the hub's host.
   static Failure unheardHost(const std::string& host, int culprit, int deaf,
                              std::chrono::milliseconds limit);
 
@@ -123,7 +121,7 @@ class Ledger {
     std::optional<CallReport> calls;
     std::optional<Stall> stall;
     bool left = false;
-    bool heard_of_left = false; ///< at its last report, the rank that it waits for had left
+    bool heard_of_left = false; ///< at its last report, its peer had already left
   };
   std::optional<Failure> leftBehind(int waiting, int gone) const;
 
@@ -133,26 +131,25 @@ class Ledger {
   std::optional<Failure> failure_;
 };
 
-/// Who belongs together after a split: colors and keys by rank -> for each color, old ranks in
-/// their new order.
+/// The groups of a split: from (color, key) by rank, to the old ranks of each color in new order.
 std::map<int, std::vector<int>> splitGroups(const std::vector<std::pair<int, int>>& color_key);
 /// Throws Error(transport) for a blob that encodeSplit() did not make.
 std::pair<int, int> decodeSplit(const std::vector<std::byte>& blob);
 std::vector<std::byte> encodeSplit(int color, int key);
 
-/// Never zero. Equal on all ranks, and different for every (parent, index, color) of a job.
+/// The id of a child; never zero. Equal on all ranks, unique for (parent, index, color) in a job.
 std::uint64_t childId(std::uint64_t parent, std::uint64_t index, int color);
 
-/// As childId(), of the children that shrink() makes: `index` counts those of the same ranks.
+/// The same for children of shrink(). `index` counts the shrinks to the same ranks.
 std::uint64_t shrunkId(std::uint64_t parent, std::uint64_t index, const std::vector<bool>& stay);
 
-/// Sets the word and wakes every thread that waits on it, by std::atomic or by futex.
+/// Sets the word and wakes all threads that wait on it, through std::atomic or a futex.
 void raise(std::atomic<std::uint32_t>& word);
 
-/// "rank 2", or outside the communicator "rank 5 of the job", or "its process" when no rank hosts.
+/// "rank 2"; "rank 5 of the job" if it is outside the communicator; "its process" if no rank hosts.
 std::string hostName(int culprit, int host);
 
-/// For Failure's texts: cut to kTextBytes.
+/// Cuts a failure's text to kTextBytes.
 std::string bounded(std::string text);
 
 } // namespace rondo::bootstrap

@@ -1,4 +1,5 @@
-// Frames over a non-blocking socket: [length u32][version u8][type u8][body][MAC 32].
+// Sends and receives frames over a non-blocking socket: [length u32][version u8][type u8][body][MAC
+// 32].
 #include "bootstrap/link.h"
 
 #include <sys/epoll.h>
@@ -21,9 +22,9 @@ namespace {
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kMacBytes = std::tuple_size_v<net::Mac>;
-constexpr std::size_t kLeast = 2 + kMacBytes; ///< what a frame's length may say
+constexpr std::size_t kLeast = 2 + kMacBytes; ///< smallest value of a frame's length field
 constexpr std::size_t kMost = frames::kFrameBytes - kLengthBytes;
-/// A peer that reads nothing must not fill this process's memory.
+/// Bounds the memory for a peer that does not read.
 constexpr std::size_t kOutLimit = 64 * 1024 * 1024;
 
 } // namespace
@@ -53,7 +54,7 @@ void Link::close() {
   if (!fd_) return;
   if (maker_.elsewhere()) return fd_.reset();
   loop_->unwatch(watch_);
-  // Closing with unread bytes would answer the peer with a reset, which may cost it our last frame.
+  // Closing with unread bytes sends a reset, which can destroy the last frame in the peer's buffer.
   std::array<std::byte, 4096> unread;
   while (::recv(fd_.get(), unread.data(), unread.size(), MSG_DONTWAIT) > 0) continue;
   ::shutdown(fd_.get(), SHUT_WR);
@@ -85,11 +86,12 @@ void Link::sendBytes(frames::Type type, std::span<const std::byte> body) {
   frame.raw(mac(true, sent_++, frame.bytes()));
   out_.push_back(frame.take());
   out_bytes_ += out_.back().size();
-  // Never end() from here: the caller may be in the middle of telling others. The loop reports it.
+  // No end() here: the caller may be in the middle of a loop over members. The event loop reports
+  // it.
   if (!writing_ && flush() && !out_.empty()) watchFor(true);
 }
 
-/// False: the connection is broken; the loop will see that too.
+/// Returns false if the connection is broken; the event loop notices that too.
 bool Link::flush() {
   while (!out_.empty()) {
     const auto& frame = out_.front();
@@ -117,14 +119,14 @@ void Link::ready(std::uint32_t events) {
     flush();
     if (out_.empty()) watchFor(false);
   }
-  if (out_bytes_ > kOutLimit) return end("it does not read what it is sent");
-  // A broken connection may still hold frames: they are read first.
+  if (out_bytes_ > kOutLimit) return end("it does not read its control connection");
+  // A broken connection may still hold frames, which are read first.
   if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) readSome();
 }
 
 void Link::readSome() {
   std::array<std::byte, 16 * 1024> chunk;
-  // Not without end: the other connections must get their turn.
+  // Bounded, so that other connections get their turn.
   for (int i = 0; i < 16 && fd_; ++i) {
     const ssize_t count = ::recv(fd_.get(), chunk.data(), chunk.size(), MSG_DONTWAIT);
     if (count < 0 && errno == EINTR) continue;

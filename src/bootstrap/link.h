@@ -1,4 +1,4 @@
-// One control connection: bounded frames, each with a sequenced HMAC, on the event loop.
+// One control connection: bounded frames with a sequenced HMAC each, on the event loop.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace rondo::bootstrap {
 
-/// Everything is called on, and calls on, the loop thread.
+/// All functions and handlers run on the loop thread.
 class Link : public std::enable_shared_from_this<Link> {
  public:
   enum class Side { hub, member };
   struct Handlers {
-    /// What it throws ends the link, with closed().
+    /// An exception from it ends the link and calls closed().
     std::function<void(frames::Type, base::Reader&)> frame;
-    /// The other side ended the connection, it broke, or it carried what it must not. Once; never
+    /// The peer ended the connection, it broke, or a frame was invalid. Called once, and never
     /// after close().
     std::function<void(const std::string& why)> closed;
   };
@@ -40,8 +40,8 @@ class Link : public std::enable_shared_from_this<Link> {
   }
   void send(frames::Type type) { sendBytes(type, {}); }
 
-  /// Ends the connection; what the socket's buffer has taken still arrives. Nothing is called
-  /// again.
+  /// Ends the connection. Bytes in the socket's send buffer still arrive. No handler is called
+  /// afterwards.
   void close();
   bool open() const { return static_cast<bool>(fd_); }
   int descriptor() const { return fd_.get(); }
@@ -67,7 +67,7 @@ class Link : public std::enable_shared_from_this<Link> {
   net::EventLoop::Id watch_ = 0;
   bool writing_ = false;
   std::vector<std::byte> in_;
-  std::uint64_t received_ = 0, sent_ = 0; ///< frames: the sequence numbers of the MACs
+  std::uint64_t received_ = 0, sent_ = 0; ///< number of frames, for the MACs
   std::deque<std::vector<std::byte>> out_;
   std::size_t out_at_ = 0, out_bytes_ = 0;
 };

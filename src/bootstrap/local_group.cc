@@ -1,4 +1,4 @@
-// In-process sessions: one mutex and one condition variable per communicator.
+// In-process sessions, with one mutex and one condition variable per communicator.
 #include "bootstrap/local_group.h"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class LocalSession final : public Session {
     return communicator_->split(rank_, exchanges_.fetch_add(1), color, key, limit, late, bind_);
   }
 
-  void told() override {} // it logs only what nobody has found before
+  void told() override {} // logs only differences that no call reported
 
   std::unique_ptr<Session> shrink(const std::vector<bool>& stay) override {
     std::uint64_t index = 0;
@@ -91,7 +91,8 @@ class LocalSession final : public Session {
   const net::SocketAddress bind_;
   std::atomic<std::uint64_t> exchanges_{0};
   std::mutex mutex_;
-  std::map<std::vector<bool>, std::uint64_t> shrunk_; // guarded by mutex_: how often, by who stayed
+  // Guarded by mutex_: number of shrinks, by staying ranks.
+  std::map<std::vector<bool>, std::uint64_t> shrunk_;
 };
 
 } // namespace
@@ -118,7 +119,7 @@ std::shared_ptr<const Round> LocalCommunicator::gather(int rank, std::uint64_t i
   const bool ended = base::waitAwake(changed_, lock, limit,
                                      [&] { return round->complete() || ledger_.failure(); });
   if (!ended) failLocked(ledger_.completeRound(late, index));
-  // An exchange that completed has a result, whatever failed after it.
+  // An exchange that is complete returns its result, even if something failed after it.
   if (!round->complete()) throw ledger_.failure()->error();
   return round;
 }

@@ -1,4 +1,4 @@
-// Ranks that are threads of one process: the control plane without sockets and without a thread.
+// The control plane of ranks that are threads of one process: no sockets and no thread of its own.
 #pragma once
 
 #include <chrono>
@@ -14,21 +14,21 @@
 
 namespace rondo::bootstrap {
 
-/// What all communicators of one group share.
+/// The data that all communicators of a group share.
 struct LocalJob {
   std::uint64_t job = 0;
   net::Secret secret;
   std::shared_ptr<base::Board> board;
 };
 
-/// One communicator; its ranks' sessions hold it. Any thread may call any function.
+/// One communicator, shared by its ranks' sessions. Any thread may call any function.
 class LocalCommunicator {
  public:
   LocalCommunicator(std::shared_ptr<const LocalJob> job, std::uint64_t id, int size);
 
-  /// Throws the communicator's failure. A deadline that passes is `late`, completed with the
-  /// missing ranks, and fails the communicator: its ranks could not tell any more which exchange is
-  /// next.
+  /// Exchanges blobs. Throws the communicator's failure. After the deadline it fails the
+  /// communicator with `late` and the missing ranks, because the ranks would no longer agree which
+  /// exchange is next.
   std::shared_ptr<const Round> gather(int rank, std::uint64_t index, bool is_split,
                                       std::vector<std::byte> blob, std::chrono::milliseconds limit,
                                       const Failure& late);
@@ -74,15 +74,15 @@ class LocalCommunicator {
   std::map<std::uint64_t, Shrunk> shrunk_;   // guarded by mutex_, by the child's id
 };
 
-/// What Rendezvous::inProcess() makes. Every round of open() by all ranks makes one communicator.
+/// The object of Rendezvous::inProcess(). Each round of open() by all ranks makes a communicator.
 class LocalGroup {
  public:
   explicit LocalGroup(int size);
 
-  /// Returns when all ranks have called it. Throws Error(init_failed) with the missing ranks, which
-  /// then also meets every later caller; Error(invalid_argument) if the rank is already inside.
+  /// Returns when all ranks have called it. Throws Error(init_failed) with the missing ranks; later
+  /// callers get the same error. Throws Error(invalid_argument) if the rank is already in open().
   std::unique_ptr<Session> open(int rank, const Options& options);
-  /// open() throws it from now on.
+  /// Makes open() throw `why` from now on.
   void decline(int rank, const Failure& why) { world_->fail(rank, why, {}); }
 
  private:

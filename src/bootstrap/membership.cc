@@ -1,4 +1,4 @@
-// The member's side of the control plane, and the session on top of it.
+// The member's side of the control plane, and the sessions that use it.
 #include "bootstrap/membership.h"
 
 #include <algorithm>
@@ -20,10 +20,9 @@ using frames::Type;
 
 namespace {
 
-/// How long a failure that this rank reports may take to come back as everybody's.
+/// How long this rank waits for the hub's decision about a failure that it reported.
 constexpr std::chrono::milliseconds kAgreeLimit{400};
-/// Calls are reported at least so often while there are new ones: a difference is to be known
-/// within a second.
+/// New calls are reported at least this often, so that differences are known within a second.
 constexpr std::chrono::milliseconds kReportPeriod{250};
 
 } // namespace
@@ -144,8 +143,8 @@ void Membership::openLink(base::UniqueFd fd, const net::Key& key) {
 
 Membership::~Membership() {
   if (maker_.elsewhere()) return;
-  // A good-bye that the new hub does not hear would be a death. That there is one may be heard of
-  // at any time before the loop comes to the farewell.
+  // If the hub is moving, the new hub must receive the bye; otherwise it would report a death. News
+  // of a move may arrive at any time before the loop sends the bye.
   const base::Deadline limit(kAgreeLimit);
   const bool waits = !loop_->onLoopThread();
   for (bool parted = false; !parted;) {
@@ -157,7 +156,7 @@ Membership::~Membership() {
   }
 }
 
-/// Says good-bye and ends the connection; not while the hub moves, if that may be waited for.
+/// Sends bye and closes the connection. Returns false if the hub is moving and the caller can wait.
 bool Membership::part(bool waits) {
   {
     std::lock_guard lock(mutex_);
@@ -206,7 +205,7 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
     post(Type::fail, frames::Fail{communicator.id, late, {}, index});
     if (!base::waitAwake(changed_, lock, kAgreeLimit, ended)) setFailure(communicator, late);
   }
-  // An exchange that completed has a result, whatever failed after it.
+  // An exchange that is complete returns its result, even if something failed after it.
   if (exchange->done) {
     communicator.open.erase(index);
     return exchange;
@@ -215,7 +214,8 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
   if (communicator.failure) throw communicator.failure->error();
   throw Error(
       ErrorCode::peer_dead,
-      hubText() + ", which hosts the control plane, has ended: nothing can be set up any more");
+      hubText() +
+          ", which hosts the control plane, has ended: no communicator can be created any more");
 }
 
 std::unique_ptr<Session> Membership::split(RemoteCommunicator& communicator, int color, int key,
@@ -266,7 +266,7 @@ void Membership::postReport() {
 
 void Membership::leave(RemoteCommunicator& communicator) {
   if (maker_.elsewhere()) return;
-  // Waits until it is sent: the process may end right after this.
+  // Waits until the frame is sent, because the process may end right afterwards.
   const frames::Leave farewell{boardOf(communicator, 0)};
   {
     std::lock_guard lock(mutex_);
@@ -280,7 +280,7 @@ void Membership::leave(RemoteCommunicator& communicator) {
   });
   std::unique_lock lock(mutex_);
   const auto differs = [&] { return communicator.failure && communicator.failure->difference; };
-  // Where one rank speaks for all, the hub's answer says which.
+  // In a launched job one rank logs for all; the hub's answer selects it.
   const auto known = [&] {
     return communicator.failure && (!settings_.launched || communicator.told || !differs());
   };
@@ -292,11 +292,11 @@ void Membership::leave(RemoteCommunicator& communicator) {
     base::log(LogLevel::error, "a communicator ended in an error: ", communicator.failure->text);
   communicators_.erase(communicator.id);
   if (communicators_.size() > 1 || loop_->onLoopThread()) return; // one is that of all ranks
-  // The process may end in any way now, and must not take the others' control plane along.
+  // The process may end now, in any way, and must not take the other ranks' control plane with it.
   const int host = host_;
   lock.unlock();
   if (!ProcessJobs::ofProcess().handOver(job_)) return;
-  // The new hub would wait for a rank that does not come to it.
+  // The new hub waits for all ranks, so this one must connect before it ends.
   lock.lock();
   changed_->wait_for(lock, kAgreeLimit,
                      [&] { return !supervised_ || (host_ != host && !moving_); });
@@ -319,7 +319,7 @@ void Membership::received(Type type, base::Reader& in) {
     case Type::succeed: succeed(frames::Succeed::read(in)); break;
     case Type::moved: moved(frames::Moved::read(in)); break;
     case Type::farewell: {
-      base::log(LogLevel::info, "the control plane has ended; going on without");
+      base::log(LogLevel::info, "the control plane has ended; calls continue without it");
       std::lock_guard lock(mutex_);
       supervised_ = false;
       changed_->notify_all();
@@ -359,12 +359,12 @@ void Membership::gathered(frames::Gathered part) {
     if (open == communicator.open.end()) return;
     Exchange& exchange = *open->second;
     if (part.first != exchange.have || part.blobs.size() > exchange.blobs.size() - exchange.have)
-      throw Error(ErrorCode::transport, "parts of an exchange came in disorder");
+      throw Error(ErrorCode::transport, "parts of an exchange arrived out of order");
     for (auto& blob : part.blobs) exchange.blobs[exchange.have++] = std::move(blob);
     if (exchange.have < exchange.blobs.size()) return;
     if (exchange.split) {
       exchange.child = makeChild(communicator, part.index, exchange.blobs);
-      // Whoever asked for it has given up.
+      // The caller of split() has given up.
       if (exchange.child && exchange.abandoned) {
         orphan = exchange.child->id;
         communicators_.erase(orphan);
@@ -468,7 +468,7 @@ void Membership::scheduleTick() {
 void Membership::tick() {
   const auto late = gap_.late(Clock::now());
   scheduleTick();
-  if (!link_) return; // it moves, which has a deadline of its own
+  if (!link_) return; // while it moves, another deadline applies
   const auto now = Clock::now();
   silence_.forgive(late, now);
   const auto limit = silenceLimit(settings_.heartbeat);

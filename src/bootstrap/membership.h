@@ -1,4 +1,4 @@
-// One rank's control connection to its job's hub; all sessions of the rank share it.
+// One rank's control connection to its job's hub, shared by all sessions of the rank.
 #pragma once
 
 #include <functional>
@@ -32,22 +32,22 @@ class Membership : public std::enable_shared_from_this<Membership> {
     base::Clock::time_point deadline{};
     std::chrono::milliseconds heartbeat{1000};
     bool patient = false;         ///< as in Options
-    bool hosts_hub = false;       ///< the hub lives in this process, at first
-    bool launched = false;        ///< by what gathers what all ranks print
-    std::string hub_process;      ///< who hosts it when no rank does: "the launcher"
-    std::string socket_interface; ///< for bindAddress(); as in Options
+    bool hosts_hub = false;       ///< initially, this process runs the hub
+    bool launched = false;        ///< a launcher collects the output of all ranks
+    std::string hub_process;      ///< name of the process if no rank hosts the hub: "the launcher"
+    std::string socket_interface; ///< for bindAddress(), as in Options
     std::string socket_family;
   };
 
   /// Connects. Throws Error(init_failed).
   static std::shared_ptr<Membership> join(const Settings& settings);
-  /// Says good-bye; it is on its way when this returns.
+  /// Sends bye before it returns.
   ~Membership();
 
-  /// Collective over the job: one more communicator of all ranks. Throws Error(init_failed) with
-  /// the missing ranks; the job is then over for everybody.
+  /// Collective over the job: makes one more communicator of all ranks. Throws Error(init_failed)
+  /// with the missing ranks; the job has then failed on all ranks.
   std::unique_ptr<Session> open(std::chrono::milliseconds limit);
-  /// open() of all ranks throws it, also of those who join later.
+  /// Makes open() throw `why` on all ranks, including those that join later.
   void decline(const Failure& why) { fail(*world_, why, {}); }
 
   const Settings& settings() const { return settings_; }
@@ -59,11 +59,11 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// An exchange that this rank has contributed to.
   struct Exchange {
     bool split = false;
-    std::vector<std::byte> blob; ///< this rank's
+    std::vector<std::byte> blob; ///< contributed by this rank
     Blobs blobs;
     std::size_t have = 0;
     bool done = false, abandoned = false;
-    std::shared_ptr<RemoteCommunicator> child; ///< of a split
+    std::shared_ptr<RemoteCommunicator> child; ///< only for a split
   };
 
   explicit Membership(const Settings& settings);
@@ -101,7 +101,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
   bool part(bool waits);
   void scheduleTick();
   void tick();
-  /// What is new, and a heartbeat in any case when one is due.
+  /// Sends new progress; if a heartbeat is due, sends it even without news.
   void report();
   void answer(const frames::Ask& ask);
   void postReport();
@@ -112,7 +112,7 @@ class Membership : public std::enable_shared_from_this<Membership> {
                                                std::uint64_t reported);
 
   // With mutex_ held.
-  /// Fails all communicators; the verdict is told the rank of the hub's host in each, or -1.
+  /// Fails all communicators. `verdict` gets the rank of the hub's host in each of them, or -1.
   void failAll(const std::function<Failure(const RemoteCommunicator&, int)>& verdict);
   void setFailure(RemoteCommunicator& communicator, Failure failure);
   std::shared_ptr<RemoteCommunicator> makeChild(const RemoteCommunicator& parent,
@@ -123,15 +123,15 @@ class Membership : public std::enable_shared_from_this<Membership> {
   const base::Maker maker_;
   const std::shared_ptr<net::EventLoop> loop_;
 
-  // The loop thread's.
+  // Used by the loop thread only.
   std::shared_ptr<Link> link_;
   net::EventLoop::Id tick_ = 0;
   Gap gap_;
   Silence silence_;
-  bool hosts_hub_;          ///< the hub lives in this process
+  bool hosts_hub_;          ///< this process runs the hub
   std::uint64_t heard_ = 0; ///< number of the hub's last beat
   base::Clock::time_point next_beat_{};
-  std::unique_ptr<net::Dial> dial_; ///< to the hub that takes over
+  std::unique_ptr<net::Dial> dial_; ///< connects to the new hub
   net::EventLoop::Id move_timer_ = 0;
 
   mutable std::mutex mutex_;
@@ -141,10 +141,10 @@ class Membership : public std::enable_shared_from_this<Membership> {
   net::SocketAddress bind_;
   net::Secret secret_;
   std::uint64_t job_ = 0;
-  int host_ = -1; ///< rank whose process hosts the hub
+  int host_ = -1; ///< rank whose process runs the hub
   bool welcome_ = false;
-  bool moving_ = false;    ///< from hub to hub: frames wait
-  bool supervised_ = true; ///< false: the hub said farewell, or is lost
+  bool moving_ = false;    ///< the hub moves: wait before sending
+  bool supervised_ = true; ///< false after the hub's farewell or loss
 };
 
 } // namespace rondo::bootstrap

@@ -1,5 +1,5 @@
-// When the control plane moves to another rank: hosting it, and telling the new hub what it must
-// know.
+// The member's part when the control plane moves: hosts the new hub, or connects to it and sends
+// this rank's state.
 #include "base/log.h"
 #include "bootstrap/hub.h"
 #include "bootstrap/process_jobs.h"
@@ -12,9 +12,9 @@ namespace {
 using base::Clock;
 using frames::Type;
 
-/// How long the new hub may take to be reached.
+/// How long connecting to the new hub may take.
 constexpr std::chrono::milliseconds kMoveLimit{3000};
-/// Between two looks whether it is.
+/// Polling interval for that connection.
 constexpr std::chrono::milliseconds kLook{1};
 
 } // namespace
@@ -89,7 +89,7 @@ void Membership::moveFailed(const std::string& why) {
 void Membership::tellAll() {
   std::lock_guard lock(mutex_);
   for (const auto& [id, communicator] : communicators_) {
-    if (communicator->leaving) continue; // what is not told of has been left
+    if (communicator->leaving) continue; // the new hub treats a missing communicator as left
     for (const auto& part : frames::Roster::parts(id, communicator->members))
       link_->send(Type::roster, part);
     communicator->reported = {};

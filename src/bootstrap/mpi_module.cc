@@ -1,4 +1,4 @@
-// What librondo_bootstrap_mpi.so does for ranks that MPI started.
+// Loads librondo_bootstrap_mpi.so and gets the unique id through MPI.
 #include "bootstrap/mpi_module.h"
 
 #include <dlfcn.h>
@@ -20,8 +20,8 @@ constexpr const char* kModule = "librondo_bootstrap_mpi.so";
 [[noreturn]] void refuse(const LaunchInfo& launch, const std::string& why) {
   throw Error(
       ErrorCode::init_failed,
-      "started by " + launch.launcher + ", but MPI cannot carry the address where to meet: " + why +
-          "; set RONDO_COMM_ID=host:port (and RONDO_SECRET_FILE beyond one machine) instead");
+      "started by " + launch.launcher + ", but MPI cannot broadcast the rendezvous address: " +
+          why + "; set RONDO_COMM_ID=host:port (and RONDO_SECRET_FILE beyond one machine) instead");
 }
 
 } // namespace
@@ -34,17 +34,16 @@ UniqueId exchangeByMpi(const LaunchInfo& launch, const Options& options) {
   const auto broadcast =
       reinterpret_cast<rondo_mpi_broadcast_function>(::dlsym(module, "rondo_mpi_broadcast"));
   if (start == nullptr || broadcast == nullptr)
-    refuse(launch, std::string(kModule) + " is of another version");
+    refuse(launch, std::string(kModule) + " belongs to another version of Rondo");
 
   int rank = 0, size = 0;
   if (const char* why = start(&rank, &size)) refuse(launch, why);
   if (rank != launch.rank || size != launch.size)
     refuse(launch, "MPI says rank " + std::to_string(rank) + " of " + std::to_string(size) +
                        ", the environment rank " + std::to_string(launch.rank) + " of " +
-                       std::to_string(launch.size) +
-                       " (is it the MPI that the launcher belongs to?)");
+                       std::to_string(launch.size) + " (is this the MPI of the launcher?)");
   UniqueId id;
-  std::string failed; // the others wait in the broadcast: rank 0 must come there in any case
+  std::string failed; // other ranks wait in the broadcast, so rank 0 must call it
   if (rank == 0) {
     try {
       id = UniqueId::create(options);

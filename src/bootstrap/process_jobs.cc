@@ -22,14 +22,14 @@ ProcessJobs& ProcessJobs::ofProcess() {
   return jobs;
 }
 
-// What the loop keeps in statics of its own must outlive this table.
+// The event loop's static objects must outlive this table, so they are created first.
 ProcessJobs::ProcessJobs() { net::EventLoop::get(); }
 
 ProcessJobs::~ProcessJobs() {
   process_ends = true;
-  // Members say good-bye before the hubs of this process say farewell.
+  // Members send bye before the hubs of this process send farewell.
   entries_.clear();
-  std::map<std::uint64_t, std::shared_ptr<Hub>> hubs; // destroyed after the lock is gone
+  std::map<std::uint64_t, std::shared_ptr<Hub>> hubs; // destroyed after the lock is released
   const base::NoFork whole;
   std::lock_guard lock(mutex_);
   hubs.swap(hubs_);
@@ -64,7 +64,7 @@ bool ProcessJobs::handOver(std::uint64_t job) {
 }
 
 void ProcessJobs::dismiss(std::uint64_t job) {
-  std::shared_ptr<Hub> over; // destroyed after the lock is gone
+  std::shared_ptr<Hub> over; // destroyed after the lock is released
   const base::NoFork whole;
   std::lock_guard lock(mutex_);
   if (const auto found = hubs_.find(job); found != hubs_.end()) {
@@ -103,7 +103,7 @@ class ProcessJobs::Opening {
   Opening(const Opening&) = delete;
   Opening& operator=(const Opening&) = delete;
 
-  /// That the rank has already, or a new one. Throws Error(init_failed).
+  /// The rank's existing membership, or a new one. Throws Error(init_failed).
   Membership& membership(bool keep) {
     if (membership_) return *membership_;
     membership_ = Membership::join(settings_);
@@ -119,7 +119,7 @@ class ProcessJobs::Opening {
   ProcessJobs& jobs_;
   const Membership::Settings& settings_;
   const std::pair<std::uint64_t, int> key_;
-  std::shared_ptr<Membership> membership_; ///< ends, if nobody else has it, when the rank is in
+  std::shared_ptr<Membership> membership_; ///< ends after opening if no other object shares it
 };
 
 std::unique_ptr<Session> ProcessJobs::open(const Membership::Settings& settings, bool keep,

@@ -1,4 +1,4 @@
-// What one process knows of its jobs: the hubs that it hosts, and its ranks' memberships.
+// The jobs of this process: the hubs that it hosts, and its ranks' memberships.
 #pragma once
 
 #include <functional>
@@ -15,39 +15,39 @@
 
 namespace rondo::bootstrap {
 
-/// One per process, because a unique id's rendezvous lives until the process ends, and because
-/// a rank has one control connection however many communicators it makes. Any thread.
+/// One object per process, because a unique id's rendezvous lives until the process ends, and
+/// because a rank has one control connection for all its communicators. Any thread.
 class ProcessJobs {
  public:
   static ProcessJobs& ofProcess();
 
-  /// The hub lives until all ranks have come and gone, another rank's process has taken it over, or
-  /// the process ends.
+  /// Opens a hub. It lives until all ranks have left, another process has taken it over, or the
+  /// process ends.
   net::SocketAddress host(const Hub::Settings& settings);
-  /// Of the hub that this process hosts; none: it does not.
+  /// The address of the hub that this process hosts; none if it hosts no hub of the job.
   std::optional<net::SocketAddress> hubOf(std::uint64_t job) const;
-  /// As Hub::handOver(); false also if this process hosts no hub of the job.
+  /// As Hub::handOver(). Returns false if this process hosts no hub of the job.
   bool handOver(std::uint64_t job);
-  /// Ends a hub early; nothing if it is over already.
+  /// Ends a hub early. Does nothing if it has ended.
   void dismiss(std::uint64_t job);
-  /// As Hub::ended(); nothing if the hub is over already.
+  /// As Hub::ended(). Does nothing if the hub has ended.
   void ended(std::uint64_t job, int rank);
 
-  /// A communicator of all ranks: the first connects, later ones use that connection. `keep`: until
-  /// the process ends, else until the last session is gone.
+  /// Makes a communicator of all ranks. The first call connects; later ones use that connection.
+  /// `keep`: the connection lives until the process ends, not just as long as its sessions.
   std::unique_ptr<Session> open(const Membership::Settings& settings, bool keep,
                                 std::chrono::milliseconds limit);
-  /// open() of the job's other ranks throws it, now or when they come.
+  /// Makes open() throw `why` on the job's other ranks, now or later.
   void decline(const Membership::Settings& settings, bool keep, const Failure& why);
 
-  /// The id that `make` makes; it is called once per process, for it may be collective over ranks.
+  /// Returns the id from `make`, which is called once per process: it may be collective over ranks.
   UniqueId onceExchanged(const std::function<UniqueId()>& make);
 
  private:
   ProcessJobs();
   ~ProcessJobs();
 
-  /// A rank's way in; the process has no other one for it meanwhile.
+  /// Guards the opening of one rank: the process opens it only once at a time.
   class Opening;
   struct Entry {
     std::weak_ptr<Membership> membership;
@@ -55,7 +55,7 @@ class ProcessJobs {
     bool opening = false;
   };
 
-  /// None also when the process is ending: what a program has in statics may outlive this table.
+  /// Null also when the process is ending, since a program's statics may outlive this table.
   std::shared_ptr<Hub> find(std::uint64_t job) const;
 
   mutable std::mutex mutex_;

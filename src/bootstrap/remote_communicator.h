@@ -1,4 +1,4 @@
-// One communicator, as a rank that is connected to a hub is in it.
+// State of one communicator on a rank that is connected to a hub.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ struct RemoteCommunicator {
 
   const std::uint64_t id;
   const int rank;
-  const std::vector<int> members; ///< the job's ranks, by the communicator's
+  const std::vector<int> members; ///< ranks of the job, by rank of the communicator
   std::atomic<std::uint32_t> failed{0};
   ProgressBoard board;
   std::atomic<std::uint64_t> exchanges{0};
@@ -28,12 +28,12 @@ struct RemoteCommunicator {
   std::optional<Failure> failure;
   std::map<std::uint64_t, std::shared_ptr<Membership::Exchange>> open;
   Progress reported;
-  std::optional<Stall> stall;                        ///< the last one that the hub was told
-  std::optional<frames::Fail> proposed;              ///< that the hub has not answered
-  std::map<std::vector<bool>, std::uint64_t> shrunk; ///< how often, by who stayed
+  std::optional<Stall> stall;                        ///< the last one reported to the hub
+  std::optional<frames::Fail> proposed;              ///< reported, but not yet decided by the hub
+  std::map<std::vector<bool>, std::uint64_t> shrunk; ///< number of shrinks, by staying ranks
   bool leaving = false;
   bool left = false;  ///< the hub has compared the last calls
-  bool told = false;  ///< this rank's callers know of the failure
+  bool told = false;  ///< a call of this rank has thrown the failure
   bool first = false; ///< as in frames::Left
 };
 

@@ -1,4 +1,4 @@
-// Unique ids, recipes by which ranks meet, and what a launcher hands its ranks.
+// Implements unique ids, the kinds of rendezvous, and Launch.
 #include "rondo/rendezvous.h"
 
 #include <fcntl.h>
@@ -54,12 +54,11 @@ bootstrap::IdContent openHub(const net::SocketAddress& address, int size) {
   throw Error(ErrorCode::system, std::string(what) + ": " + std::strerror(errno));
 }
 
-/// A descriptor that holds the id and cannot be changed any more; nothing of it is in a file
-/// system.
+/// A sealed memory file with the id, which cannot be changed and has no name in a file system.
 base::UniqueFd sealedDescriptor(const UniqueId& id) {
   base::UniqueFd fd(::memfd_create("rondo-id", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) systemError("cannot make a descriptor for the unique id");
-  fd.shareWithChildren(); // a launcher's child executes the rank
+  fd.shareWithChildren(); // a launcher's child process executes the rank
   if (::pwrite(fd.get(), id.bytes.data(), id.bytes.size(), 0) !=
       static_cast<ssize_t>(id.bytes.size()))
     systemError("cannot store the unique id");
@@ -161,7 +160,7 @@ Rendezvous Rendezvous::environment() {
     meet.rank_ = launch.rank;
     meet.size_ = launch.size;
   } catch (const Error&) {
-    // Communicator::create() finds the same, and says so.
+    // Communicator::create() throws the same error.
   }
   return meet;
 }

@@ -1,4 +1,4 @@
-// Session::open(): the way in, by kind of rendezvous.
+// Opens a rank's session, by kind of rendezvous.
 #include "bootstrap/session.h"
 
 #include "base/clock.h"
@@ -15,8 +15,9 @@ namespace rondo::bootstrap {
 
 namespace {
 
-/// Whether a launcher started this process, whatever else it says of it. `rondo run` hands down an
-/// id; variables of the same names may also be set by hand, for ranks in several terminals.
+/// Whether a launcher started this process, even if its other variables are wrong. `rondo run`
+/// passes an id; without one, RONDO_RANK and RONDO_SIZE were set by hand, for ranks in several
+/// terminals.
 bool hasLauncher() {
   const Environment environment = processEnvironment();
   try {
@@ -52,7 +53,7 @@ Membership::Settings byId(const UniqueId& id, int rank, int size, const Options&
   return settings;
 }
 
-/// Equal on all ranks that say the same words, whatever machine and standard library they run on.
+/// A number that is equal on all ranks with the same words, on any machine and standard library.
 std::uint64_t numberOf(const std::string& words) {
   const net::Mac mac = net::hmacSha256({}, "rondo job", {std::as_bytes(std::span(words))});
   std::uint64_t number = 0;
@@ -67,13 +68,13 @@ Membership::Settings atAddress(const MeetingPoint& point, const LaunchInfo& laun
       net::SocketAddress::parse(point.address, options.socket_family, options.init_timeout);
   if (settings.hub.port == 0)
     throw Error(ErrorCode::invalid_argument,
-                "the ranks cannot meet at " + point.address + ": it has no port");
+                "the rendezvous address " + point.address + " has no port: set host:port");
   if (!options.secret_file.empty()) settings.secret = readSecretFile(options.secret_file);
   if (settings.secret.present)
     settings.hub = net::seenByOthers(settings.hub, point.address, options.socket_interface);
   if (!settings.secret.present && !settings.hub.loopback())
     throw Error(ErrorCode::init_failed,
-                "the ranks would meet at " + settings.hub.text() +
+                "the rendezvous would be at " + settings.hub.text() +
                     ", which others can reach: set RONDO_SECRET_FILE to a file of mode 0600 with "
                     "32 random bytes that is the same on all machines");
   settings.job = childId(numberOf(point.job), settings.hub.port, launch.size);
@@ -95,7 +96,7 @@ Membership::Settings atAddress(const MeetingPoint& point, const LaunchInfo& laun
   return settings;
 }
 
-/// Nothing: the launcher started one rank.
+/// None if the launcher started one rank.
 std::optional<Membership::Settings> byEnvironment(const Options& options) {
   const Environment environment = processEnvironment();
   const LaunchInfo launch = detectLauncher(environment);
@@ -117,13 +118,13 @@ std::optional<Membership::Settings> byEnvironment(const Options& options) {
 
 } // namespace
 
-/// Of a rank into its job.
+/// How a rank joins its job.
 struct Session::Way {
   Membership::Settings settings;
-  bool keep = true; ///< the membership, until the process ends
+  bool keep = true; ///< keep the membership until the process ends
 };
 
-/// Nothing: the rank is alone, or meets the others in this process.
+/// None if the rank is alone or its rendezvous is in process.
 std::optional<Session::Way> Session::wayOf(const Rendezvous& meet, const Options& options) {
   switch (meet.kind_) {
     case Rendezvous::Kind::in_process: return std::nullopt;
@@ -134,7 +135,7 @@ std::optional<Session::Way> Session::wayOf(const Rendezvous& meet, const Options
     case Rendezvous::Kind::comm_id: {
       if (options.comm_id.empty())
         throw Error(ErrorCode::invalid_argument,
-                    "RONDO_COMM_ID is not set: nothing tells where to meet");
+                    "RONDO_COMM_ID is not set: set it to host:port, the same on all ranks");
       MeetingPoint point;
       point.address = options.comm_id;
       LaunchInfo place;

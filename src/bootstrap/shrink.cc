@@ -1,6 +1,6 @@
-// Communicators of some of another's ranks, made without the others: they may be dead. Who stays
-// tells the hub who does; the first to come makes the child there, and what waits is the exchanges
-// of the child itself.
+// Makes communicators of some ranks of another one, without the other ranks, which may be dead.
+// Each staying rank sends the hub the list of staying ranks; the first such frame creates the child
+// there. Nothing waits here; the child's own exchanges do.
 #include <algorithm>
 
 #include "bootstrap/hub_impl.h"
@@ -43,11 +43,12 @@ void Hub::Impl::shrink(World& world, Member& member, const frames::Shrink& wish)
   if (!parent) return;
   if (wish.stay.size() != parent->members.size() ||
       !wish.stay[static_cast<std::size_t>(parent->rank_of[member.rank])])
-    violation("it asked for a communicator that it would not be in");
+    violation("it asked to shrink to ranks that do not include it");
   const auto members = staying(parent->members, wish.stay);
   const auto [found, first] = world.groups.try_emplace(wish.child);
   if (!first) {
-    if (found->second->members != members) violation("it named another communicator");
+    if (found->second->members != members)
+      violation("it named other ranks for an existing communicator");
     return;
   }
   found->second = std::make_shared<Group>(wish.child, members);

@@ -1,4 +1,5 @@
-// UniqueId: [magic 8][job 8][secret 32][address length 1][address, padded to 64][check 15].
+// Encodes unique ids: [magic 8][job 8][secret 32][address length 1][address, padded to 64][check
+// 15].
 #include "bootstrap/unique_id.h"
 
 #include <algorithm>
@@ -18,13 +19,13 @@ constexpr std::size_t kCheckBytes = 15;
 constexpr std::size_t kIdBytes = sizeof(UniqueId::bytes);
 static_assert(8 + 8 + 32 + 1 + kAddressBytes + kCheckBytes == kIdBytes);
 
-/// Finds damage, and ids cut short; it keeps nobody out who knows the format.
+/// Detects damaged and truncated ids. It is no protection against somebody who knows the format.
 net::Mac checkOf(const net::Key& secret, std::span<const std::byte> bytes) {
   return net::hmacSha256(secret, "rondo unique id", {bytes.first(kIdBytes - kCheckBytes)});
 }
 
 [[noreturn]] void refuse(const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, "this is no unique id of Rondo: " + why);
+  throw Error(ErrorCode::invalid_argument, "this is not a unique id of Rondo: " + why);
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-// What the 128 bytes of a UniqueId hold.
+// The content of the 128 bytes of a UniqueId.
 #pragma once
 
 #include "net/connection.h"

@@ -12,46 +12,48 @@
 
 namespace rondo::comm {
 
-/// The numbers of waiting, in one place. Measured on 2 cores (KVM): a yield costs 0.2 us, a futex
-/// wake across cores 34 us, so nobody is woken for data: sleepers look by themselves.
+/// The tuning constants of waiting. Measured on 2 cores (KVM): a yield costs 0.2 us, a futex wake
+/// across cores 34 us. Senders therefore never wake a sleeping receiver for data; it polls by
+/// itself.
 struct Patience {
-  /// Looks before the first yield. A look is 20 to 50 ns on mapped channels: about 50 us, longer
-  /// than any step between two running ranks.
+  /// Polls before the first yield. A poll takes 20 to 50 ns on mapped channels, so this is about 50
+  /// us, longer than any step between two running ranks.
   static constexpr std::uint32_t kSpins = 1500;
   /// With more ranks than processors the peer probably waits for this processor.
   static constexpr std::uint32_t kOversubscribedSpins = 0;
-  /// Yields before the program's own poll is called: a small call is over by then.
+  /// Yields before the program's own poll function is called: small calls end before that.
   static constexpr std::uint32_t kYieldsAlone = 32;
-  /// Yields before the first sleep: 1 to 3 ms while nobody else wants the processor.
+  /// Yields before the first sleep: 1 to 3 ms while no other thread wants the processor.
   static constexpr std::uint32_t kYields = 5000;
   static constexpr std::chrono::microseconds kFirstSleep{50};
   static constexpr std::chrono::microseconds kLongestSleep{1000};
-  /// Of a helper thread whose process has one processor: what it takes, the program's computing
-  /// loses, and the program looks itself when a gradient is ready. (A training step of an MLP, 2
-  /// ranks on a core each, shared memory: 1.36 ms when it spins as others do, 1.20 so; a CNN's,
-  /// TCP's and those over 1 Gb/s the same.)
+  /// Sleep of a helper thread whose process has one processor. Time that the helper takes is lost
+  /// to the program, and the program polls itself when a gradient is ready. (A training step of an
+  /// MLP, 2 ranks with a core each, shared memory: 1.36 ms with the usual spinning, 1.20 ms with
+  /// this sleep. No difference for a CNN, for TCP, and over 1 Gb/s.)
   static constexpr std::chrono::microseconds kAsideSleep{1000};
-  /// Yields to a thread that wants the mutex before it is taken again: as long as a wake-up takes.
+  /// Yields to a thread that wants the mutex, before this thread takes it again: about one wake-up.
   static constexpr int kHandOverYields = 200;
-  /// Between two looks at the clock for what stands still.
+  /// Interval between two inspections for stalled calls.
   static constexpr std::chrono::milliseconds kInspect{10};
-  /// Of a thread that looks much more often: its process was stopped, or has no processor time.
+  /// A gap between inspections that is longer than this shows that the process was stopped, or got
+  /// no processor time.
   static constexpr std::chrono::milliseconds kStarved{500};
-  /// Calls that stand still longer than this are told to the control plane.
+  /// A call that has been stalled for longer is reported to the control plane.
   static constexpr std::chrono::milliseconds kStall{50};
-  /// And a Send or Recv, whose peer may have left meanwhile, again and again after so long.
+  /// A stalled Send or Recv is reported again at this interval, since its peer may have left.
   static constexpr std::chrono::milliseconds kStallAgain{400};
-  /// Of patient ranks: calls that stand still for so long after the death of a process end. Long
-  /// enough for a rank that is alive and gets no processor.
+  /// With Options::patient: after the death of a process, a call that is stalled for this long
+  /// ends. The time suffices for a rank that is alive but gets no processor.
   static constexpr std::chrono::seconds kBereaved{10};
 };
 
-/// One wait. reset() whenever something moved.
+/// The back-off of one wait. Call reset() whenever something moved.
 class Backoff {
  public:
   explicit Backoff(bool oversubscribed)
       : spins_(oversubscribed ? Patience::kOversubscribedSpins : Patience::kSpins) {}
-  /// Of a thread that shares its only processor with the program: sleeps at once, and long.
+  /// For a thread that shares its only processor with the program: sleeps at once, for kAsideSleep.
   static Backoff aside() {
     Backoff backoff(true);
     backoff.yields_ = 0;
@@ -64,7 +66,7 @@ class Backoff {
     sleep_ = first_;
   }
 
-  /// Whether this look should only be followed by another one.
+  /// True: poll again at once. False: the spins are used up, call rest().
   bool spinning() {
     if (looks_ >= spins_) return false;
     ++looks_;
@@ -74,7 +76,7 @@ class Backoff {
     return true;
   }
 
-  /// Gives the processor away. Sleeps end early when `word` is no longer zero.
+  /// Yields the processor or sleeps. A sleep ends early when `word` is no longer zero.
   void rest(const std::atomic<std::uint32_t>& word) {
     if (++looks_ < spins_ + yields_) {
       sched_yield();

@@ -1,4 +1,4 @@
-// Taking the bias away.
+// Revokes the bias of a BiasedMutex, by the system call membarrier.
 #include "comm/biased_mutex.h"
 
 #include <linux/membarrier.h>
@@ -16,7 +16,7 @@ namespace {
 
 bool membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0) == 0; }
 
-/// Whether the system call is there: neither an old kernel nor a filter refuses it.
+/// False when the kernel is too old for the system call, or a filter refuses it.
 bool available() {
   static const bool registered = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   return registered;
@@ -31,10 +31,10 @@ BiasedMutex::BiasedMutex() {
 BiasedMutex::Way BiasedMutex::takeBias() {
   mutex_.lock();
   if (owner_.exchange(kEverybody) != kEverybody) {
-    // From here on the owner sees that, or we see it inside.
+    // From here on the owner sees the revocation, or this thread sees that the owner is inside.
     if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
-      // It was there when the process began: nobody can tell any more who is inside.
-      base::log(LogLevel::error, "membarrier is refused all of a sudden");
+      // Registration succeeded, so the call must not fail. Without it the owner's state is unknown.
+      base::log(LogLevel::error, "membarrier fails although its registration succeeded");
       std::abort();
     }
     while (inside_.load(std::memory_order_acquire)) sched_yield();

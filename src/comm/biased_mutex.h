@@ -1,4 +1,4 @@
-// A mutex that costs the thread which always takes it next to nothing.
+// A mutex that costs next to nothing for the thread that always takes it.
 #pragma once
 
 #include <atomic>
@@ -6,29 +6,29 @@
 
 namespace rondo::comm {
 
-/// Most communicators are only ever used by one thread. The first thread that locks it owns the
-/// bias: it locks and unlocks by plain stores, where a mutex needs an atomic exchange, which waits
-/// until the message just published has reached the peer's core (0.1 us). The first other thread
-/// that comes takes the bias away for good, by a system call that makes all threads' stores seen
-/// (membarrier), and from then on it is a std::mutex. What happened before an unlock is visible
-/// after the next lock.
+/// Most communicators are used by one thread only. The first thread that locks the mutex owns the
+/// bias: it locks and unlocks with plain stores. An ordinary mutex needs an atomic exchange, which
+/// waits until the message just published has reached the peer's core (0.1 us). The first other
+/// thread that locks revokes the bias for good, with a system call that makes all threads' stores
+/// visible (membarrier). After that this is a std::mutex. Writes before an unlock are visible after
+/// the next lock.
 class BiasedMutex {
  public:
-  /// How it was locked; unlock() must be told.
+  /// How the mutex was locked. Pass it to unlock().
   enum class Way { not_locked, biased, plain };
 
   BiasedMutex();
 
-  /// Way::not_locked: another thread has it. Only where the bias must be taken away it waits, once,
-  /// until its owner has left.
+  /// Returns Way::not_locked when another thread holds the mutex. Blocks only while it revokes the
+  /// bias, at most once in the life of the mutex, until the owner has left.
   Way tryLock() {
     const void* const self = token();
     const void* owner = owner_.load(std::memory_order_relaxed);
     if (!owner && owner_.compare_exchange_strong(owner, self)) owner = self;
     if (owner == self) {
       inside_.store(true, std::memory_order_relaxed);
-      std::atomic_signal_fence(
-          std::memory_order_seq_cst); // the revoker's system call does the rest
+      // Orders only the compiler; the revoker's membarrier orders the processors.
+      std::atomic_signal_fence(std::memory_order_seq_cst);
       if (owner_.load(std::memory_order_relaxed) == self) return Way::biased;
       inside_.store(false, std::memory_order_release);
       owner = kEverybody;
@@ -61,8 +61,8 @@ class BiasedMutex {
   }
 
   std::mutex mutex_;
-  std::atomic<const void*> owner_{nullptr}; ///< a thread's token, or kEverybody: no bias any more
-  std::atomic<bool> inside_{false};         ///< the owner has it
+  std::atomic<const void*> owner_{nullptr}; ///< a thread's token; kEverybody: bias revoked
+  std::atomic<bool> inside_{false};         ///< the owner of the bias holds the mutex
 };
 
 } // namespace rondo::comm

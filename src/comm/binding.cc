@@ -1,4 +1,5 @@
-// Who of the ranks is bound where: the same question of all, answered by each for itself.
+// Decides which processors each rank's thread is bound to. Every rank computes it for itself, from
+// the same data.
 #include "comm/binding.h"
 
 #include <algorithm>
@@ -18,21 +19,21 @@ constexpr std::size_t kMostText = 4096;
 
 thread_local bool bound_here = false;
 
-/// Whether the ranks of this one's machine may all use the same processors, and nobody is bound.
+/// Whether no rank of this machine is bound yet, and all may use the same processors.
 bool free(std::span<const Unbound> ranks, const Unbound& one) {
   return std::all_of(ranks.begin(), ranks.end(), [&](const Unbound& other) {
     return other.machine != one.machine || (!other.bound && other.allowed == one.allowed);
   });
 }
 
-/// How many ranks of its machine come before a rank; of all, for `before` = their number.
+/// Number of ranks on `machine` among the first `before` ranks.
 int onMachine(std::span<const Unbound> ranks, const std::string& machine, std::size_t before) {
   return static_cast<int>(
       std::count_if(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(before),
                     [&](const Unbound& other) { return other.machine == machine; }));
 }
 
-/// The processor of the list that a rank would have must be one of those that it may use.
+/// Throws when the list gives a rank a processor that it may not use.
 void checkList(const topology::BindRule& rule, std::span<const Unbound> ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     if (!free(ranks, ranks[r])) continue;
@@ -69,10 +70,10 @@ void bindRank(const std::string& words, std::span<const Unbound> ranks, int own)
   if (rule.to == topology::BindRule::To::list) checkList(rule, ranks);
   const auto self = static_cast<std::size_t>(own);
   const Unbound& mine = ranks[self];
-  if (mine.allowed.empty()) return; // the system does not tell
+  if (mine.allowed.empty()) return; // the system does not say which processors are allowed
   if (!free(ranks, mine)) {
     base::log(LogLevel::info, "RONDO_BIND=", words,
-              ": ranks of this machine are bound already, and stay where they are");
+              " has no effect: ranks of this machine are already bound or restricted");
     return;
   }
   const topology::Machine machine = topology::systemMachine(mine.allowed);

@@ -1,4 +1,4 @@
-// Binding a rank's thread to processors, as Options::bind says.
+// Binds a rank's thread to processors, as Options::bind says.
 #pragma once
 
 #include <span>
@@ -9,20 +9,21 @@
 
 namespace rondo::comm {
 
-/// What ranks tell each other before any of them is bound.
+/// A rank's state before binding, which all ranks exchange.
 struct Unbound {
   std::string machine;
   base::Processors allowed;
-  bool bound = false; ///< by an earlier communicator: its thread stays where it is
+  bool bound = false; ///< by an earlier communicator; its thread is not bound again
 
   static Unbound own();
   void write(base::Writer& out) const;
   static Unbound read(base::Reader& in);
 };
 
-/// Binds the calling thread, whose rank is `own`, unless a rank of its machine is bound already, or
-/// they may use different processors. Throws Error(invalid_argument), the same on all ranks, for a
-/// list with a processor that ranks of a machine may not use.
+/// Binds the calling thread, which runs rank `own`. Does nothing when a rank of the same machine is
+/// bound already, or when the machine's ranks may use different processors. Throws
+/// Error(invalid_argument), the same on all ranks, for a list with a processor that a rank may not
+/// use.
 void bindRank(const std::string& rule, std::span<const Unbound> ranks, int own);
 
 } // namespace rondo::comm

@@ -1,4 +1,4 @@
-// The public handle of shared memory.
+// Implements the public handle of shared memory.
 #include "rondo/buffer.h"
 
 #include <utility>
@@ -27,7 +27,7 @@ Buffer::~Buffer() {
     release();
   } catch (const Error& error) {
     base::log(LogLevel::error, error.what());
-    // A leak, on purpose: the call in flight goes on reading and writing it.
+    // Leaks on purpose: the call in flight goes on reading and writing the memory.
     static_cast<void>(region_.release());
   }
 }

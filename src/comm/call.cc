@@ -1,4 +1,4 @@
-// What makes a call valid, and how it is told to people and to other ranks.
+// Validates calls, signs them for the other ranks, and describes them in error texts.
 #include "comm/call.h"
 
 #include <algorithm>
@@ -37,11 +37,10 @@ std::uint64_t signatureCode(const Call& call) {
   throw Error(ErrorCode::invalid_argument, title(call) + ": " + why);
 }
 
-/// How the two buffers of a rank may coincide.
+/// How many blocks each buffer of a rank has, and which block is the rank's own.
 struct Extent {
   std::size_t input_blocks = 0, output_blocks = 0;
-  std::size_t input_at = 0,
-              output_at = 0; ///< the block that stays on this rank: in place, the same
+  std::size_t input_at = 0, output_at = 0; ///< the rank's own block; in place, the same memory
 };
 
 Extent extentOf(const Call& call, int rank, int size) {
@@ -58,7 +57,8 @@ struct Range {
   bool own = false; ///< may coincide with the other buffer's own block, in place
 };
 
-/// Bytes of one buffer's blocks that are not empty. Throws for what lies outside the address space.
+/// Adds the byte ranges of the non-empty blocks of one buffer. Throws for blocks outside the
+/// address space.
 void addRanges(const Call& call, const Blocks& table, bool written, std::size_t blocks,
                std::size_t own, std::vector<Range>& ranges) {
   const char* buffer = written ? "output" : "input";
@@ -83,7 +83,7 @@ void addRanges(const Call& call, const Blocks& table, bool written, std::size_t 
   }
 }
 
-/// The v-forms' part of validate().
+/// The checks of validate() for v-forms.
 void validateBlocks(const Call& call, int rank, int size) {
   const CallBlocks& layout = *call.layout;
   const Extent extent = extentOf(call, rank, size);
@@ -113,7 +113,7 @@ void validateBlocks(const Call& call, int rank, int size) {
     }
 }
 
-/// From the first byte of a block to behind the last one, seen from the buffer's address.
+/// The bytes from a buffer's first block to the end of its last one, relative to the buffer.
 struct Hull {
   std::size_t begin = 0, end = 0;
 };
@@ -143,13 +143,14 @@ Buffers unevenBuffersOf(const Call& call) {
           output.begin};
 }
 
-/// What the signature holds for the count.
+/// The count that the signature carries.
 std::size_t signedCount(const Call& call) {
   if (!call.layout) return call.count;
   const auto sum = [](std::span<const std::size_t> counts) {
     return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   };
-  // One table that all ranks hold; in AllToAll each has its own two, else only the root has one.
+  // Reducescatterv and allgatherv have one table, equal on all ranks. In alltoallv each rank has
+  // two of its own; in rooted calls only the root has one.
   const CollectiveTraits& of = traits(call.collective);
   if (of.hasRoot() || of.input.perRank() == of.output.perRank()) return 0;
   return sum((of.input.perRank() ? call.layout->input : call.layout->output).counts);

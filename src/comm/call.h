@@ -1,4 +1,4 @@
-// One call of the public API, as a value: what is validated, signed, planned and run.
+// One call of the public API as a value, which is validated, signed, planned and run.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace rondo::comm {
 
-/// The blocks of a v-form, of the buffers that the call uses on this rank; the other's are none.
+/// The block tables of a v-form, for the buffers that the call uses on this rank. Empty for a
+/// buffer that it does not use.
 struct CallBlocks {
   Blocks input, output;
 };
@@ -20,15 +21,15 @@ struct Call {
   Collective collective = Collective::barrier;
   const void* input = nullptr;
   void* output = nullptr;
-  std::size_t count = 0; ///< elements of one block; v-forms: of the buffer with one block
+  std::size_t count = 0; ///< elements of one block; in v-forms of the rank's single block
   DataType type = DataType::int8;
   ReduceOp op = ReduceOp::sum;
   int root = 0;                       ///< Send and Recv: the peer
   bool sending = false;               ///< Send (true) or Recv (false)
-  const CallBlocks* layout = nullptr; ///< v-forms only; the caller's, as long as it is in the call
+  const CallBlocks* layout = nullptr; ///< only in v-forms; not owned, valid while the call is made
 };
 
-/// A v-form call with its layout.
+/// A v-form call together with its block tables.
 class UnevenCall {
  public:
   UnevenCall(const Call& call, const Blocks& input, const Blocks& output)
@@ -45,7 +46,7 @@ class UnevenCall {
   Call call_;
 };
 
-/// A call that is kept until its Group ends, with tables of its own.
+/// A call that is kept until its Group ends, with its own copy of the block tables.
 class KeptCall {
  public:
   explicit KeptCall(const Call& call);
@@ -62,16 +63,17 @@ class KeptCall {
   Call call_;
 };
 
-/// The buffers of a call on one rank.
+/// Sizes and positions of a call's buffers on one rank.
 struct Buffers {
-  std::size_t input_bytes = 0, output_bytes = 0; ///< 0: not used; v-forms: with gaps in between
-  bool may_coincide = false;                     ///< the call may be done in place
-  /// In place: from the input's address to the output's, modulo 2^64; v-forms: between those of
-  /// their first blocks, which lie so many bytes behind the buffers' addresses.
+  std::size_t input_bytes = 0, output_bytes = 0; ///< 0: not used; v-forms: from first to last block
+  bool may_coincide = false;                     ///< the call may run in place
+  /// The distance from input to output, modulo 2^64, that means "in place". In v-forms it is
+  /// measured between the buffers' first blocks, at input_at and output_at bytes after the buffers'
+  /// addresses.
   std::size_t output_behind = 0;
   std::size_t input_at = 0, output_at = 0;
 
-  /// Whether they are there, and apart or in place.
+  /// Whether all used buffers are non-null, and disjoint or exactly in place.
   bool fit(const void* input, const void* output) const {
     const auto in = reinterpret_cast<std::uintptr_t>(input);
     const auto out = reinterpret_cast<std::uintptr_t>(output);
@@ -79,7 +81,7 @@ struct Buffers {
     return input_bytes == 0 || output_bytes == 0 || in + input_bytes <= out ||
            out + output_bytes <= in || (may_coincide && out - in == output_behind);
   }
-  /// Of a v-form.
+  /// The same for a v-form.
   bool fitUneven(const void* input, const void* output) const {
     if ((input_bytes > 0 && !input) || (output_bytes > 0 && !output)) return false;
     return fit(static_cast<const char*>(input) + input_at,
@@ -87,28 +89,28 @@ struct Buffers {
   }
 };
 
-/// Of a call that is valid but perhaps for its buffers. Of a v-form that is valid: whether its
-/// blocks are apart follows from how far apart its buffers are, so those that are as far apart as
-/// this call's fit too.
+/// The call must be valid, except that its buffers may be wrong. A v-form must be valid entirely;
+/// whether its blocks overlap depends only on the distance between the buffers, so the result also
+/// fits calls with the same distance.
 Buffers buffersOf(const Call& call, int rank, int size);
 
-/// Throws Error(invalid_argument) that names the argument and the call.
+/// Throws Error(invalid_argument), which names the call and the argument.
 void validate(const Call& call, int rank, int size);
 
-/// "AllReduce", "Send", ...: as NCCL spells them.
+/// "AllReduce", "Send", ...: in NCCL's spelling.
 std::string title(const Call& call);
 
-/// 64 bits that say what was called; equal on all ranks of a correct program. It travels with every
-/// message, and can be read back: collective 4 (v-forms have numbers of their own), type 4,
-/// operator 4, root 12, sequence 8 (here 0), count 32 bits (the count folded by exclusive or of its
-/// halves; of v-forms the sum of all counts where every rank knows them, else 0).
+/// A 64-bit signature of the call, equal on all ranks of a correct program. It is sent with every
+/// message, and describe() decodes it. Bits: collective 4 (v-forms have numbers of their own), type
+/// 4, operator 4, root 12, sequence 8 (here 0), count 32 (the exclusive or of the count's halves;
+/// for v-forms the sum of all counts if every rank knows them, else 0).
 std::uint64_t sign(const Call& call);
 constexpr std::uint64_t numbered(std::uint64_t signature, std::uint64_t sequence) {
   return signature | (sequence & 0xff) << 32;
 }
 
-/// "AllReduce #412 (sum of 1000 float)". `near` is a sequence number from which the signature's is
-/// less than 128 away.
+/// Decodes a signature: "AllReduce #412 (sum of 1000 float)". `near` is a sequence number that is
+/// less than 128 away from the signature's.
 std::string describe(std::uint64_t signature, std::uint64_t near);
 
 } // namespace rondo::comm

@@ -1,4 +1,4 @@
-// Finding, keeping and forgetting shapes of calls.
+// Finds, keeps and evicts the shapes of calls.
 #include "comm/call_cache.h"
 
 #include <algorithm>
@@ -10,10 +10,10 @@ namespace {
 
 /// Shapes kept per communicator. A bound plan is some kilobytes; programs repeat few shapes.
 constexpr std::size_t kMaxEven = 512;
-/// Of v-forms fewer: programs may never repeat one.
+/// V-forms have a lower limit: programs may never repeat one.
 constexpr std::size_t kMaxUneven = 64;
 
-/// Forgets what no call in flight needs, once there is too much.
+/// At the limit, evicts every shape that no call in flight uses.
 template <class Map>
 void makeRoom(Map& known, std::size_t most) {
   if (known.size() >= most)

@@ -1,4 +1,4 @@
-// What is known of the calls that a rank has made before.
+// Remembers the shapes of the calls that a rank has made, with their bound plans.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace rondo::comm {
 
-/// What depends on the shape of a call is found once per shape, and kept for a bounded number of
-/// shapes. Looking up allocates nothing. Under the communicator's mutex.
+/// Everything that depends only on a call's shape is computed once and kept, for a bounded number
+/// of shapes. A lookup allocates nothing. All functions need the communicator's mutex.
 class CallCache {
  public:
-  /// A shape of call that was valid once, and what follows from it.
+  /// A call shape that has been validated, with its plan and signature.
   struct Known {
     engine::BoundPlan plan;
     Buffers buffers;
@@ -24,25 +24,24 @@ class CallCache {
 
   CallCache(int rank, int size) : rank_(rank), size_(size) {}
 
-  /// What is known of the call's shape, or null. Throws Error(invalid_argument) for a call that is
-  /// wrong.
+  /// The entry for the call's shape, or null. Throws Error(invalid_argument) for a wrong call.
   Known* check(const Call& call) {
     if (!call.layout && last_ && last_key_ == keyOf(call) &&
         last_->buffers.fit(call.input, call.output))
       return last_;
     return call.layout ? checkUneven(call) : checkEven(call);
   }
-  /// After check() gave null. Valid until the next add().
+  /// Call it after check() returned null. The reference is valid until the next add().
   Known& add(const Call& call, engine::BoundPlan plan);
 
  private:
-  /// Collective, type, operator, direction and root, in one word; and the count.
+  /// Collective, type, operator, direction and root in one word, and the count.
   struct Key {
     std::uint64_t what = 0;
     std::size_t count = 0;
     bool operator==(const Key&) const = default;
   };
-  /// Of a v-form. The tables are those of the bound plan that it leads to, or of the call in hand.
+  /// Key of a v-form. Its tables belong to the entry's bound plan, or to the call being looked up.
   struct UnevenKey {
     std::uint64_t what = 0;
     CallBlocks layout;
@@ -68,7 +67,7 @@ class CallCache {
   std::unordered_map<Key, std::unique_ptr<Known>, Hash> even_;
   std::unordered_map<UnevenKey, std::unique_ptr<Known>, Hash> uneven_;
   Key last_key_;
-  Known* last_ = nullptr; ///< of last_key_
+  Known* last_ = nullptr; ///< the entry of last_key_
 };
 
 } // namespace rondo::comm

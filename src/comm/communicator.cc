@@ -1,4 +1,4 @@
-// The public class: each function is one Call.
+// The public class Communicator: turns each function into a Call.
 #include "rondo/communicator.h"
 
 #include <exception>
@@ -60,14 +60,14 @@ std::vector<Communicator> Communicator::createAll(int size, const Options& given
 
 namespace {
 
-/// Runs `make` on a thread of its own.
+/// Runs `make` on a new thread.
 template <class Make>
 auto onThread(Make make) {
   try {
     return std::async(std::launch::async, std::move(make));
   } catch (const std::system_error& error) {
     throw Error(ErrorCode::system,
-                std::string("no thread to make a communicator on: ") + error.what());
+                std::string("cannot start a thread to create a communicator: ") + error.what());
   }
 }
 
@@ -155,7 +155,7 @@ std::vector<TransportInfo> transports() {
   return all;
 }
 
-// Each collective, blocking and not.
+// Each collective in its blocking and its asynchronous form.
 
 void Communicator::allReduce(const void* input, void* output, std::size_t count, DataType type,
                              ReduceOp op) {
@@ -231,10 +231,10 @@ namespace {
 
 constexpr std::size_t kNone = 0;
 
-/// A buffer with one block. `count` is referred to.
+/// The table of a buffer with one block. Keeps a reference to `count`.
 Blocks single(const std::size_t& count) { return {{&count, 1}, {&kNone, 1}}; }
 
-/// Count `i` of a table that may be too short; validate() refuses that afterwards.
+/// Count `i` of a table; 0 if the table is too short, which validate() refuses later.
 const std::size_t& countOf(const Blocks& blocks, int i) {
   const auto at = static_cast<std::size_t>(i);
   return at < blocks.counts.size() ? blocks.counts[at] : kNone;

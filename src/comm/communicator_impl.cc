@@ -1,4 +1,4 @@
-// A rank of a communicator: from a call to a run.
+// A rank of a communicator: turns calls into runs of the engine.
 #include "comm/communicator_impl.h"
 
 #include <unistd.h>
@@ -24,7 +24,7 @@ int queueOf(const Call& call) {
   return call.sending ? engine::Engine::sendQueue(call.root) : engine::Engine::recvQueue(call.root);
 }
 
-/// Send and Recv are plans of one step, made on the spot.
+/// The plan of a Send or Recv: one step, on the channel for point-to-point messages.
 plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
   plan::RankPlan plan;
   plan.spec = {Collective::sendrecv, size, call.root, 0};
@@ -74,7 +74,7 @@ void CommunicatorImpl::release(CommunicatorImpl* impl) {
 void CommunicatorImpl::close() noexcept {
   if (::getpid() != process_) return;
   {
-    // Whoever completed the last call has left the engine when the mutex is free.
+    // Waits until the thread that completed the last call has left the engine.
     const ProgressLoop::Lock lock(progress_loop_);
     if (engine_->idle()) return;
   }
@@ -84,7 +84,7 @@ void CommunicatorImpl::close() noexcept {
   if (!engine_->idle()) failure_.leave();
 }
 
-/// Throws for a call that is wrong, cannot be planned or comes too late.
+/// Throws if the call is wrong, cannot be planned, or the communicator has failed.
 CallCache::Known& CommunicatorImpl::known(const Call& call) {
   CallCache::Known* const known = calls_.check(call);
   failure_.throwIfEnded();
@@ -95,7 +95,7 @@ CallCache::Known& CommunicatorImpl::learn(const Call& call) {
   try {
     return calls_.add(call, bind(call));
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::system) throw; // all ranks find the same
+    if (error.code() != ErrorCode::system) throw; // all ranks get the same error
     failure_.failLocally(title(call), error.what());
   } catch (const std::bad_alloc& error) {
     failure_.failLocally(title(call), error.what());
@@ -130,10 +130,11 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   return engine_->bind(plans_.of(*choice.algorithm, choice.applied(spec)), shape);
 }
 
-/// Under the lock. A call that cannot be run throws; it leaves everything as it was, unless the
-/// communicator failed, for want of something here.
+/// Needs the lock. A call that cannot run throws and changes nothing. Exception: if this rank lacks
+/// a resource, the whole communicator fails.
 void CommunicatorImpl::submit(const Call& call, engine::Run& run) {
-  // What is launched cannot be taken back: not after a failure that nobody here has seen yet.
+  // A launch on a device cannot be taken back, so a failure that is known but not yet seen here
+  // must end the calls first.
   if (failure_.pending()) failure_.heed();
   CallCache::Known& shape = known(call);
   engine_->admit(shape.buffers.input_bytes > 0 ? call.input : nullptr,
@@ -206,7 +207,7 @@ void ControlTurns::await(std::uint64_t turn, std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
   if (!changed_->wait_until(lock, base::Deadline(limit).at(), [&] { return ended_ == turn; }))
     throw Error(ErrorCode::timeout,
-                "an earlier split or exchange of the communicator has not ended");
+                "an earlier split() or exchange() of this communicator has not ended in time");
 }
 
 void ControlTurns::end() {
@@ -215,7 +216,7 @@ void ControlTurns::end() {
   changed_->notify_all();
 }
 
-/// Under the lock. Starts each call on its stream.
+/// Needs the lock. Starts each call on its stream.
 void CommunicatorImpl::startOnStreams(std::span<const std::shared_ptr<WorkState>> group) {
   const Stream last = stream();
   Stream now = last;
@@ -296,7 +297,7 @@ std::unique_ptr<bootstrap::Session> CommunicatorImpl::shrink(std::span<const int
     if (rank < 0 || rank >= size_ || rank == rank_)
       throw Error(ErrorCode::invalid_argument,
                   "shrink: rank " + std::to_string(rank) + " cannot be left out: " +
-                      (rank == rank_ ? "it is the one that calls"
+                      (rank == rank_ ? "it is the calling rank"
                                      : "ranks are 0 to " + std::to_string(size_ - 1)));
     stay[static_cast<std::size_t>(rank)] = false;
   }

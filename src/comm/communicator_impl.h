@@ -1,4 +1,4 @@
-// A rank of a communicator: plans its calls, runs them, waits for them.
+// A rank of a communicator: plans its calls, runs them and waits for them.
 #pragma once
 
 #include <sys/types.h>
@@ -40,12 +40,12 @@ struct MemoryUse;
 
 namespace rondo::comm {
 
-/// Splits and exchanges of one communicator are made in the order of the calls, on whatever
-/// threads. Any thread.
+/// Runs the splits and exchanges of one communicator in the order of the calls, whatever threads
+/// they run on. Any thread.
 class ControlTurns {
  public:
   std::uint64_t take() { return taken_.fetch_add(1); }
-  /// Throws Error(timeout) if those before are not over after `limit`.
+  /// Throws Error(timeout) if the earlier turns have not ended after `limit`.
   void await(std::uint64_t turn, std::chrono::milliseconds limit);
   void end();
 
@@ -56,8 +56,8 @@ class ControlTurns {
   std::uint64_t ended_ = 0; // guarded by mutex_
 };
 
-/// Any thread may call the public functions; the engine and what is known of calls are guarded by
-/// the progress loop's mutex.
+/// Any thread may call the public functions. The progress loop's mutex guards the engine and the
+/// call cache.
 class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
  public:
   /// Collective: agrees with the other ranks on policy, sizes and transports.
@@ -67,7 +67,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
                    planner::Policy policy, std::unique_ptr<engine::Fabric> fabric,
                    std::unique_ptr<engine::Engine> engine, bool oversubscribed,
                    std::vector<Place> places);
-  /// Deleter for shared_ptr: the last owner may be a call that the helper thread completes.
+  /// Deleter of the shared_ptr. The last owner may be a call that the helper thread completes.
   static void release(CommunicatorImpl* impl);
 
   int rank() const { return rank_; }
@@ -75,17 +75,17 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   /// Equal on all ranks, unique within the job.
   std::uint64_t id() const { return session_->communicator(); }
 
-  /// Runs the call to its end; inside a Group, takes note of it.
+  /// Runs the call until it is done. Inside a Group it only records the call.
   void call(const Call& call);
-  /// Starts the call; inside a Group, takes note of it.
+  /// Starts the call. Inside a Group it only records the call.
   Work start(const Call& call);
   /// See Communicator.
   bool arrived(int peer);
-  /// Starts the calls of a group on this communicator. Errors go to the states. `attended`: the
-  /// caller goes on to wait for them.
+  /// Starts a group's calls on this communicator. Errors are stored in the states. `attended`: the
+  /// caller will wait for the calls.
   void startHeld(std::span<const std::shared_ptr<WorkState>> group, bool attended);
 
-  /// Splits and exchanges are made in turn, the same on all ranks.
+  /// Turns of split() and exchange(), equal on all ranks.
   std::uint64_t nextTurn() { return turns_.take(); }
   std::shared_ptr<CommunicatorImpl> split(int color, int key, std::uint64_t turn);
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> own, std::uint64_t turn);
@@ -94,17 +94,17 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void abort(const std::string& reason);
   void setTimeout(std::chrono::milliseconds timeout);
   std::optional<Error> failure() const;
-  /// What one of its calls ended with. Any thread.
+  /// Rethrows the error that one of its calls ended with. Any thread.
   [[noreturn]] void rethrow(const std::exception_ptr& error) const { failure_.rethrow(error); }
   void setStream(Stream stream);
-  /// That the next call goes to. Any thread.
+  /// The stream of the next call. Any thread.
   Stream stream() const { return Stream(stream_.load(std::memory_order_relaxed)); }
-  /// Seconds that the call will take, for assumed links.
+  /// Predicted duration of the call in seconds, for assumed links.
   double predict(const Call& call) const;
-  /// Throws Error(unsupported) when the buffers are on a device, where `function` has no meaning.
+  /// Throws Error(unsupported) if buffers are on a device, where `function` is not available.
   void requireHostBuffers(const char* function) const { engine_->requireHostBuffers(function); }
   Buffer keep(std::unique_ptr<Region> region);
-  /// Throws Error(invalid_argument) when a call in flight uses the memory.
+  /// Throws Error(invalid_argument) if a call in flight uses the memory.
   void refuseInUse(const Region& region);
   std::string algorithmFor(Collective collective, std::size_t count, DataType type) const;
   MemoryUse memory();
@@ -112,9 +112,9 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   std::string transportTo(int peer) const;
 
   ProgressLoop& progressLoop() { return progress_loop_; }
-  /// Waits, at most for the timeout, for what is in flight: a communicator may be dropped with
-  /// sends outstanding, and the peers count on them. Then fails it, on all ranks: those with calls
-  /// in flight hear that this rank closed it, and with what.
+  /// Waits for the calls in flight, at most for the timeout: a program may drop a communicator with
+  /// outstanding sends that its peers need. After the timeout it fails the communicator on all
+  /// ranks; their calls end with an error that names this rank and its unfinished call.
   void close() noexcept;
 
  private:
@@ -128,25 +128,25 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void startOnStreams(std::span<const std::shared_ptr<WorkState>> group);
 
   const std::unique_ptr<bootstrap::Session> session_;
-  Options options_; ///< the timeout changes, under the mutex
+  Options options_; ///< the mutex guards changes of the timeout
   const planner::Policy policy_;
   const std::vector<Place> places_; ///< of all ranks
   const int rank_, size_;
   bootstrap::ProgressBoard& progress_board_;
-  const pid_t process_; ///< a forked child has no business with the channels
+  const pid_t process_; ///< a forked child must not use the channels
   std::atomic<void*> stream_{nullptr};
   ControlTurns turns_;
 
-  // Guarded by the progress loop's mutex, but for the engine's functions that say otherwise.
+  // Guarded by the progress loop's mutex, except the engine's thread-safe functions.
   std::unique_ptr<engine::Fabric> fabric_;
   plan::PlanCache plans_;
   CallCache calls_;
-  // After the plans and channels, so that launches have ended before these go.
+  // Declared after plans and channels, so that launches end before these are destroyed.
   const std::unique_ptr<engine::Engine> engine_;
   std::uint64_t sequence_ = 0;                          ///< collectives entered
   std::unordered_map<int, std::uint64_t> p2p_sequence_; ///< by engine queue
   FailureState failure_;
-  ProgressLoop progress_loop_; ///< last: its helper thread ends before the rest
+  ProgressLoop progress_loop_; ///< last, so that its helper thread ends first
 };
 
 } // namespace rondo::comm

@@ -1,4 +1,4 @@
-// What the ranks find out about their devices.
+// Exchanges facts about the ranks' devices and derives the channels between them.
 #include "comm/devices.h"
 
 #include <algorithm>
@@ -19,9 +19,9 @@ namespace {
 
 constexpr std::size_t kMaxText = 1024;
 
-/// What every rank tells the others.
+/// What each rank sends to all others.
 struct DeviceInfo {
-  std::string error; ///< not empty: it has no device
+  std::string error; ///< not empty: why this rank has no device
   std::uint64_t process = 0;
   device::DeviceIdentity identity;
   int blocks = 0;
@@ -58,7 +58,7 @@ std::string listOf(const std::vector<int>& numbers, bool with_device) {
   return text;
 }
 
-/// Empty: it can be tried.
+/// Why no switch can be used; empty if it can be tried.
 std::string noSwitch(const std::vector<DeviceInfo>& infos) {
   for (std::size_t r = 0; r < infos.size(); ++r) {
     const std::string who = "rank " + std::to_string(r);

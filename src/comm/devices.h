@@ -1,4 +1,4 @@
-// What the ranks of a communicator find out about their devices before the first call.
+// Agrees about the ranks' devices before a communicator's first call.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,13 @@ namespace rondo::comm {
 
 struct Devices {
   std::shared_ptr<device::Device> own; ///< null: buffers are in host memory
-  device::Residency residency;         ///< where a rank's share is the least
+  device::Residency residency;         ///< of the device where a rank's share is smallest
   int neighbour = -1;                  ///< another rank of this process on the same device
-  transport::ChannelSize size;         ///< of a copy's ring
-  bool lends = false; ///< all ranks are of one process and on one device, whose memory they see
-  engine::DeviceChannel channel; ///< of the largest that fit; see limitToCarriers()
-  engine::DeviceWindow window;   ///< without copies: no switch was proved
-  std::string no_switch;         ///< why no switch can reach all devices; empty: who tries knows
+  transport::ChannelSize size;         ///< of the ring of one copy
+  bool lends = false; ///< one process and one device, so all ranks can read each other's memory
+  engine::DeviceChannel channel; ///< with the largest size that fits; see limitToCarriers()
+  engine::DeviceWindow window;   ///< without copies: no switch was proved to work
+  std::string no_switch; ///< why no switch can be used; empty: unknown until proveSwitch() tries
 
   bool switched() const { return window.size.copies > 0; }
   transport::DeviceContext context() const {
@@ -32,9 +32,9 @@ struct Devices {
   }
 };
 
-/// Collective where `numbers`, every rank's Options::device, name devices. Throws Error(mismatch)
-/// when some do and some do not; what openDevice() throws, and Error(init_failed) that holds it on
-/// the ranks whose own device is well.
+/// Collective if any entry of `numbers` (each rank's Options::device) names a device. Throws
+/// Error(mismatch) when some ranks use a device and others do not. When a rank's device cannot be
+/// opened, that rank throws the error of openDevice(), and all others throw Error(init_failed).
 Devices meetDevices(bootstrap::Session& session, const Options& options,
                     const std::vector<int>& numbers);
 

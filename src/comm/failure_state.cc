@@ -1,4 +1,4 @@
-// What is said of a failure, and to whom.
+// Turns failures into error texts, and passes them to the control plane and to the calls.
 #include "comm/failure_state.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ void FailureState::failWithCurrentException() {
     if (error.code() == ErrorCode::system && error.culprit() < 0) failLocally(title, error.what());
     else breakDown({error.code(), title + ": " + error.what(), error.culprit()});
   } catch (const std::exception& error) {
-    // The runs are on their callers' stacks: whatever it is, it must not pass through here.
+    // Runs lie on their callers' stacks, so no exception may leave through this function.
     failLocally(titleOf(*engine_.current()), error.what());
   }
 }
@@ -93,7 +93,8 @@ void FailureState::inspect(base::Clock::time_point now) {
   }
 }
 
-/// What happened, then what only this rank sees; the control plane adds who did not come.
+/// The text starts with the call, followed by what only this rank knows. The control plane adds the
+/// ranks that did not enter the call.
 void FailureState::endLate(const engine::Run& run, const engine::Position& position,
                            base::Clock::duration since) {
   const std::string self = "rank " + std::to_string(session_.rank());

@@ -1,4 +1,4 @@
-// How a communicator fails: what ended it, told to the other ranks and to the calls in flight.
+// How a communicator fails: passes failures to the other ranks and to the calls in flight.
 #pragma once
 
 #include <atomic>
@@ -14,9 +14,9 @@
 
 namespace rondo::comm {
 
-/// The control plane makes a failure the same on all ranks; here it becomes the exception that this
-/// rank's calls end with. All functions but pending() are called under the communicator's mutex;
-/// none throws but what it is for.
+/// The control plane makes a failure the same on all ranks. This class turns it into the exception
+/// that ends this rank's calls. All functions except pending() need the communicator's mutex. Only
+/// the throw and rethrow functions throw.
 class FailureState {
  public:
   /// `timeout`, `patient`: see Options.
@@ -30,41 +30,44 @@ class FailureState {
 
   void setTimeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
 
-  /// Whether the job has failed, as far as the control plane has heard. Any thread.
+  /// Whether the control plane knows of a failure. Any thread.
   bool pending() const { return failed_word_.load(std::memory_order_acquire) != 0; }
-  /// Not zero once calls must end; a futex can wait on it. Any thread.
+  /// Becomes nonzero when calls must end. A futex can wait on it. Any thread.
   const std::atomic<std::uint32_t>& word() const {
     return spared_.load(std::memory_order_relaxed) ? never_ : failed_word_;
   }
 
-  /// Whether the calls have been ended.
+  /// Whether the calls have been ended with an error.
   bool ended() const { return error_ != nullptr; }
   void throwIfEnded() const {
     if (error_) rethrow();
   }
-  /// After ended().
+  /// Requires ended().
   [[noreturn]] void rethrow() const { rethrow(error_); }
-  /// Of one of this communicator's calls. Any thread.
+  /// Throws `error`, of one of this communicator's calls. Any thread.
   [[noreturn]] void rethrow(const std::exception_ptr& error) const {
     if (pending()) session_.told();
     std::rethrow_exception(error);
   }
-  /// After pending(): ends all calls with what the job failed with, and says that it did. Not after
-  /// the death of a process where ranks are patient: what it sent before still arrives, and calls
-  /// that do not need it go on. Then inspect() ends them, when one stands still.
+  /// Requires pending(). Ends all calls with the job's failure and returns true. With
+  /// Options::patient, the death of a process does not end the calls: messages that it sent before
+  /// still arrive, and calls that do not need it go on. In that case inspect() ends the calls when
+  /// one of them is stalled.
   bool heed();
 
-  /// In the handler of what Engine::progress() threw: breaks the communicator with it.
+  /// Call it in the handler of an exception from Engine::progress(). Fails the communicator with
+  /// it.
   void failWithCurrentException();
-  /// This rank alone cannot go on with the call, for want of something: the others must not wait
-  /// for it.
+  /// Fails the communicator because this rank lacks a resource for the call, so that the other
+  /// ranks do not wait for it.
   void failLocally(const std::string& title, const std::string& what);
-  /// This rank goes while calls are in flight, which have not ended in the timeout.
+  /// Fails the communicator because this rank closes it while calls are in flight, after the
+  /// timeout.
   void leave();
-  /// The process was stopped or starved until now: nobody could look for what has come meanwhile,
-  /// and the deadlines of calls begin anew.
+  /// Call it when the process was stopped or starved until now. No thread could poll meanwhile, so
+  /// the deadlines of calls start anew.
   void woke(base::Clock::time_point now) { woke_ = now; }
-  /// Tells the control plane what stands still, and breaks the communicator at the deadline.
+  /// Reports stalled calls to the control plane, and fails the communicator at the deadline.
   void inspect(base::Clock::time_point now);
 
   /// "AllReduce #412 (sum of 1000 float)".
@@ -83,8 +86,8 @@ class FailureState {
   const bool patient_;
   const std::atomic<std::uint32_t>& failed_word_;
   const std::atomic<std::uint32_t> never_{0};
-  std::atomic<bool> spared_{false};       ///< calls go on after a death
-  base::Clock::time_point death_heard_{}; ///< once spared_
+  std::atomic<bool> spared_{false}; ///< with Options::patient: calls go on after a process died
+  base::Clock::time_point death_heard_{}; ///< valid if spared_
   std::exception_ptr error_;
   base::Clock::time_point woke_{};
 };

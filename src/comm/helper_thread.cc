@@ -1,4 +1,4 @@
-// When the helper thread works, naps and sleeps.
+// Decides when the helper thread polls, naps and sleeps.
 #include "comm/helper_thread.h"
 
 #include <sched.h>
@@ -17,17 +17,18 @@
 namespace rondo::comm {
 
 namespace {
-/// Between two looks for the next call, where calls follow each other that soon; else the thread
-/// sleeps until it is woken. Both cost the program a few us to some 30; looks that find nothing go
-/// on top. (A DDP step of PyTorch's MLP, 2 ranks on 2 cores: 2.5 ms with looks for 5 ms after each
-/// call, 1.9 so, 1.6 without communication; a step of `rondo train`: 0.90 and 0.78.)
+/// The nap between two looks for the next call, used while calls follow each other within this
+/// time; otherwise the thread sleeps until it is woken. Both cost the program up to 30 us; looks
+/// that find nothing cost extra. (A DDP step of PyTorch's MLP, 2 ranks on 2 cores: 2.5 ms with
+/// looks for 5 ms after each call, 1.9 ms with naps, 1.6 ms without communication. A step of `rondo
+/// train`: 0.90 and 0.78 ms.)
 constexpr std::chrono::microseconds kNap{200};
 constexpr std::chrono::seconds kSleep{1};
 
-/// The time in which the helper has nothing to do.
+/// Measures the times in which the helper has nothing to do.
 class Lull {
  public:
-  /// Now: whether it lasts, by how long it has been, and how long the one before was.
+  /// Whether the present lull is long, or the one before was.
   bool lasts() {
     const auto now = base::Clock::now();
     if (since_ == kNever) since_ = now;
@@ -44,7 +45,7 @@ class Lull {
   base::Clock::duration last_{};
 };
 
-/// That the calling thread may use.
+/// Number of processors that the calling thread may use.
 int processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -74,12 +75,12 @@ void HelperThread::need() {
     thread_ = std::thread([this] { main(); });
   } catch (const std::system_error& error) {
     base::log(LogLevel::warn, "no helper thread (", error.what(),
-              "): asynchronous calls move only while somebody waits");
+              "): asynchronous calls progress only while the program waits");
   }
 }
 
 void HelperThread::resume() {
-  // Sequentially consistent against the helper's look at the flags before it sleeps.
+  // Sequentially consistent with the helper's check of the flags before it sleeps.
   waiting_.fetch_sub(1);
   if (needed_.load()) wake();
 }
@@ -91,7 +92,7 @@ bool HelperThread::destroyLater(std::function<void()> destroy) {
 }
 
 void HelperThread::wake() {
-  // Sequentially consistent against asleep_ = true followed by the helper's look at the flags.
+  // Sequentially consistent with the helper, which sets asleep_ and then checks the flags.
   if (!asleep_.load()) return;
   word_.fetch_add(1);
   base::futexWake(word_);

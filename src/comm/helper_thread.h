@@ -1,4 +1,4 @@
-// A communicator's own thread: moves asynchronous calls while nobody waits.
+// A communicator's helper thread: moves asynchronous calls while no thread waits for them.
 #pragma once
 
 #include <sys/types.h>
@@ -12,36 +12,37 @@ namespace rondo::comm {
 
 class ProgressLoop;
 
-/// It exists from the first asynchronous call on, makes progress only while such calls are in
-/// flight and no thread waits that came after them, else sleeps on a futex. Where calls follow each
-/// other at once it only naps in between, and they pay no wake-up; the first after a pause pays
-/// one, and the next. Where the process has one processor it looks once a millisecond: who computes
-/// and looks now and then, as GradientReducer does, moves its calls itself.
+/// The first asynchronous call starts the thread. It polls only while asynchronous calls are in
+/// flight and no thread waits; otherwise it sleeps on a futex. While calls follow each other
+/// quickly it only naps, and calls need no wake-up. The first two calls after a pause pay for a
+/// wake-up. In a process with one processor it polls once per millisecond: a program that computes
+/// and polls now and then, as GradientReducer does, moves its calls itself.
 class HelperThread {
  public:
-  /// `rank`: of its log lines.
+  /// `rank`: for its log lines.
   HelperThread(ProgressLoop& progress_loop, int rank);
-  /// Ends the thread, which a forked child does not have.
+  /// Ends the thread. A forked child has no such thread.
   ~HelperThread();
   HelperThread(const HelperThread&) = delete;
   HelperThread& operator=(const HelperThread&) = delete;
 
-  /// Under the communicator's mutex, with asynchronous work in flight: starts or wakes the thread.
+  /// Starts or wakes the thread. Needs the communicator's mutex, and asynchronous work in flight.
   void need();
 
-  /// Whether it moves calls now, or would if nobody waited. Any thread.
+  /// Whether it moves calls now, or would if no thread waited. Any thread.
   bool needed() const { return needed_.load(std::memory_order_relaxed); }
-  /// Any thread, around its waiting when needed() was true: meanwhile the helper does nothing.
+  /// A thread that waits calls pause() before and resume() after, if needed() was true. The helper
+  /// does nothing in between. Any thread.
   void pause() { waiting_.fetch_add(1, std::memory_order_relaxed); }
   void resume();
 
-  /// On the helper thread itself: `destroy`, which destroys this object, is called when the thread
-  /// has left the engine. Else false, and nothing happens.
+  /// On the helper thread itself: stores `destroy`, which destroys this object, and calls it when
+  /// the thread has left the engine. On other threads: does nothing and returns false.
   bool destroyLater(std::function<void()> destroy);
 
  private:
   void main();
-  /// `deep`: until somebody wakes it, at most a second; else a look later.
+  /// `deep`: sleeps until woken, at most a second. Otherwise sleeps for kNap.
   void nap(bool deep);
   void wake();
 
@@ -51,10 +52,10 @@ class HelperThread {
   std::thread thread_;
   std::atomic<bool> needed_{false};
   std::atomic<int> waiting_{0};        ///< threads between pause() and resume()
-  std::atomic<std::uint32_t> word_{0}; ///< changes to wake it; it sleeps on the word
+  std::atomic<std::uint32_t> word_{0}; ///< the futex that it sleeps on; a change wakes it
   std::atomic<bool> asleep_{false};
   std::atomic<bool> stopping_{false};
-  std::function<void()> destroy_; ///< of the thread itself
+  std::function<void()> destroy_; ///< set by destroyLater()
 };
 
 } // namespace rondo::comm

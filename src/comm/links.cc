@@ -1,4 +1,4 @@
-// Choosing transports, and proving those between devices.
+// Chooses transports, and proves that those between devices work.
 #include "comm/links.h"
 
 #include <algorithm>
@@ -18,11 +18,11 @@ constexpr std::size_t kMaxName = 64;
 constexpr std::size_t kMaxReason = 512;
 constexpr std::chrono::microseconds kLook{50};
 
-/// A channel index that no plan has.
+/// A channel index that no plan uses.
 constexpr int kProbe = transport::ChannelId::kPointToPoint - 1;
 constexpr std::size_t kProbeBytes = 256;
 
-/// What stands in the inbox, or the credit, of a probe from rank `src` to `dst`.
+/// The words that the probe from rank `src` to `dst` writes into the inbox, or the credit.
 device::ProbeWords pattern(int src, int dst, bool inbox) {
   device::ProbeWords words{};
   for (std::size_t i = 0; i < words.size(); ++i)
@@ -32,7 +32,7 @@ device::ProbeWords pattern(int src, int dst, bool inbox) {
   return words;
 }
 
-/// One end of a channel that only proves that it works.
+/// One end of a channel that exists only to prove that the transport works.
 class Probe {
  public:
   Probe(device::Device& device, const transport::ChannelId& id, bool sends,
@@ -45,7 +45,7 @@ class Probe {
   const std::string& transport() const { return transport_; }
   const std::string& wrong() const { return wrong_; }
 
-  /// Whether it waits for the peer no more.
+  /// Whether the channel is open or has failed.
   bool settled() {
     if (pending_ && !port_) attempt([this] { port_ = pending_->poll(); });
     return port_ || !wrong_.empty();
@@ -59,7 +59,7 @@ class Probe {
     if (!wrong_.empty()) return;
     attempt([this] {
       if (device_.load(part(!sends_)) != pattern(id_.src, id_.dst, !sends_))
-        wrong_ = "what the peer wrote is not there";
+        wrong_ = "the peer's words did not arrive in this device's memory";
     });
   }
 
@@ -91,7 +91,7 @@ void await(std::vector<std::unique_ptr<Probe>>& probes, const bootstrap::Session
   const base::Deadline deadline(limit);
   const auto allSettled = [&probes] {
     bool all = true;
-    for (auto& probe : probes) all &= probe->settled(); // each must be polled: peers wait for it
+    for (auto& probe : probes) all &= probe->settled(); // polls each: peers wait for all of them
     return all;
   };
   while (!allSettled()) {
@@ -125,7 +125,8 @@ std::vector<Addresses> exchange(bootstrap::Session& session, const Transports& t
   return all;
 }
 
-/// Tells the others what failed here, hears what failed there; whether anything failed anywhere.
+/// Exchanges the failures of all ranks, and adds those of this rank's links to `broken`. Returns
+/// whether any rank had a failure.
 bool tell(bootstrap::Session& session, const std::vector<std::unique_ptr<Probe>>& probes,
           std::chrono::milliseconds limit, Broken& broken) {
   base::Writer out;
@@ -134,7 +135,7 @@ bool tell(bootstrap::Session& session, const std::vector<std::unique_ptr<Probe>>
     out.i32(probe->peer());
     out.text(probe->transport());
     out.text(probe->wrong().substr(0, kMaxReason));
-    if (out.bytes().size() > (8 << 10)) break; // the rest shows in the next round
+    if (out.bytes().size() > (8 << 10)) break; // the next round reports the rest
   }
   bool any = false;
   const auto blobs = session.allGather(out.bytes(), limit);
@@ -159,7 +160,8 @@ bool tell(bootstrap::Session& session, const std::vector<std::unique_ptr<Probe>>
 
 Transports makeTransports(const bootstrap::Session& session, Options options,
                           const transport::DeviceContext& on, const Links& links) {
-  // A peer may enter its call late; the call's own deadline says so better than a connection's.
+  // A peer may enter its call late. The call's own deadline gives the better error, so a connection
+  // waits longer.
   options.init_timeout += options.timeout;
   const transport::Context context{session.communicator(), session.job(),    session.rank(),
                                    session.size(),         session.secret(), session.bindAddress(),
@@ -182,7 +184,7 @@ Transports makeTransports(const bootstrap::Session& session, Options options,
       auto one = kind.make(context);
       if (!one || (only_carriers && one->mapped())) continue;
       made.push_back(std::move(one));
-      // Threads of one process need no listener of the transports behind.
+      // Threads of one process need no listeners of the transports that follow.
       if (!only_carriers && session.board() && !kind.between_processes && together) return;
     }
   };
@@ -208,7 +210,7 @@ Addresses addressesOf(const Transports& transports) {
       throw Error(ErrorCode::unsupported, std::string(transport->name()) + ": an address of " +
                                               std::to_string(address.size()) + " bytes; at most " +
                                               std::to_string(transport::kMostAddressBytes) +
-                                              " can be told");
+                                              " are allowed");
     addresses.emplace_back(transport->name(), std::move(address));
   }
   return addresses;
@@ -245,7 +247,7 @@ void proveLinks(bootstrap::Session& session, const Options& options,
         carriers = true;
         continue;
       }
-      const int index = kProbe - static_cast<int>(round); // a channel is opened once
+      const int index = kProbe - static_cast<int>(round); // a channel can be opened only once
       for (const bool sends : {true, false})
         probes.push_back(
             std::make_unique<Probe>(*on.device,
@@ -255,11 +257,13 @@ void proveLinks(bootstrap::Session& session, const Options& options,
     }
     await(probes, session, options.init_timeout);
     for (auto& probe : probes) probe->write();
-    links.carriers = anybody(session, carriers, options.init_timeout); // and all have written
+    // This exchange is also a barrier: after it, all ranks have written.
+    links.carriers = anybody(session, carriers, options.init_timeout);
     for (auto& probe : probes) probe->read();
     if (!tell(session, probes, options.init_timeout, links.broken)) return;
   }
-  throw Error(ErrorCode::init_failed, "the links between the devices fail one after the other");
+  throw Error(ErrorCode::init_failed,
+              "no transport works on all links between the devices; the log names the failures");
 }
 
 } // namespace rondo::comm

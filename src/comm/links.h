@@ -1,4 +1,4 @@
-// Which transport leads to which rank.
+// Chooses the transport to each peer.
 #pragma once
 
 #include <memory>
@@ -15,37 +15,37 @@
 namespace rondo::comm {
 
 using Transports = std::vector<std::unique_ptr<transport::Transport>>;
-/// Of one rank: by the transports' names.
+/// One rank's addresses, with the transports' names.
 using Addresses = std::vector<std::pair<std::string, transport::Address>>;
-/// By rank: transports that do not work to it, whatever they say.
+/// By peer: the transports that do not work, although they claim to reach it.
 using Broken = std::vector<std::set<std::string>>;
 
-/// What is known of a rank's links.
+/// Facts about this rank's links.
 struct Links {
-  std::vector<bool> apart; ///< by rank: on another node, so that no memory is shared
+  std::vector<bool> apart; ///< by peer: on another node, so no shared memory
   Broken broken;
-  bool carriers = false; ///< some ranks have nothing else; the same on all ranks
+  bool carriers = false; ///< some links use carriers only; equal on all ranks
 };
 
-/// Those that Options::transports allows, between host memories; or those between devices, and
-/// behind them the carriers between host memories. Throws Error(invalid_argument) for a name that
-/// no transport has.
+/// Makes the transports that Options::transports allows. Without a device: those between host
+/// memories. With a device: those between devices, followed by the carriers between host memories.
+/// Throws Error(invalid_argument) for an unknown name.
 Transports makeTransports(const bootstrap::Session& session, Options options,
                           const transport::DeviceContext& on, const Links& links);
 
 Addresses addressesOf(const Transports& transports);
 
-/// The first transport that both ranks have, that reaches the peer, shares no memory with another
-/// node, and is not broken. Throws Error(init_failed).
+/// Picks the first transport that both ranks have and that reaches the peer, is not broken, and
+/// shares no memory across nodes. Throws Error(init_failed) if there is none.
 engine::Fabric::Peer connectPeer(const Transports& transports, const Addresses& addresses, int peer,
                                  const Links& links);
 
-/// Collective: whether `here` is true on any rank.
+/// Collective: returns whether `here` is true on any rank.
 bool anybody(bootstrap::Session& session, bool here, std::chrono::milliseconds limit);
 
-/// Collective, between devices: opens a small channel each way to every peer, stores from either
-/// end and loads at the other, by kernels. Where that fails the transport is broken for both ranks,
-/// the reason is logged, and the next one is tried. Carriers are taken as they are.
+/// Collective, between devices. Opens a small channel in each direction to every peer; kernels
+/// store at each end and load at the other. If that fails, the transport is marked as broken on
+/// both ranks, the reason is logged, and the next transport is tried. Carriers are not tested.
 void proveLinks(bootstrap::Session& session, const Options& options,
                 const transport::DeviceContext& on, Links& links);
 

@@ -1,4 +1,4 @@
-// Making a communicator: what the ranks must agree on before the first call.
+// Opens a communicator: the ranks agree on everything that they need before the first call.
 #include <algorithm>
 #include <atomic>
 
@@ -21,10 +21,10 @@ namespace {
 
 constexpr std::size_t kMaxText = 4096;
 
-/// Largest message where no transport bounds it: of a single rank, to itself.
+/// Largest message if no transport limits it: a single rank has none.
 constexpr std::size_t kSelfSlotBytes = 256 << 10;
 
-/// What every rank tells the others.
+/// What each rank sends to all others.
 struct RankInfo {
   Place place;
   std::size_t slot_bytes = 0;
@@ -59,10 +59,10 @@ struct RankInfo {
 };
 
 struct Agreed {
-  Options options;                ///< rank 0's where all must have the same
-  std::vector<int> devices;       ///< every rank's
-  std::vector<std::string> nodes; ///< every rank's
-  std::vector<Unbound> unbound;   ///< every rank's
+  Options options;                ///< rank 0's values for the settings that must be equal
+  std::vector<int> devices;       ///< of every rank
+  std::vector<std::string> nodes; ///< of every rank
+  std::vector<Unbound> unbound;   ///< of every rank
 };
 
 Agreed agree(bootstrap::Session& session, Options options) {
@@ -93,7 +93,7 @@ Agreed agree(bootstrap::Session& session, Options options) {
     options.channel_bytes = theirs.channel_bytes;
     options.channel_depth = theirs.channel_depth;
   }
-  // A slot must hold one element of every rank, or the smallest tile would not fit a message.
+  // A slot must hold one element per rank, otherwise the smallest tile does not fit in a message.
   if (options.channel_bytes > 0) {
     const auto depth =
         static_cast<std::size_t>(options.channel_depth > 0 ? options.channel_depth : 8);
@@ -104,8 +104,8 @@ Agreed agree(bootstrap::Session& session, Options options) {
   return agreed;
 }
 
-/// Nodes, and their packages where a node has ranks on several, and it is known of all; without
-/// levels if that is one group.
+/// Groups ranks by node. If all packages are known and some node has ranks on several, adds a
+/// second level by package. No levels if all ranks form one group.
 plan::Layout layoutOf(const std::vector<Place>& places) {
   std::vector<std::string> nodes, packages;
   bool known = true;
@@ -124,8 +124,8 @@ plan::Layout layoutOf(const std::vector<Place>& places) {
   return layout;
 }
 
-/// Throws Error(invalid_argument). Says what of a wish has no effect; once, for programs make many
-/// communicators.
+/// Throws Error(invalid_argument). Warns about ignored words of NCCL_ALGO, once per process, since
+/// programs make many communicators.
 void checkAlgorithms(const std::string& text) {
   for (Collective collective : kCollectives)
     if (collective != Collective::sendrecv) plan::parseAlgorithms(text, collective);
@@ -133,7 +133,7 @@ void checkAlgorithms(const std::string& text) {
   if (!plan::isWish(text) || !base::logs(LogLevel::warn)) return;
   const std::string words = plan::passedOver(text);
   if (!words.empty() && !said.exchange(true))
-    base::log(LogLevel::warn, "of NCCL_ALGO=", text.substr(1), " this is ignored: ", words);
+    base::log(LogLevel::warn, "in NCCL_ALGO=", text.substr(1), " these words are ignored: ", words);
 }
 
 Links knownLinks(const std::vector<std::string>& nodes, int own) {
@@ -155,7 +155,7 @@ bool oversubscribed(const std::vector<Place>& places, const Place& own) {
   return ranks > std::max<std::size_t>(all.size(), 1);
 }
 
-/// One for the ranks that meet in process; null if they do not.
+/// The object that all ranks of an in-process rendezvous share; null for other rendezvous.
 template <class Shared>
 std::shared_ptr<Shared> sharedOf(const bootstrap::Session& session, const std::string& what) {
   if (!session.board()) return nullptr;
@@ -226,11 +226,11 @@ std::shared_ptr<CommunicatorImpl> CommunicatorImpl::open(
   auto fabric = std::make_unique<engine::Fabric>(session->rank(), session->communicator(),
                                                  std::move(transports), std::move(peers),
                                                  message_bytes, carriers);
-  // The same answer on all ranks: any machine counts.
+  // Must be equal on all ranks, so one oversubscribed machine is enough.
   const bool any_oversubscribed =
       std::any_of(places.begin(), places.end(),
                   [&](const Place& place) { return oversubscribed(places, place); });
-  const bool take_turns = any_oversubscribed && !devices.own; // on devices nobody does
+  const bool take_turns = any_oversubscribed && !devices.own; // on devices no rank takes turns
   const planner::Policy policy{options.algorithm, options.deterministic,  take_turns,
                                carriers,          devices.own != nullptr, layoutOf(places),
                                devices.switched()};

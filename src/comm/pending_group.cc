@@ -1,4 +1,4 @@
-// Groups: calls are noted first, and started together.
+// Records the calls of a Group and starts them together.
 #include "comm/pending_group.h"
 
 #include <algorithm>
@@ -41,8 +41,8 @@ std::shared_ptr<WorkState> PendingGroup::leave(bool attended) {
   auto all = std::make_shared<WorkState>();
   all->parts.swap(held.calls);
   std::vector<std::shared_ptr<WorkState>> calls = all->parts;
-  // On all ranks in the same order, wherever the calls stand: what is started may wait for its
-  // peers.
+  // All ranks start communicators in the same order, whatever order the calls had: a started call
+  // may wait for its peers.
   std::stable_sort(calls.begin(), calls.end(), [](const auto& a, const auto& b) {
     return a->communicator->id() < b->communicator->id();
   });
@@ -94,7 +94,7 @@ void Group::end() { leave(true).wait(); }
 Work Group::start() { return leave(false); }
 
 void Group::drop() {
-  if (!open_) throw Error(ErrorCode::invalid_argument, "Group: it has ended before");
+  if (!open_) throw Error(ErrorCode::invalid_argument, "Group: drop() after the group has ended");
   open_ = false;
   comm::PendingGroup::drop();
 }
@@ -104,7 +104,8 @@ std::chrono::nanoseconds Group::predict() const {
 }
 
 Work Group::leave(bool attended) {
-  if (!open_) throw Error(ErrorCode::invalid_argument, "Group: it has ended before");
+  if (!open_)
+    throw Error(ErrorCode::invalid_argument, "Group: end() or start() after the group has ended");
   open_ = false;
   auto all = comm::PendingGroup::leave(attended);
   return all ? comm::WorkState::handle(std::move(all)) : Work();

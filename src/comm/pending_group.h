@@ -1,4 +1,4 @@
-// Calls of this thread that wait for the end of its outermost Group.
+// The calling thread's recorded calls, which start when its outermost Group ends.
 #pragma once
 
 #include <memory>
@@ -7,18 +7,18 @@
 
 namespace rondo::comm {
 
-/// All functions speak of the calling thread.
+/// All functions work on the calling thread's group.
 class PendingGroup {
  public:
   static bool open();
   static std::shared_ptr<WorkState> add(CommunicatorImpl& communicator, const Call& call);
   static void enter();
-  /// At the end of the outermost Group: starts what is held; the state stands for all of it.
-  /// Elsewhere null. `attended`: the caller goes on to wait for it.
+  /// At the end of the outermost Group: starts the recorded calls and returns one state for all of
+  /// them. In an inner Group: returns null. `attended`: the caller will wait for it.
   static std::shared_ptr<WorkState> leave(bool attended);
-  /// At the end of the outermost Group: forgets what is held.
+  /// At the end of the outermost Group: drops the recorded calls, which end with Error(aborted).
   static void drop();
-  /// Seconds that what is held will take.
+  /// Predicted duration of the recorded calls, in seconds.
   static double predict();
 };
 

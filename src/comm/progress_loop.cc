@@ -1,4 +1,4 @@
-// What a waiting thread does when nothing moves.
+// Polls for progress, inspects stalled calls, and rests when nothing moves.
 #include "comm/progress_loop.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ void ProgressLoop::tryProgress() {
 void ProgressLoop::inspect(base::Clock::time_point now,
                            std::optional<base::Clock::time_point> last) {
   const Lock lock(*this);
-  poll(); // a process that was stopped has not looked for long
+  poll(); // a process that was stopped has not polled for long
   if (failure_.ended()) return;
   if (last && now - *last >= Patience::kStarved) failure_.woke(now);
   failure_.inspect(now);
@@ -26,11 +26,11 @@ void ProgressLoop::yieldMutex() const {
 }
 
 namespace {
-/// Whether this thread is in a guest. That may wait in its turn, and is not called meanwhile.
+/// Whether this thread runs a guest function. A guest may wait too, and is not called again then.
 thread_local bool in_guest = false;
 } // namespace
 
-/// Where guests live on this thread's patience it must not sleep.
+/// A thread with guest functions must not sleep: it calls them instead.
 void ProgressLoop::rest(std::span<ProgressLoop* const> loops, Backoff& backoff,
                         std::uint32_t& yields) {
   const auto hasGuest = [](const ProgressLoop* one) { return one->guest_ != nullptr; };

@@ -1,4 +1,4 @@
-// The waiting loop: whoever waits makes progress.
+// The progress loop: a thread that waits moves the communicator's calls.
 #pragma once
 
 #include <sched.h>
@@ -19,14 +19,14 @@
 
 namespace rondo::comm {
 
-/// Moves the engine of one communicator, on whichever thread calls. Has the communicator's mutex,
-/// which a waiting thread gives away whenever somebody else wants it. Any thread, but for what is
-/// said to need the lock.
+/// Moves one communicator's engine, on the calling thread. Owns the communicator's mutex; a waiting
+/// thread releases it whenever another thread wants it. Any thread, except where a function needs
+/// the lock.
 class ProgressLoop {
  public:
   class Lock;
 
-  /// `oversubscribed`: ranks share processors.
+  /// `oversubscribed`: there are more ranks than processors.
   ProgressLoop(engine::Engine& engine, FailureState& failure, bootstrap::ProgressBoard& board,
                int rank, bool oversubscribed)
       : engine_(engine),
@@ -35,7 +35,7 @@ class ProgressLoop {
         oversubscribed_(oversubscribed),
         helper_(*this, rank) {}
 
-  /// Under the lock. True if anything moved, ended or failed.
+  /// Needs the lock. Returns true if anything moved, ended or failed.
   bool poll() {
     if (failure_.ended()) return false;
     if (failure_.pending() && failure_.heed()) return true;
@@ -47,21 +47,21 @@ class ProgressLoop {
     }
     return true;
   }
-  /// One look; none when another thread has the mutex, and so makes progress.
+  /// Polls once. Does nothing if another thread has the mutex, since that thread polls.
   void tryProgress();
 
-  /// Makes progress on all of them until `done` says so or `until` passes; whether it is done.
+  /// Polls all `loops` until done() returns true or `until` has passed. Returns whether it is done.
   template <class Done>
   static bool run(std::span<ProgressLoop* const> loops, const Done& done,
                   std::optional<base::Clock::time_point> until = {});
-  /// Of one.
+  /// The same for one loop.
   template <class Done>
   bool run(const Done& done, std::optional<base::Clock::time_point> until = {}) {
     ProgressLoop* const self[] = {this};
     return run(std::span<ProgressLoop* const>(self), done, until);
   }
 
-  /// Called now and then by a thread that waits, in place of sleeping; before the first call.
+  /// A waiting thread calls `guest` now and then instead of sleeping. Set it before the first call.
   void whileWaiting(std::function<void()> guest) { guest_ = std::move(guest); }
   HelperThread& helper() { return helper_; }
 
@@ -69,10 +69,9 @@ class ProgressLoop {
   friend class HelperThread;
   class Waiting;
 
-  /// Now and then: looks for what stands still. `last`: the caller's last look of this wait, if
-  /// any.
+  /// Looks for stalled calls. `last`: the caller's previous inspection in this wait, if any.
   void inspect(base::Clock::time_point now, std::optional<base::Clock::time_point> last);
-  /// Leaves the mutex to those who want it.
+  /// Yields until no other thread waits for the mutex.
   void yieldMutex() const;
   static void rest(std::span<ProgressLoop* const> loops, Backoff& backoff, std::uint32_t& yields);
 
@@ -80,13 +79,13 @@ class ProgressLoop {
   FailureState& failure_;
   bootstrap::ProgressBoard& board_;
   const bool oversubscribed_;
-  BiasedMutex mutex_;              ///< guards the engine, and what is known of calls
-  std::atomic<int> contenders_{0}; ///< threads that want the mutex
-  std::function<void()> guest_;    ///< empty: nobody wants to be called
-  HelperThread helper_;            ///< last: it ends before what it uses
+  BiasedMutex mutex_;              ///< guards the engine and the call cache
+  std::atomic<int> contenders_{0}; ///< threads that wait for the mutex
+  std::function<void()> guest_;    ///< empty: there is none
+  HelperThread helper_;            ///< last, so that it ends before the members that it uses
 };
 
-/// Holds the mutex, and lets the thread that spins in it know that somebody wants it.
+/// Holds the mutex. While it waits, the thread that polls under the mutex sees a contender.
 class ProgressLoop::Lock {
  public:
   explicit Lock(ProgressLoop& of) : Lock(of, std::try_to_lock) {
@@ -95,7 +94,7 @@ class ProgressLoop::Lock {
     way_ = of_.mutex_.lock();
     of_.contenders_.fetch_sub(1, std::memory_order_relaxed);
   }
-  /// Not held when another thread has the mutex.
+  /// Not held if another thread has the mutex.
   Lock(ProgressLoop& of, std::try_to_lock_t) : of_(of), way_(of.mutex_.tryLock()) {}
   ~Lock() {
     if (held()) of_.mutex_.unlock(way_);
@@ -109,7 +108,7 @@ class ProgressLoop::Lock {
   BiasedMutex::Way way_;
 };
 
-/// Where the helpers have nothing to do they need not know who waits.
+/// Pauses the helper threads while this thread waits, unless they have nothing to do.
 class ProgressLoop::Waiting {
  public:
   explicit Waiting(std::span<ProgressLoop* const> loops) : loops_(loops) {
@@ -129,11 +128,11 @@ class ProgressLoop::Waiting {
   bool told_ = false;
 };
 
-/// Looks per hold of the mutex: long enough that taking it costs nothing per look, short enough
-/// (some microseconds) for those who want it.
+/// Polls per hold of the mutex: enough to make the cost of locking negligible, few enough (some
+/// microseconds) for threads that want it.
 inline constexpr int kLooksPerHold = 64;
 
-/// Rounds in which something moved, per look at the clock.
+/// Rounds with progress between two reads of the clock.
 inline constexpr std::uint32_t kRoundsPerClock = 1024;
 
 template <class Done>
@@ -164,7 +163,8 @@ bool ProgressLoop::run(std::span<ProgressLoop* const> loops, const Done& done,
     }
     if (done()) return true;
     if (until) {
-      // Who waits in short portions has the same deadline as who waits at a stretch.
+      // Inspect before returning: a program that waits in short portions gets the same deadlines as
+      // one that waits once.
       const auto now = base::Clock::now();
       if (now >= *until) {
         inspect(now);
@@ -175,7 +175,7 @@ bool ProgressLoop::run(std::span<ProgressLoop* const> loops, const Done& done,
     if (moved) {
       backoff.reset();
       yields = 0;
-      // Something else may move while what is waited for stands still.
+      // Other calls may move while the one that is waited for is stalled.
       if (round % kRoundsPerClock != 0) continue;
     } else if (backoff.spinning()) {
       continue;

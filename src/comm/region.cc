@@ -1,4 +1,4 @@
-// Making memory visible to other processes, and private again.
+// Makes memory visible to other processes, and private again.
 #include "comm/region.h"
 
 #include <sys/mman.h>
@@ -56,7 +56,7 @@ std::unique_ptr<Region> Region::allocate(std::size_t bytes) {
   auto file = std::make_unique<base::SharedRegion>(mapped);
   void* data = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd(), 0);
   if (data == MAP_FAILED) failWith("mmap of " + std::to_string(mapped) + " bytes");
-  // Only a wish: systems that keep huge pages from shared memory refuse it.
+  // Only a hint: some systems allow no huge pages for shared memory.
   ::madvise(data, mapped, MADV_HUGEPAGE);
   std::unique_ptr<Region> region(new Region(data, bytes, mapped, false));
   base::SharedRegions::ofProcess().add(data, std::move(file));
@@ -90,13 +90,13 @@ std::unique_ptr<Region> Region::adopt(void* data, std::size_t bytes) {
 }
 
 Region::~Region() {
-  // Its memory is given back at the end, when its contents are no longer needed.
+  // `file` goes out of scope last, because the contents are needed until then.
   const auto file = base::SharedRegions::ofProcess().remove(data_);
   if (!adopted_) {
     ::munmap(data_, mapped_);
     return;
   }
-  if (!file) return; // in a forked child it is private already
+  if (!file) return; // in a forked child the memory is private already
   void* copy = ::mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy != MAP_FAILED) {
     std::memcpy(copy, data_, mapped_);
@@ -104,9 +104,10 @@ Region::~Region() {
       return;
     ::munmap(copy, mapped_);
   }
-  // Shared memory that nobody else maps is as good to its owner.
+  // Shared memory that no other process maps works equally well for its owner.
   file->keep();
-  base::log(LogLevel::warn, "memory stays shared after its registration: ", std::strerror(errno));
+  base::log(LogLevel::warn, "registered memory cannot be made private again and stays shared: ",
+            std::strerror(errno));
 }
 
 } // namespace rondo::comm

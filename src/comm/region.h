@@ -6,7 +6,7 @@
 
 namespace rondo::comm {
 
-/// A listed region (base/shared_region.h) and the mapping behind it.
+/// A listed region (base/shared_region.h) and its mapping.
 class Region {
  public:
   /// New zeroed memory, at least `bytes` of it. Throws Error(system).
@@ -32,7 +32,7 @@ class Region {
       : data_(data), bytes_(bytes), mapped_(mapped), adopted_(adopted) {}
 
   void* const data_;
-  const std::size_t bytes_, mapped_; ///< as asked for, and in whole pages
+  const std::size_t bytes_, mapped_; ///< requested size, and size in whole pages
   const bool adopted_;
 };
 

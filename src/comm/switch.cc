@@ -1,5 +1,5 @@
-// Every step is done, or given up, by all ranks alike: after each they tell each other what went
-// wrong.
+// Proves that a switch between GPUs can reduce and multicast. After each step the ranks exchange
+// their errors, so that all of them continue or all give up.
 #include "comm/switch.h"
 
 #include <algorithm>
@@ -23,20 +23,21 @@ namespace {
 
 constexpr std::size_t kMostReason = 512;
 
-/// The windows of ranks that one address reaches: none of them may go while another rank's launch
-/// is on its way.
+/// The windows of all ranks of a process. None of them may be freed while another rank's launch is
+/// still writing.
 struct AllWindows {
   std::mutex mutex;
   std::vector<device::Memory> of;
 };
 
-/// Where rank 0 leaves the handle of the team for ranks of its process.
+/// Where rank 0 puts the team's handle for the other ranks of its process.
 struct Handout {
   base::UniqueFd handle;
   std::shared_ptr<AllWindows> windows = std::make_shared<AllWindows>();
 };
 
-/// What a rank stores, once for the sum and once for all; another one's sum would tell.
+/// The words that a rank stores, for the sum and for the multicast. They differ by rank, so a wrong
+/// sum is detected.
 device::ProbeWords pattern(int rank, bool for_all) {
   device::ProbeWords words{};
   for (std::size_t i = 0; i < words.size(); ++i)
@@ -54,7 +55,7 @@ class Proof {
                   static_cast<std::uint32_t>(session.size()), engine::kWindowRoom};
   }
 
-  /// Whether there are windows now; `body` of each step runs on all ranks, or on none.
+  /// Whether the windows work. The body of each step runs on all ranks or on none.
   bool run() {
     std::unique_ptr<device::Team> team;
     const std::string key = "switch of " + std::to_string(session_.communicator());
@@ -133,7 +134,8 @@ class Proof {
   static void compare(const device::ProbeWords& seen, const device::ProbeWords& due,
                       const char* how) {
     if (seen != due)
-      throw Error(ErrorCode::system, std::string("what the switch ") + how + " is not right");
+      throw Error(ErrorCode::system,
+                  std::string("the words that the switch ") + how + " are wrong");
   }
 
   bootstrap::Session& session_;
@@ -154,7 +156,7 @@ engine::DeviceWindow proveSwitch(bootstrap::Session& session, const Options& opt
   }
   Proof proof(session, options, devices);
   if (!proof.run()) return {};
-  base::log(LogLevel::info, "a switch between the GPUs adds up and spreads (nvls)");
+  base::log(LogLevel::info, "the switch between the GPUs is used (nvls)");
   return proof.take();
 }
 

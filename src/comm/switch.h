@@ -1,5 +1,4 @@
-// Windows that a switch between the ranks' devices reaches: made, and proved, when a communicator
-// is opened.
+// Makes and tests the windows that a switch between the ranks' devices reaches.
 #pragma once
 
 #include "bootstrap/session.h"
@@ -8,9 +7,9 @@
 
 namespace rondo::comm {
 
-/// Collective. Kernels of all ranks store to their own windows and let the switch add these up,
-/// then let it store to all of them, and look at what came of both. Where anything of that fails on
-/// any rank, or a device cannot do it, there are no windows on any, and the reason is logged.
+/// Collective, when a communicator is opened. Kernels of all ranks store into their own windows,
+/// let the switch add these up and multicast, and check both results. If a device cannot do it, or
+/// any rank sees a failure, no rank gets windows, and the reason is logged.
 engine::DeviceWindow proveSwitch(bootstrap::Session& session, const Options& options,
                                  const Devices& devices);
 

@@ -1,4 +1,4 @@
-// Waiting for asynchronous calls.
+// Waits for asynchronous calls.
 #include "rondo/work.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void WorkState::rethrow() const {
 
 namespace {
 
-/// Adds the loops of the call's communicator, or of those of a group's calls, each once.
+/// Adds the progress loops of the call or of the group's calls, each once.
 void addLoops(const WorkState& state, std::vector<ProgressLoop*>& all) {
   for (const auto& part : state.parts) addLoops(*part, all);
   if (!state.communicator) return;
@@ -81,7 +81,7 @@ bool Work::test() {
 
 std::optional<std::size_t> Work::waitAny(std::span<const Work> works,
                                          const std::atomic<bool>& stop) {
-  // One that its Group holds never ends before the Group does: its wait() throws at once.
+  // A call whose Group has not ended counts as ended here, because its wait() throws at once.
   const auto ended = [](const Work& work) {
     return !work.state_ || work.state_->held || work.state_->done();
   };

@@ -1,4 +1,4 @@
-// What a Work refers to.
+// The state of a Work.
 #pragma once
 
 #include <atomic>
@@ -18,17 +18,17 @@ class CommunicatorImpl;
 class WorkState : public std::enable_shared_from_this<WorkState> {
  public:
   std::shared_ptr<CommunicatorImpl> communicator; ///< null: a group
-  std::unique_ptr<const KeptCall> call;           ///< of a Group only
-  Stream stream;                                  ///< of a Group only: that the call goes to
+  std::unique_ptr<const KeptCall> call;           ///< only in a Group
+  Stream stream;                                  ///< only in a Group: the stream of the call
   engine::Run run;
-  std::vector<std::shared_ptr<WorkState>> parts; ///< of a group
-  std::atomic<bool> held{false};                 ///< its Group has not started it yet
+  std::vector<std::shared_ptr<WorkState>> parts; ///< the calls of a group
+  std::atomic<bool> held{false};                 ///< the Group has not started it yet
 
   /// Whether the call, or every call of the group, is done.
   bool done() const;
-  /// From now on somebody waits: deadlines count.
+  /// Says that a thread waits from now on, so that deadlines count.
   void attend();
-  /// Throws what went wrong; of a group, the first error.
+  /// Throws the call's error; for a group the first error.
   void rethrow() const;
 
   static Work handle(std::shared_ptr<WorkState> state) { return Work(std::move(state)); }

@@ -1,4 +1,4 @@
-// Where devices come from. Part of every build: without CUDA it says what is missing.
+// Opens devices. This file is part of every build; without CUDA it reports what is missing.
 #include <mutex>
 #include <utility>
 

@@ -1,8 +1,8 @@
-// What lets one header be device code under nvcc and plain C++ under any other compiler.
+// Lets one header be device code under nvcc and plain C++ under other compilers.
 #pragma once
 
-/// On a function that runs on both sides. The same source gives the same bits on both: CUDA sources
-/// are compiled without fused multiply-adds, as all others.
+/// For functions that run on both sides. They give the same bits on both: CUDA sources, like all
+/// others, are compiled without fused multiply-adds.
 #ifdef __CUDACC__
 #define RONDO_HOST_DEVICE __host__ __device__ __forceinline__
 #else

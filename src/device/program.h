@@ -1,5 +1,5 @@
-// A bound plan as the plan kernel reads it: tables of plain structures that refer to each other by
-// index, in one block of bytes that may be copied to any memory.
+// A bound plan in the form that the plan kernel reads: tables of plain structures that refer to
+// each other by index, in one block of bytes that can be copied to any memory.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,20 @@ struct Range {
 /// Contiguous elements of a step.
 struct Segment {
   std::uint64_t count = 0;  ///< elements of the program's type
-  std::uint64_t packed = 0; ///< bytes from the start of the message
+  std::uint64_t packed = 0; ///< offset in the message, in bytes
 };
 
 /// One place that a step reads or writes.
 struct Place {
   plan::Space space = plan::Space::input;
   bool output = false;
-  bool of_all = false;       ///< of all ranks' windows
-  std::uint16_t member = 0;  ///< number of its step in the bundle
-  std::uint32_t offsets = 0; ///< local: first of one byte offset per segment
+  bool of_all = false;      ///< in all ranks' windows
+  std::uint16_t member = 0; ///< index of its step in the bundle
+  /// If local: index of the first of its byte offsets, one for each segment.
+  std::uint32_t offsets = 0;
   std::int32_t channel = plan::Operand::kLocal;
-  /// Input: the number among the step's places of the output that lands where this message says, or
-  /// -1. Output: 0 where it lands, else -1.
+  /// Input: index, among the step's places, of the output that lands at the address in this
+  /// message, or -1. Output: 0 if it lands, else -1.
   std::int16_t lands = -1;
 
   RONDO_HOST_DEVICE bool local() const { return channel == plan::Operand::kLocal; }
@@ -42,55 +43,58 @@ struct Place {
 
 /// One fused operation, see plan::Step.
 struct Step {
-  std::uint64_t bytes = 0; ///< of the message
-  std::uint64_t tiles = 0; ///< it takes part in so many, from the first on
+  std::uint64_t bytes = 0; ///< size of the message
+  std::uint64_t tiles = 0; ///< the step takes part in tiles 0 to tiles - 1
   Range segments;
   Range after;
-  std::uint32_t places = 0; ///< first of its places: the inputs, in order, then the outputs
+  std::uint32_t places = 0; ///< index of its first place: the inputs, in order, then the outputs
   std::uint32_t inputs = 0, outputs = 0;
-  std::uint32_t bundle = 1;    ///< steps from here on that are done as one, see plan::Bundles; 0:
-                               ///< this one is done with one before it
-  std::uint32_t ends = 0;      ///< inputs and outputs of all of them
-  std::int32_t raw_input = -1; ///< of the inputs, the one that reads the call's input, or -1
-  /// What it would send stays where it is, in its local output or only input, and the receivers
-  /// read it there. It has one segment.
+  /// Number of steps, from this one on, that are done as one, see plan::Bundles; 0: this step
+  /// belongs to the bundle of an earlier one.
+  std::uint32_t bundle = 1;
+  std::uint32_t ends = 0;      ///< inputs and outputs of the whole bundle
+  std::int32_t raw_input = -1; ///< index of the input that reads the call's input buffer, or -1
+  /// The step's message stays in its local output or only input, and the receivers read it there.
+  /// Such a step has one segment.
   bool lends = false;
-  bool sums = false;       ///< its input is the sum of all ranks' windows
-  bool to_all = false;     ///< its output goes to all of them
-  bool is_barrier = false; ///< all ranks meet; it does nothing else
-  /// What it receives lies already where it would put it.
+  bool sums = false;       ///< its input is the sum over all ranks' windows
+  bool to_all = false;     ///< its output goes to all ranks' windows
+  bool is_barrier = false; ///< all ranks wait for each other; the step does nothing else
+  /// The sender has already written the step's message to its destination.
   bool written_by_sender = false;
-  /// Not -1: its message says where another one may land, this offset into the output.
+  /// If not -1: the step's message tells the receiver where it may write its answer, as this offset
+  /// in the output.
   std::int32_t announces = -1;
 };
 
-/// Steps first..first+count; those of full tiles stand Program::last_steps before those of last
-/// tiles.
+/// Steps first to first + count - 1. The steps of full tiles come Program::last_steps entries
+/// before those of last tiles.
 using Lane = Range;
 
-/// The numbers of a device program.
+/// Sizes and properties of a device program.
 struct ProgramHeader {
   std::uint32_t lanes = 0;
   std::uint32_t channels = 0;
-  /// The plan runs so often at the same time, each copy in lanes, channels and scratch of its own:
-  /// copy c does tiles c, c + copies, ...
+  /// Number of copies of the plan that run at the same time. Each has lanes, channels and scratch
+  /// of its own: copy c does tiles c, c + copies, ...
   std::uint32_t copies = 1;
   std::uint64_t tiles = 1;
-  std::uint64_t tile_bytes = 0;    ///< of a full tile, in one block
+  std::uint64_t tile_bytes = 0;    ///< bytes of a full tile in one block
   std::uint64_t output_count = 0;  ///< elements of the output's first block
-  std::uint64_t scratch_bytes = 0; ///< of a copy
-  std::uint64_t ticks = 0;         ///< a lane's clock advances by so much in a launch
+  std::uint64_t scratch_bytes = 0; ///< for each copy
+  std::uint64_t ticks = 0;         ///< a lane's clock advances by this in a launch
   std::uint32_t last_steps = 0;    ///< see Lane
   std::uint32_t max_places = 0;    ///< of the bundle that has most
   DataType type = DataType::float32;
   ReduceOp::Kind op = ReduceOp::Kind::sum;
   Protocol protocol = Protocol::simple;
-  bool lanes_in_step = false;  ///< none may enter a tile before all left the last
+  /// A lane enters a tile only after all lanes have left the one before.
+  bool lanes_in_step = false;
   bool divides = false;        ///< integer average: the output is divided at the end
   bool divides_signed = false; ///< as signed integers
-  bool watched = false;        ///< lanes wait for lanes
-  bool lends = false;          ///< some step does
-  bool is_barrier = false;     ///< some step does
+  bool watched = false;        ///< some lanes wait for other lanes
+  bool lends = false;          ///< at least one step lends
+  bool is_barrier = false;     ///< at least one step is a barrier
 
   /// Thread blocks of a launch: block b runs lane b % lanes of copy b / lanes.
   RONDO_HOST_DEVICE std::uint32_t blocks() const { return lanes * copies; }
@@ -106,7 +110,7 @@ struct Program : ProgramHeader {
   const plan::Dependency* after = nullptr;
 };
 
-/// A device program on the host: collected table by table, then laid out in one block.
+/// A device program on the host: collected in tables, then written to one block of bytes.
 struct ProgramTables {
   ProgramHeader header;
   std::vector<Lane> lanes;
@@ -128,7 +132,7 @@ struct ProgramTables {
       image += sizeOf(table);
     });
   }
-  /// For an image that stands at `image`, in whatever memory.
+  /// The program with the addresses that the tables have if the image is at `image`, in any memory.
   Program at(const std::byte* image) const {
     Program program{header};
     const auto next = [&image]<class T>(const std::vector<T>& table) {

@@ -1,6 +1,6 @@
-// Which kernel serves a program. Few kernels do for all: bits that are only moved, or combined bit
-// by bit, are bytes; signed and unsigned are the same where only low bits matter; an average is a
-// scaled sum, or one that the program divides.
+// Maps types and operators to kernels. A few kernels suffice: data that is only moved, or combined
+// bit by bit, is treated as bytes; signed and unsigned types share a kernel where only low bits
+// matter; an average is a scaled sum, or a sum that the program divides.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@ constexpr bool isSigned(DataType type) {
          type == DataType::int64;
 }
 
-/// What a program computes with.
+/// The type and operator of the kernel that runs a program.
 struct ProgramKind {
   DataType type;
   ReduceOp::Kind op;
-  std::size_t per_element; ///< elements of `type` in one of the call
+  std::size_t per_element; ///< elements of `type` in one element of the call
 };
 
-/// `changes`: elements are combined or scaled, not just moved.
+/// `changes`: elements are combined or scaled, not only moved.
 constexpr ProgramKind programKind(DataType type, ReduceOp::Kind op, bool changes) {
   using enum ReduceOp::Kind;
   if (!changes) return {DataType::uint8, bor, sizeOf(type)};
   if (op == band || op == bor || op == bxor) return {DataType::uint8, op, sizeOf(type)};
   if (op == avg) op = isFloat(type) ? premul_sum : sum;
-  // An integer type's unsigned twin follows it.
+  // The unsigned type comes right after the signed one.
   if (isSigned(type) && (op == sum || op == prod))
     type = static_cast<DataType>(static_cast<int>(type) + 1);
   return {type, op, 1};

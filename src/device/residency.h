@@ -1,4 +1,4 @@
-// How many blocks ranks that share a GPU may launch.
+// Computes how many thread blocks the ranks that share a GPU may launch.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 
 namespace rondo::device {
 
-/// A device and those who share it.
+/// The blocks of a device, and the ranks that share it.
 struct Residency {
-  int blocks = 0; ///< that it holds at once, see Device::residentBlocks()
-  int ranks = 1;  ///< on it, in all processes
+  int blocks = 0; ///< that can be resident at once, see Device::residentBlocks()
+  int ranks = 1;  ///< on the device, in all processes
 };
 
-/// How many copies of a plan a rank may launch, so that the blocks of all ranks on the device are
-/// resident at once: no more than its share holds, and than are wanted. `lanes`: those of the rank
-/// that has most. Copies talk to their like, so all ranks must launch the same number: the least of
-/// what they get here. Throws Error(unsupported) when the share does not hold one.
+/// The number of copies of a plan that a rank may launch, at most `wanted`, so that the blocks of
+/// all ranks on the device are resident at once. `lanes`: of the rank that has most. Copies
+/// communicate with the same copy on other ranks, so all ranks must launch the same number: the
+/// minimum over all ranks. Throws Error(unsupported) if the share is too small for one copy.
 inline std::uint32_t copiesWithin(const Residency& residency, std::uint32_t lanes,
                                   std::uint32_t wanted) {
   const auto share = static_cast<std::uint32_t>(residency.blocks / std::max(residency.ranks, 1));

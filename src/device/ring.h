@@ -1,6 +1,6 @@
-// A channel of the plan kernel: slots and flags in memory that both ends see. Plain data for both
-// sides; how the words are read and written is in kernels/cuda/plan/kernel.cuh, why that is enough
-// in kernels/cuda/plan/PROOFS.md.
+// A channel of the plan kernel: slots and flags in memory that both ends see. The structures are
+// plain data for host and device. kernels/cuda/plan/kernel.cuh reads and writes them, and
+// kernels/cuda/plan/PROOFS.md proves that the memory orders are sufficient.
 #pragma once
 
 #include <cstddef>
@@ -10,66 +10,69 @@
 
 namespace rondo::device {
 
-/// How a message and the news of it travel.
+/// How a message and its flag travel.
 enum class Protocol : std::uint8_t {
-  /// Each 8-byte packet is 4 bytes of the message and 4 of flag: no fence, half the bandwidth.
+  /// Each 8-byte packet has 4 bytes of data and a 4-byte flag: no fence, half the bandwidth.
   low_latency,
-  /// The message, then one number that says it is there.
+  /// The message, then one number that announces it.
   simple,
 };
 
-/// Where an end of a ring stands: the number of the last message it sent or took, and the slot of
-/// the next one. In the memory of the rank whose end it is; survives from launch to launch.
+/// The position of an end in its ring: the number of the last message that it sent or took, and the
+/// slot of the next one. It is in the memory of the end's own rank and is kept between launches.
 struct Position {
   std::uint64_t number = 0;
   std::uint64_t slot = 0;
 };
 
-/// What stands beside a slot (simple).
+/// The metadata of a slot (simple).
 struct Label {
   std::uint64_t call = 0;          ///< see labelFor()
-  std::uint64_t bytes = 0;         ///< of the message, for a host that moves it on
-  const std::byte* lent = nullptr; ///< not null: the message is not in the slot, but here
-  std::byte* landing = nullptr;    ///< not null: where the answer is to be written
+  std::uint64_t bytes = 0;         ///< size of the message, for a host that forwards it
+  const std::byte* lent = nullptr; ///< if not null, the message is here instead of in the slot
+  std::byte* landing = nullptr;    ///< if not null, the answer is to be written here
 };
 
 /// One end of a ring, with the addresses that its rank uses.
 ///
-/// Messages are numbered from 1. Numbers only grow, and nothing is ever reset, so a launch needs to
-/// know nothing about the ones before it but what stands in memory.
+/// Messages are numbered from 1. Numbers only grow and nothing is ever reset, so a launch needs no
+/// knowledge of earlier launches except what is in memory.
 ///
-/// Each message carries a label, by which its receiver sees that both ends are in the same call.
+/// Each message has a label, from which its receiver sees whether both ends are in the same call.
 ///
-/// Two parts. The *inbox* (flag, labels, slots) lies with the receiver, who polls it; the *credit*
-/// lies with the sender, who polls that. Each part is written by the other end only.
+/// A ring has two parts. The *inbox* (flag, labels, slots) is in the receiver's memory, and the
+/// receiver polls it. The *credit* is in the sender's memory, and the sender polls it. Each part is
+/// written only by the other end.
 struct Ring {
-  std::uint64_t* published = nullptr; ///< inbox: number of the last message that is there (simple)
-  Label* labels = nullptr;            ///< inbox: one per slot (simple)
-  std::byte* slots = nullptr;         ///< inbox
-  std::uint64_t* consumed = nullptr;  ///< credit: number of the last message that was taken
-  Position* position = nullptr;       ///< this end's
+  /// inbox: number of the last message that has arrived (simple).
+  std::uint64_t* published = nullptr;
+  Label* labels = nullptr;           ///< inbox: one for each slot (simple)
+  std::byte* slots = nullptr;        ///< inbox
+  std::uint64_t* consumed = nullptr; ///< credit: number of the last message that was taken
+  Position* position = nullptr;      ///< of this end
   std::uint64_t depth = 1;
-  std::uint64_t stride = 0; ///< bytes from slot to slot
+  std::uint64_t stride = 0; ///< bytes from one slot to the next
 };
 
-/// Bytes between words that different ranks write, and what parts are aligned to: two sectors of a
-/// cache line may be fetched together.
+/// Distance in bytes between words that different ranks write, and alignment of the parts: two
+/// sectors of a cache line may be fetched together.
 inline constexpr std::size_t kRingLine = 128;
 
-/// Low-latency slots are swept (written to their end, whatever the message's size) when the
-/// number's low bits are below the depth: each packet is rewritten long before its flag comes
-/// round.
+/// A low-latency slot is rewritten to its end, whatever the message's size, when the number's bits
+/// under this mask are below the depth. So every packet is rewritten long before its flag value is
+/// used again.
 inline constexpr std::uint64_t kSweepMask = (std::uint64_t{1} << 24) - 1;
 
-/// The flag of message `number`: never what fresh memory holds, the same again after 2^31 messages.
+/// The flag of message `number`. It is never 0, the value of zeroed memory, and repeats after 2^31
+/// messages.
 constexpr RONDO_HOST_DEVICE std::uint32_t flagOf(std::uint64_t number) {
   return static_cast<std::uint32_t>(number) | 0x80000000u;
 }
 
-/// A line of a low-latency slot: two packets, each written in one piece. The first line of a
+/// A line of a low-latency slot: two packets, each written by one store. The first line of a
 /// message is its label, the others are its data.
 struct Packets {
-  std::uint64_t first = 0, second = 0; ///< each 4 bytes of data, then the flag
+  std::uint64_t first = 0, second = 0; ///< each has 4 bytes of data, then the flag
 
   static constexpr std::size_t kDataBytes = 8;
 
@@ -83,11 +86,11 @@ struct Packets {
   }
 };
 
-/// How large the parts of a ring are.
+/// The sizes of a ring's parts.
 struct RingSize {
   Protocol protocol = Protocol::simple;
   std::uint64_t depth = 1;
-  std::size_t slot_bytes = 0; ///< largest message
+  std::size_t slot_bytes = 0; ///< size of the largest message
 
   constexpr std::uint64_t stride() const {
     return padded(protocol == Protocol::low_latency ? sizeof(Packets) + 2 * slot_bytes
@@ -96,8 +99,8 @@ struct RingSize {
   constexpr std::size_t inboxBytes() const { return slotsAt() + depth * stride(); }
   static constexpr std::size_t creditBytes() { return kRingLine; }
 
-  /// `inbox` and `credit` are zeroed at first, aligned to kRingLine, and the same memory for both
-  /// ends, each under its own addresses. `position` is zeroed memory of the end's own.
+  /// `inbox` and `credit` are initially zero and aligned to kRingLine. Both ends use the same
+  /// memory, each at its own address. `position` is zeroed memory of this end only.
   Ring ring(std::byte* inbox, std::byte* credit, Position* position) const {
     return {reinterpret_cast<std::uint64_t*>(inbox),
             reinterpret_cast<Label*>(inbox + kRingLine),

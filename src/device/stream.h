@@ -1,4 +1,4 @@
-// The one thing of CUDA's that host code, kernels' headers and tests all pass on.
+// The type of a stream, for code that must not include CUDA headers.
 #pragma once
 
 namespace rondo::device {

@@ -1,6 +1,7 @@
-// Windows: memory of each rank that one address reaches all at once, by a switch that stores to all
-// of them and adds them up. Plain data for both sides; how it is used is in
-// kernels/cuda/plan/switch.cuh, why that is enough in kernels/cuda/plan/PROOFS.md.
+// Windows: memory of each rank that a switch between GPUs can access at once, through one address:
+// it stores to all windows, or adds them up. The structures are plain data for host and device.
+// kernels/cuda/plan/switch.cuh uses them, and kernels/cuda/plan/PROOFS.md proves that the memory
+// orders are sufficient.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +12,9 @@
 
 namespace rondo::device {
 
-/// Whether the switch reduces this; for what a program computes with, see programKind(). It has no
-/// product and no bits of single bytes, and its least and greatest floats pass over a NaN, which
-/// ours do not.
+/// Whether the switch can reduce this type with this operator. The arguments are those of a
+/// program, see programKind(). The switch has no product and no operation on the bits of single
+/// bytes. Its minimum and maximum of floats ignore a NaN, while Rondo's return it.
 constexpr bool switchReduces(DataType type, ReduceOp::Kind op) {
   using enum ReduceOp::Kind;
   const bool wide = type == DataType::int32 || type == DataType::uint32 ||
@@ -24,21 +25,21 @@ constexpr bool switchReduces(DataType type, ReduceOp::Kind op) {
           type == DataType::float16 || type == DataType::bfloat16);
 }
 
-/// What a rank tells all others when it comes to a meeting; in each rank's window, one for each
-/// rank, which its rank alone writes.
+/// The message with which a rank announces to all others that it has reached a barrier. Each rank's
+/// window has one for each rank, which only that rank writes.
 struct alignas(32) Arrival {
-  std::uint64_t number = 0;        ///< of the last meeting that it came to
-  std::uint64_t calls[2] = {0, 0}; ///< see labelFor(): of even meetings, and of odd ones
+  std::uint64_t number = 0;        ///< number of the last barrier that it reached
+  std::uint64_t calls[2] = {0, 0}; ///< see labelFor(): of even and of odd barriers
 };
 
 /// All ranks' windows, with the addresses that one rank uses. Each copy of a plan has a part of its
-/// own: arrivals, then room for a tile.
+/// own: the arrivals, then room for a tile.
 struct Window {
   std::byte* own = nullptr;
-  std::byte* all = nullptr;          ///< reaches the same place of every rank's window
-  std::uint64_t* meetings = nullptr; ///< by copy: how many there were; the rank's own memory, and
-                                     ///< survives from launch to launch
-  std::uint64_t stride = 0;          ///< from a copy's part to the next
+  std::byte* all = nullptr; ///< reaches the same offset of every rank's window
+  /// Number of barriers so far, by copy; in the rank's own memory, kept between launches.
+  std::uint64_t* meetings = nullptr;
+  std::uint64_t stride = 0; ///< distance between the parts of two copies
   std::uint32_t rank = 0, ranks = 0;
 
   static constexpr RONDO_HOST_DEVICE std::uint64_t roomAt(std::uint32_t ranks) {
@@ -52,10 +53,10 @@ struct Window {
   }
 };
 
-/// How large a rank's window is. Without copies there is none.
+/// The size of a rank's window. If `copies` is 0, there is no window.
 struct WindowSize {
   std::uint32_t copies = 0, ranks = 0;
-  std::size_t room = 0; ///< of a copy, for a tile; whole kRingLines
+  std::size_t room = 0; ///< for one copy's tile; a multiple of kRingLine
 
   constexpr std::size_t stride() const { return Window::roomAt(ranks) + room; }
   constexpr std::size_t bytes() const { return copies * stride(); }

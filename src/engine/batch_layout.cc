@@ -1,4 +1,4 @@
-// Seats of sends and receives.
+// Assigns the sends and receives of a group to launches and blocks.
 #include "engine/batch_layout.h"
 
 #include <algorithm>

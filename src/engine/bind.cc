@@ -1,4 +1,4 @@
-// Binding: a plan in tiles, with ends for its channel numbers.
+// Binds a plan to a call shape: cuts it into tiles and replaces channel numbers by ends.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -12,10 +12,10 @@ namespace rondo::engine {
 
 namespace {
 
-/// Where all ranks receive this much at once, memory is what they wait for, and is spared by
-/// writing past the caches. 16 MiB blocks, 2 and 4 processes, ms: allgather 3.66 to 3.56 and 24.4
-/// to 20.0, alltoall 4.96 to 4.35 and 32.3 to 28.7. Of no use where one rank writes (gather 2.39
-/// to 2.67) or where reducing takes the time (allreduce 2.43 to 2.52).
+/// From this many received bytes on, results are written past the caches, because memory bandwidth
+/// limits such a call. Measured with 16 MiB blocks, 2 and 4 processes, ms: allgather 3.66 to 3.56
+/// and 24.4 to 20.0, alltoall 4.96 to 4.35 and 32.3 to 28.7. It does not help where only one rank
+/// writes (gather 2.39 to 2.67) or where reducing takes the time (allreduce 2.43 to 2.52).
 constexpr std::size_t kPastCaches = 8 << 20;
 
 bool pastCaches(const plan::RankPlan& plan, const plan::CallShape& shape) {

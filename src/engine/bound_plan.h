@@ -1,4 +1,4 @@
-// A plan bound to one call shape and to channels: what the inner loop reads.
+// A plan bound to one call shape and to channels: the data that the engines' inner loops read.
 #pragma once
 
 #include <cstddef>
@@ -16,63 +16,65 @@
 namespace rondo::engine {
 
 struct BoundOperand {
-  End* wire = nullptr;      ///< null: local
-  plan::PieceOffsets piece; ///< local only
-  bool of_all = false;      ///< on a device: see plan::Operand
+  End* wire = nullptr;      ///< the channel's end; null: local
+  plan::PieceOffsets piece; ///< of a local operand
+  bool of_all = false;      ///< on a device, see plan::Operand
 };
 
 struct BoundStep {
-  std::size_t bytes = 0; ///< of the message
-  std::size_t tiles = 1; ///< it takes part in so many, from the first on
+  std::size_t bytes = 0; ///< size of the message
+  std::size_t tiles = 1; ///< the step takes part in tiles 0 to tiles - 1
   std::vector<plan::Segment> segments;
   std::vector<BoundOperand> inputs;
   bool has_output = false;
   plan::PieceOffsets output;
   std::vector<End*> sends;
   std::vector<plan::Dependency> after;
-  int raw_input = -1;      ///< operand that reads the call's input buffer, or -1
-  bool carries = false;    ///< a carrier is among its channels; known once connected
-  bool small_copy = false; ///< a few bytes from one place to others; known once connected
-  bool carriers_only_move =
-      false;                ///< carriers only send or put what it moves; known once connected
-  bool lends = false;       ///< on a device: see plan::Lending
-  std::uint32_t bundle = 1; ///< on a device: see plan::Bundles::size()
-  /// On a device: see plan::Landing.
+  int raw_input = -1;      ///< index of the operand that reads the call's input buffer, or -1
+  bool carries = false;    ///< at least one of its channels is a carrier; set when connected
+  bool small_copy = false; ///< copies a few bytes from one place to others; set when connected
+  /// The step only moves data, and only by carriers; set when connected.
+  bool carriers_only_move = false;
+  bool lends = false;       ///< on a device, see plan::Lending
+  std::uint32_t bundle = 1; ///< on a device, see plan::Bundles::size()
+  /// On a device, see plan::Landing.
   std::vector<std::uint32_t> address_inputs;
   std::optional<plan::Dependency> announces;
   bool written_by_sender = false;
-  bool to_all = false, is_barrier = false; ///< on a device: see plan::Step
+  bool to_all = false, is_barrier = false; ///< on a device, see plan::Step
 };
 
 using BoundLane = std::vector<BoundStep>;
 
 struct DevicePlan;
 
-/// A plan::Tiling with ends. Built once per (plan, shape); read-only but for the
-/// lane cursors of the one run that uses it at a time.
+/// A plan::Tiling with ends. It is built once for each plan and shape. It is constant, except for
+/// the state of the run that uses it (one run at a time).
 struct BoundPlan {
   plan::CallShape shape;
   std::size_t tiles = 1;
-  std::size_t tile_bytes = 0;     ///< of a full tile, in one block
-  std::vector<BoundLane> full;    ///< steps in all their tiles but the last
-  std::vector<BoundLane> last;    ///< steps in their last tile
-  std::vector<End*> ends;         ///< all channels used
-  std::vector<End*> carriers_out; ///< those that send as carriers; set once connected
-  std::vector<End*> rings_out;    ///< those that send on rings; set once connected
-  std::size_t reuse_bytes = 0;    ///< of each of them, see SlotRing::shareReuse()
+  std::size_t tile_bytes = 0;     ///< bytes of a full tile in one block
+  std::vector<BoundLane> full;    ///< the steps in all their tiles except the last
+  std::vector<BoundLane> last;    ///< the steps in their last tile
+  std::vector<End*> ends;         ///< all channels that the plan uses
+  std::vector<End*> carriers_out; ///< the carriers that it sends on; set when connected
+  std::vector<End*> rings_out;    ///< the rings that it sends on; set when connected
+  std::size_t reuse_bytes = 0;    ///< for each of rings_out, see SlotRing::shareReuse()
   std::size_t scratch_bytes = 0;
-  std::size_t window_bytes = 0;                  ///< of a copy
-  std::size_t most_inputs = 0, most_outputs = 0; ///< of a step
-  bool exchanges = false;                        ///< two ranks swap their inputs, and reduce
-  bool past_caches = false;                      ///< what is received is written past the caches
-  bool divides = false;                          ///< the output, at the end: see Scales::output
-  bool lanes_in_step =
-      false; ///< lanes share scratch: none may enter a tile before all left the last
-  kernels::ReduceFunction reduce = nullptr; ///< null when the plan never reduces
+  std::size_t window_bytes = 0;                  ///< of one copy
+  std::size_t most_inputs = 0, most_outputs = 0; ///< maxima over all steps
+  /// Two ranks exchange their inputs and reduce them.
+  bool exchanges = false;
+  bool past_caches = false; ///< received data is written past the caches
+  /// The output is divided at the end, see Scales::output.
+  bool divides = false;
+  /// Lanes share scratch: a lane enters a tile only after all lanes have left the one before.
+  bool lanes_in_step = false;
+  kernels::ReduceFunction reduce = nullptr; ///< null if the plan does not reduce
   kernels::ScaleFunction scale = nullptr;
   bool connected = false;
-  std::size_t users = 0;              ///< runs in flight, and captured graphs, that need it
-  std::shared_ptr<DevicePlan> device; ///< what the CUDA engine keeps for it
+  std::size_t users = 0;              ///< runs in flight and captured graphs that use it
+  std::shared_ptr<DevicePlan> device; ///< state of the CUDA engine for this plan
 
   struct Cursor {
     std::size_t tile = 0;
@@ -80,7 +82,7 @@ struct BoundPlan {
   };
   std::vector<Cursor> cursors;
 
-  /// A message that its receiver reads in this rank's memory, and has perhaps not returned.
+  /// A lent message that its receiver may still read in this rank's memory.
   struct OpenLoan {
     End* end = nullptr;
     std::uint64_t number = 0;
@@ -89,7 +91,7 @@ struct BoundPlan {
   };
   std::vector<OpenLoan> loans; ///< of the run in progress
 
-  /// The step at the cursor, or null when it has no part in the cursor's tile.
+  /// The step at the cursor, or null if the step has no part in the cursor's tile.
   const BoundStep* at(std::size_t lane, const Cursor& cursor) const {
     const BoundStep* step = &last[lane][cursor.step];
     if (cursor.tile + 1 == step->tiles) return step;
@@ -97,8 +99,8 @@ struct BoundPlan {
   }
 };
 
-/// `message_bytes`: of the largest message; 0: the fabric's. Throws Error(unsupported) when a
-/// message cannot fit even with the smallest tile.
+/// Binds the plan. `message_bytes`: size of the largest message; 0: the fabric's. Throws
+/// Error(unsupported) if a message does not fit even with the smallest tile.
 BoundPlan bind(const plan::RankPlan& plan, const plan::CallShape& shape, Fabric& fabric,
                std::size_t message_bytes = 0);
 

@@ -1,10 +1,11 @@
-// The carrier part of a step: messages received, senders with room, output free to be written,
-// sent.
+// The carrier part of a step in the host engine: receiving, sending, and when output may be
+// overwritten.
 #include "engine/host_engine.h"
 
 namespace rondo::engine {
 
-/// What a step waits for where carriers are about, see attempt().
+/// Whether the step's carriers are ready: all messages have arrived, all senders have room, and the
+/// output may be overwritten. See attempt().
 bool HostEngine::arrivalsComplete(Run& run, const BoundStep& step, std::size_t tile) {
   bool ready = true;
   bool direct = false;
@@ -22,9 +23,9 @@ bool HostEngine::arrivalsComplete(Run& run, const BoundStep& step, std::size_t t
   return ready && (direct || mayOverwrite(run, step, tile));
 }
 
-/// Receives the next message of a carrier; straight to its place when the step only moves it and no
-/// pending send still reads that place, else to the staging buffer. Staging keeps two ranks that
-/// swap buffers from waiting for each other.
+/// Receives the next message of a carrier. It goes directly to its destination if the step only
+/// moves it and no pending send reads that destination; otherwise it goes to the staging buffer.
+/// Without staging, two ranks that swap buffers would wait for each other.
 bool HostEngine::arrive(Run& run, const BoundStep& step, End& end, std::size_t tile) {
   if (end.arrival == End::Arrival::complete) return true;
   const transport::MessageHeader* header = end.receiver->peek();
@@ -49,7 +50,8 @@ bool HostEngine::arrive(Run& run, const BoundStep& step, End& end, std::size_t t
   return true;
 }
 
-/// Whether no peer and no pending send of this run reads what the step writes. Pumps those that do.
+/// Whether no peer and no pending send of this run reads the memory that the step writes. Makes
+/// progress on such sends.
 bool HostEngine::mayOverwrite(Run& run, const BoundStep& step, std::size_t tile) {
   if (!step.has_output) return true;
   if (!run.plan->loans.empty() && !reclaim(run, step, tile)) return false;

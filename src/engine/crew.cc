@@ -1,4 +1,4 @@
-// The crew's threads: where they run, and how they wait.
+// Starts the crew's threads, binds them to processors, and makes them wait.
 #include "engine/crew.h"
 
 #include <sched.h>
@@ -17,11 +17,11 @@ namespace rondo::engine {
 
 namespace {
 
-/// Looks before the first yield, and yields before sleep: about 5 us and 1 ms.
+/// Polls before the first yield, and yields before sleeping: about 5 us and 1 ms.
 constexpr int kSpins = 200, kYields = 4000;
 constexpr std::chrono::seconds kSleep{1};
 
-/// The processors of the NUMA node on which this thread runs; none when that cannot be found out.
+/// The processors of the NUMA node on which this thread runs; empty if they cannot be found out.
 base::Processors processorsOfNode() {
   const int here = ::sched_getcpu();
   for (base::NumaNode& node : base::numaNodes())
@@ -29,8 +29,9 @@ base::Processors processorsOfNode() {
   return {};
 }
 
-/// Where a crew of `size` made by this thread runs: on those of the thread's processors that belong
-/// to its node; on the whole node where they are too few (the rank is pinned). None: anywhere.
+/// The processors for a crew of `size` threads: the processors of this thread's node that the
+/// thread may use, or the whole node if they are too few (the rank is pinned). Empty: any
+/// processor.
 base::Processors processorsFor(int size) {
   base::Processors node = processorsOfNode();
   base::Processors both = base::both(base::ownProcessors(), node);
@@ -70,7 +71,7 @@ void Crew::start(Function function, void* job) {
   function_ = function;
   job_ = job;
   left_.store(others_.size(), std::memory_order_relaxed);
-  // Sequentially consistent against asleep_ and the look at round_ that follows it.
+  // Sequentially consistent, because a worker increments asleep_ and then reads round_.
   round_.fetch_add(1);
   if (asleep_.load() > 0) base::futexWake(round_);
 }

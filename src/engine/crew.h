@@ -1,4 +1,4 @@
-// Threads that work on one large piece of memory together.
+// Threads that reduce or copy one large piece of memory together.
 #pragma once
 
 #include <sys/types.h>
@@ -11,16 +11,16 @@
 
 namespace rondo::engine {
 
-/// The thread that calls run(), and `size - 1` others. They stay on the NUMA node on which the crew
-/// was made, where the rank's memory is, and sleep while nothing is to be done. run() may be called
-/// by one thread at a time.
+/// The thread that calls run(), and `size - 1` others. These stay on the NUMA node on which the
+/// crew was made, because the rank's memory is there, and sleep when there is no work. Only one
+/// thread at a time may call run().
 class Crew {
  public:
-  /// Bytes of one thread's part from which several pay: it takes about 1 us, and the others see in
-  /// 0.1 us that there is work (after a pause of 1 ms, when they sleep: 35 us).
+  /// Smallest part, in bytes, that is worth a thread. It takes about 1 us. The other threads see
+  /// new work within 0.1 us (35 us if they sleep, after a pause of 1 ms).
   static constexpr std::size_t kLeastPart = 16 << 10;
 
-  /// Throws Error(system) when there are no threads to be had.
+  /// Throws Error(system) if the threads cannot be created.
   explicit Crew(int size);
   ~Crew();
   Crew(const Crew&) = delete;
@@ -28,7 +28,7 @@ class Crew {
 
   std::size_t size() const { return others_.size() + 1; }
 
-  /// Runs job(0) to job(size() - 1) at the same time and returns when all have. They must not
+  /// Runs job(0) to job(size() - 1) concurrently and returns when all have finished. They must not
   /// throw.
   template <class Job>
   void run(Job& job) {
@@ -44,13 +44,13 @@ class Crew {
   void work(std::size_t part);
   void stop();
 
-  const pid_t process_; ///< a forked child has no crew
+  const pid_t process_; ///< the process that made the crew: a forked child has none
   std::vector<std::thread> others_;
-  Function function_ = nullptr; ///< null: the end
+  Function function_ = nullptr; ///< null: the threads end
   void* job_ = nullptr;
-  std::atomic<std::uint32_t> round_{0}; ///< counts what was started; they sleep on it
+  std::atomic<std::uint32_t> round_{0}; ///< counts calls of start(); the threads sleep on it
   std::atomic<std::uint32_t> asleep_{0};
-  std::atomic<std::size_t> left_{0}; ///< parts of this round that are not done
+  std::atomic<std::size_t> left_{0}; ///< parts of this round that are not finished
 };
 
 } // namespace rondo::engine

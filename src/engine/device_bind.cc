@@ -1,4 +1,4 @@
-// Binding plans to a device, and putting them there.
+// Binds plans to a device, and copies their programs to it.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace rondo::engine {
 
 namespace {
 
-/// Parts of a program's place, each aligned as a ring's.
+/// Computes the layout of a program's memory. Each part is aligned like a ring.
 class Parts {
  public:
   std::size_t add(std::size_t bytes) {
@@ -27,7 +27,8 @@ class Parts {
   std::size_t size_ = 0;
 };
 
-/// Ends whose positions are allocated at once: the host waits for memory to be cleared.
+/// Positions are allocated for this many ends at once, because each allocation waits until the
+/// memory is cleared.
 constexpr std::size_t kPositionSlab = 64;
 
 } // namespace
@@ -80,7 +81,8 @@ void DeviceEngine::prepare(BoundPlan& bound, device::Protocol protocol, std::uin
       .panel = &panel()};
 }
 
-/// Whether all channels are there; makes progress on those that are not. A proxy's need not be.
+/// Whether all channels are connected; makes progress on the others. The channels of the proxy need
+/// not be connected before a launch.
 bool DeviceEngine::connect(BoundPlan& plan) {
   if (plan.connected) return true;
   bool all = true;
@@ -95,8 +97,9 @@ bool DeviceEngine::connect(BoundPlan& plan) {
   return plan.connected = all;
 }
 
-/// Where a connected plan's program stands: if that is nowhere, it is put there in front of what
-/// comes on the stream. `for_good`: as long as the plan, since a graph will refer to it.
+/// Returns the memory that holds the program of a connected plan. If the program is not on the
+/// device, it is copied there, before the next work of the stream. `for_good`: the memory lives as
+/// long as the plan, because a captured graph refers to it.
 std::shared_ptr<const ProgramPlace> DeviceEngine::place(BoundPlan& bound, bool for_good) {
   DevicePlan& plan = *bound.device;
   if (plan.own) return plan.own;
@@ -150,8 +153,8 @@ void DeviceEngine::writeRings(const BoundPlan& plan, std::byte* to) {
     }
 }
 
-/// Launches follow each other, so they all use the same; those that are on their way, and graphs,
-/// keep what they were given.
+/// All launches use the same scratch memory, because they run one after the other. Launches in
+/// flight and captured graphs keep the memory that they were given.
 device::Memory DeviceEngine::scratch(std::size_t bytes) {
   if (bytes > scratch_bytes_) {
     scratch_bytes_ = std::max(bytes, 2 * scratch_bytes_);

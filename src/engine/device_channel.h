@@ -1,5 +1,5 @@
-// How the memory of one channel between devices is shared out: every copy of a plan has a ring of
-// either protocol in it.
+// How the memory of one channel between devices is divided: each copy of a plan has its own ring
+// for each protocol.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,7 @@
 
 namespace rondo::engine {
 
-/// The same on all ranks. Inbox and credit are what a transport is asked for; positions are each
-/// end's own.
+/// The same on all ranks. The transport provides inbox and credit; each end has its own positions.
 struct DeviceChannel {
   std::uint32_t copies = 1, low_latency_copies = 1;
   device::RingSize simple{device::Protocol::simple, 1, 0};
@@ -22,8 +21,9 @@ struct DeviceChannel {
   std::uint32_t copiesOf(device::Protocol protocol) const {
     return protocol == device::Protocol::simple ? copies : low_latency_copies;
   }
-  /// Leaves what a carrier can carry: copies that shared one would wait for each other's messages,
-  /// and packets tell of themselves where they lie.
+  /// Leaves only what a carrier can serve: one copy, because copies that share a carrier would wait
+  /// for each other's messages; and no low-latency rings, because a carrier cannot see when packets
+  /// arrive in memory.
   void limitToCarriers(std::size_t slot_bytes) {
     copies = 1;
     low_latency_copies = 0;
@@ -36,7 +36,7 @@ struct DeviceChannel {
   std::size_t creditBytes() const { return rings() * device::RingSize::creditBytes(); }
   std::size_t positionBytes() const { return rings() * sizeof(device::Position); }
 
-  /// The ring of one copy, its parts as its rank sees them.
+  /// The ring of one copy. The pointers are addresses in this rank's address space.
   device::Ring ring(device::Protocol protocol, std::uint32_t copy, std::byte* inbox,
                     std::byte* credit, std::byte* positions) const {
     const bool low = protocol == device::Protocol::low_latency;

@@ -1,4 +1,4 @@
-// Counts what the plan kernel will do, step by step of all ranks' plans.
+// Counts the work of the plan kernel from all ranks' plans, step by step.
 #include "engine/device_count.h"
 
 #include <algorithm>
@@ -18,13 +18,13 @@ namespace rondo::engine {
 
 namespace {
 
-/// As Device::residentBlocks().
+/// As in Device::residentBlocks().
 constexpr int kSparePart = 16;
 
-/// The longest chain of bundles in a tile, each of which waits for the one before.
+/// The longest chain of bundles in a tile in which each bundle waits for the one before.
 int longestChain(const plan::Graph& graph) {
   const std::vector<std::uint32_t> first = plan::bundledNodes(graph);
-  std::vector<int> chain(graph.nodes().size(), 1); // at a bundle's first node
+  std::vector<int> chain(graph.nodes().size(), 1); // indexed by a bundle's first node
   int longest = 0;
   for (const std::uint32_t node : graph.order({}, first)) {
     const std::uint32_t from = first[node];
@@ -41,24 +41,25 @@ int longestChain(const plan::Graph& graph) {
 /// How the messages of a step travel.
 struct How {
   bool packets = false;
-  bool lends = false;             ///< what it sends stays where it is
-  bool written_by_sender = false; ///< what it receives is where it belongs
+  bool lends = false;             ///< the message stays in the sender's memory
+  bool written_by_sender = false; ///< the sender writes the message to its destination
 };
 
-/// What a step reads and writes. A copy onto itself is skipped only in place, which a plan does not
-/// know. In packets half of what travels are flags.
+/// Bytes that a step reads and writes. Copies onto themselves are counted, because a plan does not
+/// know whether a call is in place. Half of a packet is flags.
 double moved(const plan::Step& step, const plan::TiledStep& tiled, const How& how) {
   const std::size_t sent = how.lends ? 0 : step.sends.size();
-  if (how.written_by_sender || (sent == 0 && !step.output)) return 0; // lent from where it stands
+  // the receivers read it in the sender's memory
+  if (how.written_by_sender || (sent == 0 && !step.output)) return 0;
   std::size_t pieces = step.output ? 1 : 0;
   const std::size_t of_message = how.packets ? 2 : 1;
   for (const plan::Operand& input : step.inputs) pieces += input.local() ? 1 : of_message;
   return static_cast<double>(tiled.bytes * (pieces + sent * of_message));
 }
 
-/// Fences of a bundle: of each warp that has a message to tell of, or a slot to give back.
+/// Fences of a bundle: one for each warp that publishes a message or returns a slot.
 std::uint64_t fencesOf(std::span<const plan::Step> bundle, bool packets) {
-  std::vector<bool> telling; // by warp
+  std::vector<bool> telling; // whether the warp needs a fence, by warp
   std::size_t end = 0;
   const auto add = [&](bool tells) {
     if (end++ % plan::kWarp == 0) telling.push_back(false);
@@ -67,7 +68,8 @@ std::uint64_t fencesOf(std::span<const plan::Step> bundle, bool packets) {
   for (const plan::Step& step : bundle) {
     for (const plan::Operand& input : step.inputs) add(!input.local());
     if (step.output) add(false);
-    for (std::size_t s = 0; s < step.sends.size(); ++s) add(!packets); // these tell for themselves
+    // packets contain their own flags
+    for (std::size_t s = 0; s < step.sends.size(); ++s) add(!packets);
   }
   return static_cast<std::uint64_t>(std::count(telling.begin(), telling.end(), true));
 }

@@ -1,4 +1,5 @@
-// Cuts calls for devices, by the numbers of device_tuning.h.
+// Chooses protocol, copies and message size of calls on devices, from the constants in
+// device_tuning.h.
 #include "engine/device_cut.h"
 
 #include <algorithm>
@@ -11,18 +12,19 @@ namespace rondo::engine {
 
 namespace {
 
-/// What lends is worked out of all ranks' plans, step by step: of more ranks it would take long.
+/// Most ranks for which lending is considered: it is derived from all ranks' plans, step by step,
+/// which takes long for more.
 constexpr int kMostLending = 16;
 
 DeviceCut cutForWindows(const plan::RankPlan& plan, plan::Facts& facts,
                         const plan::CallShape& shape, const DeviceLimits& limits) {
   if (limits.window.copies == 0)
     throw Error(ErrorCode::unsupported,
-                "the plan needs a switch between all ranks' GPUs, which was not found or did not "
-                "prove itself when the communicator was opened");
+                "the plan needs a switch between all ranks' GPUs, which was not found or failed "
+                "its test when the communicator was opened");
   DeviceCut cut;
   cut.copies = device::copiesWithin(limits.residency, facts.mostLanes(), limits.window.copies);
-  // At the end of each block of a window.
+  // Each block of a window is padded at its end.
   const std::size_t padding = plan.window_chunks * plan::kWindowAlignBytes;
   cut.message_bytes = deviceMessageBytes(plan, shape, limits.window.room - padding, cut.copies);
   return cut;
@@ -51,8 +53,8 @@ DeviceCut cutForDevice(const plan::RankPlan& plan, plan::Facts& facts, const pla
                      shape.count * sizeOf(shape.type) <= kLowLatencyBlock;
   DeviceCut cut;
   cut.bundles = !shape.uneven();
-  // Its packets order nothing but themselves, and lanes may count on messages to order what they do
-  // to the same memory (see kernels/cuda/plan/PROOFS.md).
+  // A packet orders only its own data, but lanes may rely on messages to order their accesses to
+  // the same memory (see kernels/cuda/plan/PROOFS.md).
   if (small && facts.oneLane()) cut.protocol = device::Protocol::low_latency;
   cut.copies =
       device::copiesWithin(limits.residency, facts.mostLanes(), channel.copiesOf(cut.protocol));
@@ -68,8 +70,8 @@ DeviceCut cutForDevice(const plan::RankPlan& plan, plan::Facts& facts, const pla
 
 std::size_t deviceMessageBytes(const plan::RankPlan& plan, const plan::CallShape& shape,
                                std::size_t limit, std::uint32_t copies) {
-  if (shape.uneven()) return limit; // no rank need know all sizes
-  // What bind() may round up.
+  if (shape.uneven()) return limit; // a rank need not know all sizes
+  // bind() may round up by this much.
   const std::size_t slack = plan::kTileAlignBytes * plan.message_chunks + 2 * sizeOf(shape.type);
   if (limit < 2 * slack) return limit;
   const std::size_t block = shape.count * sizeOf(shape.type);

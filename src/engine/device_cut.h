@@ -1,5 +1,5 @@
-// How a call is cut for devices: by which protocol, in how many copies of its plan, in messages of
-// which size. One answer for the engine and for who predicts what it does.
+// How a call is cut for devices: protocol, number of copies of the plan, and message size. The
+// engine and device_count.h use the same function.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,15 @@
 
 namespace rondo::engine {
 
-/// The rings of a channel with slots of `slot_bytes`, for ranks whose share of a device is that.
+/// The rings of a channel with slots of `slot_bytes`, for ranks that have the share `residency` of
+/// a device.
 DeviceChannel deviceChannel(std::size_t slot_bytes, std::uint64_t depth,
                             const device::Residency& residency);
 
-/// What all ranks know of each other's devices.
+/// Properties of the ranks' devices that all ranks know.
 struct DeviceLimits {
   DeviceChannel channel;
-  device::Residency residency; ///< of the device where a rank has the smallest share
+  device::Residency residency; ///< of the device on which a rank has the smallest share
   bool lends = false;          ///< each rank's device sees all memory of all ranks
   device::WindowSize window = {};
 };
@@ -29,20 +30,21 @@ struct DeviceLimits {
 /// The same on all ranks.
 struct DeviceCut {
   device::Protocol protocol = device::Protocol::simple;
-  std::uint32_t copies = 1;               ///< at most: no more than there are tiles
-  std::size_t message_bytes = 0;          ///< of the largest message
-  const plan::Lending* lending = nullptr; ///< of the facts; null: every message is sent
-  const plan::Landing* landing = nullptr; ///< of the facts; null: none lands
-  bool bundles = true;                    ///< steps of bundles are done as one
+  std::uint32_t copies = 1;               ///< upper bound: a plan has no more copies than tiles
+  std::size_t message_bytes = 0;          ///< size of the largest message
+  const plan::Lending* lending = nullptr; ///< from the facts; null: no message is lent
+  const plan::Landing* landing = nullptr; ///< from the facts; null: no message lands
+  bool bundles = true;                    ///< the steps of a bundle are done as one
 };
 
-/// For a collective; `most_bytes`: what a channel takes. Throws Error(unsupported) where the ranks
-/// on a device are too many for the plan, or it needs windows that they do not have.
+/// Cuts a collective. `most_bytes`: largest message that a channel takes. Throws Error(unsupported)
+/// if the device has too many ranks for the plan, or if the plan needs windows and the ranks have
+/// none.
 DeviceCut cutForDevice(const plan::RankPlan& plan, plan::Facts& facts, const plan::CallShape& shape,
                        const DeviceLimits& limits, std::size_t most_bytes);
 
-/// The largest message, of at most `limit` bytes, so that all copies have as many tiles to do: the
-/// same on all ranks, of what all know.
+/// The size of the largest message, at most `limit` bytes, chosen so that all copies do equally
+/// many tiles. It depends only on values that all ranks know, so it is the same on all ranks.
 std::size_t deviceMessageBytes(const plan::RankPlan& plan, const plan::CallShape& shape,
                                std::size_t limit, std::uint32_t copies);
 

@@ -1,4 +1,4 @@
-// Launching plans, and what their ends mean.
+// Launches bound plans, follows the launches, and handles their failures.
 #include "engine/device_engine.h"
 
 #include <algorithm>
@@ -18,11 +18,12 @@ namespace rondo::engine {
 
 namespace {
 
-/// Between two looks at connections, and at launches that are to end.
+/// Time between two polls of connections, and of launches that must end.
 constexpr std::chrono::microseconds kLook{50};
-/// What a kernel takes at most to see that it is to end, and a stream to get that far.
+/// Time limit for a launch that was told to end, including the work of its stream before it.
 constexpr std::chrono::seconds kEnding{5};
-/// A kernel's own deadline comes first: it can say where it was.
+/// A kernel's own deadline passes this much earlier than the host's: the kernel can report where it
+/// waited.
 constexpr std::chrono::milliseconds kGrace{1000};
 
 device::Panel& panelIn(const device::Memory& memory) {
@@ -33,7 +34,8 @@ void abort(device::Panel& panel) {
   std::atomic_ref(panel.abort).store(1, std::memory_order_release);
 }
 
-/// Keeps it to the program's end, where the leak sanitizer sees it.
+/// Keeps memory until the program ends; it stays reachable, so the leak sanitizer does not report
+/// it.
 void keep(const std::vector<std::shared_ptr<const void>>& memory) {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::shared_ptr<const void>>;
@@ -41,7 +43,8 @@ void keep(const std::vector<std::shared_ptr<const void>>& memory) {
   kept->insert(kept->end(), memory.begin(), memory.end());
 }
 
-/// Bits of a signature that hold the sequence number; launches have none, see Launch::signature.
+/// The bits of a signature that hold the sequence number. A launch's signature has none, see
+/// Launch::signature.
 constexpr std::uint64_t kSequenceBits = std::uint64_t{0xff} << 32;
 
 } // namespace
@@ -71,7 +74,7 @@ DeviceEngine::~DeviceEngine() {
   const bool well =
       std::atomic_ref(panel().abort).load() == 0 && std::atomic_ref(panel().ended).load() == 0;
   if (well && !proxy_.drain(base::Deadline(settings_.timeout), *settings_.failed))
-    base::log(LogLevel::error, "dropped a communicator before its last messages had left");
+    base::log(LogLevel::error, "dropped a communicator before its last messages were sent");
 }
 
 void DeviceEngine::endLaunches() {
@@ -84,17 +87,17 @@ void DeviceEngine::endLaunches() {
     for (const InFlight& flight : given_up_)
       while (!flight.mark->passed()) {
         if (deadline.passed())
-          throw Error(ErrorCode::timeout, "a launch does not end: its stream is held up");
+          throw Error(ErrorCode::timeout, "a launch does not end: other work blocks its stream");
         std::this_thread::sleep_for(kLook);
       }
   } catch (const Error& error) {
-    base::log(LogLevel::error, "dropped a communicator on a device: ", error.what());
-    // Behind any other error nothing runs any more.
+    base::log(LogLevel::error, "failed to end the launches of a communicator: ", error.what());
+    // After any other error of the device, nothing runs on it any more.
     if (error.code() == ErrorCode::timeout) keepMemory();
   }
 }
 
-/// All that launches of this rank use, but for the program's own buffers.
+/// Keeps all memory that launches of this rank use, except the program's own buffers.
 void DeviceEngine::keepMemory() const {
   const DeviceWindow& window = settings_.window;
   std::vector<std::shared_ptr<const void>> all = {
@@ -112,14 +115,14 @@ device::Panel& DeviceEngine::panel() const { return panelIn(panel_); }
 
 void DeviceEngine::abortLaunches() { abort(panel()); }
 
-/// Other ranks' launches may write into this rank's memory: those that are on their way end, and
-/// what comes on the streams of this rank's calls waits for that; later ones see as they begin that
-/// they must not.
+/// Ends the launches of other ranks, which may write into this rank's memory. Launches that run now
+/// end, and later work on the streams of this rank's calls waits for that. Launches that start
+/// later see the abort flag first and do not write.
 void DeviceEngine::endOthers() {
   if (!seat_) return;
   std::vector<std::shared_ptr<LaunchRoster::Seat>> others = settings_.roster->seats();
   std::erase(others, seat_);
-  // First of all: one that is held up while it launches has its seat's mutex.
+  // The panels first, without the seats' mutexes: a rank that is blocked in a launch holds its own.
   for (const auto& seat : others) abort(panelIn(seat->panel));
   std::set<device::Stream> streams;
   for (const InFlight& flight : runs_)
@@ -137,7 +140,7 @@ void DeviceEngine::followOther(device::Stream stream, const device::Mark& last) 
   try {
     if (device_->capture(stream) == 0) device_->follow(stream, last);
   } catch (const Error& error) {
-    base::log(LogLevel::error, "another rank's launch is not waited for: ", error.what());
+    base::log(LogLevel::error, "cannot wait for another rank's launch: ", error.what());
   }
 }
 
@@ -149,13 +152,13 @@ void DeviceEngine::setStream(Stream of_program) {
     throw Error(ErrorCode::unsupported,
                 "the stream may use " + std::to_string(traits.multiprocessors) + " of " +
                     std::to_string(device_->multiprocessors()) +
-                    " multiprocessors: kernels that wait for each other may need all");
+                    " multiprocessors: kernels that wait for each other may need all of them");
   if (settings_.users) {
     const int other = traits.blocking ? -1 : settings_.users->claim(stream, settings_.rank);
     if (other >= 0)
       throw Error(ErrorCode::invalid_argument,
                   "rank " + std::to_string(other) +
-                      " of this process uses the same stream, and one would wait behind the other: "
+                      " of this process uses the same stream, so one would wait for the other: "
                       "give each a stream of its own (setStream)");
     settings_.users->giveUp(stream_, settings_.rank);
   }
@@ -166,16 +169,18 @@ void DeviceEngine::setStream(Stream of_program) {
 void DeviceEngine::requireHostBuffers(const char* function) const {
   throw Error(ErrorCode::unsupported, std::string(function) +
                                           ": the buffers of this communicator are in device "
-                                          "memory, which peers read where it lies in any case");
+                                          "memory, which peers always read in place");
 }
 
 void DeviceEngine::admitBuffers(const void* input, const void* output) const {
   if (blocking_ && settings_.neighbour >= 0)
-    throw Error(ErrorCode::invalid_argument,
-                "rank " + std::to_string(settings_.neighbour) +
-                    " of this process uses the same device, and would share its default stream, or "
-                    "wait for it: give each a stream of its own, made with cudaStreamNonBlocking "
-                    "(setStream)");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "rank " + std::to_string(settings_.neighbour) +
+            " of this process uses the same device, and both would use its default stream or "
+            "streams that wait for it: give each a stream of its own, made with "
+            "cudaStreamNonBlocking "
+            "(setStream)");
   for (const void* buffer : {input, output})
     if (buffer && !device_->sees(buffer))
       throw Error(ErrorCode::invalid_argument,
@@ -217,8 +222,8 @@ void DeviceEngine::launchNoted() {
   layout_.clear();
 }
 
-/// The streams that noted runs were given, which are launched on one: that waits for the others
-/// (`before` the launch), or they for it.
+/// The noted runs were submitted with several streams, but are launched on one. `before` the
+/// launch, that stream waits for the others; after it, they wait for that stream.
 void DeviceEngine::orderStreams(bool before) {
   if (broken_) return;
   try {
@@ -233,7 +238,7 @@ void DeviceEngine::orderStreams(bool before) {
   }
 }
 
-/// The noted runs of one launch, from `at` on; returns where the next one begins.
+/// Launches the noted runs of one launch, starting at `at`. Returns the start of the next launch.
 std::vector<DeviceEngine::Noted>::const_iterator DeviceEngine::launchBatch(
     std::vector<Noted>::const_iterator at) {
   const std::size_t first = runs_.size();
@@ -265,10 +270,10 @@ void DeviceEngine::putInFlight(Run& run) {
   if (runs_.size() == 1) flight.first_since = base::Clock::now();
 }
 
-/// Launches the runs in flight from `first` on, which is what `put` does.
+/// Launches the runs in flight from `first` on, by calling `put`.
 template <class Put>
 void DeviceEngine::enqueue(std::size_t first, const Put& put) {
-  if (broken_) return; // what follows in a group must not run
+  if (broken_) return; // the rest of a failed group must not run
   try {
     if (!awaitChannels(first)) return; // failAll() follows
     const std::uint64_t capture = device_->capture(stream_);
@@ -282,7 +287,7 @@ void DeviceEngine::enqueue(std::size_t first, const Put& put) {
       captured_stream_ = stream_;
       captured_in_ = capture;
       for (std::size_t i = first; i < runs_.size(); ++i) {
-        ++runs_[i].run->plan->users; // for good: the graph refers to it
+        ++runs_[i].run->plan->users; // never decremented: the graph refers to the plan
         runs_[i].captured = true;
       }
       return;
@@ -310,13 +315,14 @@ void DeviceEngine::enqueue(std::size_t first, const Put& put) {
       runs_[i].stream = stream_;
     }
   } catch (...) {
-    broken_ = std::current_exception(); // for progress(): the communicator breaks, as by any run
+    broken_ = std::current_exception(); // progress() throws it, which breaks the communicator
     giveUpCopies(first);
   }
 }
 
-/// Of the runs from `first` on, whose launch failed: what was put on the stream for them has no
-/// mark behind it yet, and is to end before the memory goes.
+/// Called when the launch of the runs from `first` on has failed. Copies to the device that were
+/// queued for them have no mark yet. This records one, so that the memory is not freed before they
+/// end.
 void DeviceEngine::giveUpCopies(std::size_t first) {
   const auto copied = [](const InFlight& flight) { return flight.place && flight.place->staged; };
   const auto from = runs_.begin() + static_cast<std::ptrdiff_t>(first);
@@ -327,12 +333,12 @@ void DeviceEngine::giveUpCopies(std::size_t first) {
     copies.mark->record(stream_);
     given_up_.push_back(std::move(copies));
   } catch (const Error& error) {
-    base::log(LogLevel::error, "a copy to the device is not waited for: ", error.what());
+    base::log(LogLevel::error, "cannot wait for a copy to the device: ", error.what());
   }
 }
 
-/// Behind the last launch, where that is on another stream, and known to be still on its way or in
-/// the same capture.
+/// Makes the stream wait for the last launch, if that was on another stream and is still in flight
+/// or in the same capture.
 void DeviceEngine::followLast(std::uint64_t capture) {
   if (capture != 0) {
     if (capture == captured_in_ && stream_ != captured_stream_)
@@ -344,7 +350,8 @@ void DeviceEngine::followLast(std::uint64_t capture) {
   if (last != runs_.rend() && stream_ != last_stream_) device_->follow(stream_, *last->mark);
 }
 
-/// Of the runs in flight from `first` on. False: somebody failed.
+/// Waits until the channels of the runs from `first` on are connected. False: the communicator
+/// failed.
 bool DeviceEngine::awaitChannels(std::size_t first) {
   for (;;) {
     bool all = true;
@@ -369,7 +376,7 @@ void DeviceEngine::launch(const Run& run) {
 void DeviceEngine::finishFirst() {
   Run& run = *runs_.front().run;
   std::shared_ptr<device::Mark> mark = std::move(runs_.front().mark);
-  if (mark.use_count() == 1) spare_marks_.push_back(std::move(mark)); // the last of its launch
+  if (mark.use_count() == 1) spare_marks_.push_back(std::move(mark)); // the last run of its launch
   runs_.pop_front();
   if (!runs_.empty()) runs_.front().first_since = base::Clock::now();
   --run.plan->users;
@@ -389,7 +396,7 @@ bool DeviceEngine::progress() {
     current_ = first.run;
     if (const auto error = proxy_.stranded()) std::rethrow_exception(error);
     const bool passed = first.captured || (first.mark && first.mark->passed());
-    // A launch that ends early says so before its mark is passed.
+    // A launch that ends early reports this before its mark is passed.
     if (std::atomic_ref(panel().ended).load(std::memory_order_acquire) != 0) throwReport();
     if (!passed) break;
     finishFirst();
@@ -417,12 +424,12 @@ void DeviceEngine::throwReport() {
       throw Error(ErrorCode::aborted,
                   "two launches of this communicator ran at the same time on rank " +
                       std::to_string(settings_.rank) +
-                      ": its calls and replays must follow each other, on one stream or by events",
+                      ": order its calls and graph replays, by one stream or by events",
                   settings_.rank);
     case device::Report::Reason::aborted:
     case device::Report::Reason::none: break;
   }
-  throw Error(ErrorCode::aborted, at.text + ", when it was told to end", at.peer);
+  throw Error(ErrorCode::aborted, at.text + ", when the launch was aborted", at.peer);
 }
 
 std::vector<Standing> DeviceEngine::standing(base::Clock::time_point now,
@@ -443,11 +450,11 @@ Position DeviceEngine::position(const Run& run) {
   if (!run.plan) return {};
   for (const End* end : run.plan->ends)
     if (!end->open()) return {end->peer, "connecting to rank " + std::to_string(end->peer)};
-  return {-1, "on its stream"};
+  return {-1, "waiting on its stream"};
 }
 
-/// The launches end by themselves, soon; user memory is in use until then, as by the stream's other
-/// work.
+/// Launches end by themselves soon after the abort. They use the program's memory until then, like
+/// other work on the stream.
 void DeviceEngine::failAll(const std::exception_ptr& error) {
   abortLaunches();
   endOthers();

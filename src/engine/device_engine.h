@@ -1,5 +1,5 @@
-// The CUDA engine: runs bound plans as launches of the plan kernel on the program's stream, one per
-// collective, one for the sends and receives of a group.
+// The CUDA engine: runs each collective, and the sends and receives of each group, as one launch of
+// the plan kernel on the program's stream.
 #pragma once
 
 #include <atomic>
@@ -28,48 +28,50 @@
 
 namespace rondo::engine {
 
-/// A bound plan as the device runs it. What stands there for it (clocks, rings, tables, job) is
-/// put there when it is launched, and again when others took its place meanwhile.
+/// A bound plan as the device runs it. Its data on the device (clocks, rings, tables, job) is
+/// copied there before a launch, and again if other programs have taken its memory since.
 struct DevicePlan {
   explicit DevicePlan(device::ProgramTables program) : tables(std::move(program)) {}
 
   const device::ProgramTables tables;
   std::unique_ptr<device::LaunchFunction> function;
-  device::Launch launch;               ///< all but what differs from call to call
-  const device::Launch* job = nullptr; ///< of a send or receive: `launch`, in the place
-  std::weak_ptr<ProgramPlace> place;   ///< of which the addresses are
-  std::shared_ptr<ProgramPlace> own;   ///< the same, as soon as a graph refers to it
+  device::Launch launch;               ///< everything that is the same in all calls
+  const device::Launch* job = nullptr; ///< of a send or receive: the copy of `launch` on the device
+  std::weak_ptr<ProgramPlace> place;   ///< the device memory to which `launch` and `job` point
+  std::shared_ptr<ProgramPlace> own;   ///< the same, once a graph refers to it
 };
 
-/// Launches run in the order of the calls; each uses the channels where the last one left them, so
-/// when the stream changes the new one first waits for the old one, in a capture as well. What no
-/// call tells of (replays) the kernels find out. submit() launches a collective
-/// before it returns, flush() the sends and receives since the last one, and to that end both wait
-/// until the channels are connected, with their deadline; nothing else here blocks, but for the
-/// destructor.
+/// Launches run in the order of the calls. Each continues on the channels where the last one
+/// stopped. So when the stream changes, the new stream first waits for the old one, also in a
+/// capture. Graph replays are not visible to this class; the kernels detect a replay that overlaps
+/// with a launch.
+/// submit() launches a collective before it returns. flush() launches the sends and receives since
+/// the last flush(). Both wait until the channels are connected, with the calls' deadline. No other
+/// function blocks, except the destructor.
 class DeviceEngine final : public Engine {
  public:
   struct Settings {
     int rank = 0, ranks = 1;
     DeviceChannel channel;
-    device::Residency residency; ///< of the device where a rank has the smallest share
+    device::Residency residency; ///< of the device on which a rank has the smallest share
     std::chrono::milliseconds timeout{};
-    const std::atomic<std::uint32_t>* failed = nullptr; ///< ends the wait for a connection
-    /// Another rank of this process on the same device, or -1: the default stream would make the
-    /// one wait behind the other.
+    /// when nonzero, the wait for connections ends
+    const std::atomic<std::uint32_t>* failed = nullptr;
+    /// Another rank of this process on the same device, or -1. On the default stream, one of the
+    /// two would wait for the other.
     int neighbour = -1;
     bool lends = false; ///< each rank's device sees all memory of all ranks; the same on all ranks
-    std::shared_ptr<StreamUsers> users;   ///< of the ranks in this process; null: there is one
+    std::shared_ptr<StreamUsers> users;   ///< of the ranks in this process; null: there is only one
     std::shared_ptr<LaunchRoster> roster; ///< of ranks that lend; null: they do not
     DeviceWindow window;
   };
   DeviceEngine(std::shared_ptr<device::Device> device, Fabric& fabric, const Settings& settings);
-  /// Ends what is still running, and waits for it; then until the streams have what was sent. What
-  /// a launch uses that does not end is never given back.
+  /// Aborts running launches and waits for them, then waits until the carriers have sent their
+  /// messages. The memory of a launch that does not end is never freed.
   ~DeviceEngine() override;
 
-  /// With protocol and number of copies as all ranks choose them. Throws Error(unsupported) where
-  /// the ranks on a device are too many for the plan.
+  /// Binds with the protocol and number of copies that all ranks choose. Throws Error(unsupported)
+  /// if the device has too many ranks for the plan.
   BoundPlan bind(plan::Planned& planned, const plan::CallShape& shape) override;
   BoundPlan bindMessage(const plan::RankPlan& plan, const plan::CallShape& shape,
                         std::uint64_t signature) override;
@@ -90,20 +92,20 @@ class DeviceEngine final : public Engine {
   void failAll(const std::exception_ptr& error) override;
 
  private:
-  /// Throws for buffers that the device does not see, and for a stream that two ranks would share.
+  /// Throws if the device cannot access a buffer, or if two ranks would share a stream.
   void admitBuffers(const void* input, const void* output) const override;
   void admitFactor(const void* factor) const override;
-  /// Launches the sends and receives that were submitted since: a group is complete.
+  /// Launches the sends and receives that were submitted since the last call: a group is complete.
   void launchNoted() override;
 
   struct InFlight {
     Run* run = nullptr;
     std::shared_ptr<const ProgramPlace> place;
     std::uint32_t job = 0;                 ///< its number in the batch
-    std::shared_ptr<device::Mark> mark;    ///< behind its launch
-    device::Stream stream = nullptr;       ///< where it is
-    bool captured = false;                 ///< there is nothing to wait for
-    base::Clock::time_point first_since{}; ///< it is the first in flight since then
+    std::shared_ptr<device::Mark> mark;    ///< recorded after its launch
+    device::Stream stream = nullptr;       ///< the stream of its launch
+    bool captured = false;                 ///< part of a graph: nothing to wait for
+    base::Clock::time_point first_since{}; ///< since when it has been the first in flight
   };
   /// A send or receive that waits for flush().
   struct Noted {
@@ -111,7 +113,7 @@ class DeviceEngine final : public Engine {
     Run* run = nullptr;
   };
 
-  /// `copies`: at most; the same on all ranks.
+  /// `copies`: upper bound; the same on all ranks.
   void prepare(BoundPlan& bound, device::Protocol protocol, std::uint32_t copies);
   std::shared_ptr<const ProgramPlace> place(BoundPlan& bound, bool for_good);
   void writeRings(const BoundPlan& plan, std::byte* to);
@@ -141,27 +143,28 @@ class DeviceEngine final : public Engine {
   const Settings settings_;
   const device::Memory panel_, halt_;
   device::Stream stream_ = nullptr;
-  bool blocking_ = true; ///< StreamTraits::blocking of the stream
-  /// The last launch that was run, and the last one in a capture: where, and which capture.
+  bool blocking_ = true; ///< StreamTraits::blocking of `stream_`
+  /// The stream of the last launch that ran, and of the last captured launch, with its capture's
+  /// id.
   device::Stream last_stream_ = nullptr, captured_stream_ = nullptr;
   std::uint64_t captured_in_ = 0;
-  std::unique_ptr<device::Mark> captured_mark_; ///< behind the latter
-  std::shared_ptr<LaunchRoster::Seat> seat_;    ///< of the roster
+  std::unique_ptr<device::Mark> captured_mark_; ///< recorded after the last captured launch
+  std::shared_ptr<LaunchRoster::Seat> seat_;    ///< in the roster
   std::map<const End*, std::byte*> positions_;
-  std::vector<device::Memory> slabs_; ///< where they are
+  std::vector<device::Memory> slabs_; ///< memory of the positions
   ProgramRing programs_;
-  device::Memory scratch_; ///< of the launches from now on
+  device::Memory scratch_; ///< for the next launches
   std::size_t scratch_bytes_ = 0;
   std::deque<InFlight> runs_;
   BatchLayout layout_;
-  DeviceProxy proxy_; ///< of the channels that are streams
+  DeviceProxy proxy_; ///< for the channels that are carriers
   std::vector<Noted> noted_;
-  std::vector<device::Stream> noted_streams_;      ///< each once
-  std::unique_ptr<device::BatchFunction> batches_; ///< from the first send or receive on
-  std::uint64_t numbers_ = 0;                      ///< given to plans and batches so far
+  std::vector<device::Stream> noted_streams_;      ///< without duplicates
+  std::unique_ptr<device::BatchFunction> batches_; ///< set by the first send or receive
+  std::uint64_t numbers_ = 0;                      ///< last number given to a plan or batch
   std::vector<std::shared_ptr<device::Mark>> spare_marks_;
-  std::vector<InFlight> given_up_; ///< launches and copies of failed runs, by their marks
-  std::exception_ptr broken_;      ///< why the last launch did not happen
+  std::vector<InFlight> given_up_; ///< launches and copies of failed runs, with their marks
+  std::exception_ptr broken_;      ///< the error of the last launch
 };
 
 } // namespace rondo::engine

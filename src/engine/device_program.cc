@@ -1,4 +1,4 @@
-// Lays the bound plan out in tables.
+// Converts a bound plan to the tables of a device program.
 #include "engine/device_program.h"
 
 #include <algorithm>
@@ -26,13 +26,13 @@ class Flattener {
       for (const BoundStep& step : lane) {
         if (step.bundle > 0) first_ = Flattener::next(tables_.steps);
         add(step, lanes);
-        // The kernel passes over a bundle as its first step says: it would stay for ever at one
-        // that has no part in a tile which the first one leaves out.
+        // The kernel decides by a bundle's first step whether to skip the bundle. If a later step
+        // had fewer tiles than the first, the kernel would wait at it forever.
         assert(tables_.steps[first_].tiles == step.tiles);
       }
   }
 
-  /// Where the next entry of a table goes.
+  /// The index of the table's next entry.
   template <class T>
   static std::uint32_t next(const std::vector<T>& table) {
     if (table.size() > std::numeric_limits<std::int32_t>::max())
@@ -104,7 +104,7 @@ class Flattener {
   const BoundPlan& plan_;
   const std::size_t per_element_;
   device::ProgramTables& tables_;
-  std::uint32_t first_ = 0; ///< step of the bundle in progress
+  std::uint32_t first_ = 0; ///< first step of the bundle in progress
 };
 
 bool hasDependencies(const BoundPlan& plan) {
@@ -118,7 +118,7 @@ bool hasDependencies(const BoundPlan& plan) {
 
 namespace {
 
-/// What the kernels for the switch do not do.
+/// Throws for a plan that the kernels for the switch cannot run.
 void refuseSwitch(const device::ProgramTables& tables) {
   const device::ProgramHeader& header = tables.header;
   if (!header.is_barrier) return;
@@ -127,7 +127,7 @@ void refuseSwitch(const device::ProgramTables& tables) {
     throw Error(ErrorCode::unsupported, "the switch does not reduce " +
                                             std::string(name(header.type)) + " by this operator");
   if (header.protocol == device::Protocol::low_latency)
-    throw Error(ErrorCode::unsupported, "ranks do not meet by the low-latency protocol");
+    throw Error(ErrorCode::unsupported, "the low-latency protocol has no barrier");
 }
 
 } // namespace
@@ -189,7 +189,7 @@ device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,
     ticks = std::max(ticks, plan.tiles * lane.size());
   }
   header.lanes = Flattener::next(tables.lanes);
-  header.ticks = ticks + 2; // the steps, the end of all steps, the end
+  header.ticks = ticks + 2; // all steps, plus one tick for the end of the steps and one for the end
   header.watched =
       hasDependencies(plan) || header.lanes_in_step || (header.divides && header.blocks() > 1);
 
@@ -211,7 +211,7 @@ Position position(const BoundPlan& plan, const device::Report& report) {
     return {-1, text + "waiting for " + laneOf(report.whom)};
   if (report.awaited == device::Report::Awaited::meeting)
     return {static_cast<int>(report.whom),
-            text + "waiting to meet rank " + std::to_string(report.whom)};
+            text + "waiting at a barrier for rank " + std::to_string(report.whom)};
   const int peer = report.whom < plan.ends.size() ? plan.ends[report.whom]->peer : -1;
   const bool message = report.awaited == device::Report::Awaited::message;
   return {peer, text + (message ? "waiting to receive from rank " + std::to_string(peer)

@@ -1,4 +1,4 @@
-// From a bound plan to the device program that the plan kernel runs, and from its report to words.
+// Converts a bound plan to the program that the plan kernel runs, and the kernel's report to text.
 #pragma once
 
 #include "device/launch.h"
@@ -11,20 +11,21 @@
 
 namespace rondo::engine {
 
-/// Lets the plan's steps lend their messages where they may.
+/// Marks the steps whose messages may be lent.
 void lend(BoundPlan& plan, const plan::Lending& lending, int rank);
 
-/// Lets messages land where they may; those who send them lend no more. After lend().
+/// Marks the messages that may land. Steps that send such messages no longer lend. Call after
+/// lend().
 void land(BoundPlan& plan, const plan::Landing& landing, int rank);
 
-/// Lets the steps of bundles be done as one. `plan` is what the bound plan was bound from, for
-/// blocks of one size.
+/// Marks the bundles, whose steps the kernel does as one. `plan`: the plan from which `bound` was
+/// made, for blocks of one size.
 void bundle(BoundPlan& bound, const plan::RankPlan& plan);
 
-/// The plan, which was bound with the rings' slot size, as tables. Channels are numbered as in
-/// BoundPlan::ends; each of the `copies` has its own. Header type and operator name the kernel that
-/// serves it. Throws Error(unsupported) when it is too large for its indices, or has several lanes
-/// for low_latency.
+/// Converts the plan, which was bound with the rings' slot size, to tables. Channels are numbered
+/// as in BoundPlan::ends; each of the `copies` has its own. The header's type and operator select
+/// the kernel. Throws Error(unsupported) if the plan is too large for the table indices, or has
+/// several lanes with the low-latency protocol.
 device::ProgramTables flatten(const BoundPlan& plan, device::Protocol protocol,
                               std::uint32_t copies = 1);
 

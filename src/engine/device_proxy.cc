@@ -1,4 +1,4 @@
-// Looking, napping, ending.
+// The proxy thread: polls the relays, sleeps when they are idle, and ends.
 #include "engine/device_proxy.h"
 
 #include <sched.h>
@@ -16,7 +16,7 @@
 namespace rondo::engine {
 
 namespace {
-/// Between two looks at what has not left yet.
+/// Time between two polls for messages that have not been sent yet.
 constexpr std::chrono::microseconds kDrainLook{50};
 } // namespace
 

@@ -1,4 +1,4 @@
-// The thread that runs a communicator's relays.
+// The thread that runs the relays of a communicator.
 #pragma once
 
 #include <sys/types.h>
@@ -19,35 +19,36 @@
 
 namespace rondo::engine {
 
-/// It looks all the time, as replays of captured graphs move messages without a word to the host;
-/// after a while without any, between naps, which grow. The ports are its own: nobody else touches
-/// them. The other functions are for one thread at a time.
+/// The thread polls continuously, because replays of captured graphs send messages without
+/// notifying the host. When nothing has moved for a while, it sleeps between polls, for growing
+/// times. Only this thread uses the ports. The functions of the class may be called by one thread
+/// at a time.
 class DeviceProxy {
  public:
-  /// `size`: of all rings.
+  /// `size`: of every ring.
   DeviceProxy(std::shared_ptr<device::Device> device, const device::RingSize& size);
   ~DeviceProxy();
   DeviceProxy(const DeviceProxy&) = delete;
   DeviceProxy& operator=(const DeviceProxy&) = delete;
 
-  /// Takes over the end's opening, so does not wait for the peer, and sets End::relayed. The first
-  /// one starts the thread. Throws Error(system).
+  /// Takes over the opening of `end` and sets End::relayed. Does not wait for the peer. The first
+  /// call starts the thread. Throws Error(system).
   void serve(End& end);
 
-  /// A launch is on its way.
+  /// Notifies the thread that a launch was started.
   void wake();
 
-  /// Throws what this end's port threw, after a kernel found the mark of it; where it threw nothing
-  /// (the kernel was a replay's, of another plan) what another's threw.
+  /// Throws the error of this end's port, after a kernel has found the end mark. If this port has
+  /// no error (a replay of another plan found the mark), throws the error of another port.
   [[noreturn]] void throwEnded(const End* end) const;
-  /// Of a relay that is stranded; else null.
+  /// The error of a stranded relay, or null.
   std::exception_ptr stranded() const;
 
-  /// Waits until the ports have taken over all that is published; gives up when `failed` is set.
-  /// False: one is stranded, or the deadline has passed.
+  /// Waits until the ports have taken all published messages; returns early when `failed` is set.
+  /// False: a relay is stranded, or the deadline has passed.
   bool drain(const base::Deadline& deadline, const std::atomic<std::uint32_t>& failed) const;
 
-  /// Returns when the thread has ended, which takes it a look at each port. Nothing moves any more.
+  /// Ends the thread, which takes one poll of each port. No messages move after this.
   void stop();
 
  private:
@@ -58,7 +59,7 @@ class DeviceProxy {
 
   const std::shared_ptr<device::Device> device_;
   const device::RingSize size_;
-  const pid_t process_; ///< a forked child has no proxy
+  const pid_t process_; ///< the process that made the proxy: a forked child has none
   std::map<const End*, std::unique_ptr<DeviceRelay>> relays_;
 
   std::mutex mutex_;
@@ -67,12 +68,13 @@ class DeviceProxy {
     DeviceRelay* relay;
     transport::Worker* worker;
   };
-  std::vector<Served> added_;               ///< under the mutex: for the thread to take
-  std::vector<DeviceRelay*> served_;        ///< the thread's
-  std::vector<transport::Worker*> workers_; ///< the thread's, each once
+  /// Added by serve() under the mutex, taken by the thread.
+  std::vector<Served> added_;
+  std::vector<DeviceRelay*> served_;        ///< used by the thread only
+  std::vector<transport::Worker*> workers_; ///< used by the thread only; without duplicates
   std::atomic<const DeviceRelay*> stranded_{nullptr};
   std::atomic<bool> stopping_{false};
-  std::atomic<std::uint32_t> news_{0}; ///< counts what it naps no longer for; it sleeps on it
+  std::atomic<std::uint32_t> news_{0}; ///< counts wake(); the thread sleeps on it
   std::thread thread_;
 };
 

@@ -1,4 +1,5 @@
-// The words of a ring, from the host's side. The orders are argued in kernels/cuda/plan/PROOFS.md.
+// The host's side of a ring between a kernel and a port. kernels/cuda/plan/PROOFS.md justifies the
+// memory orders.
 #include "engine/device_relay.h"
 
 #include <array>

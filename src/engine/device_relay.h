@@ -1,4 +1,4 @@
-// One end of a channel between devices that a host carrier serves: moves messages between the ring
+// Connects one end of a channel between devices to a host carrier: moves messages between the ring
 // of this rank's kernels and a port.
 #pragma once
 
@@ -13,51 +13,53 @@
 
 namespace rondo::engine {
 
-/// A ring that both ends share between devices exists twice here, whole, in host memory that this
-/// rank's device sees: the kernels of the sender write theirs as if the receiver stood there, those
-/// of the receiver read theirs. The sender's relay returns a slot when the port has taken over its
-/// message; the receiver's takes a message from the port when it has a slot for it. So the carrier
-/// itself holds a fast sender back, and each message crosses the memory of a rank once.
+/// Where both devices see the same memory, both ends of a channel share one ring. Here each end has
+/// a whole ring of its own, in host memory that its device sees. The sender's kernels write to
+/// theirs as if it were the receiver's, and the receiver's kernels read from theirs. The sender's
+/// relay returns a slot when the port has taken its message. The receiver's relay takes a message
+/// from the port when a slot is free. So the carrier's flow control also limits the sender's
+/// kernels, and each message passes through the memory of a rank once.
 ///
-/// One thread calls step(). error(), stranded() and drained() are any thread's: what the relay did
-/// before they say so is visible.
+/// One thread calls step(). Any thread may call error(), stranded() and drained(); when they report
+/// something, everything that the relay did before is visible to the caller.
 class DeviceRelay {
  public:
   struct Settings {
     transport::ChannelId id;
     bool sends = false;
-    device::RingSize size;          ///< simple
+    device::RingSize size;          ///< of the simple protocol
     transport::DeviceMemory memory; ///< of this rank; zeroed
   };
-  /// `pending`: of a carrier that carries messages of size.slot_bytes, or of all that there will
-  /// be.
+  /// `pending`: the port of a carrier whose messages may have size.slot_bytes.
   DeviceRelay(Settings settings, std::unique_ptr<transport::PendingPort> pending);
 
-  /// Moves what can be moved, connects first; true if anything moved. Never blocks or throws.
+  /// Moves all messages that can be moved; connects first. True if anything moved. Never blocks or
+  /// throws.
   bool step();
 
-  /// Why no message travels any more: null, or what the port threw. That is no failure by itself,
-  /// as a peer that has done its part may leave. It becomes one when more is wanted: a sender is
-  /// stranded(), and a receiver's kernel finds a message that tells it so, see marksEnd().
+  /// The error of the port, after which no message moves any more; null: none. This alone is no
+  /// failure, because a peer that has done its part may leave. It becomes one when more messages
+  /// are needed: a sender is then stranded(), and a receiver's kernel finds a message that marks
+  /// the end, see marksEnd().
   std::exception_ptr error() const;
-  /// Messages are published that will never leave.
+  /// Whether messages are published that will never be sent.
   bool stranded() const { return settings_.sends && error() && !drained(); }
-  /// Sending: the port has taken over all that is published. Receiving: always.
+  /// Sending: the port has taken all published messages. Receiving: always true.
   bool drained() const;
 
-  /// Whether a message with this label is the one that stands behind the last of an ended carrier.
+  /// Whether this label marks the end of a carrier: the relay publishes it after the last message.
   static bool marksEnd(std::uint64_t label) { return label >> 32 == kEndLabel >> 32; }
 
  private:
-  /// No call's: the sequence number in a label is zero.
+  /// It matches no call, because the sequence number in a label is zero.
   static constexpr std::uint64_t kEndLabel = ~std::uint64_t{0};
 
   bool send();
   bool receive();
-  /// Throws Error(transport) for what no kernel can have sent.
+  /// Throws Error(transport) for a message that no kernel can have sent.
   void check(const transport::MessageHeader& header) const;
   bool room() const;
-  /// Where the next message of the port stands in the ring.
+  /// The slot for the next message of the port.
   std::byte* slot() const;
   device::Label& label() const;
   void publish();
@@ -66,14 +68,14 @@ class DeviceRelay {
   const device::Ring ring_;
   std::unique_ptr<transport::PendingPort> pending_;
   std::unique_ptr<transport::Port> port_;
-  // The port's, once it is there.
+  // Owned by the port; set when it is connected.
   transport::CarrierSender* sender_ = nullptr;
   transport::CarrierReceiver* receiver_ = nullptr;
-  std::uint64_t moved_ = 0;    ///< messages that the port was given, or gave
-  std::uint64_t returned_ = 0; ///< of those, slots that the sender may use again
+  std::uint64_t moved_ = 0;    ///< messages moved between ring and port
+  std::uint64_t returned_ = 0; ///< slots returned to the sender so far
   std::exception_ptr error_;   ///< written before ended_
   std::atomic<bool> ended_{false};
-  bool marked_ = false; ///< receiving: the end stands in the ring
+  bool marked_ = false; ///< receiving: the end mark is in the ring
 };
 
 } // namespace rondo::engine

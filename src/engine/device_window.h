@@ -1,4 +1,5 @@
-// A rank's window, and the address of all ranks': see device/window.h.
+// The window of a rank, and the address at which the switch combines all ranks' windows. See
+// device/window.h.
 #pragma once
 
 #include <memory>
@@ -8,12 +9,12 @@
 
 namespace rondo::engine {
 
-/// Without copies in its size: there is none.
+/// If size.copies is 0, there is no window.
 struct DeviceWindow {
   device::WindowSize size; ///< the same on all ranks
   device::Team::Windows memory;
-  std::shared_ptr<void> all; ///< keeps the other ranks' windows
-  device::Memory meetings;   ///< one std::uint64_t for each copy, zeroed
+  std::shared_ptr<void> all; ///< keeps the other ranks' windows alive
+  device::Memory meetings;   ///< barrier counters: one std::uint64_t for each copy, zeroed
   int rank = 0;
 
   device::Window window() const {

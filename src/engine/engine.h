@@ -1,4 +1,5 @@
-// What the communicator asks of an engine, whichever runs its plans.
+// The interface between the communicator and its engine, which runs plans on the host or on a
+// device.
 #pragma once
 
 #include <atomic>
@@ -18,23 +19,24 @@
 
 namespace rondo::engine {
 
-/// One call in flight. Owned by the caller of Engine::submit().
+/// One call in flight. The caller of Engine::submit() owns it.
 struct Run {
   BoundPlan* plan = nullptr;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::uint64_t signature = 0;
-  std::uint64_t sequence = 0; ///< 0: Send or Recv
+  std::uint64_t sequence = 0; ///< 0: a send or receive
   Scaling scaling;
 
-  /// Set last, with release: everything the run wrote is visible to who reads true with acquire.
+  /// Stored last, with release. A thread that reads true with acquire sees everything that the run
+  /// wrote.
   std::atomic<bool> done{false};
-  std::exception_ptr error;   ///< set before done when the run failed
-  std::shared_ptr<void> keep; ///< holds an asynchronous run alive until it is done
-  /// Somebody has waited for it: from then on a Send or Recv has a deadline, as a collective
-  /// always.
+  std::exception_ptr error;   ///< set before `done` if the run failed
+  std::shared_ptr<void> keep; ///< keeps an asynchronous run alive until it is done
+  /// A thread has waited for this run. Only then does a send or receive have a deadline; a
+  /// collective always has one.
   std::atomic<bool> attended{false};
-  /// How long it had stood still when the control plane was last told; 0: it was not.
+  /// How long the run had not moved when the control plane was last notified; 0: never notified.
   base::Clock::duration told{};
 
   bool scaled() const { return scaling.ofInputs(); }
@@ -43,13 +45,13 @@ struct Run {
   friend class HostEngine;
   Run* next_ = nullptr;
   bool started_ = false;
-  std::uint32_t loan_looks_ = 0; ///< looks at the end of the run for what is not returned
-  std::uint32_t moves_ = 0;      ///< counts what moved; compared by standing()
+  std::uint32_t loan_looks_ = 0; ///< polls at the end of the run for loans that are not returned
+  std::uint32_t moves_ = 0;      ///< counts moves; standing() compares it with seen_moves_
   std::uint32_t seen_moves_ = 0;
   base::Clock::time_point seen_at_{};
 };
 
-/// A peer's message belongs to another call than ours.
+/// A peer's message belongs to another call than the one of this rank.
 class ForeignCall : public std::exception {
  public:
   ForeignCall(int from, std::uint64_t signature, const Run& run)
@@ -62,19 +64,20 @@ class ForeignCall : public std::exception {
 
 /// Where a run waits.
 struct Position {
-  int peer = -1;    ///< whom it waits for; -1: nobody in particular
+  int peer = -1;    ///< the rank that it waits for; -1: no particular rank
   std::string text; ///< "lane 0 step 3, tile 2 of 8, waiting to receive from rank 1"
-  /// This rank sees at once what the peer does: nothing is under way between them.
+  /// No message can be in flight between the peer and this rank: this rank sees at once what the
+  /// peer does.
   bool at_once = false;
 };
 
-/// A run at the head of its queue that did not move between two looks.
+/// A run at the head of its queue that did not move between two checks.
 struct Standing {
   Run* run = nullptr;
   base::Clock::duration since{};
 };
 
-/// A device gave a run up at its deadline.
+/// A device aborted a run because its deadline passed.
 class Late : public std::exception {
  public:
   Late(const Run& late, Position at) : run(late), position(std::move(at)) {}
@@ -84,34 +87,35 @@ class Late : public std::exception {
   const Position position;
 };
 
-/// Runs of one communicator. Collectives run one after the other; so do the sends to one peer, and
-/// the receives from one peer; these queues are independent of each other. Not thread-safe: the
-/// communicator serialises calls, but for what says otherwise.
+/// Runs of one communicator. Collectives run one after the other. So do the sends to one peer, and
+/// the receives from one peer. These queues are independent of each other. The class is not
+/// thread-safe: the communicator serialises its calls, except functions marked "Any thread".
 class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// The rank's plan for calls of one shape. Opens the channels that are new.
-  /// Throws Error(unsupported) for what cannot be run with the sizes that the ranks agreed on.
+  /// Binds the rank's plan for calls of one shape, and opens new channels. Throws
+  /// Error(unsupported) if the plan cannot run with the sizes that the ranks agreed on.
   virtual BoundPlan bind(plan::Planned& planned, const plan::CallShape& shape) = 0;
-  /// A send or receive: a plan of one step, the same on both ends but for its direction.
+  /// Binds a send or receive: a plan of one step, the same on both ends except for its direction.
   /// `signature`: Run::signature without the sequence number. Throws as bind().
   virtual BoundPlan bindMessage(const plan::RankPlan& plan, const plan::CallShape& shape,
                                 std::uint64_t signature) = 0;
 
-  /// Collectives that are submitted from now on follow what the stream holds. Throws
-  /// Error(unsupported) where buffers are in host memory.
+  /// Collectives that are submitted from now on run after the work that is on the stream by then.
+  /// Throws Error(unsupported) if buffers are in host memory.
   virtual void setStream(Stream stream) = 0;
-  /// Throws Error(unsupported), for `function`, where buffers are in device memory. Any thread.
+  /// Throws Error(unsupported) in the name of `function` if buffers are in device memory. Any
+  /// thread.
   virtual void requireHostBuffers(const char* function) const = 0;
 
-  /// Before submit(). Throws Error(invalid_argument) for buffers that the engine cannot use (null:
-  /// not used).
+  /// Call before submit(). Throws Error(invalid_argument) for buffers that the engine cannot use.
+  /// Null: a buffer that the call does not use.
   void admit(const void* input, const void* output) const {
     if (launches_) admitBuffers(input, output);
   }
 
-  /// Before submit() of a run whose Scaling::factor_at is set. Throws Error(invalid_argument) where
+  /// Call before submit() of a run that has Scaling::factor_at. Throws Error(invalid_argument) if
   /// the engine cannot read it.
   virtual void admitFactor(const void* factor) const = 0;
 
@@ -120,43 +124,44 @@ class Engine {
   static constexpr int sendQueue(int peer) { return 1 + peer; }
   static constexpr int recvQueue(int peer) { return -1 - peer; }
   virtual void submit(Run& run, int queue) = 0;
-  /// After the last submit() of a call, or of a group's calls on this communicator.
+  /// Call after the last submit() of a call, or of a group's calls on this communicator.
   void flush() {
     if (launches_) launchNoted();
   }
 
-  /// Moves what can be moved; true if anything did. Never blocks. Throws ForeignCall, Late, or an
-  /// Error from below: the communicator is then broken, and failAll() must follow.
+  /// Moves what can be moved; true if anything moved. Never blocks. Throws ForeignCall, Late, or an
+  /// Error of a transport or device. The communicator is then broken, and failAll() must follow.
   virtual bool progress() = 0;
 
-  /// Whether nothing is in flight. Any thread.
+  /// Whether no run is in flight. Any thread.
   bool idle() const { return in_flight_.load(std::memory_order_acquire) == 0; }
-  /// Memory for partial results, bytes.
+  /// Memory for partial results, in bytes.
   virtual std::size_t scratchBytes() const = 0;
-  /// The runs that have not moved for `at_least`, as far as looks like this one can tell; without
-  /// Sends and Recvs that nobody has waited for (the peer's program may not be so far).
+  /// The runs that have not moved for `at_least`, as far as calls of this function can tell. Sends
+  /// and receives that no thread waits for are left out, because the peer's program may come to
+  /// them later.
   virtual std::vector<Standing> standing(base::Clock::time_point now,
                                          base::Clock::duration at_least) = 0;
-  /// The first run in flight that `wanted` is true for, or null.
+  /// The first run in flight for which `wanted` is true, or null.
   virtual const Run* findRun(const std::function<bool(const Run&)>& wanted) const = 0;
-  /// The run that progress() was at when it threw.
+  /// The run that progress() was working on when it threw.
   const Run* current() const { return current_; }
-  /// Sequence number of the last collective that was completed.
+  /// Sequence number of the last completed collective.
   std::uint64_t completed() const { return completed_; }
   virtual Position position(const Run& run) = 0;
 
-  /// Whether a Send of the peer has come, or begun to come, that no Recv is queued for. Throws as
-  /// progress(), and Error(unsupported) where buffers are in device memory.
+  /// Whether a message of the peer's Send has arrived, at least in part, for which no Recv is
+  /// queued. Throws as progress(), and Error(unsupported) if buffers are in device memory.
   virtual bool arrived(int peer) = 0;
 
   /// Ends every run with the error.
   virtual void failAll(const std::exception_ptr& error) = 0;
 
  protected:
-  /// `launches`: whether admit() and flush() mean anything; else they cost no call.
+  /// `launches`: whether admit() and flush() have an effect; if not, they cost no virtual call.
   explicit Engine(bool launches) : launches_(launches) {}
 
-  /// What every run's end consists of: after this the run may be gone.
+  /// Ends a run. The caller may free the run as soon as this stores `done`.
   void end(Run& run, const std::exception_ptr& error) {
     const std::shared_ptr<void> keep = std::move(run.keep);
     if (error) {

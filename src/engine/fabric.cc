@@ -1,4 +1,4 @@
-// The channels of one rank: which transport serves which peer, and what is open.
+// Opens the channels of one rank, and records which transport serves which peer.
 #include "engine/fabric.h"
 
 #include <algorithm>

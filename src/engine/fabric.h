@@ -17,47 +17,47 @@
 
 namespace rondo::engine {
 
-/// One end of a channel, with what the engine keeps for it. Not thread-safe.
+/// One end of a channel, with the state that the engine keeps for it. Not thread-safe.
 struct End {
   transport::ChannelId id;
   int peer = -1;
   bool sends = false;
-  std::unique_ptr<transport::PendingPort> pending; ///< while opening
+  std::unique_ptr<transport::PendingPort> pending; ///< while it is being opened
   std::unique_ptr<transport::Port> port;           ///< null until it is open
   bool carrier = false;                            ///< its transport's ports are carriers
-  transport::Worker* worker = nullptr; ///< of its transport, once it is being opened; or null
-  /// Between devices, a carrier: the ring of this end. A proxy has the port, or opens it.
+  transport::Worker* worker = nullptr; ///< of its transport, set when opening starts; may be null
+  /// Between devices over a carrier: the ring of this end. The proxy opens and owns the port.
   std::optional<transport::DeviceMemory> relayed;
 
   transport::Loans* loans = nullptr; ///< of a ring, or null
 
-  // What the port is: exactly one of these is set once it is there.
+  // The kind of the port: exactly one of these is set when the end is open.
   transport::SlotRing* ring = nullptr;
   transport::CarrierSender* sender = nullptr;
   transport::CarrierReceiver* receiver = nullptr;
   const transport::DeviceMemory* device = nullptr;
 
-  /// Receiving carrier: where the message of the step in progress goes.
+  /// Receiving from a carrier: destination of the message of the step in progress.
   enum class Arrival { none, direct, staged, complete } arrival = Arrival::none;
-  bool staged = false; ///< the complete message lies in `staging`
-  /// Receiving: one message. Sending: one message per pending slot, in rotation.
+  bool staged = false; ///< the complete message is in `staging`
+  /// Receiving: one message. Sending: one message for each slot, used in turn.
   base::AlignedBuffer staging;
   std::size_t next_staging = 0;
 
-  // Of the step in progress on a ring.
-  std::optional<transport::Loan> offer; ///< sending: the body is lent, not copied
+  // State of the step in progress on a ring.
+  std::optional<transport::Loan> offer; ///< sending: the body is lent instead of copied
   const std::byte* body = nullptr;      ///< receiving
 
   bool open() const { return port || relayed; }
-  /// Open, between devices: its ring, as this rank's kernels use it.
+  /// The ring that this rank's kernels use. Only for an open end between devices.
   const transport::DeviceMemory& deviceMemory() const { return relayed ? *relayed : *device; }
   bool mapped() const { return ring != nullptr; }
 };
 
-/// The transports of a communicator and where they lead. Not thread-safe.
+/// The transports of a communicator, and the channels to its peers. Not thread-safe.
 class Fabric {
  public:
-  /// What the communicator found out about a peer.
+  /// The transport to a peer, and the peer's address.
   struct Peer {
     transport::Transport* transport = nullptr; ///< null for this rank itself
     transport::Address address;
@@ -67,31 +67,31 @@ class Fabric {
          std::vector<std::unique_ptr<transport::Transport>> transports, std::vector<Peer> peers,
          std::size_t message_bytes, bool carriers);
 
-  /// The end of channel (src, dst, index) that is this rank's; `sending` tells which when src ==
-  /// dst. Nothing is opened yet. The reference stays valid.
+  /// This rank's end of channel (src, dst, index). `sending` selects the end if src == dst. Opens
+  /// nothing. The reference stays valid.
   End& end(int src, int dst, int index, bool sending);
 
-  /// From now on a rank's channels to itself are such memory.
+  /// From now on a rank's channels to itself use memory that `make` allocates.
   void putSelfOnDevice(std::function<transport::DeviceMemory()> make) { self_device_ = make; }
 
-  /// Starts to open the end, unless that was done. Throws what the transport finds wrong.
+  /// Starts to open the end, if that has not happened yet. Throws the transport's errors.
   void startOpening(End& end);
-  /// Whether the end is connected; starts to open it, makes progress, never blocks.
+  /// Whether the end is connected. Starts to open it and makes progress; never blocks.
   bool ready(End& end);
 
-  /// Whether a message that this peer sent with Send is there. Opens the channel, but does not
-  /// expect the peer to have opened it.
+  /// Whether a message that this peer sent with Send has arrived. Opens the channel, but does not
+  /// require that the peer has opened it.
   bool arrived(int peer);
 
-  /// Lets the transports move what they move for all their channels together; true if anything did.
+  /// Lets the transports' workers make progress for all their channels; true if anything moved.
   bool progress() {
     bool moved = false;
     for (transport::Worker* worker : workers_) moved |= worker->progress();
     return moved;
   }
 
-  /// What the open channels hold; a slot belongs to the rank that sends, where a proxy stands
-  /// between them to either. In bytes, but for `channels`.
+  /// Memory of the open channels, in bytes. A slot is counted by the sender; with a proxy between
+  /// the ranks, each end counts its own ring.
   struct Memory {
     std::size_t channels = 0, slots = 0, staging = 0;
   };
@@ -102,7 +102,7 @@ class Fabric {
 
   /// Largest message body, the same on all ranks.
   std::size_t messageBytes() const { return message_bytes_; }
-  /// Whether any two ranks talk over a carrier; the same on all ranks.
+  /// Whether any two ranks communicate over a carrier; the same on all ranks.
   bool carriers() const { return carriers_; }
 
  private:
@@ -117,7 +117,8 @@ class Fabric {
   const std::size_t message_bytes_;
   const bool carriers_;
   std::map<std::pair<transport::ChannelId, bool>, std::unique_ptr<End>> ends_;
-  std::vector<transport::Worker*> workers_;          ///< of transports with channels, each once
+  /// of transports with channels; without duplicates
+  std::vector<transport::Worker*> workers_;
   std::map<int, std::shared_ptr<void>> self_memory_; ///< by channel index
   std::function<transport::DeviceMemory()> self_device_;
   std::map<int, transport::DeviceMemory> self_device_memory_; ///< by channel index

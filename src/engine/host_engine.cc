@@ -1,4 +1,4 @@
-// The host engine's queues and lanes: which step of which run is next.
+// The queues, runs and lanes of the host engine: selects the next step of each run.
 #include "engine/host_engine.h"
 
 namespace rondo::engine {
@@ -19,7 +19,7 @@ void HostEngine::submit(Run& run, int queue) {
   if (into.tail) {
     into.tail->next_ = &run;
   } else {
-    active_.push_back(&into); // may throw: before the run is known here
+    active_.push_back(&into); // may throw: the run is not in any queue yet
     into.head = &run;
   }
   into.tail = &run;
@@ -27,7 +27,7 @@ void HostEngine::submit(Run& run, int queue) {
   begin();
 }
 
-/// Takes the head off its queue. The run may be gone when this returns.
+/// Removes the head of its queue. The run may be freed when this returns.
 void HostEngine::complete(Queue& queue, const std::exception_ptr& error) {
   Run& run = *queue.head;
   queue.head = run.next_;
@@ -35,7 +35,7 @@ void HostEngine::complete(Queue& queue, const std::exception_ptr& error) {
   end(run, error);
 }
 
-/// What this rank has to send leaves before it looks at what has come.
+/// Sends first, then checks for arrived messages.
 bool HostEngine::progress() {
   bool moved = advanceAll();
   if (fabric_.progress()) {
@@ -54,7 +54,7 @@ inline bool HostEngine::advanceAll() {
       if (!advance(*queue.head)) break;
       moved = true;
       ++queue.head->moves_;
-      if (queue.head->plan) break; // moved, but not done
+      if (queue.head->plan) break; // moved, but not complete
       complete(queue, nullptr);
     }
     if (queue.head) {
@@ -106,7 +106,7 @@ void HostEngine::failAll(const std::exception_ptr& error) {
   active_.clear();
 }
 
-/// True if anything moved; clears run.plan when the run is complete.
+/// True if anything moved. Sets run.plan to null when the run is complete.
 bool HostEngine::advance(Run& run) {
   if (!run.started_ && !start(run)) return false;
   BoundPlan& plan = *run.plan;
@@ -128,7 +128,7 @@ bool HostEngine::advance(Run& run) {
   return true;
 }
 
-/// On the plan's first run: whether its channels are all open.
+/// On the plan's first run: whether all its channels are open.
 bool HostEngine::connect(BoundPlan& plan) {
   bool all = true;
   for (End* end : plan.ends) all &= fabric_.ready(*end);
@@ -141,7 +141,7 @@ bool HostEngine::connect(BoundPlan& plan) {
   for (auto* lanes : {&plan.full, &plan.last})
     for (BoundLane& lane : *lanes)
       for (BoundStep& step : lane) {
-        // With carriers about, every write must look at what is still being sent.
+        // If the plan uses carriers, every write must first check for pending sends.
         step.carries = step.has_output && !plan.carriers_out.empty();
         const End* const only = step.inputs.size() == 1 ? step.inputs[0].wire : nullptr;
         step.carriers_only_move = step.inputs.size() == 1 &&
@@ -159,7 +159,7 @@ bool HostEngine::connect(BoundPlan& plan) {
   return true;
 }
 
-/// Puts the cursors at the beginning.
+/// Sets the cursors to the beginning.
 bool HostEngine::start(Run& run) {
   BoundPlan& plan = *run.plan;
   if (!plan.connected && !connect(plan)) return false;
@@ -228,7 +228,7 @@ Position HostEngine::position(const Run& run) {
     const BoundPlan::Cursor& cursor = run.plan->cursors[lane];
     if (cursor.tile == run.plan->tiles) continue;
     const BoundStep* step = run.plan->at(lane, cursor);
-    if (!step) continue; // it only waits for its turn
+    if (!step) continue; // the step has no part in this tile: its lane only waits for other lanes
     const std::string where =
         "lane " + std::to_string(lane) + " step " + std::to_string(cursor.step) + ", tile " +
         std::to_string(cursor.tile + 1) + " of " + std::to_string(run.plan->tiles);
@@ -250,7 +250,8 @@ Position HostEngine::position(const Run& run) {
       return {end->peer, "waiting until rank " + std::to_string(end->peer) + " receives"};
   for (const BoundPlan::OpenLoan& loan : run.plan->loans)
     if (!loan.end->ring->returned(loan.number))
-      return {loan.end->peer, "waiting until rank " + std::to_string(loan.end->peer) + " has read"};
+      return {loan.end->peer,
+              "waiting until rank " + std::to_string(loan.end->peer) + " has read its message"};
   return {};
 }
 

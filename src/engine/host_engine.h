@@ -15,7 +15,7 @@
 
 namespace rondo::engine {
 
-/// Nothing here blocks.
+/// No function blocks.
 class HostEngine final : public Engine {
  public:
   /// `threads`: see Options::threads. `oversubscribed`: ranks share processors.
@@ -55,7 +55,7 @@ class HostEngine final : public Engine {
     Run* head = nullptr;
     Run* tail = nullptr;
   };
-  /// What a pass over a segment reads and writes.
+  /// The operands of one pass over a segment.
   struct Operands {
     const void** ins;
     std::size_t in_count;
@@ -105,16 +105,16 @@ class HostEngine final : public Engine {
   std::map<int, Queue> point_to_point_;
   std::vector<Queue*> active_;
   base::AlignedBuffer scratch_;
-  std::vector<const void*> ins_; ///< as many as a step of any plan so far has
+  std::vector<const void*> ins_; ///< sized for the largest step of any plan so far
   std::vector<void*> outs_;
   struct WorkerOperands {
     std::vector<const void*> ins;
     std::vector<void*> outs;
   };
-  std::vector<WorkerOperands> parts_; ///< of the crew's threads
+  std::vector<WorkerOperands> parts_; ///< operands for the crew's threads
   std::vector<transport::ConstBytes> pieces_;
   std::vector<transport::MutableBytes> arriving_;
-  bool moved_ = false; ///< a step in progress moved bytes without being done
+  bool moved_ = false; ///< the step in progress moved bytes but is not complete
 };
 
 } // namespace rondo::engine

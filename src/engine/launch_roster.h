@@ -1,4 +1,4 @@
-// The launches of one process' ranks that write into each other's memory.
+// The ranks of one process whose launches may write into each other's memory.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,12 @@ namespace rondo::engine {
 /// Any thread may call its functions.
 class LaunchRoster {
  public:
-  /// A rank's. Its mutex is held while it launches, so that whoever holds it knows of all launches.
+  /// The state of one rank. The rank holds the mutex while it launches, so a thread that holds it
+  /// sees all launches.
   struct Seat {
     std::mutex mutex;
     device::Memory panel;               ///< a device::Panel
-    std::shared_ptr<device::Mark> last; ///< behind the newest launch; null: there was none
+    std::shared_ptr<device::Mark> last; ///< recorded after the newest launch; null: none
   };
 
   std::shared_ptr<Seat> sit(device::Memory panel) {

@@ -1,4 +1,4 @@
-// Lent messages: what peers read in this rank's memory, and what that memory may be used for.
+// Lent messages of the host engine: when to lend, and when lent memory may be reused.
 #include <sched.h>
 
 #include <algorithm>
@@ -14,18 +14,18 @@ namespace {
 
 constexpr std::size_t kManyLoans = 32;
 
-/// About 20 us: much longer than a peer that is there takes to read a slot's worth, much shorter
-/// than what waiting for one that is not there may cost.
+/// About 20 us: much longer than an active peer takes to read a slot, much shorter than the wait
+/// for a peer that is delayed.
 constexpr std::uint32_t kPatientLooks = 500;
 
-/// Much longer than any pass over memory takes, on a machine that stands still at times too.
+/// Much longer than any pass over memory takes, even on a machine that pauses at times.
 constexpr std::chrono::seconds kReadingAtMost{5};
 
 bool returned(const BoundPlan::OpenLoan& loan) { return loan.end->ring->returned(loan.number); }
 
 } // namespace
 
-/// How the receiver reads the step's message in place; nothing when it is better copied.
+/// The loan for the step's message; empty if copying is better.
 std::optional<transport::Loan> HostEngine::loanFor(const Run& run, const BoundStep& step, End& end,
                                                    std::size_t tile) const {
   if (!end.loans || step.segments.size() != 1) return {};
@@ -36,8 +36,8 @@ std::optional<transport::Loan> HostEngine::loanFor(const Run& run, const BoundSt
   return end.loans->offer(at(run, *source, 0, tile), step.bytes);
 }
 
-/// Finds the bodies of all messages that the step receives on rings; false, with nothing taken,
-/// when one was withdrawn: the communicator is failing. Nothing is taken either when it throws.
+/// Finds the bodies of all messages that the step receives on rings. False if one was withdrawn,
+/// because the communicator is failing. If it returns false or throws, no message is taken.
 bool HostEngine::takeBodies(const BoundStep& step) {
   std::size_t taken = 0;
   const auto giveBack = [&] {
@@ -61,8 +61,8 @@ bool HostEngine::takeBodies(const BoundStep& step) {
   return false;
 }
 
-/// Whether no peer reads what the step writes. Loans that nobody has begun to read are revoked, so
-/// this never waits for more than a peer's step in progress.
+/// Whether no peer reads the memory that the step writes. Revokes loans that no peer has begun to
+/// read, so this waits at most for a peer's step in progress.
 bool HostEngine::reclaim(Run& run, const BoundStep& step, std::size_t tile) {
   if (!step.has_output) return true;
   auto& loans = run.plan->loans;
@@ -86,14 +86,15 @@ bool HostEngine::reclaim(Run& run, const BoundStep& step, std::size_t tile) {
   return true;
 }
 
-/// Keeps the list short: a channel has at most its depth of them open.
+/// Adds a loan and drops returned ones, so the list stays short: a channel has at most `depth` open
+/// loans.
 void HostEngine::note(BoundPlan& plan, const BoundPlan::OpenLoan& loan) {
   if (plan.loans.size() >= kManyLoans) std::erase_if(plan.loans, returned);
   plan.loans.push_back(loan);
 }
 
-/// At the end of a run: whether all loans are settled. A peer that comes late gets a copy, so that
-/// nobody waits for it.
+/// At the end of a run: whether all loans are returned. A late peer gets a copy, so that the run
+/// does not wait for it.
 bool HostEngine::settleLoans(Run& run) {
   auto& loans = run.plan->loans;
   const bool late = ++run.loan_looks_ >= kPatientLooks;
@@ -103,18 +104,18 @@ bool HostEngine::settleLoans(Run& run) {
   return loans.empty();
 }
 
-/// The run has failed, and its caller may free the memory. Where that would take it from a thread
-/// in the midst of reading, this waits for the thread: it waits for nothing itself, so the deadline
-/// only passes when somebody holds it.
+/// The run has failed, and its caller may free the memory. If a peer's thread is reading it, this
+/// waits for that thread. A reading thread never blocks, so the deadline passes only if something
+/// stops that thread.
 void HostEngine::endLoans(Run& run) {
   const auto deadline = base::Clock::now() + kReadingAtMost;
   for (const BoundPlan::OpenLoan& loan : run.plan->loans) {
     const auto ended = [&] { return returned(loan) || loan.end->ring->withdraw(loan.number); };
     while (!ended() && !loan.end->loans->outliveSender()) {
       if (base::Clock::now() >= deadline) {
-        base::log(LogLevel::warn, "rank ", loan.end->peer, " has not read ", loan.bytes,
-                  " lent bytes to their end within ", kReadingAtMost.count(),
-                  " s: no longer waited for");
+        base::log(LogLevel::warn, "rank ", loan.end->peer, " did not read ", loan.bytes,
+                  " lent bytes to the end within ", kReadingAtMost.count(),
+                  " s: the wait for it was given up");
         break;
       }
       sched_yield();

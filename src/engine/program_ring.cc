@@ -1,4 +1,4 @@
-// Giving out the memory of programs in turn.
+// Allocates the memory of device programs in turn.
 #include "engine/program_ring.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::shared_ptr<ProgramPlace> ProgramRing::take(std::size_t bytes) {
       at = 0;
       continue;
     }
-    // From here on nobody stands across `at`: it is the ring's start, or somebody's end.
+    // No place overlaps the start `at`: it is the start of the ring or the end of a place.
     const auto begin = taken_.lower_bound(at), end = taken_.lower_bound(at + bytes);
     const auto used =
         std::find_if(begin, end, [](const auto& one) { return one.second.place.use_count() > 1; });

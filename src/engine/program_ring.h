@@ -1,4 +1,5 @@
-// Where device programs stand, and how they get there without anybody waiting.
+// Memory for device programs, allocated in turn, so that copying a program to the device does not
+// block.
 #pragma once
 
 #include <array>
@@ -10,28 +11,29 @@
 
 namespace rondo::engine {
 
-/// What a launch of a program uses of its device. Whoever launches it keeps it until the launch has
-/// run.
+/// The device memory of a program. The launcher keeps it until the launch has run.
 struct ProgramPlace {
   device::Memory memory;
-  std::byte* staged = nullptr; ///< of a ring: host memory, from where it may be copied there
+  /// Host memory of the same size, from which the program may be copied; null outside the ring.
+  std::byte* staged = nullptr;
   device::Memory scratch;
 };
 
-/// A fixed amount of device memory, which programs take in turn, each of them the place of those
-/// that came longest ago; what is in use is stepped over. Beside it lies as much host memory for
-/// what is to be copied there: a launch waits for its own copy, so when a place is free, then the
-/// copy that used it has been made as well, and nobody needs to ask. Not thread-safe.
+/// A fixed amount of device memory, allocated to programs in turn. A new program takes the place of
+/// the oldest ones; places in use are skipped. Each place has host memory of the same size, from
+/// which its program is copied. A launch runs after its program's copy, so when a place is free,
+/// that copy has ended too, and no check is needed. Not thread-safe.
 class ProgramRing {
  public:
-  /// Allocates, which may wait for the device.
+  /// Allocates memory, which may wait for the device.
   ProgramRing(device::Device& device, std::size_t bytes);
 
-  /// A place that stays until nobody but the ring has it and its turn comes again: others find it
-  /// again by a weak_ptr. Aligned to device::kRingLine. Null where what is in use leaves no room.
+  /// A place that stays valid until only the ring refers to it and its memory is allocated again; a
+  /// weak_ptr to it finds it until then. Aligned to device::kRingLine. Null if the places in use
+  /// leave no room.
   std::shared_ptr<ProgramPlace> take(std::size_t bytes);
 
-  /// All of it, on the device and the host.
+  /// All its memory, on the device and on the host.
   std::array<device::Memory, 2> memory() const { return {memory_, staged_}; }
 
  private:
@@ -42,8 +44,8 @@ class ProgramRing {
 
   const std::size_t size_;
   const device::Memory memory_, staged_;
-  std::map<std::size_t, Taken> taken_; ///< by where they begin; none overlap
-  std::size_t next_ = 0;               ///< behind the last one that was taken
+  std::map<std::size_t, Taken> taken_; ///< by start offset; no two overlap
+  std::size_t next_ = 0;               ///< end of the place that was taken last
 };
 
 } // namespace rondo::engine

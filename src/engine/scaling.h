@@ -1,4 +1,4 @@
-// What averages and pre-multiplied sums do beside adding, for both engines.
+// How averages and pre-multiplied sums scale their elements, for both engines.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace rondo::engine {
 
-/// What an operator multiplies or divides on elements of a type. An average of floats is a sum of
-/// scaled inputs, which cannot overflow; of integers, a sum that is divided, which rounds only
-/// once.
+/// What an operator scales for elements of a type. An average of floats is the sum of scaled
+/// inputs, which cannot overflow. An average of integers is a sum that is divided at the end, so it
+/// is rounded only once.
 enum class Scales : std::uint8_t { nothing, inputs, output };
 
 constexpr Scales scales(ReduceOp::Kind op, DataType type) {
@@ -20,14 +20,16 @@ constexpr Scales scales(ReduceOp::Kind op, DataType type) {
 }
 
 struct Scaling {
-  double factor = 1.0;   ///< every read of the call's input is multiplied by it, and rounded
-  long long divisor = 1; ///< at the end the output is divided by it, toward zero
-  const void* factor_at = nullptr; ///< where a device finds the factor, in place of `factor`
+  /// Each element read from the call's input is multiplied by it and rounded.
+  double factor = 1.0;
+  long long divisor = 1; ///< at the end the output is divided by it, rounded toward zero
+  /// Address of the factor in device memory, used instead of `factor`.
+  const void* factor_at = nullptr;
 
   bool ofInputs() const { return factor != 1.0; }
 };
 
-/// 1 / ranks, the same whatever environment the caller has.
+/// 1 / ranks, independent of the caller's floating-point environment.
 inline double shareOf(int ranks) {
   const base::FloatEnvironment same_on_all_ranks;
   return 1.0 / ranks;

@@ -1,4 +1,5 @@
-// One step of the host engine: all its inputs there, room on all its channels, one pass, sent.
+// One step of the host engine: checks that all inputs have arrived and all channels have room,
+// computes, and sends.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -10,10 +11,10 @@ namespace rondo::engine {
 
 namespace {
 
-/// Elements of the block in which a scaled input is combined: fits the first-level cache.
+/// Elements of the block in which a scaled input is combined; it fits the first-level cache.
 constexpr std::size_t kScaleBlock = 512;
 
-/// Bodies from here on may be lent, or withdrawn.
+/// Messages of this size and above may be lent, or withdrawn.
 constexpr std::size_t kLarge = transport::SlotRing::kInlineBytes + 1;
 
 void copyTo(std::span<void* const> outs, const void* from, std::size_t bytes) {
@@ -28,11 +29,11 @@ std::byte* HostEngine::at(const Run& run, const plan::PieceOffsets& piece, std::
   const std::size_t offset = piece.offsets[segment];
   switch (piece.space) {
     case plan::Space::input:
-      // Input is only ever read; one pointer type keeps the tables simple.
+      // The input is only read; one pointer type keeps the tables simple.
       return const_cast<std::byte*>(run.input) + tile * run.plan->tile_bytes + offset;
     case plan::Space::output: return run.output + tile * run.plan->tile_bytes + offset;
     case plan::Space::scratch:
-    case plan::Space::window: break; // no plan of this engine has windows
+    case plan::Space::window: break; // plans of this engine have no windows
   }
   return static_cast<std::byte*>(scratch_.data()) + offset;
 }
@@ -43,12 +44,12 @@ void HostEngine::check(const Run& run, const BoundStep& step, const End& end,
   if (header.signature != run.signature) throw ForeignCall(end.peer, header.signature, run);
   throw Error(ErrorCode::mismatch,
               "rank " + std::to_string(end.peer) + " sent a message of " +
-                  std::to_string(header.bytes) + " bytes where " + std::to_string(step.bytes) +
-                  " were due",
+                  std::to_string(header.bytes) + " bytes, but " + std::to_string(step.bytes) +
+                  " were expected",
               end.peer);
 }
 
-/// attempt() of a BoundStep::small_copy, unscaled.
+/// attempt() for a BoundStep::small_copy without scaling.
 bool HostEngine::copySmall(Run& run, const BoundStep& step, std::size_t tile) {
   const BoundOperand& input = step.inputs[0];
   transport::SlotRing* const ring = input.wire ? input.wire->ring : nullptr;
@@ -73,7 +74,8 @@ bool HostEngine::copySmall(Run& run, const BoundStep& step, std::size_t tile) {
   return true;
 }
 
-/// Does the step if everything it needs is there; false, with nothing done, if not.
+/// Does the step if all its inputs have arrived and all its channels have room. Otherwise returns
+/// false and changes nothing that other steps can see.
 bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   if (step.small_copy && !run.scaled()) return copySmall(run, step, tile);
   for (const BoundOperand& input : step.inputs) {
@@ -118,8 +120,8 @@ bool HostEngine::attempt(Run& run, const BoundStep& step, std::size_t tile) {
   return true;
 }
 
-/// Whether what the step moves is where it belongs: its carriers send it from where it was, or the
-/// one that received it has put it there.
+/// Whether the step's data needs no copy: its carriers send it from where it is, or a carrier has
+/// received it at its destination.
 bool HostEngine::alreadyInPlace(const Run& run, const BoundStep& step) {
   if (!step.carriers_only_move || run.scaled()) return false;
   const End* const from = step.inputs[0].wire;
@@ -153,7 +155,7 @@ void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
     }
     const Operands operands{ins_.data(), static_cast<std::size_t>(in - ins_.data()), outs_.data(),
                             static_cast<std::size_t>(out - outs_.data())};
-    if (operands.out_count == 0) continue; // a carrier sends from where the value already stands
+    if (operands.out_count == 0) continue; // a carrier sends the value from where it is
     const std::size_t parts =
         crew_ ? std::min(crew_->size(),
                          segment.count * sizeOf(run.plan->shape.type) / Crew::kLeastPart)
@@ -166,7 +168,7 @@ void HostEngine::compute(Run& run, const BoundStep& step, std::size_t tile) {
   }
 }
 
-/// Where the value of a step stands in memory anyway; null: only in what is sent. Then a carrier
+/// Where the value of a step is in memory; null: only in the sent messages. In that case a carrier
 /// needs it in the channel's staging memory.
 const plan::PieceOffsets* HostEngine::sourceOf(const Run& run, const BoundStep& step) {
   if (step.has_output) return &step.output;
@@ -175,7 +177,7 @@ const plan::PieceOffsets* HostEngine::sourceOf(const Run& run, const BoundStep& 
   return unchanged ? &step.inputs[0].piece : nullptr;
 }
 
-/// As combine(), each part by a thread of the crew.
+/// combine() with one part for each thread of the crew.
 void HostEngine::combineTogether(const Run& run, const BoundStep& step, const Operands& operands,
                                  std::size_t count, std::size_t parts) {
   const std::size_t element = sizeOf(run.plan->shape.type);
@@ -183,7 +185,7 @@ void HostEngine::combineTogether(const Run& run, const BoundStep& step, const Op
   const auto beginOf = [&](std::size_t part) {
     return part == parts ? count : count / grain * part / parts * grain;
   };
-  // All that may throw is done before the others begin.
+  // Everything that may throw happens before the other threads start.
   parts_.resize(std::max(parts_.size(), parts));
   for (std::size_t part = 0; part < parts; ++part) {
     auto& [ins, outs] = parts_[part];
@@ -204,8 +206,8 @@ void HostEngine::combineTogether(const Run& run, const BoundStep& step, const Op
 
 namespace {
 
-/// As HostEngine::combine() of a step with a raw input that is scaled. Apart from the others, which
-/// need no memory on the stack.
+/// combine() for a step with a scaled raw input. A function of its own, because combine() without
+/// scaling needs no block on the stack.
 [[gnu::noinline]] void combineScaled(const Run& run, const BoundStep& step, const auto& operands,
                                      std::size_t count) {
   const BoundPlan& plan = *run.plan;
@@ -247,8 +249,8 @@ void HostEngine::combine(const Run& run, const BoundStep& step, const Operands& 
     return copyTo({outs + 1, out_count - 1}, ins[0], bytes);
   }
 
-  // Here, and not around a call: each thread of a crew has an environment of its own, and what only
-  // moves data need not look at it.
+  // Set here, not around a call: each thread of a crew has its own environment, and calls that only
+  // move data do not need it.
   const base::FloatEnvironment same_on_all_ranks;
   if (scaled) return combineScaled(run, step, operands, count);
   plan.reduce(outs, out_count, ins, in_count, count);

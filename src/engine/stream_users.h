@@ -1,4 +1,4 @@
-// Which rank of a communicator uses which stream, among those of one process.
+// Records which rank of a process uses which stream.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@ namespace rondo::engine {
 /// Any thread may call its functions.
 class StreamUsers {
  public:
-  /// The rank has it from now on, if no other one has; returns that one, or -1.
+  /// Claims the stream for the rank. Returns -1, or the other rank that already has it.
   int claim(device::Stream stream, int rank) {
     const std::lock_guard lock(mutex_);
     const auto [entry, fresh] = users_.emplace(stream, rank);

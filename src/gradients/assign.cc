@@ -1,3 +1,4 @@
+// Fills buckets with parameters in a given order, separately for each type.
 #include "gradients/assign.h"
 
 #include <algorithm>
@@ -12,14 +13,14 @@ std::size_t aligned(std::size_t elements, DataType type) {
   return (elements + grain - 1) / grain * grain;
 }
 
-/// The bucket of a type that still takes parameters.
+/// The bucket of a type that is still being filled.
 struct Open {
   GradientBucket bucket;
   std::size_t bytes = 0;  ///< of its parameters
-  std::size_t closed = 0; ///< buckets of the type before it
+  std::size_t closed = 0; ///< number of earlier buckets of this type
 };
 
-/// A bucket, and the place in the order of the parameter that completes it.
+/// A complete bucket, and the place in the order of its last parameter.
 struct Full {
   std::size_t last = 0;
   GradientBucket bucket;

@@ -1,4 +1,4 @@
-// Which parameters travel together: from sizes, types and an order to buckets.
+// Assigns parameters to gradient buckets, by their sizes, types and an order.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,16 @@
 
 namespace rondo::gradients {
 
-/// Parameters of a bucket begin at multiples of so many bytes, as vector code likes them.
+/// Parameters of a bucket begin at multiples of this many bytes, for vector instructions.
 inline constexpr std::size_t kAlignment = 64;
 
-/// Buckets in the order in which they become full when the parameters of `order` become ready one
-/// after the other. Each holds parameters of one type; it is closed by the parameter with which it
-/// reaches its cap: caps[0] for the first bucket of a type, and so on, the last for all others.
+/// Returns buckets in the order in which they become full when parameters become ready in the given
+/// `order`. A bucket holds parameters of one type. It is closed when its bytes reach the cap:
+/// caps[0] for the first bucket of a type, and so on; the last entry is for all others.
 ///
-/// PyTorch's DDP fills buckets in the order of definition, and turns the list of buckets round;
-/// here the parameters are turned round, so that the first, small bucket is the first to start.
+/// PyTorch's DDP fills buckets in the order of definition and then reverses the list of buckets.
+/// Here the caller reverses the order of parameters instead, so the first bucket, which is small,
+/// is also the first to start.
 std::vector<GradientBucket> assignBuckets(std::span<const Parameter> parameters,
                                           std::span<const std::size_t> order,
                                           std::span<const std::size_t> caps);

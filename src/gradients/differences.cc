@@ -1,3 +1,4 @@
+// Compares hashes of the ranks' lists first, and exchanges texts only if they differ.
 #include "gradients/differences.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ std::uint64_t hashOf(const std::string& text) {
   return detail::fnv1a(std::as_bytes(std::span(text)));
 }
 
-/// Rank `owner`'s text, on all ranks.
+/// Returns the text of rank `owner` on all ranks.
 std::string share(Communicator& comm, std::string text, int owner) {
   std::uint64_t size = text.size();
   comm.broadcast(&size, &size, 1, DataType::uint64, owner);
@@ -27,7 +28,8 @@ std::string share(Communicator& comm, std::string text, int owner) {
 
 std::optional<Difference> firstDifference(Communicator& comm, std::span<const std::string> texts) {
   const auto ranks = static_cast<std::size_t>(comm.size());
-  // One hash per text, each over all before it too, behind their number.
+  // own[0] is the number of texts; then follows a hash for each text that also covers all texts
+  // before it.
   std::vector<std::uint64_t> own = {texts.size()};
   std::uint64_t hash = 0;
   for (const std::string& one : texts)
@@ -48,7 +50,7 @@ std::optional<Difference> firstDifference(Communicator& comm, std::span<const st
   if (odds == 0) return {};
   if (odds == 1) found.culprit = found.odd;
 
-  // The hashes of all prefixes that both have tell where the first odd rank leaves rank 0.
+  // Hashes of all prefixes that both lists have show where the first differing rank leaves rank 0.
   std::vector<std::uint64_t> all(least * ranks);
   comm.allGather(own.data() + 1, all.data(), least, DataType::uint64);
   const std::size_t odd = static_cast<std::size_t>(found.odd) * least;

@@ -1,4 +1,4 @@
-// Ranks find out where what they say of themselves differs.
+// Finds the first difference between lists of texts that ranks describe themselves with.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,14 @@
 
 namespace rondo::gradients {
 
-/// The first place at which two ranks' lists of texts are not the same.
+/// The first place where two ranks' lists of texts differ.
 struct Difference {
-  std::size_t number = 0;   ///< of the text
-  int odd = 0;              ///< the lowest rank whose list is not that of rank 0
-  int culprit = -1;         ///< the one rank whose list is not that of rank 0, if it is one
-  std::string ours, theirs; ///< the text of rank 0 and of `odd`; "nothing" behind the last one
+  std::size_t number = 0; ///< index of the text
+  int odd = 0;            ///< the lowest rank whose list differs from rank 0's
+  /// The only rank whose list differs from rank 0's; -1 if several do.
+  int culprit = -1;
+  /// The text of rank 0 and of rank `odd`; "nothing" after the end of a list.
+  std::string ours, theirs;
 
   /// "OURS on rank 0 and THEIRS on rank ODD"
   std::string text() const {
@@ -22,7 +24,7 @@ struct Difference {
   }
 };
 
-/// Collective. The same on all ranks; nothing where all lists are equal.
+/// Collective. Returns the same on all ranks: no value if all lists are equal.
 std::optional<Difference> firstDifference(Communicator& comm, std::span<const std::string> texts);
 
 } // namespace rondo::gradients

@@ -1,3 +1,4 @@
+// Compares the ranks' lists of parameters as texts, and broadcasts values.
 #include "gradients/models.h"
 
 #include <set>
@@ -17,7 +18,7 @@ std::size_t Parameter::count() const {
 namespace gradients {
 namespace {
 
-/// "conv1.weight float [32, 1, 3, 3]"
+/// For example "conv1.weight float [32, 1, 3, 3]".
 std::string describe(const Parameter& parameter) {
   std::string text = parameter.name + " " + std::string(name(parameter.type)) + " [";
   for (std::size_t extent : parameter.shape)
@@ -34,10 +35,10 @@ void checkParameters(std::span<const Parameter> parameters) {
       throw Error(ErrorCode::invalid_argument, "parameter \"" + one.name + "\" " + why);
     };
     if (one.name.empty()) refuse("has no name");
-    if (!names.insert(one.name).second) refuse("stands twice in the list");
+    if (!names.insert(one.name).second) refuse("is in the list twice");
     if (!isFloat(one.type))
-      refuse("is of type " + std::string(name(one.type)) + "; gradients are floating-point");
-    if (one.count() > 0 && !one.value) refuse("has no memory");
+      refuse("is of type " + std::string(name(one.type)) + "; it must be a floating-point type");
+    if (one.count() > 0 && !one.value) refuse("has a null pointer as its value");
   }
 }
 

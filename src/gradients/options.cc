@@ -1,3 +1,4 @@
+// Checks options locally, and compares them between ranks as texts.
 #include "gradients/options.h"
 
 #include <string>
@@ -10,7 +11,7 @@ void checkOptions(const GradientOptions& options, std::span<Communicator* const>
   const auto refuse = [](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, "GradientReducer: " + what);
   };
-  if (communicators.empty()) refuse("no communicator");
+  if (communicators.empty()) refuse("the list of communicators is empty");
   for (const Communicator* one : communicators)
     if (one->size() != communicators.front()->size() ||
         one->rank() != communicators.front()->rank())

@@ -1,4 +1,4 @@
-// What a gradient reducer is told: whether it makes sense, and whether all ranks are told the same.
+// Checks the options of a gradient reducer: that they are valid, and equal on all ranks.
 #pragma once
 
 #include <span>
@@ -7,15 +7,15 @@
 
 namespace rondo::gradients {
 
-/// Throws Error(invalid_argument) for options or communicators that make no sense.
+/// Throws Error(invalid_argument) for invalid options or communicators.
 void checkOptions(const GradientOptions& options, std::span<Communicator* const> communicators);
 
-/// Throws Error(unsupported) where the hook cannot take a parameter's type.
+/// Throws Error(unsupported) if the hook does not take a parameter's type.
 void checkHook(const GradientOptions& options, std::span<const Parameter> parameters);
 
-/// Collective over the first communicator. Throws Error(mismatch) on every rank, as compareModels()
-/// does, unless all ranks have equal options, of those that all must have alike, and as many
-/// communicators. Of hooks the names are compared.
+/// Collective over the first communicator. Throws Error(mismatch) on every rank, like
+/// compareModels(), unless all ranks have the same number of communicators and equal options.
+/// `overlap` may differ. Hooks are compared by name.
 void compareOptions(const GradientOptions& options, std::span<Communicator* const> communicators);
 
 } // namespace rondo::gradients

@@ -1,5 +1,5 @@
-// The steps of a gradient reducer: parameters become ready, full buckets start in order, results
-// are taken over.
+// Runs the steps of a gradient reducer: collects ready parameters, starts full buckets in order,
+// and copies results.
 #include "gradients/reducer.h"
 
 #include <algorithm>
@@ -17,17 +17,17 @@ using gradients::Clock;
 
 namespace {
 
-/// Much longer than an aborted communicator takes to end a work.
+/// An aborted communicator ends its works much sooner.
 constexpr std::chrono::seconds kEndsWithin{10};
 
-/// Between two looks at other communicators, while one is waited for.
+/// How long await() waits for one communicator before it progresses the others.
 constexpr std::chrono::microseconds kTurn{100};
 
-/// Waits for a work whose communicator was aborted.
+/// Waits for the end of a work after its communicator was aborted; ignores errors.
 void settle(Work& work) {
   try {
     work.waitFor(kEndsWithin);
-  } catch (const std::exception&) { // how it ended is of no interest
+  } catch (const std::exception&) { // the error does not matter
   }
 }
 
@@ -59,14 +59,14 @@ GradientReducer::Impl::Impl(std::vector<Communicator*> communicators,
   form(reversed(parameters_.size()));
 }
 
-/// Works on their way use the buckets, and what hooks keep: nothing of that ends before they do.
+/// Works in flight use the buckets and the arrays of hooks, so the destructor waits for them.
 GradientReducer::Impl::~Impl() {
   bool left = open_ && synchronize_;
   for (Slot& slot : slots_) left = !slot.work.test() || left;
   left = !sharing_.test() || left;
   if (!left) return;
   try {
-    abort("GradientReducer: a step was left, as by an exception, before wait() had ended it");
+    abort("GradientReducer: a step was left before the end of wait(), for example by an exception");
   } catch (const std::exception&) { // the works end by themselves, or with the deadline
   }
   for (Slot& slot : slots_) settle(slot.work);
@@ -91,7 +91,7 @@ Communicator& GradientReducer::Impl::communicatorOf(std::size_t slot) const {
   return *communicators_[slot % communicators_.size()];
 }
 
-/// Gradients that lie in buckets move along.
+/// Forms buckets. Gradients that are stored in buckets move with them.
 void GradientReducer::Impl::form(const std::vector<std::size_t>& order) {
   const std::vector<Slot> old = std::move(slots_);
   const std::vector<Entry> before = entries_;
@@ -119,12 +119,13 @@ void GradientReducer::Impl::form(const std::vector<std::size_t>& order) {
   }
 }
 
-/// Collective: as rank 0 saw the first step. What it did not see comes last.
+/// Collective. Forms buckets in the order that rank 0 saw in the first step. Parameters that it did
+/// not see come last.
 void GradientReducer::Impl::followObservedOrder() {
   std::vector<std::uint64_t> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), std::uint64_t{0});
   std::stable_sort(order.begin(), order.end(), [this](std::uint64_t a, std::uint64_t b) {
-    // Zero, never seen, becomes the largest.
+    // Zero (never seen) wraps around to the largest value.
     return entries_[a].seen - 1 < entries_[b].seen - 1;
   });
   communicators_.front()->broadcast(order.data(), order.data(), order.size(), DataType::uint64, 0);
@@ -137,8 +138,8 @@ bool GradientReducer::Impl::sharesUse() const {
   return options_.find_unused || (options_.static_graph && statistics_.steps == 0);
 }
 
-/// Collective. Gives the number of ranks that have data for this step; nothing is opened if none
-/// has.
+/// Collective. Prepares the buckets for a step. Returns the number of ranks that have data for it;
+/// if that is 0, does nothing else.
 int GradientReducer::Impl::open(bool with_data) {
   Communicator& first = *communicators_.front();
   std::int32_t live = first.size();
@@ -167,7 +168,7 @@ int GradientReducer::Impl::open(bool with_data) {
 }
 
 void GradientReducer::Impl::begin(bool synchronize) {
-  if (open_) fail("begin: the last step lacks its wait()");
+  if (open_) fail("begin: wait() was not called for the last step");
   began_ = Clock::now();
   first_ready_ = {};
   if (synchronize) open(true);
@@ -197,7 +198,7 @@ void GradientReducer::Impl::ready(std::size_t parameter) {
   look();
 }
 
-/// Its contribution stands where it belongs.
+/// The parameter's contribution is now complete.
 void GradientReducer::Impl::complete(std::size_t parameter) {
   const Entry& entry = entries_[parameter];
   const Parameter& of = parameters_[parameter];
@@ -225,7 +226,7 @@ void GradientReducer::Impl::launch(std::size_t number) {
   GradientBucket& bucket = slot.bucket;
   Communicator& comm = communicatorOf(number);
   slot.time.begin = Clock::now();
-  if (!options_.hook && comm.size() == 1) { // what is in the bucket is the sum
+  if (!options_.hook && comm.size() == 1) { // with one rank, the bucket already holds the sum
     slot.over = true;
     slot.time.end = slot.time.begin;
     return;
@@ -236,8 +237,8 @@ void GradientReducer::Impl::launch(std::size_t number) {
                   : comm.allReduceAsync(bucket.data, bucket.data, bucket.count, bucket.type, op_);
 }
 
-/// Moves what is on its way, on this thread, and notes what has ended: on each communicator the
-/// buckets in their order.
+/// Progresses all calls in flight on this thread, and notes which have completed: for each
+/// communicator in the order of its buckets.
 void GradientReducer::Impl::look() {
   for (std::size_t first = 0; first < communicators_.size(); ++first)
     for (std::size_t i = first; i < next_; i += communicators_.size()) {
@@ -249,7 +250,7 @@ void GradientReducer::Impl::look() {
     }
 }
 
-/// Who waits for a call moves those of its communicator only.
+/// Waiting for a call progresses only its own communicator, so this alternates between all of them.
 void GradientReducer::Impl::await(Slot& slot) {
   if (communicators_.size() > 1)
     while (!slot.work.waitFor(kTurn)) look();
@@ -260,7 +261,8 @@ void GradientReducer::Impl::await(Slot& slot) {
   slot.time.end = Clock::now();
 }
 
-/// What is not ready now never will be in this step.
+/// Handles the parameters that are not ready at wait(): completes them, contributes zeros, or
+/// fails.
 void GradientReducer::Impl::checkComplete() {
   const bool learning = this->learning();
   std::size_t missing = 0, first = 0;
@@ -269,11 +271,11 @@ void GradientReducer::Impl::checkComplete() {
     if (learning) entry.expected = entry.calls;
     if (entry.calls > 0 && entry.calls == entry.expected) {
       if (learning) complete(i);
-    } else if (entry.calls == 0 && entry.used) { // by steps without synchronisation
+    } else if (entry.calls == 0 && entry.used) { // used in steps without synchronisation
       complete(i);
     } else if (entry.calls == 0 && (options_.find_unused || learning)) {
       contributeZeros(i);
-    } else if (entry.expected > 0) { // else begin() has contributed zeros
+    } else if (entry.expected > 0) { // expected == 0: begin() has contributed zeros
       first = i;
       ++missing;
     }
@@ -282,7 +284,7 @@ void GradientReducer::Impl::checkComplete() {
   fail(title(first) + (missing > 1 ? " and " + std::to_string(missing - 1) + " others" : "") +
        (options_.static_graph ? " got fewer gradients than in the first step (static_graph)"
                               : " got no gradient in this step (find_unused is for models where "
-                                "that may be)"));
+                                "that is allowed)"));
 }
 
 void GradientReducer::Impl::wait() {
@@ -298,7 +300,7 @@ void GradientReducer::Impl::wait() {
 
 bool GradientReducer::Impl::shadow() {
   if (!options_.uneven_inputs || open_)
-    fail(open_ ? "shadow: the last step lacks its wait()"
+    fail(open_ ? "shadow: wait() was not called for the last step"
                : "shadow: GradientOptions::uneven_inputs is not set");
   began_ = first_ready_ = Clock::now();
   if (open(false) == 0) return false;
@@ -311,9 +313,9 @@ bool GradientReducer::Impl::shadow() {
   return true;
 }
 
-/// All contributions stand in the buckets.
+/// Starts the remaining buckets and takes the results. All contributions are in the buckets.
 void GradientReducer::Impl::finish() {
-  open_ = false; // whatever is thrown from here on, the step is over
+  open_ = false; // the step is over, whatever is thrown from here on
   const Clock::time_point waiting = Clock::now();
   launchFull();
   const base::FloatEnvironment same_on_all_ranks; // for what hooks compute
@@ -404,7 +406,7 @@ std::vector<GradientBucketTimes> GradientReducer::Impl::timeline() const {
   return all;
 }
 
-// The public face ---------------------------------------------------------------------------------
+// Public interface --------------------------------------------------------------------------------
 
 GradientHook::~GradientHook() = default;
 std::uint64_t GradientHook::bytes(const GradientBucket& bucket) const {

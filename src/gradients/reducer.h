@@ -1,4 +1,4 @@
-// The state of a gradient reducer: which bucket waits for what, and what is on its way.
+// State of a gradient reducer: which parameters each bucket still lacks, and what is in flight.
 #pragma once
 
 #include <cstdint>
@@ -31,26 +31,26 @@ class GradientReducer::Impl {
   struct Slot {
     GradientBucket bucket;
     Buffer memory;
-    std::size_t missing = 0; ///< parameters that are not ready
+    std::size_t missing = 0; ///< parameters that are not ready yet
     Work work;
-    bool over = false;       ///< the work was seen to be done
+    bool over = false;       ///< the work is known to be complete
     std::uint64_t bytes = 0; ///< sent in the last step
     gradients::Interval time;
   };
-  /// What a step knows of a parameter.
+  /// Progress of one parameter in a step.
   struct Entry {
-    std::size_t slot = 0, place = 0; ///< bucket, and number in it
-    int expected = 1;                ///< calls of ready() in a step
-    int calls = 0;                   ///< in this step
+    std::size_t slot = 0, place = 0; ///< its bucket, and its index in the bucket
+    int expected = 1;                ///< calls of ready() per step
+    int calls = 0;                   ///< calls of ready() in this step
     bool used = false;               ///< since the last synchronised step
-    std::uint64_t seen = 0;          ///< when it last became ready: grows from call to call
-    std::vector<std::byte> saved;    ///< its gradient, while zeros stand in its place
+    std::uint64_t seen = 0;          ///< time stamp of its last ready(), from ticks_; 0: never
+    std::vector<std::byte> saved; ///< its own gradient, while its place in the bucket holds zeros
   };
 
   std::byte* inBucket(const Entry& entry) const;
   Communicator& communicatorOf(std::size_t slot) const;
   bool learning() const { return options_.static_graph && !learned_; }
-  /// Whether the ranks tell each other in this step what they used.
+  /// Whether ranks exchange in this step which parameters they used.
   bool sharesUse() const;
   std::string title(std::size_t parameter) const;
   void abort(const std::string& text) const;
@@ -75,10 +75,10 @@ class GradientReducer::Impl {
   const GradientOptions options_;
   std::vector<Slot> slots_;
   std::vector<Entry> entries_;
-  std::vector<std::uint8_t> used_; ///< by any rank, where sharesUse() has told
+  std::vector<std::uint8_t> used_; ///< by any rank in this step, if sharesUse()
   Work sharing_;
   bool open_ = false, synchronize_ = false, learned_ = false, formed_anew_ = false;
-  std::size_t next_ = 0; ///< the bucket to launch next
+  std::size_t next_ = 0; ///< the next bucket to start
   double factor_ = 1;
   ReduceOp op_ = ReduceOp::sum;
   std::uint64_t ticks_ = 0;

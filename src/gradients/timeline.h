@@ -1,4 +1,4 @@
-// Intervals of a step, and what they have in common.
+// Measures how long at least one of several intervals was active.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ inline double seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-/// The time before `until` that at least one of the intervals covers, in seconds; sorted by
-/// `begin`.
+/// Seconds before `until` in which at least one of the intervals is active. `sorted` must be sorted
+/// by `begin`.
 inline double covered(const std::vector<Interval>& sorted, Clock::time_point until) {
   Clock::duration sum{};
   Clock::time_point reached = Clock::time_point::min();

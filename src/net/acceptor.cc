@@ -1,4 +1,4 @@
-// The accepting side of authenticated connections.
+// Accepts authenticated connections.
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -25,9 +25,9 @@ namespace rondo::net {
 namespace {
 
 constexpr int kBacklog = 4096;
-/// How long accepting pauses when the process has no descriptor left.
+/// Pause of accepting when the process has no free descriptor.
 constexpr std::chrono::milliseconds kPause{100};
-/// When every attempt failed for so long, it was no moment of many connections.
+/// If every attempt failed for this long, the cause is not a short burst of connections.
 constexpr std::chrono::milliseconds kStarved{500};
 
 std::string randomName() {
@@ -59,14 +59,14 @@ base::UniqueFd listenOn(SocketAddress address) {
   return fd;
 }
 
-/// Whether all of it went out; a fresh socket has room for a handshake's message.
+/// Whether all bytes were sent. A new socket's buffer has room for a handshake message.
 bool sendAll(int fd, std::span<const std::byte> bytes) {
   return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
 } // namespace
 
-/// Since when the process has had too few resources to take anybody in. Written by one thread.
+/// Remembers since when the process lacks resources to accept connections. One thread writes it.
 class Hunger {
  public:
   void feel(int error) {
@@ -77,7 +77,7 @@ class Hunger {
   }
   void end() { first_.store(0, std::memory_order_relaxed); }
 
-  /// errno of a hunger that lasts, else 0. Any thread.
+  /// errno of a lack that lasts, else 0. Any thread.
   int lasting() const {
     const base::Clock::rep first = first_.load(std::memory_order_acquire);
     if (first == 0) return 0;
@@ -88,30 +88,30 @@ class Hunger {
   }
 
  private:
-  std::atomic<base::Clock::rep> first_{0}, last_{0}; ///< first_ 0: fed
+  std::atomic<base::Clock::rep> first_{0}, last_{0}; ///< first_ 0: there is no lack
   std::atomic<int> error_{0};
 };
 
-/// After construction everything but `rejected`, `half_open_limit`, `hunger` and `address` belongs
-/// to the loop thread.
+/// After construction only the loop thread uses the members, except `rejected`, `half_open_limit`,
+/// `hunger` and `address`.
 struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   enum class Stage { hello, proof };
   enum class Input { more, complete, ended, too_many_descriptors };
 
-  /// A connection whose handshake is going on.
+  /// A connection whose handshake is in progress.
   struct HalfOpen {
     base::UniqueFd fd;
     EventLoop::Id watch = 0, timer = 0;
     Stage stage = Stage::hello;
     handshake::HelloBytes hello_bytes{};
     Mac proof{};
-    std::size_t have = 0; ///< bytes of the present stage's message
+    std::size_t have = 0; ///< bytes of the current stage's message
     handshake::HelloMessage hello;
-    Key key{}; ///< of its job
+    Key key{}; ///< of the peer's job
     handshake::Nonce nonce{};
     std::vector<base::UniqueFd> passed;
   };
-  using Number = std::uint64_t; ///< grows: the first in the map is the oldest
+  using Number = std::uint64_t; ///< increasing, so the first in the map is the oldest
 
   Impl(const Settings& s, std::function<void(Accepted)> a)
       : settings(s), accepted(std::move(a)), half_open_limit(s.half_open_limit) {
@@ -141,7 +141,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
   }
 
   void acceptSome() {
-    // Not without end: other callbacks must get their turn. The rest is reported again.
+    // Bounded, so that other callbacks get their turn. epoll reports the rest again.
     for (int i = 0; i < 64 && listener; ++i) {
       auto fd = base::UniqueFd::of([this] {
         return ::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -159,17 +159,17 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
         pause(error);
         return;
       }
-      // Anything else is about the one connection that just went away.
+      // Any other error concerns a single connection that was just closed.
     }
   }
 
-  /// Where descriptors have run out accept() says so also when nobody is there to be accepted.
+  /// accept() fails for lack of descriptors even if no connection is pending.
   bool somebodyWaits() const {
     pollfd look{listener.get(), POLLIN, 0};
     return ::poll(&look, 1, 0) > 0;
   }
 
-  /// The listener stays readable while nothing can be accepted: look away instead of spinning.
+  /// The listener stays readable while nothing can be accepted, so it is not watched for a while.
   void pause(int error) {
     note("no resources", std::string("cannot accept connections for now: ") + std::strerror(error));
     loop->rewatch(listener_watch, 0);
@@ -179,7 +179,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     });
   }
 
-  /// Proofs made with an absent secret prove nothing.
+  /// With an absent secret, proofs prove nothing, so the peer's user is checked.
   bool onlySameUser() const {
     return settings.address.family == SocketAddress::Family::unix_abstract ||
            (!settings.secret_of && !settings.secret.present);
@@ -210,7 +210,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     peer.timer = loop->after(settings.handshake_limit, [weak, number] {
       if (auto self = weak.lock()) self->reject(number, "too slow", "did not finish in time");
     });
-    ready(number); // an honest hello has often come already: it is then no longer a silent one
+    ready(number); // an honest hello has often arrived already, so its peer is not a silent one
   }
 
   std::size_t mostHalfOpen() const {
@@ -220,13 +220,13 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     return std::min(wanted, std::max<std::size_t>(limit.rlim_cur / 4, 1));
   }
 
-  /// Drops the oldest one in this stage; false: there is none. An honest peer sends its hello at
-  /// once, so the oldest silent one is the least likely to be honest; an honest one that is hit all
-  /// the same dials again.
+  /// Drops the oldest connection in this stage; false if there is none. Honest peers send their
+  /// hello at once, so the oldest silent connection is the least likely to be honest. An honest
+  /// peer that is dropped dials again.
   bool evict(Stage stage) {
     for (const auto& [number, peer] : half_open) {
       if (peer.stage != stage) continue;
-      reject(number, "too many", "made way for a newer one: too many are half-open");
+      reject(number, "too many", "was dropped for a newer one: too many are half-open");
       return true;
     }
     return false;
@@ -243,7 +243,8 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
         case Input::more: return;
         case Input::ended: return reject(number, "ended early", "closed the connection");
         case Input::too_many_descriptors:
-          return reject(number, "descriptors", "passed descriptors that cannot be taken");
+          return reject(number, "descriptors",
+                        "passed too many descriptors, or this process has none left");
         case Input::complete: break;
       }
       peer.have = 0;
@@ -254,26 +255,26 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     }
   }
 
-  /// Reads what is missing of the message, never more: what follows is for the connection's user.
+  /// Reads only the missing bytes of the message: bytes after it belong to the connection's user.
   Input receive(HalfOpen& peer, std::span<std::byte> message) {
     while (peer.have < message.size()) {
       iovec piece{message.data() + peer.have, message.size() - peer.have};
       msghdr header{};
       header.msg_iov = &piece;
       header.msg_iovlen = 1;
-      // Before the proof there is no room for descriptors: the kernel drops them, and tells.
+      // Before the proof there is no buffer for descriptors; the kernel drops them and sets a flag.
       alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * handshake::kMaxPassed)> control{};
       if (peer.stage == Stage::proof) {
         header.msg_control = control.data();
         header.msg_controllen = control.size();
       }
-      const base::NoFork whole; // what arrives has its owner before anybody forks
+      const base::NoFork whole; // received descriptors get an owner before any fork
       const ssize_t got = ::recvmsg(peer.fd.get(), &header, MSG_CMSG_CLOEXEC);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Input::more;
       if (got <= 0) return Input::ended;
       if (!takeDescriptors(peer, header)) {
-        // None beyond its word: then there was no number left for one.
+        // No more arrived than announced, so this process had no free descriptor.
         if (peer.passed.size() < peer.hello.passed) hunger.feel(EMFILE);
         return Input::too_many_descriptors;
       }
@@ -306,7 +307,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     if (settings.secret_of) secret = settings.secret_of(hello);
     else if (hello.job == settings.job) secret = settings.secret;
     if (!secret && settings.secret_of && hello.purpose == Hello::Purpose::data)
-      return reject(number, "not expected", "nobody waits for it here");
+      return reject(number, "not expected", "no rank of this process waits for it");
     if (!secret) {
       reply.result = handshake::HandshakeResult::wrong_job;
       sendAll(peer.fd.get(), handshake::encodeReply(reply));
@@ -367,7 +368,7 @@ struct Acceptor::Impl : std::enable_shared_from_this<Acceptor::Impl> {
     note(kind, "a connection to " + address.text() + " was refused: " + why);
   }
 
-  /// The first of each kind is worth a line; a scan must not fill the log.
+  /// Logs the first of each kind as a warning. A port scan must not fill the log.
   void note(const char* kind, const std::string& text) {
     base::log(noted.insert(kind).second ? LogLevel::warn : LogLevel::trace, text);
   }

@@ -1,4 +1,4 @@
-// The dialing side of authenticated connections.
+// Dials authenticated connections.
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -26,17 +26,17 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstBackoff{1};
 constexpr std::chrono::milliseconds kLastBackoff{200};
-/// More than the loop thread takes to end a connection at its deadline, also where it is starved
-/// of processor time more than the thread that waits for it.
+/// Longer than the loop thread takes to end a connection at its deadline, even if it gets less
+/// processor time than the waiting thread.
 constexpr std::chrono::seconds kLoopLimit{10};
 
-/// Errors of connect() that a listener that is not there yet, or is overrun, gives.
+/// Errors of connect() when the listener does not exist yet or is overloaded.
 bool worthARetry(int error) {
   return error == ECONNREFUSED || error == ECONNRESET || error == ECONNABORTED || error == EAGAIN ||
          error == EINTR;
 }
 
-/// A dialed port of this machine may be handed to the dialing socket itself.
+/// The kernel may choose the dialed local port for the dialing socket itself.
 bool connectedToItself(int fd) {
   NativeAddress here, there;
   here.length = there.length = sizeof(sockaddr_storage);
@@ -78,7 +78,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     attempt();
   }
 
-  /// In pieces: a limit that passed while the process was stopped has not been used.
+  /// In pieces, so that time in which the process was stopped does not count.
   void spend(base::Clock::duration left) {
     const auto piece = std::min(left, base::kAwakePiece);
     deadline_timer = loop->after(piece, [weak = weak_from_this(), left = left - piece] {
@@ -113,7 +113,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     else end(ErrorCode::transport, std::strerror(error));
   }
 
-  /// The listener may not be there yet, or be flooded by others.
+  /// The listener may not exist yet, or may be flooded by others.
   void retry(const std::string& why) {
     disconnect();
     last_trouble = why;
@@ -146,7 +146,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
       have = 0;
       if (stage == Stage::reply) prove();
       else if (welcome[0] == handshake::kWelcome) succeed();
-      else end(ErrorCode::transport, "the other side does not speak Rondo's handshake");
+      else end(ErrorCode::transport, "the other side does not use Rondo's handshake");
     } catch (const Error& error) {
       end(error.code(), error.what());
     }
@@ -178,13 +178,13 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     const handshake::ReplyMessage message = handshake::decodeReply(reply);
     if (message.result == handshake::HandshakeResult::wrong_job) {
       return end(ErrorCode::transport,
-                 "the listener belongs to another job, or this one is over there");
+                 "the listener belongs to another job, or this job has ended there");
     }
     const Mac wanted = handshake::accepterProof(key, hello, message.nonce);
     if (!equalConstantTime(wanted, message.proof)) {
       return end(ErrorCode::transport, "the listener does not know this job's secret");
     }
-    // By now the listener has accepted: its end has an owner.
+    // The listener has accepted the connection by now, so the kernel knows its owner.
     if (!settings.secret.present && !sameUser(fd.get())) {
       return end(ErrorCode::transport, "the listener belongs to another user");
     }
@@ -193,11 +193,11 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
     if (!send(handshake::dialerProof(key, hello, message.nonce), true)) peerGone();
   }
 
-  /// The listener is going away, or had too many half-open connections and dropped this one. A
-  /// listener that took the connection says so before anything else can be lost.
+  /// The listener is closing, or dropped this connection because too many were half-open. Retrying
+  /// is safe: once the listener has accepted the connection, it sends its welcome first.
   void peerGone() { retry("the listener closed the connection during the handshake"); }
 
-  /// Whether all of it went out; a fresh socket has room for it.
+  /// Whether all bytes were sent. A new socket's buffer has room for them.
   bool send(std::span<const std::byte> bytes, bool with_descriptors) {
     iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()}; // sendmsg() only reads it
     msghdr header{};
@@ -263,7 +263,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   std::vector<base::UniqueFd> passed;
   std::shared_ptr<EventLoop> loop;
 
-  // The loop thread's.
+  // Used by the loop thread only.
   Stage stage = Stage::connecting;
   base::UniqueFd fd;
   EventLoop::Id watch = 0, retry_timer = 0, deadline_timer = 0;
@@ -273,7 +273,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   handshake::ReplyBytes reply{};
   std::array<std::byte, 1> welcome{};
   std::size_t have = 0;
-  Mac session_key{}; ///< read by others after `done`
+  Mac session_key{}; ///< other threads read it after `done`
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -306,11 +306,11 @@ std::optional<base::UniqueFd> Dial::poll() {
 base::UniqueFd Dial::wait() {
   assert(!impl_->loop->onLoopThread() && "the loop thread would wait for itself");
   std::unique_lock lock(impl_->mutex);
-  // The loop's timer ends it. This limit only matters if the loop is stuck.
+  // The loop's timer ends the dial. This limit matters only if the loop is stuck.
   const auto latest = std::min(impl_->limit, base::Clock::duration::max() / 4) * 2 + kLoopLimit;
   if (!base::waitAwake(&impl_->changed, lock, latest, [&] { return impl_->done; })) {
     throw Error(ErrorCode::timeout, "connecting to " + impl_->settings.address.text() +
-                                        ": the control thread does not answer");
+                                        ": the control thread is stuck");
   }
   return std::move(*impl_->take());
 }

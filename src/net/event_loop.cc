@@ -1,4 +1,4 @@
-// The control plane's thread.
+// Implements the control plane's thread.
 #include "net/event_loop.h"
 
 #include <pthread.h>
@@ -37,7 +37,7 @@ namespace {
   throw Error(ErrorCode::system, std::string("event loop: ") + call + ": " + std::strerror(error));
 }
 
-/// Runs a callback; nothing that it throws may end the loop.
+/// Runs a callback. An exception must not end the loop.
 template <class Run>
 void guarded(const Run& run) {
   try {
@@ -49,7 +49,7 @@ void guarded(const Run& run) {
 
 } // namespace
 
-/// What the thread and the handle share; lives until both are gone.
+/// The state that the thread and the handle share. Lives until both are gone.
 class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
  public:
   Core()
@@ -69,7 +69,8 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
     try {
       thread_ = std::thread([self = shared_from_this()] { self->run(); });
     } catch (const std::system_error& error) {
-      throw Error(ErrorCode::system, std::string("event loop: no thread: ") + error.what());
+      throw Error(ErrorCode::system,
+                  std::string("event loop: cannot start a thread: ") + error.what());
     }
     ::pthread_setname_np(thread_.native_handle(), "rondo-control");
     loop_thread_ = thread_.get_id();
@@ -131,9 +132,9 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
   }
 
   void unwatch(Id id) {
-    // In a forked child the epoll set is still the parent's: leave it alone.
+    // In a forked child the epoll set is still the parent's and must not be changed.
     if (foreign()) return;
-    std::shared_ptr<Watch> removed; // destroyed after the lock is gone: it may hold anything
+    std::shared_ptr<Watch> removed; // destroyed after the lock is released: it may hold anything
     std::unique_lock lock(mutex_);
     if (const auto found = watches_.find(id); found != watches_.end()) {
       removed = std::move(found->second);
@@ -184,7 +185,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
 
   void wake() {
     const std::uint64_t one = 1;
-    // Full means that a wake-up is already under way.
+    // A full eventfd means that a wake-up is already under way.
     [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof(one));
   }
 
@@ -193,7 +194,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
     idle_.wait(lock, [&] { return running_ != id; });
   }
 
-  /// Milliseconds for epoll_wait, rounded up: a timer never runs early.
+  /// Timeout for epoll_wait in milliseconds, rounded up, so that no timer runs early.
   int sleepTime() {
     std::lock_guard lock(mutex_);
     if (!posted_.empty() || stopping_) return 0;
@@ -229,13 +230,13 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
     std::shared_ptr<Watch> entry;
     {
       std::lock_guard lock(mutex_);
-      const auto found = watches_.find(id); // gone when an earlier callback of the batch removed it
+      const auto found = watches_.find(id); // null if an earlier callback of the batch removed it
       if (found == watches_.end()) return;
       entry = found->second;
       running_ = id;
     }
     guarded([&] { entry->ready(events); });
-    entry.reset(); // before anybody in unwatch() goes on
+    entry.reset(); // before a thread in unwatch() continues
     finished();
   }
 
@@ -266,7 +267,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
     idle_.notify_all();
   }
 
-  /// False: the loop has stopped and nothing is left to run.
+  /// Returns false if the loop has stopped and nothing is left to run.
   bool runPosted() {
     std::deque<std::function<void()>> batch;
     {
@@ -290,7 +291,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
   std::condition_variable idle_; ///< a callback has returned
   bool stopping_ = false;
   std::atomic<Id> last_id_{0};
-  Id running_ = 0; ///< of the callback that runs now; 0: none
+  Id running_ = 0; ///< id of the running callback; 0: none
   std::deque<std::function<void()>> posted_;
   std::unordered_map<Id, std::shared_ptr<Watch>> watches_;
   std::map<std::pair<base::Clock::time_point, Id>, std::function<void()>> timers_;
@@ -298,7 +299,7 @@ class EventLoop::Core : public std::enable_shared_from_this<EventLoop::Core> {
 };
 
 std::shared_ptr<EventLoop> EventLoop::get() {
-  // A process has one control thread, whoever asks; the table holds no loop alive.
+  // A process has one control thread. The table does not keep the loop alive.
   static std::mutex mutex;
   static std::weak_ptr<EventLoop> current;
   const base::NoFork whole;

@@ -1,4 +1,4 @@
-// The handshake's messages and proofs.
+// Encodes and decodes the handshake's messages, and computes its proofs.
 #include "net/handshake.h"
 
 #include <algorithm>
@@ -28,13 +28,13 @@ template <std::size_t N>
 std::array<std::byte, N> fixed(const base::Writer& writer) {
   std::array<std::byte, N> out{};
   if (writer.bytes().size() != N) {
-    throw Error(ErrorCode::transport, "a handshake message of the wrong size was made");
+    throw Error(ErrorCode::transport, "internal error: a handshake message has the wrong size");
   }
   std::copy(writer.bytes().begin(), writer.bytes().end(), out.begin());
   return out;
 }
 
-/// Magic, version and the second field of the same width: the hello's size, the reply's verdict.
+/// Writes magic, version and a second 16-bit field: the size of a hello, the result of a reply.
 void head(base::Writer& writer, std::uint32_t magic, std::uint16_t field) {
   writer.u32(magic);
   writer.u16(kVersion);
@@ -42,7 +42,7 @@ void head(base::Writer& writer, std::uint32_t magic, std::uint16_t field) {
 }
 
 std::uint16_t checkHead(base::Reader& reader, std::uint32_t magic) {
-  if (reader.u32() != magic) reader.fail("does not begin as Rondo's do");
+  if (reader.u32() != magic) reader.fail("does not start with Rondo's magic number");
   if (const auto version = reader.u16(); version != kVersion) {
     reader.fail("is of version " + std::to_string(version) + ", wanted " +
                 std::to_string(kVersion));
@@ -115,7 +115,7 @@ ReplyMessage decodeReply(std::span<const std::byte> bytes) {
   base::Reader reader(bytes, "a handshake's reply");
   const std::uint16_t verdict = checkHead(reader, kReplyMagic);
   if (verdict > static_cast<std::uint16_t>(HandshakeResult::wrong_job)) {
-    reader.fail("has an unknown verdict");
+    reader.fail("has an unknown result");
   }
   ReplyMessage message;
   message.result = static_cast<HandshakeResult>(verdict);

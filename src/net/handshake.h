@@ -1,15 +1,15 @@
-// The handshake's messages and proofs, apart from the sockets that carry them.
+// The handshake's messages and proofs, independent of sockets.
 //
 //   dialing side                                    accepting side
 //   hello: fields, nonce            ------------>   checks form and job
-//                                   <------------   reply: verdict, nonce, proof
+//                                   <------------   reply: result, nonce, proof
 //   checks the proof
 //   proof (and descriptors)         ------------>   checks proof and descriptors
 //                                   <------------   welcome: one byte
 //
-// All messages are of fixed size. A proof is an HMAC over its sender's role, the whole hello and
-// the accepting side's nonce, so nothing recorded can be used again, reflected, or moved to another
-// connection.
+// All messages have a fixed size. A proof is an HMAC over its sender's role, the whole hello and
+// the accepting side's nonce. A recorded proof can therefore not be replayed, reflected, or used on
+// another connection.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ using ReplyBytes = std::array<std::byte, kReplyBytes>;
 
 struct HelloMessage {
   Hello hello;
-  std::uint8_t passed = 0; ///< descriptors that will come with the proof
+  std::uint8_t passed = 0; ///< number of descriptors that follow with the proof
   Nonce nonce{};
 };
 
@@ -45,22 +45,22 @@ enum class HandshakeResult : std::uint8_t { go_on, wrong_job };
 struct ReplyMessage {
   HandshakeResult result = HandshakeResult::go_on;
   Nonce nonce{};
-  Mac proof{}; ///< zero unless the verdict is go_on
+  Mac proof{}; ///< zero unless the result is go_on
 };
 
 HelloBytes encodeHello(const HelloMessage& message);
-/// Throws Error(transport) for anything that encodeHello() does not make.
+/// Throws Error(transport) for bytes that encodeHello() does not produce.
 HelloMessage decodeHello(std::span<const std::byte> bytes);
 ReplyBytes encodeReply(const ReplyMessage& message);
 ReplyMessage decodeReply(std::span<const std::byte> bytes);
 
-/// All zero for an absent secret: both ends must agree on that, too.
+/// All zero for an absent secret: both ends must also agree that there is none.
 Key keyOf(const Secret& secret);
 Mac accepterProof(const Key& key, const HelloBytes& hello, const Nonce& nonce);
 Mac dialerProof(const Key& key, const HelloBytes& hello, const Nonce& nonce);
 Mac sessionKey(const Key& key, const HelloBytes& hello, const Nonce& nonce);
 
-/// Throws Error(invalid_argument) for an address that others can reach without a secret.
+/// Throws Error(invalid_argument) for an address that other machines can reach, without a secret.
 void requireSecret(const Secret& secret, const SocketAddress& address, const char* what);
 
 } // namespace rondo::net::handshake

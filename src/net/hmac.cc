@@ -1,4 +1,4 @@
-// HMAC-SHA256 by libcrypto.
+// Computes HMAC-SHA256 with libcrypto.
 #include "net/hmac.h"
 
 #include <openssl/crypto.h>
@@ -13,8 +13,7 @@ namespace rondo::net {
 
 Mac hmacSha256(const Key& key, std::string_view label,
                std::initializer_list<std::span<const std::byte>> parts) {
-  // libcrypto must not clean up at exit: connections say their good-byes in destructors that run
-  // then.
+  // libcrypto must not clean up at exit: destructors that run then still send authenticated frames.
   static const int ready = ::OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   if (ready != 1) throw Error(ErrorCode::system, "libcrypto cannot be initialised");
   std::vector<std::byte> text;

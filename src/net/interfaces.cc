@@ -1,4 +1,4 @@
-// Which address of this machine others should use.
+// Chooses the address of this machine that other ranks should use.
 #include "net/interfaces.h"
 
 #include <arpa/inet.h>
@@ -72,12 +72,12 @@ bool linkLocal(const SocketAddress& address) {
   return address.ip[0] == std::byte{0xfe} && (address.ip[1] & std::byte{0xc0}) == std::byte{0x80};
 }
 
-/// Bridges of container systems: other machines cannot reach what is behind them.
+/// Bridges of container systems, whose networks other machines cannot reach.
 bool containerBridge(std::string_view name) {
   return name.starts_with("docker") || name.starts_with("virbr") || name.starts_with("cni");
 }
 
-/// Smaller is better. Among equals the system's order stands.
+/// Smaller is better. Equal interfaces keep the system's order.
 int badness(const Interface& candidate, const std::optional<SocketAddress>& root) {
   int points = 0;
   if (root && root->family != Family::unix_abstract && root->family != candidate.address.family) {
@@ -89,9 +89,9 @@ int badness(const Interface& candidate, const std::optional<SocketAddress>& root
   return points;
 }
 
-/// The address that the kernel would send from. Connecting a datagram socket sends nothing.
+/// The source address that the kernel chooses. Connecting a datagram socket sends nothing.
 SocketAddress routeTo(SocketAddress root) {
-  if (root.port == 0) root.port = 9; // any will do
+  if (root.port == 0) root.port = 9; // any port will do
   const NativeAddress native = toNative(root);
   const auto fd = base::UniqueFd::of(
       [&] { return ::socket(native.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0); });
@@ -176,7 +176,7 @@ std::vector<SocketAddress> railAddresses(const std::string& interfaces, const So
       if (filter.exclude || !filter.fits(one.name, wanted) || std::ranges::any_of(rails, known) ||
           one.address.family != first.family || rails.size() == kMostRails)
         continue;
-      // An interface whose address is only good for its own machine is no way to others.
+      // Skips addresses that are valid only on their own machine.
       if (one.address.loopback() != first.loopback() || linkLocal(one.address)) continue;
       rails.push_back(&one);
     }
@@ -200,7 +200,7 @@ SocketAddress chooseAddress(const AddressWish& wish, const std::vector<Interface
                       (!family || *family == wish.root->family);
   if (routed && filter.names.empty()) return routeTo(*wish.root);
   if (routed) {
-    // Among several that are allowed, the one that the kernel would take.
+    // Among several allowed interfaces, prefer the one that the kernel would use.
     const std::optional<SocketAddress> route = tryRouteTo(*wish.root);
     for (const Interface& candidate : interfaces) {
       if (route && filter.allows(candidate.name) && sameHost(candidate.address, *route)) {

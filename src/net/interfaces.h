@@ -1,4 +1,4 @@
-// Which address of this machine others should use.
+// Chooses the address of this machine that other ranks should use.
 #pragma once
 
 #include <optional>
@@ -14,38 +14,37 @@ struct Interface {
   SocketAddress address; ///< port 0
 };
 
-/// Every IPv4 and IPv6 address of every interface that is up. Throws Error(system).
+/// All IPv4 and IPv6 addresses of all interfaces that are up. Throws Error(system).
 std::vector<Interface> listInterfaces();
 
 struct AddressWish {
   std::string interfaces;            ///< Options::socket_interface
   std::string family;                ///< Options::socket_family
-  std::optional<SocketAddress> root; ///< who must reach the address; unset: nobody in particular
+  std::optional<SocketAddress> root; ///< must reach the address; unset: no particular host
 };
 
-/// The address (with port 0) of this machine that routes to the root, if the wish's names and
-/// family allow it; it is a loopback address when the root is one. Otherwise the first allowed one,
-/// those that other machines may reach before loopback.
-/// Throws Error(invalid_argument) that lists the interfaces there are when none fits, and
-/// Error(init_failed) when there is no route to the root.
+/// The address (with port 0) from which this machine routes to the root, if names and family allow
+/// it; a loopback address if the root is one. Otherwise the first allowed address; loopback
+/// addresses come last. Throws Error(invalid_argument), which lists the available interfaces, if
+/// none is allowed, and Error(init_failed) if there is no route to the root.
 SocketAddress chooseAddress(const AddressWish& wish);
 
-/// As above, from a given list; a pure function but for the route to the root.
+/// As above, from a given list. Pure, except for the route to the root.
 SocketAddress chooseAddress(const AddressWish& wish, const std::vector<Interface>& interfaces);
 
 inline constexpr std::size_t kMostRails = 8;
 
-/// The addresses of this machine that a job moves its data by, all at the same time: one for each
-/// interface of `list` that `interfaces` (as in AddressWish) names, in the order in which it names
-/// them, at most kMostRails, of the family of `first`; that one alone where nothing is named, names
-/// are only excluded, or it is not among them. Ports 0.
+/// The addresses of this machine over which a job moves its data at the same time. One for each
+/// interface of `list` that `interfaces` (as in AddressWish) names, in the order of the names, at
+/// most kMostRails, of the family of `first`. Returns only `first` if no interface is named, names
+/// are only excluded, or `first` is not among the named ones. Ports are 0.
 std::vector<SocketAddress> railAddresses(const std::string& interfaces, const SocketAddress& first,
                                          const std::vector<Interface>& list);
 
-/// Where ranks of other machines meet those of this one, when `host_port` was resolved to `found`.
-/// Many hosts files give a machine's own name a loopback address (Debian: 127.0.1.1), where nobody
-/// else comes: in its place this machine's first other address that `interfaces` (as in
-/// AddressWish) allows, if there is one. Numbers and "localhost" mean what they say.
+/// The rendezvous address for ranks of other machines, when `host_port` was resolved to `found`.
+/// Many hosts files map a machine's own name to a loopback address (Debian: 127.0.1.1), which other
+/// machines cannot reach. In that case returns this machine's first other address that `interfaces`
+/// (as in AddressWish) allows, if there is one. Numeric addresses and "localhost" are not changed.
 SocketAddress seenByOthers(const SocketAddress& found, const std::string& host_port,
                            const std::string& interfaces);
 SocketAddress seenByOthers(const SocketAddress& found, const std::string& host_port,

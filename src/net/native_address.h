@@ -1,4 +1,4 @@
-// SocketAddress and the operating system's form of it.
+// Converts between SocketAddress and the operating system's form.
 #pragma once
 
 #include <sys/socket.h>
@@ -17,18 +17,18 @@ struct NativeAddress {
 
 /// Throws Error(invalid_argument) for a Unix name that is too long.
 NativeAddress toNative(const SocketAddress& address);
-/// Throws Error(transport) for a family that is none of SocketAddress's.
+/// Throws Error(transport) for an unsupported family.
 SocketAddress fromNative(const NativeAddress& native);
 
 /// A non-blocking, close-on-exec stream socket of the address's family. Throws Error(system).
 base::UniqueFd makeStreamSocket(const SocketAddress& address);
-/// Where the socket is bound. Throws Error(system).
+/// The address that the socket is bound to. Throws Error(system).
 SocketAddress localAddress(int fd);
-/// No Nagle; nothing for a Unix socket.
+/// Disables Nagle's algorithm; does nothing for a Unix socket.
 void setNoDelay(int fd, const SocketAddress& address);
-/// Whether a socket at the other end, on this machine, belongs to this process's user, as the
-/// kernel says. A connection over TCP must be accepted on both sides. False where the kernel does
-/// not tell.
+/// Whether the socket at the other end of a connection within this machine belongs to this
+/// process's user, according to the kernel. A TCP connection must have been accepted. False if the
+/// kernel does not say.
 bool sameUser(int fd);
 
 } // namespace rondo::net

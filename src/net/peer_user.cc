@@ -1,4 +1,4 @@
-// Whose process is at the other end of a connection within this machine: the kernel's word for it.
+// Asks the kernel which user owns the process at the other end of a local connection.
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -24,8 +24,8 @@ std::optional<NativeAddress> nameOf(int fd, int (*call)(int, sockaddr*, socklen_
   return name;
 }
 
-/// The address's bytes and port as the kernel's socket identities have them; false for no internet
-/// address.
+/// Converts the address to the form of the kernel's socket identities. False for an address of
+/// another family.
 bool put(const NativeAddress& from, __be32 (&address)[4], __be16& port) {
   if (from.storage.ss_family == AF_INET) {
     sockaddr_in in{};
@@ -47,7 +47,7 @@ struct Request {
   inet_diag_req_v2 body{};
 };
 
-/// Asks for the one socket that sees this connection from the other side.
+/// A request for the socket at the other end of this connection.
 std::optional<Request> aboutPeer(int fd) {
   const auto here = nameOf(fd, ::getsockname), there = nameOf(fd, ::getpeername);
   if (!here || !there) return std::nullopt;
@@ -65,7 +65,7 @@ std::optional<Request> aboutPeer(int fd) {
   return request;
 }
 
-/// A socket that its process has closed belongs to nobody any more, and is reported as root's.
+/// The kernel reports a closed socket as root's, so only established ones count.
 std::optional<uid_t> ownerOf(const inet_diag_msg& socket) {
   if (socket.idiag_state != TCP_ESTABLISHED || socket.idiag_inode == 0) return std::nullopt;
   return socket.idiag_uid;
@@ -79,7 +79,7 @@ std::optional<uid_t> userOfTcpPeer(int fd) {
       ::send(kernel.get(), &*request, sizeof(*request), 0) !=
           static_cast<ssize_t>(sizeof(*request)))
     return std::nullopt;
-  // The answer to a question for one socket is there when the question has been taken.
+  // The answer to a request for one socket is available when the request has been sent.
   alignas(nlmsghdr) std::array<char, 4096> answer{};
   ssize_t got = 0;
   do got = ::recv(kernel.get(), answer.data(), answer.size(), MSG_DONTWAIT);

@@ -1,4 +1,4 @@
-// getaddrinfo(), which has no deadline, and one around it.
+// Runs getaddrinfo(), which has no deadline, with a deadline.
 #include "net/resolve.h"
 
 #include <netdb.h>
@@ -21,7 +21,7 @@ namespace rondo::net {
 namespace {
 
 struct Answer {
-  int error = 0; ///< getaddrinfo()'s
+  int error = 0; ///< error code of getaddrinfo()
   std::vector<SocketAddress> addresses;
 };
 
@@ -44,7 +44,7 @@ Answer ask(const std::string& host, int family, int flags) {
   return answer;
 }
 
-/// Shared with the thread that asks, which may outlive the wait.
+/// Shared with the resolving thread, which may outlive the wait.
 struct Question {
   std::mutex mutex;
   std::condition_variable answered;
@@ -65,7 +65,7 @@ Answer askInTime(const std::string& host, int family, std::chrono::milliseconds 
     }).detach();
   } catch (const std::system_error& error) {
     throw Error(ErrorCode::system,
-                "no thread to resolve " + base::quoted(host) + ": " + error.what());
+                "cannot start a thread to resolve " + base::quoted(host) + ": " + error.what());
   }
   std::unique_lock lock(question->mutex);
   if (!question->answered.wait_until(lock, base::Deadline(limit).at(),

@@ -1,4 +1,4 @@
-// A process's listeners by address, and who has joined each.
+// A process's listeners by address, and the members that share each.
 #include "net/shared_acceptor.h"
 
 #include <map>
@@ -13,7 +13,7 @@ namespace rondo::net {
 
 namespace {
 
-/// Beside the peers that are expected; see Acceptor::expect().
+/// In addition to the expected peers; see Acceptor::expect().
 constexpr int kOthers = 64;
 
 SharedAcceptor::Key keyOf(const Hello& hello) {
@@ -35,8 +35,8 @@ class SharedAcceptor::Listener {
     std::function<void(Accepted)> accepted;
   };
 
-  /// The one at this address, with the member; or a new one, also where another member has the same
-  /// key there: two transports may count their channels alike.
+  /// Adds the member to the listener at this address. Makes a new listener if there is none, or if
+  /// another member has the same key there: two transports may number their channels alike.
   static std::shared_ptr<Listener> with(const Settings& settings, const Member& member);
 
   const SocketAddress& address() const { return acceptor_->address(); }
@@ -49,7 +49,7 @@ class SharedAcceptor::Listener {
   }
 
  private:
-  /// What the loop thread sees: outlives the acceptor's last call.
+  /// The state that the loop thread reads. It outlives the acceptor's last callback.
   struct Members {
     std::optional<Member> find(const Hello& hello) {
       const std::lock_guard lock(mutex);
@@ -97,14 +97,15 @@ SharedAcceptor::Listener::Listener(const Settings& settings, const Member& membe
 std::shared_ptr<SharedAcceptor::Listener> SharedAcceptor::Listener::with(const Settings& settings,
                                                                          const Member& member) {
   if (!shared(settings)) return std::shared_ptr<Listener>(new Listener(settings, member));
-  // A process has one network, whoever asks; the table holds no listener alive.
+  // A process has one network. The table does not keep listeners alive.
   struct Table {
     std::mutex mutex;
     std::vector<std::pair<std::vector<std::byte>, std::weak_ptr<Listener>>> listeners;
   };
-  static Table& table = *new Table; // used while the process ends, too
+  static Table& table = *new Table; // also used while the process ends
   const auto where = settings.address.encode();
-  // Listeners begin and end without the lock: that waits for the loop thread, which may want it.
+  // Listeners start and stop without the lock: both wait for the loop thread, which may want the
+  // lock.
   std::vector<std::shared_ptr<Listener>> held;
   const auto join = [&]() -> std::shared_ptr<Listener> {
     std::erase_if(table.listeners, [](const auto& one) { return one.second.expired(); });
@@ -121,7 +122,7 @@ std::shared_ptr<SharedAcceptor::Listener> SharedAcceptor::Listener::with(const S
   }
   std::shared_ptr<Listener> made(new Listener(settings, member));
   const std::lock_guard lock(table.mutex);
-  if (auto found = join()) return found; // of a thread that was faster
+  if (auto found = join()) return found; // of another thread that was faster
   table.listeners.emplace_back(where, made);
   return made;
 }

@@ -1,4 +1,4 @@
-// One listener of a process for all who take connections at one address.
+// One listener of a process, shared by all objects that accept connections at one address.
 #pragma once
 
 #include <compare>
@@ -10,12 +10,12 @@
 
 namespace rondo::net {
 
-/// Takes connections as an Acceptor does. All of a process that may listen at any port of the same
-/// address share a listener, but for control without a secret: one more costs no descriptor. The
-/// last one that goes closes it.
+/// Accepts connections as an Acceptor does. All objects of a process that may listen at any port of
+/// the same address share one listener, so a further one costs no descriptor. Exception: control
+/// connections without a secret. The last object closes the listener.
 class SharedAcceptor {
  public:
-  /// Which connections come here: those whose hello says the same.
+  /// Selects the connections: those whose hello has the same values.
   struct Key {
     Hello::Purpose purpose = Hello::Purpose::control;
     std::uint64_t job = 0;
@@ -24,23 +24,23 @@ class SharedAcceptor {
     auto operator<=>(const Key&) const = default;
   };
   struct Settings {
-    SocketAddress address; ///< as of Acceptor
+    SocketAddress address; ///< as in Acceptor::Settings
     Secret secret;
     Key key;
-    int peers = 0; ///< so many are honest: see Acceptor::expect()
+    int peers = 0; ///< number of honest peers: see Acceptor::expect()
   };
 
-  /// `accepted` as of Acceptor, but it may still run when this has been destroyed on another
-  /// thread. Throws as Acceptor's constructor.
+  /// `accepted` as in Acceptor, but it may still run after this object was destroyed on another
+  /// thread. Throws the errors of Acceptor's constructor.
   SharedAcceptor(const Settings& settings, std::function<void(Accepted)> accepted);
   ~SharedAcceptor();
   SharedAcceptor(const SharedAcceptor&) = delete;
   SharedAcceptor& operator=(const SharedAcceptor&) = delete;
 
   const SocketAddress& address() const;
-  /// Handshakes at this listener that failed since this object was made, whomever they were for.
+  /// Failed handshakes at this listener since this object was made, for any member.
   std::uint64_t rejected() const;
-  /// As Acceptor's.
+  /// See Acceptor::throwIfStarved().
   void throwIfStarved() const;
 
  private:

@@ -1,4 +1,4 @@
-// Socket addresses: text, wire and kernel forms.
+// Converts socket addresses between text, wire and kernel forms.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -37,7 +37,7 @@ std::size_t ipBytes(SocketAddress::Family family) {
   return 0;
 }
 
-/// ::ffff:a.b.c.d, an IPv4 address in IPv6 clothes.
+/// An IPv4-mapped IPv6 address: ::ffff:a.b.c.d.
 bool mapped(const SocketAddress& address) {
   constexpr std::array<std::byte, 12> kPrefix = {
       std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0}, std::byte{0},    std::byte{0},
@@ -51,7 +51,7 @@ bool mapped(const SocketAddress& address) {
   std::string text = call + ": " + std::strerror(error);
   rlimit limit{};
   if (error == EMFILE && ::getrlimit(RLIMIT_NOFILE, &limit) == 0)
-    text += "; this process may have " + std::to_string(limit.rlim_cur) + " (ulimit -n)";
+    text += "; the limit of open files is " + std::to_string(limit.rlim_cur) + " (ulimit -n)";
   throw Error(ErrorCode::system, text);
 }
 
@@ -139,9 +139,9 @@ SocketAddress SocketAddress::parse(const std::string& host_port, const std::stri
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   } else if (host.find_first_of(":[]") != std::string::npos) {
-    fail("an IPv6 address with a port is written [address]:port");
+    fail("write an IPv6 address with a port as [address]:port");
   }
-  // getaddrinfo() reads a C string: what stands behind a zero byte would be silently ignored.
+  // getaddrinfo() reads a C string and would silently ignore everything after a zero byte.
   if (host.empty() || host.find('\0') != std::string::npos) fail("no host name before the port");
   const auto port = base::parseInteger(std::string_view(host_port).substr(colon + 1),
                                        "port of " + base::quoted(host_port), 0, 65535);

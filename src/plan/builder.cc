@@ -39,7 +39,7 @@ Piece Builder::use(const Piece& piece) {
 StepWriter LaneWriter::step() {
   auto& steps = builder_->plan_.lanes[lane_].steps;
   steps.emplace_back();
-  steps.back().shape.count = 0; // until a piece tells it
+  steps.back().shape.count = 0; // until a piece gives it
   return {*builder_, lane_, static_cast<std::uint32_t>(steps.size() - 1)};
 }
 

@@ -1,4 +1,4 @@
-// Plans written as one says them: lane.step().recv(left).with(in(3)).to(out(3)).send(right).
+// Writes plans as chains of calls: lane.step().recv(left).with(in(3)).to(out(3)).send(right).
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,14 @@ constexpr Piece window(int chunk, int count = 1) {
 class LaneWriter;
 class StepWriter;
 
-/// Collects one rank's plan. Channels are declared when first used; the steps' shapes and the size
-/// of the scratch space follow from the pieces named. The writers refer to the builder: they must
-/// not outlive it.
+/// Collects one rank's plan. A channel is declared at its first use. The steps' shapes and the size
+/// of scratch follow from the pieces. The writers refer to the builder and must not outlive it.
 class Builder {
  public:
   /// `message_chunks`: see RankPlan.
   Builder(const Spec& spec, int rank, int chunks_per_block = 1, int message_chunks = 1);
 
-  /// A new lane, after the ones made so far.
+  /// Appends a lane.
   LaneWriter lane();
   /// The plan; the builder is empty afterwards.
   RankPlan take() { return std::move(plan_); }
@@ -47,8 +46,8 @@ class Builder {
   RankPlan plan_;
 };
 
-/// The step made last in its lane. Operands are combined in the order in which they are named, so
-/// that recv(0).with(in(0)).recv(2) is message op piece op message.
+/// The last step of its lane. Operands are combined in the order of the calls, so
+/// recv(0).with(in(0)).recv(2) is message op piece op message.
 class StepWriter {
  public:
   /// Next operand: the next message from `peer`.
@@ -57,15 +56,16 @@ class StepWriter {
   StepWriter& with(const Piece& piece);
   /// The only operand: the sum of a piece of all ranks' windows.
   StepWriter& withSum(const Piece& piece);
-  /// Where the value is stored. At most once.
+  /// Where the value is stored. At most once per step.
   StepWriter& to(const Piece& piece);
-  /// The same, in all ranks' windows.
+  /// The same, in the windows of all ranks.
   StepWriter& toAll(const Piece& piece);
-  /// The value is sent to `peer`. Any number of times.
+  /// Sends the value to `peer`. Any number of times.
   StepWriter& send(int peer, int index = 0);
   /// Waits for another step of this rank.
   StepWriter& after(const StepWriter& other);
-  /// Only needed when no piece tells the size: a message that is received and passed on.
+  /// Sets the step's size. Only needed if no piece gives it: a message that is received and passed
+  /// on.
   StepWriter& shaped(const Piece& piece);
 
  private:
@@ -90,7 +90,7 @@ class LaneWriter {
     return step().recv(peer, index).to(piece);
   }
   StepWriter copy(const Piece& from, const Piece& to) { return step().with(from).to(to); }
-  /// All ranks meet.
+  /// A barrier of all ranks.
   void meet();
 
  private:
@@ -101,11 +101,11 @@ class LaneWriter {
   std::uint32_t lane_;
 };
 
-/// What every algorithm does with one rank: input to output, and nothing for a barrier.
+/// The plan of a single rank: copies input to output, and does nothing for a barrier.
 RankPlan alone(const Spec& spec);
 
-/// Whether ranks and root make sense, and neither a parameter nor parts were given: what the
-/// supports() of an algorithm without parameter asks beside the collective.
+/// Whether ranks and root are valid, and no parameter or parts are given. An algorithm without a
+/// parameter checks this in supports(), in addition to the collective.
 bool plain(const Spec& spec);
 
 } // namespace rondo::plan

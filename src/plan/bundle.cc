@@ -1,4 +1,4 @@
-// Grows bundles step by step, while the next step fits.
+// Builds bundles step by step, as long as the next step fits.
 #include "plan/bundle.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 enum class Kind : std::uint8_t { sends, receives, other };
 
-/// The one piece of memory of a step that only sends or receives.
+/// The only piece of memory of a step that only sends or receives.
 const Piece& pieceOf(const Step& step) { return step.output ? *step.output : step.inputs[0].piece; }
 
 Kind kindOf(const Step& step, const RankPlan& plan) {
@@ -54,7 +54,7 @@ class Bundler {
     for (const int channel : step.sends) visit(static_cast<std::size_t>(channel));
   }
 
-  /// Whether the step behind those of a bundle may be one of it.
+  /// Whether the step after those of a bundle can join it.
   bool fits(std::uint32_t lane, std::uint32_t first, std::uint32_t size) const {
     const std::vector<Step>& steps = plan_.lanes[lane].steps;
     const Step& next = steps[first + size];
@@ -68,7 +68,7 @@ class Bundler {
     }
     return places <= Bundles::kMostPlaces && carriesOne(steps[first]) && carriesOne(next);
   }
-  /// Whether all channels of the step have one message in a tile.
+  /// Whether all channels of the step carry one message per tile.
   bool carriesOne(const Step& step) const {
     bool one = true;
     forEachChannel(step, [&](std::size_t channel) { one = one && messages_[channel] == 1; });
@@ -76,7 +76,7 @@ class Bundler {
   }
 
   const RankPlan& plan_;
-  std::vector<std::uint32_t> messages_; ///< of each channel, in a tile
+  std::vector<std::uint32_t> messages_; ///< of each channel, per tile
   std::set<std::pair<std::uint32_t, std::uint32_t>> awaited_;
 };
 

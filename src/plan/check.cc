@@ -1,4 +1,4 @@
-// The checker's order of work; each obligation has a file of its own.
+// Runs the checks in order. Each obligation has its own file.
 #include "plan/check.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void checkDeadlock(const Graph& graph, std::vector<int> depths, const Violations
                    Report& report) {
   std::sort(depths.begin(), depths.end());
   const std::vector<std::uint32_t> bundled = bundledNodes(graph);
-  bool proved = false; // more slots only take edges away: what holds at a depth holds above it
+  bool proved = false; // more slots only remove edges: what holds at a depth holds at larger depths
   for (const int depth : depths) {
     if (!proved) {
       const auto order = graph.order(depth);
@@ -87,7 +87,7 @@ Report check(std::span<const RankPlan> plans, const CheckOptions& options) {
   checkDeadlock(*graph, options.depths, violations, report);
   const auto order = graph->order();
   if (order.size() < graph->nodes().size()) {
-    if (report.ok()) { // no depth was asked for
+    if (report.ok()) { // no depth was given
       violations.add(Obligation::deadlock,
                      "deadlock at any depth: " + graph->describeCycle(order, 1 << 30));
     }

@@ -1,7 +1,7 @@
-// The checker, obligations 4 and 5: what each chunk holds at the end, and how it was reduced.
+// Checks obligations 4 and 5: the final content of each chunk, and how it was reduced.
 //
 // Every value is symbolic: undefined, a contribution (chunk c of rank r's input), or a reduction of
-// such. As steps that conflict are ordered (obligation 3), one order of the steps stands for all.
+// values. Conflicting steps are ordered (obligation 3), so one order of the steps represents all.
 #include <algorithm>
 #include <map>
 
@@ -13,7 +13,7 @@ namespace {
 using Value = std::uint32_t;
 constexpr Value kUndefined = 0;
 
-/// All values of one collective. Equal numbers are equal values.
+/// All values of one collective. Equal numbers mean equal values.
 class Values {
  public:
   Values(int ranks, std::uint32_t chunks)
@@ -45,7 +45,7 @@ class Values {
     return next;
   }
 
-  /// The sum of all ranks' windows, in an order that nobody knows.
+  /// The sum of all ranks' windows, in an unknown order.
   Value reduceInSwitch(std::span<const Value> operands) {
     const Value sum = reduce(operands);
     if (!isSum(sum)) return sum;
@@ -58,17 +58,17 @@ class Values {
     return sum;
   }
 
-  /// The contributions in it, with repetition, in the order of reduction.
+  /// The contributions in a value, with repetition, in the order of reduction.
   std::vector<Value> leavesOf(Value value) const {
     if (value == kUndefined) return {};
     if (!isSum(value)) return {value};
     return sums_[value - first_sum_].leaves;
   }
-  /// Equal for values that are equal bit by bit in any arithmetic where a + b = b + a.
+  /// Equal for values that are bitwise equal in any arithmetic in which a + b = b + a.
   Value canonical(Value value) const {
     return isSum(value) ? sums_[value - first_sum_].canonical : value;
   }
-  /// Made by one step from contributions in ascending order of ranks.
+  /// Whether one step made the value from contributions in ascending rank order.
   bool inRankOrder(Value value) const {
     if (!isSum(value)) return true;
     const Sum& sum = sums_[value - first_sum_];
@@ -92,7 +92,7 @@ class Values {
     Value canonical;
     bool ordered = true;
   };
-  static constexpr Value kSwitch = ~Value{0}; ///< begins the form of what a switch sums up
+  static constexpr Value kSwitch = ~Value{0}; ///< marks the sum of a switch
   std::uint32_t chunks_;
   Value first_sum_;
   std::vector<Sum> sums_;
@@ -126,7 +126,7 @@ class DataFlow {
   }
 
  private:
-  /// Most chunks that any rank's input has.
+  /// The largest number of chunks in a rank's input.
   std::uint32_t inputChunks() const {
     std::uint32_t blocks = 0;
     for (int r = 0; r < spec_.ranks; ++r) blocks = std::max(blocks, inputBlocks(spec_, r));
@@ -150,7 +150,7 @@ class DataFlow {
     violations_.add(Obligation::data_flow, text + (in_place_ ? ", in place" : ""));
   }
 
-  /// Out of place: works out the values.
+  /// Out of place: computes the values.
   void perform(std::uint32_t n) {
     const Graph::Node& node = graph_.nodes()[n];
     const Step& step = *node.step;
@@ -182,7 +182,7 @@ class DataFlow {
     store(step, rank, n);
   }
 
-  /// A piece of all ranks' windows, which stand at the same place in their memories.
+  /// Reads a piece of all ranks' windows, which have the same layout.
   void sumUp(std::uint32_t n) {
     const Step& step = *graph_.nodes()[n].step;
     const Piece& piece = step.inputs[0].piece;
@@ -199,7 +199,7 @@ class DataFlow {
     }
   }
 
-  /// In place: every step must read what it read out of place, then it does the same, too.
+  /// In place: every step must read what it read out of place. Then it also does the same.
   void again(std::uint32_t n) {
     const Graph::Node& node = graph_.nodes()[n];
     const Step& step = *node.step;
@@ -229,9 +229,9 @@ class DataFlow {
                   cells_[r].begin() + memories_[r].at(*step.output));
   }
 
-  /// What the collective promises in a chunk of the output: contributions of some ranks.
+  /// What the collective defines for a chunk of the output: contributions of some ranks.
   struct Promise {
-    int first, end;      ///< ranks [first, end); none: the chunk may hold anything
+    int first, end;      ///< ranks [first, end); if empty, the chunk may hold anything
     std::uint32_t chunk; ///< of their input
 
     auto operator<=>(const Promise&) const = default;
@@ -251,7 +251,7 @@ class DataFlow {
     return {};
   }
 
-  /// Empty if the value is what was promised.
+  /// Empty if the value is the defined one.
   std::string difference(Value value, const Promise& promise) {
     if (promise.first == promise.end) return {};
     if (value == kUndefined) return "is never written";
@@ -327,13 +327,13 @@ class DataFlow {
   Values values_;
   std::vector<std::vector<Value>> results_;  ///< of each node, by chunk
   std::vector<std::vector<Value>> operands_; ///< what each node read locally, out of place
-  std::map<Value, Promise> proved_;          ///< values that are known to keep one
+  std::map<Value, Promise> proved_;          ///< values that are known to fulfil a promise
   bool in_place_ = false;
   std::vector<Memory> memories_;
   std::vector<std::vector<Value>> cells_; ///< [rank][cell]
 };
 
-/// Barrier: which ranks' entry each step is known to follow.
+/// Barrier: for each step, the ranks that are known to have entered before it.
 bool checkBarrier(const Graph& graph, std::span<const std::uint32_t> order,
                   const Violations& violations) {
   const auto before = violations.room();

@@ -1,4 +1,4 @@
-// The parts of the checker, one per obligation. Only for check*.cc, count.cc, lend.cc, land.cc and
+// Functions of the checker, one per obligation. Only for check*.cc, count.cc, lend.cc, land.cc and
 // bundle.cc.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace rondo::plan {
 
-/// Where the parts write what they find, up to a limit.
+/// Collects violations, up to a limit.
 class Violations {
  public:
   Violations(Report& report, std::size_t limit) : report_(report), limit_(limit) {}
@@ -29,7 +29,7 @@ class Violations {
   std::size_t limit_;
 };
 
-/// Where the chunks of a rank's spaces are, as indices of cells. In place, input and output share.
+/// The positions of a rank's spaces as indices of cells. In place, input and output share cells.
 struct Memory {
   std::array<std::uint32_t, 4> begin{}; ///< by Space
   std::uint32_t cells = 0;
@@ -42,19 +42,19 @@ struct Memory {
   }
 };
 Memory memoryOf(const RankPlan& plan, bool in_place);
-/// Whether communicator.h lets input and output of this rank share memory.
+/// Whether communicator.h allows input and output of this rank to share memory.
 bool hasInPlace(const Spec& spec, int rank);
 
-/// A step that copies a piece of memory onto itself (and perhaps sends it).
+/// Whether a step copies a piece of memory onto itself (and perhaps sends it).
 bool copiesOntoItself(const Step& step, const Memory& memory);
 
-/// Whether the piece is contiguous: chunks of several blocks lie in several places.
+/// Whether the piece is contiguous: chunks of several blocks may lie apart.
 inline bool liesInOneBlock(const Piece& piece, const RankPlan& plan) {
   return piece.chunk % plan.chunks_per_block + piece.count <= plan.chunks_per_block;
 }
 
-/// Whether the piece is one range of memory that lasts: scratch and window are used again for the
-/// next tile.
+/// Whether the piece is one range of memory that keeps its content: the next tile reuses scratch
+/// and window.
 inline bool isLastingRange(const Piece& piece, const RankPlan& plan) {
   return (piece.space == Space::input || piece.space == Space::output) &&
          liesInOneBlock(piece, plan);
@@ -63,15 +63,15 @@ inline bool isLastingRange(const Piece& piece, const RankPlan& plan) {
 /// "in[3]", "scratch[0..3]"
 std::string text(const Piece& piece);
 
-// Each returns whether its obligation holds.
+// Each function returns whether its obligation holds.
 bool checkWellFormed(std::span<const RankPlan> plans, const Violations& violations);
 std::optional<Graph> checkMatching(std::span<const RankPlan> plans, const Violations& violations);
-/// The graph of plans that hold both. Throws Error(invalid_argument) if they do not, or if the
-/// steps wait for each other in a circle.
+/// The graph of plans that are well-formed and match. Throws Error(invalid_argument) if they do
+/// not, or if the steps form a cycle.
 Graph wholeGraph(std::span<const RankPlan> plans);
 bool checkRaces(const Graph& graph, std::span<const std::uint32_t> order,
                 const Violations& violations);
-/// The part of it that concerns windows: accesses by several ranks.
+/// The part of the race check that concerns windows, which several ranks access.
 bool checkWindows(const Graph& graph, const Violations& violations);
 bool checkDataFlow(const Graph& graph, std::span<const std::uint32_t> order,
                    const Violations& violations, ReductionOrder& reduction);

@@ -1,9 +1,9 @@
-// The checker, obligation 3: accesses of one chunk by several lanes of a rank are ordered.
+// Checks obligation 3: conflicting accesses of a chunk by several lanes of a rank are ordered.
 //
-// Happens-before is kept as vector clocks with one entry per lane of the rank in question: entry l
-// of a step says how many steps of lane l are done before it starts. A first pass looks only at
-// what orders steps within the rank; only if that leaves a conflict, a second one follows messages
-// through all ranks, too.
+// Happens-before is kept as vector clocks with one entry per lane of a rank: entry l of a step is
+// the number of steps of lane l that are done before it starts. A first pass uses only the order
+// within the rank. If that leaves a conflict, a second pass also follows messages through all
+// ranks.
 #include <algorithm>
 
 #include "plan/check_parts.h"
@@ -11,7 +11,7 @@
 namespace rondo::plan {
 namespace {
 
-/// Clocks of the nodes of one rank, or of all nodes, in terms of the lanes of one rank.
+/// Clocks of one rank's nodes, or of all nodes, in terms of one rank's lanes.
 class Clocks {
  public:
   Clocks(const Graph& graph, std::span<const std::uint32_t> order, int rank, std::size_t lanes,
@@ -87,7 +87,7 @@ std::vector<Access> accessesOf(const Graph& graph, const RankPlan& plan, const M
   return accesses;
 }
 
-/// Pairs of accesses by different lanes, one of which writes.
+/// Pairs of accesses by different lanes of which one writes.
 std::vector<Conflict> conflictsOf(std::vector<Access> accesses, const Graph& graph, bool in_place) {
   std::stable_sort(accesses.begin(), accesses.end(),
                    [](const Access& a, const Access& b) { return a.cell < b.cell; });
@@ -115,8 +115,8 @@ void removeOrdered(std::vector<Conflict>& conflicts, const Graph& graph, const C
   });
 }
 
-/// A step that writes a piece which overlaps one that it reads, unless they are the same: the pass
-/// over the elements would read what it wrote.
+/// Reports a step that writes a piece which partly overlaps one that it reads: the pass over the
+/// elements would read what it wrote.
 void checkWithinSteps(const Graph& graph, const RankPlan& plan, const Memory& memory,
                       const Violations& violations) {
   for (std::uint32_t lane = 0; lane < plan.lanes.size(); ++lane) {
@@ -159,7 +159,7 @@ void checkRank(const Graph& graph, std::span<const std::uint32_t> order, const R
     violations.add(Obligation::race,
                    graph.where(c.first.node) + verb(c.first) + text(c.first.piece) + " while " +
                        graph.where(c.second.node) + verb(c.second) + text(c.second.piece) +
-                       (c.in_place ? ", in place" : "") + ": nothing orders them");
+                       (c.in_place ? ", in place" : "") + ": no dependency orders them");
   }
 }
 

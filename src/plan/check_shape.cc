@@ -1,4 +1,4 @@
-// The checker, obligations 0 and 1: plans are well-formed, and sends match receives.
+// Checks obligations 0 and 1: plans are well-formed, and sends match receives.
 #include <algorithm>
 
 #include "plan/check_parts.h"
@@ -9,7 +9,7 @@ namespace {
 
 std::string rankText(int rank) { return "rank " + std::to_string(rank); }
 
-/// Well-formedness of one rank's plan.
+/// Checks one rank's plan.
 class RankShape {
  public:
   RankShape(const RankPlan& plan, const Violations& violations)
@@ -64,7 +64,7 @@ class RankShape {
     const Channel& c = plan_.channels[index];
     if ((sends ? c.src : c.dst) != plan_.rank) {
       complainStep((sends ? "sends on channel " : "receives from channel ") + text(c) +
-                   ", which goes the other way");
+                   ", which has the opposite direction");
     }
     if (std::find(used.begin(), used.end(), channel) != used.end()) {
       complainStep("uses channel " + text(c) + " twice");
@@ -98,7 +98,7 @@ class RankShape {
     }
   }
 
-  /// The step touches windows, or meets.
+  /// The step touches windows or is a barrier.
   void useWindows() {
     if (!plan_.spec.multicast) complainStep("uses windows, which these ranks do not have");
     if (window_lane_ != kUnused && window_lane_ != static_cast<std::int64_t>(lane_))
@@ -110,24 +110,25 @@ class RankShape {
     useWindows();
     if (!step.inputs.empty() || step.output || !step.sends.empty() || !step.after.empty() ||
         step.to_all || step.shape.count != 0)
-      complainStep("meets, and does something else");
+      complainStep("is a barrier, but does something else too");
   }
 
-  /// What concerns all ranks' windows.
+  /// Checks operations on all ranks' windows.
   void checkAll(const Step& step) {
     const auto sums = [](const Operand& operand) { return operand.of_all; };
     const bool sum = std::any_of(step.inputs.begin(), step.inputs.end(), sums);
     for (const Operand& operand : step.inputs)
       if (operand.of_all && (!operand.local() || operand.piece.space != Space::window))
-        complainStep("sums up what lies in no window");
+        complainStep("sums a piece that is not in a window");
     if (sum && step.inputs.size() > 1)
       complainStep("has more operands than the sum of all windows");
     if (sum && !step.sends.empty()) complainStep("sends the sum of all windows");
     if (!step.to_all) return;
     if (!step.output || step.output->space != Space::window)
-      complainStep("stores to all ranks what lies in no window");
+      complainStep("stores to all ranks, but not into a window");
     if (!step.sends.empty() || step.inputs.size() != 1 || !step.inputs[0].local())
-      complainStep("stores to all ranks what is neither a sum of windows nor a local piece");
+      complainStep(
+          "stores to all ranks a value that is neither a sum of windows nor a local piece");
   }
 
   void checkStep(const Step& step) {
@@ -164,7 +165,7 @@ class RankShape {
 
   const RankPlan& plan_;
   const Violations& violations_;
-  std::vector<std::int64_t> users_; ///< lane of each channel
+  std::vector<std::int64_t> users_; ///< the lane that uses each channel
   std::int64_t window_lane_ = kUnused;
   std::size_t lane_ = 0, step_ = 0;
 };
@@ -215,7 +216,7 @@ bool checkWellFormed(std::span<const RankPlan> plans, const Violations& violatio
   for (std::size_t r = 0; r < plans.size(); ++r) {
     const RankPlan& plan = plans[r];
     if (plan.rank != static_cast<int>(r)) {
-      complain("plan " + std::to_string(r) + " says that it is rank " + std::to_string(plan.rank));
+      complain("plan " + std::to_string(r) + " has the rank number " + std::to_string(plan.rank));
     }
     if (plan.spec != first.spec) complain(rankText(plan.rank) + " has another spec than rank 0");
     if (plan.chunks_per_block != first.chunks_per_block) {
@@ -261,7 +262,7 @@ Graph wholeGraph(std::span<const RankPlan> plans) {
   } else if (checkWellFormed(plans, violations)) {
     auto graph = checkMatching(plans, violations);
     if (graph && graph->order().size() == graph->nodes().size()) return std::move(*graph);
-    if (graph) violations.add(Obligation::deadlock, "the steps wait for each other in a circle");
+    if (graph) violations.add(Obligation::deadlock, "the steps wait for each other in a cycle");
   }
   throw Error(ErrorCode::invalid_argument,
               "these plans cannot run: " + report.violations.front().text);

@@ -1,11 +1,11 @@
-// The checker, obligation 3 once more: what several ranks do to one another's windows.
+// Checks the part of obligation 3 that concerns windows: accesses by several ranks.
 //
-// A window serves one tile after the other, of this plan and of whichever runs next, and no message
-// tells its owner that others are done with it. So for each step that touches all ranks' windows a
-// meeting of its own lane stands before it, after which every owner has entered the tile, and one
-// behind it, before which no owner leaves the tile. Then all that happens to a window in one tile
-// lies between its owner's entry and exit, and tiles follow each other, whatever plans they are of.
-// What is left is the order within a tile.
+// A window serves one tile after the other, of this plan and of the next one, and no message tells
+// its owner that other ranks are done with it. So each step that touches all ranks' windows needs
+// two barriers in its lane: one before it, after which every owner has entered the tile, and one
+// after it, before which no owner leaves the tile. Then all accesses to a window in a tile lie
+// between its owner's entry and exit, and tiles follow each other, whatever their plans. What
+// remains to be checked is the order within a tile.
 #include <map>
 #include <vector>
 
@@ -14,7 +14,7 @@
 namespace rondo::plan {
 namespace {
 
-/// A step's access of a piece of its own rank's window, or of all ranks'.
+/// A step's access to a piece of its own rank's window, or of all ranks' windows.
 struct WindowAccess {
   std::uint32_t node;
   Piece piece;
@@ -47,11 +47,11 @@ void checkTile(const Graph& graph, std::uint32_t node, const Violations& violati
   if (!meetsBetween(graph, first, node))
     violations.add(Obligation::race, graph.where(node) +
                                          " touches windows of ranks that may still be in the tile "
-                                         "before: no meeting comes before it");
+                                         "before: no barrier precedes it");
   if (!meetsBetween(graph, node, end))
     violations.add(Obligation::race, graph.where(node) +
                                          " touches windows of ranks that may be in the next tile: "
-                                         "no meeting follows it");
+                                         "no barrier follows it");
 }
 
 } // namespace
@@ -59,14 +59,14 @@ void checkTile(const Graph& graph, std::uint32_t node, const Violations& violati
 bool checkWindows(const Graph& graph, const Violations& violations) {
   const auto before = violations.room();
   const std::vector<WindowAccess> accesses = accessesOf(graph);
-  std::map<std::uint32_t, std::vector<bool>> after; // what comes behind each of them
+  std::map<std::uint32_t, std::vector<bool>> after; // all nodes after each of them
   for (const WindowAccess& access : accesses)
     if (!after.contains(access.node)) after[access.node] = graph.after(access.node, true);
   for (const WindowAccess& one : accesses) {
     if (!one.all) continue;
     checkTile(graph, one.node, violations);
     for (const WindowAccess& other : accesses) {
-      const bool known = other.all && &other < &one; // this pair has been looked at
+      const bool known = other.all && &other < &one; // this pair has been checked
       if (known || (!one.writes && !other.writes) || !overlap(one.piece, other.piece) ||
           graph.nodes()[one.node].rank == graph.nodes()[other.node].rank)
         continue;
@@ -76,7 +76,7 @@ bool checkWindows(const Graph& graph, const Violations& violations) {
                text(access.piece) + (access.all ? " of all ranks" : "");
       };
       violations.add(Obligation::race,
-                     what(one) + " while " + what(other) + ": nothing orders them");
+                     what(one) + " while " + what(other) + ": no dependency orders them");
     }
   }
   return violations.room() == before;

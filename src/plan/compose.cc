@@ -1,4 +1,5 @@
-// Moves the steps of small plans into a large one: ranks, channels, chunks, dependencies.
+// Copies the steps of small plans into a large one, and renames ranks, channels, chunks and
+// dependencies.
 #include "plan/compose.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace rondo::plan {
 namespace {
 
-/// Channel indices that a part may use itself.
+/// Number of channel indices that a part may use.
 constexpr int kChannelsOfPart = 1 << 10;
 
 bool touches(const Step& step, const Piece& piece) {
@@ -22,13 +23,13 @@ bool touches(const Step& step, const Piece& piece) {
          });
 }
 
-/// Whether the later step must wait: one of the two writes what the other touches.
+/// Whether the later step must wait: one of them writes what the other touches.
 bool conflict(const Step& earlier, const Step& later) {
   if (later.output && touches(earlier, *later.output)) return true;
   return earlier.output && touches(later, *earlier.output);
 }
 
-/// A step that would copy a piece onto itself copies nothing.
+/// Removes the output of a step that would copy a piece onto itself.
 void dropOwnCopy(Step& step) {
   if (step.output && step.inputs.size() == 1 && step.inputs[0].local() &&
       step.inputs[0].piece == *step.output)
@@ -51,9 +52,9 @@ class Composer {
   RankPlan take() { return std::move(plan_); }
 
  private:
-  /// Chunks and messages, which all ranks must count alike: so of parts without this rank, too.
-  /// All messages hold as little as those of the part that cuts most; other parts are repeated.
-  /// So tiles are as large as they can be, and parts follow each other closely.
+  /// Computes chunks and message size. All ranks must get the same numbers, so parts without this
+  /// rank count too. The message size is that of the part with the smallest chunks; other parts are
+  /// repeated. Tiles are then as large as possible, and parts follow each other closely.
   void measure(std::span<const Part> parts) {
     std::vector<RankPlan> samples;
     std::uint32_t all = 1;
@@ -108,17 +109,17 @@ class Composer {
     return most;
   }
 
-  /// What the small plan works on when it is repeated: a slice of one unit of every block.
+  /// One repetition of a small plan: it works on one slice of one unit of every block.
   struct Turn {
     std::size_t unit;
     std::uint32_t slice;
   };
 
-  /// The whole small plan for one turn. Blocks that have fewer units are left out, as blocks of
-  /// different sizes are of tiles; both ends of a message leave out the same ones.
+  /// Adds the whole small plan for one turn. Blocks with fewer units are left out, as tiles leave
+  /// out blocks of different sizes. Both ends of a message leave out the same ones.
   void repeat(std::size_t first, const Turn& turn, int number) {
     std::vector<std::size_t> begin;             // [lane]
-    std::vector<std::vector<std::size_t>> ends; // [lane][step]: behind what was made of it
+    std::vector<std::vector<std::size_t>> ends; // [lane][step]: one after the steps made from it
     for (std::size_t lane = 0; lane < small_->lanes.size(); ++lane) {
       auto& steps = plan_.lanes[first + lane].steps;
       begin.push_back(steps.size());
@@ -141,7 +142,7 @@ class Composer {
     }
   }
 
-  /// A place whose units are like those of all blocks, if they are all alike.
+  /// A place that represents all blocks, if they all have the same units.
   const Units* referencePlace() const {
     for (const auto* places : {&part_->input, &part_->output})
       for (const Units& place : *places)
@@ -149,18 +150,18 @@ class Composer {
     return nullptr;
   }
 
-  /// Where a block of the small plan is in the large one.
+  /// The place of a small plan's block in the large plan.
   Units placeOf(Space space, std::uint32_t block) const {
     if (space == Space::input) return part_->input[block];
     if (space == Space::output) return part_->output[block];
-    assert(part_->alike()); // blocks of different sizes are served without scratch
+    assert(part_->alike()); // plans for blocks of different sizes use no scratch
     Units place = *referencePlace();
     int next = scratch_blocks_ + static_cast<int>(block * place.size());
     for (Unit& unit : place) unit = {Space::scratch, next++, unit.share};
     return place;
   }
 
-  /// Chunks [j, j+count) of the small plan's chunks in a slice of a unit.
+  /// Chunks [j, j+count) of the small plan, in a slice of a unit.
   Piece pieceOf(const Unit& unit, std::uint32_t slice, std::uint32_t j, std::uint32_t count) const {
     return {unit.space,
             static_cast<std::uint32_t>(unit.block) * plan_.chunks_per_block +
@@ -169,7 +170,8 @@ class Composer {
             count * grain_};
   }
 
-  /// One step of the small plan, which has one piece or copies several.
+  /// Copies one step of the small plan. A step of one piece gives one step, a local copy of several
+  /// blocks several.
   void move(const Step& step, const Turn& turn, int number, std::vector<Step>& steps) {
     const std::uint32_t k = small_->chunks_per_block;
     for (std::uint32_t done = 0, count = 0; done < step.shape.count; done += count) {
@@ -189,20 +191,20 @@ class Composer {
                                               : Operand{channelOf(operand.channel, number), {}});
       if (step.output) made.output = placed(*step.output);
       for (const int channel : step.sends) made.sends.push_back(channelOf(channel, number));
-      if (done == 0) made.after = step.after; // of the small plan, until repeat() has numbers
+      if (done == 0) made.after = step.after; // numbers of the small plan, which repeat() replaces
       dropOwnCopy(made);
       if (made.output || !made.sends.empty() || !made.after.empty())
         steps.push_back(std::move(made));
     }
   }
 
-  /// A place that tells the step's size.
+  /// A place that determines the step's size.
   Units shapeOf(const Step& step, std::uint32_t done) const {
     const std::uint32_t k = small_->chunks_per_block;
     if (step.output) return placeOf(step.output->space, (step.output->chunk + done) / k);
     for (const Operand& operand : step.inputs)
       if (operand.local()) return placeOf(operand.piece.space, (operand.piece.chunk + done) / k);
-    assert(part_->alike()); // what is only passed on
+    assert(part_->alike()); // a message that is only passed on
     return *referencePlace();
   }
 
@@ -217,10 +219,10 @@ class Composer {
     return at->second;
   }
 
-  /// Lets the lanes from `first` on wait for what earlier parts do with the same memory.
+  /// Makes the lanes from `first` on wait for earlier parts that use the same memory.
   void order(std::size_t first) {
     for (std::size_t lane = first; lane < plan_.lanes.size(); ++lane) {
-      std::vector<std::size_t> waited(first, 0); // for so many steps of each earlier lane
+      std::vector<std::size_t> waited(first, 0); // steps of each earlier lane already waited for
       for (Step& step : plan_.lanes[lane].steps)
         for (std::uint32_t other = 0; other < first; ++other) {
           const auto& steps = plan_.lanes[other].steps;
@@ -234,7 +236,7 @@ class Composer {
   }
 
   /// Channels between two ranks get the indices 0, 1, ... in the order of parts. Both ends see the
-  /// same ones, so they come to the same numbers.
+  /// same channels, so they assign the same numbers.
   void numberChannels() {
     std::map<std::pair<int, int>, int> next;
     for (const auto& [channel, at] : channels_)
@@ -262,11 +264,11 @@ class Composer {
   }
 
   RankPlan plan_;
-  std::map<Channel, int> channels_; ///< with indices by part; place in plan_.channels
-  int scratch_blocks_ = 0;          ///< taken so far
-  std::uint32_t grain_ = 1;         ///< chunks that stand for one of any small plan
+  std::map<Channel, int> channels_; ///< by the part's channel: position in plan_.channels
+  int scratch_blocks_ = 0;          ///< scratch blocks used so far
+  std::uint32_t grain_ = 1;         ///< chunks that represent one chunk of a small plan
 
-  // Of the part that is being added.
+  // State of the part that is being added.
   const Part* part_ = nullptr;
   const RankPlan* small_ = nullptr;
   std::uint32_t unit_chunks_ = 1, slices_ = 1;

@@ -1,4 +1,4 @@
-// One pass over the steps in order: the round of each, then sums.
+// Counts in one pass over the ordered steps: first the round of each step, then sums.
 #include "plan/count.h"
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 namespace rondo::plan {
 namespace {
 
-/// Rounds of one step, and what it hands on. 0: none.
+/// Rounds of one step, and what later steps inherit. 0: none.
 struct Rounds {
   int send = 0, receive = 0;           ///< of the step itself
-  int last_send = 0, last_receive = 0; ///< of the lane up to here
+  int last_send = 0, last_receive = 0; ///< of the lane so far
   int known = 0;                       ///< K in count.h
-  int waited_send = 0;                 ///< last_send of the lane and of what it waited for
+  int waited_send = 0; ///< last_send of the lane and of the steps that it waited for
 };
 
 std::vector<Rounds> countRounds(const Graph& graph, std::span<const std::uint32_t> order) {
@@ -61,9 +61,9 @@ std::vector<Rounds> countRounds(const Graph& graph, std::span<const std::uint32_
   return rounds;
 }
 
-using Chunks = std::vector<std::uint64_t>; ///< by rank: exact sums
+using Chunks = std::vector<std::uint64_t>; ///< by rank; exact sums
 
-/// What goes through a switch.
+/// Counts traffic through a switch.
 void countWindows(const Graph& graph, Chunks& sent, Chunks& received) {
   for (const Graph::Node& node : graph.nodes()) {
     const Step& step = *node.step;
@@ -78,7 +78,7 @@ void countWindows(const Graph& graph, Chunks& sent, Chunks& received) {
   }
 }
 
-/// How many ranks each sends to, and receives from.
+/// Counts the peers that each rank sends to and receives from.
 void countWires(const Graph& graph, std::vector<RankCount>& ranks) {
   std::vector<std::set<int>> to(ranks.size()), from(ranks.size()), peers(ranks.size());
   for (const Channel& channel : graph.channels()) {

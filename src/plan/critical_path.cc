@@ -1,4 +1,4 @@
-// A discrete-event run of one tile: steps in the order of the time at which they can start.
+// Simulates one tile by discrete events: steps run in the order of their earliest start times.
 #include "plan/critical_path.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ double criticalPath(std::span<const RankPlan> plans, double alpha, double beta, 
     if (--waits[n] == 0) ready.push({start[n], n});
   };
 
-  std::vector<double> out_free(plans.size()), in_free(plans.size()); // when each line is free
+  std::vector<double> out_free(plans.size()), in_free(plans.size()); // when each line becomes free
   const double chunk =
       traits(plans[0].spec.collective).movesData() ? bytes / plans[0].chunks_per_block : 0;
   double end = 0;
@@ -51,7 +51,7 @@ double criticalPath(std::span<const RankPlan> plans, double alpha, double beta, 
       end = std::max(end, in);
       release(m.to, in);
     }
-    // Through the switch a step's line carries its piece once, there or back.
+    // Through the switch, a piece crosses the step's line once, in one direction.
     const Step& step = *nodes[n].step;
     const bool switched = step.to_all || (!step.inputs.empty() && step.inputs[0].of_all);
     const double done = now + (switched ? step.shape.count * chunk * beta : 0);

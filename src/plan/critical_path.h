@@ -1,4 +1,4 @@
-// How long a plan takes in the alpha-beta model, played through message by message.
+// Computes a plan's time in the alpha-beta model by simulating its messages.
 #pragma once
 
 #include <span>
@@ -7,11 +7,12 @@
 
 namespace rondo::plan {
 
-/// Seconds until all ranks are done, for blocks of `bytes` in a single tile, arithmetic free. Every
-/// rank has one line out and one line in. A message that finds both free at time t is there at
-/// t + alpha + bytes * beta and keeps each busy for bytes * beta: alpha is latency and keeps
-/// nothing busy. Steps run as soon as they can; on a line the first come is the first served.
-/// `plans` are those of all ranks, and right (see check.h). Throws as count().
+/// Seconds until all ranks are done, for blocks of `bytes` in a single tile; arithmetic costs
+/// nothing. Each rank has one outgoing and one incoming line. A message that finds both lines free
+/// at time t arrives at t + alpha + bytes * beta and occupies each line for bytes * beta; alpha is
+/// latency and occupies nothing. Steps run as soon as they can, and each line serves messages in
+/// the order of arrival. `plans`: of all ranks, and right (see check.h). Throws the errors of
+/// count().
 double criticalPath(std::span<const RankPlan> plans, double alpha, double beta, double bytes);
 
 } // namespace rondo::plan

@@ -1,4 +1,4 @@
-// Nodes, leaders and rails of a layout, and the parts made of them.
+// Finds nodes, leaders and rails of a layout, and makes parts of them.
 #include "plan/division.h"
 
 #include <algorithm>

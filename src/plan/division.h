@@ -1,4 +1,4 @@
-// Dividing a collective over the nodes of a layout: who takes part in what, and where blocks lie.
+// Divides a collective over the nodes of a layout: the ranks of each part, and where blocks lie.
 #pragma once
 
 #include <functional>
@@ -8,25 +8,27 @@
 
 namespace rondo::plan {
 
-/// Whether a part's ranks share a node, or are of different ones.
+/// Whether a part's ranks share a node or are on different nodes.
 enum class Level { inside, between };
 
-/// A part, and when it runs: parts of one phase have different ranks or different shares.
+/// A part and its phase. Parts of one phase have different ranks or different shares.
 struct Phased {
   Part part;
   Level level = Level::inside;
   int phase = 0;
 };
 
-/// What algorithms that follow the layout are written with. Nodes are numbers, as are ranks' places
-/// in their node. Each node has a leader: the root in its own, else its first rank. A rail is the
-/// ranks with one place in all nodes.
+/// The tools for algorithms that follow the layout. Nodes are numbered, and so are the places of
+/// ranks in their node. Each node has a leader: the root in its own node, else the node's first
+/// rank. A rail is the set of ranks with the same place in all nodes.
 class Division {
  public:
-  /// Sets Part::algorithm, and the layout of its spec; false if nothing serves the part.
+  /// Sets Part::algorithm and the layout of its spec. Returns false if no algorithm can do the
+  /// part.
   using Pick = bool (*)(const Spec& whole, Level, Part&);
 
-  /// `rank` -1: nobody's memory; the parts are complete but for places. The spec must live on.
+  /// `rank` -1: no rank's memory; the parts are complete except for places. `spec` must outlive
+  /// this object.
   Division(const Spec& spec, int rank, Pick pick);
 
  protected:
@@ -39,40 +41,41 @@ class Division {
   std::vector<int> sizes() const;
   int smallest() const { return smallest_; }
   int largest() const { return largest_; }
-  /// Place in its node.
+  /// The leader's place in node v.
   int leader(int v) const { return leaders_[static_cast<std::size_t>(v)]; }
   std::vector<int> leaders() const;
   std::vector<int> rail(int place) const;
   bool isRoot() const { return rank_ == spec_.root; }
 
   static Units one(Space space, int block = 0, int share = 0) { return {{space, block, share}}; }
-  /// The blocks of these numbers, one after the other.
+  /// The blocks with these numbers, concatenated.
   static Units blocks(Space space, const std::vector<int>& numbers);
   static Units blocks(Space space, int first, int count);
 
-  /// What all ranks say of a part alike; `weights` empty: one unit for each block.
+  /// The properties of a part that are equal on all ranks. `weights` empty: one unit per block.
   struct Shape {
     int root = 0, shares = 1;
     std::vector<int> weights = {};
     bool scattered = false;
   };
-  /// Names the places of this rank, whose place in the part is `own`.
+  /// Sets the places of this rank; `own` is its position in the part.
   using Fill = std::function<void(Part&, int own)>;
 
   void add(Level level, Collective collective, const std::vector<int>& ranks, Shape shape,
            const Fill& fill);
-  /// A part in each node.
+  /// Adds a part in each node.
   void inside(Collective collective, const std::function<Shape(int v)>& shape,
               const std::function<void(Part&, int v, int own)>& fill);
   Shape toLeader(int v, int weight = 1) const;
-  /// A phase of its own; the root's node has the root. `own` is the number of the node.
+  /// Adds a phase with one part of all leaders. The root is the leader of the root's node. `own` is
+  /// the number of this rank's node.
   void betweenLeaders(Collective collective, Shape shape, const Fill& fill);
-  /// What is added from here on follows what was added.
+  /// Starts a new phase: later parts follow the earlier ones.
   void next() { ++phase_; }
 
-  /// Whether nothing serves some part, or nothing was divided.
+  /// Whether no algorithm can do some part, or no part was added.
   bool failed() const { return failed_ || parts_.empty(); }
-  /// Forgets what was added.
+  /// Removes all parts.
   void again();
   std::vector<Phased> take() { return std::move(parts_); }
 

@@ -1,4 +1,4 @@
-// Asks the checker and its relatives about all ranks' plans.
+// Computes facts about all ranks' plans with the checker, Lending and Landing.
 #include "plan/facts.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What follows from an algorithm and a spec alone, worked out once.
+// Facts that follow from an algorithm and a spec alone. Each is computed once.
 #pragma once
 
 #include <array>
@@ -11,24 +11,24 @@
 
 namespace rondo::plan {
 
-/// Each fact is one of all ranks' plans together, so every rank finds the same. It is worked out
-/// when it is first asked for, from plans that are built for that and dropped, and kept: who asks
-/// for none builds nothing. Not thread-safe.
+/// Each fact is about all ranks' plans together, so every rank gets the same. It is computed on
+/// first use, from plans that are built for that and dropped, and then kept. A caller that uses no
+/// fact builds no plan. Not thread-safe.
 class Facts {
  public:
   Facts(const Algorithm& algorithm, const Spec& spec) : algorithm_(&algorithm), spec_(spec) {}
 
-  /// The checker proves data flow and ReductionOrder::rank_order: what deterministic mode demands.
-  /// Costs a data-flow pass, milliseconds for 64 ranks.
+  /// Whether the checker proves data flow and ReductionOrder::rank_order, which deterministic mode
+  /// requires. Costs a data-flow pass: milliseconds for 64 ranks.
   bool inRankOrder();
-  /// The v-forms' question, see plan::servesUneven().
+  /// Whether the plans can be used for v-forms, see plan::servesUneven().
   bool servesUneven();
-  /// Of the rank that has most.
+  /// The largest number of lanes on any rank.
   std::uint32_t mostLanes();
   bool oneLane() { return mostLanes() <= 1; }
-  /// See Lending for what is `scaled` and `uneven`. Its cost grows with the square of the steps.
+  /// `scaled` and `uneven`: see Lending. The cost grows with the square of the number of steps.
   const Lending& lending(bool scaled, bool uneven);
-  /// For blocks of one size. Its cost grows likewise.
+  /// For blocks of one size. The cost grows likewise.
   const Landing& landing();
 
  private:

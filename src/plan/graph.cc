@@ -1,4 +1,4 @@
-// Flattens the plans of all ranks, pairs sends with receives, sorts topologically.
+// Flattens the plans of all ranks, pairs sends with receives, and sorts topologically.
 #include "plan/graph.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace rondo::plan {
 namespace {
 
-/// Turns counts at [i + 1] into begins at [i].
+/// Turns counts at [i + 1] into start indices at [i].
 void accumulate(std::vector<std::uint32_t>& begins) {
   for (std::size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
 }
@@ -77,7 +77,7 @@ void Graph::addMeetings(std::vector<std::string>& complaints, std::size_t limit)
   for (std::size_t rank = 1; rank < met.size(); ++rank)
     if (met[rank] != met[0] && complaints.size() < limit)
       complaints.push_back("rank " + std::to_string(rank) + " has " + std::to_string(met[rank]) +
-                           " meetings, rank 0 has " + std::to_string(met[0]));
+                           " barriers, rank 0 has " + std::to_string(met[0]));
 }
 
 std::uint32_t Graph::globalOf(const Node& node, int channel) const {
@@ -246,7 +246,7 @@ std::string Graph::describeCycle(const std::vector<std::uint32_t>& order, int de
     }
     if (self.step->is_barrier)
       for (const auto there : meeting(n))
-        if (!nodes_[there].first && !done[there - 1]) return {there - 1, "meets behind "};
+        if (!nodes_[there].first && !done[there - 1]) return {there - 1, "is a barrier after "};
     for (const auto message : sent(n)) {
       const Message& m = messages_[message];
       if (m.number < static_cast<std::uint32_t>(depth)) continue;
@@ -262,7 +262,7 @@ std::string Graph::describeCycle(const std::vector<std::uint32_t>& order, int de
   std::vector<bool> seen(nodes_.size());
   for (; !seen[start]; start = blocker(start).first) seen[start] = true;
 
-  constexpr int kLongest = 8; // waits in the sentence
+  constexpr int kLongest = 8; // number of waits in the sentence
   std::string sentence = where(start);
   std::uint32_t n = start;
   for (int i = 0; i < kLongest; ++i) {

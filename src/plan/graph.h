@@ -1,4 +1,4 @@
-// The steps of all ranks as one graph: which message goes from which step to which, and an order.
+// The steps of all ranks as one graph: messages between steps, and an order of the steps.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace rondo::plan {
 
-/// One tile of a collective. Nodes are steps, numbered rank by rank, lane by lane, so that steps of
-/// a lane are neighbours. Edges: a lane's order, `after`, send -> receive of each message, and from
-/// what each rank does before a meeting to what all do behind it.
-/// Refers to the plans that it was made of.
+/// One tile of a collective. Nodes are steps, numbered rank by rank and lane by lane, so the steps
+/// of a lane are adjacent. Edges: lane order, `after`, send -> receive of each message, and from
+/// every rank's steps before a barrier to all ranks' steps after it. Refers to the plans that it
+/// was made from.
 class Graph {
  public:
   static constexpr std::uint32_t kNone = 0xffffffff;
@@ -31,9 +31,9 @@ class Graph {
     std::uint32_t number = 0;               ///< on its channel
   };
 
-  /// `plans` are well-formed (see check.h); element r is rank r. Sentences about messages that do
-  /// not match are appended to `complaints`, at most `limit`; the graph is whole only if there are
-  /// none.
+  /// `plans` must be well-formed (see check.h); element r is rank r's. Descriptions of messages
+  /// that do not match are appended to `complaints`, at most `limit`. The graph is complete only if
+  /// there are none.
   Graph(std::span<const RankPlan> plans, std::vector<std::string>& complaints, std::size_t limit);
 
   std::span<const RankPlan> plans() const { return plans_; }
@@ -44,17 +44,17 @@ class Graph {
     return lane_begin_[static_cast<std::size_t>(rank)][lane] + step;
   }
 
-  /// Message of each operand of the node, kNone for local ones.
+  /// The message of each operand of the node; kNone for local operands.
   std::span<const std::uint32_t> received(std::uint32_t node) const {
     return {received_.data() + received_begin_[node], received_.data() + received_begin_[node + 1]};
   }
-  /// Message of each entry of Step::sends.
+  /// The message of each entry of Step::sends.
   std::span<const std::uint32_t> sent(std::uint32_t node) const {
     return {sent_.data() + sent_begin_[node], sent_.data() + sent_begin_[node + 1]};
   }
 
-  /// Calls visit(node) for what the rank itself runs after the node: the lane's next step and those
-  /// that wait for it.
+  /// Calls visit(node) for the successors on the same rank: the lane's next step, and steps that
+  /// wait for it by `after`.
   template <typename Visit>
   void forEachLocalSuccessor(std::uint32_t node, Visit visit) const {
     if (node + 1 < nodes_.size() && !nodes_[node + 1].first) visit(node + 1);
@@ -63,20 +63,20 @@ class Graph {
     }
   }
 
-  /// Nodes in an order that respects all edges, shorter than nodes() if there is a cycle. With a
-  /// depth, also the edges of full channels: receive i -> send i + depth.
+  /// The nodes in an order that respects all edges; shorter than nodes() if there is a cycle. With
+  /// a depth, the edges of full channels count too: receive i -> send i + depth.
   ///
-  /// One tile is enough to find the deadlocks of all tiles. As each channel carries the same number
-  /// of messages in every tile, `after`, lane and message edges lead to the same tile or (from a
-  /// lane's end to its start) to the next, slot edges to the same tile or a later one, none back. A
-  /// cycle would have to stay inside one tile, and all tiles are alike.
+  /// One tile is enough to find the deadlocks of all tiles. Each channel carries the same number of
+  /// messages in every tile. So `after`, lane and message edges lead to the same tile or (from a
+  /// lane's end to its start) to the next one; slot edges lead to the same tile or a later one; no
+  /// edge leads back. A cycle would have to stay in one tile, and all tiles are alike.
   ///
-  /// `first`: for each node the one that it is done together with, the first of its bundle (see
-  /// bundle.h); empty: each is done alone. Nodes of a bundle follow each other.
+  /// `first`: for each node the first node of its bundle (see bundle.h), with which it is done.
+  /// Empty: no bundles. The nodes of a bundle are adjacent.
   std::vector<std::uint32_t> order(std::optional<int> depth = {},
                                    std::span<const std::uint32_t> first = {}) const;
 
-  /// Calls visit(node) for the steps of other ranks that meet when the node is done.
+  /// Calls visit(node) for the barrier steps of other ranks that can run when the node is done.
   template <typename Visit>
   void forEachMeeting(std::uint32_t node, Visit visit) const {
     if (node + 1 == nodes_.size() || nodes_[node + 1].first || !nodes_[node + 1].step->is_barrier)
@@ -84,16 +84,16 @@ class Graph {
     for (const std::uint32_t there : meetings_[meeting_[node + 1]])
       if (there != node + 1) visit(there);
   }
-  /// The steps of all ranks that meet with a step that does.
+  /// The steps of all ranks that form one barrier with this step.
   std::span<const std::uint32_t> meeting(std::uint32_t node) const {
     return meetings_[meeting_[node]];
   }
 
-  /// What comes after a node, by number: by the order of lanes and `after`, and by messages and
-  /// meetings too.
+  /// By node: whether it comes after `node` by lane order and `after`; with `through_messages` also
+  /// by messages and barriers.
   std::vector<bool> after(std::uint32_t node, bool through_messages) const;
 
-  /// Which wait follows which, around a cycle that order(depth) found.
+  /// Describes the waits around a cycle that order(depth) found.
   std::string describeCycle(const std::vector<std::uint32_t>& order, int depth) const;
 
   /// "rank 2 lane 0 step 5"
@@ -107,7 +107,7 @@ class Graph {
   void addNodes();
   void addMessages(std::vector<std::string>& complaints, std::size_t limit);
   void addChannels();
-  /// Numbers the messages of each channel, whose two ends must see equally many.
+  /// Numbers the messages of each channel. Both ends must have equally many.
   void countMessages(std::vector<std::string>& complaints, std::size_t limit);
   void linkMessages();
   void compareShapes(std::vector<std::string>& complaints, std::size_t limit) const;
@@ -124,8 +124,8 @@ class Graph {
   std::vector<Message> messages_;
   std::vector<std::uint32_t> received_begin_, received_, sent_begin_, sent_;
   std::vector<std::uint32_t> dependents_begin_, dependents_;
-  std::vector<std::vector<std::uint32_t>> meetings_; ///< each a node of every rank
-  std::vector<std::uint32_t> meeting_;               ///< of each node: its number, or kNone
+  std::vector<std::vector<std::uint32_t>> meetings_; ///< each has a node of every rank
+  std::vector<std::uint32_t> meeting_; ///< of each node: the number of its barrier, or kNone
 };
 
 /// "0->1" or "0->1#2"

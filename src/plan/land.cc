@@ -1,4 +1,4 @@
-// Looks for the message that says where another one may land, and for who else is at that place.
+// Finds the message that can announce where another one lands, and checks that the place is free.
 #include "plan/land.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace rondo::plan {
 
 namespace {
 
-/// Where the step puts its message, if that is all it does, in one piece that stays.
+/// Where the step stores its message, if it does nothing else and the place is one lasting range.
 std::optional<Piece> putDown(const Step& step, const RankPlan& plan) {
   if (step.inputs.size() != 1 || step.inputs[0].local() || !step.sends.empty()) return {};
   if (!step.output || !isLastingRange(*step.output, plan)) return {};
@@ -20,8 +20,8 @@ std::optional<Piece> putDown(const Step& step, const RankPlan& plan) {
 
 /// The steps of a message that may land, as nodes.
 struct Way {
-  std::uint32_t told, answers, lands; ///< the receiver's that tells, the sender's, the receiver's
-  std::uint32_t input;                ///< of the answering step, that it is told by
+  std::uint32_t told, answers, lands; ///< receiver's announcing, sender's, receiver's step
+  std::uint32_t input;                ///< input of the sender's step that brings the announcement
 };
 
 class Search {
@@ -60,7 +60,7 @@ class Search {
     return {};
   }
 
-  /// Whether nobody but the answering step is at the piece between the two steps of its rank.
+  /// Whether only the sender's step touches the piece between the two steps of the receiver.
   bool isFree(const Piece& piece, const Way& way, const RankPlan& plan) const {
     const std::vector<bool> behind = graph_.after(way.lands, false);
     for (const bool in_place : {false, true}) {
@@ -83,10 +83,9 @@ class Search {
     return true;
   }
 
-  /// Whether those who may read in the step's memory have done so when the answering step writes.
-  /// It may read there itself, in the same step: pieces of a step and of its messages are
-  /// congruent, so those that overlap are the same, and each element that it reads is the one it
-  /// writes.
+  /// Whether all ranks that may read from the step's memory have done so before the answering step
+  /// writes. The answering step may read there itself: pieces of a step and of its messages are
+  /// congruent, so overlapping pieces are equal, and it reads each element before it writes it.
   bool allHaveRead(std::uint32_t node, const Way& way) const {
     for (const std::uint32_t message : graph_.sent(node)) {
       const std::uint32_t reader = graph_.messages()[message].to;
@@ -101,7 +100,7 @@ class Search {
 } // namespace
 
 Landing::Landing(std::span<const RankPlan> plans) {
-  std::vector<std::string> complaints; // there are none: plans of the registry are proved
+  std::vector<std::string> complaints; // none can occur: plans of the registry are proved
   const Graph graph(plans, complaints, 0);
   const Search search(graph);
   for (const RankPlan& plan : plans) {
@@ -115,7 +114,7 @@ Landing::Landing(std::span<const RankPlan> plans) {
   for (std::uint32_t node = 0; node < graph.nodes().size(); ++node) {
     const std::vector<Way> ways = search.ways(node);
     const auto taken = [&](const Way& way) { return part(way.told).announces.has_value(); };
-    if (std::any_of(ways.begin(), ways.end(), taken)) continue; // a message says one place
+    if (std::any_of(ways.begin(), ways.end(), taken)) continue; // a message announces one place
     for (const Way& way : ways) {
       part(node).address_inputs.push_back(way.input);
       const Graph::Node& lands = graph.nodes()[way.lands];

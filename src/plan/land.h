@@ -1,4 +1,4 @@
-// Which messages may be written straight to where their receivers would put them.
+// Finds messages that the sender may write directly to their final place.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,33 @@
 
 namespace rondo::plan {
 
-/// Where a step only receives a message and stores it, the sender may do so in its place, if it can
-/// see that memory: the message *lands*. The receiver says where in a message that it sends to the
-/// step that answers, which is how an AllReduce by `direct` goes: who gets a part of the input may
-/// write the result there.
+/// If a step only receives a message and stores it, the sender may store it directly, if it can
+/// access that memory: the message *lands*. The receiver announces the place in a message that it
+/// sends to the answering step. A `direct` AllReduce works like that: a rank that gets a part of
+/// the input may write the result there.
 ///
-/// Nothing else of the receiver's, and nobody who reads what it lends, touches that place between
-/// the two steps, in place neither, by nothing but the order of lanes, `after` and messages; but
-/// for the answering step itself, which has read each element before it writes it. The messages
-/// stay, so landing adds no wait and takes none away.
+/// Between the two steps, no other step of the receiver touches the place, and neither does a rank
+/// that reads a loan of the receiver; the same holds in place. Only the order of lanes, `after` and
+/// messages guarantees this. The answering step itself may read there, since it reads each element
+/// before it writes it. The messages remain, so landing adds and removes no wait.
 class Landing {
  public:
-  /// `plans`: of all ranks, in order; for blocks of one size.
+  /// `plans`: of all ranks, in order, for blocks of one size.
   explicit Landing(std::span<const RankPlan> plans);
 
-  /// Of a step whose messages all land: for each of its sends the input whose message says where.
-  /// Else empty.
+  /// For a step whose messages all land: for each of its sends, the input whose message has the
+  /// address. Otherwise empty.
   const std::vector<std::uint32_t>& addressInputs(int rank, std::uint32_t lane,
                                                   std::uint32_t step) const {
     return of(rank, lane, step).address_inputs;
   }
-  /// The step of the rank whose output this one's message says to its receiver, if it does.
+  /// The step of this rank whose output address this step's message announces to its receiver, if
+  /// any.
   const std::optional<Dependency>& announces(int rank, std::uint32_t lane,
                                              std::uint32_t step) const {
     return of(rank, lane, step).announces;
   }
-  /// Whether the step finds its message where it would put it.
+  /// Whether the sender has already written the step's message to its final place.
   bool writtenBySender(int rank, std::uint32_t lane, std::uint32_t step) const {
     return of(rank, lane, step).written_by_sender;
   }

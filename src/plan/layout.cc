@@ -1,4 +1,4 @@
-// Reads, writes and divides layouts.
+// Parses, prints and divides layouts.
 #include "plan/layout.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace rondo::plan {
 namespace {
 
-constexpr int kMostRanks = 1 << 16; ///< that a written layout may have
+constexpr int kMostRanks = 1 << 16; ///< in the text form
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw Error(ErrorCode::invalid_argument,
@@ -43,7 +43,7 @@ std::vector<int> numbersIn(std::string_view whole, std::string_view part, char s
   return numbers;
 }
 
-/// Levels of "2x2x4": nodes, sockets; the last factor is the ranks of a socket.
+/// Parses "2x2x4": nodes, sockets; the last factor is the number of ranks per socket.
 Layout fromFactors(std::string_view text) {
   const std::vector<int> factors = numbersIn(text, text, 'x', 1);
   long long ranks = 1;
@@ -84,7 +84,7 @@ Layout fromRanks(std::string_view text) {
     for (std::size_t r = 0; r < now.size(); ++r)
       for (std::size_t q = 0; q < r; ++q)
         if (now[r] == now[q] && above[r] != above[q])
-          refuse(text, "has a group that lies in two of the level above");
+          refuse(text, "has a group that belongs to two groups of the level above");
   }
   return layout;
 }
@@ -97,7 +97,7 @@ std::string joined(const Numbers& numbers, char separator) {
   return text;
 }
 
-/// "4x2" or "3,1,4": the text of this layout, if it has such a form at all.
+/// "4x2" or "3,1,4": the compact text of this layout, if it has one.
 std::string compact(const Layout& layout) {
   std::vector<std::size_t> sizes;
   for (const auto& node : layout.nodes()) sizes.push_back(node.size());

@@ -1,4 +1,4 @@
-// Looks for writes between a step and those that receive what it lends.
+// Looks for writes between a step and the receivers of what it lends.
 #include "plan/lend.h"
 
 #include <optional>
@@ -11,7 +11,7 @@ namespace rondo::plan {
 
 namespace {
 
-/// Where the value lies when the step is done, if it is one piece that stays.
+/// Where the value lies when the step is done, if that is one lasting range.
 std::optional<Piece> lent(const Step& step, const RankPlan& plan, bool scaled) {
   std::optional<Piece> piece = step.output;
   if (!piece && step.inputs.size() == 1 && step.inputs[0].local() &&
@@ -26,7 +26,7 @@ class Analysis {
   Analysis(const Graph& graph, bool through_messages)
       : graph_(graph), through_messages_(through_messages) {}
 
-  /// Whether nothing is written to the piece between the step and those that receive it.
+  /// Whether no step writes to the piece between the step and its receivers.
   bool stays(std::uint32_t node, const Piece& piece, const RankPlan& plan) const {
     for (const bool in_place : {false, true}) {
       if (in_place && !hasInPlace(plan.spec, plan.rank)) break;
@@ -60,7 +60,7 @@ class Analysis {
 } // namespace
 
 Lending::Lending(std::span<const RankPlan> plans, bool scaled, bool uneven) {
-  std::vector<std::string> complaints; // there are none: plans of the registry are proved
+  std::vector<std::string> complaints; // none can occur: plans of the registry are proved
   const Graph graph(plans, complaints, 0);
   const Analysis analysis(graph, !uneven);
   for (const RankPlan& plan : plans) {

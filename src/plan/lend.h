@@ -1,4 +1,4 @@
-// Which messages may stay where they are sent from, for receivers that read them there.
+// Finds messages that may stay in the sender's memory, where the receivers read them.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,25 @@
 
 namespace rondo::plan {
 
-/// A step whose value lies in one piece of the rank's input or output may lend that in place of
-/// sending it: the receivers read it there, and the sender's run does not end before all have.
+/// A step whose value lies in one piece of the rank's input or output may lend it instead of
+/// sending it. The receivers read it there, and the sender's run ends only after all have read it.
 ///
-/// Nothing may be written there meanwhile, in place neither: whatever writes to it comes before the
-/// step, or after all who receive it, by nothing but the order of lanes, `after` and messages. So
-/// lending adds no wait but that at the end, for which nobody waits: what the checker proved of
-/// deadlocks stays true.
+/// No step may write there meanwhile, also in place: each write comes before the step, or after all
+/// receivers, only by the order of lanes, `after` and messages. Lending adds one wait, at the end
+/// of the run, on which no other step depends. So the checker's proof that there are no deadlocks
+/// still holds.
 class Lending {
  public:
-  /// `plans`: of all ranks, in order. `scaled`: what is read from the input is multiplied, so that
-  /// it does not hold what is sent. `uneven`: messages may be left out, and so order nothing.
+  /// `plans`: of all ranks, in order. `scaled`: values from the input are multiplied when they are
+  /// read, so the input does not hold what is sent. `uneven`: messages may be left out, and then
+  /// they order nothing.
   Lending(std::span<const RankPlan> plans, bool scaled, bool uneven);
 
-  /// Whether the step may; false for one that sends nothing.
+  /// Whether the step may lend; false for a step that sends nothing.
   bool may(int rank, std::uint32_t lane, std::uint32_t step) const {
     return may_[static_cast<std::size_t>(rank)][lane][step];
   }
-  /// Whether every step of every rank may that sends.
+  /// Whether every sending step of every rank may lend.
   bool always() const { return always_; }
 
  private:

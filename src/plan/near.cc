@@ -1,4 +1,4 @@
-// Orders ranks by node and socket, and renames plans from places in that order to ranks.
+// Orders ranks by node and socket, and renames plans from positions in that order to ranks.
 #include "plan/near.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ std::vector<int> asNumbered(int ranks) {
   return order;
 }
 
-/// The groups of a rank, from the largest to the smallest; 0 for those of `first`, others as they
-/// are numbered.
+/// The groups of a rank, from the largest to the smallest. The groups of `first` become 0; others
+/// keep their numbers.
 std::vector<int> keyOf(const Layout& layout, std::size_t rank, std::size_t first) {
   std::vector<int> key;
   for (const auto& groups : layout.groups)
@@ -47,7 +47,7 @@ bool movesSingleBlocks(Collective collective) {
   }
 }
 
-/// One block, or the block of the rank at each place.
+/// One block, or the block of the rank at each position.
 std::vector<Units> places(Space space, std::uint32_t blocks, const std::vector<int>& order) {
   if (blocks == 0) return {};
   if (blocks == 1) return {{{space, 0, 0}}};

@@ -1,4 +1,4 @@
-// Plans of algorithms that know rank numbers only, for ranks ordered by where they are.
+// Adapts algorithms that know only rank numbers to the ranks' layout.
 #pragma once
 
 #include <vector>
@@ -7,23 +7,23 @@
 
 namespace rondo::plan {
 
-/// Who stands at each place, so that ranks of a node follow each other, and inside it those of a
-/// socket. The root's groups come first, and the root in front; without a root those of rank 0. So
-/// a ring leaves each node once, and a tree's subtrees lie inside nodes as far as they can. Ranks
-/// in turn, as they are numbered, where that is so already or nothing is known of where they are.
+/// The rank at each position, ordered so that ranks of a node are adjacent, and inside a node those
+/// of a socket. The root comes first, with its groups; without a root, rank 0. So a ring leaves
+/// each node once, and a tree's subtrees lie inside nodes as far as possible. Ascending rank
+/// numbers if these already have this property, or if the layout is unknown.
 std::vector<int> nearOrder(const Spec& spec);
 
-/// What an algorithm is asked for places instead of ranks: the spec without a layout, its root
-/// where nearOrder() has it. The same spec where the order is that of the numbers, and for Scatter
-/// and Gather: their messages hold blocks of several ranks, which must lie side by side.
+/// The spec for positions instead of ranks: without a layout, and with the root's position in
+/// nearOrder(). Unchanged if the order is that of the numbers, and for Scatter and Gather, whose
+/// messages hold blocks of several ranks, which must be contiguous.
 Spec nearSpec(const Spec& spec);
 
-/// A rank's plan by `build`, asked for places and renamed to ranks (plan/compose.h), so what the
-/// checker proves of an algorithm it proves of this.
+/// A rank's plan by `build`, made for positions and renamed to ranks (plan/compose.h). The
+/// checker's proofs for the algorithm hold for it too.
 using BuildPlan = RankPlan (*)(const Spec&, int rank);
 RankPlan nearPlan(BuildPlan build, const Spec& spec, int rank);
 
-/// For the table of an algorithm: `.closedForm = nearForm<closedForm>, .build = nearPlan<build>`.
+/// For an algorithm's table: `.closedForm = nearForm<closedForm>, .build = nearPlan<build>`.
 template <BuildPlan build>
 RankPlan nearPlan(const Spec& spec, int rank) {
   return nearPlan(build, spec, rank);

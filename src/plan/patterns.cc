@@ -1,4 +1,4 @@
-// Trees and distances.
+// Computes trees and distances.
 #include "plan/patterns.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ TreeNode inOrderTree(int ranks, int rank) {
     if (ranks > 1) node.children.push_back(1 << floorLog2(ranks - 1));
     return node;
   }
-  // An interior rank has the middle of the interval that its lowest bit spans; where the upper
-  // neighbours do not exist, what is left of them moves up.
+  // An interior rank is the middle of the interval that its lowest bit spans. If the upper
+  // neighbours do not exist, the rest of them moves up.
   const int bit = rank & -rank;
   node.parent = (rank ^ bit) | (bit << 1);
   if (node.parent >= ranks) node.parent = rank ^ bit;
@@ -42,7 +42,7 @@ TreeNode binomialTree(int ranks, int root, int rank) {
   while (size > 1) {
     const int middle = first + (size + 1) / 2;
     const bool holder_low = holder < middle, rank_low = rank < middle;
-    const int other = holder_low ? middle : first; // lowest rank of the half without holder
+    const int other = holder_low ? middle : first; // the lowest rank of the half without the holder
     if (rank == holder) node.children.push_back(other);
     if (rank_low != holder_low) {
       node.parent = holder;
@@ -61,7 +61,7 @@ TreeNode binomialTree(int ranks, int root, int rank) {
 
 std::array<TreeNode, 2> doubleTree(int ranks, int rank) {
   const bool mirrored = ranks % 2 == 0;
-  const auto swap = [&](int r) { // rank -> place in the first tree
+  const auto swap = [&](int r) { // from a rank to its place in the first tree
     return mirrored ? ranks - 1 - r : wrap(r - 1, ranks);
   };
   const auto back = [&](int r) { return mirrored ? ranks - 1 - r : wrap(r + 1, ranks); };

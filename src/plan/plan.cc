@@ -1,11 +1,11 @@
-// How many blocks of its spaces a plan may name.
+// Computes how many blocks of its spaces a plan may use.
 #include "plan/plan.h"
 
 namespace rondo::plan {
 namespace {
 
 std::uint32_t blocks(const BufferBlocks& buffer, const Spec& spec, int rank) {
-  // Where nothing moves, steps name one block of 0 elements.
+  // If nothing moves, steps use one block of 0 elements.
   if (!traits(spec.collective).movesData()) return 1;
   return static_cast<std::uint32_t>(buffer.count(spec.ranks, rank == spec.root));
 }

@@ -1,4 +1,4 @@
-// The value that everything else reads: what one rank does in a collective.
+// The plan of one rank in a collective, as a value that everything else reads.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace rondo::plan {
 
-/// What an algorithm is asked to describe.
+/// The question to an algorithm.
 struct Spec {
   Collective collective = Collective::allreduce;
   int ranks = 1;
   int root = 0;
-  int parameter = 0;  ///< what stands after '/' in "parameter_server/4"; 0: the algorithm's default
-  Layout layout = {}; ///< where the ranks are; without levels: all alike
-  /// What stands in the brackets of "hierarchical(linear,ring)", as numbers in the registry from 1
-  /// on; 0: the algorithm's defaults.
+  int parameter = 0;  ///< number after '/' in "parameter_server/4"; 0: the algorithm's default
+  Layout layout = {}; ///< nodes and sockets of the ranks; without levels: all alike
+  /// The algorithms in the brackets of "hierarchical(linear,ring)", as numbers in the registry from
+  /// 1 on; 0: the algorithm's defaults.
   int inner = 0, outer = 0;
-  /// Each rank has a window, and a switch that adds up all ranks' and stores to all of them, with
-  /// the type and operator of the call.
+  /// Each rank has a window, and a switch can add up all windows and store to all of them, for the
+  /// type and operator of the call.
   bool multicast = false;
 
   bool operator==(const Spec&) const = default;
@@ -32,24 +32,25 @@ struct Spec {
 
 /// Memory of the rank that runs the step.
 ///
-/// All spaces are cut by one rule. A *block* is the `count` elements of the public call. A plan
-/// cuts every block into k = RankPlan::chunks_per_block chunks: chunk i lies in block i/k, and with
-/// j = i%k covers elements floor(j*count/k) to floor((j+1)*count/k) of it. So no count must divide,
-/// and one plan serves all counts. (Where a plan has windows, both are rounded up to what a switch
-/// moves in one piece, kWindowAlignBytes, but not past the block.) Input and output have the blocks
-/// of rondo/collectives.h (a barrier's steps name one of 0 elements); scratch and window have as
-/// many as their chunks need, and are undefined at the start of a tile.
+/// All spaces are divided by one rule. A *block* has the `count` elements of the public call. A
+/// plan divides every block into k = RankPlan::chunks_per_block chunks. Chunk i lies in block i/k;
+/// with j = i%k it covers the elements floor(j*count/k) to floor((j+1)*count/k) of the block. So a
+/// count need not be divisible, and one plan serves all counts. (If a plan has windows, both limits
+/// are rounded up to the unit of a switch, kWindowAlignBytes, but not past the block.) Input and
+/// output have the blocks of rondo/collectives.h (a barrier's steps use one block of 0 elements).
+/// Scratch and window have as many blocks as their chunks need, and are undefined at the start of a
+/// tile.
 ///
-/// Window is scratch that a switch reaches (Spec::multicast): a step may read the sum of a piece of
-/// all ranks' windows (Operand::of_all), and write a piece of all of them (Step::to_all). Nothing
-/// but meetings (Step::is_barrier) orders what ranks do to each other's windows.
+/// Window is scratch that a switch reaches (Spec::multicast). A step may read the sum of a piece of
+/// all ranks' windows (Operand::of_all), and write a piece of all windows (Step::to_all). Only
+/// barriers (Step::is_barrier) order the accesses of different ranks to windows.
 ///
-/// In-place rule for plans: where CollectiveTraits::in_place allows it, the plan must still be
-/// right: once an output chunk is written, the input chunk in the same place is gone. Input is
-/// never written otherwise.
+/// In-place rule for plans: if CollectiveTraits::in_place allows it, the plan must also be right in
+/// place. Once an output chunk is written, the input chunk at the same place is lost. Otherwise the
+/// input is never written.
 enum class Space : std::uint8_t { input, output, scratch, window };
 
-/// `count` consecutive chunks, `chunk` first. They may cross block boundaries.
+/// `count` consecutive chunks, starting with `chunk`. They may cross block boundaries.
 struct Piece {
   Space space = Space::input;
   std::uint32_t chunk = 0;
@@ -58,12 +59,12 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-/// Whether the two have a chunk in common, in plans whose spaces share no memory.
+/// Whether the two share a chunk, in plans whose spaces share no memory.
 inline bool overlap(const Piece& a, const Piece& b) {
   return a.space == b.space && a.chunk < b.chunk + b.count && b.chunk < a.chunk + a.count;
 }
 
-/// One direction between two ranks; `index` tells several between the same two apart.
+/// One direction between two ranks; `index` distinguishes several channels between the same two.
 /// src == dst only in a Send or Recv to oneself: the checker refuses it in a collective.
 struct Channel {
   int src = 0, dst = 0, index = 0;
@@ -75,9 +76,9 @@ struct Channel {
 struct Operand {
   static constexpr int kLocal = -1;
   int channel = kLocal; ///< index into RankPlan::channels, or kLocal
-  Piece piece{};        ///< local: what is read. Wire: unused
-  /// Local, in the window: what is read is the sum of this piece of all ranks' windows, in an order
-  /// that the switch does not tell. The step's only operand.
+  Piece piece{};        ///< local: the piece that is read; otherwise unused
+  /// For a local piece in the window: the operand is the sum of this piece of all ranks' windows,
+  /// in an unknown order. It must be the step's only operand.
   bool of_all = false;
 
   bool local() const { return channel == kLocal; }
@@ -91,10 +92,10 @@ struct Dependency {
   bool operator==(const Dependency&) const = default;
 };
 
-/// One fused operation. Waits for `after`, for a message on every wire operand, and for a free slot
-/// on every channel of `sends`; then value = inputs[0] op inputs[1] op ... in this order (one
-/// pass); value goes to `output`, if there is one, and to every channel of `sends`. Send, receive,
-/// copy, reduce and all their fused forms are special cases.
+/// One fused operation. It waits for `after`, for a message on each channel operand, and for a free
+/// slot on each channel of `sends`. Then it computes value = inputs[0] op inputs[1] op ... in this
+/// order, in one pass, and writes the value to `output`, if there is one, and to each channel of
+/// `sends`. Send, receive, copy, reduce and all their fused forms are special cases.
 struct Step {
   Piece shape{};               ///< (chunk, count) that gives the element count; space unused. Every
                                ///< piece of the step, and the shape of the peer's step at the other
@@ -103,9 +104,9 @@ struct Step {
   std::optional<Piece> output;
   std::vector<int> sends; ///< indices into RankPlan::channels
   std::vector<Dependency> after;
-  bool to_all = false; ///< output lies in the window, and is stored to that of every rank
-  /// A meeting, which has none of the above: the n-th of a tile is over when all ranks have come to
-  /// their n-th. All of a plan's meetings, and all that touches windows, is in one lane.
+  bool to_all = false; ///< output lies in the window, and is stored to the windows of all ranks
+  /// A barrier, which has none of the above. The n-th barrier of a tile is over when all ranks have
+  /// reached their n-th. All barriers of a plan, and all accesses to windows, are in one lane.
   bool is_barrier = false;
 
   bool operator==(const Step&) const = default;
@@ -118,9 +119,9 @@ struct Lane {
   bool operator==(const Lane&) const = default;
 };
 
-/// What one rank does. The engine repeats every lane for each tile of the count (pipelining); a
-/// lane may be a tile ahead of another lane unless `after` or a channel holds it back. A message of
-/// a tile is one slot.
+/// What one rank does. The engine repeats every lane for each tile of the count, which pipelines
+/// the call. A lane may be a tile ahead of another lane unless `after` or a channel holds it back.
+/// A message of a tile occupies one slot.
 struct RankPlan {
   Spec spec;
   int rank = 0;
@@ -129,13 +130,13 @@ struct RankPlan {
   std::uint32_t window_chunks = 0;  ///< equal on all ranks
   std::uint32_t message_chunks = 1; ///< no message of any rank holds more, nor a window; equal on
                                     ///< all ranks, which so cut the count into the same tiles
-  std::vector<Channel> channels;    ///< those that this rank uses; each by one lane only
+  std::vector<Channel> channels;    ///< used by this rank; each by one lane only
   std::vector<Lane> lanes;
 
   bool operator==(const RankPlan&) const = default;
 };
 
-/// Blocks that a plan may name; 0 where the rank has no such buffer.
+/// Number of blocks that a plan may use; 0 if the rank has no such buffer.
 std::uint32_t inputBlocks(const Spec& spec, int rank);
 std::uint32_t outputBlocks(const Spec& spec, int rank);
 
@@ -146,19 +147,19 @@ struct Link {
   double gamma = 5e-11; ///< seconds per byte reduced
 };
 
-/// Counted properties, as the closed forms give them. Units of bytes: the bytes n of one block of
-/// the call ("count" elements), so 2*(p-1)/p stands for 2n(p-1)/p. What an algorithm cannot say in
-/// closed form is kUnclaimed.
+/// Counted properties, as the closed forms give them. Bytes are in units of n, the bytes of one
+/// block of the call ("count" elements), so 2*(p-1)/p means 2n(p-1)/p. kUnclaimed: the algorithm
+/// has no closed form for the property.
 struct ClosedForm {
   static constexpr int kUnclaimed = -1;
 
-  int rounds = 0;                    ///< see check.h for how rounds are counted
+  int rounds = 0;                    ///< see count.h for how rounds are counted
   double total_sent = 0;             ///< all ranks together
   double max_sent = 0;               ///< the rank that sends most
-  double between_nodes = kUnclaimed; ///< of all ranks, to ranks of other nodes of Spec::layout
+  double between_nodes = kUnclaimed; ///< sent by all ranks to ranks of other nodes of Spec::layout
 };
 
-/// An algorithm only describes. All functions are pure.
+/// A description of an algorithm. All functions are pure.
 struct Algorithm {
   std::string_view name;
   std::string_view summary; ///< one line, lower case, for help and `rondo plan`
@@ -167,7 +168,7 @@ struct Algorithm {
   double (*cost)(const Spec&, const Link&, double bytes);
   ClosedForm (*closedForm)(const Spec&);
   RankPlan (*build)(const Spec&, int rank);
-  bool composes = false; ///< of two algorithms, which the spec may name: Spec::inner, outer
+  bool composes = false; ///< combines two algorithms, which Spec::inner and outer may name
 };
 
 } // namespace rondo::plan

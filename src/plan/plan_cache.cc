@@ -1,4 +1,4 @@
-// Finds what is planned, or makes room for it.
+// Looks up plans, builds new ones, and evicts old ones.
 #include "plan/plan_cache.h"
 
 #include "base/log.h"

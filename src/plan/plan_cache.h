@@ -1,4 +1,4 @@
-// A rank's plans and their facts, kept: a new count of a known collective builds nothing.
+// Keeps a rank's plans and their facts, so that a new count of a known collective builds no plan.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace rondo::plan {
 
-/// An algorithm's answer to one spec, on one rank.
+/// An algorithm's plan for one spec, on one rank, and its facts.
 class Planned {
  public:
   Planned(const Algorithm& algorithm, const Spec& spec, int rank)
       : facts(algorithm, spec), algorithm_(&algorithm), spec_(spec), rank_(rank) {}
 
-  /// The rank's own; built when it is first asked for.
+  /// The rank's plan, built on first use.
   const RankPlan& plan();
   Facts facts;
 
@@ -28,16 +28,16 @@ class Planned {
   std::optional<RankPlan> plan_;
 };
 
-/// One per rank of a communicator. Not thread-safe.
+/// One cache per rank of a communicator. Not thread-safe.
 class PlanCache {
  public:
   explicit PlanCache(int rank) : rank_(rank) {}
 
-  /// Stays valid until it is asked for something new.
+  /// The reference is valid until the next call with a new spec or algorithm.
   Planned& of(const Algorithm& algorithm, const Spec& spec);
 
  private:
-  /// Programs use few algorithms, but may use every rank as root: a plan is some kilobytes.
+  /// Programs use few algorithms, but may use every rank as root. A plan takes some kilobytes.
   static constexpr std::size_t kMost = 256;
   using Key = std::pair<const Algorithm*, Spec>;
 

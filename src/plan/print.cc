@@ -1,4 +1,4 @@
-// Words for steps, and the columns that they stand in.
+// Prints plans as text, in columns.
 #include "plan/print.h"
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 namespace rondo::plan {
 namespace {
 
-constexpr int kShownRanks = 8;                   // when nobody chose
+constexpr int kShownRanks = 8;                   // unless ranks were chosen
 constexpr std::size_t kColumns = 100;            // of a line of rounds
 constexpr int kLongestFormula = 16;              // ranks
-constexpr std::size_t kMessageBytes = 128 << 10; // what a slot in shared memory holds by default
+constexpr std::size_t kMessageBytes = 128 << 10; // default size of a slot in shared memory
 
 std::string number(double value) {
   char text[32];
@@ -38,7 +38,7 @@ struct Line {
 };
 
 std::string verbsOf(const Step& step) {
-  if (step.is_barrier) return "meet";
+  if (step.is_barrier) return "barrier";
   if (step.inputs[0].of_all) return step.to_all ? "sum+store" : "sum";
   if (step.to_all) return "store";
   const bool receives = std::any_of(step.inputs.begin(), step.inputs.end(),
@@ -94,7 +94,7 @@ Line lineOf(const RankPlan& plan, const Step& step) {
   return line;
 }
 
-/// "layout 4x2: ranks 0 1, 2 3, 4 5, 6 7 on nodes 0 to 3"; of the first level.
+/// "layout 4x2: ranks 0 1, 2 3, 4 5, 6 7 on nodes 0 to 3", for the first level.
 std::string describeLayout(const Layout& layout) {
   const auto nodes = layout.nodes();
   std::string ranks;
@@ -122,7 +122,7 @@ std::string summarize(const RankPlan& plan, const Counts& counts) {
   result += (blocks ? "blocks of " : "") + plural(chunks, "chunk") + ", ";
   result += plural(counts.rounds, "round") + ", ";
 
-  const bool barrier = !traits(spec.collective).movesData(); // sends nothing but the messages
+  const bool barrier = !traits(spec.collective).movesData(); // its messages are counted instead
   const auto sent = [&](const RankCount& r) { return barrier ? r.messages_sent : r.sent; };
   const auto range = [&](auto value) {
     double low = value(counts.ranks[0]), high = low;

@@ -1,4 +1,4 @@
-// Plans in words, as `rondo plan` shows them.
+// Prints plans as text, for `rondo plan`.
 #pragma once
 
 #include <span>
@@ -11,11 +11,11 @@
 namespace rondo::plan {
 
 struct PrintOptions {
-  std::vector<int> ranks{};          ///< whose steps (and messages); empty: the first 8
-  std::vector<int> depths{1, 2, 8};  ///< at which the plan is checked
-  std::vector<std::size_t> blocks{}; ///< bytes of blocks whose tiles are told
+  std::vector<int> ranks{}; ///< ranks whose steps and messages are printed; empty: the first 8
+  std::vector<int> depths{1, 2, 8};  ///< depths at which the plan is checked
+  std::vector<std::size_t> blocks{}; ///< bytes of blocks whose tiles are printed
   bool steps = true;
-  bool rounds = false; ///< also who sends what to whom in each round
+  bool rounds = false; ///< also prints the messages of each round
 };
 
 /// Summary, counts, proof, steps and rounds of the algorithm's plans.
@@ -30,12 +30,13 @@ std::string summarize(const RankPlan& plan, const Counts& counts);
 std::string describeTiles(const RankPlan& plan, std::size_t block_bytes, std::size_t message_bytes);
 
 /// One line per step: "rank 0   recv+reduce+send  in[3]  3 -> 1". Pieces are named as in plan.h;
-/// "in[1]=>out" is short for in[1]=>out[1]; left of the arrow the ranks received from, right of it
-/// those sent to ("1#2": channel index 2). With several lanes, each step names its lane.
+/// "in[1]=>out" is short for in[1]=>out[1]. Left of the arrow are the ranks that it receives from,
+/// right of it those that it sends to ("1#2": channel index 2). With several lanes, each step shows
+/// its lane.
 std::string describeSteps(const RankPlan& plan);
 
-/// One paragraph per round: "round 1  0 -> 1 [0], 1 -> 2 [1]"; the brackets hold the chunks; "=>"
-/// leads to another node. Only messages from or to `ranks`; empty: all.
+/// One paragraph per round: "round 1  0 -> 1 [0], 1 -> 2 [1]". The brackets hold the chunks; "=>"
+/// marks messages to another node. Only messages from or to `ranks`; empty: all.
 std::string describeRounds(const Counts& counts, std::span<const int> ranks = {});
 
 } // namespace rondo::plan

@@ -1,4 +1,4 @@
-// The table that algorithms.def makes, and the grammar of RONDO_ALGO.
+// The table made from algorithms.def, and the grammar of RONDO_ALGO.
 #include "plan/registry.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// Where the separator stands first, outside brackets.
+/// Position of the first separator outside brackets.
 std::size_t findOutside(std::string_view text, char separator) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -66,8 +66,8 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Whether there is a rank count, on one node or on two, for which the algorithm, as the choice has
-/// it, can do this.
+/// Whether the algorithm, with the choice's parameters, can do this collective for some number of
+/// ranks on one or two nodes.
 bool serves(const Choice& choice, Collective collective) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
     Spec spec = choice.applied({.collective = collective, .ranks = ranks, .multicast = true});
@@ -89,7 +89,7 @@ std::string namesServing(Collective collective) {
   return names;
 }
 
-/// Place of a name in the registry, from 1 on.
+/// Number of a name in the registry, from 1 on.
 int numberOf(std::string_view word, std::string_view text) {
   const Algorithm* algorithm = findAlgorithm(lower(word));
   const auto at = std::find(kAlgorithms.begin(), kAlgorithms.end(), algorithm);
@@ -104,7 +104,7 @@ int numberOf(std::string_view word, std::string_view text) {
          "; valid: " + names);
 }
 
-/// Algorithms of NCCL that Rondo has none of the same name for.
+/// Algorithms of NCCL for which Rondo has none of the same name.
 constexpr std::string_view kNcclOnly[] = {"collnetdirect", "collnetchain", "nvlstree", "pat"};
 
 /// One list of the grammar: "a,b/2" or "^a,b".
@@ -113,11 +113,11 @@ struct List {
   std::vector<Choice> choices;
 };
 
-/// What a text of the grammar says.
+/// The content of a text of the grammar.
 struct Lists {
   std::optional<List> general;
-  std::map<Collective, List> own; ///< by collective, in place of the general one
-  std::string passed_over;        ///< words of a wish that have no effect
+  std::map<Collective, List> own; ///< by collective; replaces the general list
+  std::string passed_over;        ///< words of a wish without effect
 };
 
 class Parser {
@@ -276,7 +276,7 @@ std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective
   const auto own = lists.own.find(collective);
   if (own == lists.own.end() && !lists.general) return {};
   const List& list = own != lists.own.end() ? own->second : *lists.general;
-  if (list.choices.empty()) return {}; // all words of a wish were passed over
+  if (list.choices.empty()) return {}; // all words of a wish have no effect
   auto result = allowed(list, collective);
   if (result.empty() && list.excludes && !isWish(text) && !namesServing(collective).empty()) {
     refuse("algorithm list " + quoted(text) + " leaves none for " + std::string(name(collective)) +

@@ -1,4 +1,4 @@
-// The algorithms that exist, and the words that name them.
+// The list of algorithms, and the grammar of their names.
 #pragma once
 
 #include <span>
@@ -10,45 +10,45 @@
 
 namespace rondo::plan {
 
-/// All of algorithms.def, in its order.
+/// All algorithms, in the order of algorithms.def.
 std::span<const Algorithm* const> algorithms();
 
-/// Null when there is none of this name.
+/// Null if there is no algorithm of this name.
 const Algorithm* findAlgorithm(std::string_view name);
 
-/// An algorithm with what its written form carries: a parameter ("parameter_server/4"), and what it
-/// is composed of ("hierarchical(linear,ring)").
+/// An algorithm with the options in its text form: a parameter ("parameter_server/4") and the
+/// algorithms that it is composed of ("hierarchical(linear,ring)").
 struct Choice {
   const Algorithm* algorithm = nullptr;
   int parameter = 0;
   int inner = 0, outer = 0; ///< see Spec
 
   std::string text() const;
-  /// The spec, as this choice is asked to describe it.
+  /// The spec with this choice's parameter and parts.
   Spec applied(Spec spec) const;
 };
 
-/// Those that support the spec with its parameter as it stands.
+/// The algorithms that support the spec with its parameter unchanged.
 std::vector<const Algorithm*> supporting(const Spec& spec);
 
-/// One name with an optional "(INNER,OUTER)" and an optional "/N". Throws Error(invalid_argument)
-/// that lists the valid names.
+/// Parses one name with an optional "(INNER,OUTER)" and an optional "/N". Throws
+/// Error(invalid_argument), which lists the valid names.
 Choice parseChoice(std::string_view text);
 
-/// The words of a comma list of choices; commas in brackets do not part them.
+/// The words of a comma list of choices; commas in brackets do not separate them.
 std::vector<std::string_view> choiceWords(std::string_view list);
 
-/// NCCL's grammar (Options::algorithm): the choices allowed for the collective, in preference
-/// order; empty when the text does not restrict it. Throws Error(invalid_argument) for unknown
-/// words.
+/// Parses NCCL's grammar (Options::algorithm). Returns the choices allowed for the collective, in
+/// order of preference; empty if the text does not restrict it. Throws Error(invalid_argument) for
+/// unknown words.
 std::vector<Choice> parseAlgorithms(std::string_view text, Collective collective);
 
-/// Whether the text begins with '?': calls that none of its algorithms can serve are served by
-/// others, and words that name an algorithm which only NCCL has, or one that cannot do the
+/// Whether the text begins with '?', which makes it a wish: other algorithms serve calls that none
+/// of the listed ones can serve. Words for algorithms that only NCCL has, or that cannot do the
 /// collective, have no effect.
 bool isWish(std::string_view text);
-/// The words of a wish that have no effect, each with the reason; empty: all have.
-/// Throws as parseAlgorithms().
+/// The words of a wish that have no effect, each with the reason; empty if all have an effect.
+/// Throws the errors of parseAlgorithms().
 std::string passedOver(std::string_view text);
 
 } // namespace rondo::plan

@@ -1,4 +1,4 @@
-// Counts plans, evaluates the lectures' formulas, sets both side by side.
+// Counts plans, evaluates the lectures' formulas, and compares them.
 #include "plan/tables.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace rondo::plan {
 namespace {
 
-/// Plans of one algorithm, and all that is counted from them.
+/// Plans of one algorithm, and everything counted from them.
 struct Subject {
   Subject(const char* name, Collective collective, int ranks)
       : plans(buildAll(find(name), {.collective = collective, .ranks = ranks})),
@@ -35,7 +35,7 @@ struct Subject {
     }
     return most;
   }
-  /// Blocks that a rank from `first_rank` on sends in its busiest round.
+  /// Blocks that a rank of those from `first_rank` on sends in its busiest round.
   double sentInRound(int first_rank = 0) const {
     double most = 0;
     std::vector<double> sent;
@@ -129,7 +129,7 @@ void addData(Table& table, const Systems& systems, const Numbers& x, const Link&
          subjects[i]->busiestWire() * m * link.beta, kNone});
   }
 
-  const double inner = n - x.extra; // ranks of the butterfly proper
+  const double inner = n - x.extra; // ranks of the butterfly without the folded ones
   const char* const total_text[] = {"2 M N", "2 (N-1) M", "2 M N", "M N log N", "N (N-1) M"};
   const double total[] = {2 * m * (n - 1), 2 * (n - 1) * m, 2 * m * (n - 1),
                           m * (inner * x.floor + 2 * x.extra), n * (n - 1) * m};
@@ -203,11 +203,11 @@ Table alphaBetaCosts(const Numbers& x, const Link& link) {
   return table;
 }
 
-/// Keeps the notes that cells refer to, numbered as they come.
+/// Keeps the notes that cells refer to, numbered in the order of reference.
 void addNotes(Table& table) {
   const std::string texts[] = {
       "",
-      "The server is one of the ranks, so N = ranks - 1 workers stand around it.",
+      "The server is one of the ranks, so N = ranks - 1 workers are connected to it.",
       "Two ranks have one neighbour each.",
       "3 is a binary tree's (parent, two children), and this tree's with 8 ranks. It halves the "
       "ranks until each is alone, so a rank has up to log2 N wires, rounded up.",

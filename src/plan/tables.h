@@ -1,4 +1,4 @@
-// The two tables of the lectures, counted from plans beside their formulas.
+// The two tables of the lectures: numbers counted from plans next to the lectures' formulas.
 #pragma once
 
 #include <string>
@@ -12,29 +12,29 @@ namespace rondo::plan {
 struct TableCell {
   std::string quantity; ///< "rounds"
   std::string system;   ///< "ring"
-  std::string formula;  ///< "2(N-1)"; empty where the lectures say nothing
+  std::string formula;  ///< "2(N-1)"; empty if the lectures give none
   std::string unit;     ///< "", "B" or "s"
-  double expected = 0;  ///< the formula's value
-  double counted = 0;   ///< from the plans of the algorithm
+  double expected = 0;  ///< value of the formula
+  double counted = 0;   ///< counted from the algorithm's plans
   int note = 0;         ///< index into Table::notes, from 1; 0: none
 
-  bool equal() const; ///< up to rounding; true where there is no formula
+  bool equal() const; ///< up to rounding; true if there is no formula
 };
 
 struct Table {
   std::string title;
   std::vector<TableCell> cells;   ///< quantity by quantity
-  std::vector<std::string> notes; ///< how a formula is to be read for whole numbers
+  std::vector<std::string> notes; ///< how to read a formula for whole numbers
 
   bool equal() const;
 };
 
 /// Table 1 (wires, rounds, data) and table 2 (alpha-beta costs) for `ranks` workers, M = `bytes`.
-/// Formulas are read for any number of ranks as the notes say.
-/// Throws Error(invalid_argument) for fewer than 2 ranks or less than one byte.
+/// The notes say how formulas apply to any number of ranks. Throws Error(invalid_argument) for
+/// fewer than 2 ranks or less than one byte.
 std::vector<Table> lectureTables(int ranks, double bytes, const Link& link = {});
 
-/// Columns of text, a closing line that says whether all cells are equal, and the notes.
+/// Columns of text, a last line that says whether all cells are equal, and the notes.
 std::string text(const Table& table);
 
 } // namespace rondo::plan

@@ -1,4 +1,4 @@
-// The arithmetic of tiles: from symbolic chunks to bytes.
+// Computes tiles: from symbolic chunks to bytes.
 #include "plan/tiles.h"
 
 #include <algorithm>
@@ -8,20 +8,20 @@ namespace rondo::plan {
 
 namespace {
 
-/// With a root, data flow one way, and a receiver begins when the first tile is there: smaller ones
-/// pay until the whole no longer stays in the caches. Not over sockets, which do that by
-/// themselves. Broadcast between 2 processes, us, messages of up to 128 and 32 KiB: 64 KiB 6.8
-/// and 5.3, 256 KiB 20 and 15.5, 1 MiB 62 and 58; 16 MiB 1270 and 1350.
+/// With a root, data flow in one direction, and a receiver starts when the first tile has arrived.
+/// Smaller tiles pay until the buffers exceed the caches; not over sockets, which pipeline by
+/// themselves. Broadcast between 2 processes, us, messages of up to 128 and 32 KiB: 64 KiB 6.8 and
+/// 5.3, 256 KiB 20 and 15.5, 1 MiB 62 and 58, 16 MiB 1270 and 1350.
 constexpr std::size_t kRootedMessage = 32 << 10;
 constexpr std::size_t kRootedBlock = 1 << 20;
 
-/// So many elements, or as few more as fill what a switch moves in one piece.
+/// Rounds up to a multiple of what a switch moves in one piece.
 std::size_t wholeUnits(const CallShape& shape, std::size_t elements) {
   const std::size_t grain = kWindowAlignBytes / sizeOf(shape.type);
   return (elements + grain - 1) / grain * grain;
 }
 
-/// Cuts steps for their full tiles, or for their last one.
+/// Cuts steps for their full tiles or for their last one.
 class Cutter {
  public:
   enum class Tile { full, last };
@@ -72,14 +72,15 @@ class Cutter {
     return 0;
   }
 
-  /// Where a block begins, in elements.
+  /// Start of a block, in elements.
   std::size_t blockBegin(Space space, std::size_t block) const {
     if (space == Space::window) return block * wholeUnits(shape_, full_tile_);
     if (shape_.uneven()) return tableOf(space).offsets[block];
     return block * (space == Space::scratch ? full_tile_ : shape_.count);
   }
 
-  /// One segment per block that the chunks touch; empty ones too, so that pieces stay parallel.
+  /// One segment per block that the chunks touch. Empty segments are kept, so that pieces stay
+  /// parallel.
   void cutSegments(const Piece& chunks, TiledStep& tiled) const {
     const std::size_t k = plan_.chunks_per_block;
     for (std::size_t at = chunks.chunk, end = at + chunks.count; at < end;) {
@@ -102,7 +103,7 @@ class Cutter {
     return result;
   }
 
-  /// Joins neighbours that are contiguous everywhere.
+  /// Joins adjacent segments that are contiguous in all pieces.
   void join(const Step& step, TiledStep& tiled) const {
     std::vector<PieceOffsets*> pieces;
     for (std::size_t i = 0; i < step.inputs.size(); ++i)
@@ -142,10 +143,10 @@ std::size_t messageElements(const RankPlan& plan, const CallShape& shape, std::s
   return (small ? std::min(bytes, kRootedMessage) : bytes) / element;
 }
 
-/// `chunks` of k to a block hold at most chunks*tile/k elements, plus one for each of the two
-/// blocks that may be cut.
+/// A message of `chunks` chunks, k to a block, holds at most chunks*tile/k elements, plus one for
+/// each of the two blocks that it may cut.
 std::size_t tileElements(const RankPlan& plan, const CallShape& shape, std::size_t limit) {
-  if (shape.uneven()) { // no rank need know all sizes: the tile depends on none
+  if (shape.uneven()) { // not every rank knows all sizes, so the tile depends on none of them
     const std::size_t grain = kTileAlignBytes / sizeOf(shape.type);
     return std::max<std::size_t>(limit >= grain ? limit / grain * grain : limit, 1);
   }

@@ -9,7 +9,7 @@ namespace rondo::plan {
 
 namespace {
 
-/// Blocks with the same mark have the same size; nothing else is known of sizes.
+/// Blocks with the same mark have the same size. Nothing else is known about sizes.
 using Mark = std::uint32_t;
 
 std::optional<Mark> markOf(const Spec& spec, int rank, const Piece& piece) {
@@ -23,7 +23,7 @@ std::optional<Mark> markOf(const Spec& spec, int rank, const Piece& piece) {
   return (of_input ? collective.input : collective.output).perRank() ? piece.chunk : own;
 }
 
-/// The one size of all the step's pieces.
+/// The common size of all the step's pieces.
 std::optional<Mark> markOf(const RankPlan& plan, const Step& step) {
   std::optional<Mark> mark;
   const auto same = [&](const Piece& piece) {
@@ -40,7 +40,7 @@ std::optional<Mark> markOf(const RankPlan& plan, const Step& step) {
 } // namespace
 
 bool servesUneven(std::span<const RankPlan> plans) {
-  // Per channel, the messages in order, as its sender and its receiver see them.
+  // Per channel, the messages in order, as sender and receiver see them.
   std::map<Channel, std::vector<Mark>> sent, received;
   for (const RankPlan& plan : plans) {
     if (plan.chunks_per_block != 1 || plan.message_chunks != 1) return false;

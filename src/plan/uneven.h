@@ -1,4 +1,4 @@
-// Plans that serve blocks of different sizes: the v-forms.
+// Decides which plans serve blocks of different sizes, the v-forms.
 #pragma once
 
 #include <span>
@@ -7,10 +7,11 @@
 
 namespace rondo::plan {
 
-/// Whether the plans of all ranks still do their collective when every block has a size of its own,
-/// which only the ranks know that send or receive it: every step moves or reduces whole single
-/// blocks of one size, none waits in scratch, and every message is what its receiver takes it for.
-/// Sizes are told apart by whom a block belongs to (for alltoall: sender and receiver).
+/// Whether the plans of all ranks still do their collective when every block has its own size,
+/// which only its sender and receiver know. Every step must move or reduce whole single blocks of
+/// one size, no block may go through scratch, and each message must have the size that its receiver
+/// expects. Sizes are identified by the rank that a block belongs to (for alltoall: by sender and
+/// receiver).
 bool servesUneven(std::span<const RankPlan> plans);
 
 } // namespace rondo::plan

@@ -1,4 +1,4 @@
-// What is asked for, else the rules, else whatever can serve.
+// Chooses the algorithm: the user's choice, else the rules, else any that can serve the call.
 #include "planner/choose.h"
 
 #include <string_view>
@@ -14,7 +14,7 @@ std::string what(const plan::Spec& spec) {
   return std::string(name(spec.collective)) + " of " + std::to_string(spec.ranks) + " ranks";
 }
 
-/// Whether an algorithm can serve one call, or why not.
+/// Checks whether an algorithm can serve one call.
 class Suitability {
  public:
   Suitability(const plan::Spec& spec, std::size_t bytes, const Policy& policy,
@@ -24,7 +24,7 @@ class Suitability {
         ordered_(policy.deterministic && reduces(spec.collective)),
         plans_(plans) {}
 
-  /// Empty: it can.
+  /// The reason why it cannot serve the call; empty if it can.
   std::string_view objection(const plan::Choice& choice) const {
     const plan::Spec spec = choice.applied(spec_);
     if (!choice.algorithm->supports(spec)) return unsupported(choice.algorithm, spec);
@@ -54,7 +54,7 @@ class Suitability {
   plan::PlanCache& plans_;
 };
 
-/// Over nodes, once the bytes between them decide.
+/// Whether to compose over nodes: when the time depends on the bytes between the nodes.
 bool composed(const plan::Spec& spec, std::size_t bytes, const Policy& policy) {
   const auto from = composedFrom(spec.collective);
   return from && bytes >= *from && bytes != kUneven && !policy.devices && spec.layout.clustered();
@@ -89,7 +89,8 @@ plan::Choice choose(const plan::Spec& spec, std::size_t bytes, const Policy& pol
   }
   if (!refused.empty() && !plan::isWish(policy.algorithms))
     throw Error(ErrorCode::unsupported,
-                "the algorithms asked for cannot serve " + what(spec) + ": " + refused);
+                "the algorithms in RONDO_ALGO (Options::algorithm) cannot serve " + what(spec) +
+                    ": " + refused);
   return byRule(spec, bytes, policy, serves);
 }
 

@@ -1,6 +1,7 @@
-// The rules as a table. Each threshold stands beside the measurement that it rests on; those that
-// name none are the model's: below a few KiB a message costs its latency whatever it carries, above
-// some hundred the bytes decide. After what is fastest stands what serves deterministic mode.
+// The table of the planner's rules. Each threshold has the measurement that it is based on next to
+// it. Thresholds without one come from the cost model: below a few KiB a message costs its latency,
+// above some hundred KiB its bytes. After the fastest algorithm follows one that serves
+// deterministic mode.
 #include "planner/rules.h"
 
 #include <array>
@@ -28,7 +29,7 @@ struct Environment {
 
 struct Group {
   Environment environment;
-  std::array<Rule, 5> rules; ///< those without a name do not count
+  std::array<Rule, 5> rules; ///< entries without a name are unused
 };
 
 using C = Collective;
@@ -37,12 +38,13 @@ constexpr int kMany = std::numeric_limits<int>::max();
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
 constexpr std::size_t kAlways = std::numeric_limits<std::size_t>::max();
 
-/// The first that holds counts. Up to 8 ranks, everybody may talk to everybody at once. Where ranks
-/// are oversubscribed, they take turns on a processor, a message costs a turn, and the fewest win:
-/// measured with 3 to 64 ranks on 2 processors.
+/// The first group that applies is used. Up to 8 ranks, all ranks may send to all others at once.
+/// Oversubscribed ranks take turns on a processor and each message costs a turn, so the fewest
+/// messages are fastest: measured with 3 to 64 ranks on 2 processors.
 constexpr Group kGroups[] = {
-    // By a switch a link carries 1 + 1/p blocks in place of 2 (p-1)/p, but the ranks meet twice,
-    // and stage what they sum up: not measured. Its halves spare the ranks' work, not their links'.
+    // With a switch, a link carries 1 + 1/p blocks instead of 2 (p-1)/p, but the ranks pass two
+    // barriers and stage their inputs. Not measured. Its two halves as separate collectives save
+    // the ranks' work, but no bytes on the links.
     {{C::allreduce, 4, 8, any, any, yes, yes},
      {{{8 * KiB, "oneshot"}, {256 * KiB, "direct"}, {kAlways, "nvls"}, {kAlways, "direct"}}}},
     {{C::allreduce, 9, kMany, any, any, yes, yes},
@@ -52,13 +54,14 @@ constexpr Group kGroups[] = {
        {kAlways, "ring"},
        {kAlways, "direct"}}}},
 
-    // One message each way beats two: 16 KiB 2.8 and 3.2 us, 64 KiB 9.0 and 7.4 us.
+    // One message each way is faster than two up to here: 16 KiB 2.8 and 3.2 us, 64 KiB 9.0 and 7.4
+    // us.
     {{C::allreduce, 1, 2}, {{{32 * KiB, "oneshot"}, {kAlways, "direct"}}}},
     // 4 ranks, 8 B: butterfly 13, oneshot 20 us.
     {{C::allreduce, 3, 4, yes, yes},
      {{{32 * KiB, "butterfly"}, {kAlways, "halving_doubling"}, {kAlways, "direct"}}}},
-    // In shared memory a message to everybody is cheaper than a second round while it is tiny: 8 B
-    // 1.8 and 2.2 us, 1 KiB 3.0 and 2.6 us.
+    // In shared memory, sending to all ranks beats a second round for tiny messages: 8 B 1.8 and
+    // 2.2 us, 1 KiB 3.0 and 2.6 us.
     {{C::allreduce, 4, 4, yes, no},
      {{{256, "oneshot"},
        {32 * KiB, "butterfly"},
@@ -102,15 +105,14 @@ constexpr Group kGroups[] = {
     {{C::reduce, 1, 8}, {{{8 * KiB, "linear"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
     {{C::reduce, 9}, {{{8 * KiB, "tree"}, {kAlways, "chain"}, {kAlways, "linear"}}}},
 
-    // The root's own system calls are what the others wait for: 4 ranks, 8 B 5.9 and 2.5 us.
+    // The other ranks wait for the root's system calls: 4 ranks, 8 B 5.9 and 2.5 us.
     {{C::scatter, 1, kMany, yes, yes}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
     {{C::scatter, 1, 8}, {{{kAlways, "linear"}}}},
     {{C::scatter, 9}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
 
-    // In several lanes the root takes messages as they come, from up to 4 senders: 4 processes, 16
-    // MiB, one lane and three, TCP 21.5 and 16.2 ms, shared memory 12.3 and 11.2 ms. On devices
-    // each
-    // lane takes a multiprocessor.
+    // With several lanes the root takes messages in the order of arrival, from up to 4 senders. 4
+    // processes, 16 MiB, one lane and three: TCP 21.5 and 16.2 ms, shared memory 12.3 and 11.2 ms.
+    // On devices each lane occupies a multiprocessor, so one is used.
     {{C::gather, 1, 8, any, any, yes}, {{{kAlways, "linear"}}}},
     {{C::gather, 9, kMany, any, any, yes}, {{{8 * KiB, "tree"}, {kAlways, "linear"}}}},
     {{C::gather, 1, 2}, {{{kAlways, "linear"}}}},
@@ -119,8 +121,8 @@ constexpr Group kGroups[] = {
     {{C::gather, 5, 8}, {{{kAlways, "linear", 4}}}},
     {{C::gather, 9}, {{{8 * KiB, "tree"}, {kAlways, "linear", 4}}}},
 
-    // In turn means to wait for everybody's turn, until the bytes decide: 4 ranks over TCP, 4 MiB
-    // 15.8 and 11.4 ms.
+    // "pairwise" waits for every rank's turn, so it is used only when the time depends on the
+    // bytes: 4 ranks over TCP, 4 MiB 15.8 and 11.4 ms.
     {{C::alltoall, 1, 8, yes, yes},
      {{{1 * KiB, "bruck"}, {2 * MiB, "direct"}, {kAlways, "pairwise"}}}},
     // Shared memory: 4 ranks, 8 B 5.9 and 2.7 us; 8 ranks, 64 KiB 936 and 612 us.
@@ -131,9 +133,9 @@ constexpr Group kGroups[] = {
     {{C::barrier}, {{{kAlways, "dissemination"}}}},
 };
 
-/// What the links between nodes carry decides from where the ways of all bytes but theirs are
-/// hidden. 4 nodes of 2 ranks on 2 processors, links of 1 Gb/s that let the first 1.25 MB through
-/// at once, ms, the rules' choice and hierarchical: see each row.
+/// Block sizes from which the links between nodes dominate the time, so that a composition over
+/// nodes is faster. Measured on 4 nodes of 2 ranks on 2 processors, with links of 1 Gb/s that pass
+/// the first 1.25 MB at once. Each row lists the ms of the rules' choice and of hierarchical.
 struct Composed {
   Collective collective;
   std::size_t from; ///< bytes of a block
@@ -145,10 +147,10 @@ constexpr Composed kComposed[] = {
     {C::allgather, 256 * KiB},
     // direct: 256 KiB 20 and 17, 2 MiB 207 and 140.
     {C::reducescatter, 256 * KiB},
-    // chain: 2 MiB 13 and 10, 16 MiB 127 and 125; ranks dealt out to the nodes in turn: 19 and 8,
-    // 243 and 123.
+    // chain: 2 MiB 13 and 10, 16 MiB 127 and 125; with ranks distributed to the nodes in turn: 19
+    // and 8, 243 and 123.
     {C::broadcast, 2 * MiB},
-    // chain: 2 MiB 12 and 10, 16 MiB 128 and 114; dealt out: 21 and 6, 242 and 106.
+    // chain: 2 MiB 12 and 10, 16 MiB 128 and 114; distributed in turn: 21 and 6, 242 and 106.
     {C::reduce, 2 * MiB},
 };
 

@@ -1,4 +1,4 @@
-// The planner's rules: which algorithms for which sizes, by collective and environment.
+// The planner's rules: which algorithm for which size, by collective and environment.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ struct Rule {
   int parameter = 0;
 };
 
-/// Where several nodes have several ranks, and buffers are in host memory: the size of blocks from
-/// which on a composition over nodes is meant before all rules; none if nothing.
+/// The block size from which a composition over nodes is preferred to all rules, if several nodes
+/// have several ranks and buffers are in host memory. None if it is never preferred.
 std::optional<std::size_t> composedFrom(Collective collective);
 
-/// In ascending order of sizes; of those that are large enough the first that can serve the call
-/// is meant. Empty for what has no algorithms.
+/// The rules in ascending order of sizes. Of those with a sufficient `up_to`, the first that can
+/// serve the call is used. Empty for a collective without algorithms.
 std::span<const Rule> rulesFor(Collective collective, int ranks, const Policy& policy);
 
 } // namespace rondo::planner

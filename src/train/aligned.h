@@ -1,5 +1,5 @@
-// Arrays that start on a cache line: a matrix product must not find another alignment, and so
-// another order of summing, on another rank.
+// Arrays that start on a cache line. The order in which a matrix product sums may depend on the
+// alignment of its operands, so all ranks must have the same alignment.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,8 @@ struct AlignedAllocator {
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
-/// Zeroed memory that starts on a cache line. A vector would set each byte by itself.
+/// Zeroed memory that starts on a cache line. memset is faster than the constructor of a vector,
+/// which sets each byte by itself.
 class AlignedBytes {
  public:
   AlignedBytes() = default;

@@ -1,4 +1,4 @@
-// Random numbers that are the same on every machine: whole-number arithmetic only.
+// Random numbers that are the same on every machine: integer arithmetic only.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ class Random {
     return detail::finish(state_);
   }
 
-  /// In [0, bound); the bias is below bound / 2^32.
+  /// Returns a number in [0, bound); the bias is below bound / 2^32.
   std::uint32_t below(std::uint32_t bound) {
     return static_cast<std::uint32_t>(((next() >> 32) * bound) >> 32);
   }
 
-  /// In [-1, 1), a multiple of 2^-52: exact in double.
+  /// Returns a number in [-1, 1), a multiple of 2^-52, so it is exact in double.
   double symmetric() { return static_cast<double>(next() >> 11) * 0x1p-52 - 1.0; }
 
  private:

@@ -1,4 +1,4 @@
-// Every algorithm, for every rank count and root of a grid, is proved right by the checker.
+// Proves every algorithm with the checker, for every number of ranks and root of a grid.
 #include <filesystem>
 #include <map>
 #include <set>
@@ -18,7 +18,7 @@ using namespace rondo::plan;
 
 namespace {
 
-constexpr int kAllRoots = 17; ///< below, every root and parameter; from here on the corners
+constexpr int kAllRoots = 17; ///< below: all roots and parameters; from here on: the extreme ones
 
 std::vector<int> interesting(int ranks) {
   std::vector<int> some;
@@ -54,7 +54,7 @@ void forEachSpec(int ranks, Visit visit) {
 } // namespace
 
 TEST_CASE("every plan is proved, closed form included, at depth 1, 2 and 8") {
-  // 1..64 without a gap, then both sides of a power of two and a number with many factors.
+  // 1..64 without gaps, then both neighbours of a power of two, and a number with many factors.
   std::vector<int> counts;
   for (int p = 1; p <= (test::kWholeGrid ? 64 : 17); ++p) counts.push_back(p);
   if (test::kWholeGrid) counts.insert(counts.end(), {96, 127, 128, 129});
@@ -69,7 +69,7 @@ TEST_CASE("every plan is proved, closed form included, at depth 1, 2 and 8") {
   }
 }
 
-TEST_CASE("what says that it reduces in rank order does, and every reduction has such a one") {
+TEST_CASE("algorithms that claim rank order reduce so, and every reduction has one") {
   const std::set<std::string_view> ordered{"oneshot", "direct", "linear", "parameter_server"};
   for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 13, 16}) {
     std::map<Collective, int> found;
@@ -83,7 +83,7 @@ TEST_CASE("what says that it reduces in rank order does, and every reduction has
   }
 }
 
-TEST_CASE("the plans that matter for speed have one lane, and few steps for two ranks") {
+TEST_CASE("the plans that decide the speed have one lane, and few steps for two ranks") {
   const auto lanes = [](const char* algorithm, int ranks) {
     const Algorithm& found = *findAlgorithm(algorithm);
     return found.build({Collective::allreduce, ranks, 0, 0}, ranks - 1).lanes;
@@ -117,7 +117,7 @@ TEST_CASE("a plan depends on its arguments only, and carries them") {
   }
 }
 
-TEST_CASE("nothing but what it is for is supported") {
+TEST_CASE("algorithms support only their own collectives and parameters") {
   for (const Algorithm* algorithm : algorithms()) {
     CAPTURE(algorithm->name);
     for (const Collective collective : kCollectives) {

@@ -33,7 +33,7 @@ void require(const char* algorithm, Collective collective, int ranks, int rounds
 TEST_CASE("closed forms equal the literature's for powers of two") {
   for (int k = 1; k <= 7; ++k) {
     const int p = 1 << k;
-    const double n = p; // as a number of blocks
+    const double n = p; // number of blocks
     using enum Collective;
     require("oneshot", allreduce, p, 1, n * (n - 1), n - 1);
     require("ring", allreduce, p, 2 * (p - 1), 2 * (n - 1), 2 * (n - 1) / n);
@@ -81,7 +81,7 @@ TEST_CASE("a fold costs two rounds, and 2n for each folded rank") {
   }
 }
 
-TEST_CASE("nobody beats the lower bounds of an all-reduce, and one rank needs nothing") {
+TEST_CASE("no algorithm beats the lower bounds of an all-reduce, and one rank needs nothing") {
   for (int p = 1; p <= 64; ++p) {
     for (const Algorithm* algorithm : supporting({Collective::allreduce, p, 0, 0})) {
       CAPTURE(algorithm->name, p);

@@ -1,4 +1,4 @@
-// Compositions over every layout of a grid are proved by the checker, closed forms included.
+// Proves compositions over every layout of a grid with the checker, including closed forms.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -32,7 +32,7 @@ void prove(const Spec& spec) {
   REQUIRE(report.reduction.agrees);
 }
 
-/// Nodes of these sizes, whose ranks follow each other.
+/// Nodes of these sizes, with consecutive ranks.
 Layout contiguous(const std::vector<int>& sizes) {
   Layout layout;
   auto& groups = layout.groups.emplace_back();
@@ -41,7 +41,7 @@ Layout contiguous(const std::vector<int>& sizes) {
   return layout;
 }
 
-/// Every way to write `ranks` as a sum, in order: 2^(ranks-1).
+/// All ways to write `ranks` as an ordered sum: 2^(ranks-1).
 std::vector<Layout> compositions(int ranks) {
   std::vector<Layout> layouts;
   for (int cuts = 0; cuts < 1 << (ranks - 1); ++cuts) {
@@ -55,7 +55,7 @@ std::vector<Layout> compositions(int ranks) {
   return layouts;
 }
 
-/// Every way to write `ranks` as a sum with falling terms.
+/// All ways to write `ranks` as a sum with descending terms.
 void partitions(int ranks, int most, std::vector<int>& sizes, std::vector<Layout>& layouts) {
   if (ranks == 0) layouts.push_back(contiguous(sizes));
   for (int next = std::min(ranks, most); next >= 1; --next) {
@@ -65,7 +65,7 @@ void partitions(int ranks, int most, std::vector<int>& sizes, std::vector<Layout
   }
 }
 
-/// Ranks on nodes at random, so that nodes' ranks do not follow each other.
+/// Ranks on random nodes, so that a node's ranks are not consecutive.
 Layout drawn(int ranks, int nodes, std::mt19937& random, int levels = 1) {
   Layout layout;
   std::vector<int> names(static_cast<std::size_t>(ranks), 0);
@@ -77,7 +77,7 @@ Layout drawn(int ranks, int nodes, std::mt19937& random, int levels = 1) {
   return layout;
 }
 
-/// All collectives with these roots; how many specs the algorithm supports.
+/// Proves all collectives with these roots. Returns how many specs the algorithm supports.
 int proveAll(const Layout& layout, const std::vector<int>& roots, bool parameters) {
   int proved = 0;
   const int ranks = static_cast<int>(layout.groups[0].size());
@@ -110,7 +110,9 @@ std::vector<int> all(int ranks) {
 
 } // namespace
 
-TEST_CASE("every layout of up to 8 ranks on following nodes: all collectives, roots and leaders") {
+TEST_CASE(
+    "every layout of up to 8 ranks on nodes of consecutive ranks: all collectives, roots and "
+    "leaders") {
   int proved = 0;
   for (int ranks = 1; ranks <= (test::kWholeGrid ? 8 : 7); ++ranks)
     for (const Layout& layout : compositions(ranks)) {
@@ -120,11 +122,11 @@ TEST_CASE("every layout of up to 8 ranks on following nodes: all collectives, ro
   CHECK(proved > (test::kWholeGrid ? 16000 : 2000));
 }
 
-// All 848 ways to divide so many ranks, and some orders of them; of these every third. All orders,
-// 2^(p-1) layouts, are proved by `rondo plan --check --layout all -p 9-16 --algorithm
-// hierarchical`: of 13 ranks 172,127 plans in 45 s of a processor; each further rank takes 2 to 3
-// times as long.
-TEST_CASE("layouts of 9 to 16 ranks: sizes of nodes, falling, and some in other orders") {
+// Every third of all 848 ways to divide the ranks, and some orders of these. `rondo plan --check
+// --layout all -p 9-16 --algorithm hierarchical` proves all orders, 2^(p-1) layouts: 172,127 plans
+// of 13 ranks in 45 s of a processor; each further rank takes 2 to 3 times as long.
+TEST_CASE(
+    "layouts of 9 to 16 ranks: sizes of nodes in descending order, and some in other orders") {
   int layouts = 0;
   std::mt19937 random(20261122);
   for (int ranks = 9; ranks <= 16; ++ranks) {
@@ -183,7 +185,7 @@ TEST_CASE("every pair of algorithms that composes is proved") {
       {.collective = Collective::allreduce, .ranks = 8, .layout = parseLayout("4x2")})));
 }
 
-TEST_CASE("bytes between nodes are the least there are, and less than a flat ring's") {
+TEST_CASE("bytes between nodes are minimal, and less than a flat ring's") {
   for (const char* written : {"2x2", "4x2", "2x8", "8x8", "3,1,4", "2,5", "0.1.2.3.0.1.2.3"}) {
     CAPTURE(written);
     const Layout layout = parseLayout(written);
@@ -207,7 +209,7 @@ TEST_CASE("bytes between nodes are the least there are, and less than a flat rin
   }
 }
 
-TEST_CASE("what cannot be composed is not supported") {
+TEST_CASE("collectives that cannot be composed are not supported") {
   const auto supports = [](const char* choice, Collective collective, const char* layout) {
     const Layout places = parseLayout(layout);
     const int ranks = places.groups.empty() ? 4 : static_cast<int>(places.groups[0].size());

@@ -1,4 +1,4 @@
-// Patterns: trees that span all ranks, folds and distances that cover them, for 1 to 130 ranks.
+// Tests patterns for 1 to 130 ranks: trees span all ranks, and folds and distances cover them.
 #include "plan/patterns.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kMostRanks = 130;
 
-/// Every rank but the root is exactly one child, of the rank that it calls parent, and all lead to
-/// the root.
+/// Each rank except the root is the child of exactly one rank, which is its parent, and all paths
+/// lead to the root.
 void requireTree(const std::vector<TreeNode>& nodes, int root) {
   const int ranks = static_cast<int>(nodes.size());
   std::vector<int> children;
@@ -65,7 +65,7 @@ TEST_CASE("the binomial tree spans all ranks from every root, by intervals, in f
       requireTree(nodes, root);
       for (int r = 0; r < ranks; ++r) {
         const TreeNode& node = nodes[static_cast<std::size_t>(r)];
-        // The rank and its children's intervals fill the rank's own.
+        // The rank and its children's intervals fill the rank's own interval.
         std::vector<int> members{r};
         int last_size = ranks;
         for (const int child : node.children) {
@@ -94,7 +94,7 @@ TEST_CASE("for powers of two the binomial tree of rank 0 is the classical one") 
   }
 }
 
-TEST_CASE("both double trees span all ranks, and nobody sends more than 2n in an all-reduce") {
+TEST_CASE("both double trees span all ranks, and no rank sends more than 2n in an all-reduce") {
   for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
     CAPTURE(ranks);
     std::vector<TreeNode> trees[2];
@@ -116,7 +116,7 @@ TEST_CASE("both double trees span all ranks, and nobody sends more than 2n in an
       requireTree(nodes, static_cast<int>(root - nodes.begin()));
       for (int r = 0; r < ranks; ++r) REQUIRE(depth(nodes, r) <= ceilLog2(ranks));
     }
-    // The point of having two: interior in both is at most one rank of an odd number.
+    // The purpose of two trees: at most one rank, of an odd number, is interior in both.
     int interior_twice = 0;
     for (std::size_t r = 0; r < trees[0].size(); ++r) {
       if (!trees[0][r].children.empty() && !trees[1][r].children.empty()) ++interior_twice;
@@ -125,7 +125,9 @@ TEST_CASE("both double trees span all ranks, and nobody sends more than 2n in an
   }
 }
 
-TEST_CASE("a fold leaves a power of two, in rank order, and every other rank has its keeper") {
+TEST_CASE(
+    "a fold leaves a power of two, in rank order, and each folded rank has a neighbour that works "
+    "for it") {
   for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
     CAPTURE(ranks);
     const Fold fold(ranks);

@@ -1,4 +1,4 @@
-// What a call costs that was made before: no memory, in none of its forms.
+// Tests that a repeated call allocates no memory, in any of its forms.
 #include <chrono>
 #include <functional>
 
@@ -13,11 +13,11 @@ namespace {
 constexpr auto kType = DataType::uint32;
 constexpr int kRoot = 1;
 constexpr int kBefore = 99, kCounted = 50;
-/// A call that stands still for 50 ms is told to the control plane, by a text. On a machine that
-/// does something else beside, that is no part of what a call costs: slower ones may do that.
+/// A call that is stalled for 50 ms is reported to the control plane with a text. On a busy machine
+/// that happens, and its allocation is no cost of the call; so slower calls may allocate.
 constexpr std::chrono::milliseconds kQuick{25};
 
-/// The buffers of a rank, and every call that it makes over and over.
+/// The buffers of a rank, and the calls that it repeats.
 class Repeated {
  public:
   Repeated(Communicator& comm, std::size_t most)
@@ -88,7 +88,7 @@ class Repeated {
   static Sizes sizesOf(int ranks, std::size_t most) {
     Sizes sizes;
     for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r)
-      sizes.push_back(r == 0 ? 0 : most / r); // one of them empty
+      sizes.push_back(r == 0 ? 0 : most / r); // one block is empty
     return sizes;
   }
 
@@ -99,8 +99,7 @@ class Repeated {
   Words input_, output_;
 };
 
-/// Empty if all quick calls after the first kBefore ones made just the allocations that are
-/// allowed.
+/// Empty if all quick calls after the first kBefore ones made exactly the allowed allocations.
 std::string afterMany(const char* name, std::size_t allowed, const std::function<void()>& call) {
   for (int i = 0; i < kBefore; ++i) call();
   int right = 0, wrong = 0;

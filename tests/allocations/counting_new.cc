@@ -1,5 +1,5 @@
-// Replaces the global allocation functions, in every form: a sanitizer brings its own of what is
-// left out, and those do not go together.
+// Replaces all forms of the global allocation functions: a sanitizer would supply the missing ones,
+// which do not work together with these.
 #include "allocations/counting_new.h"
 
 #include <cstdlib>

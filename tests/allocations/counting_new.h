@@ -1,14 +1,14 @@
-// This program's operator new counts what each thread allocates.
+// Counts the allocations of each thread, by replacing operator new.
 #pragma once
 
 #include <cstddef>
 
 namespace rondo::test {
 
-/// Allocations of the calling thread so far, by whichever form of operator new.
+/// Allocations of the calling thread so far, by any form of operator new.
 std::size_t allocations();
 
-/// Those among them of kLarge bytes or more.
+/// Those of them with kLarge bytes or more.
 std::size_t largeAllocations();
 inline constexpr std::size_t kLarge = 2048;
 

@@ -1,5 +1,5 @@
-// A pass through a network whose batch has a size that was there before uses the tensors of that
-// time. What oneDNN itself allocates to run a primitive is small.
+// Tests that a pass through a network reuses the tensors of an earlier pass with the same batch
+// size. oneDNN itself makes only small allocations to run a primitive.
 #ifdef RONDO_HAVE_DNNL
 #include "allocations/counting_new.h"
 #include "support/test.h"

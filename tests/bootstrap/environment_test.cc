@@ -1,4 +1,4 @@
-// Launchers: what each set of variables means, and that ranks started with them find each other.
+// Tests launchers: the meaning of their variables, and that ranks started with them join one job.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ Outcome detecting(const Variables& variables) {
 
 } // namespace
 
-TEST_CASE("every launcher's variables are understood") {
+TEST_CASE("the variables of every launcher give rank, size and local rank") {
   for (const Dialect& d : kDialects)
     for (const int size : {1, 2, 8, 1000})
       for (const int rank : {0, size / 2, size - 1}) {
@@ -72,11 +72,11 @@ TEST_CASE("no launcher means one rank") {
   CHECK(info.launcher == "");
   CHECK(info.rank == 0);
   CHECK(info.size == 1);
-  // Variables of an allocation are not those of a rank.
+  // An allocation's variables do not make the process a rank.
   CHECK(detectLauncher(of({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}})).launcher == "");
 }
 
-TEST_CASE("the first launcher in the order counts") {
+TEST_CASE("if several launchers' variables are set, the first in the order is used") {
   for (std::size_t first = 0; first < std::size(kDialects); ++first)
     for (std::size_t second = first + 1; second < std::size(kDialects); ++second) {
       Variables both = variablesOf(kDialects[second], "2", "4", "0");
@@ -89,7 +89,7 @@ TEST_CASE("the first launcher in the order counts") {
     }
 }
 
-TEST_CASE("values that make no sense are errors that name the variable") {
+TEST_CASE("invalid values are errors that name the variable") {
   for (const Dialect& d : kDialects) {
     const std::string kBad[] = {"x",     "-1", "1.5", "1 ", "+1", "0x1", "99999999999999999999",
                                 "65537", "\n"};
@@ -112,14 +112,14 @@ TEST_CASE("values that make no sense are errors that name the variable") {
       CHECK(outcome.code == ErrorCode::invalid_argument);
     }
   }
-  // A size without a rank is a half-set environment, where nobody else uses the name.
+  // A size without a rank is an incomplete environment, if the size variable is the launcher's own.
   for (const char* name : {"RONDO_SIZE", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     INFO(name);
     CHECK(detecting({{name, "4"}}).code == ErrorCode::invalid_argument);
   }
 }
 
-TEST_CASE("where a launch meets") {
+TEST_CASE("the rendezvous of a launch follows from its variables") {
   const auto meeting = [](const std::string& launcher, const Variables& variables,
                           const std::string& comm_id = "") {
     Options options;
@@ -136,7 +136,7 @@ TEST_CASE("where a launch meets") {
   CHECK(meeting("openmpi", {}, "h:1").kind == Kind::address);
   for (const char* launcher : {"torchrun", "openmpi", "pmi", "pmix", "slurm"}) {
     INFO(launcher);
-    // torch's own store holds MASTER_PORT.
+    // The port after MASTER_PORT, which torch's own store uses.
     const Variables torch = {{"MASTER_ADDR", "a.b"}, {"MASTER_PORT", "29500"}};
     CHECK(meeting(launcher, torch).address == "a.b:29501");
     CHECK(meeting(launcher, torch, "h:1").address == "h:1");
@@ -169,7 +169,7 @@ TEST_CASE("where a launch meets") {
   }
 }
 
-TEST_CASE("the first host of a Slurm node list") {
+TEST_CASE("the first host of a Slurm node list is found") {
   const std::pair<std::string, std::string> kGood[] = {
       {"a", "a"},
       {"a,b", "a"},
@@ -195,7 +195,7 @@ TEST_CASE("the first host of a Slurm node list") {
 
 namespace {
 
-/// A file in a folder of its own, gone with this object.
+/// A file in its own folder, removed with this object.
 class ScratchFile {
  public:
   ScratchFile(const std::string& content, mode_t mode) {
@@ -216,7 +216,7 @@ class ScratchFile {
 
 } // namespace
 
-TEST_CASE("a secret file holds 32 bytes or 64 digits, for its owner's eyes only") {
+TEST_CASE("a secret file has 32 bytes or 64 digits, and only its owner may access it") {
   const std::string digits = "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF";
   for (const std::string& content : {std::string(32, '\1'), digits, digits + "\n"}) {
     const net::Secret secret = readSecretFile(ScratchFile(content, 0600).path());
@@ -255,7 +255,7 @@ TEST_CASE("programs that a rank executes do not inherit its id") {
   readIdDescriptor(fd.get()); // the rank itself may read it again
 }
 
-TEST_CASE("ranks started by any launcher's variables find each other") {
+TEST_CASE("ranks started by any launcher's variables join one job") {
   const ScratchFile secret(std::string(32, 's'), 0600);
   const std::string job_id = std::to_string(freePort()); // differs from run to run
   for (const Dialect& d : kDialects)
@@ -287,7 +287,7 @@ TEST_CASE("ranks started by any launcher's variables find each other") {
     }
 }
 
-TEST_CASE("beyond loopback nobody listens without a secret") {
+TEST_CASE("no rank listens beyond loopback without a secret") {
   Process rank({RONDO_TEST_PROGRAMS "/program_bootstrap_member",
                 {"once"},
                 {{"RONDO_RANK", "0"}, {"RONDO_SIZE", "2"}, {"RONDO_COMM_ID", "192.0.2.1:29500"}},
@@ -298,8 +298,9 @@ TEST_CASE("beyond loopback nobody listens without a secret") {
   CHECK(line.find("RONDO_SECRET_FILE") != std::string::npos);
 }
 
-TEST_CASE("ranks meet where others reach the machine, whatever its hosts file calls it") {
-  // A network and a hosts file of its own, which needs root. Debian names a machine 127.0.1.1.
+TEST_CASE("the rendezvous is at an address that others can reach, whatever the hosts file says") {
+  // In a network and with a hosts file of its own, which needs root. Debian maps a machine's name
+  // to 127.0.1.1.
   const std::string inside = "ip link set lo up && ip addr add 10.9.8.7/32 dev lo && ";
   if (std::system(("unshare --mount --net sh -c '" + inside + "true' 2>/dev/null").c_str()) != 0) {
     WARN("skipped: no namespaces here");
@@ -328,9 +329,9 @@ TEST_CASE("without a launcher environment() is one rank") {
   CHECK(rank.end().value_or(-1) == 0);
 }
 
-// A sanitizer does not know what MPI's libraries do.
+// A sanitizer does not know the code of MPI's libraries.
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-TEST_CASE("ranks started by mpirun find each other through MPI") {
+TEST_CASE("ranks started by mpirun join one job through MPI") {
   const std::string module = RONDO_TEST_PROGRAMS "/../lib/librondo_bootstrap_mpi.so";
   const bool has_mpi =
       std::filesystem::exists(module) && std::system("mpirun --version >/dev/null") == 0;

@@ -1,4 +1,4 @@
-// Ranks as processes that are killed, stopped, or never come: who is told what.
+// Tests ranks as processes that are killed, stopped, or never start: the error on every other rank.
 #include <signal.h>
 
 #include "process.h"
@@ -15,10 +15,10 @@ namespace {
 
 const std::string kProgram = RONDO_TEST_PROGRAMS "/program_bootstrap_member";
 
-/// Who hosts the hub: this process, as `rondo run` would, or rank 0.
+/// The process that hosts the hub: this one, as under `rondo run`, or rank 0.
 enum class Host { launcher, rank_zero };
 
-/// `size` ranks as processes; killed when the test ends.
+/// Runs `size` ranks as processes, and kills them when the test ends.
 class Job {
  public:
   Job(Host host, int size, const std::string& scenario,
@@ -60,7 +60,7 @@ class Job {
   std::map<int, Process> ranks_;
 };
 
-// With this heartbeat nothing but the end of the connection can be noticed within a test.
+// With this heartbeat a test can notice only the end of a connection.
 const std::map<std::string, std::string> kRare = {{"RONDO_HEARTBEAT", "60"}};
 const std::map<std::string, std::string> kOften = {{"RONDO_HEARTBEAT", "0.3"}};
 const std::map<std::string, std::string> kUsual = {{"RONDO_HEARTBEAT", "1"}};
@@ -111,8 +111,8 @@ TEST_CASE("a stopped rank is named to all others after three heartbeats") {
     }
 }
 
-// Proves: with RONDO_PATIENT nobody gives up a rank that is stopped for longer than three
-// heartbeats, whoever it is; and one that is killed is still named at once.
+// Proves: with RONDO_PATIENT no rank gives up another one that is stopped for longer than three
+// heartbeats, and a killed rank is still named at once.
 TEST_CASE("a patient job waits for a stopped rank, and still hears of a killed one") {
   std::map<std::string, std::string> patient = kOften;
   patient["RONDO_PATIENT"] = "1";
@@ -125,14 +125,14 @@ TEST_CASE("a patient job waits for a stopped rank, and still hears of a killed o
       job.at(victim).signal(SIGSTOP);
       std::this_thread::sleep_for(1500ms);
       job.at(victim).signal(SIGCONT);
-      std::this_thread::sleep_for(300ms); // verdicts would be out by now
+      std::this_thread::sleep_for(300ms); // a failure would be known by now
       job.at(1).signal(SIGKILL);
       for (const int rank : {0, 2})
         CHECK(startsWith(job.at(rank).line(10s), "failed peer_dead 1 rank 1"));
     }
 }
 
-TEST_CASE("a rank that was stopped for two heartbeats goes on as if nothing was") {
+TEST_CASE("a rank that was stopped for two heartbeats goes on without an error") {
   for (const Host host : kHosts)
     for (const int victim : {0, 1}) {
       INFO((host == Host::launcher ? "launcher" : "rank 0")
@@ -142,7 +142,7 @@ TEST_CASE("a rank that was stopped for two heartbeats goes on as if nothing was"
       job.at(victim).signal(SIGSTOP);
       std::this_thread::sleep_for(2s);
       job.at(victim).signal(SIGCONT);
-      std::this_thread::sleep_for(500ms); // verdicts would be out by now
+      std::this_thread::sleep_for(500ms); // a failure would be known by now
       for (int rank = 0; rank < 3; ++rank) job.at(rank).tell("go");
       for (int rank = 0; rank < 3; ++rank) {
         CHECK(job.at(rank).line() == "done");
@@ -152,7 +152,7 @@ TEST_CASE("a rank that was stopped for two heartbeats goes on as if nothing was"
 }
 
 TEST_CASE("all ranks stopped together and woken together go on") {
-  // Ctrl-Z in a terminal, or a laptop's lid: everybody's silence is everybody's own fault.
+  // Ctrl-Z in a terminal, or a closed laptop: all ranks are silent for the same reason.
   Job job(Host::rank_zero, 3, "wait", kOften);
   job.startAll();
   for (int rank = 0; rank < 3; ++rank) job.at(rank).signal(SIGSTOP);
@@ -163,9 +163,9 @@ TEST_CASE("all ranks stopped together and woken together go on") {
   for (int rank = 0; rank < 3; ++rank) CHECK(job.at(rank).line() == "done");
 }
 
-// Proves: time in which a rank did not run does not count for its own deadline, whether it waits
-// for the hub (rank 0 hosts) or for the other ranks (the launcher does).
-TEST_CASE("a rank that was stopped while it waited for others to come goes on") {
+// Proves: time in which a rank did not run does not count for its own deadline, when it waits for
+// the hub (rank 0 hosts) and when it waits for other ranks (the launcher hosts).
+TEST_CASE("a rank that was stopped while it waited for other ranks goes on") {
   std::map<Host, Job> jobs;
   for (const Host host : kHosts)
     jobs.emplace(std::piecewise_construct, std::tuple(host), std::tuple(host, 2, "wait", kRare));
@@ -182,18 +182,19 @@ TEST_CASE("a rank that was stopped while it waited for others to come goes on") 
   }
 }
 
-TEST_CASE("a rank that dies while others are missing fails the start for those who came") {
+TEST_CASE(
+    "a rank that dies while others are missing fails the start on the ranks that have joined") {
   for (const Host host : kHosts) {
     Job job(host, 4, "wait", kRare);
     for (const int rank : {0, 1, 2}) job.start(rank);
     std::this_thread::sleep_for(
-        1s); // until they have come; if not, the deadline's text would differ
+        1s); // until they have joined; otherwise the deadline's text would differ
     job.at(2).signal(SIGKILL);
     for (const int rank : {0, 1}) {
       const std::string line = job.at(rank).line();
       INFO("rank " << rank << " says: " << line);
       CHECK(startsWith(line, "error init_failed 2 rank 2 died"));
-      CHECK(line.find("rank 3 had not come") != std::string::npos);
+      CHECK(line.find("rank 3 had not joined") != std::string::npos);
     }
   }
 }
@@ -211,7 +212,7 @@ TEST_CASE("a missing rank is listed at the deadline") {
   }
 }
 
-TEST_CASE("nobody at the rendezvous ends at the deadline") {
+TEST_CASE("a rank without a hub fails at the deadline") {
   Job job(Host::rank_zero, 2, "wait", {{"RONDO_INIT_TIMEOUT", "0.5"}});
   job.start(1);
   const std::string line = job.at(1).line();
@@ -231,7 +232,7 @@ TEST_CASE("ranks end one after the other, the host first") {
   }
 }
 
-TEST_CASE("a launcher that ends hands the control plane over, and the ranks go on with all of it") {
+TEST_CASE("a launcher that ends hands the control plane over with its whole state") {
   for (const int size : {2, 4}) {
     Job job(Host::launcher, size, "wait", kOften);
     job.startAll();
@@ -248,7 +249,7 @@ TEST_CASE("the control plane moves on as often as its host ends") {
   job.startAll();
   job.endLaunch();
   for (int rank = 0; rank < 3; ++rank) {
-    std::this_thread::sleep_for(500ms); // a host that ends before all have come is a dead one
+    std::this_thread::sleep_for(500ms); // a host that ends before all have joined counts as dead
     job.at(rank).tell("go");
     CHECK(job.at(rank).line() == "done");
     CHECK(job.at(rank).end().value_or(-1) == 0);
@@ -260,7 +261,7 @@ TEST_CASE("the control plane moves on as often as its host ends") {
   CHECK(startsWith(line, "failed peer_dead 3 rank 3"));
 }
 
-TEST_CASE("hosts that leave and end by _exit() take no control plane along") {
+TEST_CASE("a host that leaves and ends by _exit() has handed its control plane over") {
   Job job(Host::rank_zero, 5, "vanish", kRare);
   job.startAll();
   const auto vanish = [&](int rank) {
@@ -283,7 +284,7 @@ TEST_CASE("hosts that leave and end by _exit() take no control plane along") {
 }
 
 TEST_CASE("a child that a rank forks may exit without harm to the rank") {
-  // The child lacks its parent's threads: what only they reach looks leaked there, and is not.
+  // The child lacks its parent's threads, so memory that only they reach looks leaked there.
   std::map<std::string, std::string> environment = kOften;
   environment["ASAN_OPTIONS"] = "detect_leaks=0";
   for (const Host host : kHosts) {

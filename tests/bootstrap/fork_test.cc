@@ -1,5 +1,5 @@
-// Proves: a forked child drops its copies of sessions at once, whatever other threads of its parent
-// did with them when it was made, and the parent's sessions go on.
+// Proves: a forked child drops its copies of sessions at once, whatever other threads of the parent
+// were doing with them, and the parent's sessions go on.
 #include "bootstrap/process_jobs.h"
 #include "ranks.h"
 #include "session_cases.h"
@@ -32,11 +32,11 @@ void childDropsSessions(const Meet& meet) {
       return 0;
     }));
   }
-  // A child may be made while a thread, which it does not have, waits for another rank.
+  // A child may be forked while a thread, which the child does not have, waits for another rank.
   bool dropped = false;
   CHECK(troubles(runRanks(2, [&](int rank) {
           if (rank == 1) {
-            std::this_thread::sleep_for(100ms); // the other one waits by now
+            std::this_thread::sleep_for(100ms); // the other rank waits by now
             Child child([&] {
               sessions.clear();
               return 0;
@@ -65,7 +65,7 @@ TEST_CASE("a forked child finds the table of jobs free while other threads use i
   const auto hostsNothing = [] {
     return !bootstrap::ProcessJobs::ofProcess().hubOf(1).has_value();
   };
-  REQUIRE(hostsNothing()); // it is made before others use it
+  REQUIRE(hostsNothing()); // it is created before other threads use it
   const Meanwhile busy([&] { hostsNothing(); });
   CHECK(manyChildrenEnd([&] { return hostsNothing() ? 0 : 1; }));
 }

@@ -1,5 +1,5 @@
-// The control plane's wire form: round trips, truncation, tampering, replay; and the heartbeat's
-// clock.
+// Tests the control plane's wire form (round trips, truncation, tampering, replay) and the
+// heartbeat's clock.
 #include <sys/socket.h>
 
 #include <functional>
@@ -27,7 +27,7 @@ std::vector<std::byte> written(const Body& body) {
   return writer.take();
 }
 
-/// Reads back to the same bytes; every cut, and a byte too many, is an error.
+/// Reads back to the same bytes. A truncated body, or one with an extra byte, is an error.
 template <class Body>
 void checkForm(const std::string& what, const Body& body) {
   INFO(what);
@@ -49,7 +49,7 @@ void checkForm(const std::string& what, const Body& body) {
   CHECK(outcomeOf([&] { read(longer); }).code == ErrorCode::transport);
 }
 
-/// Whatever the bytes are, reading ends in a value or in Error(transport).
+/// Whatever the bytes are, reading returns a value or throws Error(transport).
 template <class Body>
 void checkGarbage(std::mt19937& random) {
   for (int i = 0; i < 2000; ++i) {
@@ -63,7 +63,7 @@ void checkGarbage(std::mt19937& random) {
 
 } // namespace
 
-TEST_CASE("every frame's body reads back, and a cut one is an error") {
+TEST_CASE("every frame's body reads back, and a truncated one is an error") {
   const Failure failure{ErrorCode::timeout, "late", 3};
   const Stall stall{412, 2, "AllReduce #412 (float sum): lane 0"};
   net::Secret secret = net::Secret::random();
@@ -97,7 +97,7 @@ TEST_CASE("every frame's body reads back, and a cut one is an error") {
   checkForm("leave", frames::Leave{{1, 2, calls}});
 }
 
-TEST_CASE("random bytes never read as anything but a value or an error") {
+TEST_CASE("random bytes give a value or a typed error") {
   std::mt19937 random(11);
   checkGarbage<frames::Join>(random);
   checkGarbage<frames::Welcome>(random);
@@ -145,7 +145,7 @@ TEST_CASE("reports are cut into parts that fit a frame, and the last one answers
   }
 }
 
-TEST_CASE("communicators are told in parts that fit a frame") {
+TEST_CASE("the ranks of communicators are sent in parts that fit a frame") {
   for (const int size : {1, 16'000, 65'536}) {
     std::vector<int> ranks(static_cast<std::size_t>(size));
     for (int rank = 0; rank < size; ++rank) ranks[static_cast<std::size_t>(rank)] = size - rank;
@@ -160,7 +160,7 @@ TEST_CASE("communicators are told in parts that fit a frame") {
   }
 }
 
-TEST_CASE("a report of calls that cannot be is refused") {
+TEST_CASE("an impossible report of calls is refused") {
   const auto refused = [](const CallReport& report) {
     const auto bytes = written(report);
     base::Reader reader(bytes, "a test");
@@ -170,12 +170,12 @@ TEST_CASE("a report of calls that cannot be is refused") {
   report.scales[0] = {10, {1}};
   CHECK_FALSE(refused(report));
   report.scales[0] = {10, {1, 2}};
-  CHECK(refused(report)); // behind the last call
+  CHECK(refused(report)); // after the last call
   report.scales[0] = {11, {1}};
   CHECK(refused(report));
   report = {~std::uint64_t{0}, {}};
   report.scales[1] = {~std::uint64_t{0}, {1, 2}};
-  CHECK(refused(report)); // beyond all numbers
+  CHECK(refused(report)); // beyond the largest number
   report.scales[1] = {0, std::vector<std::uint64_t>(65)};
   CHECK(refused(report));
 }
@@ -227,7 +227,7 @@ struct Heard {
   std::string closed;
 };
 
-/// What a hub's link makes of the bytes, which come in pieces of `piece`, and then the end.
+/// What a hub's link receives if the bytes arrive in pieces of `piece`, followed by the end.
 Heard hear(const net::Key& key, const std::vector<std::byte>& bytes, std::size_t piece) {
   const auto loop = net::EventLoop::get();
   auto [ours, theirs] = socketPair();
@@ -256,7 +256,7 @@ Heard hear(const net::Key& key, const std::vector<std::byte>& bytes, std::size_t
 
 } // namespace
 
-TEST_CASE("frames arrive whole whatever the pieces, and not at all when tampered with") {
+TEST_CASE("frames arrive whole for any pieces, and tampered frames do not arrive") {
   const net::Key key = net::Secret::random().bytes;
   const std::vector<std::byte> bytes = threeFrames(key);
   const std::size_t one = bytes.size() / 3;
@@ -299,13 +299,13 @@ TEST_CASE("frames arrive whole whatever the pieces, and not at all when tampered
   }
 }
 
-TEST_CASE("silence is judged fairly by a judge that may have slept") {
+TEST_CASE("time in which the observer slept does not count as a peer's silence") {
   const auto start = base::Clock::now();
   Silence silence;
   silence.heard(start);
   CHECK_FALSE(silence.longerThan(3s, start + 3s));
   CHECK(silence.longerThan(3s, start + 3001ms));
-  // The judge slept for ten seconds: the peer gets them back.
+  // The observer slept for ten seconds, which do not count.
   Gap gap;
   gap.expect(start + 1s);
   CHECK(gap.late(start + 11s) == 10s);
@@ -313,7 +313,7 @@ TEST_CASE("silence is judged fairly by a judge that may have slept") {
   silence.forgive(gap.late(start + 11s), start + 11s);
   CHECK_FALSE(silence.longerThan(3s, start + 11s));
   CHECK(silence.longerThan(3s, start + 14s));
-  // But never more than up to now.
+  // The silence never ends in the future.
   silence.forgive(1h, start + 12s);
   CHECK(silence.longerThan(3s, start + 16s));
   // Stopped for two heartbeats at the worst moment: just before a beat was due.
@@ -331,7 +331,7 @@ TEST_CASE("lists of ranks read well") {
   CHECK(rankList(many) == "ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 4 more");
 }
 
-TEST_CASE("a timeout tells who is late and who is merely behind") {
+TEST_CASE("a timeout names ranks that did not call, or else those that did not complete the call") {
   const Stall stall{5, 0, "Gather #5 (int8): lane 1"};
   const Failure failure{ErrorCode::timeout, "Gather #5 took too long; rank 0: lane 1", -1};
   Ledger ledger(4);
@@ -348,7 +348,7 @@ TEST_CASE("a timeout tells who is late and who is merely behind") {
   const Failure late = ledger.completeTimeout(failure, 0, stall);
   CHECK(late.text == "Gather #5 took too long: ranks 1 and 3 did not call it; rank 0: lane 1");
   CHECK(late.culprit == 1);
-  // A Send or Recv has no number, and a timeout without a call nothing to compare.
+  // A Send or Recv has no number, and a timeout without a call has nothing to compare.
   CHECK(ledger.completeTimeout(failure, 0, Stall{0, 0, "Send"}).text == failure.text);
   CHECK(ledger.completeTimeout(failure, 0, {}).text == failure.text);
 }

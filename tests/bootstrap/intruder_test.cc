@@ -1,4 +1,4 @@
-// Who must not get in, and members that misbehave: the job neither fails to start nor breaks.
+// Tests strangers and misbehaving members: they neither prevent a job's start nor break the job.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -23,10 +23,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A hub with its own secret, and ways to come to it.
+/// A hub with its own secret, and settings of its members.
 struct Site {
   explicit Site(int size = 0) {
-    // Not where ids of other cases keep a listener open.
+    // An address where ids of other cases keep no listener open.
     settings.address = net::SocketAddress::parse("127.0.0.2:0", "");
     settings.secret = net::Secret::random();
     settings.job = 4711;
@@ -59,7 +59,7 @@ base::UniqueFd connectTo(const net::SocketAddress& address) {
   return fd;
 }
 
-/// All ranks of a job of `size` open, exchange, and leave; what they complained of.
+/// Runs a job of `size` ranks, which open, exchange and leave. Returns the ranks' errors.
 std::string runJob(const Site& site, int size) {
   return troubles(runRanks(size, [&](int rank) {
     const auto membership = Membership::join(site.member(rank, size));
@@ -73,7 +73,7 @@ std::string runJob(const Site& site, int size) {
 
 } // namespace
 
-TEST_CASE("a job starts amid port scans, garbage and idle connections") {
+TEST_CASE("a job starts during port scans, garbage and idle connections") {
   for (const int size : {2, 5}) {
     Site site(size);
     std::atomic<bool> stop{false};
@@ -99,14 +99,14 @@ TEST_CASE("a job starts amid port scans, garbage and idle connections") {
   }
 }
 
-TEST_CASE("of strangers a hub keeps no more half open than there are ranks, and 64") {
+TEST_CASE("a hub keeps at most as many half-open strangers as it has ranks, plus 64") {
   Site site(3);
   std::vector<base::UniqueFd> idle;
   for (int i = 0; i < 90; ++i) idle.push_back(connectTo(site.hub->address()));
   const base::Deadline deadline(20s);
   while (site.hub->rejected() < 90 - (3 + 64) && !deadline.passed())
     std::this_thread::sleep_for(1ms);
-  // They made way for the others: nobody was too slow yet.
+  // They were dropped for newer ones: none has been too slow yet.
   std::this_thread::sleep_for(200ms);
   std::byte byte{};
   CHECK(::recv(idle.back().get(), &byte, 1, MSG_DONTWAIT) == -1);
@@ -138,7 +138,7 @@ TEST_CASE("wrong secret, job, size, rank and duplicates are refused; the job is 
         ++joined;
         const SessionPtr session = membership->open(20s);
         session->allGather({}, 20s);
-        // Nobody whom the hub turned away may have broken anything.
+        // A refused connection must not have broken anything.
         std::this_thread::sleep_for(50ms);
         expect(session->failedWord().load() == 0, "no failure");
         session->allGather({}, 20s);
@@ -147,7 +147,7 @@ TEST_CASE("wrong secret, job, size, rank and duplicates are refused; the job is 
   };
   run(0);
   run(1);
-  // Rank 1 must be there before its double.
+  // Rank 1 must have joined before its duplicate.
   for (int i = 0; i < 20'000 && joined < 2; ++i) std::this_thread::sleep_for(1ms);
 
   const auto refused = [&](Membership::Settings settings, const std::string& reason) {
@@ -164,7 +164,7 @@ TEST_CASE("wrong secret, job, size, rank and duplicates are refused; the job is 
   settings.job = 4712;
   refused(settings, "another job");
   refused(site.member(2, 4), "this job has 3 ranks");
-  refused(site.member(1, 3), "here already");
+  refused(site.member(1, 3), "joined already");
   settings = site.member(3, 3);
   settings.deadline = base::Clock::now() + 300ms; // not even an answer
   refused(settings, "timed out");
@@ -175,9 +175,9 @@ TEST_CASE("wrong secret, job, size, rank and duplicates are refused; the job is 
   CHECK(site.hub->rejected() >= 5);
 }
 
-TEST_CASE("where the size is not known the first complete set of ranks makes the job") {
+TEST_CASE("if the size is unknown, the first complete set of ranks makes the job") {
   Site site;
-  // One with a wrong size comes first.
+  // A rank with a wrong size joins first.
   const auto stranger = Membership::join(site.member(0, 4));
   Outcome wrong;
   std::thread first([&] { wrong = outcomeOf([&] { stranger->open(20s); }); });
@@ -187,7 +187,7 @@ TEST_CASE("where the size is not known the first complete set of ranks makes the
   CHECK(wrong.text.find("this job has 3 ranks") != std::string::npos);
 }
 
-TEST_CASE("the hub is over when all ranks have come and gone") {
+TEST_CASE("the hub ends when all ranks have left") {
   Site site;
   CHECK(runJob(site, 3) == "");
   for (int i = 0; i < 5000 && !site.over; ++i) std::this_thread::sleep_for(1ms);
@@ -196,7 +196,7 @@ TEST_CASE("the hub is over when all ranks have come and gone") {
 
 namespace {
 
-/// A member that knows the secret, and what a frame is, but nothing of manners.
+/// A member that knows the secret and the frames, but breaks the rules.
 class Rogue {
  public:
   explicit Rogue(const Membership::Settings& settings) : loop_(net::EventLoop::get()) {
@@ -252,7 +252,7 @@ std::vector<std::byte> repeated(std::size_t count, int value) {
 
 using Crime = std::pair<std::string, std::function<void(Rogue&)>>;
 
-/// A crime of one that has joined.
+/// A violation by a member that has joined.
 template <class Next>
 std::function<void(Rogue&)> joined(Next next) {
   return [next](Rogue& rogue) {
@@ -261,11 +261,11 @@ std::function<void(Rogue&)> joined(Next next) {
   };
 }
 
-/// Frames that are well-formed, and untrue or not its to send.
+/// Frames that are well-formed but false, or that the member must not send.
 std::vector<Crime> lies(std::uint64_t world) {
   using frames::Type;
   return {
-      {"a heartbeat that nobody can bear",
+      {"a heartbeat outside the limits",
        [](Rogue& r) {
          r.frame(Type::join, frames::Join{9, false});
        }},
@@ -274,7 +274,7 @@ std::vector<Crime> lies(std::uint64_t world) {
          calls.scales[0] = {1, {7}};
          r.frame(Type::progress, frames::ProgressReport{0, 0, {{world, 0, calls}}});
        })},
-      {"taking a place that nobody offered",
+      {"taking over a hub that was not offered",
        joined([](Rogue& r) { r.frame(Type::succeeded, frames::Succeeded{}); })},
       {"telling of communicators unasked", joined([=](Rogue& r) {
          r.frame(Type::roster, frames::Roster{world, 2, 0, {0, 1}});
@@ -286,7 +286,7 @@ std::vector<Crime> lies(std::uint64_t world) {
   };
 }
 
-/// What a member of a world may do that no member does.
+/// Violations by a member of a world.
 std::vector<Crime> crimes(std::uint64_t world) {
   constexpr std::uint64_t kUnknown = 12345;
   using frames::Type;
@@ -340,7 +340,7 @@ std::vector<Crime> crimes(std::uint64_t world) {
 
 } // namespace
 
-TEST_CASE("a member that misbehaves is taken for dead, and the others are told") {
+TEST_CASE("a member that misbehaves counts as dead, and the other ranks get its error") {
   auto all = crimes(worldId(4711, 2));
   for (Crime& lie : lies(worldId(4711, 2))) all.push_back(std::move(lie));
   for (const auto& [crime, commit] : all) {

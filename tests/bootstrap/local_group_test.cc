@@ -1,4 +1,4 @@
-// Sessions whose ranks are threads of one process.
+// Tests sessions whose ranks are threads of one process.
 #include "bootstrap/local_group.h"
 
 #include "ranks.h"
@@ -40,7 +40,7 @@ TEST_CASE("in process: a rank that leaves early is named") {
   rankThatLeavesEarlyIsNamed(inProcess);
   rankThatLeavesBeforeItSendsIsNamed(inProcess);
 }
-TEST_CASE("in process: leaving after the work hurts nobody") {
+TEST_CASE("in process: leaving after the work harms no other rank") {
   leavingAfterTheWorkHurtsNobody(inProcess);
 }
 TEST_CASE("in process: an exchange names missing ranks") { exchangeNamesMissingRanks(inProcess); }
@@ -72,7 +72,7 @@ TEST_CASE("in process: a rank that is inside already is refused") {
   std::thread waiting([&] {
     first[0] = outcomeOf([&] { bootstrap::Session::open(group.as(1), quickOptions()); });
   });
-  // Until the first is surely inside the second may be the one that waits; both end alike.
+  // It is not known which call is first and waits; both end in the same way.
   Outcome second{true, ErrorCode::data, "", -2};
   std::thread other(
       [&] { second = outcomeOf([&] { bootstrap::Session::open(group.as(1), quickOptions()); }); });
@@ -85,7 +85,7 @@ TEST_CASE("in process: a rank that is inside already is refused") {
   CHECK((first[0].ok ? second : first[0]).code == ErrorCode::invalid_argument);
 }
 
-TEST_CASE("recipes refuse ranks and sizes that make no sense") {
+TEST_CASE("rendezvous refuse invalid ranks and sizes") {
   for (const int size : {0, -1, (1 << 20) + 1}) {
     INFO(size);
     CHECK(outcomeOf([&] { Rendezvous::inProcess(size); }).code == ErrorCode::invalid_argument);

@@ -1,4 +1,4 @@
-// Links that carry one direction only, or nothing any more: one verdict, the same on all ranks.
+// Tests links that lose one direction or both: all ranks get the same failure.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Passes one connection on, until it is told to lose what one side sends.
+/// Forwards one connection until it is told to drop the bytes of one side.
 class Proxy {
  public:
   explicit Proxy(const net::SocketAddress& hub) : hub_(hub) {
@@ -83,8 +83,8 @@ class Proxy {
 
 constexpr int kRanks = 3;
 
-/// Three ranks, of which rank 0 hosts the hub and rank 2 comes through a proxy. What each of them
-/// sees after `trouble`.
+/// Three ranks. Rank 0 hosts the hub; rank 2 connects through a proxy. Returns each rank's outcome
+/// after `trouble`.
 std::vector<Outcome> endsAfter(const std::function<void(Proxy&, int rank, Session&)>& trouble) {
   Hub::Settings settings;
   settings.address = net::SocketAddress::parse("127.0.0.1:0", "");
@@ -140,7 +140,7 @@ TEST_CASE("a rank that the hub does not hear: all ranks blame that rank") {
   }
 }
 
-TEST_CASE("two ranks that lose each other: all ranks hear of the link, and that both live") {
+TEST_CASE("two ranks that lose each other: all ranks get an error that names the link") {
   const auto ends = endsAfter([](Proxy&, int rank, Session& session) {
     const int other = 3 - rank;
     if (rank > 0) session.fail({ErrorCode::peer_dead, "its peer does not answer", other});

@@ -1,4 +1,4 @@
-// Processes by posix_spawn, which is safe beside threads.
+// Starts processes by posix_spawn, which is safe in programs with threads.
 #include "process.h"
 
 #include <arpa/inet.h>
@@ -45,7 +45,7 @@ Process::Process(const Settings& settings) {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable)
     if (!launchersOrOurs(*variable)) variables.emplace_back(*variable);
-  // The first of two equal names counts: those asked for stand in front.
+  // The first of two equal names counts, so the requested variables come first.
   for (const auto& [name, value] : settings.environment)
     variables.insert(variables.begin(), name + "=" + value);
   std::vector<char*> envp, argv = {const_cast<char*>(settings.program.c_str())};
@@ -58,7 +58,7 @@ Process::Process(const Settings& settings) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, child_in.get(), 0);
   ::posix_spawn_file_actions_adddup2(&actions, child_out.get(), 1);
-  // Onto itself: the child's copy is then not closed by exec.
+  // Duplicated onto itself, so that exec does not close the child's copy.
   if (settings.inherited >= 0)
     ::posix_spawn_file_actions_adddup2(&actions, settings.inherited, settings.inherited);
   const int error = ::posix_spawnp(&pid_.value, settings.program.c_str(), &actions, nullptr,
@@ -96,7 +96,8 @@ std::string Process::line(std::chrono::milliseconds limit) {
 
 void Process::tell(const std::string& text) {
   const std::string whole = text + "\n";
-  // A process that has ended already says nothing more, which its test notices.
+  // Writing to a process that has ended must not kill this one; the test notices the missing
+  // output.
   ::signal(SIGPIPE, SIG_IGN);
   [[maybe_unused]] const ssize_t written = ::write(input_.get(), whole.data(), whole.size());
 }

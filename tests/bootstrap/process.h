@@ -1,4 +1,4 @@
-// A helper program in a process of its own, with its output line by line.
+// A helper program in its own process, with its output line by line.
 #pragma once
 
 #include <sys/types.h>
@@ -18,20 +18,21 @@ class Process {
   struct Settings {
     std::string program;
     std::vector<std::string> arguments;
-    std::map<std::string, std::string> environment; ///< beside what is not a launcher's or ours
-    int inherited = -1;                             ///< descriptor that it gets under its number
+    /// In addition to this process's variables, without those of launchers and Rondo.
+    std::map<std::string, std::string> environment;
+    int inherited = -1; ///< descriptor that it inherits under the same number
   };
   explicit Process(const Settings& settings);
-  /// Kills what still runs.
+  /// Kills the process if it still runs.
   ~Process();
   Process(Process&&) = default;
   Process(const Process&) = delete;
 
-  /// Next line of its output; empty when none came in time.
+  /// Next line of its output; empty after the time limit.
   std::string line(std::chrono::milliseconds limit = std::chrono::seconds(60));
-  void tell(const std::string& text); ///< a line for its input
+  void tell(const std::string& text); ///< sends a line to its input
   void signal(int number);
-  /// Status as a shell has it; nullopt when it did not end in time.
+  /// Exit status as in a shell; nullopt after the time limit.
   std::optional<int> end(std::chrono::milliseconds limit = std::chrono::seconds(60));
 
  private:
@@ -45,7 +46,7 @@ class Process {
   std::string read_;
 };
 
-/// A loopback TCP port that nobody listens on.
+/// A loopback TCP port without a listener.
 int freePort();
 
 } // namespace rondo::test

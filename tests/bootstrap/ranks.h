@@ -1,4 +1,4 @@
-// Ranks as threads: runs one function per rank and hands back what each returned or threw.
+// Runs ranks as threads: one function per rank, and returns each one's result or error.
 #pragma once
 
 #include <exception>
@@ -34,7 +34,7 @@ inline Outcome outcomeOf(const bootstrap::Failure& failure) {
   return {false, failure.code, failure.text, failure.culprit};
 }
 
-/// Runs body(r) for r in 0..size-1, each on a thread of its own.
+/// Runs body(r) for r in 0..size-1, each on its own thread.
 inline std::vector<Outcome> runRanks(int size, const std::function<void(int)>& body) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
@@ -45,7 +45,7 @@ inline std::vector<Outcome> runRanks(int size, const std::function<void(int)>& b
   return outcomes;
 }
 
-/// Empty when all went well, else who failed and how.
+/// Empty if all ranks succeeded; otherwise the failed ranks and their errors.
 inline std::string troubles(const std::vector<Outcome>& outcomes) {
   std::string text;
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
@@ -54,12 +54,12 @@ inline std::string troubles(const std::vector<Outcome>& outcomes) {
   return text;
 }
 
-/// For use in rank bodies, whose threads must not use Catch2's assertions.
+/// For the bodies of ranks: Catch2's assertions must not be used on their threads.
 inline void expect(bool condition, const std::string& what) {
   if (!condition) throw Error(ErrorCode::data, "expected: " + what);
 }
 
-/// Sleeps until the session has failed, at most `limit`.
+/// Sleeps until the session has failed, at most for `limit`.
 inline bool awaitFailure(const bootstrap::Session& session, std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (session.failedWord().load(std::memory_order_acquire) == 0) {

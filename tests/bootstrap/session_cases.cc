@@ -1,4 +1,4 @@
-// The cases of session_cases.h, on grids of ranks.
+// Implements the cases of session_cases.h, on grids of ranks.
 #include "session_cases.h"
 
 #include <set>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kLimit = 20s; // far beyond what anything here needs
+constexpr auto kLimit = 20s; // much longer than any case needs
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -25,20 +25,20 @@ bool has(const std::string& text, const std::string& part) {
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
-/// Tells every rank's session to wait until all ranks are here.
+/// Waits until all ranks have called it.
 void barrier(Session& session) { session.allGather({}, kLimit); }
 
 Stall stallIn(std::uint64_t sequence, const std::string& call, int peer) {
   return {sequence, peer, call + ": lane 0 step 3, tile 2"};
 }
 
-/// Calls that all ranks make alike, up to this number.
+/// Enters calls up to this number, equal on all ranks.
 void enterUpTo(Session& session, std::uint64_t sequence) {
   auto& calls = session.progress().calls;
   while (calls.entered() < sequence) calls.enter(calls.entered() + 1, 1000 + calls.entered());
 }
 
-/// What the rank sees in the end, as an outcome.
+/// The session's failure, as an outcome.
 Outcome endOf(const Session& session) {
   expect(awaitFailure(session, kLimit), "the session fails");
   return outcomeOf(session.failure());
@@ -202,9 +202,9 @@ void failureStaysWithinItsCommunicator(const MakeMeet& make) {
         expect(end.text == "evens only" && end.culprit == child->size() - 1,
                "the failure, in the child's ranks");
       }
-      barrier(*session); // the parent lives
+      barrier(*session); // the parent still works
       if (rank % 2 == 1) {
-        barrier(*child); // the sibling too
+        barrier(*child); // and so does the sibling
         expect(child->failedWord().load() == 0, "the sibling has not failed");
       }
       expect(session->failedWord().load() == 0, "the parent has not failed");
@@ -225,7 +225,7 @@ void differentCallsAreAMismatch(const MakeMeet& make) {
       session->progress().describe = [](std::uint64_t signature, std::uint64_t sequence) {
         return "Call " + std::to_string(signature) + " #" + std::to_string(sequence);
       };
-      // Equal calls are no mismatch, however far each rank is.
+      // Equal calls are no mismatch, however far apart the ranks are.
       enterUpTo(*session, 400 + static_cast<std::uint64_t>(rank));
       session->stalled(stallIn(400, "Barrier #400", (rank + 1) % size));
       session->stalled(stallIn(0, "Send", (rank + 1) % size));
@@ -235,7 +235,7 @@ void differentCallsAreAMismatch(const MakeMeet& make) {
       barrier(*session);
       enterUpTo(*session, 499);
       session->progress().calls.enter(500, rank == odd ? 78 : 77);
-      enterUpTo(*session, 510); // and goes on as if nothing was
+      enterUpTo(*session, 510); // and goes on without an error
       if (rank == 0) session->stalled(stallIn(510, "Barrier #510", odd));
       if (rank == odd) session->stalled(stallIn(510, "Barrier #510", 0));
       ends[at(rank)] = endOf(*session);
@@ -244,7 +244,7 @@ void differentCallsAreAMismatch(const MakeMeet& make) {
     CHECK(troubles(outcomes) == "");
     for (const Outcome& end : ends) {
       CHECK(end.code == ErrorCode::mismatch);
-      // Who else is named depends on which ranks have come so far.
+      // The other named rank depends on which ranks have entered the call so far.
       CHECK(has(end.text, "rank " + std::to_string(odd) + " calls Call 78 #500"));
       CHECK(has(end.text, " calls Call 77 #500"));
       CHECK(end.text == ends[0].text);
@@ -259,7 +259,7 @@ void differentCallsAreFoundWithoutAnyStall(const MakeMeet& make) {
     const auto outcomes = runRanks(size, [&](int rank) {
       const SessionPtr session = Session::open(meet(rank), quickOptions());
       barrier(*session);
-      // So long ago that no signature of it is kept.
+      // Too long ago to have its signature kept.
       enterUpTo(*session, 99);
       session->progress().calls.enter(100, rank == 1 ? 78 : 77);
       enterUpTo(*session, 10'000);
@@ -347,7 +347,7 @@ void rankThatLeavesBeforeItSendsIsNamed(const MakeMeet& make) {
     std::this_thread::sleep_for(50ms);
     Stall stall = stallIn(0, "Send/Recv #3 (5 float)", 2);
     if (rank == 0) {
-      // Its message may have been on the way still, at the first report and the next.
+      // Its message may still have been in flight at the first report and at the next.
       for (int i = 0; i < 2; ++i) session->stalled(stall);
       std::this_thread::sleep_for(50ms);
       expect(session->failedWord().load() == 0, "no failure");
@@ -413,7 +413,7 @@ void missingRankIsListedOnAllThatCame(const MakeMeet& make) {
         if (rank == missing) return;
         Options options = quickOptions();
         options.init_timeout =
-            size <= 3 ? 1000ms : 2500ms; // for the others to come, on a busy machine
+            size <= 3 ? 1000ms : 2500ms; // for the other ranks to join, on a busy machine
         Session::open(meet(rank), options);
       });
       for (int rank = 0; rank < size; ++rank) {

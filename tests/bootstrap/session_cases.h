@@ -1,5 +1,4 @@
-// What every kind of session must do, whatever carries it: run for threads in one process and for
-// TCP.
+// Test cases for every kind of session. They run for threads in one process and for TCP.
 #pragma once
 
 #include <functional>
@@ -10,7 +9,7 @@
 namespace rondo::test {
 
 using SessionPtr = std::unique_ptr<bootstrap::Session>;
-/// Makes the rendezvous of one job: rank -> recipe.
+/// Makes the rendezvous of one job: a function from rank to rendezvous.
 using Meet = std::function<Rendezvous(int rank)>;
 using MakeMeet = std::function<Meet(int size)>;
 
@@ -25,7 +24,7 @@ void failReachesAllWithOneFailure(const MakeMeet& make);
 void firstOfManyFailuresIsSeenByAll(const MakeMeet& make);
 void failureStaysWithinItsCommunicator(const MakeMeet& make);
 void differentCallsAreAMismatch(const MakeMeet& make);
-/// Not for threads of one process: without a control thread nobody looks.
+/// Not for threads of one process: without a control thread no comparison runs by itself.
 void differentCallsAreFoundWithoutAnyStall(const MakeMeet& make);
 void timeoutNamesTheLateRank(const MakeMeet& make);
 void rankThatLeavesEarlyIsNamed(const MakeMeet& make);

@@ -1,4 +1,4 @@
-// Sessions over TCP, by a unique id; the ranks are threads of this process.
+// Tests sessions over TCP, by a unique id. The ranks are threads of this process.
 #include <deque>
 #include <filesystem>
 #include <span>
@@ -31,7 +31,8 @@ std::size_t openDescriptors() {
   return count;
 }
 
-/// An id, and its end with the case: other cases see a listener close when its ranks have come.
+/// A unique id that ends with the case: other cases see a listener close when its ranks have
+/// joined.
 class Id {
  public:
   explicit Id(const Options& options) : id_(UniqueId::create(options)) {}
@@ -46,7 +47,7 @@ class Id {
 
 } // namespace
 
-TEST_CASE("ids that no rank has used yet share one listener, and each leads to its own job") {
+TEST_CASE("ids that no rank has used yet share one listener, and each id gives its own job") {
   Options options = quickOptions();
   options.socket_interface = "lo";
   const Id first(options);
@@ -66,10 +67,13 @@ TEST_CASE("ids that no rank has used yet share one listener, and each leads to i
   const auto alone =
       runRanks(1, [&](int) { bootstrap::Session::open(first.as(0, 1), quickOptions()); });
   CHECK(troubles(alone) == "");
+  // The event loop closes connections after their ranks have left.
+  for (const base::Deadline limit(20s); openDescriptors() > before && !limit.passed();)
+    std::this_thread::sleep_for(1ms);
   CHECK(openDescriptors() <= before);
 }
 
-TEST_CASE("an id whose ranks have all gone is refused at once where others are still to be used") {
+TEST_CASE("an id whose ranks have all left is refused at once while other ids are in use") {
   Options options = quickOptions();
   options.socket_interface = "lo";
   const Id used(options), other(options);
@@ -103,7 +107,7 @@ TEST_CASE("tcp: a rank that leaves early is named") {
   rankThatLeavesEarlyIsNamed(byUniqueId);
   rankThatLeavesBeforeItSendsIsNamed(byUniqueId);
 }
-TEST_CASE("tcp: leaving after the work hurts nobody") {
+TEST_CASE("tcp: leaving after the work harms no other rank") {
   leavingAfterTheWorkHurtsNobody(byUniqueId);
 }
 TEST_CASE("tcp: an exchange names missing ranks") { exchangeNamesMissingRanks(byUniqueId); }

@@ -1,5 +1,4 @@
-// What ranks tell each other beside their calls: bytes that all of them get, and that one does not
-// come.
+// Tests exchange(), splits and decline(), which ranks use in addition to calls.
 #include <thread>
 
 #include "support/caught.h"
@@ -9,7 +8,7 @@
 namespace rondo::test {
 namespace {
 
-/// Recipes of one communicator, in process or by the control plane's sockets.
+/// Rendezvous of one communicator, in process or over the control plane's sockets.
 std::vector<Rendezvous> recipes(int size, bool sockets) {
   const Rendezvous local = Rendezvous::inProcess(size);
   const UniqueId id = sockets ? UniqueId::create(plainOptions()) : UniqueId{};
@@ -28,7 +27,7 @@ std::vector<Communicator> madeBy(const std::vector<Rendezvous>& all) {
   return made;
 }
 
-/// Rank's own, of a length that differs from rank to rank: rank 0 has none.
+/// This rank's bytes. Their length differs by rank; rank 0 has none.
 std::vector<std::byte> wordsOf(int rank, int round) {
   return std::vector<std::byte>(static_cast<std::size_t>(rank * 1000),
                                 static_cast<std::byte>(rank + 16 * round));
@@ -45,9 +44,9 @@ std::string exchanged(Communicator& comm, int round) {
 
 } // namespace
 
-// Proves: every rank gets every rank's bytes, whatever their lengths, beside a call that is under
-// way all the time and cannot end before.
-TEST_CASE("exchange() gives all ranks' bytes, beside calls that are in flight") {
+// Proves: every rank gets every rank's bytes, for any lengths, while a call is in flight that
+// cannot end before.
+TEST_CASE("exchange() gives all ranks' bytes, while calls are in flight") {
   for (const bool sockets : {false, true})
     for (const int size : kRankCounts) {
       CAPTURE(sockets, size);
@@ -67,8 +66,7 @@ TEST_CASE("exchange() gives all ranks' bytes, beside calls that are in flight") 
     }
 }
 
-// Proves: exchanges and splits of one thread are made in the order of its calls, whatever their own
-// threads do.
+// Proves: exchanges and splits of one thread run in the order of its calls, on whatever threads.
 TEST_CASE("exchanges and splits keep the order of the calls") {
   const int size = 3;
   auto ranks = madeBy(recipes(size, true));
@@ -86,7 +84,7 @@ TEST_CASE("exchanges and splits keep the order of the calls") {
   }
 }
 
-TEST_CASE("exchange() refuses what is too long, and ranks that split meanwhile") {
+TEST_CASE("exchange() refuses too many bytes, and ranks that split instead") {
   for (const bool sockets : {false, true}) {
     CAPTURE(sockets);
     auto ranks = madeBy(recipes(3, sockets));
@@ -107,8 +105,8 @@ TEST_CASE("exchange() refuses what is too long, and ranks that split meanwhile")
   }
 }
 
-// Proves: who declines is heard of by those who wait, and by those who come later, as the Error
-// that it gave; what the ranks made before goes on.
+// Proves: if a rank declines, ranks that wait and ranks that join later get its Error.
+// Communicators made before go on.
 TEST_CASE("a rank that declines ends the others' create() with its Error") {
   for (const bool sockets : {false, true})
     for (const int size : {2, 3, 8}) {
@@ -130,7 +128,7 @@ TEST_CASE("a rank that declines ends the others' create() with its Error") {
     }
 }
 
-TEST_CASE("who declines is named, and at a place that is gone nobody is told") {
+TEST_CASE("the rank that declines is named; declining after the hub has ended tells no rank") {
   const auto all = recipes(3, true);
   auto waits = Communicator::createAsync(all[1], plainOptions());
   all[2].decline(Error(ErrorCode::aborted, "went home"), plainOptions());
@@ -141,9 +139,8 @@ TEST_CASE("who declines is named, and at a place that is gone nobody is told") {
         }).code == ErrorCode::invalid_argument);
 }
 
-// Proves: where all ranks have come and gone, so that the rendezvous is no more, nobody waits
-// for it for ever.
-TEST_CASE("who comes or declines when the hub is gone hears so by the deadline") {
+// Proves: if all ranks have left, so that the hub has ended, no rank waits for it for ever.
+TEST_CASE("joining or declining after the hub has ended fails by the deadline") {
   Options options = plainOptions();
   options.init_timeout = std::chrono::milliseconds(500);
   const UniqueId id = UniqueId::create(options);

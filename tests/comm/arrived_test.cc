@@ -1,4 +1,4 @@
-// Communicator::arrived(): receiving from whichever rank sends first.
+// Tests Communicator::arrived(): receiving from whichever rank sends first.
 #include <thread>
 
 #include "support/caught.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr DataType kType = DataType::int32;
 
-/// The rank whose message has come, of those that have not been heard.
+/// A rank whose message has arrived and that has not been received from.
 int whoever(Communicator& comm, const std::vector<bool>& heard) {
   for (;;) {
     for (int peer = 1; peer < comm.size(); ++peer)
@@ -19,7 +19,7 @@ int whoever(Communicator& comm, const std::vector<bool>& heard) {
   }
 }
 
-/// Rank 0 receives one message of each other rank, as they come.
+/// Rank 0 receives one message from each other rank, in the order of arrival.
 std::string fromAll(Communicator& comm, std::size_t count) {
   std::vector<std::int32_t> data(count, comm.rank());
   if (comm.rank() > 0) {
@@ -38,8 +38,8 @@ std::string fromAll(Communicator& comm, std::size_t count) {
 
 } // namespace
 
-// Proves: arrived() becomes true for a message of any size without a recv(), from ranks to which no
-// channel was open.
+// Proves: arrived() becomes true for a message of any size without a recv(), also from ranks to
+// which no channel is open.
 TEST_CASE("arrived() finds the rank that has sent a message") {
   for (const char* transport : {"inproc", "shm", "tcp"})
     for (const int size : kRankCounts)
@@ -67,13 +67,13 @@ TEST_CASE("arrived() is false for a message that a recv() is queued for") {
   CHECK(!ranks[0].arrived(1));
   Work again = ranks[1].sendAsync(&two, 1, kType, 0);
   while (!ranks[0].arrived(1)) again.test();
-  CHECK(ranks[0].arrived(1)); // looking takes nothing
+  CHECK(ranks[0].arrived(1)); // arrived() consumes nothing
   ranks[0].recv(&second, 1, kType, 1);
   CHECK((first == 1 && second == 2));
 }
 
-// A rank that only looks does not wait, so the time of opening a channel must not end it.
-TEST_CASE("arrived() may be asked for longer than a channel may take to open") {
+// A rank that only polls does not wait, so the time limit for opening a channel must not end it.
+TEST_CASE("arrived() may be polled for longer than a channel may take to open") {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     Options options = plainOptions(transport);
     options.init_timeout = std::chrono::milliseconds(1000);
@@ -89,7 +89,7 @@ TEST_CASE("arrived() may be asked for longer than a channel may take to open") {
   }
 }
 
-TEST_CASE("arrived() refuses what is no rank, and tells how the communicator failed") {
+TEST_CASE("arrived() refuses an invalid rank, and throws the communicator's failure") {
   auto ranks = Communicator::createAll(2, plainOptions());
   CHECK(says(caught([&] { ranks[0].arrived(2); }), ErrorCode::invalid_argument,
              {"arrived", "2 is not a rank", "0 to 1"}));

@@ -1,5 +1,4 @@
-// The mutex that is cheap for one thread: no two threads are ever inside, whoever comes, and in any
-// order.
+// Tests the biased mutex: no two threads hold it at the same time, for any threads in any order.
 #include "comm/biased_mutex.h"
 
 #include <linux/membarrier.h>
@@ -19,10 +18,10 @@ namespace {
 
 using Way = BiasedMutex::Way;
 
-/// Counts visits, and whether anybody else was inside.
+/// Counts visits, and detects a second thread inside.
 struct Room {
   BiasedMutex mutex;
-  long visits = 0; // not atomic: the mutex must do
+  long visits = 0; // not atomic: the mutex must protect it
   std::atomic<int> inside{0};
   std::atomic<bool> crowd{false};
 
@@ -37,9 +36,9 @@ struct Room {
 
 } // namespace
 
-TEST_CASE("one thread keeps the bias, the second takes it away for both", "[mutex]") {
+TEST_CASE("one thread keeps the bias, the second thread revokes it", "[mutex]") {
   BiasedMutex mutex;
-  // Without the system call there is no bias to begin with.
+  // Without the system call there is no bias at all.
   const bool available =
       ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
   for (int i = 0; i < 2; ++i) {
@@ -60,8 +59,8 @@ TEST_CASE("one thread keeps the bias, the second takes it away for both", "[mute
   mutex.unlock(second);
 }
 
-// The race that matters is the first visit of a second thread: so many rooms, few visits to each.
-TEST_CASE("nobody is inside together with anybody else", "[mutex]") {
+// The critical race is the first visit of a second thread, so there are many rooms with few visits.
+TEST_CASE("no two threads hold the mutex at the same time", "[mutex]") {
   constexpr int kRooms = test::kWholeGrid ? 2000 : 300, kVisits = 50, kThreads = 3;
   for (int i = 0; i < kRooms; ++i) {
     Room room;

@@ -1,4 +1,4 @@
-// Memory that peers read in place: the same results, no waiting for late peers, and a safe end.
+// Tests memory that peers read in place: results, no waiting for late peers, and safe release.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,8 +16,7 @@ namespace {
 
 using Words = std::vector<std::uint32_t>;
 constexpr auto kType = DataType::uint32;
-/// Elements of a message that is lent for sure, also between two ranks that swap inputs, and of a
-/// slot.
+/// Elements of a message that is always lent, also when two ranks swap inputs; and of a slot.
 constexpr std::size_t kLent = transport::kLendBytes / sizeof(std::uint32_t);
 constexpr std::size_t kExchanged = transport::kLendExchangedBytes / sizeof(std::uint32_t);
 constexpr std::size_t kSlot = transport::kMappedSize.slot_bytes / sizeof(std::uint32_t);
@@ -26,7 +25,7 @@ std::uint32_t word(int rank, std::size_t i) {
   return static_cast<std::uint32_t>(rank + 1) * 1000003u + static_cast<std::uint32_t>(i) * 7u;
 }
 
-/// Input and output of one rank, by the means that the transport lends.
+/// Input and output of one rank, in memory that the transport can lend.
 struct Memory {
   Buffer buffer;
   std::vector<std::byte> own;
@@ -60,7 +59,7 @@ std::string allReduce(Communicator& comm, std::size_t count, bool mapped, bool i
 
 } // namespace
 
-TEST_CASE("every all-reduce algorithm gives the same with lent messages", "[buffer]") {
+TEST_CASE("every all-reduce algorithm gives the same results with lent messages", "[buffer]") {
   for (const char* transport : {"inproc", "shm"})
     for (const plan::Algorithm* algorithm : plan::algorithms())
       for (const int size : {2, 3, 4, 8}) {
@@ -81,7 +80,8 @@ TEST_CASE("every all-reduce algorithm gives the same with lent messages", "[buff
       }
 }
 
-TEST_CASE("lending does not make a sender wait for a receiver that is not there", "[buffer]") {
+TEST_CASE("lending does not make a sender wait for a receiver that has not called yet",
+          "[buffer]") {
   for (const char* transport : {"inproc", "shm"}) {
     auto ranks = Communicator::createAll(2, plainOptions(transport));
     const std::size_t count = 4 * kSlot; // half of the channel's slots
@@ -93,7 +93,7 @@ TEST_CASE("lending does not make a sender wait for a receiver that is not there"
                 comm.send(data.at, 1, kType, 1);
                 for (std::size_t i = 0; i < count; ++i) data.at[i] = word(0, i);
                 comm.send(data.at, count, kType, 1);
-                std::memset(data.at, 0, count * sizeof(std::uint32_t)); // it is ours again
+                std::memset(data.at, 0, count * sizeof(std::uint32_t)); // the sender's again
                 sent = true;
                 return {};
               }
@@ -119,7 +119,7 @@ TEST_CASE("ranks that swap large blocks in place do not wait for each other", "[
   }
 }
 
-TEST_CASE("after an abort memory may be freed at once, whoever was reading it", "[buffer]") {
+TEST_CASE("after an abort memory may be freed at once, even if a peer was reading it", "[buffer]") {
   for (int round = 0; round < (kWholeGrid ? 60 : 15); ++round) {
     auto ranks = Communicator::createAll(3, plainOptions("inproc"));
     std::thread stop([&] {
@@ -130,8 +130,8 @@ TEST_CASE("after an abort memory may be freed at once, whoever was reading it", 
     onRanks(ranks, [&](Communicator& comm) -> std::string {
       try {
         for (;;) {
-          // Fresh memory for each call: a peer that still reads it after the error would be seen by
-          // the sanitizers, and often crash.
+          // New memory for each call: sanitizers would find a peer that still reads it after the
+          // error, and it would often crash.
           auto input = std::make_unique<Words>(12 * kLent, 1u);
           auto output = std::make_unique<Words>(12 * kLent);
           comm.allReduce(input->data(), output->data(), input->size(), kType, ReduceOp::sum);
@@ -148,7 +148,7 @@ TEST_CASE("after an abort memory may be freed at once, whoever was reading it", 
   }
 }
 
-TEST_CASE("a buffer in use is not released, and afterwards is", "[buffer]") {
+TEST_CASE("a buffer in use cannot be released before the call has ended", "[buffer]") {
   auto ranks = Communicator::createAll(2, plainOptions("shm"));
   Buffer buffer = ranks[0].allocate(100);
   CHECK(buffer.size() == 100);
@@ -173,7 +173,7 @@ TEST_CASE("a buffer in use is not released, and afterwards is", "[buffer]") {
   buffer.release();
 }
 
-TEST_CASE("memory is registered where it stands, and private again afterwards", "[buffer]") {
+TEST_CASE("memory is registered at its address, and private again afterwards", "[buffer]") {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const std::size_t bytes = 32 * page, count = bytes / sizeof(std::uint32_t);
   auto ranks = Communicator::createAll(2, plainOptions("shm"));
@@ -189,7 +189,7 @@ TEST_CASE("memory is registered where it stands, and private again afterwards", 
             }
             for (std::size_t i = 0; i < count; ++i)
               if (data[i] != word(0, i) + word(1, i)) return "element " + std::to_string(i);
-            data[0] = 5; // private memory, to write and to unmap like any other
+            data[0] = 5; // private memory, which can be written and unmapped like any other
             return ::munmap(memory, 3 * bytes) == 0 ? "" : "not unmapped";
           })) == "");
 }
@@ -219,7 +219,7 @@ TEST_CASE("memory that cannot be shared is refused with the reason", "[buffer]")
   CHECK(refused(constant, page) == ErrorCode::unsupported);
   CHECK(refused(shared, page) == ErrorCode::unsupported);
   ::munmap(plain + page, page);
-  CHECK(refused(plain, 2 * page) == ErrorCode::unsupported); // half of it is no memory
+  CHECK(refused(plain, 2 * page) == ErrorCode::unsupported); // half of it is not mapped
   ::munmap(plain, page);
   ::munmap(constant, 2 * page);
   ::munmap(shared, 2 * page);

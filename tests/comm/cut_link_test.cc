@@ -1,4 +1,4 @@
-// A link between two ranks that carries nothing any more, while both still hear the control plane.
+// Tests a link between two ranks that is dead, while both still have the control plane.
 #include <future>
 #include <vector>
 
@@ -9,7 +9,7 @@
 
 namespace rondo::test {
 
-TEST_CASE("a dead link between two ranks that do not host: all ranks hear the same of it") {
+TEST_CASE("a dead link between two ranks that do not host: all ranks get the same error") {
   Options options = plainOptions("tcp");
   options.heartbeat = std::chrono::seconds(1);
   const UniqueId id = UniqueId::create(options);

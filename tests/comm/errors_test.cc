@@ -1,4 +1,4 @@
-// Every wrong call ends in a typed error that names what was wrong, on the ranks that it concerns.
+// Tests that every wrong call ends in a typed error that names what was wrong, on the right ranks.
 #include <array>
 #include <atomic>
 #include <thread>
@@ -11,7 +11,7 @@
 namespace rondo::test {
 namespace {
 
-/// Runs one call per rank and gives what each threw.
+/// Runs one call per rank and returns each one's error.
 std::vector<Caught> onAll(std::vector<Communicator>& ranks,
                           const std::function<void(Communicator&)>& body) {
   std::vector<Caught> errors(ranks.size());
@@ -54,7 +54,7 @@ TEST_CASE("wrong arguments are refused by name, and the communicator goes on") {
   CHECK(says(caught([&] { comm.transportTo(2); }), bad, {"2"}));
   CHECK(says(caught([&] { comm.recvAsync(nullptr, 1, f32, 1); }), bad, {"Recv"}));
 
-  // Nothing was sent: the next call works.
+  // Nothing was sent, so the next call works.
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& one) -> std::string {
             float x = 1, y = 0;
             one.allReduce(&x, &y, 1, DataType::float32, ReduceOp::sum);
@@ -62,7 +62,7 @@ TEST_CASE("wrong arguments are refused by name, and the communicator goes on") {
           })) == "");
 }
 
-// Proves: what is known of a shape of call spares no look at the buffers.
+// Proves: a known shape of call does not skip the check of the buffers.
 TEST_CASE("a call like one that went well is refused when its buffers are wrong") {
   auto ranks = Communicator::createAll(2, plainOptions());
   constexpr std::size_t kCount = 8;
@@ -98,7 +98,7 @@ TEST_CASE("a call like one that went well is refused when its buffers are wrong"
   CHECK(says(reduce(a.data(), b.data()), ErrorCode::aborted, {"enough"}));
 }
 
-TEST_CASE("a null buffer is right where there is nothing to read or write") {
+TEST_CASE("a null buffer is valid if there is nothing to read or write") {
   auto ranks = Communicator::createAll(3, plainOptions());
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
             std::vector<float> data(3, 1.0f);
@@ -116,7 +116,7 @@ TEST_CASE("a null buffer is right where there is nothing to read or write") {
 TEST_CASE("different calls are a mismatch on every rank, with both calls named") {
   struct Row {
     const char* what;
-    std::function<void(Communicator&, float*, float*)> odd; ///< what rank 1 does
+    std::function<void(Communicator&, float*, float*)> odd; ///< what rank 1 calls
   };
   const std::vector<Row> rows = {
       {"count", [](Communicator& c, float* x,
@@ -142,7 +142,7 @@ TEST_CASE("different calls are a mismatch on every rank, with both calls named")
           std::vector<float> x(60'000), y(60'000);
           if (comm.rank() == 1) row.odd(comm, x.data(), y.data());
           else comm.allReduce(x.data(), y.data(), 32, DataType::float32, ReduceOp::sum);
-          // A rank that needed nothing from the odd one learns it at the next call.
+          // A rank that needed no message from the odd rank gets the error in a later call.
           for (int i = 0; i < 3; ++i)
             comm.allReduce(x.data(), y.data(), 1, DataType::float32, ReduceOp::sum);
         });
@@ -160,7 +160,7 @@ TEST_CASE("a root that differs is a mismatch that names both calls on every rank
       const auto errors = onAll(ranks, [count](Communicator& comm) {
         std::vector<float> x(100'000);
         comm.broadcast(x.data(), x.data(), count, DataType::float32, comm.rank() == 2 ? 2 : 0);
-        // Not every rank needs a message from the odd one, in this call or in the next.
+        // Not every rank needs a message from the odd rank, in this call or in the next.
         for (int i = 0; i < 3; ++i) comm.barrier();
         comm.allReduce(x.data(), x.data(), 10, DataType::float32, ReduceOp::sum);
       });
@@ -168,7 +168,7 @@ TEST_CASE("a root that differs is a mismatch that names both calls on every rank
       const std::string call = "Broadcast #1 (" + std::to_string(count) + " float, root ";
       for (const Caught& error : errors) {
         INFO(error.text);
-        // Which of the two is the odd one depends on how many ranks have come so far.
+        // Which of the two is the odd one depends on how many ranks have called so far.
         REQUIRE(says(error, ErrorCode::mismatch,
                      {"rank 2 calls ", (call + "2)").c_str(), (call + "0)").c_str()}));
         REQUIRE(error.text == errors[0].text);
@@ -181,7 +181,7 @@ TEST_CASE("calls that differ and send nothing are found when the next call waits
   std::vector<float> x(10);
   const auto errors = onAll(ranks, [&x](Communicator& comm) {
     comm.broadcast(x.data(), x.data(), 0, DataType::float32, comm.rank() == 1 ? 1 : 0);
-    if (comm.rank() != 0) comm.barrier(); // waits for rank 0, long enough to look
+    if (comm.rank() != 0) comm.barrier(); // waits for rank 0 long enough to compare
   });
   for (const int rank : {1, 2}) {
     INFO(errors[static_cast<std::size_t>(rank)].text);
@@ -215,7 +215,7 @@ TEST_CASE("abort from any thread ends pending and later calls of every rank, and
     }
 }
 
-TEST_CASE("aborting two communicators in opposite order blocks nobody") {
+TEST_CASE("aborting two communicators in opposite order blocks no rank") {
   for (int round = 0; round < 10; ++round) {
     auto first = Communicator::createAll(2, plainOptions());
     auto second = Communicator::createAll(2, plainOptions());
@@ -229,7 +229,7 @@ TEST_CASE("aborting two communicators in opposite order blocks nobody") {
   }
 }
 
-TEST_CASE("a rank that never comes is named at the deadline") {
+TEST_CASE("a rank that never calls is named at the deadline") {
   for (const char* transport : {"inproc", "tcp"}) {
     Options options = plainOptions(transport);
     options.timeout = std::chrono::milliseconds(400);
@@ -237,7 +237,7 @@ TEST_CASE("a rank that never comes is named at the deadline") {
     const auto errors = onAll(ranks, [](Communicator& comm) {
       float x = 1;
       comm.allReduce(&x, &x, 1, DataType::float32, ReduceOp::sum);
-      if (comm.rank() == 2) return; // it forgets the second one
+      if (comm.rank() == 2) return; // it does not make the second call
       comm.allReduce(&x, &x, 1, DataType::float32, ReduceOp::sum);
     });
     for (std::size_t r : {0u, 1u, 3u}) {
@@ -260,7 +260,7 @@ TEST_CASE("a timeout that is set later counts for the calls in flight, too") {
   CHECK(says(caught([&] { work.wait(); }), ErrorCode::timeout, {"rank 1", "AllReduce #1"}));
 }
 
-TEST_CASE("a timeout says first what happened to whom, and whose view the details are") {
+TEST_CASE("a timeout names the call and the late ranks first, and then one rank's details") {
   Options options = plainOptions();
   options.timeout = std::chrono::milliseconds(300);
   {
@@ -282,7 +282,7 @@ TEST_CASE("a timeout says first what happened to whom, and whose view the detail
   CHECK(alone.text.find(": rank 1 waited for rank 0; rank 1: ") != std::string::npos);
 }
 
-TEST_CASE("the longest limit of a wait is for ever, the least one none at all") {
+TEST_CASE("the longest limit of a wait is infinite, and the shortest is zero") {
   using std::chrono::nanoseconds;
   auto ranks = Communicator::createAll(2, plainOptions());
   const float x = 1;
@@ -298,7 +298,7 @@ TEST_CASE("the longest limit of a wait is for ever, the least one none at all") 
   CHECK(y == 1);
 }
 
-TEST_CASE("who waits in Recv for a rank that has left is told, with or without a channel to it") {
+TEST_CASE("a Recv from a rank that has left fails, with or without a channel to it") {
   for (const char* transport : {"inproc", "shm", "tcp"})
     for (const bool connected : {false, true}) {
       INFO(transport << (connected ? ", connected" : ", not connected"));
@@ -348,7 +348,7 @@ TEST_CASE("unknown names in the options are refused with the valid ones") {
              ErrorCode::invalid_argument, {"2"}));
 }
 
-TEST_CASE("a signature can be read back") {
+TEST_CASE("a signature can be decoded") {
   comm::Call call;
   call.collective = Collective::reduce;
   call.count = 1000;

@@ -1,5 +1,4 @@
-// The examples of communicator.h, as they stand there: that they compile, what they give, and that
-// the header shows this very text.
+// Compiles and runs the examples of communicator.h, and checks that the header shows the same text.
 #include <algorithm>
 #include <fstream>
 #include <string>
@@ -24,7 +23,7 @@ std::vector<std::string> linesOf(const char* path) {
   return lines;
 }
 
-/// The blocks of lines that a doc comment shows indented by four blanks.
+/// The code blocks of doc comments, which are indented by four blanks.
 std::vector<std::vector<std::string>> examplesOf(const std::vector<std::string>& header) {
   std::vector<std::vector<std::string>> examples;
   bool inside = false;
@@ -40,7 +39,7 @@ std::vector<std::vector<std::string>> examplesOf(const std::vector<std::string>&
 
 } // namespace
 
-TEST_CASE("the examples of communicator.h do what they are there for") {
+TEST_CASE("the examples of communicator.h give the right results") {
   for (int size : {1, 2, 5}) {
     auto ranks = Communicator::createAll(size, plainOptions());
     REQUIRE(firstComplaint(onRanks(ranks, [size](Communicator& comm) -> std::string {
@@ -82,7 +81,7 @@ TEST_CASE("the examples of communicator.h do what they are there for") {
                 std::int64_t token = comm.rank(), from_left = -1;
                 const int right = (comm.rank() + 1) % comm.size();
                 const int left = (comm.rank() + comm.size() - 1) % comm.size();
-                Group group; // both at once: nobody waits for a neighbour that waits
+                Group group; // both start together, so that no rank waits for a waiting neighbour
                 comm.send(&token, 1, DataType::int64, right);
                 comm.recv(&from_left, 1, DataType::int64, left);
                 group.end();

@@ -55,11 +55,11 @@ class RoundingUp {
   int before_ = std::fegetround();
 };
 
-/// Subnormal numbers, and numbers whose sums have to be rounded, in turn.
+/// Alternates subnormal numbers and numbers whose sums are rounded.
 Bytes inputOf(DataType type, std::size_t count, int rank) {
   Bytes bytes(count * sizeOf(type));
   for (std::size_t i = 0; i < count; ++i) {
-    std::uint64_t bits = 1 + (i + static_cast<std::size_t>(rank)) % 5; // the smallest there are
+    std::uint64_t bits = 1 + (i + static_cast<std::size_t>(rank)) % 5; // the smallest numbers
     const double number = (1.0 + rank) / (3.0 + static_cast<double>(i % 7));
     if (i % 2 == 0 && type == DataType::float64) bits = std::bit_cast<std::uint64_t>(number);
     if (i % 2 == 0 && type == DataType::float32)
@@ -96,7 +96,7 @@ std::vector<Bytes> inputsOf(int rank) {
   return all;
 }
 
-/// The results of one rank, one after the other.
+/// The concatenated results of one rank.
 Bytes resultsOf(Communicator& comm, const std::vector<Bytes>& inputs) {
   Bytes all;
   auto in = inputs.begin();
@@ -109,8 +109,8 @@ Bytes resultsOf(Communicator& comm, const std::vector<Bytes>& inputs) {
   return all;
 }
 
-/// Results of all ranks; none where the options' algorithm does not serve them. With `mixed`, rank
-/// 1's thread flushes and rank 2's rounds up.
+/// Results of all ranks; none if the options' algorithm does not support the call. With `mixed`,
+/// rank 1's thread flushes, and rank 2's rounds up.
 std::vector<Bytes> run(const Options& options, int size, bool mixed) {
   auto ranks = Communicator::createAll(size, options);
   std::vector<Bytes> results(ranks.size());

@@ -1,5 +1,5 @@
-// What front ends over the public API need beside calls: handles that can be polled, failures that
-// can be asked for, groups that are dropped, communicators of those who are left.
+// Tests what front ends need in addition to calls: handles that can be polled, failures that can be
+// queried, groups that can be dropped, and communicators of the surviving ranks.
 #include <thread>
 
 #include "support/caught.h"
@@ -50,15 +50,15 @@ TEST_CASE("one thread makes several ranks at once, and splits them in the order 
   CHECK(firstComplaint(onRanks(part, [](Communicator& c) { return sumIs(c, 2); })) == "");
 }
 
-TEST_CASE("what createAsync cannot make, get() says") {
+TEST_CASE("get() throws the error of createAsync()") {
   Options options = plainOptions();
   options.init_timeout = std::chrono::milliseconds(50);
   auto alone = Communicator::createAsync(Rendezvous::inProcess(2).as(1), options);
   CHECK(says(caught([&] { alone.get(); }), ErrorCode::init_failed, {"rank 0"}));
 }
 
-// Proves: a failure is there without a call that would meet it, on every rank, with its culprit.
-TEST_CASE("a communicator's failure can be asked for") {
+// Proves: a failure is known on every rank, with its culprit, without another call.
+TEST_CASE("a communicator's failure can be queried without a call") {
   auto ranks = Communicator::createAll(3, plainOptions());
   for (const Communicator& one : ranks) CHECK_FALSE(one.failure());
   ranks[1].abort("enough");
@@ -71,7 +71,7 @@ TEST_CASE("a communicator's failure can be asked for") {
   }
 }
 
-// Proves: a dropped group makes no call, and leaves the communicators as they were.
+// Proves: a dropped group makes no call, and the communicators can still be used.
 TEST_CASE("groups that are dropped make none of their calls") {
   auto ranks = Communicator::createAll(2, plainOptions());
   std::int32_t one = 1, sum = -1;
@@ -119,9 +119,9 @@ TEST_CASE("memory for peers needs no communicator") {
   CHECK(buffer.data() == nullptr);
 }
 
-// Proves: those who stay go on in the same order, whether or not the old communicator failed, and
-// as often as they like; nobody who is left out is asked.
-TEST_CASE("communicators shrink to those who are left") {
+// Proves: the staying ranks go on in the same order, whether or not the old communicator failed,
+// and as often as they shrink. The ranks left out take no part.
+TEST_CASE("communicators shrink to the staying ranks") {
   auto ranks = Communicator::createAll(4, plainOptions());
   const int bad[] = {4};
   CHECK(says(caught([&] { ranks[0].shrink(bad); }), ErrorCode::invalid_argument, {"rank 4"}));

@@ -25,7 +25,7 @@ std::vector<int> roots(Collective collective, int ranks) {
   return {0, ranks / 2, ranks - 1};
 }
 
-/// Every case on every rank in one go, so that threads are made once.
+/// Runs every case on every rank within one set of threads.
 std::string runAll(std::vector<Communicator>& ranks, const std::vector<CollectiveCase>& cases) {
   return firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
     for (const CollectiveCase& one : cases)
@@ -34,11 +34,11 @@ std::string runAll(std::vector<Communicator>& ranks, const std::vector<Collectiv
   }));
 }
 
-/// Counts around the borders of chunks and tiles, in elements of 4 bytes with slots of 4 KiB.
+/// Counts around the boundaries of chunks and tiles, in elements of 4 bytes with slots of 4 KiB.
 const std::vector<std::size_t> kCounts =
     kWholeGrid ? std::vector<std::size_t>{0, 1, 2, 7, 8, 9, 63, 1021, 1024, 4099, 20011}
                : std::vector<std::size_t>{0, 1, 9, 4099};
-/// Types that are only moved differ in size alone.
+/// For types that are only moved, only the size matters.
 const std::vector<DataType> kMovedTypes =
     kWholeGrid ? std::vector<DataType>(kDataTypes.begin(), kDataTypes.end())
                : std::vector<DataType>{DataType::int8, DataType::float64};
@@ -56,7 +56,7 @@ TEST_CASE("every algorithm gives the right result on every transport and rank co
   for (const std::string& transport : transportNames())
     for (int ranks : kRankCounts)
       for (const plan::Algorithm* algorithm : plan::algorithms()) {
-        // Its workers take longer to make than these calls, and its ends are carriers as tcp's.
+        // Its workers take longer to make than these calls, and it uses carriers like tcp.
         if (transport == "ucx" && ranks != 2 && ranks != 5) continue;
         std::vector<CollectiveCase> cases;
         for (Collective collective : kCollectives) {
@@ -78,7 +78,7 @@ TEST_CASE("every algorithm gives the right result on every transport and rank co
       }
 }
 
-TEST_CASE("max and min leave out NaN, whoever has it, in every algorithm") {
+TEST_CASE("max and min ignore NaN from any rank, in every algorithm") {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (const plan::Algorithm* algorithm : plan::algorithms())
     for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 3, 5, 8} : std::vector<int>{2, 5}) {
@@ -122,8 +122,7 @@ TEST_CASE("a parameter server may be split over any number of servers") {
 }
 
 TEST_CASE("every type and operator gives the right result, reduced by every reducing collective") {
-  // Which kernel reduces follows from type, operator and number of inputs, wherever these come
-  // from.
+  // The kernel depends on type, operator and number of inputs, not on the transport.
   for (const std::string& transport : transportNames())
     for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 4, 5} : std::vector<int>{4}) {
       std::vector<CollectiveCase> cases;
@@ -132,7 +131,7 @@ TEST_CASE("every type and operator gives the right result, reduced by every redu
         for (DataType type : kDataTypes)
           for (ReduceOp op : kReduceOps) {
             if (!op.supports(type)) continue;
-            // 1/5 is not exact in binary: the order of the sum would show.
+            // 1/5 is not exact in binary, so the result would depend on the order of the sum.
             if (op == ReduceOp::avg && isFloat(type) && ranks == 5) continue;
             for (std::size_t count : {std::size_t{1}, std::size_t{1021}})
               for (bool in_place : {false, true})
@@ -146,7 +145,7 @@ TEST_CASE("every type and operator gives the right result, reduced by every redu
 
 TEST_CASE("every type can be moved by the collectives that do not reduce, and by send and recv") {
   for (const std::string& transport : transportNames())
-    // Which messages there are, the grid of algorithms has tried with every number of ranks.
+    // The grid of algorithms has tried all kinds of messages with every number of ranks.
     for (int ranks : kWholeGrid ? kRankCounts : std::vector<int>{1, 3}) {
       std::vector<CollectiveCase> cases;
       for (Collective collective : kCollectives)

@@ -1,4 +1,4 @@
-// How often a communicator's own thread gets up while there is nothing to do.
+// Tests how often a communicator's helper thread wakes up while it has nothing to do.
 #include <sched.h>
 
 #include <cerrno>
@@ -14,7 +14,7 @@
 namespace rondo::test {
 namespace {
 
-/// How often threads of this process other than the caller went to sleep so far.
+/// How often threads of this process other than the caller have gone to sleep so far.
 long sleepsOfOthers() {
   long sum = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -26,7 +26,7 @@ long sleepsOfOthers() {
   return sum;
 }
 
-/// Of this thread, and of those that it makes.
+/// For this thread, and threads that it starts.
 void useOneProcessor() {
   const auto need = [](int result) {
     if (result != 0) throw std::system_error(errno, std::generic_category(), "affinity");
@@ -40,7 +40,7 @@ void useOneProcessor() {
   need(::sched_setaffinity(0, sizeof set, &set));
 }
 
-/// Sleeps of helper threads for each call and rank, where calls are 6 ms apart.
+/// Sleeps of helper threads per call and rank, if calls are 6 ms apart.
 double sleepsPerCall() {
   constexpr int kRanks = 2, kCalls = 20;
   auto ranks = Communicator::createAll(kRanks, plainOptions());
@@ -53,7 +53,7 @@ double sleepsPerCall() {
     for (Work& work : works) work.wait();
     std::this_thread::sleep_for(std::chrono::milliseconds(6));
   };
-  for (int i = 0; i < 3; ++i) call(); // the threads exist, and know how far calls are apart
+  for (int i = 0; i < 3; ++i) call(); // starts the threads, which measure the pauses
   const long before = sleepsOfOthers();
   for (int i = 0; i < kCalls; ++i) call();
   return static_cast<double>(sleepsOfOthers() - before) / (kCalls * kRanks);
@@ -61,10 +61,11 @@ double sleepsPerCall() {
 
 } // namespace
 
-// Looking for the next call all the while costs up to 8; being woken, and one more look, 1 or 2.
+// Polling for the next call all the time costs up to 8 sleeps; a wake-up and one more poll cost 1
+// or 2.
 TEST_CASE("a helper thread sleeps through the time between calls that are far apart") {
   CHECK(sleepsPerCall() < 3);
-  // What is thrown there is thrown here, where it ends the case and not the program.
+  // An exception there is rethrown here, where it ends only this case.
   auto on_one_processor = std::async(std::launch::async, [] {
     useOneProcessor();
     return sleepsPerCall();

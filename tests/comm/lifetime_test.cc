@@ -1,5 +1,5 @@
-// What outlives what: works, groups and communicators dropped in any order; deadlines that hold
-// however one waits; bound plans that are replaced; a forked child.
+// Tests lifetimes: works, groups and communicators dropped in any order; deadlines with every way
+// of waiting; bound plans that are replaced; a forked child.
 #include <fcntl.h>
 
 #include <array>
@@ -27,7 +27,7 @@ std::ptrdiff_t threadsOfThisProcess() {
   return std::distance(begin(tasks), end(tasks));
 }
 
-/// Descriptors that programs which this process executes would get.
+/// Descriptors that programs which this process executes would inherit.
 std::vector<int> inheritable() {
   std::vector<int> numbers;
   for (const int fd : openDescriptorNumbers())
@@ -36,7 +36,7 @@ std::vector<int> inheritable() {
   return numbers;
 }
 
-/// Whether `condition` came true before the test's patience ended.
+/// Whether `condition` becomes true within the test's time limit.
 bool comesTrue(const std::function<bool()>& condition) {
   const auto end = steady_clock::now() + seconds(30);
   while (!condition()) {
@@ -52,17 +52,17 @@ ErrorCode codeOf(const std::function<void()>& body) {
   } catch (const Error& error) {
     return error.code();
   }
-  return ErrorCode::data; // none of a communicator's
+  return ErrorCode::data; // no error of a communicator
 }
 
 } // namespace
 
-TEST_CASE("a call may be the last thing that holds its communicator") {
-  // The event loop's thread stays: count it in.
+TEST_CASE("a call in flight may be the last owner of its communicator") {
+  // The event loop's thread remains, so it is counted.
   { auto ranks = Communicator::createAll(2, plainOptions()); }
   const auto threads = threadsOfThisProcess();
   constexpr std::size_t kRounds = 30;
-  static std::array<std::int32_t, kRounds> in, out; // nothing tells when they may go
+  static std::array<std::int32_t, kRounds> in, out; // the test cannot know when they may be freed
   for (std::size_t i = 0; i < kRounds; ++i) {
     auto ranks = Communicator::createAll(2, plainOptions());
     Group group;
@@ -111,7 +111,7 @@ TEST_CASE("a work taken in a group may be looked at by another thread while the 
   }
 }
 
-TEST_CASE("the deadline holds for who waits in short portions") {
+TEST_CASE("the deadline holds for a thread that waits in short portions") {
   for (bool collective : {false, true}) {
     Options options = plainOptions();
     options.timeout = milliseconds(300);
@@ -157,7 +157,7 @@ TEST_CASE("the deadline of a call holds while others of the same communicator go
   REQUIRE(text.find("timed out after") != std::string::npos);
 }
 
-TEST_CASE("a receive that nobody waits for has no deadline") {
+TEST_CASE("a receive that no thread waits for has no deadline") {
   Options options = plainOptions();
   options.timeout = milliseconds(200);
   auto ranks = Communicator::createAll(2, options);
@@ -175,7 +175,7 @@ TEST_CASE("a receive that nobody waits for has no deadline") {
           })) == "");
 }
 
-TEST_CASE("more shapes than are kept work, beside calls in flight and calls that are refused") {
+TEST_CASE("more shapes than are kept work, together with calls in flight and refused calls") {
   Options options = plainOptions("", "ring");
   options.deterministic = true;
   auto ranks = Communicator::createAll(2, options);
@@ -189,7 +189,7 @@ TEST_CASE("more shapes than are kept work, beside calls in flight and calls that
               for (std::size_t n = 1; n <= x.size(); ++n) {
                 comm.allGather(x.data(), y.data(), n, i32);
                 if (y[n - 1] != 0 || y[2 * n - 1] != 1) return "wrong value";
-                // It cannot be planned: what was bound before must still be there.
+                // It cannot be planned. Earlier bound plans must still be there.
                 if (codeOf([&] { comm.allReduce(x.data(), x.data(), n, i32, ReduceOp::sum); }) !=
                     ErrorCode::unsupported)
                   return "a sum in another order was not refused";
@@ -218,9 +218,9 @@ TEST_CASE("channels are opened by the calls that need them, and their memory is 
   };
   REQUIRE(reduceAll() == "");
   const MemoryUse once = ranks[0].memory();
-  CHECK(once.channels == 2); // the ring's two to the next rank
+  CHECK(once.channels == 2); // the ring's two channels to the next rank
   CHECK(once.slots > 0);
-  CHECK(once.slots <= (std::size_t{2} << 20) + (64 << 10)); // 1 MiB a channel, and its lines
+  CHECK(once.slots <= (std::size_t{2} << 20) + (64 << 10)); // 1 MiB per channel, and its lines
   CHECK(once.staging == 0);
   for (int i = 0; i < 10; ++i) REQUIRE(reduceAll() == "");
   CHECK(ranks[0].memory().bytes() == once.bytes());
@@ -252,7 +252,7 @@ TEST_CASE("a forked child drops its copy of a communicator and does no harm") {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     auto ranks = Communicator::createAll(2, plainOptions(transport));
     std::int32_t in = 4, out = 0;
-    Work received = ranks[0].recvAsync(&out, 1, i32, 1); // there is a helper thread now
+    Work received = ranks[0].recvAsync(&out, 1, i32, 1); // now there is a helper thread
     const auto drop = [&] {
       return dropBesideOwnThreads([&] {
         received = Work();
@@ -260,11 +260,11 @@ TEST_CASE("a forked child drops its copy of a communicator and does no harm") {
       });
     };
     INFO(transport);
-    REQUIRE(Child(drop).end() == 0); // where the call in flight keeps its communicator
+    REQUIRE(Child(drop).end() == 0); // with a call in flight that owns the communicator
     ranks[1].send(&in, 1, i32, 0);
     received.wait();
     REQUIRE(out == 4);
-    REQUIRE(Child(drop).end() == 0); // where nothing does
+    REQUIRE(Child(drop).end() == 0); // without one
     ranks[1].send(&in, 1, i32, 0);
     ranks[0].recv(&out, 1, i32, 1);
   }

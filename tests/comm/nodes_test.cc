@@ -1,5 +1,5 @@
-// Ranks that say they are on several nodes: they share no memory between these, and compositions
-// give the right results over both kinds of links.
+// Tests ranks that claim to be on several nodes: they share no memory between nodes, and
+// compositions give the right results over both kinds of links.
 #include <optional>
 #include <thread>
 
@@ -12,7 +12,7 @@
 namespace rondo::test {
 namespace {
 
-/// Ranks as threads, on the nodes of a written layout.
+/// Ranks as threads, on the nodes of a layout's text form.
 std::vector<Communicator> onNodes(const std::string& layout, Options options) {
   const std::vector<int> nodes = plan::parseLayout(layout).groups.front();
   const int size = static_cast<int>(nodes.size());
@@ -57,7 +57,9 @@ std::vector<CollectiveCase> casesOf(int ranks) {
 
 } // namespace
 
-TEST_CASE("every collective is right when composed, over memory inside nodes and TCP between") {
+TEST_CASE(
+    "every collective gives the right result when composed, over memory inside nodes and TCP "
+    "between") {
   std::vector<std::string> layouts{"2x2", "3,1", "0.1.0.1.1", "3x2"};
   if (!kWholeGrid) layouts = {"2,1", "0.1.0.1"};
   for (const std::string& layout : layouts) {
@@ -75,7 +77,7 @@ TEST_CASE("every collective is right when composed, over memory inside nodes and
   }
 }
 
-TEST_CASE("algorithms that are named are those that are composed") {
+TEST_CASE("the named algorithms are those that are composed") {
   for (const char* choice : {"hierarchical(ring,tree)", "hierarchical(linear,butterfly)/1",
                              "hierarchical(direct,parameter_server)"}) {
     CAPTURE(choice);
@@ -96,7 +98,7 @@ TEST_CASE("ranks of a node share memory, those of different nodes do not") {
   CHECK(ranks[2].transportTo(1) == "tcp");
 }
 
-TEST_CASE("large calls over several nodes are composed by themselves, as all ranks agree") {
+TEST_CASE("large calls over several nodes are composed by default, on all ranks") {
   auto ranks = onNodes("0.1.0.1", plainOptions());
   const std::size_t large = 2 << 20, small = large - 1;
   for (const Communicator& comm : ranks) {

@@ -1,4 +1,4 @@
-// Ranks know where all of them are, are bound as asked, and say so.
+// Tests that ranks know the places of all ranks, and that they are bound as requested.
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,13 +16,13 @@ namespace rondo::test {
 namespace {
 
 struct Seen {
-  topology::Processors before, after; ///< of the rank's thread
-  std::vector<Place> places;          ///< of all ranks, as this one knows them
-  std::vector<int> again;             ///< of its place in a second communicator
+  topology::Processors before, after; ///< processors of the rank's thread
+  std::vector<Place> places;          ///< of all ranks, as this rank knows them
+  std::vector<int> again;             ///< its processors in a second communicator
   Caught error;
 };
 
-/// Ranks as threads, each after `prepare` made what it makes of its thread.
+/// Ranks as threads, after `prepare` has set up each thread.
 template <typename Prepare>
 std::vector<Seen> bound(int size, const std::string& rule, const Prepare& prepare) {
   const Rendezvous meet = Rendezvous::inProcess(size), meet_again = Rendezvous::inProcess(size);
@@ -68,13 +68,13 @@ TEST_CASE("ranks are bound in turn to the processors that they share, and all kn
         CHECK(seen[rank].places[other].process == topology::processToken());
         CHECK(seen[rank].places[other].package >= 0);
       }
-      // As many neighbours as there are cores have different ones.
+      // As many consecutive ranks as there are cores have different ones.
       if (rank > 0 && all.size() > 1) CHECK(seen[rank].after != seen[rank - 1].after);
     }
   }
 }
 
-TEST_CASE("nobody is bound without being asked, nor where ranks are bound differently already") {
+TEST_CASE("no rank is bound without an option, or if ranks are already bound differently") {
   const topology::Processors all = topology::ownProcessors();
   for (const char* rule : {"", "none"})
     for (const Seen& one : bound(2, rule)) CHECK(one.after == all);
@@ -105,7 +105,7 @@ TEST_CASE("a list binds rank by rank; a processor that a rank may not use is ref
     CHECK(says(one.error, ErrorCode::invalid_argument, {"RONDO_BIND", "core, socket"}));
 }
 
-TEST_CASE("a place travels as it is, and two of them have a link") {
+TEST_CASE("a place is encoded and decoded unchanged, and two places have a link") {
   Place place{.node = "n", .machine = "m", .host = "h", .process = 7, .processors = {0, 1, 5}};
   place.package = 1;
   place.cache = 4;
@@ -139,7 +139,7 @@ TEST_CASE("a place travels as it is, and two of them have a link") {
   }
 }
 
-TEST_CASE("placeOf refuses what is no rank") {
+TEST_CASE("placeOf refuses an invalid rank") {
   auto ranks = Communicator::createAll(2, plainOptions());
   CHECK(caught([&] { ranks[0].placeOf(2); }).code == ErrorCode::invalid_argument);
   CHECK(caught([&] { ranks[0].placeOf(-1); }).code == ErrorCode::invalid_argument);

@@ -1,4 +1,4 @@
-// How often plans are built: once for a collective, whatever the counts that it is called with.
+// Tests how often plans are built: once per collective, for any counts.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,7 +13,7 @@
 namespace rondo::test {
 namespace {
 
-/// What is logged while it lives.
+/// Captures the log while it lives.
 class LogFile {
  public:
   LogFile() {
@@ -68,7 +68,7 @@ TEST_CASE("a new count of a known collective builds no plan", "[plans]") {
     callAll(ranks, 1, 2);
     const int own = log.linesWith("builds its plan"), all = log.linesWith("builds all plans");
     CHECK(own == 4 * 4); // ranks x collectives
-    CHECK(all >= 4);     // who serves blocks of different sizes
+    CHECK(all >= 4);     // to know which plans serve blocks of different sizes
     callAll(ranks, 2, 30);
     CHECK(log.linesWith("builds its plan") == own);
     CHECK(log.linesWith("builds all plans") == all);

@@ -1,4 +1,4 @@
-// Shared memory that was released, and shared memory in forked children.
+// Tests shared memory that was released, and shared memory in forked children.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ using Words = std::span<std::uint32_t>;
 constexpr auto kType = DataType::uint32;
 constexpr std::size_t kBytes = 1 << 20, kWords = kBytes / sizeof(std::uint32_t);
 
-/// More than the channels of three ranks and a region or two.
+/// More than the channels of three ranks and a few regions.
 constexpr std::size_t kFewKib = 24 << 10;
 
 Words wordsOf(const Buffer& buffer) {
@@ -32,7 +32,7 @@ bool all(Words words, std::uint32_t value) {
   return std::all_of(words.begin(), words.end(), [value](std::uint32_t w) { return w == value; });
 }
 
-/// What `body` says in a forked child, which is told to begin when `before` has run here.
+/// The result of `body` in a forked child, which starts after `before` has run in the parent.
 int inChild(const std::function<bool()>& body, const std::function<void()>& before = {}) {
   std::array<int, 2> go{};
   if (::pipe(go.data()) != 0) return -1;
@@ -50,7 +50,7 @@ int inChild(const std::function<bool()>& body, const std::function<void()>& befo
   return told ? status : -1;
 }
 
-/// The same with memory of both origins: made by allocate(), and the program's own.
+/// For memory of both origins: from allocate(), and registered memory of the program.
 void withBuffers(const std::function<void(std::vector<Communicator>&, Buffer&)>& body) {
   for (const bool own : {false, true}) {
     INFO((own ? "registerBuffer" : "allocate"));
@@ -67,7 +67,7 @@ void withBuffers(const std::function<void(std::vector<Communicator>&, Buffer&)>&
 
 } // namespace
 
-TEST_CASE("memory that is released is given back, whoever has read it", "[region]") {
+TEST_CASE("released memory is given back, even if peers have read it", "[region]") {
   auto ranks = Communicator::createAll(2, plainOptions("shm"));
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
             for (int round = 0; round < 64; ++round) {
@@ -82,7 +82,7 @@ TEST_CASE("memory that is released is given back, whoever has read it", "[region
   CHECK(sharedMemory().resident_kib < kFewKib);
 }
 
-TEST_CASE("memory that a process releases does not stay with its peers", "[region]") {
+TEST_CASE("memory that a process releases does not stay mapped in its peers", "[region]") {
   FILE* output = ::popen("timeout 60 env RONDO_TRANSPORT=shm " RONDO_COMMAND
                          " run -p 3 -- " RONDO_TEST_PROGRAMS "/program_lending 64",
                          "r");
@@ -90,7 +90,7 @@ TEST_CASE("memory that a process releases does not stay with its peers", "[regio
   for (std::size_t mapped = 0, resident = 0;
        std::fscanf(output, "mapped %d %zu %zu\n", &rank, &mapped, &resident) == 3; ++ranks) {
     INFO("rank " << rank);
-    CHECK(mapped < kFewKib + (64 << 10)); // of 64 times 8 MiB a peer the last ones at most
+    CHECK(mapped < kFewKib + (64 << 10)); // of 64 times 8 MiB per peer, at most the last ones
     CHECK(resident < kFewKib);
   }
   ::pclose(output);
@@ -106,7 +106,7 @@ TEST_CASE("a forked child reads registered memory, and what it writes stays its 
             return all(words, 9);
           }) == 0);
     REQUIRE(all(words, 7));
-    // And peers still read the parent's.
+    // And peers still read the parent's memory.
     REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
               std::vector<std::uint32_t> in(kWords, 1u), out(kWords);
               comm.allReduce(comm.rank() == 0 ? words.data() : in.data(), out.data(), kWords, kType,
@@ -134,7 +134,7 @@ TEST_CASE("a child that releases a buffer leaves the parent's alone", "[region]"
   });
 }
 
-TEST_CASE("a forked child maps nothing that its parent's peers see", "[region]") {
+TEST_CASE("a forked child maps no memory that its parent's peers see", "[region]") {
   withBuffers([](std::vector<Communicator>& ranks, Buffer&) {
     onRanks(ranks, [](Communicator& comm) {
       comm.barrier();

@@ -1,4 +1,4 @@
-// What calls promise beside results: order, asynchrony, groups, splitting, determinism.
+// Tests promises besides results: order, asynchrony, groups, splitting, determinism.
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -36,7 +36,7 @@ TEST_CASE("calls in flight finish in any order of waiting, with the right result
                                               DataType::float32, ReduceOp::sum));
         for (std::size_t i = kCalls; i-- > 0;) {
           works[i].wait();
-          works[i].wait(); // once more: still done
+          works[i].wait(); // a second time: it is still done
           for (float v : out[i])
             if (v != static_cast<float>((i + 1) * static_cast<std::size_t>(size)))
               return "call " + std::to_string(i) + " gave " + std::to_string(v);
@@ -48,14 +48,14 @@ TEST_CASE("calls in flight finish in any order of waiting, with the right result
     }
 }
 
-TEST_CASE("an asynchronous call is finished by the library while nobody waits") {
+TEST_CASE("an asynchronous call is finished by the library while no thread waits") {
   auto ranks = Communicator::createAll(3, plainOptions());
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
             Floats data(200'000, 1.0f);
             Work work = comm.allReduceAsync(data.data(), data.data(), data.size(),
                                             DataType::float32, ReduceOp::sum);
             const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-            // The memory is only looked at after test() said done, which alone orders it.
+            // The memory is read only after test() returned true, which alone orders the accesses.
             while (std::chrono::steady_clock::now() < end) {
               std::this_thread::sleep_for(std::chrono::milliseconds(5));
               if (work.test()) break;
@@ -143,7 +143,7 @@ TEST_CASE("one thread drives all ranks of a communicator with a group") {
   }
 }
 
-TEST_CASE("a work taken inside a group is done when the group is, and says so before") {
+TEST_CASE("a work taken inside a group is done when the group is, and test() is false before") {
   auto ranks = Communicator::createAll(1, plainOptions());
   float in = 2, out = 0;
   Group group;
@@ -208,7 +208,7 @@ TEST_CASE("several communicators are used at once, in any order on each rank") {
 }
 
 TEST_CASE("deterministic results are the same bits for every algorithm, transport and slot size") {
-  // Sums that depend on the order: the reference is the sum in rank order.
+  // Sums that depend on the order. The reference is the sum in rank order.
   for (int size : kWholeGrid ? std::vector<int>{2, 3, 5, 8} : std::vector<int>{2, 3})
     for (DataType type : {DataType::float32, DataType::bfloat16, DataType::float16}) {
       constexpr std::size_t kCount = 5003;
@@ -266,7 +266,7 @@ TEST_CASE("deterministic mode refuses an algorithm that sums in another order") 
     REQUIRE(complaint.find("rank order") != std::string::npos);
 }
 
-TEST_CASE("rank 0's algorithm is used by all, so that ranks cannot disagree") {
+TEST_CASE("rank 0's algorithm is used by all ranks, even if their options differ") {
   const Rendezvous meet = Rendezvous::inProcess(3);
   std::vector<std::string> used(3);
   std::vector<std::thread> threads;

@@ -1,4 +1,4 @@
-// The v-forms: blocks of any size and place, on every transport, and what is refused.
+// Tests the v-forms: blocks of any size and place, on every transport, and the refused calls.
 #include <atomic>
 #include <thread>
 
@@ -34,7 +34,7 @@ TEST_CASE("v-forms keep no more than they need: a thousand different ones, mixed
               for (std::size_t r = 0; r < 3; ++r) due.fill(r, static_cast<int>(r), -1);
               Work work;
               {
-                Group group; // takes note of the blocks before they go out of scope
+                Group group; // copies the blocks before they go out of scope
                 const Sizes counts = sizes, offsets = output.offsets;
                 work = comm.allGathervAsync(input.data(), sizes[own], output.words.data(),
                                             {counts, offsets}, DataType::uint32);
@@ -48,8 +48,7 @@ TEST_CASE("v-forms keep no more than they need: a thousand different ones, mixed
           })) == "");
 }
 
-TEST_CASE("blocks that make no sense are refused by name, and the communicator goes on",
-          "[uneven]") {
+TEST_CASE("invalid blocks are refused by name, and the communicator goes on", "[uneven]") {
   auto ranks = Communicator::createAll(2, plainOptions());
   Words memory(64);
   std::uint32_t* at = memory.data();
@@ -98,8 +97,8 @@ TEST_CASE("blocks that make no sense are refused by name, and the communicator g
           })) == "");
 }
 
-// Proves: what is known of the blocks spares no look at where the buffers lie.
-TEST_CASE("blocks that went well before are refused in buffers that are wrong", "[uneven]") {
+// Proves: known blocks do not skip the check of the buffers' positions.
+TEST_CASE("blocks that were valid before are refused in wrong buffers", "[uneven]") {
   auto ranks = Communicator::createAll(2, plainOptions());
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
             const Sizes counts{4, 4}, offsets{0, 8};
@@ -142,7 +141,8 @@ TEST_CASE("blocks that went well before are refused in buffers that are wrong", 
 
 TEST_CASE("sizes that sender and receiver see differently are a mismatch on every rank",
           "[uneven]") {
-  // Less and more than is due, within a message and by whole messages (slots of 1024 words).
+  // Fewer and more elements than expected, within a message and by whole messages (slots of 1024
+  // words).
   for (const char* transport : {"inproc", "tcp"})
     for (std::size_t sent : {1, 999, 1001, 1024, 3072, 4000}) {
       Options options = plainOptions(transport);

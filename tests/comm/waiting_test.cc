@@ -1,4 +1,5 @@
-// Waits that depend on each other: in callbacks, and for whichever of several calls ends first.
+// Tests waits that depend on each other: in callbacks, and for whichever of several calls ends
+// first.
 #include <algorithm>
 #include <atomic>
 #include <future>
@@ -22,8 +23,8 @@ Options endingAfter(std::chrono::milliseconds timeout, const char* transport = "
 
 } // namespace
 
-// Proves: the poll function of whileWaiting() may wait for a call and for a future of the
-// communicator that is being waited in; and it is not called by its own waiting.
+// Proves: the poll function of whileWaiting() may itself wait for a call and for a future of the
+// same communicator. Its own wait does not call it again.
 TEST_CASE("a callback of a waiting thread may wait itself") {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     INFO(transport);
@@ -78,7 +79,7 @@ TEST_CASE("a callback's wait ends at the deadline, with an error in both waits")
   CHECK(outer == ErrorCode::timeout);
 }
 
-// Proves: the first call to end is found, whichever it is; it holds up none of the others.
+// Proves: waitAny() returns the first call that ends, and delays none of the others.
 TEST_CASE("waitAny gives the call that ends while another one goes on") {
   for (const char* transport : {"inproc", "shm", "tcp"}) {
     INFO(transport);
@@ -104,7 +105,9 @@ TEST_CASE("waitAny gives the call that ends while another one goes on") {
   }
 }
 
-TEST_CASE("waitAny of nothing returns at once, and of what goes on when it is told to stop") {
+TEST_CASE(
+    "waitAny of no calls returns at once; with unfinished calls it returns when it is told to "
+    "stop") {
   auto ranks = Communicator::createAll(2, endingAfter(60s));
   std::atomic<bool> stop{false};
   CHECK(!Work::waitAny({}, stop).has_value());
@@ -117,7 +120,7 @@ TEST_CASE("waitAny of nothing returns at once, and of what goes on when it is to
   ranks[1].send(&x, 1, i32, 0);
   CHECK(Work::waitAny({&work, 1}, stop) == 0);
 
-  Group group; // until it ends nothing ends
+  Group group; // no call in it ends before the group does
   const Work held = ranks[0].recvAsync(&x, 1, i32, 1);
   CHECK(Work::waitAny({&held, 1}, stop) == 0);
   group.drop();

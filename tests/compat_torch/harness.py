@@ -11,6 +11,7 @@ import traceback
 
 import torch
 import torch.distributed as dist
+import torch.distributed.tensor  # noqa: F401: what assert_close() imports, which takes seconds
 
 CONTEXT = multiprocessing.get_context("fork")
 PATIENCE = 180  # seconds until ranks that hang are killed

@@ -1,4 +1,4 @@
-// The calls of the grids on devices.
+// The calls that the grids on devices test.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace rondo::test {
 
-/// Slots of 1 KiB, 256 elements of 4 bytes: 20011 make many tiles, unless messages are lent, and
-/// need the simple protocol; the others travel in packets where the algorithm has one lane.
+/// Slots hold 1 KiB, 256 elements of 4 bytes. So 20011 elements make many tiles (unless messages
+/// are lent) and need the simple protocol. Smaller counts use packets if the algorithm has one
+/// lane.
 inline const std::vector<std::size_t> kCounts =
     kWholeGrid ? std::vector<std::size_t>{0, 1, 7, 257, 1021, 20'011}
                : std::vector<std::size_t>{0, 1, 1021, 12'001};
@@ -22,7 +23,7 @@ inline Options smallSlots(const std::string& transport, const std::string& algor
   return options;
 }
 
-/// Every collective that the algorithm serves; null: the planner's choices.
+/// Every collective that the algorithm supports; null: the planner chooses the algorithm.
 inline std::vector<CollectiveCase> casesOf(const plan::Algorithm* algorithm, int ranks) {
   std::vector<CollectiveCase> cases;
   for (Collective collective : kCollectives) {

@@ -1,4 +1,4 @@
-// Ranks of one process on devices without a GPU, each with a stream of its own.
+// Ranks of one process on emulated devices, each with a stream of its own.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace rondo::test {
 
-/// Streams outlive the communicators that use them.
+/// Declared so that the streams outlive the communicators that use them.
 class DeviceRanks {
  public:
-  /// Rank r is on device r modulo the number of devices.
+  /// Rank r uses device r modulo the number of devices.
   DeviceRanks(int ranks, Options options, int devices = 1) {
     const Rendezvous meet = Rendezvous::inProcess(ranks);
     std::vector<std::optional<Communicator>> made(static_cast<std::size_t>(ranks));
@@ -46,7 +46,7 @@ class DeviceRanks {
     return *streams_[static_cast<std::size_t>(comm.rank())];
   }
 
-  /// Every case on every rank; the first complaint, or nothing.
+  /// Runs every case on every rank. Returns the first complaint, or an empty string.
   std::string run(const std::vector<CollectiveCase>& cases) {
     return firstComplaint(onRanks(all, [&](Communicator& comm) -> std::string {
       for (const CollectiveCase& one : cases)

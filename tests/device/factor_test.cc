@@ -1,4 +1,4 @@
-// Pre-multiplied sums whose factor is in the device's memory.
+// Pre-multiplied sums whose factor is in device memory.
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -25,7 +25,7 @@ std::uint64_t three(DataType type) {
 
 using Bytes = std::vector<std::byte>;
 
-/// Small numbers whose bits are good elements of every type.
+/// Small numbers whose bits are valid elements of every type.
 Bytes elements(std::size_t bytes, int rank) {
   Bytes all(bytes);
   for (std::size_t i = 0; i < bytes; ++i)
@@ -35,8 +35,8 @@ Bytes elements(std::size_t bytes, int rank) {
 
 } // namespace
 
-// Proves: the factor is an element of the call's type, for every type, by packets and by slots, in
-// all collectives that reduce; the results are those of the same factor given as a number.
+// Proves: the factor is an element of the call's type, for every type, with packets and with slots,
+// in all collectives that reduce. The results equal those of the same factor given as a number.
 TEST_CASE("device buffers: factors in the device's memory", "[sums]") {
   const HostDevices host;
   for (int ranks : kWholeGrid ? kRankCounts : std::vector<int>{3}) {
@@ -64,8 +64,8 @@ TEST_CASE("device buffers: factors in the device's memory", "[sums]") {
   }
 }
 
-// Proves: the factor is read when the stream comes to the call, by every replay of a captured one
-// anew; and a call with a factor given as a number, of the same shape, does not read it.
+// Proves: the factor is read when the stream reaches the call, and read again by every replay of a
+// captured call. A call of the same shape with a factor given as a number does not read it.
 TEST_CASE("device buffers: a factor in memory is read in the stream's order") {
   const HostDevices host;
   DeviceRanks world(1, onDevice());
@@ -91,8 +91,8 @@ TEST_CASE("device buffers: a factor in memory is read in the stream's order") {
   CHECK(output == std::vector<float>(100, 7));
 }
 
-// Proves: where the factor cannot be read the call is refused before anything is sent, and the
-// communicator goes on.
+// Proves: if the factor cannot be read, the call is refused before anything is sent, and the
+// communicator stays usable.
 TEST_CASE("device buffers: a factor that cannot be read is refused") {
   HostDevices host;
   float factor = 2;

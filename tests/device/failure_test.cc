@@ -1,4 +1,4 @@
-// How calls on devices end that cannot end well, and what is refused before it is tried.
+// Failures of calls on devices, and arguments that are refused.
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -18,7 +18,7 @@ void add(Communicator& comm, std::vector<std::int32_t>& data) {
   comm.allReduce(data.data(), data.data(), data.size(), DataType::int32, ReduceOp::sum);
 }
 
-/// Lives until the streams are idle: a launch that was given up may still use it.
+/// Exists until the streams are idle, because a launch that was given up may still use it.
 struct Buffers {
   std::vector<std::int32_t> of[4];
   explicit Buffers(std::size_t count) {
@@ -28,8 +28,8 @@ struct Buffers {
 
 } // namespace
 
-// Proves: an abort ends a kernel that waits, in no time, on the ranks that wait and on those that
-// come later; another communicator on the same device goes on.
+// Proves: an abort ends a waiting kernel at once, on ranks that wait and on those that call later.
+// Another communicator on the same device is not affected.
 TEST_CASE("device buffers: an abort ends waiting launches") {
   const HostDevices host;
   Buffers data(5000);
@@ -48,8 +48,8 @@ TEST_CASE("device buffers: an abort ends waiting launches") {
   CHECK(other.run({kCall}) == "");
 }
 
-// Proves: what follows a failed call on its stream runs behind the launches of other ranks, which
-// may write into the call's memory; one that begins behind the failure writes nothing.
+// Proves: work after a failed call on its stream runs after the launches of other ranks that may
+// write into the call's memory. A launch that begins after the failure writes nothing.
 TEST_CASE("device buffers: a failed rank's stream waits for launches that may write its memory") {
   constexpr std::size_t kCount = 100'000;
   const HostDevices host;
@@ -82,9 +82,9 @@ TEST_CASE("device buffers: a failed rank's stream waits for launches that may wr
   world.stream(world.all[1]).synchronize();
 }
 
-// Proves: a rank that closes with a call in flight is named as the one that did, on all ranks, also
-// on one that waits for another rank when its launch is told to end.
-TEST_CASE("device buffers: who closes with calls in flight is named, and nobody else") {
+// Proves: if a rank closes with a call in flight, all ranks name it as the cause, also a rank that
+// waits for another one when its launch is aborted.
+TEST_CASE("device buffers: a rank that closes with calls in flight is the only one named") {
   const HostDevices host;
   Buffers data(5000);
   HostStream streams[3];
@@ -119,15 +119,16 @@ TEST_CASE("device buffers: who closes with calls in flight is named, and nobody 
   for (HostStream& stream : streams) stream.synchronize();
 }
 
-// Proves: a rank that never comes is named, with the place where the kernel waited, on every rank.
-TEST_CASE("device buffers: a rank that never comes is a timeout that names it") {
-  for (std::size_t count : {std::size_t{100}, std::size_t{100'000}}) { // either protocol
+// Proves: a missing rank is named on every rank, with the place where the kernel waited.
+TEST_CASE("device buffers: a missing rank is a timeout that names it") {
+  // one count for each protocol
+  for (std::size_t count : {std::size_t{100}, std::size_t{100'000}}) {
     const HostDevices host({.blocks = 9});
     Buffers data(count);
     Options options = onDevice();
     options.timeout = 3s;
-    // The host's deadline is a second later: where the machine stands still for that long it comes
-    // first, and knows no place.
+    // The host's deadline passes a second later. If the machine stops for that long, the host's
+    // deadline is noticed first, and its error does not contain the place.
     for (int attempts = 3; attempts > 0; --attempts) {
       DeviceRanks world(3, options);
       std::vector<Caught> errors(3);
@@ -145,10 +146,11 @@ TEST_CASE("device buffers: a rank that never comes is a timeout that names it") 
   }
 }
 
-// Proves: where ranks share a device in one process, messages stay where they are and so may be
-// larger than a slot; else they may not. 32 copies of the plan have as many tiles each, within one.
+// Proves: if ranks share a device in one process, messages are lent, so they may be larger than a
+// slot; otherwise they may not. The 32 copies of the plan have the same number of tiles each,
+// within one.
 TEST_CASE("device buffers: ranks that see each other's memory cut a call into fewer tiles") {
-  constexpr std::size_t kCount = std::size_t{16} << 20; // 1 MiB of either half for a copy
+  constexpr std::size_t kCount = std::size_t{16} << 20; // 1 MiB of each half for one copy
   for (const int devices : {1, 2}) {
     const HostDevices host({.devices = devices});
     const auto data = std::make_unique_for_overwrite<std::int32_t[]>(kCount);
@@ -164,8 +166,8 @@ TEST_CASE("device buffers: ranks that see each other's memory cut a call into fe
   }
 }
 
-// Proves: what precedes a call on its stream, and never ends, ends the call at the deadline too.
-TEST_CASE("device buffers: a stream that is held up is a timeout") {
+// Proves: a call also ends at the deadline if earlier work on its stream never ends.
+TEST_CASE("device buffers: a blocked stream is a timeout") {
   const HostDevices host;
   Buffers data(100);
   Options options = onDevice();
@@ -180,8 +182,8 @@ TEST_CASE("device buffers: a stream that is held up is a timeout") {
   world.stream(world.all[0]).synchronize();
 }
 
-// Proves: a launch that the device refuses is an error on its rank and on those that wait for it,
-// and the communicator stays failed; others go on.
+// Proves: a launch that the device refuses is an error on its rank and on the ranks that wait for
+// it. The communicator stays failed; others are not affected.
 TEST_CASE("device buffers: a refused launch is an error on every rank") {
   HostDevices host;
   Buffers data(5000);
@@ -198,7 +200,7 @@ TEST_CASE("device buffers: a refused launch is an error on every rank") {
   CHECK(other.run({kCall}) == "");
 }
 
-// Proves: of a group nothing runs that comes after a call whose launch was refused.
+// Proves: no call of a group runs after a call whose launch was refused.
 TEST_CASE("device buffers: a refused launch ends its group") {
   HostDevices host;
   Buffers data(100);
@@ -218,9 +220,9 @@ TEST_CASE("device buffers: a refused launch ends its group") {
   CHECK(data.of[2][0] == 0);
 }
 
-// Proves: a communicator whose launch was refused waits at its end for what it had put on the
-// stream in front of it, which reads and writes its memory when the stream comes there.
-TEST_CASE("device buffers: the end of a communicator waits for the copy of a refused launch") {
+// Proves: a communicator whose launch was refused waits, when it closes, for the copy that it had
+// put on the stream before the launch, because that copy accesses its memory.
+TEST_CASE("device buffers: closing a communicator waits for the copy of a refused launch") {
   HostDevices host;
   Buffers data(5000);
   std::atomic<bool> hold{true}, ended{false};
@@ -244,7 +246,7 @@ TEST_CASE("device buffers: the end of a communicator waits for the copy of a ref
   stream.synchronize();
 }
 
-// Proves: ranks in different calls are told so, on every rank.
+// Proves: ranks in different calls get a mismatch error, on every rank.
 TEST_CASE("device buffers: different calls are a mismatch on every rank") {
   const HostDevices host;
   Buffers data(5000);
@@ -262,7 +264,7 @@ TEST_CASE("device buffers: different calls are a mismatch on every rank") {
     CHECK(says(error, ErrorCode::mismatch, {"sum of 5000 int32", "max of 5000 int32"}));
 }
 
-// Proves: ranks that differ in the count are told both counts.
+// Proves: if ranks differ in the count, the error names both counts.
 TEST_CASE("device buffers: different counts are a mismatch that names both") {
   const HostDevices host;
   Buffers data(70'000);
@@ -279,7 +281,7 @@ TEST_CASE("device buffers: different counts are a mismatch that names both") {
   }
 }
 
-// Proves: a replay that fails shows in the next call.
+// Proves: the next call reports a failed replay.
 TEST_CASE("device buffers: a failed replay is an error of the next call") {
   const HostDevices host;
   Buffers data(5000);
@@ -295,8 +297,8 @@ TEST_CASE("device buffers: a failed replay is an error of the next call") {
   CHECK(says(caught([&] { add(world.all[0], data.of[0]); }), ErrorCode::timeout, {"rank 1"}));
 }
 
-// Proves: more lanes than a rank's share of the device holds are refused before anything is
-// launched, and the communicator goes on with plans that fit.
+// Proves: a plan with more lanes than a rank's share of the device is refused before a launch, and
+// the communicator stays usable with plans that fit.
 TEST_CASE("device buffers: ranks that do not fit on their device are refused") {
   HostDevices host({.blocks = 3});
   Buffers data(200'000);
@@ -309,8 +311,8 @@ TEST_CASE("device buffers: ranks that do not fit on their device are refused") {
   CHECK(world.run({{Collective::broadcast, 100, DataType::int32}}) == "");
 }
 
-// Proves: bad arguments are refused by name and change nothing.
-TEST_CASE("device buffers: what cannot be is refused, and the communicator goes on") {
+// Proves: wrong arguments are refused by name and change nothing.
+TEST_CASE("device buffers: wrong arguments are refused, and the communicator stays usable") {
   HostDevices host;
   Buffers data(100);
   DeviceRanks world(2, onDevice());
@@ -342,7 +344,7 @@ TEST_CASE("device buffers: what cannot be is refused, and the communicator goes 
 
 namespace {
 
-/// What each rank's create() throws when rank r names device numbers[r].
+/// What each rank's create() throws if rank r names device numbers[r].
 std::vector<Caught> created(const std::vector<int>& numbers) {
   const Rendezvous meet = Rendezvous::inProcess(static_cast<int>(numbers.size()));
   std::vector<Caught> errors(numbers.size());
@@ -359,8 +361,8 @@ std::vector<Caught> created(const std::vector<int>& numbers) {
 
 } // namespace
 
-// Proves: ranks with and without a device, and ranks without theirs, are told on every rank.
-TEST_CASE("device buffers: all ranks hear that some have no device") {
+// Proves: if some ranks have no device, or cannot open theirs, every rank gets an error.
+TEST_CASE("device buffers: every rank gets an error if some ranks have no device") {
   {
     const HostDevices host({.devices = 2});
     for (const Caught& error : created({0, -1, 1, -1}))
@@ -370,17 +372,16 @@ TEST_CASE("device buffers: all ranks hear that some have no device") {
     CHECK(errors[0].culprit == 1);
     CHECK(says(errors[1], ErrorCode::unsupported, {"device 7"}));
   }
-  // Without the stand-ins there is no device 1023, GPU or not; the text is one line.
+  // Without the emulation there is no device 1023, with or without a GPU. The text is one line.
   const Caught missing = created({1023})[0];
   CHECK(says(missing, ErrorCode::unsupported, {"device 1023: "}));
   CHECK(missing.text.find('\n') == std::string::npos);
 }
 
-// Proves: a link that does not carry what is written to it is given up for the next one, by both
-// ranks.
-TEST_CASE("device buffers: a link that loses what is written is not used") {
+// Proves: both ranks give up a link that loses data, and use the next one.
+TEST_CASE("device buffers: a link that loses data is not used") {
   const HostDevices host({.devices = 2, .lose_writes = true});
-  // Ranks 0 and 2 share a device; where memory is each rank's own device's, writes arrive.
+  // Ranks 0 and 2 share a device; writes to the rank's own device arrive.
   DeviceRanks world(3, onDevice("nvlink,pcie"), 3 - 1);
   CHECK(world.all[0].transportTo(2) == "nvlink");
   CHECK(world.all[2].transportTo(0) == "nvlink");
@@ -389,8 +390,8 @@ TEST_CASE("device buffers: a link that loses what is written is not used") {
   CHECK(world.run({kCall}) == "");
 }
 
-// Proves: devices that nothing connects are an error that says so, not a hang.
-TEST_CASE("device buffers: ranks that no transport connects are told") {
+// Proves: devices without any connection are an error that says so, not a hang.
+TEST_CASE("device buffers: ranks that no transport connects get an error") {
   const HostDevices host({.devices = 2, .see_each_other = false});
   CHECK(says(caught([&] { DeviceRanks(2, onDevice("nvlink"), 2); }), ErrorCode::init_failed,
              {"no transport"}));

@@ -1,5 +1,5 @@
-// The correctness grid of device buffers, from the public call down to the plan kernel, on devices
-// that are threads.
+// The correctness grid of device buffers, from the public call to the plan kernel, on emulated
+// devices.
 #include "device/device_cases.h"
 #include "device/device_ranks.h"
 #include "support/test.h"
@@ -7,8 +7,8 @@
 
 namespace rondo::test {
 
-// Proves: what the planner picks is right for every collective, on every transport between devices,
-// on one device and on one device per rank.
+// Proves: the planner's choice gives the right result for every collective, on every transport
+// between devices, on one device and on one device for each rank.
 TEST_CASE("device buffers: every collective gives the right result") {
   for (const transport::Kind& transport : transport::deviceKinds())
     for (int ranks : kWholeGrid ? kRankCounts : std::vector<int>{1, 3})
@@ -20,7 +20,8 @@ TEST_CASE("device buffers: every collective gives the right result") {
       }
 }
 
-// Proves: every algorithm's plan survives the whole way, copies and protocols included.
+// Proves: every algorithm's plan gives the right result with the copies and protocols that the
+// engine chooses.
 TEST_CASE("device buffers: every algorithm gives the right result") {
   const HostDevices host;
   for (int ranks : kWholeGrid ? std::vector<int>{2, 3, 5, 8} : std::vector<int>{3})
@@ -33,10 +34,10 @@ TEST_CASE("device buffers: every algorithm gives the right result") {
     }
 }
 
-// Proves: types and operators reach the kernel that serves them, by either protocol.
+// Proves: each type and operator selects the right kernel, with either protocol.
 TEST_CASE("device buffers: every type and operator gives the right result", "[sums]") {
   const HostDevices host;
-  // The lanes of a type are the same code for any number of ranks.
+  // A type's lanes use the same code for any number of ranks.
   for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 4} : std::vector<int>{2}) {
     std::vector<CollectiveCase> cases;
     for (Collective collective :
@@ -54,7 +55,7 @@ TEST_CASE("device buffers: every type and operator gives the right result", "[su
   }
 }
 
-// Proves: copies that lend messages larger than a slot do so tile after tile, in place too.
+// Proves: copies lend messages larger than a slot tile after tile, in place too.
 TEST_CASE("device buffers: lent messages of many tiles give the right result") {
   const HostDevices host({.blocks = 4});
   DeviceRanks world(2, onDevice("", "direct"));
@@ -66,8 +67,8 @@ TEST_CASE("device buffers: lent messages of many tiles give the right result") {
   REQUIRE(world.run(cases) == "");
 }
 
-// Proves: blocks of several threads meet where the plan kernel says, under the engine's own
-// launches.
+// Proves: blocks of several threads reach the plan kernel's block barriers in the right order in
+// the engine's own launches.
 TEST_CASE("device buffers: blocks of several threads give the right result") {
   const HostDevices host({.threads = 3});
   DeviceRanks world(2, smallSlots(""));
@@ -77,9 +78,8 @@ TEST_CASE("device buffers: blocks of several threads give the right result") {
   REQUIRE(world.run(cases) == "");
 }
 
-// Proves: repeating calls allocates nothing, and what a communicator had on the device is given
-// back.
-TEST_CASE("device buffers: memory is taken once and given back") {
+// Proves: repeated calls allocate nothing, and a communicator frees its device memory.
+TEST_CASE("device buffers: memory is allocated once and freed") {
   const HostDevices host;
   {
     DeviceRanks world(3, onDevice());

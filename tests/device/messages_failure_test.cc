@@ -1,4 +1,4 @@
-// How Send and Recv on devices end that cannot end well.
+// Failures of Send and Recv on devices.
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -34,10 +34,10 @@ Options impatient() {
 
 } // namespace
 
-// Proves: a message that differs in count or type from what the receiver takes is an error on both
-// ranks that names both calls, alone and in a group.
+// Proves: if sender and receiver differ in count or type, both ranks get an error that names both
+// calls, alone and in a group.
 TEST_CASE("device messages: different counts and types are a mismatch on every rank") {
-  for (std::size_t count : {std::size_t{100}, std::size_t{100'000}}) // either protocol
+  for (std::size_t count : {std::size_t{100}, std::size_t{100'000}}) // one count for each protocol
     for (bool grouped : {false, true}) {
       const HostDevices host;
       std::vector<float> data(2 * count), other(2 * count);
@@ -48,7 +48,7 @@ TEST_CASE("device messages: different counts and types are a mismatch on every r
         if (comm.rank() == 0) comm.send(data.data(), count, DataType::float32, 1);
         else comm.recv(other.data(), count + 1, DataType::float32, 0);
         if (grouped) group->end();
-        comm.barrier(); // a sender is done when the message is in the channel
+        comm.barrier(); // a send completes when its message is in the channel
       });
       for (const Caught& error : errors)
         CHECK(says(error, ErrorCode::mismatch,
@@ -63,8 +63,8 @@ TEST_CASE("device messages: different counts and types are a mismatch on every r
     }
 }
 
-// Proves: of several messages in one launch the one that does not come is named, on every rank.
-TEST_CASE("device messages: a peer that never comes is a timeout that names it") {
+// Proves: if one of several messages in a launch is missing, every rank names it.
+TEST_CASE("device messages: a missing sender is a timeout that names it") {
   for (std::size_t count : {std::size_t{100}, kLarge}) {
     const HostDevices host;
     std::vector<std::vector<std::uint8_t>> from(3, std::vector<std::uint8_t>(count));
@@ -84,9 +84,9 @@ TEST_CASE("device messages: a peer that never comes is a timeout that names it")
   }
 }
 
-// Proves: a large message that nobody takes ends its sender at the deadline, with the receiver's
-// rank; it is told from others of its shape that were taken.
-TEST_CASE("device messages: a receiver that never comes is a timeout that names it") {
+// Proves: a large message that is never received ends its sender at the deadline, with the
+// receiver's rank. Messages of the same shape that were received do not confuse it.
+TEST_CASE("device messages: a missing receiver is a timeout that names it") {
   const HostDevices host;
   std::vector<std::uint8_t> data(kLarge), taken(kLarge);
   Options options = impatient();
@@ -126,9 +126,9 @@ TEST_CASE("device messages: an abort ends a waiting launch") {
   CHECK(std::chrono::steady_clock::now() - begin < 30s);
 }
 
-// Proves: a launch that the device refuses is an error of all its messages, and of the peers'; what
-// a wrong call of a group says is that call's, and the others run.
-TEST_CASE("device messages: refused launches and refused calls") {
+// Proves: a launch that the device refuses is an error of all its messages, and of the peers'
+// messages. A wrong call in a group fails alone, and the other calls run.
+TEST_CASE("device messages: refused launches fail all their messages, refused calls fail alone") {
   HostDevices host;
   std::vector<std::int32_t> a(100), b(100), hidden(100);
   {
@@ -166,7 +166,7 @@ TEST_CASE("device messages: refused launches and refused calls") {
   CHECK(b == a);
 }
 
-// Proves: a replay that fails shows in the next call, with its peer.
+// Proves: the next call with the same peer reports a failed replay.
 TEST_CASE("device messages: a failed replay is an error of the next call") {
   const HostDevices host;
   std::vector<std::int32_t> data(100);

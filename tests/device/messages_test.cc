@@ -1,4 +1,4 @@
-// Send and Recv on devices: alone, in groups, among collectives, captured.
+// Send and Recv on devices: alone, in groups, between collectives, captured.
 #include <algorithm>
 #include <iterator>
 #include <random>
@@ -11,7 +11,7 @@
 namespace rondo::test {
 namespace {
 
-/// Slots of 1 KiB, four to a ring: what is larger than some KiB fills the channel many times.
+/// Slots of 1 KiB, four in a ring: larger messages fill the channel many times.
 Options smallSlots(const std::string& transport = "") {
   Options options = onDevice(transport);
   options.channel_bytes = 4 << 10;
@@ -24,7 +24,7 @@ std::byte byteOf(int from, int to, int number, std::size_t i) {
                                 i / 251);
 }
 
-/// A message of bytes at an odd address, with a byte before and behind it that must stay.
+/// A message of bytes at an odd address, with guard bytes before and after it.
 class Message {
  public:
   Message(int from, int to, int number, std::size_t bytes)
@@ -40,7 +40,7 @@ class Message {
   void recv(Communicator& comm) { comm.recv(at(), count(), DataType::uint8, from_); }
   void forget() { std::fill(bytes_.begin(), bytes_.end(), kGuard); }
 
-  /// What is wrong after the call; empty when nothing is.
+  /// What is wrong after the call; empty if nothing is.
   std::string wrong() {
     const std::string name = "message " + std::to_string(number_) + " of " +
                              std::to_string(count()) + " bytes from " + std::to_string(from_) +
@@ -61,7 +61,7 @@ class Message {
 struct Messages {
   std::vector<Message> out, in;
 
-  /// As the calls of a group, in an order of this rank's own; those of one peer keep theirs.
+  /// Calls them in an order that depends on the seed. Messages of one peer keep their order.
   void call(Communicator& comm, unsigned seed = 0) {
     std::vector<bool> sends(out.size(), true);
     sends.resize(out.size() + in.size(), false);
@@ -80,7 +80,8 @@ struct Messages {
   }
 };
 
-/// From each rank to each, itself included: sizes around `bytes` that differ from pair to pair.
+/// From each rank to each rank, also itself. The sizes are around `bytes` and differ from pair to
+/// pair.
 Messages allToAll(int rank, int ranks, std::size_t bytes, int number = 0) {
   Messages all;
   for (int peer = 0; peer < ranks; ++peer) {
@@ -99,7 +100,7 @@ std::string exchange(Communicator& comm, Messages messages, unsigned seed = 0) {
 
 } // namespace
 
-// Proves: a message of any size and type arrives by calls that are alone, and each is one launch.
+// Proves: a message of any size and type arrives with single calls, and each call is one launch.
 TEST_CASE("device messages: a send and its receive are a launch each") {
   for (std::uint32_t threads : {1u, 3u}) {
     const HostDevices host({.threads = threads});
@@ -123,8 +124,8 @@ TEST_CASE("device messages: a send and its receive are a launch each") {
   }
 }
 
-// Proves: in a group everybody may send to everybody, and to itself, much more than the channels
-// hold, in any order of the calls; and that it is one launch on each rank.
+// Proves: in a group, all ranks can send to all ranks and to themselves, much more than the
+// channels hold, in any order of the calls. The group is one launch on each rank.
 TEST_CASE("device messages: all ranks exchange large messages in a group") {
   for (const transport::Kind& transport : transport::deviceKinds())
     for (int ranks : kRankCounts)
@@ -142,7 +143,8 @@ TEST_CASE("device messages: all ranks exchange large messages in a group") {
       }
 }
 
-// Proves: the same over streams, alone and beside memory, in one copy and without packets.
+// Proves: the same over TCP, with and without links through memory, in one copy and without
+// packets.
 TEST_CASE("device messages over tcp: all ranks exchange large messages in a group") {
   for (const std::string transport : {"tcp", "nvlink,tcp"})
     for (int ranks : kWholeGrid ? std::vector<int>{2, 3, 5} : std::vector<int>{3}) {
@@ -157,8 +159,8 @@ TEST_CASE("device messages over tcp: all ranks exchange large messages in a grou
     }
 }
 
-// Proves: where a rank's share of the device holds fewer blocks than it has peers, their messages
-// follow each other and nobody waits for ever.
+// Proves: if a rank's share of the device has fewer blocks than peers, their messages run one after
+// the other and no rank waits forever.
 TEST_CASE("device messages: more peers than blocks take turns") {
   for (int ranks : {2, 5, 8})
     for (int share : {2, 5, 7}) {
@@ -172,8 +174,8 @@ TEST_CASE("device messages: more peers than blocks take turns") {
     }
 }
 
-// Proves: the threads of a block change from job to job together, whatever protocols and sizes
-// follow each other there.
+// Proves: the threads of a block change from job to job together, for any sequence of protocols and
+// sizes.
 TEST_CASE("device messages: blocks of several threads take turns") {
   const HostDevices host({.blocks = 3 * 5, .threads = 3});
   DeviceRanks world(3, smallSlots());
@@ -181,7 +183,8 @@ TEST_CASE("device messages: blocks of several threads take turns") {
             const int rank = comm.rank();
             Messages all;
             for (int number = 0; number < 6; ++number) {
-              const std::size_t bytes = number % 2 == 0 ? 3000 : 40'000; // either protocol
+              // one size for each protocol
+              const std::size_t bytes = number % 2 == 0 ? 3000 : 40'000;
               Messages more = allToAll(rank, 3, number == 3 ? 0 : bytes, number);
               std::move(more.out.begin(), more.out.end(), std::back_inserter(all.out));
               std::move(more.in.begin(), more.in.end(), std::back_inserter(all.in));
@@ -190,8 +193,8 @@ TEST_CASE("device messages: blocks of several threads take turns") {
           })) == "");
 }
 
-// Proves: where the device has no block for a send beside one for a receive it is an error that
-// says so, and the communicator goes on.
+// Proves: if the device has no two blocks for a rank, one for sends and one for receives, the call
+// is refused with that reason, and the communicator stays usable.
 TEST_CASE("device messages: ranks that do not fit on their device are refused") {
   const HostDevices host({.blocks = 3});
   DeviceRanks world(3, onDevice("", "broadcast:chain"));
@@ -201,16 +204,16 @@ TEST_CASE("device messages: ranks that do not fit on their device are refused") 
   CHECK(world.run({{Collective::broadcast, 100, DataType::int32}}) == "");
 }
 
-// Proves: messages between two ranks arrive in the order of the calls, also when a group has more
-// of them than a launch holds.
-TEST_CASE("device messages: many between two ranks keep their order") {
+// Proves: messages between two ranks arrive in the order of the calls, also if a group has more of
+// them than a launch holds.
+TEST_CASE("device messages: many messages between two ranks keep their order") {
   const HostDevices host;
   DeviceRanks world(2, smallSlots());
   const auto before = host.launches();
   REQUIRE(firstComplaint(onRanks(world.all, [&](Communicator& comm) {
             const int rank = comm.rank(), peer = 1 - rank;
             Messages all;
-            for (int i = 0; i < 130; ++i) { // a launch holds 56 of each direction
+            for (int i = 0; i < 130; ++i) { // a launch holds 56 in each direction
               const std::size_t bytes = i % 10 == 0 ? 9000 : 4;
               all.out.emplace_back(rank, peer, i, bytes);
               all.in.emplace_back(peer, rank, i, bytes);
@@ -220,9 +223,9 @@ TEST_CASE("device messages: many between two ranks keep their order") {
   CHECK(host.launches() == before + 6);
 }
 
-// Proves: collectives of a group come before its messages on every rank, wherever the calls stand;
-// outside of groups each call has its place.
-TEST_CASE("device messages: groups of messages and collectives") {
+// Proves: on every rank, the collectives of a group run before its messages, for any order of the
+// calls. Outside groups the calls run in order.
+TEST_CASE("device messages: a group runs its collectives before its messages") {
   const HostDevices host;
   DeviceRanks world(3, smallSlots());
   REQUIRE(firstComplaint(onRanks(world.all, [&](Communicator& comm) -> std::string {
@@ -256,7 +259,7 @@ TEST_CASE("device messages: groups of messages and collectives") {
           })) == "");
 }
 
-// Proves: a small message to oneself needs no group, as it fits the channel.
+// Proves: a small message to the rank itself needs no group, because it fits the channel.
 TEST_CASE("device messages: a rank sends to itself") {
   const HostDevices host;
   DeviceRanks world(2, smallSlots());
@@ -268,8 +271,8 @@ TEST_CASE("device messages: a rank sends to itself") {
           })) == "");
 }
 
-// Proves: one thread may hold all ranks, of several communicators; and a group that nobody waits
-// for is on the streams when start() returns, between what stands before and behind it there.
+// Proves: one thread can run all ranks of several communicators. A group that no thread waits for
+// is on the streams when start() returns, after the work before it and before the work after it.
 TEST_CASE("device messages: one thread starts the groups of all ranks") {
   const HostDevices host;
   DeviceRanks one(3, smallSlots()), two(3, smallSlots());
@@ -292,7 +295,7 @@ TEST_CASE("device messages: one thread starts the groups of all ranks") {
   CHECK(seen == std::vector<std::string>(6));
 }
 
-// Proves: a captured group runs with every replay, between groups that are not captured.
+// Proves: a captured group runs at every replay, between groups that are not captured.
 TEST_CASE("device messages: a captured group runs when it is replayed") {
   const HostDevices host;
   DeviceRanks world(3, smallSlots());
@@ -325,7 +328,7 @@ TEST_CASE("device messages: a captured group runs when it is replayed") {
   }
 }
 
-// Proves: a group on a new stream follows what the communicator did on the old one.
+// Proves: a group on a new stream runs after the communicator's work on the old one.
 TEST_CASE("device messages: groups on a new stream follow those on the old one") {
   const HostDevices host;
   HostStream other[2]; // outlive the communicators
@@ -348,8 +351,8 @@ TEST_CASE("device messages: groups on a new stream follow those on the old one")
     for (Messages& of_rank : *messages) CHECK(of_rank.wrong() == "");
 }
 
-// Proves: repeated messages allocate nothing, and what they had on the device is given back.
-TEST_CASE("device messages: memory is taken once and given back") {
+// Proves: repeated messages allocate nothing, and their device memory is freed.
+TEST_CASE("device messages: memory is allocated once and freed") {
   const HostDevices host;
   {
     DeviceRanks world(3, smallSlots());

@@ -1,5 +1,5 @@
-// Devices that only a network joins: every message goes from ring to ring through the proxies and
-// TCP.
+// Devices that only a network connects: every message goes from ring to ring through the proxies
+// and TCP.
 #include <chrono>
 
 #include "device/device_cases.h"
@@ -23,8 +23,8 @@ void add(Communicator& comm, std::vector<float>& data) {
 
 } // namespace
 
-// Proves: every collective is right where all messages travel over TCP, with rings that are full
-// most of the time; some shapes are called in turns, so that their plans meet in the same channels.
+// Proves: every collective gives the right result if all messages go over TCP and the rings are
+// full most of the time. Some shapes are called alternately, so their plans use the same channels.
 TEST_CASE("device buffers over tcp: every collective gives the right result") {
   for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{2, 3}) {
     const HostDevices host({.devices = ranks, .see_each_other = false});
@@ -38,7 +38,7 @@ TEST_CASE("device buffers over tcp: every collective gives the right result") {
   }
 }
 
-// Proves: every algorithm's plan ends, and is right, in one copy over streams.
+// Proves: every algorithm's plan ends with the right result in one copy over TCP.
 TEST_CASE("device buffers over tcp: every algorithm gives the right result") {
   const HostDevices host;
   for (const plan::Algorithm* algorithm : plan::algorithms()) {
@@ -50,8 +50,8 @@ TEST_CASE("device buffers over tcp: every algorithm gives the right result") {
   }
 }
 
-// Proves: types of every size, and large messages, travel whole in slots of the default size, over
-// several sockets; blocks of several threads publish what the relay sends.
+// Proves: types of every size, and large messages, arrive complete in slots of the default size,
+// over several sockets. Blocks of several threads publish what the relay sends.
 TEST_CASE("device buffers over tcp: types and sizes") {
   const HostDevices host({.threads = 3});
   Options options = onDevice("tcp");
@@ -64,8 +64,8 @@ TEST_CASE("device buffers over tcp: types and sizes") {
   REQUIRE(world.run(cases) == "");
 }
 
-// Proves: where some ranks see each other's memory, they use it, and the others TCP, in one call.
-TEST_CASE("device buffers over tcp: some links are memory and some are streams") {
+// Proves: ranks that see each other's memory use it, and the others use TCP, in one call.
+TEST_CASE("device buffers over tcp: some links use memory and some use TCP") {
   const HostDevices host({.devices = 2, .see_each_other = false});
   DeviceRanks world(4, smallSlots("nvlink,tcp"), 2);
   CHECK(world.all[0].transportTo(2) == "nvlink");
@@ -91,8 +91,8 @@ TEST_CASE("device buffers over tcp: several communicators share the devices") {
           })) == "");
 }
 
-// Proves: replays of graphs travel, though no host thread knows of them, right after others and
-// after pauses in which the proxy naps.
+// Proves: messages of graph replays are sent although no host thread starts them, right after other
+// messages and after pauses in which the proxy sleeps.
 TEST_CASE("device buffers over tcp: captured calls run when they are replayed") {
   const HostDevices host;
   DeviceRanks world(3, smallSlots("tcp"));
@@ -114,7 +114,7 @@ TEST_CASE("device buffers over tcp: captured calls run when they are replayed") 
   CHECK(world.run({{.count = 5000}}) == "");
 }
 
-// Proves: a rank that has sent may go: what its kernel has published still arrives.
+// Proves: a rank that has sent may close: messages that its kernel has published still arrive.
 TEST_CASE("device buffers over tcp: messages outlive the communicator that sent them") {
   const HostDevices host;
   DeviceRanks world(3, smallSlots("tcp", "linear"));
@@ -130,8 +130,8 @@ TEST_CASE("device buffers over tcp: messages outlive the communicator that sent 
   for (const auto& one : data) CHECK(one == std::vector<float>(20'000, 1));
 }
 
-// Proves: repeating calls allocates nothing, the rings are counted, and all is given back.
-TEST_CASE("device buffers over tcp: memory is taken once and given back") {
+// Proves: repeated calls allocate nothing, the rings are counted, and all memory is freed.
+TEST_CASE("device buffers over tcp: memory is allocated once and freed") {
   const HostDevices host;
   {
     DeviceRanks world(3, onDevice("tcp"));
@@ -142,12 +142,13 @@ TEST_CASE("device buffers over tcp: memory is taken once and given back") {
     REQUIRE(world.run({call, call, call}) == "");
     CHECK(host.allocations() == before);
     CHECK(use.channels > 0);
-    CHECK(use.slots >= 2 * use.channels * (512 << 10)); // one ring for each channel's either end
+    CHECK(use.slots >= 2 * use.channels * (512 << 10)); // one ring for each end of each channel
   }
   CHECK(host.allocations() == 0);
 }
 
-// Proves: different calls are a mismatch on both ranks, as the labels travel with the messages.
+// Proves: different calls are a mismatch on both ranks, because the labels are sent with the
+// messages.
 TEST_CASE("device buffers over tcp: different calls are a mismatch on every rank") {
   const HostDevices host;
   auto data = filled(2, 5000);
@@ -164,9 +165,8 @@ TEST_CASE("device buffers over tcp: different calls are a mismatch on every rank
     CHECK(says(error, ErrorCode::mismatch, {"sum of 5000 float", "max of 5000 float"}));
 }
 
-// Proves: a rank that never comes, so that not even the connection is there, is a timeout that
-// names it.
-TEST_CASE("device buffers over tcp: a rank that never comes is a timeout that names it") {
+// Proves: a missing rank, to which there is not even a connection, is a timeout that names it.
+TEST_CASE("device buffers over tcp: a missing rank is a timeout that names it") {
   const HostDevices host;
   auto data = filled(2, 5000);
   Options options = onDevice("tcp");
@@ -177,9 +177,9 @@ TEST_CASE("device buffers over tcp: a rank that never comes is a timeout that na
   CHECK(says(caught([&] { add(world.all[1], data[1]); }), ErrorCode::timeout, {"rank 1"}));
 }
 
-// Proves: a rank that leaves while others still want its messages is named by them, at once and not
-// by the deadline, though it left in good order.
-TEST_CASE("device buffers over tcp: a rank that leaves is named") {
+// Proves: a rank that closes while others still need its messages is named at once, before the
+// deadline, although it closed in an orderly way.
+TEST_CASE("device buffers over tcp: a rank that closes too early is named") {
   const HostDevices host;
   auto data = filled(2, 5000);
   DeviceRanks world(2, onDevice("tcp"));
@@ -192,7 +192,7 @@ TEST_CASE("device buffers over tcp: a rank that leaves is named") {
   CHECK(std::chrono::steady_clock::now() - began < 30s);
 }
 
-// Proves: an abort ends kernels, proxies and all, on every rank; another communicator goes on.
+// Proves: an abort ends kernels and proxies on every rank; another communicator is not affected.
 TEST_CASE("device buffers over tcp: an abort ends waiting launches") {
   const HostDevices host;
   auto data = filled(2, 5000);

@@ -1,4 +1,4 @@
-// Ranks as processes that share their devices' memory.
+// Ranks as processes that share the memory of their devices.
 #include "support/paths.h"
 #include "support/ranks.h"
 #include "support/test.h"
@@ -15,8 +15,8 @@ tools::Outcome members(int ranks, const std::string& transport, const std::strin
 
 } // namespace
 
-// Proves: channels between processes are the same memory at both ends, by handles over the peers'
-// sockets (nvlink) and by a memory file (pcie); or they are streams (tcp).
+// Proves: a channel between processes is the same memory at both ends, by handles sent over sockets
+// (nvlink) and by a memory file (pcie), or it goes over TCP.
 TEST_CASE("device buffers: ranks that are processes give the right results") {
   for (const std::string transport : {"nvlink", "pcie", "tcp"})
     for (int ranks : kWholeGrid ? std::vector<int>{2, 3} : std::vector<int>{3}) {
@@ -29,9 +29,9 @@ TEST_CASE("device buffers: ranks that are processes give the right results") {
     }
 }
 
-// Proves: where a launcher shows each process one device, the others' are tried all the same, and
-// used when that works.
-TEST_CASE("device buffers: processes that see one device each find each other's") {
+// Proves: if a launcher shows each process only one device, the processes still test the links to
+// the others' devices, and use the links that work.
+TEST_CASE("device buffers: processes that see one device each use each other's") {
   const auto outcome = members(2, "nvlink,pcie", "apart");
   INFO(outcome.out << outcome.err);
   REQUIRE(outcome.status == 0);
@@ -39,8 +39,8 @@ TEST_CASE("device buffers: processes that see one device each find each other's"
     CHECK(outcome.out.find("ok " + std::to_string(rank) + " nvlink") != std::string::npos);
 }
 
-// Proves: the death of a process ends the launches that wait for it, with its rank as the culprit.
-TEST_CASE("device buffers: a process that dies is named by the others") {
+// Proves: if a process dies, the launches that wait for it end, with its rank as the culprit.
+TEST_CASE("device buffers: a process that dies is named on the other ranks") {
   for (const std::string transport : {"nvlink", "tcp"}) {
     const auto outcome = members(3, transport, "leave");
     INFO(transport << ": " << outcome.out << outcome.err);

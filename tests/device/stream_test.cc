@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kCount = 5000;
 
-/// One rank's buffers: rank r brings r + 1 everywhere.
+/// One rank's buffers: all inputs of rank r are r + 1.
 struct Sum {
   std::vector<float> input, output;
   explicit Sum(int rank) : input(kCount, static_cast<float>(rank + 1)), output(kCount, -1) {}
@@ -30,7 +30,7 @@ std::vector<Sum> sums(int ranks) {
   return all;
 }
 
-/// Every rank's graph, with so much brought by each.
+/// Replays every rank's graph, with all inputs set to `value`.
 void replay(DeviceRanks& world, const std::vector<HostStream::Graph>& graphs, std::vector<Sum>& all,
             float value) {
   for (std::size_t r = 0; r < all.size(); ++r) {
@@ -43,7 +43,7 @@ void replay(DeviceRanks& world, const std::vector<HostStream::Graph>& graphs, st
   }
 }
 
-/// More shapes than are kept, and than their programs have room for.
+/// More shapes than the plan cache keeps, and than the memory for programs holds.
 std::vector<CollectiveCase> manyShapes() {
   std::vector<CollectiveCase> cases;
   for (std::size_t count = 1; count < 2500; ++count)
@@ -53,9 +53,9 @@ std::vector<CollectiveCase> manyShapes() {
 
 } // namespace
 
-// Proves: a call sees what the stream did before it, and what the stream does next sees its result,
-// while no thread waits in between.
-TEST_CASE("device buffers: calls keep their place in the stream") {
+// Proves: a call sees the results of earlier work on the stream, and later work sees the call's
+// result, while no thread waits in between.
+TEST_CASE("device buffers: calls run in the stream's order") {
   const HostDevices host;
   DeviceRanks world(3, onDevice());
   auto all = sums(3);
@@ -78,7 +78,8 @@ TEST_CASE("device buffers: calls keep their place in the stream") {
   }
 }
 
-// Proves: one thread may hold all ranks; none of their calls waits for another rank's to be made.
+// Proves: one thread can run all ranks: none of their calls waits until another rank makes its
+// call.
 TEST_CASE("device buffers: one thread starts the calls of all ranks, in a group or one by one") {
   const HostDevices host;
   DeviceRanks world(4, onDevice());
@@ -95,8 +96,8 @@ TEST_CASE("device buffers: one thread starts the calls of all ranks, in a group 
   for (const Sum& sum : all) CHECK(sum.all(10));
 }
 
-// Proves: a captured call is done at once and runs with every replay, between calls that are not
-// captured; its plan outlives any number of other shapes.
+// Proves: a captured call is complete at once and runs at every replay, between calls that are not
+// captured. Its plan stays valid for any number of other shapes.
 TEST_CASE("device buffers: captured calls run when they are replayed") {
   const HostDevices host;
   DeviceRanks world(2, onDevice());
@@ -117,9 +118,9 @@ TEST_CASE("device buffers: captured calls run when they are replayed") {
   }
 }
 
-// Proves: a call may be captured while another one of its shape is on its way: that one ends, the
-// graph has the program for good, and later calls may use it, too.
-TEST_CASE("device buffers: a call is captured behind one of the same shape") {
+// Proves: a call can be captured while another call of its shape is in flight. That call completes,
+// the graph keeps the program, and later calls can use it too.
+TEST_CASE("device buffers: a call is captured after one of the same shape") {
   const HostDevices host;
   DeviceRanks world(2, onDevice());
   auto all = sums(2), before = sums(2);
@@ -149,9 +150,9 @@ TEST_CASE("device buffers: a call is captured behind one of the same shape") {
   settle();
 }
 
-// Proves: calls whose programs find no room beside those in flight are started without a wait for
-// these, each result is right, and what they take on the device is given back.
-TEST_CASE("device buffers: more different calls in flight than there is room for") {
+// Proves: calls whose programs do not fit next to those in flight start without waiting for these.
+// Each result is right, and the extra device memory is freed.
+TEST_CASE("device buffers: more programs in flight than there is room for") {
   constexpr std::size_t kCalls = 2500, kLeast = 100;
   const HostDevices host;
   DeviceRanks world(2, onDevice());
@@ -162,7 +163,7 @@ TEST_CASE("device buffers: more different calls in flight than there is room for
   std::vector<std::vector<float>> output(2, std::vector<float>(kLeast + kCalls));
   std::vector<Work> works;
   std::atomic<std::size_t> right{0};
-  for (std::size_t r = 0; r < 2; ++r) // all of one rank's, then all of the other's
+  for (std::size_t r = 0; r < 2; ++r) // all calls of one rank, then all of the other
     for (std::size_t call = 0; call < kCalls; ++call) {
       const std::size_t count = kLeast + call;
       works.push_back(world.all[r].allReduceAsync(input.data() + call, output[r].data(), count,
@@ -180,8 +181,8 @@ TEST_CASE("device buffers: more different calls in flight than there is room for
   CHECK(host.allocations() == before);
 }
 
-// Proves: launches share the memory for partial results, and one that needs more takes nothing from
-// those that are on their way.
+// Proves: launches share the memory for partial results, and a launch that needs more does not
+// affect those in flight.
 TEST_CASE("device buffers: scratch grows under calls in flight") {
   constexpr std::size_t kRanks = 3, kLargest = 20'000;
   const HostDevices host;
@@ -210,8 +211,8 @@ TEST_CASE("device buffers: scratch grows under calls in flight") {
   CHECK(whole() == scratch);
 }
 
-// Proves: after setStream() the calls on the old stream still run first, those before a captured
-// one too.
+// Proves: after setStream(), the calls on the old stream still run first, also before a captured
+// call.
 TEST_CASE("device buffers: calls on a new stream follow those on the old one") {
   const HostDevices host;
   HostStream other[2]; // outlive the communicators
@@ -227,7 +228,7 @@ TEST_CASE("device buffers: calls on a new stream follow those on the old one") {
     works.push_back(first[r].start(world.all[r]));
     world.stream(world.all[r]).endCapture();
     world.all[r].setStream(other[r].handle());
-    second[r].input.swap(first[r].output); // what the first call writes
+    second[r].input.swap(first[r].output); // the output of the first call
     first[r].output.resize(kCount);
     works.push_back(world.all[r].allReduceAsync(second[r].input.data(), second[r].output.data(),
                                                 kCount, DataType::float32, ReduceOp::sum));
@@ -236,8 +237,8 @@ TEST_CASE("device buffers: calls on a new stream follow those on the old one") {
   for (const Sum& sum : second) CHECK(sum.all(6));
 }
 
-// Proves: a group's calls go to the streams that were set when they were made: each sees what its
-// stream did before, and its stream sees the result.
+// Proves: a group's calls go to the streams that were set when they were made: each sees the
+// earlier work of its stream, and the stream's later work sees the result.
 TEST_CASE("device buffers: a group's calls keep their streams") {
   const HostDevices host;
   HostStream other[2]; // outlive the communicators
@@ -274,8 +275,8 @@ TEST_CASE("device buffers: a group's calls keep their streams") {
   }
 }
 
-// Proves: sends and receives of a group, which are one launch, follow what each of their streams
-// holds, and are followed by all of them.
+// Proves: the sends and receives of a group are one launch, which runs after the earlier work of
+// each of their streams and before the later work of all of them.
 TEST_CASE("device buffers: a group's messages keep their streams") {
   const HostDevices host;
   HostStream other[2]; // outlive the communicators
@@ -306,7 +307,7 @@ TEST_CASE("device buffers: a group's messages keep their streams") {
   }
 }
 
-// Proves: communicators of the same ranks, and those that split() makes, do not meet in channels.
+// Proves: communicators of the same ranks, and those that split() makes, use separate channels.
 TEST_CASE("device buffers: several communicators share the devices") {
   const HostDevices host({.devices = 2});
   DeviceRanks one(4, onDevice(), 2), two(4, onDevice("pcie"), 2);

@@ -1,5 +1,5 @@
-// A switch between devices, from the opening of a communicator down to the plan kernel, on devices
-// that are threads.
+// A switch between devices, from the opening of a communicator to the plan kernel, on emulated
+// devices.
 #include "device/device_ranks.h"
 #include "support/caught.h"
 #include "support/test.h"
@@ -26,7 +26,7 @@ HostDevices::Settings switched(int devices) {
   return {.devices = devices, .blocks = 8, .multicasts = true};
 }
 
-/// What an AllReduce says of the algorithms asked for; empty if it ends well.
+/// The error of an AllReduce by the algorithms asked for; empty if it succeeds.
 std::string refused(DeviceRanks& world, DataType type, ReduceOp op) {
   try {
     return world.run({{.count = 100, .type = type, .op = op}});
@@ -42,9 +42,9 @@ bool contains(const std::string& text, std::string_view part) {
 
 } // namespace
 
-// Proves: windows are made, proved and used by all ranks of a communicator, in all calls that a
-// switch serves, of types that are added up in other ways.
-TEST_CASE("a switch between devices: nvls gives the right result by its name") {
+// Proves: all ranks of a communicator make, test and use windows, in all calls that a switch
+// supports, for types that are added in different ways.
+TEST_CASE("a switch between devices: nvls gives the right result when asked for by name") {
   for (const int ranks : {1, 2, 3, 5}) {
     const HostDevices host(switched(ranks));
     DeviceRanks world(ranks, onDevice("", "nvls"), ranks);
@@ -54,9 +54,9 @@ TEST_CASE("a switch between devices: nvls gives the right result by its name") {
   }
 }
 
-// Proves: the planner takes it for large AllReduces of many ranks, where it was proved and nothing
-// forbids it.
-TEST_CASE("a switch between devices is used for what it is the best for") {
+// Proves: the planner uses the switch for large AllReduces of many ranks, if the test of the switch
+// succeeded and nothing forbids it.
+TEST_CASE("a switch between devices is used for large AllReduces") {
   const HostDevices host(switched(4));
   DeviceRanks world(4, onDevice(), 4);
   CHECK(world.all[0].algorithmFor(Collective::allreduce, 1 << 20, DataType::float32) == "nvls");
@@ -70,10 +70,10 @@ TEST_CASE("a switch between devices is used for what it is the best for") {
   CHECK(ordered.all[0].algorithmFor(Collective::allreduce, 1 << 20, DataType::float32) == "direct");
 }
 
-// Proves: who asks for nvls by name where it cannot serve hears why: deterministic mode, an
-// operator that no switch has, devices that cannot do it, and a switch that does not get
-// everywhere, which only the proof finds. All others use something else.
-TEST_CASE("a switch between devices that cannot serve is never used, and says why by name") {
+// Proves: a call that names nvls where it cannot be used gets the reason: deterministic mode, an
+// operator that no switch has, devices that do not support it, or a switch that does not reach
+// every device, which only the test finds. Other calls use another algorithm.
+TEST_CASE("a switch that cannot be used is never used, and asking for it by name gets the reason") {
   Options options = onDevice("", "nvls");
   {
     const HostDevices host(switched(2));

@@ -1,4 +1,4 @@
-// What the library does while the program captures a stream.
+// The library's work while the program captures a stream.
 #include <sys/mman.h>
 
 #include "base/memory_file.h"
@@ -7,9 +7,10 @@
 
 namespace rondo::test {
 
-// Proves: whatever a device does for others (allocate, map, look at marks, free) may happen while
-// some stream of the process is captured in the strictest mode, and does not end that capture.
-TEST_CASE("cuda: a capture that goes on is not disturbed") {
+// Proves: everything that a device does for others (allocating, mapping, querying marks, freeing)
+// is allowed while a stream of the process is captured in the strictest mode, and does not end that
+// capture.
+TEST_CASE("cuda: a capture in progress is not disturbed") {
   const CudaMachine machine;
   const auto device = device::openDevice(0);
   constexpr std::size_t kBytes = 4096;

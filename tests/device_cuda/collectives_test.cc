@@ -1,5 +1,5 @@
-// Public calls on the CUDA runtime's stand-in: everything between them and the kernel's source is
-// the code that runs on a GPU.
+// Public calls on the fake CUDA runtime: all code between them and the kernels' source is the code
+// that runs on a GPU.
 #include <algorithm>
 
 #include "device_cuda/cuda_machine.h"
@@ -29,7 +29,7 @@ Options onGpu(const std::string& transports) {
 } // namespace
 
 // Proves: every collective is right, between devices that see each other and through host memory,
-// and breaks none of CUDA's rules on its way; nothing of CUDA's is left when all is dropped.
+// and breaks none of CUDA's rules. No CUDA object is left when all communicators are closed.
 TEST_CASE("cuda: collectives are right, keep the rules and leave nothing behind") {
   for (const char* transport : {"nvlink", "pcie"})
     for (int ranks : kRankCounts) {

@@ -1,4 +1,4 @@
-// Which devices get a context, and what is current afterwards.
+// Which devices get a context, and which device is current after a call.
 #include <thread>
 
 #include "device_cuda/cuda_machine.h"
@@ -7,7 +7,7 @@
 namespace rondo::test {
 namespace {
 
-/// On a thread that has not called CUDA yet.
+/// Runs the body on a thread that has not called CUDA yet.
 template <class Body>
 void onFreshThread(const Body& body) {
   std::jthread([&body] { body(); }).join();
@@ -15,8 +15,9 @@ void onFreshThread(const Body& body) {
 
 } // namespace
 
-// Proves: a rank on device 1 makes no context on device 0, whichever thread calls first (a context
-// takes half a gigabyte, and cannot be made where the device is another process's alone).
+// Proves: a rank on device 1 creates no context on device 0, whichever thread calls first. (A
+// context takes half a gigabyte, and cannot be created if another process has the device
+// exclusively.)
 TEST_CASE("cuda: threads that have no device get no context on device 0") {
   const CudaMachine machine;
   onFreshThread([] {
@@ -33,8 +34,7 @@ TEST_CASE("cuda: threads that have no device get no context on device 0") {
   CHECK(machine.complaints() == "");
 }
 
-// Proves: the program's own device is current after a call as before it, and none where there was
-// none.
+// Proves: a call leaves the program's current device as it was, also if there was none.
 TEST_CASE("cuda: the program's current device stays what it was") {
   const CudaMachine machine;
   const auto device = device::openDevice(1);

@@ -1,4 +1,4 @@
-// What a call costs in calls of the runtime: of a shape that is new, and of one that is known.
+// The number of runtime calls that a call costs, for new and for known shapes.
 #include <algorithm>
 #include <iostream>
 #include <utility>
@@ -10,8 +10,8 @@
 namespace rondo::test {
 namespace {
 
-/// Calls of the runtime by all ranks, waited for in between so that nobody is in the middle. A wait
-/// that asks until the stream is done is a synchronization, too.
+/// Runtime calls of all ranks. Between counts, the test waits until all ranks are idle. Polling a
+/// stream until it is done counts as a synchronization.
 struct Count {
   int synchronizes, allocations, copies, pageable, clears, events, launches;
 };
@@ -36,7 +36,7 @@ std::ostream& operator<<(std::ostream& out, const Count& count) {
 
 constexpr std::size_t kMost = 30'000;
 
-/// Ranks on one device, each with a stream and memory of its own, where 1 stands at first.
+/// Ranks on one device, each with a stream and memory of its own, initialized to 1.
 class World {
  public:
   explicit World(int ranks)
@@ -62,7 +62,7 @@ class World {
     one.allReduce(input(one), output(one), count, DataType::float32, ReduceOp::sum);
     return complaint(one, count, static_cast<float>(one.size()));
   }
-  /// To the next rank, from the one before.
+  /// Sends to the next rank and receives from the one before.
   std::string passOn(Communicator& one, std::size_t count) {
     std::fill_n(output(one), count, 0.0f);
     Group group;
@@ -80,10 +80,10 @@ class World {
            std::to_string(*wrong);
   }
 
-  /// Of the body, on all ranks, which returns what was wrong.
+  /// The runtime calls of the body on all ranks. The body returns what was wrong.
   template <class Body>
   Count counted(const Body& body) {
-    machine.cuda.held(); // all that is on streams has run
+    machine.cuda.held(); // all work on the streams has run
     machine.cuda.clearCalls();
     const std::string wrong =
         firstComplaint(onRanks(comm, [&](Communicator& one) { return body(one); }));
@@ -98,14 +98,14 @@ class World {
   std::vector<float> numbers_;
 
  public:
-  std::vector<Communicator> comm; ///< ends first
+  std::vector<Communicator> comm; ///< last member, so that it is destroyed first
 };
 
 } // namespace
 
-// Proves: a call of a known shape, or a group of messages of known ones, is one launch and waits
-// for nothing; a new shape is one copy more, which nothing is waited for and allocated for either,
-// whatever the number of channels.
+// Proves: a call of a known shape, or a group of messages of known shapes, is one launch and waits
+// for nothing. A new shape adds one copy, without a wait or an allocation, for any number of
+// channels.
 TEST_CASE("cuda: calls of the runtime for new shapes and known ones") {
   for (const int ranks : {2, 4}) {
     World world(ranks);
@@ -132,7 +132,7 @@ TEST_CASE("cuda: calls of the runtime for new shapes and known ones") {
       CHECK(one.launches == ranks);
       CHECK(one.synchronizes + one.allocations + one.copies + one.clears == 0);
     }
-    // Of a group's two messages each is a shape of its own.
+    // Each of a group's two messages has a shape of its own.
     for (const auto& [one, shapes] : {std::pair(other, ranks), std::pair(longer, 2 * ranks)}) {
       CHECK(one.launches == ranks);
       CHECK(one.copies == shapes);
@@ -142,9 +142,8 @@ TEST_CASE("cuda: calls of the runtime for new shapes and known ones") {
   }
 }
 
-// Proves: counts that differ from call to call wait for nothing and take no memory, also when there
-// are more than programs have room for: they take the places of older ones, and each result is
-// right.
+// Proves: calls whose counts always differ wait for nothing and allocate nothing, also if there are
+// more than the memory for programs holds: they replace older programs, and each result is right.
 TEST_CASE("cuda: a count that is new with every call never waits") {
   constexpr int kCalls = 600, kRanks = 2;
   World world(kRanks);

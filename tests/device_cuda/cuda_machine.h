@@ -30,7 +30,7 @@ class CudaMachine {
   }
   ~CudaMachine() { device::replaceDevices({}); }
 
-  /// The complaints, one a line.
+  /// The complaints, one on each line.
   std::string complaints() const {
     std::string text;
     for (const std::string& one : cuda.complaints()) text += one + "\n";
@@ -63,7 +63,7 @@ class CudaStream {
 
 inline constexpr std::size_t kCount = 20'000;
 
-/// A buffer that devices see, 1 everywhere.
+/// A buffer that devices see; all elements are 1.
 class Numbers {
  public:
   Numbers() : values_(kCount, 1) {
@@ -85,7 +85,7 @@ inline Work addUp(Communicator& comm, Numbers& numbers, std::size_t count = kCou
                              ReduceOp::sum);
 }
 
-/// A case on this rank; its buffers are memory that the device sees.
+/// Runs a case on this rank, with buffers that the device sees.
 inline std::string runCase(const CollectiveCase& one, Communicator& comm) {
   const CollectiveBuffers buffers(one, comm.rank(), comm.size());
   for (const auto& part : buffers.memory())
@@ -96,8 +96,8 @@ inline std::string runCase(const CollectiveCase& one, Communicator& comm) {
   return buffers.wrong();
 }
 
-/// Rank r is on device r modulo the number of devices, with a stream of its own, on a thread of its
-/// own, which sets its device as a program does.
+/// Runs the cases on all ranks. Rank r uses device r modulo the number of devices, with a stream
+/// and a thread of its own. The thread sets its device as a program does.
 inline std::string runCases(int ranks, int devices, Options options,
                             const std::vector<CollectiveCase>& cases) {
   const Rendezvous meet = Rendezvous::inProcess(ranks);

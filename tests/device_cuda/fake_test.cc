@@ -1,4 +1,4 @@
-// The stand-in holds its callers to CUDA's rules: each case breaks one and must be told.
+// The fake checks CUDA's rules: each case breaks one rule and must be reported.
 #include <cuda.h>
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace rondo::test {
 
-// Proves: a call that a strict capture forbids fails, is written down, and ends the capture.
-TEST_CASE("fake CUDA: what a capture forbids is refused") {
+// Proves: a call that a strict capture forbids fails, is recorded, and ends the capture.
+TEST_CASE("fake CUDA: calls that a capture forbids are refused") {
   const CudaMachine machine;
   const CudaStream stream;
   must(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal));
@@ -21,8 +21,9 @@ TEST_CASE("fake CUDA: what a capture forbids is refused") {
   CHECK(machine.complaints() == "cudaHostAlloc while a stream is being captured\n");
 }
 
-// Proves: what was captured runs when the graph does and not before, also on a stream that joined.
-TEST_CASE("fake CUDA: graphs run what was captured, in its order") {
+// Proves: captured work runs when the graph runs, not before, also on a stream that has joined the
+// capture.
+TEST_CASE("fake CUDA: graphs run the captured work in its order") {
   const CudaMachine machine;
   const CudaStream stream, forked;
   void* memory = nullptr;
@@ -58,9 +59,9 @@ TEST_CASE("fake CUDA: graphs run what was captured, in its order") {
   CHECK(machine.complaints() == "");
 }
 
-// Proves: a stream is used while its own device is current, an object is destroyed once, memory is
-// freed once, and what nobody frees is listed.
-TEST_CASE("fake CUDA: wrong devices, things freed twice and never") {
+// Proves: a stream may only be used while its device is current, an object may be destroyed only
+// once, memory may be freed only once, and objects that are never freed are listed.
+TEST_CASE("fake CUDA: wrong devices, double frees and leaks are reported") {
   const CudaMachine machine;
   {
     const CudaStream stream(cudaStreamNonBlocking, 1);

@@ -1,5 +1,5 @@
-// Machines that are not as kind as they could be: few hardware queues, few multiprocessors, a
-// driver that waits for running kernels, devices that do not see each other.
+// Unfavourable machines: few hardware queues, few multiprocessors, a driver that waits for running
+// kernels, devices that do not see each other.
 #include "device_cuda/cuda_machine.h"
 #include "support/caught.h"
 #include "support/test.h"
@@ -7,7 +7,8 @@
 namespace rondo::test {
 namespace {
 
-/// A deadline that no call may miss here, unless it is to: memory would be freed under kernels.
+/// A deadline that calls must meet, except in tests of the deadline itself: after a miss, memory
+/// would be freed under running kernels.
 Options onGpu(std::chrono::seconds deadline = std::chrono::seconds(60)) {
   Options options = plainOptions();
   options.device = 0;
@@ -44,16 +45,16 @@ Caught callsInTurn(const FakeCuda::Settings& settings, const Options& options) {
 
 } // namespace
 
-// Proves: ranks whose streams share a hardware queue end at the deadline, as the documentation says
-// they do, and with a queue each they do not.
+// Proves: ranks whose streams share a hardware queue end at the deadline, as documented; with a
+// queue for each they do not.
 TEST_CASE("cuda: ranks of a process need hardware queues of their own") {
   CHECK(callsInTurn({.queues = 1}, onGpu(std::chrono::seconds(2))).code == ErrorCode::timeout);
   CHECK(!callsInTurn({.queues = 8}, onGpu()).threw);
 }
 
-// Proves: all ranks' blocks are resident at once on a device that holds no more than the library
-// counts with, for every number of ranks, with memory cleared for new channels meanwhile.
-TEST_CASE("cuda: no rank waits for a multiprocessor that another one keeps") {
+// Proves: the blocks of all ranks are resident at once on a device that holds only as many as the
+// library assumes, for every number of ranks, while memory is cleared for new channels.
+TEST_CASE("cuda: no rank waits for a multiprocessor that another rank keeps") {
   for (int ranks : kRankCounts) {
     INFO(ranks << " ranks");
     const CudaMachine machine({.devices = 1, .multiprocessors = 4 * ranks + 1, .queues = 32});
@@ -69,13 +70,13 @@ TEST_CASE("cuda: no rank waits for a multiprocessor that another one keeps") {
 
 // Proves: nothing that a rank does for its first calls waits for kernels of ranks that wait for it,
 // even if the driver waits wherever it may.
-TEST_CASE("cuda: a driver that waits for running kernels holds nobody up") {
+TEST_CASE("cuda: a driver that waits for running kernels blocks no rank") {
   for (int count : {2, 4, 7}) {
     INFO(count << " ranks");
     const CudaMachine machine({.devices = 1, .queues = 32, .pessimistic = true});
     Ranks ranks(count);
     CHECK(!caught([&ranks] {
-             std::vector<Work> works; // each is new to its rank while kernels of others wait
+             std::vector<Work> works; // each is new to its rank while kernels of other ranks wait
              for (int call = 0; call < 2; ++call)
                for (std::size_t r = 0; r < ranks.comm.size(); ++r)
                  works.push_back(addUp(ranks.comm[r], *ranks.numbers[r]));
@@ -88,16 +89,16 @@ TEST_CASE("cuda: a driver that waits for running kernels holds nobody up") {
 }
 
 // Proves: devices that do not see each other are never given each other's memory.
-TEST_CASE("cuda: without peer access ranks meet in host memory") {
+TEST_CASE("cuda: without peer access ranks use host memory") {
   const CudaMachine machine({.devices = 2, .peers = false});
   CHECK(runCases(4, 2, onGpu(), {{.count = 20'000, .type = DataType::int32}}) == "");
   CHECK(machine.complaints() == "");
 }
 
-// Proves: a link counts as one only where stores of a kernel get to the peer's memory; that copies
-// of the driver do says nothing of what kernels will do. Where nothing else may be used, ranks are
-// told so; else they take what works.
-TEST_CASE("cuda: a link is proved by a kernel's stores") {
+// Proves: a link is used only if the stores of a kernel reach the peer's memory, because copies of
+// the driver may take another path. If no other link may be used, the ranks get an error; otherwise
+// they use one that works.
+TEST_CASE("cuda: a link is tested by a kernel's stores") {
   const CudaMachine machine({.devices = 2, .lose_peer_stores = true});
   Options only = onGpu();
   only.transports = "nvlink";

@@ -1,4 +1,4 @@
-// Which streams a rank may use, and that launches of one communicator never run beside each other.
+// Which streams a rank may use; launches of one communicator never run at the same time.
 #include <optional>
 
 #include "device_cuda/cuda_machine.h"
@@ -20,7 +20,7 @@ struct Pair {
   std::vector<Communicator> comm = Communicator::createAll(2, onGpu());
 };
 
-/// A graph of what `body` puts on the stream.
+/// A graph of the work that `body` puts on the stream.
 template <class Body>
 cudaGraphExec_t captured(cudaStream_t stream, const Body& body) {
   must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
@@ -43,8 +43,8 @@ void join(cudaStream_t from, cudaStream_t to) {
 
 } // namespace
 
-// Proves: in a capture with a fork, calls on the branches follow each other in the graph as the
-// program made them, though nothing else orders the branches.
+// Proves: in a capture with a fork, calls on the branches follow each other in the graph in the
+// order of the program, although nothing else orders the branches.
 TEST_CASE("cuda: calls on two streams of one capture run one after the other") {
   const CudaMachine machine({.queues = 32});
   const CudaStream main[2], branch[2];
@@ -78,8 +78,8 @@ TEST_CASE("cuda: calls on two streams of one capture run one after the other") {
   CHECK(machine.complaints() == "");
 }
 
-// Proves: a call on another stream than the last one waits for it there, though the program orders
-// the two in no way.
+// Proves: a call on another stream than the last call waits for that call, although the program
+// does not order the two.
 TEST_CASE("cuda: calls on two streams run one after the other") {
   const CudaMachine machine({.queues = 32});
   const CudaStream streams[2][2];
@@ -87,7 +87,7 @@ TEST_CASE("cuda: calls on two streams run one after the other") {
   {
     Pair ranks;
     std::vector<Work> works;
-    for (std::size_t r : {0u, 1u}) { // rank 0's first call is in the middle when its second begins
+    for (std::size_t r : {0u, 1u}) { // rank 0's first call is still running when its second begins
       ranks.comm[r].setStream(streams[r][0].handle());
       works.push_back(addUp(ranks.comm[r], first[r]));
       ranks.comm[r].setStream(streams[r][1].handle());
@@ -102,9 +102,9 @@ TEST_CASE("cuda: calls on two streams run one after the other") {
 }
 
 // Proves: launches that the library cannot know to be unordered (a replay on one stream, a call on
-// another) end as a typed error when they meet, and never as a wrong sum. Of one shape they are
-// told apart by their lanes, of several by their numbers.
-TEST_CASE("cuda: a replay beside a call is an error, not a wrong result") {
+// another) end with a typed error when they overlap, and never with a wrong sum. Launches of one
+// shape are distinguished by their lanes, launches of several shapes by their numbers.
+TEST_CASE("cuda: a replay that overlaps a call is an error, not a wrong result") {
   for (const std::size_t count : {kCount, kCount / 2}) {
     INFO(count << " elements");
     const CudaMachine machine({.queues = 32});
@@ -118,7 +118,7 @@ TEST_CASE("cuda: a replay beside a call is an error, not a wrong result") {
         graphs[r] = captured(main[r].get(),
                              [&] { addUp(ranks.comm[static_cast<std::size_t>(r)], replayed[r]); });
       }
-      // Rank 0's replay waits for rank 1, so its call on another stream is sure to meet it.
+      // Rank 0's replay waits for rank 1, so its call on another stream certainly overlaps it.
       must(cudaGraphLaunch(graphs[0], main[0].get()));
       ranks.comm[0].setStream(other.handle());
       const Caught error = caught([&] { addUp(ranks.comm[0], called, count).wait(); });
@@ -132,9 +132,9 @@ TEST_CASE("cuda: a replay beside a call is an error, not a wrong result") {
   }
 }
 
-// Proves: that holds, too, where the call was on its way before its shape was captured: the graph's
-// program stands in another place then, and has another number.
-TEST_CASE("cuda: a replay beside an older call of its shape is an error") {
+// Proves: the same if the call was in flight before its shape was captured: the graph's program is
+// then a second copy, with another number.
+TEST_CASE("cuda: a replay that overlaps an older call of its shape is an error") {
   const CudaMachine machine({.queues = 32});
   const CudaStream main, other;
   Numbers replayed, called;
@@ -155,8 +155,9 @@ TEST_CASE("cuda: a replay beside an older call of its shape is an error") {
   CHECK(machine.complaints() == "");
 }
 
-// Proves: streams on which two ranks of a process would wait for each other are refused by name,
-// before anything runs: the default stream under either name, blocking ones, one for both.
+// Proves: streams on which two ranks of a process would wait for each other are refused by name
+// before anything runs: the default stream under both names, blocking streams, one stream for two
+// ranks.
 TEST_CASE("cuda: streams that ranks cannot share are refused") {
   const CudaMachine machine;
   const CudaStream blocking(cudaStreamDefault), own;
@@ -176,14 +177,14 @@ TEST_CASE("cuda: streams that ranks cannot share are refused") {
     const Caught both = refused(own.handle());
     CHECK(both.code == ErrorCode::invalid_argument);
     CHECK(both.text.find("rank 1") != std::string::npos);
-    ranks.comm[1].setStream(Stream()); // gives it up
+    ranks.comm[1].setStream(Stream()); // releases the stream
     CHECK(!caught([&] { ranks.comm[0].setStream(own.handle()); }).threw);
   }
   CHECK(machine.complaints() == "");
 }
 
-// Proves: a stream that may use only a part of the device is refused: the blocks that wait for each
-// other would not all run.
+// Proves: a stream that may use only a part of the device is refused, because the blocks that wait
+// for each other might not all run.
 TEST_CASE("cuda: streams of green contexts are refused") {
   const CudaMachine machine({.devices = 1, .multiprocessors = 16});
   auto* const green = static_cast<cudaStream_t>(machine.cuda.makeGreenStream(8));

@@ -1,4 +1,4 @@
-// A device that does not move: what waits for it ends in time, and what its work may still use
+// A device that makes no progress: waits for it end in time, and memory that its work may still use
 // stays.
 #include <atomic>
 #include <functional>
@@ -16,12 +16,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kTimeout{300};
 
-/// Work on a stream that does not end before its release.
+/// Work on a stream that does not end before it is released.
 class Obstacle {
  public:
   explicit Obstacle(cudaStream_t stream) {
     put(stream, [held = held_] { held->wait(true); });
-    put(stream, [] {}); // waits at the head of its queue, before all that comes later
+    put(stream, [] {}); // waits at the head of its queue, before all later work
   }
   ~Obstacle() { release(); }
   Obstacle(const Obstacle&) = delete;
@@ -43,10 +43,10 @@ class Obstacle {
 
 } // namespace
 
-// Proves: whatever waits for the device throws in time, and says which device did not do what;
-// nothing is freed or unmapped that this may still touch, and nothing waits in a destructor. A
-// device that moves again is used as before.
-TEST_CASE("cuda: what waits for a device that does not move ends in time") {
+// Proves: every wait for the device throws in time, with the device and the operation. Memory that
+// the device may still use is not freed or unmapped, and no destructor waits. When the device makes
+// progress again, it can be used as before.
+TEST_CASE("cuda: waits for a device that makes no progress end in time") {
   const CudaMachine machine({.devices = 1, .queues = 1});
   {
     const CudaStream other;
@@ -59,13 +59,12 @@ TEST_CASE("cuda: what waits for a device that does not move ends in time") {
       CHECK(says(caught(body), ErrorCode::timeout,
                  {"device 0 (fake GPU 0 at ", what, "within 300 ms"}));
     };
-    late([&] { device->write(memory.get(), words.data(), sizeof words); },
-         "what was written to it");
+    late([&] { device->write(memory.get(), words.data(), sizeof words); }, "finish a copy to it");
     late([&] { device->allocate(256); }, "clear new memory");
     late([&] { device->allocateShared(256); }, "clear new memory");
-    late([&] { device->read(words.data(), memory.get(), sizeof words); }, "what was asked before");
-    late([&] { device->store(memory.get(), words); }, "store what proves a link");
-    late([&] { device->load(memory.get()); }, "load what proves a link");
+    late([&] { device->read(words.data(), memory.get(), sizeof words); }, "finish an earlier copy");
+    late([&] { device->store(memory.get(), words); }, "finish the stores that test a link");
+    late([&] { device->load(memory.get()); }, "finish the loads that test a link");
     { const device::Memory unused = device->allocateUncleared(256); }
     CHECK(machine.cuda.calls("cudaFreeAsync") == 0);
     CHECK(machine.cuda.calls("cuMemUnmap") == 0);
@@ -77,15 +76,15 @@ TEST_CASE("cuda: what waits for a device that does not move ends in time") {
     { const device::Memory used = device->allocate(256); }
     CHECK(machine.cuda.calls("cudaFreeAsync") == 1);
   }
-  // What was kept; all else is gone.
+  // The memory that was kept; all else is gone.
   CHECK(machine.cuda.held() == std::map<std::string, int>{{"mappings", 1}, {"memory of pools", 2}});
   CHECK(machine.complaints() == "");
 }
 
-// Proves: a communicator that gives up on its launches at its end leaves them all memory that they
-// name, in windows and in rings; when they come to run after all, they see that they must not.
-TEST_CASE("cuda: what a launch that does not end uses is never given back") {
-  // On devices that no other case uses: what is kept outlives the machine.
+// Proves: a communicator that gives up on its launches when it closes leaves them all memory that
+// they use, windows and rings included. If they run later, they see the abort and do nothing.
+TEST_CASE("cuda: the memory of a launch that does not end is never freed") {
+  // On devices that no other case uses, because the kept memory outlives the machine.
   constexpr int kFirst = 4;
   const CudaMachine machine({.devices = kFirst + 2, .multicasts = true});
   const CudaStream streams[2] = {CudaStream(cudaStreamNonBlocking, kFirst),
@@ -112,7 +111,7 @@ TEST_CASE("cuda: what a launch that does not end uses is never given back") {
     }
   }
   obstacle.release();
-  machine.cuda.held(); // all that was on streams has run
+  machine.cuda.held(); // all work on the streams has run
   CHECK(machine.complaints() == "");
   for (Numbers& one : numbers) CHECK(one.all(1));
 }

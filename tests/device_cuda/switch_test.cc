@@ -1,5 +1,5 @@
-// Multicast objects of the driver under nvls: made, joined, bound and mapped in the order that CUDA
-// asks for, proved before anybody counts on them, and left by all.
+// The driver's multicast objects under nvls: made, joined, bound and mapped in the order that CUDA
+// requires, tested before use, and released by all ranks.
 #include "device_cuda/cuda_machine.h"
 #include "support/test.h"
 
@@ -32,8 +32,8 @@ const std::map<std::string, int> kNothing;
 
 } // namespace
 
-// Proves: every rank's device is added before any memory is bound, every window and the object
-// itself are mapped where its own device may use them, and nothing is left.
+// Proves: all devices are added before memory is bound; windows and the object are mapped only for
+// the device of their rank; nothing is left.
 TEST_CASE("cuda: nvls uses multicast objects by CUDA's rules, and leaves nothing behind") {
   for (const int ranks : {2, 3, 4}) {
     INFO(ranks << " ranks");
@@ -47,10 +47,10 @@ TEST_CASE("cuda: nvls uses multicast objects by CUDA's rules, and leaves nothing
   }
 }
 
-// Proves: a switch whose stores are lost is found by the proof, and given up by all ranks, who let
-// go of all they had made for it; where ranks share a GPU, or the driver has no such objects,
-// nobody tries.
-TEST_CASE("cuda: a switch that fails its proof is not used, and leaves nothing behind") {
+// Proves: the test finds a switch that loses stores. All ranks then give it up and release
+// everything that they made for it. If ranks share a GPU, or the driver has no multicast objects,
+// no rank tries.
+TEST_CASE("cuda: a switch that fails its test is not used, and leaves nothing behind") {
   FakeCuda::Settings lossy = switched(3);
   lossy.lose_switch_stores = true;
   {
@@ -74,8 +74,8 @@ TEST_CASE("cuda: a switch that fails its proof is not used, and leaves nothing b
   CHECK(machine.cuda.calls("cuMulticastCreate") == 0);
 }
 
-// Proves: the fake sees who binds memory before all devices were added.
-TEST_CASE("the fake: memory is bound when all devices were added") {
+// Proves: the fake reports memory that is bound before all devices were added.
+TEST_CASE("the fake: binding memory before all devices were added is reported") {
   const CudaMachine machine(switched(2));
   {
     const auto device = device::openCudaDevice(0);

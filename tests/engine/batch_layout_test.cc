@@ -1,5 +1,5 @@
-// Where sends and receives run: what keeps ranks from waiting for each other, for every size of a
-// communicator.
+// Seats of sends and receives: the properties that keep ranks from waiting for each other, for
+// communicators of every size.
 #include "engine/batch_layout.h"
 
 #include <map>
@@ -24,7 +24,7 @@ struct Rank {
   BatchLayout layout;
   std::map<std::uint32_t, std::set<std::uint32_t>> lanes; ///< by launch
   std::map<std::uint32_t, std::uint32_t> jobs;
-  /// By launch and lane: of each distance, whether it is a send's.
+  /// By launch and lane: for each distance, whether it is a send's.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, bool> sends;
   bool mixed = false;
 
@@ -41,9 +41,9 @@ struct Rank {
 
 } // namespace
 
-// Proves: both ends of every message stand at the same launch, distance and number, which is what
-// kernels/cuda/plan/PROOFS.md argues from; no lane has sends and receives; a launch holds no more
-// jobs than it can, and no more blocks than the rank's share.
+// Proves: both ends of every message have the same launch, distance and number, which
+// kernels/cuda/plan/PROOFS.md relies on. No lane has sends and receives. A launch has no more jobs
+// than fit its arguments, and no more blocks than the rank's share.
 TEST_CASE("batch layout: both ends of a message have the same place, within the share") {
   for (int ranks : {1, 2, 3, 5, 8, 64, 112, 113, 130})
     for (int share : {2, 3, 15, 62, 124}) {
@@ -72,9 +72,9 @@ TEST_CASE("batch layout: both ends of a message have the same place, within the 
     }
 }
 
-// Proves: where the share allows it, nobody's messages wait for another peer's, and each has as
-// many blocks as leave room for all.
-TEST_CASE("batch layout: all peers side by side where there is room") {
+// Proves: if the share is large enough, no message waits for a message of another peer, and each
+// has as many blocks as leave room for all.
+TEST_CASE("batch layout: all peers run at the same time where there is room") {
   for (int ranks : {1, 2, 8})
     for (int share : {16, 124}) {
       BatchLayout layout(0, ranks, {share, 1}, kCopies);
@@ -90,7 +90,7 @@ TEST_CASE("batch layout: all peers side by side where there is room") {
     }
 }
 
-// Proves: a group begins where the last one did, and a share of one block is refused.
+// Proves: every group starts with the same seats, and a share of one block is refused.
 TEST_CASE("batch layout: groups do not depend on each other") {
   BatchLayout layout(0, 2, {4, 2}, kCopies);
   layout.check();

@@ -1,7 +1,7 @@
-// The hardest carrier there may be: nothing is buffered on the way, so a message stays in the
-// sender's memory until the receiver takes it, a few bytes at a time. Every algorithm must come to
-// an end, and to the right result, when all channels are such, and when only some are. One thread
-// drives all ranks in turns, so that a deadlock is seen at once and not by a deadline.
+// The most restrictive carrier possible: it buffers nothing, so a message stays in the sender's
+// memory until the receiver takes it, a few bytes at a time. Every algorithm must end with the
+// right result if all channels are such carriers, and if only some are. One thread runs all ranks
+// in turn, so a deadlock is noticed at once, without a deadline.
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -19,7 +19,7 @@ using namespace transport;
 
 struct Message {
   MessageHeader header;
-  std::vector<std::byte*> bytes; ///< where each byte lies in the sender's memory
+  std::vector<std::byte*> bytes; ///< address of each byte in the sender's memory
   std::size_t taken = 0;
   bool here = false; ///< the receiver's worker has seen it
 };
@@ -31,12 +31,12 @@ struct Network {
     none,
     mixed,
     all
-  } sharing = Sharing::none; ///< pairs that share memory instead
-  bool lending = false;      ///< on shared memory, whatever may be lent is
-  int lost = -1;             ///< what this rank lends is not found
-  bool worked = false;       ///< no message is there before the receiver's worker has seen it
+  } sharing = Sharing::none; ///< pairs that use shared memory instead
+  bool lending = false;      ///< messages in shared memory are lent where allowed
+  int lost = -1;             ///< messages that this rank lends are not found
+  bool worked = false;       ///< a message arrives only when the receiver's worker has seen it
   std::size_t looks = 0;     ///< of all workers
-  std::size_t sent = 0;      ///< messages from the rank of the last look, on their way then
+  std::size_t sent = 0;      ///< messages in flight from the last polling rank, at that time
   std::size_t slot_bytes = 1024;
   std::size_t moved = 0;
   std::map<ChannelId, std::deque<Message>> carriers;
@@ -52,7 +52,7 @@ struct Network {
   }
 };
 
-/// Memory that is overwritten while it is lent shows as a wrong result.
+/// If lent memory is overwritten, the result is wrong.
 class Pointers : public Loans {
  public:
   explicit Pointers(bool lost) : lost_(lost) {}
@@ -125,7 +125,7 @@ class Receiver : public CarrierReceiver {
   std::deque<Message>& queue_;
 };
 
-/// Of all channels to a rank.
+/// The worker of all channels to a rank.
 class Looker : public Worker {
  public:
   Looker(Network& network, int rank) : network_(network), rank_(rank) {}
@@ -193,7 +193,7 @@ std::int32_t inputValue(int rank, std::size_t block, std::size_t i) {
                                    i % 997);
 }
 
-/// What element i of block b of the rank's output must be.
+/// The expected element i of block b of the rank's output.
 std::int32_t expected(const plan::Spec& spec, int rank, std::size_t b, std::size_t i,
                       std::int32_t factor) {
   const auto me = static_cast<std::size_t>(rank);
@@ -229,7 +229,7 @@ class Rank {
     output_.assign(outs * count, -1);
     std::int32_t* in = input_.data();
     out_ = output_.data();
-    if (in_place && ins > 0 && outs > 0) { // the larger of both buffers holds both
+    if (in_place && ins > 0 && outs > 0) { // the larger buffer holds both
       if (ins >= outs) out_ = in + (ins > outs ? me * count : 0);
       else in = out_ + me * count;
     }
@@ -282,14 +282,15 @@ class Rank {
   std::uint64_t sequence_ = 0;
 };
 
-/// Runs the call on all ranks, turns in random order. What went wrong, or nothing.
+/// Runs the call on all ranks, which take turns in random order. Returns what went wrong, or an
+/// empty string.
 std::string runAll(Network& network, std::vector<std::unique_ptr<Rank>>& ranks,
                    const plan::Algorithm& algorithm, const plan::Spec& spec, std::size_t count,
                    bool in_place, std::int32_t factor, std::mt19937& random) {
   for (auto& rank : ranks) rank->submit(algorithm, spec, count, in_place, factor);
   std::vector<Rank*> order;
   for (auto& rank : ranks) order.push_back(rank.get());
-  // A lender looks some hundred times for what is not returned before it revokes it.
+  // A lender polls some hundred times for an unreturned loan before it revokes it.
   const int limit = network.lending ? 1000 : 3;
   for (int idle_rounds = 0; idle_rounds < limit;) {
     std::shuffle(order.begin(), order.end(), random);
@@ -350,9 +351,9 @@ TEST_CASE("every algorithm ends with the right result when all channels are unbu
   for (int depth : {1, 2, 8}) allAlgorithms(Network::Sharing::none, false, depth);
 }
 
-// Proves: the engine lets a transport's worker move what all of its channels wait for, once in a
-// turn however many channels there are, and not before there is one.
-TEST_CASE("a transport's worker is asked once in a turn of the engine") {
+// Proves: the engine calls a transport's worker once in each turn for all its channels, and only if
+// there are channels.
+TEST_CASE("a transport's worker is called once in a turn of the engine") {
   std::mt19937 random(7);
   const plan::Algorithm& direct = *plan::findAlgorithm("direct");
   const plan::Spec spec{Collective::alltoall, 4, 0, 0};
@@ -369,9 +370,9 @@ TEST_CASE("a transport's worker is asked once in a turn of the engine") {
   CHECK(network.looks == before + ranks.size());
 }
 
-// Proves: one turn is enough to send what needs nothing from others and to receive what has come,
-// and in it the peers do not wait for this rank's look.
-TEST_CASE("a turn of the engine sends, lets the worker look, and receives what it has found") {
+// Proves: one turn sends everything that needs no peer, and receives everything that has arrived.
+// Peers do not wait for this rank's poll.
+TEST_CASE("a turn of the engine sends, calls the worker, and receives what it has found") {
   std::mt19937 random(7);
   const plan::Algorithm& direct = *plan::findAlgorithm("direct");
   const plan::Spec spec{Collective::allgather, 2, 0, 0};
@@ -400,9 +401,9 @@ TEST_CASE(
   }
 }
 
-// Proves: a rank that cannot read one of a step's messages gives back the others that it had begun
-// to read, so that the ranks which lent them need not wait for it in order to fail.
-TEST_CASE("what a step began to read is given back when another of its messages is not found") {
+// Proves: a rank that cannot read one of a step's messages gives back the others that it has begun
+// to read. So the ranks that lent them do not wait for it when they fail.
+TEST_CASE("messages that a step began to read are given back if another one is not found") {
   const plan::Algorithm& linear = *plan::findAlgorithm("linear");
   const plan::Spec spec{Collective::reduce, 3, 0, 0};
   Network network;
@@ -420,11 +421,12 @@ TEST_CASE("what a step began to read is given back when another of its messages 
       Error);
   const auto begin = base::Clock::now();
   for (auto& rank : ranks) rank->fail();
-  CHECK(base::Clock::now() - begin < std::chrono::seconds(5)); // else a lender's patience ended
+  // otherwise a lender would have waited for its limit
+  CHECK(base::Clock::now() - begin < std::chrono::seconds(5));
 }
 
-// Proves: a lender does not wait for ever for a thread that never ends its reading.
-TEST_CASE("a reader that never comes back is waited for up to a deadline") {
+// Proves: a lender does not wait forever for a thread that never finishes reading.
+TEST_CASE("the wait for a reader that never finishes has a limit") {
   const plan::Algorithm& linear = *plan::findAlgorithm("linear");
   const plan::Spec spec{Collective::reduce, 2, 0, 0};
   Network network;

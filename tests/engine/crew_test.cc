@@ -1,4 +1,4 @@
-// Several threads to a rank: every part is done once, by nobody twice, and results do not change.
+// Ranks with several threads: every part is done exactly once, and results do not change.
 #include "engine/crew.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@ TEST_CASE("every part of every round is done once, before run() returns", "[crew
   for (const int size : {1, 2, 3, 8}) {
     Crew crew(size);
     REQUIRE(crew.size() == static_cast<std::size_t>(size));
-    std::vector<int> done(crew.size()); // not atomic: the crew's own order must do
+    std::vector<int> done(crew.size()); // not atomic: the crew's own ordering must be enough
     for (int round = 1; round <= 500; ++round) {
       auto job = [&](std::size_t part) { ++done[part]; };
       crew.run(job);
@@ -31,11 +31,11 @@ TEST_CASE("every part of every round is done once, before run() returns", "[crew
   }
 }
 
-TEST_CASE("a crew that fell asleep comes when there is work", "[crew]") {
+TEST_CASE("a sleeping crew wakes up for new work", "[crew]") {
   Crew crew(3);
   std::chrono::nanoseconds all{};
   for (int round = 0; round < 4; ++round) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30)); // longer than it stays awake
+    std::this_thread::sleep_for(std::chrono::milliseconds(30)); // longer than the crew polls
     const auto begin = std::chrono::steady_clock::now();
     std::atomic<int> done{0};
     auto job = [&](std::size_t) { ++done; };
@@ -43,19 +43,17 @@ TEST_CASE("a crew that fell asleep comes when there is work", "[crew]") {
     REQUIRE(done == 3);
     all += std::chrono::steady_clock::now() - begin;
   }
-  // Who is not woken looks once a second.
+  // A thread that is not woken polls once a second.
   CHECK(all < std::chrono::seconds(2));
 }
 
-TEST_CASE(
-    "a forked child drops a crew, whose threads it does not have, and touches none of its own",
-    "[crew]") {
+TEST_CASE("a forked child drops a crew without joining threads, its own included", "[crew]") {
   auto crew = std::make_unique<Crew>(3);
   test::Child child([&] { return test::dropBesideOwnThreads([&] { crew.reset(); }); });
   CHECK(child.end() == 0);
 }
 
-TEST_CASE("a number of threads that makes no sense is refused", "[crew]") {
+TEST_CASE("an impossible number of threads is refused", "[crew]") {
   for (const int threads : {-1, 0, 65}) {
     Options options = test::plainOptions();
     options.threads = threads;
@@ -64,7 +62,7 @@ TEST_CASE("a number of threads that makes no sense is refused", "[crew]") {
 }
 
 TEST_CASE("collectives of large blocks are right with any number of threads", "[crew]") {
-  const auto some = [](std::vector<int> all) { // sanitizers: the last
+  const auto some = [](std::vector<int> all) { // under sanitizers only the last
     return test::kWholeGrid ? all : std::vector{all.back()};
   };
   for (const int threads : some({2, 5, 3}))

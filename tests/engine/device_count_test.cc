@@ -1,4 +1,4 @@
-// What is counted and predicted of calls on devices, against closed forms.
+// The counts and predictions for calls on devices, compared with closed forms.
 #include "engine/device_count.h"
 
 #include "plan/registry.h"
@@ -22,10 +22,10 @@ constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 7, 8};
 } // namespace
 
 // Proves: for AllReduce by `direct` among ranks that share a GPU, steps, messages, fences and bytes
-// are those of the closed forms. Each tile pushes, owns and pulls in a bundle, and tells by a fence
-// of each. Lent, an owner reads p parts and writes the result to all outputs, which is the bound;
-// sent, each part is written to a slot and read there as well.
-TEST_CASE("device counts: direct is what its closed forms say") {
+// equal the closed forms. Each tile pushes, owns and pulls in a bundle; each of these takes one
+// fence. If messages are lent, an owner reads p parts and writes the result to all outputs, which
+// is the bound. If they are sent, each part is also written to a slot and read there.
+TEST_CASE("device counts: direct equals its closed forms") {
   for (const int ranks : kRankCounts) {
     INFO(ranks << " ranks");
     const double p = ranks, whole = kCount * sizeof(float);
@@ -48,9 +48,9 @@ TEST_CASE("device counts: direct is what its closed forms say") {
   }
 }
 
-// Proves: a small call goes in packets, each of which tells for itself: an owner and who pulls give
-// slots back by a fence each, and twice the bytes are in slots.
-TEST_CASE("device counts: packets take a fence where slots are given back") {
+// Proves: a small call uses packets, which need no flag: owners and pulling ranks return slots with
+// one fence each, and slots hold twice the bytes.
+TEST_CASE("device counts: packets take a fence only where slots are returned") {
   for (const int ranks : {2, 3, 4, 5, 7, 8}) {
     INFO(ranks << " ranks");
     const DeviceCounts one = counted("direct", ranks, 1024, {.ranks_on_device = ranks});
@@ -59,15 +59,15 @@ TEST_CASE("device counts: packets take a fence where slots are given back") {
     CHECK(one.dependent_steps == 3);
     CHECK(one.fences == static_cast<std::uint64_t>(2 * ranks));
     CHECK(one.fencesPerMessage() == 1.0 / (ranks - 1));
-    // Sent parts 1 + 2, the owner's 1 + 2 (p - 1) + 1 + 2 (p - 1), copies 2 + 1.
+    // Pushed parts 1 + 2, the owner's 1 + 2 (p - 1) + 1 + 2 (p - 1), copies 2 + 1.
     CHECK(one.memory_bytes == (10 * ranks - 8) * 1024.0 * sizeof(float));
   }
 }
 
-// Proves: no rank count, algorithm or size is counted with more blocks than the ranks' shares hold,
-// with fewer bytes than the bound where ranks only read and write, or with a chain of no steps; and
-// ranks that are too many for a device are refused as the engine refuses them.
-TEST_CASE("device counts: every algorithm, within the device") {
+// Proves: for no number of ranks, algorithm or size do the counts have more blocks than the ranks'
+// shares, fewer bytes than the bound (if ranks only read and write), or an empty chain of steps.
+// Too many ranks on a device are refused as by the engine.
+TEST_CASE("device counts: every algorithm's counts fit the device") {
   for (const plan::Algorithm* algorithm : plan::algorithms())
     for (const int ranks : kRankCounts) {
       const plan::Spec spec{.collective = Collective::allreduce, .ranks = ranks};
@@ -86,8 +86,8 @@ TEST_CASE("device counts: every algorithm, within the device") {
                   Error);
 }
 
-// Proves: each term of the prediction is its count times its rate, and the total is launch and
-// whichever takes longest.
+// Proves: each term of the prediction is its count times its rate. The total is the launch plus the
+// longest term.
 TEST_CASE("device counts: the time is launch, steps, moving, memory and links") {
   DeviceCounts counts;
   counts.turns = 10;

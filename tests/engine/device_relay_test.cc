@@ -1,4 +1,4 @@
-// The relay between a kernel's ring and a carrier, step by step, on one thread: the test is the
+// The relay between a kernel's ring and a carrier, step by step, on one thread: the test plays the
 // kernels, the wire and the clock.
 #include "engine/device_relay.h"
 
@@ -32,12 +32,12 @@ struct Wire {
   };
   std::deque<std::pair<MessageHeader, const std::byte*>> pending;
   std::deque<Message> arrived;
-  bool closed = false;  ///< both ends throw, the receiver when it has everything
-  bool slowly = false;  ///< a body comes with the second receive()
-  int polls_needed = 0; ///< until it is connected
-  bool refused = false; ///< it never is
+  bool closed = false;  ///< both ends throw; the receiver does when it has received everything
+  bool slowly = false;  ///< a body arrives with the second receive()
+  int polls_needed = 0; ///< polls until it is connected
+  bool refused = false; ///< it never connects
 
-  /// The oldest pending message, off the wire.
+  /// Takes the oldest pending message off the wire.
   Message take() {
     const auto [header, body] = pending.front();
     pending.pop_front();
@@ -113,14 +113,14 @@ DeviceMemory ringMemory() {
   return {part(kSize.inboxBytes()), part(RingSize::creditBytes()), kSize.inboxBytes()};
 }
 
-/// A relay of rank 0, its wire to rank 1, and what a kernel does with its ring.
+/// A relay of rank 0, its wire to rank 1, and a kernel's operations on its ring.
 struct Bench {
   explicit Bench(bool sends)
       : relay({{7, sends ? 0 : 1, sends ? 1 : 0, 4}, sends, kSize, memory},
               std::make_unique<Opening>(wire, sends)),
         ring(kSize.ring(memory.inbox.get(), memory.credit.get(), nullptr)) {}
 
-  /// Until nothing moves; whether anything did.
+  /// Steps until nothing moves; whether anything did.
   bool settle() {
     bool any = false;
     for (int turns = 0; turns < 100 && relay.step(); ++turns) any = true;
@@ -129,7 +129,7 @@ struct Bench {
   std::uint64_t slotOf(std::uint64_t number) const { return (number - 1) % kSize.depth; }
   const Label& label(std::uint64_t number) const { return ring.labels[slotOf(number)]; }
   std::byte* body(std::uint64_t number) const { return ring.slots + slotOf(number) * ring.stride; }
-  /// As a sending kernel: message `number`, full of its number.
+  /// Publishes message `number` as a sending kernel; its bytes are its number.
   void publish(std::uint64_t number, std::size_t bytes) {
     std::memset(body(number), static_cast<int>(number), bytes);
     ring.labels[slotOf(number)] = {100 + number, bytes, nullptr};
@@ -157,9 +157,9 @@ Caught errorOf(const DeviceRelay& relay) {
 
 } // namespace
 
-// Proves: messages of any size, none included, leave in order with their labels, straight from
-// their slots; a slot is given back when the port has taken over its message, not before.
-TEST_CASE("a sending relay hands the port what the kernel publishes") {
+// Proves: messages of any size, also empty ones, are sent in order with their labels, directly from
+// their slots. A slot is returned when the port has taken its message, not earlier.
+TEST_CASE("a sending relay passes the kernel's messages to the port") {
   Bench bench(true);
   bench.wire.polls_needed = 2;
   CHECK(bench.relay.drained());
@@ -173,7 +173,7 @@ TEST_CASE("a sending relay hands the port what the kernel publishes") {
     bench.settle();
     CHECK(*bench.ring.consumed == taken);
     CHECK_FALSE(bench.relay.drained());
-    if (turn < 3) continue; // connects
+    if (turn < 3) continue; // connecting
     REQUIRE(bench.wire.pending.size() == std::min<std::size_t>(kPortDepth, published - taken));
     CHECK(bench.wire.pending.front().second == bench.body(taken + 1));
     CHECK(same(bench.wire.take(), message(taken + 1, sizes[taken])));
@@ -186,8 +186,8 @@ TEST_CASE("a sending relay hands the port what the kernel publishes") {
   CHECK_FALSE(bench.settle());
 }
 
-// Proves: messages come in order, whole, with label and size; while the ring is full nothing is
-// taken off the wire.
+// Proves: messages arrive in order and complete, with label and size. While the ring is full,
+// nothing is taken off the wire.
 TEST_CASE("a receiving relay fills the ring, and waits while it is full") {
   Bench bench(false);
   bench.wire.slowly = true;
@@ -210,9 +210,9 @@ TEST_CASE("a receiving relay fills the ring, and waits while it is full") {
   CHECK(bench.relay.drained());
 }
 
-// Proves: a carrier that ends is told to the kernel behind its last message, when there is room,
-// and only there: it is no failure as long as nobody wants more.
-TEST_CASE("a receiving relay marks the end behind the last message") {
+// Proves: the end of a carrier is published to the kernel after the last message, when there is
+// room, and nowhere else: it is no failure unless a message is still needed.
+TEST_CASE("a receiving relay marks the end after the last message") {
   Bench bench(false);
   for (std::uint64_t n = 1; n <= kSize.depth; ++n) bench.wire.arrived.push_back(message(n, 8));
   bench.wire.closed = true;
@@ -229,11 +229,11 @@ TEST_CASE("a receiving relay marks the end behind the last message") {
   CHECK(says(error, ErrorCode::peer_dead, {"closed"}));
   CHECK(error.culprit == 1);
   *bench.ring.consumed = kSize.depth;
-  CHECK_FALSE(bench.settle()); // once
+  CHECK_FALSE(bench.settle()); // only once
 }
 
-// Proves: a header that no rank's kernel can have sent ends the carrier, and touches no slot.
-TEST_CASE("a receiving relay refuses headers that cannot be") {
+// Proves: a header that no rank's kernel can have sent ends the carrier and changes no slot.
+TEST_CASE("a receiving relay refuses impossible headers") {
   for (const MessageHeader& header :
        {MessageHeader{1, kSize.slot_bytes + 1}, MessageHeader{1, ~std::uint64_t{0}},
         MessageHeader{~std::uint64_t{0}, 8}}) {
@@ -251,8 +251,8 @@ TEST_CASE("a receiving relay refuses headers that cannot be") {
   }
 }
 
-// Proves: a sender's broken carrier matters when there is something to send, whether it broke
-// before or after that was published, or was never there.
+// Proves: a sender's broken carrier matters if there is something to send, whether it broke before
+// or after that was published, or was never connected.
 TEST_CASE("a sending relay is stranded when a message cannot leave") {
   for (const bool connected : {true, false}) {
     Bench bench(true);

@@ -1,4 +1,4 @@
-// The ring of places for programs: who keeps what, and when there is no room.
+// The ring of places for programs: which places are kept, and when there is no room.
 #include "engine/program_ring.h"
 
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLine = device::kRingLine;
 
-/// A place with the bytes that were put there, on the device and in front of it.
+/// A place with the bytes that were written to it, on the device and in its staging memory.
 struct Kept {
   std::shared_ptr<ProgramPlace> place;
   std::size_t bytes = 0;
@@ -34,9 +34,9 @@ struct Kept {
 
 } // namespace
 
-// Proves: the places that come longest ago go first, and only when theirs is needed; one that is in
-// use stays, and the others go round it.
-TEST_CASE("program ring: places are taken in turn, round those in use") {
+// Proves: the oldest places are replaced first, and only when their memory is needed. A place in
+// use stays, and others are allocated around it.
+TEST_CASE("program ring: places are taken in turn, around those in use") {
   const test::HostDevices host;
   ProgramRing ring(*device::openDevice(0), 4 * kLine);
   std::vector<std::weak_ptr<ProgramPlace>> places;
@@ -54,22 +54,22 @@ TEST_CASE("program ring: places are taken in turn, round those in use") {
   CHECK(at(used) == 1);
   CHECK(at(take(kLine + 1)) == 2);
   for (const auto& place : places) CHECK(!place.expired());
-  CHECK(at(take(kLine)) == 0); // the first one's
+  CHECK(at(take(kLine)) == 0); // the first place's memory
   CHECK(places[0].expired());
-  CHECK(at(take(kLine)) == 2); // behind the one that is used
+  CHECK(at(take(kLine)) == 2); // after the place in use
   CHECK(places[2].expired());
   CHECK(!places[3].expired());
   CHECK(at(take(2 * kLine)) == 2); // one line is left at the end, and one in front
   CHECK(places[4].expired());
   used = nullptr;
-  CHECK(!places[1].expired()); // nobody has needed it
+  CHECK(!places[1].expired()); // its memory was not needed
   CHECK(at(take(2 * kLine)) == 0);
   CHECK(places[1].expired());
 }
 
-// Proves: what is in use is never given to somebody else, on either side, and where it leaves no
-// room that is said; what was given back can be taken again.
-TEST_CASE("program ring: what is in use keeps its bytes") {
+// Proves: memory in use is never allocated again, on the device or on the host. If it leaves no
+// room, take() returns null. Freed memory can be allocated again.
+TEST_CASE("program ring: places in use keep their bytes") {
   constexpr std::size_t kSize = 64 * kLine;
   const test::HostDevices host;
   ProgramRing ring(*device::openDevice(0), kSize);

@@ -1,4 +1,4 @@
-// Programs that run with their standard streams closed, as daemons do.
+// Tests programs that run with their standard streams closed, as daemons do.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -26,7 +26,7 @@ class Folder {
     std::filesystem::remove_all(path_, none);
   }
   std::string file() const { return path_ / "said"; }
-  /// What a rank wrote, or nothing.
+  /// The output of a rank, or nothing.
   std::string of(int rank) const {
     std::ifstream in(file() + "." + std::to_string(rank));
     std::string line;
@@ -54,7 +54,8 @@ std::string variables(const std::string& transport) {
 
 } // namespace
 
-TEST_CASE("Rondo takes no number of a standard stream that is closed, and logs into none") {
+TEST_CASE(
+    "Rondo uses no descriptor number of a closed standard stream, and does not log into one") {
   for (const std::string transport : {"shm", "tcp"}) {
     const Folder folder;
     requireOk(variables(transport) + RONDO_COMMAND " run -p " + std::to_string(kRanks) +

@@ -1,4 +1,4 @@
-// The fault matrix from outside: real processes, real signals, the bounds that users are promised.
+// Tests failures from outside: real processes, real signals, and the time limits that are promised.
 #include <signal.h>
 
 #include <chrono>
@@ -18,8 +18,8 @@ namespace {
 constexpr int kRanks = 4;
 using Names = std::vector<const char*>;
 
-/// The transports between processes that this build has, but for ucx only with the algorithm that
-/// is enough to see its ends: `algorithm` is not "ring" or empty.
+/// The transports between processes in this build. ucx only with the algorithm that suffices to
+/// test its ends, so `algorithm` is "ring" or empty for it.
 std::vector<std::string> wires(const std::string& algorithm = "") {
   std::vector<std::string> names;
   for (const rondo::TransportInfo& transport : rondo::transports())
@@ -34,7 +34,7 @@ std::string settings(const std::string& transport, const std::string& algorithm)
   return "RONDO_TRANSPORT=" + transport + " RONDO_ALGO='" + algorithm + "'";
 }
 
-/// Sends the signal to one rank and demands that all others name it within the bound.
+/// Sends the signal to one rank, and requires that all others name it within the limit.
 void strike(const std::string& transport, const std::string& algorithm, int victim, int signal,
             const std::string& code, double bound, const std::string& arguments = "3000") {
   Job job(kRanks, settings(transport, algorithm), "endless_allreduce " + arguments);
@@ -74,9 +74,9 @@ TEST_CASE("SIGSTOP of a rank: within four seconds every survivor names it") {
     for (int victim : {0, 3}) strike(transport, "", victim, SIGSTOP, "unresponsive", 4.0);
 }
 
-// Proves: the time in which a rank was stopped does not count for the deadlines of its calls; the
-// rank that goes on first waits for the others.
-TEST_CASE("ranks that were stopped together for longer than their calls may take go on") {
+// Proves: time in which a rank was stopped does not count for the deadlines of its calls, and the
+// rank that continues first waits for the others.
+TEST_CASE("ranks that were stopped together for longer than the timeout of calls go on") {
   using namespace std::chrono_literals;
   for (const std::string& transport : wires()) {
     Job job(kRanks, settings(transport, "") + " RONDO_TIMEOUT=3 RONDO_HEARTBEAT=20",
@@ -89,7 +89,7 @@ TEST_CASE("ranks that were stopped together for longer than their calls may take
       REQUIRE(::kill(pid, SIGCONT) == 0);
       std::this_thread::sleep_for(200ms);
     }
-    std::this_thread::sleep_for(500ms); // a verdict would be out by now
+    std::this_thread::sleep_for(500ms); // a failure would be known by now
     REQUIRE(::kill(job.pids[3], SIGKILL) == 0);
     REQUIRE(job.ended(kRanks - 1));
     for (const auto& [rank, ending] : job.endings) {
@@ -99,7 +99,7 @@ TEST_CASE("ranks that were stopped together for longer than their calls may take
   }
 }
 
-TEST_CASE("another count on one rank: within a second of the call all know, with both calls") {
+TEST_CASE("another count on one rank: within a second all ranks get an error with both calls") {
   for (const std::string& transport : wires())
     for (const char* counts :
          kWholeGrid ? Names{"3000 2 3001", "10 2 100000", "100000 0 8"} : Names{"10 2 100000"}) {

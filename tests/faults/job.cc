@@ -1,4 +1,4 @@
-// Starts the ranks in a process group of its own, and reads its pipe line by line.
+// Starts the ranks in their own process group, and reads their pipe line by line.
 #include "job.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@ namespace rondo::test {
 
 namespace {
 
-/// A loopback TCP port that nobody listens on.
+/// A loopback TCP port without a listener.
 int freePort() {
   const base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

@@ -1,4 +1,4 @@
-// Ranks as processes, and what they say on their standard output.
+// Ranks as processes, and their lines on standard output.
 #pragma once
 
 #include <sys/types.h>
@@ -11,37 +11,37 @@
 
 namespace rondo::test {
 
-// Instrumented code is several times slower; the bounds are promised for what users run.
+// Instrumented code is several times slower; the time limits are promised for normal builds.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr double kSlower = 4;
 #else
 inline constexpr double kSlower = 1;
 #endif
 
-/// The monotonic clock, which the programs print too, in nanoseconds.
+/// The monotonic clock in nanoseconds, which the programs print too.
 long long now();
 inline double seconds(long long nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 
 struct Ending {
-  long long at = 0;     ///< when the rank knew
-  long long called = 0; ///< when it made the call that failed
+  long long at = 0;     ///< when the rank got the error
+  long long called = 0; ///< when it made the failed call
   std::string code;
   int culprit = -2;
   std::string text;
 };
 
-/// Ranks that run a test program, for a minute at most. A rank says "ready RANK PID", and at the
+/// Ranks that run a test program, for at most a minute. A rank prints "ready RANK PID", and at the
 /// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT", "heard RANK TEXT" or "logged RANK TEXT".
 class Job {
  public:
-  /// A shell command that starts the ranks; `ranks`: those that will be ready.
+  /// `command`: a shell command that starts the ranks. `ranks`: how many of them become ready.
   Job(const std::string& command, int ranks);
-  /// By `rondo run`. `environment`: "NAME=VALUE ..."; `program`: its name and arguments.
+  /// Starts them with `rondo run`. `environment`: "NAME=VALUE ..."; `program`: name and arguments.
   Job(int ranks, const std::string& environment, const std::string& program)
       : Job(underLauncher(ranks, environment, program), ranks) {}
   static std::string underLauncher(int ranks, const std::string& environment,
                                    const std::string& program);
-  /// By the shell alone, so that rank 0 hosts the control plane. `streams`: redirections.
+  /// Starts them from the shell, so that rank 0 hosts the control plane. `streams`: redirections.
   static std::string withoutLauncher(int ranks, const std::string& environment,
                                      const std::string& program,
                                      const std::string& streams = "2>/dev/null");
@@ -51,15 +51,15 @@ class Job {
 
   /// Reads until every rank is ready.
   bool ready();
-  /// Reads until so many ranks have ended with an error.
+  /// Reads until this many ranks have ended with an error.
   bool ended(std::size_t ranks);
-  /// Reads what there is until all ranks have ended.
+  /// Reads the rest, until all ranks have ended.
   void end();
 
   std::map<int, pid_t> pids;
   std::map<int, Ending> endings;
   std::map<int, std::string> heard;
-  std::vector<std::string> logged; ///< the lines of all ranks
+  std::vector<std::string> logged; ///< of all ranks
 
  private:
   bool readLine();

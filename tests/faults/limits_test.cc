@@ -1,5 +1,5 @@
-// Ranks that run out of descriptors, file size or address space, or have no shared memory: every
-// rank ends, soon, and knows whose lack it was; or does without.
+// Tests ranks that run out of descriptors, file size or address space, or have no shared memory:
+// every rank ends soon and names the rank that lacked a resource, or the job works without it.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +18,7 @@ namespace {
 constexpr int kRanks = 3;
 constexpr int kVictim = 1;
 
-// Instrumented code is several times slower; the bounds are promised for what users run.
+// Instrumented code is several times slower; the time limits are promised for normal builds.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr long long kSlower = 4;
 constexpr bool kInstrumented = true;
@@ -35,7 +35,7 @@ struct End {
 };
 
 struct Outcome {
-  std::map<int, End> ends; ///< of the ranks; one that crashed is not there
+  std::map<int, End> ends; ///< of the ranks; one that crashed is missing
   std::string log;
 };
 
@@ -67,8 +67,8 @@ Outcome run(const std::string& transport, const std::string& arguments) {
   return outcome;
 }
 
-/// Either all calls were successful, or all ranks got the same error, which names the victim,
-/// within a second. Whether it was an error.
+/// Requires that all calls succeeded, or that all ranks got the same error, which names the victim,
+/// within a second. Returns whether there was an error.
 bool endsWell(const std::string& transport, const std::string& arguments) {
   const auto ends = run(transport, arguments).ends;
   INFO(transport << ", " << arguments);
@@ -89,13 +89,13 @@ std::string atVictim(const std::string& what) { return std::to_string(kVictim) +
 
 } // namespace
 
-TEST_CASE("a channel too large for the file size limit: all ranks know whose, within a second") {
+TEST_CASE("a channel too large for the file size limit: all ranks name the rank within a second") {
   CHECK(endsWell("shm", atVictim("size 100000 call reduce")));
   CHECK(endsWell("shm", atVictim("size 0 call broadcast")));
   CHECK(endsWell("tcp", atVictim("size 100000 call reduce")) == false);
 }
 
-TEST_CASE("too few descriptors for a call's channels: all ranks know whose, within a second") {
+TEST_CASE("too few descriptors for a call's channels: all ranks name the rank within a second") {
   for (const char* transport : {"shm", "tcp"})
     for (const char* call : {"reduce", "broadcast"}) {
       int failed = 0;
@@ -107,14 +107,15 @@ TEST_CASE("too few descriptors for a call's channels: all ranks know whose, with
     }
 }
 
-TEST_CASE("too little address space for a call: all ranks know whose, within a second") {
-  if (kInstrumented) return; // shadow memory is larger than any limit
+TEST_CASE("too little address space for a call: all ranks name the rank within a second") {
+  if (kInstrumented) return; // shadow memory exceeds any limit
   for (const char* transport : {"shm", "tcp"})
     for (const char* bytes : {"0", "65536", "262144", "1048576", "2097152", "4194304", "16777216"})
       endsWell(transport, atVictim(std::string("memory ") + bytes + " call reduce"));
 }
 
-TEST_CASE("where memory files are refused the next transport is used, and the reason said once") {
+TEST_CASE(
+    "if memory files are refused, the next transport is used, and the reason is logged once") {
   const std::string mixed[kRanks] = {" self tcp shm", " tcp self tcp", " shm tcp self"};
   const std::string none[kRanks] = {" self tcp tcp", " tcp self tcp", " tcp tcp self"};
   const auto serves = [](const std::string& arguments, const std::string* transports, int lines) {
@@ -138,8 +139,8 @@ TEST_CASE("where memory files are refused the next transport is used, and the re
   serves(atVictim("size 100000 create reduce"), mixed, 1);
 }
 
-TEST_CASE("a /dev/shm of a page takes nothing from shm: no memory of Rondo's lies there") {
-  // In a mount namespace of its own, which needs root.
+TEST_CASE("shm works with a /dev/shm of one page, because Rondo does not use it") {
+  // In its own mount namespace, which needs root.
   const std::string inside = "unshare --mount sh -c 'mount -t tmpfs -o size=4k none /dev/shm && ";
   if (std::system((inside + "true' 2>/dev/null").c_str()) != 0) {
     WARN("skipped: no mount namespace here");

@@ -1,4 +1,4 @@
-// Communicators by the hundred where a process may have few descriptors.
+// Tests hundreds of communicators in processes with few descriptors.
 #include <sys/resource.h>
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace {
 
-// Instrumented memory has borders, and what is freed is kept for a while, some of it.
+// Instrumented memory has red zones, and freed memory is kept for a while.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr long kInstrumented = 4;
 #else
@@ -25,13 +25,13 @@ constexpr long kInstrumented = 1;
 #endif
 
 struct Rank {
-  long descriptors = -1, bytes = -1; ///< of the unused communicators together
+  long descriptors = -1, bytes = -1; ///< of all unused communicators together
   long small = -1;                   ///< bytes of those that moved small messages
   int used = -1, sum = -1;
   std::string trouble;
 };
 
-/// `rondo run -p RANKS` of the program, with 1024 descriptors a process.
+/// `rondo run -p RANKS` of the program, with 1024 descriptors per process.
 std::map<int, Rank> run(int ranks, const std::string& settings, int unused, int used,
                         int small = 0) {
   const std::string command =
@@ -82,8 +82,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("communicators that are used over shared memory need no descriptor to stay") {
-  // More of them than there are descriptors for any socket of each.
+TEST_CASE("communicators that are used over shared memory keep no descriptor") {
+  // More of them than there are descriptors for one socket each.
   const auto ranks = run(4, "RONDO_TRANSPORT=shm RONDO_BUFFSIZE=4096", 0, 400);
   REQUIRE(ranks.size() == 4);
   for (const auto& [number, rank] : ranks) {
@@ -108,7 +108,7 @@ TEST_CASE("a communicator that moved only small messages holds at most 256 KiB a
   }
 }
 
-TEST_CASE("where sockets run out the error names the limit, and what exists goes on") {
+TEST_CASE("if sockets run out, the error names the limit, and existing communicators go on") {
   const auto ranks = run(4, "RONDO_TRANSPORT=tcp RONDO_ALGO=direct", 0, 600);
   REQUIRE(ranks.size() == 4);
   bool named = false;

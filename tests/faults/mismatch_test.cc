@@ -1,4 +1,4 @@
-// Ranks that call different things, where no message between them would show it.
+// Tests ranks whose calls differ in a way that no message between them shows.
 #include <string>
 
 #include "job.h"
@@ -12,8 +12,8 @@ constexpr int kRanks = 4;
 
 struct Case {
   const char* call;
-  const char* title;       ///< what ranks call ...
-  const char *odd, *right; ///< ... and how
+  const char* title;       ///< what the ranks call, ...
+  const char *odd, *right; ///< ... and how the odd rank and the others call it
 };
 const Case kCases[] = {
     {"broadcast_root", "Broadcast", "(100 float, root 1)", "(100 float, root 0)"},
@@ -25,7 +25,7 @@ const Case kCases[] = {
     {"reduce_root", "Reduce", "(sum of 100 float, root 1)", "(sum of 100 float, root 0)"},
 };
 
-/// Whether both calls are named. Who else is, depends on which ranks have come so far.
+/// Whether both calls are named. The other named rank depends on which ranks have called so far.
 bool names(const std::string& text, const Case& one) {
   const std::string call = std::string(one.title) + " #5 ";
   return text.find("rank 1 calls " + call + one.odd) != std::string::npos &&
@@ -34,7 +34,7 @@ bool names(const std::string& text, const Case& one) {
 
 } // namespace
 
-TEST_CASE("one rank calls otherwise: the next call of every rank names both calls") {
+TEST_CASE("one rank makes a different call: the next call of every rank names both calls") {
   for (const char* transport : {"shm", "tcp"})
     for (const Case& one : kCases) {
       Job job(kRanks, std::string("RONDO_TRANSPORT=") + transport,
@@ -50,11 +50,12 @@ TEST_CASE("one rank calls otherwise: the next call of every rank names both call
         CHECK(seconds(ending.at - ending.called) < kSlower);
       }
       job.end();
-      CHECK(job.logged.empty()); // besides, they have all been told
+      CHECK(job.logged.empty()); // no rank logs: all have got the error
     }
 }
 
-TEST_CASE("one rank calls otherwise, and the program ends: one rank says so for its launcher") {
+TEST_CASE(
+    "one rank makes a different call, and the program ends: one rank of the launched job logs it") {
   for (const char* transport : {"shm", "tcp"})
     for (const Case& one : kCases) {
       Job job(kRanks, std::string("RONDO_TRANSPORT=") + transport,
@@ -70,7 +71,8 @@ TEST_CASE("one rank calls otherwise, and the program ends: one rank says so for 
     }
 }
 
-TEST_CASE("one rank calls otherwise, and the program ends: without launcher every rank says so") {
+TEST_CASE(
+    "one rank makes a different call, and the program ends: without launcher every rank logs it") {
   for (const char* transport : {"shm", "tcp"})
     for (const Case& one : kCases) {
       Job job(Job::withoutLauncher(kRanks, std::string("RONDO_TRANSPORT=") + transport,

@@ -1,4 +1,4 @@
-// The rank that hosts the control plane ends in good order: the others stay supervised.
+// Tests that the other ranks stay supervised when the rank that hosts the control plane ends.
 #include <signal.h>
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 using namespace rondo::test;
 
-TEST_CASE("rank 0 splits off and ends; one of the others is killed: all that are left name it") {
+TEST_CASE("rank 0 splits off and ends; one of the others is killed: all remaining ranks name it") {
   for (const char* transport : {"shm", "tcp"})
     for (int victim = 0; victim < 3; ++victim) {
       Job job(Job::withoutLauncher(4, std::string("RONDO_TIMEOUT=15 RONDO_TRANSPORT=") + transport,
@@ -18,7 +18,7 @@ TEST_CASE("rank 0 splits off and ends; one of the others is killed: all that are
               3);
       INFO(transport << ", rank " << victim << " of the three is killed");
       REQUIRE(job.ready());
-      // While the control plane moves, a death may take three seconds to be known.
+      // While the control plane moves, a death may take three seconds to become known.
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
       const long long struck = now();
       REQUIRE(::kill(job.pids[victim], SIGKILL) == 0);

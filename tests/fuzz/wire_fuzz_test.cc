@@ -1,5 +1,5 @@
-// Proves, over fixed seeds: no bytes make the parsers of wire and text do anything but return a
-// value or throw their typed error; what they return is canonical. The sanitizers watch.
+// Proves, for fixed seeds: for any bytes, the parsers of wire and text forms return a value or
+// throw their typed error, and the value is canonical. The sanitizers check the rest.
 #include <functional>
 #include <random>
 #include <vector>
@@ -27,7 +27,7 @@ Bytes randomOf(std::mt19937& random, std::size_t size) {
   return bytes;
 }
 
-/// A few of: a bit flipped, a byte replaced by an extreme one, a piece cut, doubled or inserted.
+/// Some of: a flipped bit, a byte replaced by an extreme one, a piece cut, doubled or inserted.
 Bytes mutate(std::mt19937& random, Bytes bytes) {
   const std::byte extremes[] = {std::byte{0}, std::byte{1}, std::byte{0x7f}, std::byte{0x80},
                                 std::byte{0xff}};
@@ -56,7 +56,7 @@ Bytes mutate(std::mt19937& random, Bytes bytes) {
   return bytes;
 }
 
-/// Feeds random bytes and mutants of `seeds`; `again` parses and writes the value again.
+/// Parses random bytes and mutants of `seeds`; `again` parses a value and writes it again.
 void fuzzWire(unsigned seed, const std::vector<Bytes>& seeds,
               const std::function<Bytes(const Bytes&)>& again) {
   std::mt19937 random(seed);
@@ -73,7 +73,7 @@ void fuzzWire(unsigned seed, const std::vector<Bytes>& seeds,
       if (error.code() != ErrorCode::transport) FAIL("round " << round << ": " << error.what());
     }
   }
-  CHECK(taken > 0); // the mutants are not all broken in their first byte
+  CHECK(taken > 0); // some mutants are valid
 }
 
 Bytes toBytes(std::span<const std::byte> bytes) { return {bytes.begin(), bytes.end()}; }
@@ -118,7 +118,7 @@ TEST_CASE("fuzz: a socket address") {
            });
 }
 
-TEST_CASE("fuzz: the reader never goes past the end and never gives more than was asked for") {
+TEST_CASE("fuzz: the reader never reads past the end and never returns more than requested") {
   std::mt19937 random(4);
   for (int round = 0; round < kRounds; ++round) {
     const Bytes input = randomOf(random, random() % 64);

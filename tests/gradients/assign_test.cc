@@ -1,4 +1,4 @@
-// Which parameters share a bucket.
+// Tests which parameters share a bucket.
 #include "gradients/assign.h"
 
 #include <numeric>

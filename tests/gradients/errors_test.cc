@@ -1,4 +1,4 @@
-// What is wrong with one rank's gradients is named on every rank, and nobody waits for ever.
+// An error in one rank's use of a reducer is named on every rank, and no rank waits for ever.
 #include <barrier>
 #include <memory>
 #include <stdexcept>
@@ -13,8 +13,8 @@ namespace {
 
 const std::vector<std::vector<std::size_t>> kShapes = {{10}, {20}, {30}};
 
-/// Runs `body` on 3 ranks: rank 1's error must be Error(invalid_argument) with all the words, the
-/// others' Error(aborted) with the same, and rank 1 as culprit.
+/// Runs `body` on 3 ranks. Rank 1 must get Error(invalid_argument) with all the words. The others
+/// must get Error(aborted) with the same words and rank 1 as culprit.
 void requireNamed(const GradientOptions& options, std::initializer_list<const char*> words,
                   const std::function<void(GradientReducer&, int rank)>& body) {
   auto ranks = Communicator::createAll(3, plainOptions());
@@ -23,7 +23,7 @@ void requireNamed(const GradientOptions& options, std::initializer_list<const ch
   REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
             Model model(kShapes, true);
             GradientReducer reducer(comm, model.parameters(), options);
-            made.arrive_and_wait(); // an abort would end what makes the others' reducers
+            made.arrive_and_wait(); // an abort would disturb the other ranks' constructors
             seen[static_cast<std::size_t>(comm.rank())] =
                 caught([&] { body(reducer, comm.rank()); });
             return {};
@@ -38,7 +38,7 @@ void requireNamed(const GradientOptions& options, std::initializer_list<const ch
 
 } // namespace
 
-TEST_CASE("a gradient that never came, or came twice, is named with its rank everywhere") {
+TEST_CASE("a gradient that is missing or ready twice is named with its rank on every rank") {
   requireNamed({}, {"\"p1\"", "no gradient", "rank 1"}, [](GradientReducer& reducer, int rank) {
     reducer.begin();
     for (std::size_t i : {2U, 1U, 0U})
@@ -55,7 +55,7 @@ TEST_CASE("a gradient that never came, or came twice, is named with its rank eve
   });
 }
 
-TEST_CASE("a static graph that changes is named") {
+TEST_CASE("a change of a static graph is an error that names the parameter") {
   GradientOptions options;
   options.static_graph = true;
   const auto steps = [](GradientReducer& reducer, const std::vector<std::size_t>& second) {
@@ -78,7 +78,7 @@ TEST_CASE("a static graph that changes is named") {
       });
 }
 
-TEST_CASE("models that differ are told apart on every rank, by the first parameter that does") {
+TEST_CASE("if models differ, every rank names the first parameter that differs") {
   struct Row {
     const char* what;
     std::function<void(std::vector<Parameter>&)> change;
@@ -115,7 +115,7 @@ TEST_CASE("models that differ are told apart on every rank, by the first paramet
         for (const char* word : row.words)
           if (std::string(error.what()).find(word) == std::string::npos) return error.what();
       }
-      // Nothing is lost: the communicator goes on.
+      // The communicator stays usable.
       comm.barrier();
       return {};
     }));
@@ -124,7 +124,7 @@ TEST_CASE("models that differ are told apart on every rank, by the first paramet
   }
 }
 
-TEST_CASE("calls out of turn are named with their rank everywhere") {
+TEST_CASE("calls in the wrong order are named with their rank on every rank") {
   const auto step = [](GradientReducer& reducer) {
     reducer.begin();
     for (std::size_t i : {2U, 1U, 0U}) reducer.ready(i);
@@ -132,7 +132,8 @@ TEST_CASE("calls out of turn are named with their rank everywhere") {
   };
   struct Row {
     std::initializer_list<const char*> words;
-    std::function<void(GradientReducer&)> wrong; ///< what rank 1 does where others make steps
+    /// What rank 1 does while the other ranks make a step.
+    std::function<void(GradientReducer&)> wrong;
   };
   const Row rows[] = {
       {{"ready", "parameter 99", "only 3"},
@@ -157,7 +158,7 @@ TEST_CASE("calls out of turn are named with their rank everywhere") {
       if (rank == 1) row.wrong(reducer);
       else step(reducer);
     });
-  // What ends nothing.
+  // A wrong number in gradient() does not abort the communicator.
   auto ranks = Communicator::createAll(1, plainOptions());
   Model model(kShapes, true);
   GradientReducer reducer(ranks.front(), model.parameters());
@@ -165,7 +166,7 @@ TEST_CASE("calls out of turn are named with their rank everywhere") {
   step(reducer);
 }
 
-TEST_CASE("options and lists that make no sense on one rank end the others' waiting") {
+TEST_CASE("invalid options or parameters on one rank are errors on all ranks") {
   using P = std::vector<Parameter>;
   using O = GradientOptions;
   struct Row {
@@ -178,7 +179,7 @@ TEST_CASE("options and lists that make no sense on one rank end the others' wait
       {kBad, {"name"}, [](P& p, O&) { p[1].name = ""; }},
       {kBad, {"\"p0\"", "twice"}, [](P& p, O&) { p[1].name = "p0"; }},
       {kBad, {"\"p1\"", "int32"}, [](P& p, O&) { p[1].type = DataType::int32; }},
-      {kBad, {"\"p1\"", "memory"}, [](P& p, O&) { p[1].value = nullptr; }},
+      {kBad, {"\"p1\"", "null"}, [](P& p, O&) { p[1].value = nullptr; }},
       {kBad, {"bucket_bytes"}, [](P&, O& o) { o.bucket_bytes = {}; }},
       {kBad,
        {"static_graph", "uneven_inputs"},
@@ -211,7 +212,7 @@ TEST_CASE("options and lists that make no sense on one rank end the others' wait
   }
 }
 
-TEST_CASE("options that differ are told apart on every rank, by the first one that does") {
+TEST_CASE("if options differ, every rank names the first one that differs") {
   struct Row {
     std::initializer_list<const char*> words;
     std::function<void(GradientOptions&)> change;
@@ -233,11 +234,11 @@ TEST_CASE("options that differ are told apart on every rank, by the first one th
     REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
               Model model(kShapes, true);
               GradientOptions options;
-              options.overlap = comm.rank() != 3; // each rank's own affair
+              options.overlap = comm.rank() != 3; // may differ between ranks
               if (comm.rank() == 2) row.change(options);
               seen[static_cast<std::size_t>(comm.rank())] =
                   caught([&] { const GradientReducer reducer(comm, model.parameters(), options); });
-              comm.barrier(); // nothing is lost: the communicator goes on
+              comm.barrier(); // the communicator stays usable
               return {};
             })) == "");
     for (const Caught& one : seen) {
@@ -247,7 +248,7 @@ TEST_CASE("options that differ are told apart on every rank, by the first one th
   }
 }
 
-TEST_CASE("a step that an exception leaves is named on the other ranks") {
+TEST_CASE("if an exception leaves a step, the other ranks get an error that names the rank") {
   const std::vector<std::function<std::shared_ptr<GradientHook>()>> hooks = {
       [] { return nullptr; }, [] { return topKGradients(0.5); },
       [] { return powerSgdGradients(1, 0); }};
@@ -257,14 +258,14 @@ TEST_CASE("a step that an exception leaves is named on the other ranks") {
       plain.timeout = std::chrono::seconds(20);
       auto ranks = Communicator::createAll(3, plain);
       std::vector<Caught> seen(3);
-      std::barrier made(3), left(3); // so that rank 1's buckets are on their way when it leaves
+      std::barrier made(3), left(3); // so that rank 1's buckets are in flight when it leaves
       REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
                 Model model({{100, 200}, {300, 400}}, true);
                 GradientOptions options;
                 options.bucket_bytes = {0};
                 options.hook = hook();
                 auto reducer = std::make_unique<GradientReducer>(comm, model.parameters(), options);
-                made.arrive_and_wait(); // an abort would end what makes the others' reducers
+                made.arrive_and_wait(); // an abort would disturb the other ranks' constructors
                 if (comm.rank() == 1) {
                   try {
                     const auto unwound = std::move(reducer);

@@ -1,4 +1,4 @@
-// The example of src/gradients/README.md: a model of its own, trained alike on any number of ranks.
+// Tests the example of src/gradients/README.md: it trains the same model on any number of ranks.
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -30,7 +30,7 @@ double lastLoss(int ranks) {
 
 } // namespace
 
-TEST_CASE("the example learns, and 2 and 3 ranks learn what 1 does") {
+TEST_CASE("the example learns, and 2 and 3 ranks learn the same as 1") {
   const double alone = lastLoss(1);
   CHECK(alone < 0.005);
   for (int ranks : {2, 3}) CHECK(std::fabs(lastLoss(ranks) - alone) < 0.05 * alone);

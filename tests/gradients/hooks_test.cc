@@ -1,4 +1,4 @@
-// Hooks: what they send is what they promise, and nothing of a gradient is lost.
+// Tests gradient hooks: they send what they promise, and residuals keep everything else.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,7 +30,7 @@ void step(GradientReducer& reducer, const std::vector<float>& gradient) {
   reducer.wait();
 }
 
-/// The same irregular numbers everywhere for the same rank and step.
+/// Pseudo-random numbers that depend only on rank and step.
 std::vector<float> noise(std::size_t count, int rank, int number) {
   std::vector<float> values(count);
   std::uint32_t state = 12345U + static_cast<std::uint32_t>(rank * 77 + number);
@@ -43,7 +43,7 @@ std::vector<float> noise(std::size_t count, int rank, int number) {
 
 } // namespace
 
-TEST_CASE("16-bit floats: every value goes there and back, what lies between goes to the nearest") {
+TEST_CASE("16-bit floats: every value survives conversion, and others round to the nearest") {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const float a = gradients::fromFloat16(half), b = gradients::fromBfloat16(half);
@@ -52,7 +52,7 @@ TEST_CASE("16-bit floats: every value goes there and back, what lies between goe
     if (std::isnan(b)) CHECK(std::isnan(gradients::fromBfloat16(gradients::toBfloat16(b))));
     else if (gradients::toBfloat16(b) != half) FAIL("bfloat16 " << bits);
   }
-  // Between each finite neighbour and the next: just below the middle, the middle, just above.
+  // Between each finite value and the next one: just below the middle, the middle, just above it.
   for (std::uint16_t half = 0; half < 0x7bff; ++half) {
     const float low = gradients::fromFloat16(half), high = gradients::fromFloat16(half + 1);
     const float middle = low + (high - low) / 2;
@@ -61,7 +61,7 @@ TEST_CASE("16-bit floats: every value goes there and back, what lies between goe
         gradients::toFloat16(std::nextafter(middle, 0.0F)) != half ||
         gradients::toFloat16(std::nextafter(middle, high)) != half + 1 ||
         gradients::toFloat16(-middle) != (0x8000 | even))
-      FAIL("float16 behind " << half);
+      FAIL("float16 after " << half);
   }
   CHECK(gradients::toFloat16(65519.99F) == 0x7bff);
   CHECK(gradients::toFloat16(65520.0F) == 0x7c00);
@@ -70,7 +70,7 @@ TEST_CASE("16-bit floats: every value goes there and back, what lies between goe
   CHECK(gradients::fromFloat16(0x3c00) == 1.0F);
   CHECK(gradients::fromFloat16(1) == 0x1p-24F);
   CHECK(gradients::fromFloat16(0x7bff) == 65504.0F);
-  CHECK(gradients::toBfloat16(1.00390625F) == 0x3f80); // a tie, to even
+  CHECK(gradients::toBfloat16(1.00390625F) == 0x3f80); // a tie rounds to even
   CHECK(gradients::toBfloat16(1.01171875F) == 0x3f82);
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("compressed gradients are the average of what each rank rounded") {
         Model model({{1001}}, true);
         GradientReducer reducer(comm, model.parameters(), with(compressGradients(type)));
         for (int s = 0; s < 3; ++s) {
-          // Eighths up to 32: exact in both types, also their averages over 4.
+          // Eighths up to 32 are exact in both types, and so are their averages over 4 ranks.
           std::vector<float> gradient(1001);
           for (std::size_t e = 0; e < gradient.size(); ++e)
             gradient[e] = static_cast<float>((e + static_cast<std::size_t>(comm.rank() + s)) % 32);
@@ -104,7 +104,7 @@ TEST_CASE("compressed gradients are the average of what each rank rounded") {
              {"int8"}));
 }
 
-TEST_CASE("top-k: sent and kept are gradient and kept before, bit for bit, the largest are sent") {
+TEST_CASE("top-k: the largest are sent, and sent + kept = gradient + kept before, bit for bit") {
   constexpr std::size_t kCount = 4096; // a bucket without padding
   auto ranks = Communicator::createAll(3, plainOptions());
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
@@ -116,7 +116,7 @@ TEST_CASE("top-k: sent and kept are gradient and kept before, bit for bit, the l
             std::vector<std::vector<float>> kept(3, std::vector<float>(kCount));
             for (int s = 0; s < 4; ++s) {
               step(reducer, noise(kCount, comm.rank(), s));
-              // The same with plain means, for all ranks.
+              // Computes the same without the hook, for all ranks.
               std::vector<float> want(kCount);
               for (int r = 0; r < 3; ++r) {
                 auto& mine = kept[static_cast<std::size_t>(r)];
@@ -145,7 +145,7 @@ TEST_CASE("top-k: sent and kept are gradient and kept before, bit for bit, the l
 TEST_CASE("top-k: infinities count as larger than all numbers, NaN as larger still") {
   constexpr std::size_t kCount = 4096, kSent = 41;
   const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
-  // More NaN than are sent; fewer, and infinities for the rest; both, and room for numbers.
+  // More NaN than can be sent; fewer NaN and infinities for the rest; both, and room for numbers.
   for (const auto& [nans, infinities] : {std::pair{60, 5}, std::pair{30, 60}, std::pair{9, 8}}) {
     std::vector<float> gradient = noise(kCount, 0, 0), want(kCount);
     for (int i = 0; i < nans; ++i) gradient[kCount - 1 - 50 * i] = i % 2 == 0 ? nan : -nan;
@@ -173,14 +173,15 @@ TEST_CASE("top-k: infinities count as larger than all numbers, NaN as larger sti
   }
 }
 
-TEST_CASE("PowerSGD: plain averages first, exact for matrices of its rank, and all ranks agree") {
+TEST_CASE(
+    "PowerSGD: averages exactly first, and then matrices up to its rank, the same on all ranks") {
   constexpr std::size_t kRows = 24, kColumns = 40;
   auto ranks = Communicator::createAll(2, plainOptions());
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
             Model model({{kRows, kColumns}}, true);
             GradientReducer reducer(comm, model.parameters(), with(powerSgdGradients(2)));
             for (int s = 0; s < 4; ++s) {
-              // Rank 1 on either rank, so the average has rank 2.
+              // Each rank's matrix has rank 1, so the average has rank 2.
               std::vector<float> gradient(kRows * kColumns), average(gradient.size());
               for (int r = 0; r < 2; ++r) {
                 const auto u = noise(kRows, r, s), v = noise(kColumns, r + 9, s);
@@ -205,12 +206,12 @@ TEST_CASE("PowerSGD: plain averages first, exact for matrices of its rank, and a
           })) == "");
 }
 
-TEST_CASE("PowerSGD: what a step leaves out comes in later ones") {
+TEST_CASE("PowerSGD: the residual of a step is sent in later steps") {
   constexpr std::size_t kSide = 32;
   auto ranks = Communicator::createAll(2, plainOptions());
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
-            // The same full-rank gradient again and again: the mean of what is applied must come to
-            // it.
+            // With the same full-rank gradient in every step, the mean of the applied gradients
+            // must converge to it.
             Model model({{kSide, kSide}, {kSide}}, true);
             GradientReducer reducer(comm, model.parameters(),
                                     with(powerSgdGradients(1, 0), 1 << 20));
@@ -241,7 +242,7 @@ TEST_CASE("PowerSGD: what a step leaves out comes in later ones") {
   CHECK(says(caught([] { powerSgdGradients(0); }), ErrorCode::invalid_argument, {"rank 0"}));
 }
 
-TEST_CASE("PowerSGD: what is applied and what all ranks keep is what they had, sums and averages") {
+TEST_CASE("PowerSGD: applied + residuals of all ranks = gradients + residuals before") {
   constexpr std::size_t kCount = 24 * 40;
   struct Row {
     const char* what;
@@ -261,7 +262,7 @@ TEST_CASE("PowerSGD: what is applied and what all ranks keep is what they had, s
         const auto kept = [&] { return hook->state(reducer.buckets())[1].values; };
         constexpr int kSteps = 12;
         for (int s = 0; s < kSteps; ++s) {
-          // Ranks behind the first run out, one after the other.
+          // All ranks except rank 0 run out of steps, one after the other.
           const auto has = [&](int r) { return !row.uneven || r == 0 || s < 3 * r; };
           int live = 0;
           for (int r = 0; r < size; ++r) live += has(r) ? 1 : 0;
@@ -289,7 +290,7 @@ TEST_CASE("PowerSGD: what is applied and what all ranks keep is what they had, s
     }
 }
 
-TEST_CASE("PowerSGD: a step of zeros, or of too few directions, locks nothing") {
+TEST_CASE("PowerSGD: it recovers from zero gradients and from gradients of lower rank") {
   constexpr std::size_t kRows = 24, kColumns = 40;
   for (bool average : {true, false}) {
     auto ranks = Communicator::createAll(3, plainOptions());
@@ -298,7 +299,8 @@ TEST_CASE("PowerSGD: a step of zeros, or of too few directions, locks nothing") 
       GradientOptions options = with(powerSgdGradients(4, 0));
       options.average = average;
       GradientReducer reducer(comm, model.parameters(), options);
-      // As many directions in each step, the same matrix on all ranks; the hook has room for all.
+      // The rank of the gradient in each step. All ranks have the same matrix, which the hook can
+      // represent exactly.
       const int directions[] = {0, 0, 4, 1, 1, 1, 1, 1, 1, 1, 1, 4, 2, 1};
       for (std::size_t s = 0; s < std::size(directions); ++s) {
         std::vector<float> gradient(kRows * kColumns);
@@ -332,7 +334,7 @@ TEST_CASE("statistics and timeline count the bytes that a hook sends") {
   for (const Row& row :
        {Row{nullptr, kWhole, kWhole},
         Row{compressGradients(DataType::float16), kWhole / 2, kWhole / 2},
-        Row{topKGradients(0.25), kWhole / 2, kWhole / 2}, // an index with each value
+        Row{topKGradients(0.25), kWhole / 2, kWhole / 2}, // sends an index with each value
         Row{powerSgdGradients(2, 1), kWhole, 2 * (kRows + kColumns) * 4}}) {
     auto ranks = Communicator::createAll(1, plainOptions());
     Model model({{kRows, kColumns}}, true);
@@ -347,7 +349,7 @@ TEST_CASE("statistics and timeline count the bytes that a hook sends") {
   }
 }
 
-TEST_CASE("a hook that gets another one's state goes on as that one would have") {
+TEST_CASE("a hook with another one's state continues as that one would") {
   constexpr int kRanks = 3, kBefore = 3, kAfter = 3;
   const std::vector<std::function<std::unique_ptr<GradientHook>()>> hooks = {
       [] { return topKGradients(0.1); }, [] { return powerSgdGradients(2, 1); },

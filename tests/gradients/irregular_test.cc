@@ -1,4 +1,5 @@
-// Steps that differ between ranks: unused parameters, learned graphs, unequal numbers of steps.
+// Tests steps that differ between ranks: unused parameters, static graphs, unequal numbers of
+// steps.
 #include "gradients/model.h"
 #include "support/ranks.h"
 #include "support/test.h"
@@ -8,7 +9,7 @@ namespace {
 
 constexpr float kOld = -77;
 
-/// Writes and announces the gradients of `parameters`; others keep what stands there.
+/// Writes the gradients of `parameters` and reports them ready. Others keep their values.
 void give(GradientReducer& reducer, const Model& model, const std::vector<std::size_t>& parameters,
           int rank, int step) {
   for (std::size_t i : parameters) {
@@ -45,7 +46,7 @@ TEST_CASE(
           options.find_unused = true;
           GradientReducer reducer(comm, model.parameters(), options);
           for (int s = 0; s < 3; ++s) {
-            // Parameter 1 nowhere, 2 on rank 0 only.
+            // No rank uses parameter 1; only rank 0 uses parameter 2.
             fillOld(reducer, model);
             reducer.begin();
             give(reducer, model,
@@ -88,7 +89,7 @@ TEST_CASE("a parameter used in a step without synchronisation counts in the next
           })) == "");
 }
 
-TEST_CASE("a static graph's unused and repeated parameters are learned in the first step") {
+TEST_CASE("a static graph learns unused and repeated parameters in the first step") {
   for (bool views : {true, false}) {
     auto ranks = Communicator::createAll(3, plainOptions());
     REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
@@ -99,7 +100,8 @@ TEST_CASE("a static graph's unused and repeated parameters are learned in the fi
               for (int s = 0; s < 4; ++s) {
                 fillOld(reducer, model);
                 reducer.begin();
-                // Parameter 1 nowhere, 2 on rank 0 only; 0 comes twice, complete the second time.
+                // No rank uses parameter 1; only rank 0 uses 2; 0 is ready twice, and complete the
+                // second time.
                 give(reducer, model,
                      comm.rank() == 0 ? std::vector<std::size_t>{3, 0, 2, 0}
                                       : std::vector<std::size_t>{3, 0, 0},
@@ -118,7 +120,7 @@ TEST_CASE("a static graph's unused and repeated parameters are learned in the fi
   }
 }
 
-TEST_CASE("ranks that have no more steps shadow the others', whose averages are over who has") {
+TEST_CASE("ranks without steps shadow the others, and averages are over the ranks with data") {
   for (bool find_unused : {false, true})
     for (int size : {1, 2, 4}) {
       auto ranks = Communicator::createAll(size, plainOptions());
@@ -129,7 +131,7 @@ TEST_CASE("ranks that have no more steps shadow the others', whose averages are 
         options.uneven_inputs = true;
         options.find_unused = find_unused;
         GradientReducer reducer(comm, model.parameters(), options);
-        // Two epochs, in which rank r has r steps, the last rank most.
+        // Two epochs in which rank r has r steps, so the last rank has most.
         for (int epoch = 0; epoch < 2; ++epoch) {
           int s = 0;
           const auto check = [&] {

@@ -1,5 +1,4 @@
-// A model without layers: parameters, and gradients that say which rank, step and element they are
-// of.
+// A model without layers, for tests: its gradients depend on rank, step and element, and are exact.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 
 namespace rondo::test {
 
-/// Whole numbers that floats hold exactly, also summed over 8 ranks and some steps.
+/// Integers that floats represent exactly, also when summed over 8 ranks and some steps.
 inline float gradientOf(int rank, int step, std::size_t parameter, std::size_t element) {
   return static_cast<float>(static_cast<int>((parameter + 1) * (element % 7 + 1)) +
                             3 * (rank + 1) * (step + 1));
@@ -20,7 +19,7 @@ inline float gradientOf(int rank, int step, std::size_t parameter, std::size_t e
 struct Model {
   std::vector<std::vector<std::size_t>> shapes;
   std::vector<std::vector<float>> values, gradients;
-  bool views = true; ///< the reducer has the gradients
+  bool views = true; ///< the reducer owns the gradients
 
   Model(std::vector<std::vector<std::size_t>> of, bool in_buckets)
       : shapes(std::move(of)), views(in_buckets) {
@@ -44,12 +43,12 @@ struct Model {
   }
 };
 
-/// Odd sizes, a scalar, nothing, a matrix.
+/// Shapes of odd sizes, a scalar, an empty parameter and a matrix.
 inline std::vector<std::vector<std::size_t>> someShapes() {
   return {{33, 17}, {17}, {}, {0}, {64, 5, 3}, {1000}, {7}, {129}};
 }
 
-/// Adds the rank's gradient of a parameter to what stands there, or writes it.
+/// Adds the rank's gradient of a parameter to the present value, or overwrites it.
 inline void backward(GradientReducer& reducer, std::size_t parameter, std::size_t count, int rank,
                      int step, bool add = false) {
   auto* const gradient = static_cast<float*>(reducer.gradient(parameter));
@@ -57,7 +56,7 @@ inline void backward(GradientReducer& reducer, std::size_t parameter, std::size_
     gradient[e] = (add ? gradient[e] : 0.0F) + gradientOf(rank, step, parameter, e);
 }
 
-/// What differs from `want(parameter, element)`, in words; empty if nothing does.
+/// Describes the first difference from `want(parameter, element)`; empty if there is none.
 template <class Want>
 std::string differs(const GradientReducer& reducer, const Model& model, const Want& want) {
   for (std::size_t i = 0; i < model.shapes.size(); ++i) {

@@ -1,4 +1,4 @@
-// What a reducer's steps give, whatever the buckets: sums over ranks, accumulation, overlap, order.
+// Tests the results of a reducer's steps: sums over ranks, accumulation, overlap, order of buckets.
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -15,7 +15,7 @@
 namespace rondo::test {
 namespace {
 
-/// One step: every parameter's gradient, in reverse order, then wait().
+/// Makes one step: every parameter's gradient, in reverse order, then wait().
 void step(GradientReducer& reducer, const Model& model, int rank, int number) {
   reducer.begin();
   for (std::size_t i = model.shapes.size(); i-- > 0;) {
@@ -89,7 +89,7 @@ TEST_CASE("every algorithm gives the exact sum, for all rank counts and bucket s
     }
 }
 
-TEST_CASE("averages are the sums' exact parts, and parameters begin with rank 0's values") {
+TEST_CASE("averages are exact, and parameters begin with rank 0's values") {
   auto ranks = Communicator::createAll(4, plainOptions());
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
             Model model(someShapes(), true);
@@ -170,7 +170,7 @@ TEST_CASE("steps without synchronisation accumulate for the next one with it") {
   }
 }
 
-TEST_CASE("buckets are formed anew once, in the order in which rank 0's gradients came") {
+TEST_CASE("buckets are formed again once, in the order of rank 0's gradients") {
   auto ranks = Communicator::createAll(3, plainOptions());
   REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
             Model model({{10}, {20}, {30}, {40}}, true);
@@ -182,7 +182,7 @@ TEST_CASE("buckets are formed anew once, in the order in which rank 0's gradient
               return text;
             };
             if (order() != "3210") return "at first " + order();
-            // Every rank has its own order.
+            // Every rank has an order of its own.
             for (int s = 0; s < 3; ++s) {
               reducer.begin();
               if (s > 0 && order() != "2031") return "then " + order();
@@ -200,7 +200,7 @@ TEST_CASE("buckets are formed anew once, in the order in which rank 0's gradient
           })) == "");
 }
 
-TEST_CASE("buckets start in order, as soon as they and those before are full") {
+TEST_CASE("buckets start in order, as soon as they and all before them are full") {
   auto ranks = Communicator::createAll(2, plainOptions());
   struct Noting final : GradientHook {
     std::string started;
@@ -250,14 +250,14 @@ TEST_CASE("buckets go round-robin over several communicators, with the same sums
               });
               if (!bad.empty()) return bad;
             }
-            // A channel each way or more: both have carried something.
+            // Both communicators have channels, so both have been used.
             if (other.memory().channels == 0) return "the second communicator was not used";
             return {};
           })) == "");
 }
 
-TEST_CASE("statistics: what is exposed is the wait, what overlaps lies before it") {
-  // No bucket of rank 0 is through before rank 1 begins, which waits until rank 0 has slept.
+TEST_CASE("statistics: exposed time is inside wait(), overlap before it") {
+  // No bucket of rank 0 can complete before rank 1 begins, and rank 1 waits until rank 0 has slept.
   constexpr std::chrono::milliseconds kSleep{5};
   for (bool overlap : {true, false}) {
     auto ranks = Communicator::createAll(2, plainOptions());
@@ -300,7 +300,7 @@ TEST_CASE("statistics: what is exposed is the wait, what overlaps lies before it
   }
 }
 
-TEST_CASE("time that several intervals cover counts once, and up to the end only") {
+TEST_CASE("time covered by several intervals counts once, and only up to the end") {
   using gradients::Clock, gradients::Interval;
   const auto at = [](int second) { return Clock::time_point(std::chrono::seconds(second)); };
   const auto sum = [&at](const std::vector<std::pair<int, int>>& pairs, int until) {
@@ -311,15 +311,15 @@ TEST_CASE("time that several intervals cover counts once, and up to the end only
   CHECK(sum({}, 100) == 0);
   CHECK(sum({{2, 5}}, 100) == 3);
   CHECK(sum({{2, 5}, {7, 8}}, 100) == 4);           // a gap
-  CHECK(sum({{2, 5}, {5, 8}}, 100) == 6);           // one behind the other
-  CHECK(sum({{2, 5}, {4, 8}}, 100) == 6);           // one into the other
-  CHECK(sum({{2, 9}, {3, 4}, {5, 6}}, 100) == 7);   // one in the other
-  CHECK(sum({{2, 9}, {3, 4}, {5, 12}}, 100) == 10); // and out of the first
+  CHECK(sum({{2, 5}, {5, 8}}, 100) == 6);           // adjacent
+  CHECK(sum({{2, 5}, {4, 8}}, 100) == 6);           // overlapping
+  CHECK(sum({{2, 9}, {3, 4}, {5, 6}}, 100) == 7);   // nested
+  CHECK(sum({{2, 9}, {3, 4}, {5, 12}}, 100) == 10); // nested, and one that ends later
   CHECK(sum({{2, 2}, {2, 5}, {2, 4}}, 100) == 3);   // the same begin
   CHECK(sum({{2, 5}, {7, 10}}, 8) == 4);            // across the end
-  CHECK(sum({{2, 9}, {3, 12}}, 8) == 6);            // both across it
-  CHECK(sum({{2, 5}, {7, 10}}, 7) == 3);            // begins at the end
-  CHECK(sum({{2, 5}, {7, 10}}, 2) == 0);            // all behind it
+  CHECK(sum({{2, 9}, {3, 12}}, 8) == 6);            // both across the end
+  CHECK(sum({{2, 5}, {7, 10}}, 7) == 3);            // one begins at the end
+  CHECK(sum({{2, 5}, {7, 10}}, 2) == 0);            // all after the end
   CHECK(gradients::covered({{at(2), at(5)}}, Clock::time_point::max()) == 3);
 }
 

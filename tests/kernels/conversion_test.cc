@@ -1,5 +1,5 @@
-// Proves that the 16- and 8-bit floats are widened exactly and rounded once, to nearest even: every
-// code, every pair of 8-bit codes, and sums that end just below, at and just above every tie.
+// Proves that the 16- and 8-bit floats are widened exactly and rounded once, to nearest even: for
+// every code, every pair of 8-bit codes, and sums just below, at and just above every tie.
 #include "tests/kernels/kernel_test.h"
 
 namespace rondo::test {
@@ -51,7 +51,7 @@ class Columns {
 
 } // namespace
 
-TEST_CASE("the reference itself decodes what it encodes, and knows the formats' landmarks") {
+TEST_CASE("the reference decodes what it encodes, and the formats' special values are right") {
   for (DataType type : kSmallFloats) {
     const Format f = smallFormat(type);
     for (std::uint32_t code = 0; code < 2 * f.signBit(); ++code) {
@@ -81,7 +81,7 @@ TEST_CASE("every code survives widening and rounding") {
   }
 }
 
-TEST_CASE("every pair of 8-bit codes is combined right") {
+TEST_CASE("every pair of 8-bit codes gives the right result") {
   for (DataType type : {DataType::float8e4m3, DataType::float8e5m2}) {
     Columns columns(type, 2);
     for (std::uint32_t a = 0; a < 256; ++a)
@@ -90,12 +90,13 @@ TEST_CASE("every pair of 8-bit codes is combined right") {
   }
 }
 
-TEST_CASE("every 16-bit code is combined right with numbers of every size") {
+TEST_CASE("every 16-bit code gives the right result with numbers of every size") {
   for (DataType type : {DataType::float16, DataType::bfloat16}) {
     const Format f = smallFormat(type);
     Columns columns(type, 2);
     for (std::uint32_t a = 0; a < 65536; ++a) {
-      // A stride coprime to 2^16 spreads the partners of neighbours; over all a it meets all codes.
+      // With a stride coprime to 2^16, neighbours get distant partners, and all codes occur as
+      // partners.
       columns.add({a, (a * 40503u + 1) & 0xffff});
       columns.add({a, f.encode(1.5)});
       columns.add({a, f.encode(-1 / 3.0)});
@@ -127,7 +128,7 @@ TEST_CASE("products round to nearest even among subnormals and at the largest nu
     const Format f = smallFormat(type);
     Columns columns(type, 3);
     for (std::uint32_t code = 0; code < 2 * f.signBit(); ++code)
-      // Two factors reach results that no single factor of the format does.
+      // Two factors give results that no single factor of the format gives.
       for (double a : {f.decode(f.mantissa_bits < 4 ? 0x11 : 0x401), 0.75, 1.25})
         for (double b : {std::ldexp(1.0, 1 - f.bias()), 0.125, std::ldexp(1.75, f.bias() / 2)})
           columns.add({code, f.encode(a), f.encode(b)});

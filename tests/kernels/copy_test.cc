@@ -1,4 +1,5 @@
-// The copy past the caches is a copy: every size and alignment, and nothing beside it.
+// Proves that copyPastCaches() copies every byte, for every size and alignment, and writes no other
+// byte.
 #include <algorithm>
 #include <cstring>
 #include <vector>

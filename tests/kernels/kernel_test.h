@@ -1,4 +1,5 @@
-// What the kernel tests share: every instruction set of the machine, element access, input data.
+// Common parts of the kernel tests: all instruction sets of the machine, element access, input
+// data.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@
 namespace rondo::test {
 
 /// Calls body(name) once for each instruction set that was compiled and that this machine has,
-/// while the kernels are made to use it.
+/// while the kernels use it.
 template <typename Body>
 void forEachInstructionSet(Body body) {
   struct Restore {
@@ -48,8 +49,8 @@ inline void setElement(std::byte* data, std::size_t i, DataType type, std::uint6
   std::memcpy(data + i * sizeOf(type), &bits, sizeOf(type));
 }
 
-/// Elements of all kinds: any bits, and for floats also numbers near one another (whose sums and
-/// products stay in range), zeros of both signs, infinities, NaN, subnormals, the largest.
+/// Elements of all kinds: random bits, and for floats also numbers of similar size (whose sums and
+/// products do not overflow), zeros of both signs, infinities, NaN, subnormals, the largest number.
 class Inputs {
  public:
   explicit Inputs(DataType type, unsigned seed = 1) : type_(type), random_(seed) {}
@@ -92,7 +93,8 @@ class Inputs {
   std::mt19937_64 random_;
 };
 
-/// "float16 op 3": what a failed check prints; names of types belong to another layer.
+/// A description for failed checks. It uses numbers, because the names of types belong to another
+/// room.
 inline std::string describe(DataType type, ReduceOp::Kind op) {
   return "type " + std::to_string(static_cast<int>(type)) + ", op " +
          std::to_string(static_cast<int>(op));

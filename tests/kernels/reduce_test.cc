@@ -1,6 +1,6 @@
-// Proves for every (type, operator), on every instruction set of the machine: the kernels give the
+// Proves for every type and operator, on every instruction set of the machine: the kernels give the
 // reference's bits for any number of inputs and outputs, any count, any alignment, in place, and
-// touch nothing outside their operands.
+// access nothing outside their operands.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ constexpr std::size_t kMaxOffset = 64;
 /// Elements of the longest vector of any instruction set.
 std::size_t vectorElements(DataType type) { return 64 / sizeOf(type); }
 
-/// All of [0, 2N), and both sides of where the unrolled loop begins.
+/// All counts in [0, 2N), and counts on both sides of the start of the unrolled loop.
 std::vector<std::size_t> counts(DataType type) {
   const std::size_t n = vectorElements(type);
   std::vector<std::size_t> all(2 * n);
@@ -57,7 +57,7 @@ struct Case {
   std::size_t inputs, outputs;
 };
 
-/// Runs one case at many counts and placements. The expected elements do not depend on either, so
+/// Runs one case with many counts and placements. The expected elements do not depend on either, so
 /// they are computed once.
 class Grid {
  public:
@@ -84,8 +84,8 @@ class Grid {
       call(function, count, odd, 0, 0);
       call(function, count, offsets, c_.outputs - 1, c_.inputs - 1);
     }
-    // Each operand alone off its alignment, where the loop, single vectors and the last one all
-    // run.
+    // Each operand alone misaligned, with a count at which the loop, single vectors and the last
+    // vector all run.
     for (std::size_t k = 0; k < operands; ++k) {
       for (std::size_t offset : {sizeOf(c_.type), std::size_t{1}, std::size_t{63}}) {
         offsets[k] = offset;
@@ -130,7 +130,7 @@ class Grid {
     if (!good) explain(out, alias_input, count);
   }
 
-  /// Says which of the checks failed.
+  /// Reports which of the checks failed.
   void explain(const std::vector<void*>& out, std::size_t alias_input, std::size_t count) {
     for (std::size_t j = 0; j < c_.outputs; ++j) {
       const auto* got = static_cast<const std::byte*>(out[j]);
@@ -154,8 +154,8 @@ class Grid {
   std::vector<Operand> operands_;
 };
 
-/// Two pages; the bytes of an operand end where the second, forbidden one begins, or start where a
-/// forbidden one ends.
+/// Two pages. An operand ends where the second page, which is inaccessible, begins, or starts where
+/// an inaccessible page ends.
 class Fence {
  public:
   Fence() : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
@@ -210,7 +210,7 @@ TEST_CASE("large reductions equal the reference") {
       }
       forEachInstructionSet([&](const std::string& set) {
         for (std::size_t outputs : {1, 3}) {
-          std::vector<std::vector<std::byte>> result(outputs, source[0]); // the first in place
+          std::vector<std::vector<std::byte>> result(outputs, source[0]); // the first is in place
           std::vector<void*> out;
           for (auto& r : result) out.push_back(r.data());
           const void* in[] = {result[0].data(), source[1].data()};
@@ -239,7 +239,8 @@ TEST_CASE("nothing outside an operand is read") {
             void* out[] = {at(0)};
             const void* in[] = {at(0), at(1), at(2)};
             for (std::size_t inputs : {1, 2, 3}) function(out, 1, in, inputs, count);
-            scale(out[0], in[1], count, 1.0); // a fault ends the test: nothing else to check
+            // A fault would end the test, so there is nothing else to check.
+            scale(out[0], in[1], count, 1.0);
           }
       });
   SUCCEED();

@@ -1,5 +1,6 @@
-// What a reduction must give, one element at a time, by nothing but explicit arithmetic on doubles
-// and 64-bit integers. Shares no code with the kernels. Elements are passed as their bit patterns.
+// The expected results of reductions, one element at a time, computed only with explicit arithmetic
+// on doubles and 64-bit integers. Shares no code with the kernels. Elements are passed as bit
+// patterns.
 #pragma once
 
 #include <bit>
@@ -16,7 +17,7 @@ namespace rondo::test {
 /// A binary floating-point format of up to 16 bits.
 struct Format {
   int exponent_bits, mantissa_bits;
-  bool infinity; ///< false: only all ones is NaN, and overflow gives the largest number
+  bool infinity; ///< false: only the code of all ones is NaN, and overflow gives the largest number
 
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   int bits() const { return 1 + exponent_bits + mantissa_bits; }
@@ -41,7 +42,7 @@ struct Format {
     return sign * std::ldexp(whole, (exponent == 0 ? 1 : exponent) - bias() - mantissa_bits);
   }
 
-  /// Distance of the numbers around a finite value, as the exponent of two.
+  /// The distance between the numbers around a finite value, as the exponent of two.
   int ulpExponent(double value) const {
     int exponent = 0;
     std::frexp(value, &exponent); // value = [0.5, 1) * 2^exponent
@@ -95,7 +96,7 @@ inline bool isNanBits(DataType type, std::uint64_t bits) {
   return smallFormat(type).isNan(static_cast<std::uint32_t>(bits));
 }
 
-/// Equal bits, or both NaN: which NaN is not promised.
+/// Equal bits, or both NaN: kernels may return any NaN.
 inline bool sameElement(DataType type, std::uint64_t a, std::uint64_t b) {
   return a == b || (isNanBits(type, a) && isNanBits(type, b));
 }
@@ -135,7 +136,7 @@ inline std::uint64_t combineIntegers(DataType type, ReduceOp::Kind op, std::uint
   }
 }
 
-/// The reduction of one element from each input, in the order given.
+/// The reduction of one element from each input, in the given order.
 inline std::uint64_t reduceElement(DataType type, ReduceOp::Kind op,
                                    std::span<const std::uint64_t> inputs) {
   if (inputs.size() == 1) return inputs[0];

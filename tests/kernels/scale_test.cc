@@ -1,12 +1,12 @@
-// Proves that scaling and dividing equal the reference for every type, count, alignment, in place
-// and not, on every instruction set, and that integers saturate and truncate as documented.
+// Proves that scaling and dividing equal the reference for every type, count and alignment, in
+// place and not, on every instruction set, and that integers saturate and truncate as documented.
 #include "tests/kernels/kernel_test.h"
 
 namespace rondo::test {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-/// The last one is a NaN whose bits are all set, which a careless rounding would carry out of.
+/// The last one is a NaN with all bits set, from which a careless rounding would carry.
 const double kFactors[] = {1.0,  0.5,    1.0 / 3, -2.75, 0.0,
                            1e30, -1e-30, 1e300,   kNan,  std::bit_cast<double>(~0ull >> 1)};
 
@@ -78,7 +78,7 @@ TEST_CASE("integers are divided toward zero") {
     const std::vector<std::byte> source = Inputs(type, 5).bytes(count);
     for (long long divisor : {1LL, 2LL, 3LL, 8LL, 127LL, 1000LL, 1LL << 40}) {
       std::vector<std::byte> data(source.size() + 1);
-      std::copy(source.begin(), source.end(), data.begin() + 1); // off its alignment
+      std::copy(source.begin(), source.end(), data.begin() + 1); // misaligned
       kernels::divideIntegers(data.data() + 1, count, type, divisor);
       for (std::size_t i = 0; i < count; ++i) {
         const std::uint64_t bits = element(source.data(), i, type);

@@ -1,7 +1,7 @@
-// Proves that the arithmetic of the CUDA kernels, compiled for the host, gives the bits of the
-// CPU's kernels: every (type, operator) with any number of inputs, all codes of the narrow types,
-// every rounding decision, scaling and dividing. (The few instructions of the GPU that stand in for
-// the portable code are compared with it where there is a GPU.)
+// Proves that the arithmetic of the CUDA kernels, compiled for the host, gives the same bits as the
+// CPU's kernels: every type and operator with any number of inputs, all codes of the narrow types,
+// every rounding decision, scaling and dividing. (The few GPU instructions that replace the
+// portable code are compared with it on machines with a GPU.)
 #include <limits>
 
 #include "kernels/cuda/element/formats.h"
@@ -18,7 +18,7 @@ using kernels::cuda::Word;
 template <DataType kType>
 using FormatOf = kernels::cuda::Format<kType>;
 
-/// Reduces whole words, as the kernels do; count is a multiple of what a word holds.
+/// Reduces whole words, as the kernels do. The count is a multiple of a word's elements.
 template <DataType kType, ReduceOp::Kind kKind>
 std::vector<std::byte> reduceWords(const std::vector<std::vector<std::byte>>& inputs) {
   using F = FormatOf<kType>;
@@ -105,7 +105,8 @@ TEST_CASE("every 16-bit code is combined with numbers of every size as on the CP
   forEachReduction([](auto type, auto kind) {
     if constexpr (sizeOf(type()) == 2) {
       std::vector<std::byte> partners = everyCode(type);
-      // A stride coprime to 2^16 meets every code, and spreads the partners of neighbours.
+      // With a stride coprime to 2^16, all codes occur as partners, and neighbours get distant
+      // ones.
       for (std::uint32_t a = 0; a < 65536; ++a)
         setElement(partners.data(), a, type, (a * 40503u + 1) & 0xffff);
       compareWithCpu<type(), kind()>({everyCode(type), partners});
@@ -113,9 +114,9 @@ TEST_CASE("every 16-bit code is combined with numbers of every size as on the CP
   });
 }
 
-TEST_CASE("every rounding decision of the small floats is the reference's") {
-  // Rounding is monotonic and its result changes at the ties only: what is right on both sides of
-  // every tie, and on it, is right everywhere.
+TEST_CASE("every rounding decision of the small floats equals the reference") {
+  // Rounding is monotonic, and its result changes only at the ties. So if it is right at every tie
+  // and on both sides of it, it is right everywhere.
   forEachType([](auto type) {
     if constexpr (isFloat(type()) && sizeOf(type()) <= 2) {
       using F = FormatOf<type()>;
@@ -138,7 +139,7 @@ TEST_CASE("every rounding decision of the small floats is the reference's") {
       check(std::numeric_limits<float>::max());
       check(std::numeric_limits<float>::infinity());
       check(std::numeric_limits<float>::quiet_NaN());
-      check(std::bit_cast<float>(0x7fffffffu)); // a carry out of it would make -0
+      check(std::bit_cast<float>(0x7fffffffu)); // a carry out of it would give -0
       check(std::bit_cast<float>(0x7f800001u));
     }
   });

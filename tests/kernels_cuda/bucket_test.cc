@@ -1,7 +1,7 @@
 // Proves, by running the source of the CUDA kernels on the host: packing and unpacking put every
-// element of every tensor at its place, scaled and rounded as the reference does, for all pairs of
-// types, any sizes, any alignment, any number of tensors and blocks; every access is aligned and
-// within its operand.
+// element of every tensor at its place, scaled and rounded like the reference, for all pairs of
+// types and any size, alignment, number of tensors and number of blocks. Every access is aligned
+// and within its operand.
 #include <numeric>
 
 #include "kernels/cuda/bucket/body.h"
@@ -16,7 +16,7 @@ using namespace kernels::cuda;
 
 constexpr DataType kTypes[] = {DataType::float32, DataType::float16, DataType::bfloat16};
 
-/// One element cast from type to type, in arithmetic of its own.
+/// One element cast from one type to another, with independent arithmetic.
 std::uint64_t castElement(DataType from, DataType to, std::uint64_t bits, double factor) {
   const auto code = static_cast<std::uint32_t>(bits);
   const float value = from == DataType::float32
@@ -27,7 +27,7 @@ std::uint64_t castElement(DataType from, DataType to, std::uint64_t bits, double
                                  : smallFormat(to).encode(scaled);
 }
 
-/// Tensors between gaps, so that each has an alignment of its own, and their bucket.
+/// Tensors between gaps, so that each has its own alignment, and their bucket.
 class Memory {
  public:
   Memory(DataType tensor_type, DataType bucket_type, const std::vector<std::size_t>& sizes,
@@ -47,7 +47,7 @@ class Memory {
 
   BucketCall call(double factor) { return {list_, aligned(bucket_) + bucket_offset_, factor}; }
 
-  /// Element i of all tensors, and its place in the bucket.
+  /// Calls the body for element i of all tensors, with its place in the bucket.
   template <typename Body>
   void each(Body body) {
     std::size_t i = 0;
@@ -83,7 +83,7 @@ class Memory {
 
 constexpr int kThreads = 3; ///< of a block
 
-/// All launches of a call, each of `blocks` blocks, one thread after the other.
+/// Runs all launches of a call, each with `blocks` blocks, one thread after the other.
 template <DataType kFrom, DataType kTo>
 void run(const BucketCall& call, DataType tensor_type, DataType bucket_type, bool to_bucket,
          std::size_t blocks) {
@@ -142,7 +142,7 @@ void forEachPair(Body body) {
 
 } // namespace
 
-TEST_CASE("tensors of every small size, at every alignment") {
+TEST_CASE("tensors of every small size are packed at every alignment") {
   std::vector<std::size_t> sizes(40);
   std::iota(sizes.begin(), sizes.end(), 0);
   forEachPair([&](auto tensor, auto bucket) {
@@ -152,7 +152,7 @@ TEST_CASE("tensors of every small size, at every alignment") {
   });
 }
 
-TEST_CASE("tensors around the size of a chunk, over several blocks") {
+TEST_CASE("tensors around the size of a chunk are packed by several blocks") {
   const std::vector<std::size_t> sizes = {kBucketChunk - 1,    kBucketChunk, 0, kBucketChunk + 1, 1,
                                           3 * kBucketChunk + 5};
   forEachPair([&](auto tensor, auto bucket) {
@@ -162,7 +162,7 @@ TEST_CASE("tensors around the size of a chunk, over several blocks") {
   });
 }
 
-TEST_CASE("more tensors than a launch takes, and none") {
+TEST_CASE("more tensors than a launch takes are packed, and none") {
   forEachPair([](auto tensor, auto bucket) {
     for (std::size_t count : {0, kMaxTensors - 1, kMaxTensors, kMaxTensors + 1, 3 * kMaxTensors})
       compare<tensor(), bucket()>(std::vector<std::size_t>(count, 5), 2, 0, 2, 0.5);

@@ -1,4 +1,5 @@
-// The access that the host runs of the CUDA kernels use: plain memory that knows what it may touch.
+// The memory access of the CUDA kernels' host runs: plain memory with a list of the ranges that may
+// be accessed.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace rondo::test {
 
-/// Throws where device code would fault, or where a kernel reads or writes what is not its own.
+/// Throws where device code would fault, and where a kernel accesses memory outside its operands.
 class CheckedAccess {
  public:
   struct Range {
@@ -17,7 +18,7 @@ class CheckedAccess {
     const std::byte* end;
     bool writable;
   };
-  /// All that may be touched from now on. One thread uses it at a time.
+  /// The ranges that may be accessed from now on. Used by one thread at a time.
   static inline std::vector<Range> ranges;
 
   template <typename T>

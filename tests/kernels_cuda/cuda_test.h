@@ -1,4 +1,4 @@
-// What the tests of the CUDA kernels share: a run over all types and reductions as constants.
+// Common parts of the CUDA kernels' tests: loops over all types and reductions as constants.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,7 @@
 
 namespace rondo::test {
 
-/// body(integral_constant<DataType, type>) for every type.
+/// Calls body(integral_constant<DataType, type>) for every type.
 template <typename Body>
 void forEachType(Body body) {
   [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
@@ -17,7 +17,8 @@ void forEachType(Body body) {
   (std::make_index_sequence<kDataTypeCount>());
 }
 
-/// body(type, integral_constant<ReduceOp::Kind, kind>) for every operator that a type supports.
+/// Calls body(type, integral_constant<ReduceOp::Kind, kind>) for every operator that a type
+/// supports.
 template <typename Body>
 void forEachReduction(Body body) {
   forEachType([&](auto type) {

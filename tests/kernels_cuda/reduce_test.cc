@@ -1,7 +1,7 @@
-// Proves, by running the source of the CUDA kernels on the host: for every (type, operator) the
-// reduction gives the bits of the CPU's kernels for any number of inputs and outputs, any count,
-// any alignment of each operand, in place, for any number of blocks; every access is aligned, no
-// byte outside of the operands is read, and none outside of the outputs is written.
+// Proves, by running the source of the CUDA kernels on the host: for every type and operator the
+// reduction gives the same bits as the CPU's kernels, for any number of inputs and outputs, any
+// count, any alignment of each operand, in place, and any number of blocks. Every access is
+// aligned, no byte outside the operands is read, and none outside the outputs is written.
 #include "kernels/cuda/reduce/body.h"
 #include "tests/kernels_cuda/checked_access.h"
 #include "tests/kernels_cuda/cuda_test.h"
@@ -38,10 +38,10 @@ void body(const Pointers& pointers, std::size_t count, Workers<kThreads> workers
       .run();
 }
 
-/// One case: source data and what must come out, by the CPU's kernels, computed once.
+/// One case: source data and the expected results, computed once by the CPU's kernels.
 class Case {
  public:
-  /// Of body<type, kind>.
+  /// `body`: of body<type, kind>.
   Case(DataType type, ReduceOp::Kind kind, Body body, std::size_t inputs, std::size_t outputs,
        std::size_t count)
       : type_(type),
@@ -71,8 +71,8 @@ class Case {
     memory_.resize(inputs, std::vector<std::byte>(expected_.size() + 64));
   }
 
-  /// Runs `blocks` blocks on the first `count` elements, with operand k (inputs
-  /// first) offsets[k] bytes off an alignment to 16. Output alias[0] is input alias[1].
+  /// Runs `blocks` blocks on the first `count` elements. Operand k (inputs first) is offsets[k]
+  /// bytes off an alignment to 16. Output alias[0] is input alias[1].
   void run(std::size_t count, const std::vector<unsigned>& offsets, std::size_t blocks,
            std::pair<std::size_t, std::size_t> alias = {kNone, kNone}) {
     const std::size_t bytes = count * size_;
@@ -93,7 +93,8 @@ class Case {
     INFO(describe(type_, kind_) << ", " << memory_.size() << " inputs, " << outputs_ << " outputs, "
                                 << count << " elements, " << blocks << " blocks, in place "
                                 << (alias.first != kNone));
-    // One thread after the other: what one of them writes, none that runs later may read.
+    // Runs the threads one after the other, so a thread that reads what another one has written
+    // gives a wrong result.
     for (std::size_t thread = 0; thread < blocks * kThreads; ++thread)
       body_(pointers, count, {thread % kThreads, thread / kThreads, blocks});
     for (std::byte* out : pointers.out) {
@@ -117,8 +118,8 @@ class Case {
   std::vector<std::vector<std::byte>> result_;
 };
 
-/// Two tiles of a block, a vector for each thread, two at the ends and some: every path and
-/// remainder is met.
+/// Two tiles of a block, one vector for each thread, two vectors at the ends and a remainder: every
+/// path of the kernel runs.
 std::size_t most(DataType type) { return ((2 * 4 + 1) * kThreads + 2) * 16 / sizeOf(type) + 3; }
 
 void runAll(DataType type, ReduceOp::Kind kind, Body body) {
@@ -134,7 +135,7 @@ void runAll(DataType type, ReduceOp::Kind kind, Body body) {
         one.run(count, offsets, 3, {outputs - 1, inputs - 1});
         one.run(count, odd, 3, {0, 0});
       }
-      // All operands off by the same, and each alone.
+      // All operands misaligned by the same number of bytes, and each operand alone.
       for (unsigned offset = 1; offset < 16; offset += kWholeGrid ? 1 : 3) {
         one.run(most(type), std::vector<unsigned>(offsets.size(), offset), 2);
         for (std::size_t k = 0; k < offsets.size(); ++k) {
@@ -155,11 +156,11 @@ Case sumOf(std::size_t inputs, std::size_t outputs, std::size_t count) {
 
 } // namespace
 
-TEST_CASE("all reductions, at every count and misalignment") {
+TEST_CASE("all reductions are right at every count and misalignment") {
   forEachReduction([](auto type, auto kind) { runAll(type(), kind(), body<type(), kind()>); });
 }
 
-TEST_CASE("many inputs and outputs") {
+TEST_CASE("many inputs and outputs are reduced") {
   forEachType([](auto type) {
     for (std::size_t inputs : {8, 9, 64}) {
       Case one = sumOf<type()>(inputs, 5, most(type));
@@ -171,7 +172,7 @@ TEST_CASE("many inputs and outputs") {
   });
 }
 
-TEST_CASE("the blocks of a large grid share out the work") {
+TEST_CASE("the blocks of a large grid divide the work") {
   forEachType([](auto type) {
     Case one = sumOf<type()>(2, 1, 5000);
     for (std::size_t blocks : {1, 2, 7, 64, 5000}) one.run(5000, {0, 4, 0}, blocks, {0, 0});

@@ -1,5 +1,6 @@
-// Proves: honest peers meet over every address family, with the same session key and descriptors
-// intact; dishonest configurations are refused with typed errors; nothing leaks; closing is final.
+// Proves: honest peers connect over every address family, with equal session keys and intact
+// descriptors; dishonest configurations are refused with typed errors; nothing leaks; close() is
+// final.
 #include "net/connection.h"
 
 #include <fcntl.h>
@@ -25,7 +26,7 @@ struct Failure {
   std::string text;
 };
 
-/// How a dial fails; the test fails when it does not.
+/// How a dial fails; the test fails if it succeeds.
 Failure failureOf(const Dial::Settings& settings) {
   try {
     Dial(settings).wait();
@@ -42,7 +43,7 @@ bool has(const std::string& text, const std::string& part) {
 
 } // namespace
 
-TEST_CASE("both ends meet, agree on the session key, and bytes flow") {
+TEST_CASE("both ends connect, agree on the session key, and bytes flow") {
   for (const SocketAddress& address : families()) {
     for (bool with_secret : {true, false}) {
       CAPTURE(address.text(), with_secret);
@@ -97,7 +98,7 @@ TEST_CASE("both ends meet, agree on the session key, and bytes flow") {
   }
 }
 
-TEST_CASE("what the dialing side sends right behind the handshake is not lost") {
+TEST_CASE("bytes that the dialing side sends right after the handshake are not lost") {
   Host host(SocketAddress::parse("127.0.0.1:0", ""));
   Dial dial(host.dial());
   RawPeer mine(dial.wait());
@@ -107,7 +108,7 @@ TEST_CASE("what the dialing side sends right behind the handshake is not lost") 
   CHECK(RawPeer(std::move(theirs.fd)).receive(text.size()) == text);
 }
 
-TEST_CASE("many dial at once") {
+TEST_CASE("many dials at once succeed") {
   const NoLeak check;
   Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 3000ms, 8);
   std::vector<std::unique_ptr<Dial>> dials;
@@ -124,7 +125,7 @@ TEST_CASE("many dial at once") {
   CHECK(std::find(seen.begin(), seen.end(), false) == seen.end());
 }
 
-TEST_CASE("poll gives the connection once it is there") {
+TEST_CASE("poll returns the connection when it is ready") {
   Host host(unixAddress());
   Dial dial(host.dial());
   std::optional<UniqueFd> fd;
@@ -134,7 +135,8 @@ TEST_CASE("poll gives the connection once it is there") {
   }));
 }
 
-TEST_CASE("another secret, no secret and another job are refused on both sides, and only they") {
+TEST_CASE(
+    "another secret, no secret and another job are refused on both sides, and nothing else is") {
   for (const SocketAddress& address : families()) {
     CAPTURE(address.text());
     const NoLeak check;
@@ -160,7 +162,7 @@ TEST_CASE("another secret, no secret and another job are refused on both sides, 
     CHECK(host.rejects(3));
     CHECK(host.count() == 0);
 
-    // One bit of the secret is enough.
+    // One wrong bit of the secret is enough.
     for (std::size_t bit : {0u, 100u, 255u}) {
       settings = host.dial();
       settings.secret.bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
@@ -172,7 +174,7 @@ TEST_CASE("another secret, no secret and another job are refused on both sides, 
   }
 }
 
-TEST_CASE("without a secret only loopback is listened on and dialed") {
+TEST_CASE("without a secret listening and dialing work on loopback only") {
   for (const char* text : {"0.0.0.0:0", "[::]:0", "10.0.0.1:0"}) {
     CAPTURE(text);
     Acceptor::Settings settings;
@@ -194,7 +196,7 @@ TEST_CASE("without a secret only loopback is listened on and dialed") {
   }
 }
 
-TEST_CASE("descriptors travel over Unix sockets, up to four") {
+TEST_CASE("up to four descriptors can be passed over Unix sockets") {
   for (std::size_t number = 0; number <= 4; ++number) {
     CAPTURE(number);
     const NoLeak check;
@@ -222,7 +224,7 @@ TEST_CASE("descriptors travel over Unix sockets, up to four") {
       CHECK(::read(readers[i].get(), &got, 1) == 1);
       CHECK(got == sent);
       theirs.passed[i].reset();
-      CHECK(::read(readers[i].get(), &got, 1) == 0); // the last writer is gone: no copy is left
+      CHECK(::read(readers[i].get(), &got, 1) == 0); // the last writer is closed: no copy is left
     }
   }
 }
@@ -241,7 +243,7 @@ TEST_CASE("descriptors that cannot be passed are refused before anything is sent
   CHECK(failureOf(settings).code == ErrorCode::system);
 }
 
-TEST_CASE("a dial waits for a listener that comes later") {
+TEST_CASE("a dial waits for a listener that starts later") {
   for (const SocketAddress& address : families()) {
     CAPTURE(address.text());
     const NoLeak check;
@@ -258,7 +260,7 @@ TEST_CASE("a dial waits for a listener that comes later") {
   }
 }
 
-TEST_CASE("a dial to nobody ends at its deadline and says where to") {
+TEST_CASE("a dial without a listener ends at its deadline and names the address") {
   for (const SocketAddress& address : families()) {
     const NoLeak check;
     auto gone = std::make_unique<Host>(address);
@@ -330,7 +332,9 @@ TEST_CASE("after close() no callback runs, whatever is under way") {
   }
 }
 
-TEST_CASE("an address in use is Error(system) that names it; an accepter that throws goes on") {
+TEST_CASE(
+    "an address in use is Error(system) that names it; a listener survives an exception of its "
+    "callback") {
   Host host(SocketAddress::parse("127.0.0.1:0", ""));
   try {
     Host second(host.acceptor.address());

@@ -1,5 +1,5 @@
 // Proves: posts keep their order, timers do not run early, nothing runs after unwatch() or cancel()
-// returned, an exception does not end the loop, and a fork's child gets a loop of its own.
+// has returned, an exception does not end the loop, and a forked child gets its own loop.
 #include "net/event_loop.h"
 
 #include <sys/epoll.h>
@@ -36,7 +36,7 @@ void signal(const UniqueFd& fd) {
 
 } // namespace
 
-TEST_CASE("there is one loop, on a thread of its own, that ends with its last holder") {
+TEST_CASE("there is one loop, on its own thread, which ends with its last holder") {
   const std::size_t before = openDescriptors();
   for (int round = 0; round < 20; ++round) {
     auto a = EventLoop::get();
@@ -71,7 +71,7 @@ TEST_CASE("call() returns after the run, rethrows, and nests on the loop thread"
   CHECK(value == 8);
 }
 
-TEST_CASE("the last holder may let go on the loop thread") {
+TEST_CASE("the last holder may release the loop on the loop thread") {
   const std::size_t before = openDescriptors();
   auto loop = EventLoop::get();
   std::promise<void> done;
@@ -84,12 +84,14 @@ TEST_CASE("the last holder may let go on the loop thread") {
   CHECK(eventually([&] { return openDescriptors() == before; }));
 }
 
-TEST_CASE("timers run once, not early, in the order of their times, also behind a later one") {
+TEST_CASE(
+    "timers run once, not early, in the order of their times, also if a later one was added "
+    "first") {
   auto loop = EventLoop::get();
   std::mutex mutex;
   std::vector<int> order;
   std::atomic<int> early{0}, runs{0};
-  loop->after(1h, [&] { ++runs; }); // what the loop sleeps for at first
+  loop->after(1h, [&] { ++runs; }); // the timeout of the loop at first
   for (int delay : {30, 10, 20, 0, 5}) {
     const auto due = Clock::now() + std::chrono::milliseconds(delay);
     loop->after(std::chrono::milliseconds(delay), [&, due, delay] {
@@ -103,17 +105,17 @@ TEST_CASE("timers run once, not early, in the order of their times, also behind 
   CHECK(early == 0);
   loop->call([] {});
   std::lock_guard lock(mutex);
-  // Delays were counted from slightly different times, but in steps that are larger by far than
-  // the order can be disturbed by: equal multisets is what must hold on any machine.
+  // Delays were counted from slightly different times, but in steps far larger than these
+  // differences: on any machine the multisets must be equal.
   std::sort(order.begin(), order.end());
   CHECK(order == std::vector<int>{0, 5, 10, 20, 30});
 }
 
-TEST_CASE("a cancelled timer does not run; cancelling one that ran is nothing") {
+TEST_CASE("a cancelled timer does not run; cancelling one that ran does nothing") {
   auto loop = EventLoop::get();
   for (int round = 0; round < 200; ++round) {
-    // The promise: after cancel() the callback is not running and never runs. The flag is on this
-    // stack frame, so a broken promise is also a use after scope.
+    // The guarantee: after cancel() the callback is not running and never runs. The flag is in this
+    // stack frame, so breaking the guarantee is also a use after scope.
     std::atomic<bool> cancelled{false}, late{false};
     const auto id = loop->after(std::chrono::microseconds(round * 10), [&] {
       if (cancelled) late = true;
@@ -126,7 +128,7 @@ TEST_CASE("a cancelled timer does not run; cancelling one that ran is nothing") 
   }
 }
 
-TEST_CASE("a watch reports readiness until it is removed, and takes other events") {
+TEST_CASE("a watch reports readiness until it is removed, and its events can be changed") {
   auto loop = EventLoop::get();
   const UniqueFd fd = makeEvent();
   std::atomic<int> reads{0}, writes{0};
@@ -138,7 +140,7 @@ TEST_CASE("a watch reports readiness until it is removed, and takes other events
     }
     if (events & EPOLLOUT) {
       ++writes;
-      loop->rewatch(0, 0); // an id that is nobody's is nothing
+      loop->rewatch(0, 0); // an unknown id is ignored
     }
   });
   CHECK_THROWS_AS(loop->watch(fd.get(), EPOLLIN, [](std::uint32_t) {}), Error);
@@ -176,7 +178,7 @@ TEST_CASE("after unwatch() returned, the callback is neither running nor run aga
     gone = true;
     CHECK(*inside == 0);
     inside.reset();
-    CHECK(alive.expired()); // the closure is gone too
+    CHECK(alive.expired()); // the closure is destroyed too
     CHECK_FALSE(late);
   }
 }
@@ -226,7 +228,7 @@ TEST_CASE("many threads post, watch and cancel at once") {
   CHECK(posts == 400);
 }
 
-TEST_CASE("in a fork's child the inherited loop is inert, and the parent's goes on") {
+TEST_CASE("in a forked child the inherited loop does nothing, and the parent's goes on") {
   auto loop = EventLoop::get();
   const UniqueFd fd = makeEvent();
   std::atomic<int> runs{0};
@@ -240,7 +242,7 @@ TEST_CASE("in a fork's child the inherited loop is inert, and the parent's goes 
   if (child == 0) {
     ::alarm(20);
     loop->call([] { ::_exit(1); }); // does nothing here
-    loop->unwatch(id);              // must not touch the parent's epoll set
+    loop->unwatch(id);              // must not change the parent's epoll set
     loop->cancel(id);
 #ifndef __SANITIZE_THREAD__ // its run time allows no new thread after such a fork
     auto own = EventLoop::get();
@@ -250,7 +252,7 @@ TEST_CASE("in a fork's child the inherited loop is inert, and the parent's goes 
     if (value != 3) ::_exit(3);
     own.reset();
 #endif
-    loop.reset(); // joins nothing
+    loop.reset(); // joins no thread
     ::_exit(0);
   }
   int status = -1;

@@ -1,5 +1,5 @@
-// Proves: a child made by fork() holds no connection of its parent's open, closes nothing of its
-// own by mistake, and finds no lock that nobody gives back.
+// Proves: a forked child keeps no connection of its parent open, closes none of its own descriptors
+// by mistake, and finds no lock that is never released.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -47,7 +47,7 @@ TEST_CASE("a connection ends with its owner although a forked child lives on") {
   }
 }
 
-TEST_CASE("in a forked child descriptors are dead, and their numbers stay taken") {
+TEST_CASE("in a forked child descriptors are closed, and their numbers stay in use") {
   UniqueFd own(::open("/dev/null", O_RDWR | O_CLOEXEC));
   UniqueFd shared(::open("/dev/null", O_RDWR | O_CLOEXEC));
   shared.shareWithChildren();
@@ -58,13 +58,13 @@ TEST_CASE("in a forked child descriptors are dead, and their numbers stay taken"
     if (fresh == number || fresh < 0) return 3;
     own.reset();
     shared.reset();
-    return ::write(fresh, "x", 1) == 1 ? 0 : 4; // what the child opened is still there
+    return ::write(fresh, "x", 1) == 1 ? 0 : 4; // what the child opened is still open
   });
   CHECK(child.end() == 0);
   CHECK(::write(own.get(), "x", 1) == 1);
 }
 
-TEST_CASE("a released descriptor is its new owner's, in children too") {
+TEST_CASE("a released descriptor belongs to its new owner, in children too") {
   UniqueFd fd(::open("/dev/null", O_RDWR | O_CLOEXEC));
   const int number = fd.release();
   Child child([number] { return ::write(number, "x", 1) == 1 ? 0 : 1; });
@@ -72,7 +72,7 @@ TEST_CASE("a released descriptor is its new owner's, in children too") {
   ::close(number);
 }
 
-TEST_CASE("fork waits for another thread's section, and a nested one is no other") {
+TEST_CASE("fork waits for another thread's section, but not for one of its own thread") {
   std::atomic<bool> inside{false}, outside{false}, forked{false};
   std::thread other([&] {
     {
@@ -82,7 +82,8 @@ TEST_CASE("fork waits for another thread's section, and a nested one is no other
       std::this_thread::sleep_for(100ms);
       outside = true;
     }
-    while (!forked) std::this_thread::yield(); // a child's sanitizer misses who ended unjoined
+    // A child's sanitizer does not know threads that ended unjoined.
+    while (!forked) std::this_thread::yield();
   });
   while (!inside) std::this_thread::yield();
   Child child([&] {
@@ -94,7 +95,7 @@ TEST_CASE("fork waits for another thread's section, and a nested one is no other
   other.join();
 }
 
-TEST_CASE("children open what they want, whatever other threads open and close") {
+TEST_CASE("children can open files while other threads open and close") {
   const auto open = [] {
     return UniqueFd::of([] { return ::open("/dev/null", O_RDWR | O_CLOEXEC); });
   };
@@ -119,7 +120,7 @@ TEST_CASE("children log while other threads log") {
   base::configureLog(LogLevel::trace, "/dev/null");
   {
     const Meanwhile busy([] { base::detail::writeLog(LogLevel::trace, ""); });
-    // Who writes a line holds the lock for a small part of the time.
+    // A thread that writes a line holds the lock for a small part of the time.
     CHECK(manyChildrenEnd(
         [] {
           base::log(LogLevel::trace, "from a child");
@@ -130,7 +131,7 @@ TEST_CASE("children log while other threads log") {
   base::configureLog(LogLevel::warn, "");
 }
 
-TEST_CASE("children say where the log goes while other threads do, or read it in the environment") {
+TEST_CASE("children configure the log while other threads do, or read it in the environment") {
   const auto configure = [] { base::configureLog(LogLevel::trace, "/dev/null"); };
   const auto askEnvironment = [] {
     base::detail::log_level = -1;

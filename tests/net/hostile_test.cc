@@ -1,5 +1,5 @@
-// Proves: nothing that a stranger sends, or does not send, is accepted, stops honest peers, leaks a
-// descriptor or ends the process; and a dial is not fooled by a false listener.
+// Proves: whatever strangers send or do not send, they are not accepted, do not stop honest peers,
+// leak no descriptor and do not end the process. A dial does not accept a false listener.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ std::vector<std::byte> randomOf(std::mt19937& random, std::size_t size) {
   return bytes;
 }
 
-/// An honest dialing side by hand, up to the point where it would prove itself.
+/// An honest dialing side by hand, up to its proof.
 handshake::ReplyMessage greet(RawPeer& peer, const handshake::HelloMessage& message) {
   peer.send(handshake::encodeHello(message));
   const auto reply = peer.receive(handshake::kReplyBytes);
@@ -62,7 +62,7 @@ class LogFile {
   const std::string path_ = "/tmp/rondo_hostile_test." + std::to_string(::getpid());
 };
 
-/// Few descriptors for this process, while it lives.
+/// Lowers this process's limit of descriptors while it lives.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(rlim_t descriptors) {
@@ -79,7 +79,7 @@ class DescriptorLimit {
   rlimit before_{};
 };
 
-/// All that the limit leaves.
+/// Takes all descriptors that the limit allows.
 std::vector<UniqueFd> allDescriptors() {
   std::vector<UniqueFd> all;
   for (int fd = ::dup(STDERR_FILENO); fd >= 0; fd = ::dup(STDERR_FILENO)) all.emplace_back(fd);
@@ -89,7 +89,7 @@ std::vector<UniqueFd> allDescriptors() {
 
 } // namespace
 
-TEST_CASE("the dialing side by hand is accepted: the tests below change one thing each") {
+TEST_CASE("a dialing side by hand is accepted; the tests below change one thing each") {
   for (const SocketAddress& address : families()) {
     Host host(address);
     RawPeer peer(host.acceptor.address());
@@ -104,7 +104,7 @@ TEST_CASE("the dialing side by hand is accepted: the tests below change one thin
   }
 }
 
-TEST_CASE("a hello cut at every length is dropped and counted") {
+TEST_CASE("a hello truncated at any length is dropped and counted") {
   for (const SocketAddress& address : families()) {
     CAPTURE(address.text());
     const NoLeak check;
@@ -120,7 +120,7 @@ TEST_CASE("a hello cut at every length is dropped and counted") {
   }
 }
 
-TEST_CASE("a proof cut at every length, or wrong in any byte, is dropped and counted") {
+TEST_CASE("a proof truncated at any length, or wrong in any byte, is dropped and counted") {
   const NoLeak check;
   Host host(SocketAddress::parse("127.0.0.1:0", ""));
   for (std::size_t i = 0; i < handshake::kProofBytes; ++i) {
@@ -160,7 +160,7 @@ TEST_CASE("a hello of another magic, version, size, purpose or range is dropped 
   host.checkWorks();
 }
 
-TEST_CASE("random bytes of any size are dropped; what is too long is not even read") {
+TEST_CASE("random bytes of any size are dropped; bytes beyond the message are not read") {
   const NoLeak check;
   Host host(SocketAddress::parse("127.0.0.1:0", ""));
   std::mt19937 random(20);
@@ -177,7 +177,7 @@ TEST_CASE("random bytes of any size are dropped; what is too long is not even re
   host.checkWorks();
 }
 
-TEST_CASE("a recorded conversation cannot be used again") {
+TEST_CASE("a recorded handshake cannot be replayed") {
   const NoLeak check;
   Host host(SocketAddress::parse("127.0.0.1:0", ""));
   const auto message = helloMessage();
@@ -202,7 +202,7 @@ TEST_CASE("a recorded conversation cannot be used again") {
   CHECK(host.count() == 0);
 }
 
-TEST_CASE("a peer that sends a byte now and then is cut off at the limit") {
+TEST_CASE("a peer that sends one byte at a time is dropped at the time limit") {
   const NoLeak check;
   Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 150ms);
   const auto hello = handshake::encodeHello(helloMessage());
@@ -216,7 +216,7 @@ TEST_CASE("a peer that sends a byte now and then is cut off at the limit") {
   }
   CHECK(slow.closed());
   CHECK(host.rejects(1));
-  // So is one that stops between hello and proof.
+  // So is a peer that stops between hello and proof.
   RawPeer silent(host.acceptor.address());
   greet(silent, helloMessage());
   CHECK(silent.closed());
@@ -224,7 +224,7 @@ TEST_CASE("a peer that sends a byte now and then is cut off at the limit") {
   host.checkWorks();
 }
 
-TEST_CASE("an honest peer gets in past hundreds of idle connections") {
+TEST_CASE("an honest peer is accepted among hundreds of idle connections") {
   const NoLeak check;
   Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 60s, 128);
   std::vector<std::unique_ptr<RawPeer>> idle;
@@ -232,14 +232,14 @@ TEST_CASE("an honest peer gets in past hundreds of idle connections") {
     idle.push_back(std::make_unique<RawPeer>(host.acceptor.address()));
   }
   host.checkWorks();
-  // No more than the cap are half-open; the oldest made way.
+  // At most the limit are half-open; the oldest were dropped.
   CHECK(eventually([&] { return host.acceptor.rejected() >= 72; }));
   CHECK(idle.front()->closed());
   CHECK(host.count() == 0);
   host.checkWorks();
 }
 
-TEST_CASE("as many may be half-open as are honest, and 64 others") {
+TEST_CASE("as many connections may be half-open as there are honest peers, plus 64") {
   Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 60s, 10);
   host.acceptor.expect(40);
   std::vector<std::unique_ptr<RawPeer>> idle;
@@ -275,7 +275,7 @@ TEST_CASE("descriptors from strangers are closed") {
     CHECK(host.rejects(++rejected));
   }
   {
-    // With the hello, before anything is proven.
+    // With the hello, before any proof.
     RawPeer peer(host.acceptor.address());
     peer.sendWith(handshake::encodeHello(helloMessage(1)), {writer.get()});
     CHECK(peer.closed());
@@ -294,10 +294,10 @@ TEST_CASE("descriptors from strangers are closed") {
   CHECK(host.count() == 0);
   writer.reset();
   char byte = 0;
-  CHECK(::read(reader.get(), &byte, 1) == 0); // no copy of the writer is left anywhere
+  CHECK(::read(reader.get(), &byte, 1) == 0); // no copy of the writer is left
 }
 
-TEST_CASE("each kind of bad peer is logged once per listener, however many come") {
+TEST_CASE("each kind of bad peer is logged once per listener, however many connect") {
   const LogFile log(LogLevel::warn);
   Host host(SocketAddress::parse("127.0.0.1:0", ""));
   std::mt19937 random(22);
@@ -320,7 +320,7 @@ TEST_CASE("a process without free descriptors waits quietly, and accepts when it
     const NoLeak check;
     Host host(SocketAddress::parse("127.0.0.1:0", ""));
     RawPeer peer(RawPeer::unconnected(host.acceptor.address()));
-    // All numbers up to the last of these are taken, so nothing is left below the limit.
+    // All numbers up to the last of these are in use, so none is left below the limit.
     std::vector<UniqueFd> fill;
     for (int i = 0; i < 8; ++i) fill.emplace_back(::dup(STDERR_FILENO));
     {
@@ -335,12 +335,12 @@ TEST_CASE("a process without free descriptors waits quietly, and accepts when it
   }
   const int lines = log.linesWith("cannot accept connections");
   CHECK(lines >= 1);
-  CHECK(lines < 50); // it looked now and then; a spinning loop looks tens of thousands of times
+  CHECK(lines < 50); // it retried now and then; a spinning loop logs tens of thousands of lines
 }
 
-TEST_CASE("an idle connection makes way when the program has taken the last descriptor") {
+TEST_CASE("an idle connection is dropped when the program has taken the last descriptor") {
   const NoLeak check;
-  // Nothing but making way helps within the test's time, and there is no cap to make way for.
+  // Within the test's time only dropping a connection helps, and no limit forces that.
   Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 600s, 1000);
   const std::size_t before = openDescriptors();
   std::vector<std::unique_ptr<RawPeer>> idle;
@@ -360,7 +360,7 @@ TEST_CASE("an idle connection makes way when the program has taken the last desc
   CHECK(idle.front()->closed());
 }
 
-TEST_CASE("whoever got the last descriptor makes way for nobody while nobody comes") {
+TEST_CASE("a connection with the last descriptor is kept while no other peer connects") {
   const NoLeak check;
   Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 600s, 1000);
   RawPeer peer(RawPeer::unconnected(host.acceptor.address()));
@@ -370,7 +370,7 @@ TEST_CASE("whoever got the last descriptor makes way for nobody while nobody com
     REQUIRE(!last.empty());
     last.pop_back();
     peer.connect(host.acceptor.address());
-    std::this_thread::sleep_for(100ms); // its hello is on the way
+    std::this_thread::sleep_for(100ms); // its hello is in flight
     const auto message = helloMessage();
     peer.send(proofFor(host, message, greet(peer, message)));
     CHECK(peer.receive(1).size() == 1);
@@ -381,7 +381,7 @@ TEST_CASE("whoever got the last descriptor makes way for nobody while nobody com
 
 TEST_CASE("idle connections leave descriptors to the program, and let honest peers in") {
   const NoLeak check;
-  // Nothing but making way helps within the test's time.
+  // Within the test's time only dropping connections helps.
   Host host(SocketAddress::parse("127.0.0.1:0", ""), Secret::random(), 600s, 1000);
   std::array<int, 2> ready{}, over{};
   REQUIRE(::pipe2(ready.data(), O_CLOEXEC) == 0);
@@ -402,7 +402,7 @@ TEST_CASE("idle connections leave descriptors to the program, and let honest pee
     char byte = 0;
     CHECK(::read(ready[0], &byte, 1) == 1);
     for (int i = 0; i < 3; ++i) host.checkWorks();
-    // And the rest is for the program.
+    // The rest is available to the program.
     CHECK(UniqueFd(::dup(STDERR_FILENO)));
   }
   for (const int end : {ready[0], ready[1], over[0], over[1]}) ::close(end);
@@ -415,7 +415,7 @@ namespace {
 
 enum class Trick { random_bytes, echo, wrong_proof, cut_reply, silence, bad_welcome, late_close };
 
-/// What a false listener does with a dialer's hello.
+/// How a false listener answers a dialer's hello.
 void answer(RawPeer& peer, Trick trick, const handshake::HelloBytes& hello, const Key& key,
             std::mt19937& random) {
   handshake::ReplyMessage reply;
@@ -450,7 +450,7 @@ void answer(RawPeer& peer, Trick trick, const handshake::HelloBytes& hello, cons
 
 } // namespace
 
-TEST_CASE("a dial is not fooled by a false listener") {
+TEST_CASE("a dial does not accept a false listener") {
   const NoLeak check;
   const SocketAddress any = SocketAddress::parse("127.0.0.1:0", "");
   const UniqueFd listener(RawPeer::unconnected(any));

@@ -1,4 +1,4 @@
-// Proves: without a secret only processes of the same user come together, whatever they say.
+// Proves: without a secret only processes of the same user can connect, whatever they send.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ constexpr uid_t kAnother = 65534;
 /// Only root may become another user.
 bool mayChangeUser() { return ::geteuid() == 0; }
 
-/// Runs the body in a child of another user, which ends with what it returns.
+/// Runs the body in a child of another user. The child's exit status is the body's result.
 template <class Body>
 pid_t asAnother(const Body& body) {
   const pid_t child = ::fork();
@@ -54,7 +54,7 @@ int socketOf(const SocketAddress& address) {
   return ::socket(toNative(address).storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 }
 
-/// The dialing side's whole handshake with an absent secret: 0 if it was welcomed.
+/// The dialing side's whole handshake with an absent secret: 0 if it was accepted.
 int intrude(const SocketAddress& address) {
   const int fd = socketOf(address);
   const NativeAddress native = toNative(address);
@@ -68,7 +68,7 @@ int intrude(const SocketAddress& address) {
   return 0;
 }
 
-/// The accepting side's, for one connection.
+/// The accepting side's handshake, for one connection.
 int impersonate(int listener) {
   const int fd = ::accept(listener, nullptr, nullptr);
   handshake::HelloBytes hello{};
@@ -83,7 +83,7 @@ int impersonate(int listener) {
 
 } // namespace
 
-TEST_CASE("without a secret the same user's processes meet over loopback") {
+TEST_CASE("without a secret processes of the same user can connect over loopback") {
   for (const SocketAddress& address : loopbacks()) {
     CAPTURE(address.text());
     Host host(address, Secret{});
@@ -92,7 +92,8 @@ TEST_CASE("without a secret the same user's processes meet over loopback") {
   }
 }
 
-TEST_CASE("without a secret another user's process is refused, with one it is asked for it") {
+TEST_CASE(
+    "without a secret another user's process is refused; with a secret it must prove the secret") {
   if (!mayChangeUser()) {
     WARN("skipped: only root may become another user");
     return;

@@ -1,5 +1,5 @@
-// Both sides of connections for tests: a listener that keeps what it accepts, and raw sockets that
-// send whatever a test wants.
+// Both sides of connections for tests: a listener that keeps accepted connections, and raw sockets
+// that send any bytes.
 #pragma once
 
 #include <poll.h>
@@ -43,7 +43,7 @@ inline std::size_t openDescriptors() {
   return count;
 }
 
-/// Fails the test when descriptors are left over at the end of the scope.
+/// Fails the test if descriptors are left open at the end of the scope.
 class NoLeak {
  public:
   NoLeak() : before_(openDescriptors()) {}
@@ -53,7 +53,7 @@ class NoLeak {
   }
 
  private:
-  // Held, so that the loop's own descriptors are part of both counts.
+  // Held, so that both counts include the loop's own descriptors.
   std::shared_ptr<EventLoop> loop_ = EventLoop::get();
   std::size_t before_;
 };
@@ -65,7 +65,7 @@ inline SocketAddress unixAddress(const std::string& name = "") {
   return address;
 }
 
-/// Loopback addresses of every family, port chosen by the system.
+/// Loopback addresses of every family; the system chooses the port.
 inline std::vector<SocketAddress> families() {
   return {SocketAddress::parse("127.0.0.1:0", ""), SocketAddress::parse("[::1]:0", ""),
           unixAddress()};
@@ -96,7 +96,7 @@ class Host {
     std::lock_guard lock(mutex_);
     return connections_.size();
   }
-  /// The next connection; one must be on its way.
+  /// The next connection; one must be in progress.
   Accepted take() {
     const bool there = eventually([this] { return count() > 0; });
     REQUIRE(there);
@@ -109,7 +109,7 @@ class Host {
     return eventually([&] { return acceptor.rejected() >= number; }) &&
            acceptor.rejected() == number;
   }
-  /// An honest peer gets through.
+  /// Checks that an honest peer is accepted.
   void checkWorks() {
     Dial honest(dial());
     const UniqueFd fd = honest.wait();
@@ -124,10 +124,10 @@ class Host {
   std::vector<Accepted> connections_;
 
  public:
-  Acceptor acceptor; // last: its callback uses the others
+  Acceptor acceptor; // last: its callback uses the other members
 };
 
-/// A blocking socket that speaks as the test tells it.
+/// A blocking socket that sends what the test gives it.
 class RawPeer {
  public:
   explicit RawPeer(UniqueFd connected) : fd(std::move(connected)) {}
@@ -142,7 +142,7 @@ class RawPeer {
     REQUIRE(::connect(fd.get(), native.get(), native.length) == 0);
   }
 
-  /// What the other side took; it may have closed.
+  /// Number of bytes that the other side accepted; it may have closed.
   std::size_t send(std::span<const std::byte> bytes) {
     std::size_t sent = 0;
     while (sent < bytes.size()) {
@@ -169,7 +169,7 @@ class RawPeer {
     }
     ::sendmsg(fd.get(), &header, MSG_NOSIGNAL);
   }
-  /// Up to `size` bytes; fewer when the other side closed, or after twenty seconds.
+  /// Up to `size` bytes; fewer if the other side closed, or after twenty seconds.
   std::vector<std::byte> receive(std::size_t size) {
     std::vector<std::byte> bytes(size);
     std::size_t have = 0;

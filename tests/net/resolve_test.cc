@@ -1,5 +1,5 @@
-// Proves: a name that is never resolved costs no more than its limit, and names of this machine
-// that its hosts file sends to loopback are not taken for places where others come.
+// Proves: a name that is never resolved costs no more than its time limit, and names of this
+// machine that its hosts file maps to loopback are not used as addresses for other machines.
 #include <dlfcn.h>
 #include <netdb.h>
 
@@ -18,7 +18,7 @@ using namespace rondo::net::test;
 
 namespace {
 
-/// What a resolver does whose server does not answer, until the test has seen enough.
+/// Simulates a resolver whose server does not answer, until the test ends it.
 struct Silence {
   std::mutex mutex;
   std::condition_variable over_changed;
@@ -32,7 +32,7 @@ struct Silence {
     --asking;
     over_changed.notify_all();
   }
-  /// Returns when nobody is inside any more.
+  /// Returns when no thread is inside any more.
   void end() {
     std::unique_lock lock(mutex);
     over = true;
@@ -48,7 +48,7 @@ Silence& silence() {
 
 } // namespace
 
-/// The program's own stands before the system's.
+/// The program's own function takes precedence over the system's.
 extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
                            addrinfo** found) noexcept(false) {
   using Function = int (*)(const char*, const char*, const addrinfo*, addrinfo**);
@@ -61,7 +61,7 @@ extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo
   return system(node, service, hints, found);
 }
 
-TEST_CASE("a resolver that hangs is left behind, with an error that names the host") {
+TEST_CASE("a resolver that hangs is abandoned, with an error that names the host") {
   const auto begin = Clock::now();
   try {
     SocketAddress::parse("never.answers.test:4711", "", 200ms);
@@ -74,7 +74,7 @@ TEST_CASE("a resolver that hangs is left behind, with an error that names the ho
   silence().end();
 }
 
-TEST_CASE("numbers and local names are resolved, unknown ones named") {
+TEST_CASE("numbers and local names are resolved, unknown ones are named in the error") {
   CHECK(resolve("127.0.0.1", AF_UNSPEC, 1ms).front().loopback());
   CHECK(resolve("localhost", AF_INET, 20s).front().text() == "127.0.0.1:0");
   try {
@@ -86,7 +86,7 @@ TEST_CASE("numbers and local names are resolved, unknown ones named") {
   }
 }
 
-TEST_CASE("a machine's name in its own hosts file stands for an address that others reach") {
+TEST_CASE("a machine's own name is resolved to an address that others can reach") {
   const auto at = [](const char* text) { return SocketAddress::parse(text, ""); };
   const std::vector<Interface> list = {{"lo", at("127.0.0.1:0")},
                                        {"lo", at("[::1]:0")},
@@ -99,7 +99,7 @@ TEST_CASE("a machine's name in its own hosts file stands for an address that oth
   CHECK(seen("127.0.1.1:29500", "node1:29500") == "10.0.0.5:29500");
   CHECK(seen("127.0.1.1:29500", "node1:29500", "eth1") == "10.1.0.5:29500");
   CHECK(seen("[::1]:29500", "node1:29500") == "[2001:db8::5]:29500");
-  // Said by number, or by the name that means it; or not loopback at all.
+  // A numeric address, a name that means loopback, or an address that is not loopback.
   CHECK(seen("127.0.1.1:7", "127.0.1.1:7") == "127.0.1.1:7");
   CHECK(seen("[::1]:7", "[::1]:7") == "[::1]:7");
   CHECK(seen("127.0.0.1:7", "localhost:7") == "127.0.0.1:7");

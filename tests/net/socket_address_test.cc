@@ -76,7 +76,7 @@ TEST_CASE("text form is read and written") {
         ErrorCode::invalid_argument);
 }
 
-TEST_CASE("loopback is known in all its forms") {
+TEST_CASE("loopback is recognized in all its forms") {
   for (const char* text : {"127.0.0.1:1", "127.255.255.255:1", "[::1]:1", "[::ffff:127.0.0.1]:1"}) {
     CHECK(SocketAddress::parse(text, "").loopback());
   }
@@ -87,7 +87,7 @@ TEST_CASE("loopback is known in all its forms") {
   CHECK(unixName("a").loopback());
 }
 
-TEST_CASE("the wire form is at most 64 bytes and comes back equal, as does the kernel's") {
+TEST_CASE("the wire form is at most 64 bytes and is decoded unchanged, as is the kernel's form") {
   for (const SocketAddress& address : examples()) {
     CAPTURE(address.text());
     const auto bytes = address.encode();
@@ -100,7 +100,7 @@ TEST_CASE("the wire form is at most 64 bytes and comes back equal, as does the k
   CHECK(codeOf([] { toNative(unixName("")); }) == ErrorCode::invalid_argument);
 }
 
-TEST_CASE("a wire form that is cut, longer or changed is refused or is another canonical address") {
+TEST_CASE("a truncated, longer or changed wire form is refused or is another canonical address") {
   for (const SocketAddress& address : examples()) {
     CAPTURE(address.text());
     const auto whole = address.encode();
@@ -175,13 +175,13 @@ TEST_CASE("the address to use is chosen by name, by family and by route") {
   CHECK(codeOf([] { chooseAddress({"", "", {}}, {}); }) == ErrorCode::invalid_argument);
 }
 
-TEST_CASE("a root on loopback is answered from loopback") {
+TEST_CASE("the address for a root on loopback is a loopback address") {
   CHECK(chooseAddress({"", "", SocketAddress::parse("127.0.0.1:5", "")}).loopback());
   CHECK(chooseAddress({"lo", "", SocketAddress::parse("127.0.0.1:5", "")}).loopback());
   CHECK(chooseAddress({"", "", SocketAddress::parse("127.0.0.1:0", "")}).port == 0);
 }
 
-TEST_CASE("data go by all interfaces that a list names, in its order") {
+TEST_CASE("data use all interfaces that a list names, in its order") {
   const auto at = [](const char* text) { return SocketAddress::parse(text, ""); };
   const std::vector<Interface> machine = {
       {"lo", at("127.0.0.1:0")},      {"eth0", at("10.0.0.5:0")},
@@ -195,7 +195,7 @@ TEST_CASE("data go by all interfaces that a list names, in its order") {
   for (const Case& c :
        {Case{"", "10.0.0.5:0", "10.0.0.5:0"},
         {"eth", "10.0.0.5:0", "10.0.0.5:0 10.0.1.5:0"},
-        {"eth", "10.0.1.5:0", "10.0.0.5:0 10.0.1.5:0"}, // whichever leads to the root
+        {"eth", "10.0.1.5:0", "10.0.0.5:0 10.0.1.5:0"}, // whichever one routes to the root
         {"ib0,eth", "10.0.0.5:0", "10.1.0.5:0 10.0.0.5:0 10.0.1.5:0"},
         {"=eth1,eth0,eth1", "10.0.0.5:0", "10.0.1.5:0 10.0.0.5:0"},
         {"=eth", "10.0.0.5:0", "10.0.0.5:0"},

@@ -1,4 +1,4 @@
-// Which steps are done as one, and that plans still end.
+// Tests which steps are done as one, and that plans still have no deadlock.
 #include "plan/bundle.h"
 
 #include <string>
@@ -34,7 +34,7 @@ TEST_CASE("direct pushes, owns and pulls in three bundles, with many ranks in a 
   CHECK(bundlesOf(planOf("direct", Collective::reducescatter, 8)) == "7 1");
   CHECK(bundlesOf(planOf("direct", Collective::allgather, 8)) == "1 7");
   CHECK(bundlesOf(planOf("direct", Collective::allreduce, 20)) == "16 3 1 16 3");
-  // A ring's steps each need the one before.
+  // Each step of a ring needs the one before.
   CHECK(bundlesOf(planOf("ring", Collective::allreduce, 4)) == "1 1 1 1 1 1 1");
 }
 
@@ -48,7 +48,7 @@ TEST_CASE("a bundle ends before a step that something else depends on", "[bundle
     return bundlesOf(plan.take());
   };
   CHECK(sends([](auto&, auto&, auto&) {}) == "3");
-  // Of another lane's step, by another lane's step, or by the place of both in a lane.
+  // A dependency on another lane's step, or of another lane's step on this one.
   CHECK(sends([](auto&, auto& other, auto* steps) { steps[1].after(other.copy(in(0), out(0))); }) ==
         "1 2");
   CHECK(sends([](auto&, auto& other, auto* steps) { other.copy(in(0), out(0)).after(steps[1]); }) ==
@@ -57,11 +57,11 @@ TEST_CASE("a bundle ends before a step that something else depends on", "[bundle
           lane.copy(in(0), out(0));
           lane.send(in(0), 1, 1);
         }) == "3 1 1");
-  // Two messages of a tile on one channel: the second may need room that the first takes.
+  // Two messages of a tile on one channel: the second may need a slot that the first occupies.
   CHECK(sends([](auto& lane, auto&, auto*) { lane.send(in(1), 1); }) == "1 2 1");
 }
 
-TEST_CASE("what is received into the same place keeps its order", "[bundle]") {
+TEST_CASE("receives into the same place keep their order", "[bundle]") {
   Builder plan({.collective = Collective::allgather, .ranks = 4}, 0);
   auto lane = plan.lane();
   lane.recv(1, out(1));
@@ -70,7 +70,7 @@ TEST_CASE("what is received into the same place keeps its order", "[bundle]") {
   CHECK(bundlesOf(plan.take()) == "1 2");
 }
 
-TEST_CASE("bundles form no circle, at any depth, in plans of up to 128 ranks", "[bundle]") {
+TEST_CASE("bundles form no cycle, at any depth, in plans of up to 128 ranks", "[bundle]") {
   for (const Algorithm* algorithm : algorithms())
     for (const Collective collective : kCollectives)
       for (const int ranks : {2, 3, 4, 5, 7, 8, 16, 17, 33, 128}) {
@@ -87,8 +87,8 @@ TEST_CASE("bundles form no circle, at any depth, in plans of up to 128 ranks", "
       }
 }
 
-TEST_CASE("the order finds what waits in a circle only when done as one", "[bundle]") {
-  // Each rank sends and then receives; done as one, each would wait for the other to begin.
+TEST_CASE("the order finds a cycle that exists only between bundles", "[bundle]") {
+  // Each rank sends and then receives. As one bundle, each would wait for the other to begin.
   const Spec spec{.collective = Collective::allgather, .ranks = 2};
   std::vector<RankPlan> plans;
   for (const int rank : {0, 1}) {

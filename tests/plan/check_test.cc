@@ -1,4 +1,4 @@
-// Plans that are wrong in one way each: the checker must say which, and where.
+// Tests plans that are wrong in one way each: the checker must say what is wrong, and where.
 #include "plan/check.h"
 
 #include "plan/builder.h"
@@ -35,7 +35,7 @@ Plans oneShot(int ranks) {
   return plans;
 }
 
-/// Asserts that only this obligation is violated, and that the sentence holds all words.
+/// Asserts that only this obligation is violated, and that the text contains all words.
 void expect(const Plans& plans, Obligation obligation, const std::vector<std::string>& words) {
   const Report report = check(plans);
   CAPTURE(report.text());
@@ -75,13 +75,13 @@ TEST_CASE("obligation 0: steps, channels and ranks are well-formed") {
   wrong([](Plans& p) { step(p, 0, 0).sends[0] = 9; }, {"rank 0 lane 0 step 0", "channel number 9"});
   wrong([](Plans& p) { step(p, 0, 0).sends[1] = step(p, 0, 0).sends[0]; }, {"twice"});
   wrong([](Plans& p) { std::swap(step(p, 0, 0).sends[0], step(p, 0, 1).inputs[1].channel); },
-        {"goes the other way"});
+        {"has the opposite direction"});
   wrong([](Plans& p) { step(p, 0, 1).after.push_back({3, 0}); }, {"waits for lane 3 step 0"});
   wrong([](Plans& p) { p[0].channels[0].index = 1; }, {"channel 0->1", "only one of its ranks"});
   wrong([](Plans& p) { p[0].channels[0].src = 2; }, {"channel 2->1", "cannot be its own"});
   wrong([](Plans& p) { p[0].channels[1] = p[0].channels[0]; }, {"channel 0->1 twice"});
   wrong([](Plans& p) { p[0].channels.push_back({0, 1, 7}); }, {"channel 0->1#7", "no step uses"});
-  wrong([](Plans& p) { p[1].rank = 0; }, {"plan 1 says that it is rank 0"});
+  wrong([](Plans& p) { p[1].rank = 0; }, {"plan 1 has the rank number 0"});
   wrong([](Plans& p) { p[1].spec.root = 1; }, {"rank 1 has another spec"});
   wrong([](Plans& p) { p[1].chunks_per_block = 2; }, {"rank 1 cuts blocks into 2"});
   wrong([](Plans& p) { p[2].message_chunks = 2; }, {"rank 2 has messages of up to 2"});
@@ -110,14 +110,14 @@ TEST_CASE("obligation 1: the i-th send and receive of a channel agree") {
 }
 
 TEST_CASE("obligation 2: no cycle of waits, at each depth") {
-  // Both ranks receive before they send: stuck at any depth.
+  // Both ranks receive before they send: a deadlock at any depth.
   Plans plans = oneShot(2);
   for (auto& plan : plans) std::swap(plan.lanes[0].steps[0], plan.lanes[0].steps[1]);
   expect(plans, Obligation::deadlock,
          {"depth 1", "rank 0 lane 0 step 0", "rank 1 lane 0", "message 0 of channel 1->0"});
   CHECK(check(plans).depths.empty());
 
-  // Both send `ahead` chunks before they receive any: right as soon as there are as many slots.
+  // Both send `ahead` chunks before they receive any: right if there are as many slots.
   for (const int ahead : {2, 3, 8}) {
     const Spec spec{.collective = Collective::allgather, .ranks = 2};
     Plans eager;
@@ -164,7 +164,7 @@ TEST_CASE("obligation 3: lanes that share memory are ordered") {
     CHECK(found == 3 * (ranks - 1) - 1);
   }
 
-  // A step that writes over a part of what it reads.
+  // A step that overwrites a part of what it reads.
   const Spec spec{.collective = Collective::broadcast, .ranks = 1};
   Builder builder(spec, 0, 1);
   auto lane = builder.lane();
@@ -194,7 +194,7 @@ TEST_CASE("obligation 4: every output has each contribution once, and nothing un
   step(undefined, 0, 0).inputs[0].piece = scratch(0);
   expect(undefined, Obligation::data_flow, {"rank 0 lane 0 step 0 reads scratch[0]"});
 
-  // Right out of place, but in place it overwrites the input before it was sent.
+  // Right out of place; in place it overwrites the input before it was sent.
   const Spec spec{.collective = Collective::allreduce, .ranks = 2};
   Plans in_place;
   for (int r = 0; r < 2; ++r) {
@@ -214,9 +214,9 @@ TEST_CASE("obligation 4: every output has each contribution once, and nothing un
          {"rank 0 lane 0 step 1 reads in[0]", "overwritten", "in place"});
 }
 
-TEST_CASE("obligation 4, barrier: nobody leaves before all have entered") {
+TEST_CASE("obligation 4, barrier: no rank leaves before all have entered") {
   const Spec spec{.collective = Collective::barrier, .ranks = 3};
-  Plans plans; // everybody only hears from the left
+  Plans plans; // each rank receives only from the left
   for (int r = 0; r < 3; ++r) {
     Builder plan(spec, r);
     auto lane = plan.lane();
@@ -234,8 +234,8 @@ TEST_CASE("obligation 5: the order of reduction is recorded") {
     CHECK(order(plans).rank_order);
     CHECK(order(plans).agrees);
 
-    // Another order of the operands, on one rank: right, but not rank order any more. Ranks still
-    // agree on a sum of two, as a + b = b + a.
+    // Another order of the operands, on one rank: right, but not in rank order. Ranks still agree
+    // on a sum of two, since a + b = b + a.
     std::swap(step(plans, 0, 1).inputs[0], step(plans, 0, 1).inputs[1]);
     CHECK(check(plans).ok());
     CHECK_FALSE(order(plans).rank_order);
@@ -254,7 +254,7 @@ TEST_CASE("obligation 5: the order of reduction is recorded") {
   CHECK(check(testing::threeLaneRing(4)).reduction.example == "((0 + 1) + 2) + 3");
 }
 
-TEST_CASE("obligation 6: the closed form must be what is counted") {
+TEST_CASE("obligation 6: the closed form must equal the counts") {
   const auto withForm = [](ClosedForm form) {
     return check(oneShot(4), {.closed_form = form}).text();
   };
@@ -265,7 +265,7 @@ TEST_CASE("obligation 6: the closed form must be what is counted") {
   CHECK(withForm({1, 12, 4}).find("blocks sent by the rank that sends most") != std::string::npos);
 }
 
-TEST_CASE("what cannot be checked is a typed error") {
+TEST_CASE("plans that cannot be checked are a typed error") {
   const auto code = [](auto call) {
     try {
       call();

@@ -1,4 +1,4 @@
-// Rounds, bytes and wires against formulas, and the lecture tables made of them.
+// Compares rounds, bytes and wires with formulas, and tests the lecture tables.
 #include <bit>
 
 #include "plan/builder.h"
@@ -16,7 +16,7 @@ namespace {
 
 using Plans = std::vector<RankPlan>;
 
-/// Rank 0 of a binomial tree talks to 1, 2, 4, ... in steps of their own.
+/// Rank 0 of a binomial tree sends to 1, 2, 4, ... in separate steps.
 Plans binomialBroadcast(int ranks) {
   const Spec spec{.collective = Collective::broadcast, .ranks = ranks};
   Plans plans;
@@ -37,7 +37,7 @@ Plans binomialBroadcast(int ranks) {
   return plans;
 }
 
-/// Everybody sends to rank 0, which receives in one step or in one for each.
+/// All ranks send to rank 0, which receives in one step or in one step per rank.
 Plans gatherAtRoot(int ranks, bool one_step) {
   const Spec spec{.collective = Collective::reduce, .ranks = ranks};
   Plans plans;
@@ -66,9 +66,9 @@ TEST_CASE("rounds follow the rule of count.h") {
     CAPTURE(p);
     const int levels = static_cast<int>(std::bit_width(static_cast<unsigned>(p - 1)));
     CHECK(count(binomialBroadcast(p)).rounds == levels);
-    CHECK(count(gatherAtRoot(p, true)).rounds == 1);               // a step may receive from many
-    CHECK(count(gatherAtRoot(p, false)).rounds == p - 1);          // steps of a lane take turns
-    CHECK(count(testing::threeLaneRing(p)).rounds == 2 * (p - 1)); // `after` hands rounds on
+    CHECK(count(gatherAtRoot(p, true)).rounds == 1);      // a step may receive from many ranks
+    CHECK(count(gatherAtRoot(p, false)).rounds == p - 1); // the steps of a lane take turns
+    CHECK(count(testing::threeLaneRing(p)).rounds == 2 * (p - 1)); // `after` passes rounds on
   }
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("the lecture tables at 8 ranks hold the lectures' own numbers") {
   CHECK(counted(1, "bandwidth (bytes on the path)", "PS") == 14 * kM);
 }
 
-TEST_CASE("a cell that differs is seen and said") {
+TEST_CASE("a differing cell is found and reported") {
   auto table = lectureTables(4, 1024)[0];
   table.cells[3].counted += 1;
   CHECK_FALSE(table.cells[3].equal());
@@ -156,7 +156,7 @@ TEST_CASE("a cell that differs is seen and said") {
   CHECK(text(table).find("1 cells differ") != std::string::npos);
 }
 
-TEST_CASE("tables refuse what has no table") {
+TEST_CASE("tables refuse too few ranks or bytes") {
   CHECK_THROWS_AS(lectureTables(1, 1024), Error);
   CHECK_THROWS_AS(lectureTables(8, 0), Error);
 }

@@ -1,4 +1,4 @@
-// Facts are those of the plans, and are worked out once.
+// Tests that facts are right, and computed once.
 #include "plan/facts.h"
 
 #include "plan/check.h"
@@ -11,7 +11,7 @@ namespace {
 
 int built = 0;
 
-/// The algorithm, which counts its builds.
+/// The algorithm, with a count of its builds.
 Algorithm counting(const char* name) {
   static const Algorithm* of = nullptr;
   of = findAlgorithm(name);
@@ -38,13 +38,13 @@ TEST_CASE("a fact builds all plans when it is first asked for, and never again",
   CHECK(built == 15);
   for (int i = 0; i < 3; ++i) {
     CHECK(facts.lending(false, false).always());
-    CHECK_FALSE(facts.lending(true, false).always()); // what is multiplied is not there to be read
+    CHECK_FALSE(facts.lending(true, false).always()); // the input lacks the multiplied values
   }
   CHECK(built == 25);
 }
 
 TEST_CASE("lanes are those of the rank that has most", "[facts]") {
-  // Only the root of a Gather receives in several.
+  // Only the root of a Gather receives in several lanes.
   CHECK(Facts(*findAlgorithm("linear"), {Collective::gather, 6, 2, 3}).mostLanes() == 3);
   CHECK(Facts(*findAlgorithm("linear"), {Collective::gather, 6, 2, 0}).oneLane());
 }

@@ -1,4 +1,4 @@
-// Which messages may be written straight to where they belong.
+// Tests which messages the sender may write directly to their final place.
 #include "plan/land.h"
 
 #include <string>
@@ -11,8 +11,8 @@
 namespace rondo::plan {
 namespace {
 
-/// For each rank a letter of each step: L where all that it sends lands, t where its message says
-/// where another may, d where it finds its message, - else.
+/// For each rank a letter per step: L if all that it sends lands, t if its message announces a
+/// place, d if its message has already been written, - otherwise.
 std::string landingOf(const std::vector<RankPlan>& plans) {
   const Landing landing(plans);
   std::string text;
@@ -35,8 +35,8 @@ std::string landingOf(std::string_view name, Collective collective, int ranks) {
 
 constexpr auto kNothing = [](auto&&...) {};
 
-/// Rank 0 asks rank 1, which answers with the sum; `between` adds steps of rank 0 in the middle,
-/// `before` in front, and `other` steps elsewhere.
+/// Rank 0 asks rank 1, which answers with the sum. `between` adds steps of rank 0 in between,
+/// `before` adds steps before, and `other` adds steps in other lanes.
 template <class Between, class Other, class Before = decltype(kNothing)>
 std::vector<RankPlan> asking(const Between& between, const Other& other,
                              const Before& before = kNothing) {
@@ -54,41 +54,41 @@ std::vector<RankPlan> asking(const Between& between, const Other& other,
 
 } // namespace
 
-TEST_CASE("direct: owners write all results, and say so to who waits for them", "[land]") {
+TEST_CASE("direct: owners write all results directly into the other ranks' outputs", "[land]") {
   CHECK(landingOf("direct", Collective::allreduce, 2) == "tLd tLd");
   CHECK(landingOf("direct", Collective::allreduce, 4) == "tttLddd tttLddd tttLddd tttLddd");
-  // Nobody asks for these, so nobody says where.
+  // The owners receive no message before, so no place is announced.
   CHECK(landingOf("direct", Collective::allgather, 3) == "--- --- ---");
   CHECK(landingOf("direct", Collective::reducescatter, 3) == "--- --- ---");
   CHECK(landingOf("parameter_server", Collective::allreduce, 3).find('L') == 0);
 }
 
-TEST_CASE("nothing lands where the receiver is in between", "[land]") {
+TEST_CASE("no message lands at a place that the receiver uses in between", "[land]") {
   CHECK(landingOf(asking(kNothing, kNothing)) == "td L");
-  // It reads the place in place, or writes there.
+  // The receiver reads the place in place, or writes there.
   CHECK(landingOf(asking([](auto& lane) { lane.copy(in(0), scratch(0)); }, kNothing)) == "--- -");
   CHECK(landingOf(asking([](auto& lane) { lane.copy(scratch(0), out(0)); }, kNothing)) == "--- -");
   CHECK(landingOf(asking([](auto& lane) { lane.copy(in(1), out(1)); }, kNothing)) == "t-d L");
-  // In another lane, whenever that comes.
+  // In another lane, at any time.
   CHECK(landingOf(asking(kNothing, [](auto& first, auto&) {
           first.lane().copy(in(0), scratch(0));
         })) == "--- -");
 }
 
-TEST_CASE("nothing lands where a third step may still read what is lent there", "[land]") {
-  // Rank 1 gets the place a second time, and reads it in a lane that nothing holds back.
+TEST_CASE("no message lands where a third step may still read a loan", "[land]") {
+  // Rank 1 gets the loan a second time, and reads it in a lane that nothing delays.
   const auto twice = [](auto& first, auto& second) {
     first.lane().send(in(0), 1, 1);
     second.lane().recv(0, scratch(0), 1);
   };
   CHECK(landingOf(asking(kNothing, twice)) == "--- --");
-  // It got it before, and may not have read it yet.
+  // Rank 1 got the loan before, and may not have read it yet.
   CHECK(landingOf(asking(
             kNothing, [](auto&, auto& second) { second.lane().recv(0, scratch(0), 1); },
             [](auto& lane) { lane.send(in(0), 1, 1); })) == "--- --");
 }
 
-TEST_CASE("each message that lands is told where, once, in plans of the registry", "[land]") {
+TEST_CASE("each message that lands is announced exactly once, in plans of the registry", "[land]") {
   for (const Algorithm* algorithm : algorithms())
     for (const Collective collective : kCollectives)
       for (const int ranks : {1, 2, 3, 5, 8}) {

@@ -1,4 +1,4 @@
-// Layouts are read, written and divided.
+// Tests that layouts are parsed, printed and divided.
 #include "plan/layout.h"
 
 #include <string>
@@ -11,7 +11,7 @@
 using namespace rondo;
 using namespace rondo::plan;
 
-TEST_CASE("every written form names the layout that it says, and is what is written again") {
+TEST_CASE("every text form gives its layout, and the layout gives the text") {
   using Groups = std::vector<std::vector<int>>;
   const std::vector<std::pair<std::string, Groups>> forms{
       {"", {}},
@@ -28,12 +28,12 @@ TEST_CASE("every written form names the layout that it says, and is what is writ
     CHECK(layout.groups == groups);
     CHECK(text(layout) == written);
   }
-  CHECK(text(parseLayout("5.5.9.9")) == "2x2"); // names are only names
+  CHECK(text(parseLayout("5.5.9.9")) == "2x2"); // any numbers may name the nodes
   CHECK(text(parseLayout("2,2")) == "2x2");
   CHECK(text(parseLayout("4")) == "1x4");
 }
 
-TEST_CASE("nodes, and what lies within one") {
+TEST_CASE("nodes() and within() give the ranks of nodes and their inner levels") {
   const Layout layout = parseLayout("0.1.0.1.2/0.1.2.3.4");
   CHECK(layout.nodes() == std::vector<std::vector<int>>{{0, 2}, {1, 3}, {4}});
   CHECK(layout.within({1, 3}).groups == std::vector<std::vector<int>>{{0, 1}});
@@ -44,7 +44,7 @@ TEST_CASE("nodes, and what lies within one") {
   CHECK(parseLayout("2x2x2").within({0, 1, 2, 3}) == parseLayout("2x2"));
 }
 
-TEST_CASE("a layout that makes no sense is refused with what is wrong") {
+TEST_CASE("an invalid layout is refused with the reason") {
   const auto refused = [](const char* written, int ranks, const char* why) {
     CAPTURE(written);
     CHECK(test::says(test::caught([&] { parseLayout(written, ranks); }),
@@ -59,5 +59,5 @@ TEST_CASE("a layout that makes no sense is refused with what is wrong") {
   refused("60000x60000", 0, "more than 65536 ranks");
   refused("40000,40000", 0, "more than 65536 ranks");
   refused("0.0.1/0.1", 0, "different numbers of ranks");
-  refused("0.1/0.0", 0, "lies in two of the level above");
+  refused("0.1/0.0", 0, "belongs to two groups of the level above");
 }

@@ -1,4 +1,4 @@
-// Which messages may stay where they are.
+// Tests which messages may stay in the sender's memory.
 #include <string>
 
 #include "plan/builder.h"
@@ -17,7 +17,7 @@ std::vector<RankPlan> plansOf(std::string_view name, const Spec& spec) {
   return plans;
 }
 
-/// For each rank a digit of each step that sends: 1 where it may lend.
+/// For each rank a digit per sending step: 1 if it may lend.
 std::string lendsOf(const std::vector<RankPlan>& plans, bool scaled = false, bool uneven = false) {
   const Lending lending(plans, scaled, uneven);
   std::string text;
@@ -43,11 +43,11 @@ TEST_CASE("direct lends all: in place an owner answers only when it has read", "
     }
 }
 
-TEST_CASE("what is multiplied when it is read is not lent, results are", "[lend]") {
+TEST_CASE("inputs that are multiplied when read are not lent, results are", "[lend]") {
   CHECK(lendsOf(plansOf("direct", {Collective::allreduce, 3, 0, 0}), true) == "001 001 001");
 }
 
-TEST_CASE("partial results that stand nowhere are not lent, finished chunks are", "[lend]") {
+TEST_CASE("partial results without memory are not lent, finished chunks are", "[lend]") {
   // Each rank sends its own chunk, passes two sums on, finishes one chunk, and passes two on.
   CHECK(lendsOf(plansOf("ring", {Collective::allreduce, 4, 0, 0})) ==
         "100111 100111 100111 100111");
@@ -58,8 +58,8 @@ TEST_CASE("pieces that cross blocks are not lent: they are in several places", "
   CHECK(text.find('0') != std::string::npos);
 }
 
-TEST_CASE("what is written again is lent only if its readers come first", "[lend]") {
-  // In place, rank 0 overwrites what rank 1 reads, when it has an answer or without.
+TEST_CASE("memory that is written again is lent only if its readers come first", "[lend]") {
+  // In place, rank 0 overwrites what rank 1 reads: after an answer, or without one.
   const auto made = [](bool answered) {
     const Spec spec{Collective::allreduce, 2, 0, 0};
     Builder first(spec, 0), second(spec, 1);
@@ -82,7 +82,7 @@ TEST_CASE("what is written again is lent only if its readers come first", "[lend
   };
   CHECK(lendsOf(made(true)) == "1 1");
   CHECK(lendsOf(made(false)) == "0 0");
-  // Where a message may be left out, it orders nothing.
+  // A message that may be left out orders nothing.
   CHECK(lendsOf(made(true), false, true) == "0 1");
 }
 

@@ -1,7 +1,7 @@
-// The checker against plans that were broken on purpose.
+// Tests the checker with plans that were broken on purpose.
 //
-// Right plans are mutated in many ways. Whether a mutant is really wrong is decided by the oracle,
-// which runs it on numbers; the checker, without the help of closed forms, must find those.
+// Right plans are mutated in many ways. The oracle runs each mutant on numbers and so decides
+// whether it is wrong. The checker, without the help of closed forms, must find every wrong mutant.
 #include <algorithm>
 #include <functional>
 #include <iostream>
@@ -21,7 +21,7 @@ namespace {
 
 using Plans = std::vector<RankPlan>;
 
-/// Picks at random; empty containers give null.
+/// Picks at random; null for an empty container.
 template <typename T>
 T* pick(std::vector<T>& from, Random& random) {
   return from.empty() ? nullptr : &from[below(random, from.size())];
@@ -35,7 +35,7 @@ Lane* pickLane(Plans& plans, Random& random) {
   return lane && !lane->steps.empty() ? lane : nullptr;
 }
 
-/// A step for which `suits` holds, and its rank.
+/// A step for which `suits` holds, and its rank's plan.
 std::pair<RankPlan*, Step*> pickStep(Plans& plans, Random& random,
                                      const std::function<bool(const Step&)>& suits) {
   std::vector<std::pair<RankPlan*, Step*>> all;
@@ -59,7 +59,7 @@ bool reads(const Step& step) {
                      [](const Operand& operand) { return operand.local(); });
 }
 
-/// Moves a piece by some chunks, most often so that its shape stays right.
+/// Moves a piece by some chunks, usually so that its shape stays right.
 void shift(Piece& piece, const RankPlan& plan, Random& random) {
   const auto k = plan.chunks_per_block;
   const std::uint32_t far[] = {1, k, 2 * k, 3 * k};
@@ -82,7 +82,7 @@ Space otherSpace(Space space, Random& random) {
   return static_cast<Space>((static_cast<unsigned>(space) + 1 + below(random, 3)) % 4);
 }
 
-/// Each changes the plans, or returns false when there is nothing of its kind to change.
+/// Each mutation changes the plans, or returns false if it finds nothing to change.
 struct Mutation {
   const char* name;
   bool (*apply)(Plans&, Random&);
@@ -159,7 +159,7 @@ const Mutation kMutations[] = {
        lane->steps.insert(lane->steps.begin() + static_cast<long>(at), copy);
        return true;
      }},
-    {"leave out a meeting",
+    {"leave out a barrier",
      [](Plans& plans, Random& random) {
        const auto meets = [](const Step& step) { return step.is_barrier; };
        const auto meetings = [&](const RankPlan& plan) {
@@ -300,7 +300,7 @@ const Mutation kMutations[] = {
      }},
     {"merge a channel into another",
      [](Plans& plans, Random& random) {
-       // Both ends agree on the wrong thing: only order and depth can show it.
+       // Both ends agree on the wrong channel, so only order and depth can show it.
        std::vector<Channel> named;
        for (const RankPlan& plan : plans) {
          for (const Channel& c : plan.channels) {
@@ -410,7 +410,7 @@ struct Tally {
 };
 
 constexpr int kRuns = 90;
-constexpr int kSamples = 2; ///< of each mutation, for each subject
+constexpr int kSamples = 2; ///< per mutation and subject
 
 } // namespace
 
@@ -460,6 +460,6 @@ TEST_CASE("the checker finds every mutant that the oracle finds wrong") {
   CHECK(all.caught * 100 >= all.wrong * 99);
   for (const Mutation& mutation : kMutations) {
     INFO(mutation.name);
-    CHECK(tallies[mutation.name].wrong > 0); // a mutation that never bites proves nothing
+    CHECK(tallies[mutation.name].wrong > 0); // a mutation that is never wrong proves nothing
   }
 }

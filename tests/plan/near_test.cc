@@ -1,4 +1,4 @@
-// Rings and trees follow a layout: neighbours share nodes, and the plans stay right.
+// Tests that rings and trees follow a layout: neighbours share nodes, and the plans stay right.
 #include "plan/near.h"
 
 #include <string>
@@ -24,7 +24,7 @@ const std::vector<std::string> kDealt{
 
 } // namespace
 
-TEST_CASE("ranks of a node follow each other, those of a socket inside it, the root in front") {
+TEST_CASE("ranks of a node are adjacent, inside it those of a socket, and the root is first") {
   const auto orderOf = [](const std::string& layout, Collective collective, int root = 0) {
     const Layout value = parseLayout(layout);
     const int ranks = static_cast<int>(value.groups.front().size());
@@ -35,7 +35,7 @@ TEST_CASE("ranks of a node follow each other, those of a socket inside it, the r
   CHECK(orderOf("0.1.0.1", Collective::broadcast, 3) == Order{3, 1, 0, 2});
   CHECK(orderOf("0.0.0.0/0.1.0.1", Collective::allgather) == Order{0, 2, 1, 3});
   CHECK(orderOf("0.1.2.0.1.2/0.1.2.3.4.5", Collective::reduce, 4) == Order{4, 1, 0, 3, 2, 5});
-  CHECK(orderOf("2x2", Collective::broadcast, 3) == Order{0, 1, 2, 3}); // is so already
+  CHECK(orderOf("2x2", Collective::broadcast, 3) == Order{0, 1, 2, 3}); // already has the property
   CHECK(nearOrder({Collective::allreduce, 3}) == Order{0, 1, 2});
 }
 
@@ -58,7 +58,7 @@ TEST_CASE(
       }
 }
 
-TEST_CASE("a ring leaves each node once, whatever the ranks' numbers; a chain one node less") {
+TEST_CASE("a ring leaves each node once, for any rank numbers; a chain leaves one node less") {
   for (const std::string& written : kDealt) {
     CAPTURE(written);
     const Layout layout = parseLayout(written);

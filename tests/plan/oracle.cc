@@ -1,4 +1,4 @@
-// The interpreter: lanes take turns, one step at a time, until all are done or none can go on.
+// Interprets plans: lanes take turns, one step at a time, until all are done or none can go on.
 #include "oracle.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using Numbers = std::vector<std::uint64_t>;
 
-/// Thrown for what no engine could run, or what ends wrong.
+/// Thrown for plans that no engine can run, or that give a wrong result.
 struct Wrong {
   std::string what;
 };
@@ -58,7 +58,7 @@ class Run {
       }
       if (ready.empty()) break;
       if (schedule_.order == Schedule::Order::late_rank) {
-        // Any of the others; the late rank comes last in the ranking.
+        // Any other lane; the late rank comes last in the ranking.
         const auto late = lanes_[ranking.back()].rank;
         std::size_t others = 0;
         while (others < ready.size() && lanes_[ready[others]].rank != late) ++others;
@@ -183,7 +183,7 @@ class Run {
     return true;
   }
 
-  /// Whether a rank stands at the meeting of this number, or is past it.
+  /// Whether a rank has reached the barrier of this number, or has passed it.
   bool comesTo(std::size_t rank, std::size_t meeting) const {
     const auto stands = [&](const LaneState& lane) {
       return lane.rank == rank && !done(lane) &&
@@ -243,7 +243,7 @@ class Run {
     advance(lane);
   }
 
-  /// Nobody may leave before all have entered.
+  /// No rank may leave before all have entered.
   void checkBarrier() const {
     if (spec_.collective != Collective::barrier || plans_.size() == 1) return;
     if (std::all_of(entered_.begin(), entered_.end(), [](bool entered) { return entered; })) return;
@@ -274,7 +274,7 @@ class Run {
     }
   }
 
-  /// By the definitions of communicator.h.
+  /// The output as defined in communicator.h.
   Numbers wantedOutput(std::size_t r, std::size_t t) const {
     const auto n = schedule_.count;
     const auto root = static_cast<std::size_t>(spec_.root);
@@ -316,10 +316,10 @@ class Run {
   const Spec spec_;
   std::vector<LaneState> lanes_;
   std::vector<bool> entered_;
-  std::vector<std::size_t> met_;             ///< meetings of each rank so far
+  std::vector<std::size_t> met_;             ///< number of barriers of each rank so far
   std::vector<Numbers> windows_;             ///< of each rank, for all tiles
   std::vector<std::vector<Tile>> tiles_;     ///< [rank][tile]
-  std::vector<std::vector<Numbers>> inputs_; ///< [rank][tile], as they were
+  std::vector<std::vector<Numbers>> inputs_; ///< [rank][tile], unchanged
   std::map<Channel, std::deque<Numbers>> wires_;
 };
 

@@ -1,4 +1,4 @@
-// What a person sees of a plan.
+// Tests the printed form of plans.
 #include "plan/print.h"
 #include "plan/builder.h"
 #include "plan/registry.h"
@@ -17,8 +17,8 @@ bool contains(const std::string& text, std::string_view part) {
 
 } // namespace
 
-TEST_CASE("steps are words, pieces and peers in columns") {
-  // Every form of step that the words tell apart.
+TEST_CASE("steps are printed as verbs, pieces and peers in columns") {
+  // Every form of step that has different verbs.
   Builder plan({.collective = Collective::allreduce, .ranks = 4}, 0, 4);
   auto lane = plan.lane();
   lane.send(in(0), 1);
@@ -40,14 +40,14 @@ TEST_CASE("steps are words, pieces and peers in columns") {
         "         copy                  in[0..1]=>out\n");
 }
 
-TEST_CASE("lanes and what they wait for are named") {
+TEST_CASE("lanes and their dependencies are named") {
   const auto text = describeSteps(testing::threeLaneRing(2)[1]);
   CHECK(contains(text, "rank 1   lane 0  recv"));
   CHECK(contains(text, "lane 1  reduce"));
   CHECK(contains(text, "after lane 0 step 0"));
 }
 
-TEST_CASE("explain() says what it counted and proved") {
+TEST_CASE("explain() prints counts and proofs") {
   const Algorithm& one = *findAlgorithm("oneshot");
   const Spec spec{Collective::allreduce, 3, 0, 0};
   const auto text = explain(one, spec);
@@ -82,7 +82,7 @@ TEST_CASE("every algorithm can be explained, and chosen ranks limit what is show
   }
 }
 
-TEST_CASE("tiles are told for blocks of any size") {
+TEST_CASE("tiles are printed for blocks of any size") {
   const RankPlan plan = findAlgorithm("ring")->build({Collective::allreduce, 4, 0, 0}, 0);
   CHECK(describeTiles(plan, 1000, 1024) ==
         "blocks of 1000 B: 1 tile of 1000 B, messages of up to 250 B\n");

@@ -1,4 +1,4 @@
-// The words that name algorithms: RONDO_ALGO's grammar, its errors, and the registry behind it.
+// Tests the names of algorithms: RONDO_ALGO's grammar, its errors, and the registry.
 #include <algorithm>
 
 #include "plan/registry.h"
@@ -48,7 +48,7 @@ TEST_CASE("every registered algorithm is found by its name, and by no other") {
   CHECK(findAlgorithm("") == nullptr);
 }
 
-TEST_CASE("supporting() is exactly those whose supports() says so") {
+TEST_CASE("supporting() returns exactly those whose supports() is true") {
   for (const Collective collective : kCollectives) {
     for (int ranks = 1; ranks <= 9; ++ranks) {
       const Spec spec{collective, ranks, 0, 0};
@@ -72,7 +72,7 @@ TEST_CASE("lists: preference order, sections, exclusion, parameters, case and sp
   CHECK(parsed("parameter_server/4", kAllReduce) == Words{"parameter_server/4"});
   CHECK(parsed("allreduce:ring;allreduce:tree", kAllReduce) == Words{"tree"}); // the last counts
 
-  // A list for all collectives keeps what each of them can use, and leaves the others alone.
+  // A list for all collectives restricts those that can use one of its words, and no others.
   CHECK(parsed("ring,chain", kBroadcast) == Words{"chain"});
   CHECK(parsed("ring", kBroadcast).empty());
 
@@ -82,7 +82,7 @@ TEST_CASE("lists: preference order, sections, exclusion, parameters, case and sp
   CHECK(std::find(rest.begin(), rest.end(), "ring") == rest.end()); // cannot broadcast
 }
 
-TEST_CASE("unknown words are errors that list the valid ones, wherever they stand") {
+TEST_CASE("unknown words are errors that list the valid ones, at any position") {
   for (const char* text : {"rnig", "ring,rnig", "^rnig", "allreduce:rnig", "broadcast:rnig"}) {
     CAPTURE(text);
     const auto error = refused([&] { parseAlgorithms(text, kAllReduce); });
@@ -96,7 +96,7 @@ TEST_CASE("unknown words are errors that list the valid ones, wherever they stan
   }
 }
 
-TEST_CASE("parameters are whole numbers from 1 on, and not for exclusion") {
+TEST_CASE("parameters are whole numbers from 1 on, and cannot be used in an exclusion") {
   for (const char* text : {"ring/", "ring/0", "ring/-1", "ring/x", "ring/2x", "ring/1.5",
                            "ring/99999999999999999999", "ring/2/3"}) {
     CAPTURE(text);
@@ -118,11 +118,11 @@ TEST_CASE("a section must leave something for its collective") {
   CHECK(contains(refused([&] { parseAlgorithms(all, kAllReduce); }), "leaves none for allreduce"));
 }
 
-TEST_CASE("a wish restricts where it can, and is no error elsewhere") {
+TEST_CASE("a wish restricts collectives that it can, and is no error for others") {
   using Words = std::vector<std::string>;
   CHECK(isWish("?ring"));
   CHECK_FALSE(isWish("ring"));
-  // Lists that NCCL takes.
+  // Lists that NCCL accepts.
   CHECK(parsed("?allreduce:tree,ring;broadcast:ring", kAllReduce) == Words{"tree", "ring"});
   CHECK(parsed("?allreduce:tree,ring;broadcast:ring", Collective::broadcast).empty());
   CHECK(parsed("?Ring,CollnetDirect,NVLSTree,PAT", kAllReduce) == Words{"ring"});
@@ -133,17 +133,19 @@ TEST_CASE("a wish restricts where it can, and is no error elsewhere") {
   std::string all = "?^";
   for (const Algorithm* algorithm : algorithms()) all += std::string(algorithm->name) + ",";
   CHECK(parsed(all, kAllReduce).empty());
-  // What has no effect is known.
+  // The words without effect are known.
   CHECK(passedOver("?ring;allreduce:tree").empty());
   const std::string said = passedOver("?Tree,PAT;broadcast:ring");
   CHECK(contains(said, "'PAT'"));
   CHECK(contains(said, "'ring' for broadcast"));
-  // What NCCL refuses is refused.
+  // Lists that NCCL refuses are refused.
   CHECK(contains(refused([] { parseAlgorithms("?rnig", kAllReduce); }), "'rnig'"));
   CHECK(contains(refused([] { parseAlgorithms("?allredcue:ring", kAllReduce); }), "allredcue"));
 }
 
-TEST_CASE("a composition names its two algorithms in brackets, whose comma parts no list") {
+TEST_CASE(
+    "a composition names its two algorithms in brackets, whose comma does not separate list "
+    "words") {
   const Choice choice = parseChoice("Hierarchical( linear , RING )/2");
   CHECK(choice.text() == "hierarchical(linear,ring)/2");
   const Spec spec = choice.applied({.collective = Collective::allreduce, .ranks = 4});

@@ -1,4 +1,4 @@
-// Plans that tests try things on: all registered ones, and some made by hand.
+// Plans for tests: all registered ones, and some made by hand.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ struct Subject {
   std::vector<RankPlan> plans;
 };
 
-/// Every algorithm with every collective, two roots and some parameters, for `ranks`, and the
-/// hand-made ones.
+/// Every algorithm with every collective, two roots and some parameters, for `ranks`; and the
+/// hand-made plans.
 std::vector<Subject> subjects(int ranks);
 
-/// AllReduce around a ring with a lane each for receiving, reducing and sending, which wait for
-/// each other by `after` and hand data over through scratch. In place it is right only because of
-/// what messages through all ranks order.
+/// AllReduce around a ring with a lane each for receiving, reducing and sending. The lanes wait for
+/// each other by `after`, and pass data through scratch. In place it is right only because of the
+/// order that messages through all ranks give.
 std::vector<RankPlan> threeLaneRing(int ranks);
 
 } // namespace rondo::plan::testing

@@ -1,4 +1,4 @@
-// Tiles of every plan: they fit, they meet at both ends, and together they are the whole.
+// Tests the tiles of every plan: they fit, both ends agree, and together they cover the call.
 #include "plan/tiles.h"
 
 #include <map>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kElement = sizeof(std::int32_t);
 
-/// The tile's cut of a step, or null where it has no part in it.
+/// The tile's cut of a step, or null if the step has no part in it.
 const TiledStep* partOf(const Tiling& tiling, std::size_t lane, std::size_t step,
                         std::size_t tile) {
   const TiledStep& last = tiling.last[lane][step];
@@ -58,7 +58,7 @@ class Walk {
       if (step.output && step.output->space == Space::output) {
         const std::size_t first = (part.output->offsets[s] + begin) / kElement;
         for (std::size_t e = first; e < first + part.segments[s].count; ++e) {
-          if (e >= written.size()) return void(wrong_ = "a tile ends behind the output");
+          if (e >= written.size()) return void(wrong_ = "a tile ends after the output");
           written[e] = true;
         }
       }
@@ -84,7 +84,7 @@ class Walk {
 
 } // namespace
 
-TEST_CASE("tiles fit their messages, meet at both ends, and are the whole", "[tiles]") {
+TEST_CASE("tiles fit their messages, agree at both ends, and cover the call", "[tiles]") {
   for (const int ranks : {1, 2, 3, 5, 8})
     for (const Algorithm* algorithm : algorithms())
       for (const Collective collective : kCollectives) {
@@ -100,17 +100,17 @@ TEST_CASE("tiles fit their messages, meet at both ends, and are the whole", "[ti
       }
 }
 
-TEST_CASE("where blocks differ, a step takes part in the tiles that its block reaches into",
+TEST_CASE("if blocks differ, a step takes part in the tiles that its block reaches into",
           "[tiles]") {
   const RankPlan plan = findAlgorithm("linear")->build({Collective::gather, 3, 0, 0}, 0);
   CallShape shape{20, DataType::int32};
   shape.input = {{20}, {0}};
   shape.output = {{20, 33, 0}, {0, 100, 200}};
   const std::size_t tile = tileElements(plan, shape, 16);
-  CHECK(tile == 16); // of no count: no rank need know all
+  CHECK(tile == 16); // independent of the counts: not every rank knows all of them
   const Tiling tiling = cut(plan, shape, tile);
   CHECK(tiling.tiles == 3);
-  std::map<std::size_t, std::size_t> tiles; // by where the block begins
+  std::map<std::size_t, std::size_t> tiles; // by the start of the block
   for (const auto& lane : tiling.last)
     for (const TiledStep& step : lane) tiles[step.output->offsets[0] / kElement] = step.tiles;
   CHECK(tiles == std::map<std::size_t, std::size_t>{{0, 2}, {100, 3}, {200, 1}});

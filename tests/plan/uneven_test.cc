@@ -1,4 +1,4 @@
-// Which plans serve blocks of different sizes.
+// Tests which plans serve blocks of different sizes.
 #include <set>
 #include <string>
 
@@ -22,14 +22,15 @@ TEST_CASE("plans that move whole single blocks serve uneven ones, those that cut
     std::set<std::string> due = {"reducescatter ring", "reducescatter direct", "scatter linear",
                                  "gather linear",      "allgather ring",       "allgather direct",
                                  "alltoall pairwise",  "alltoall direct"};
-    if (ranks <= 3) due.insert({"scatter tree", "gather tree"}); // no rank hands on another's block
+    if (ranks <= 3)
+      due.insert({"scatter tree", "gather tree"}); // no rank passes on another's block
     if (ranks == 2) due.insert("reducescatter halving");
     CHECK(serving == due);
   }
 }
 
-TEST_CASE("a message that its receiver takes for another block is found out", "[uneven]") {
-  // Both ranks' blocks arrive, but in the wrong places of the output.
+TEST_CASE("a message that its receiver takes for another block is found", "[uneven]") {
+  // Both ranks' blocks arrive, but at the wrong places of the output.
   static const auto build = [](const Spec& spec, int rank) {
     RankPlan plan = findAlgorithm("direct")->build(spec, rank);
     for (Lane& lane : plan.lanes)

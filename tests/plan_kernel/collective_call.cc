@@ -1,4 +1,4 @@
-// What the communicator does between a call and its run, for tests without one.
+// Prepares a call as the communicator does, for tests without a communicator.
 #include "plan_kernel/collective_call.h"
 
 #include "engine/scaling.h"

@@ -9,7 +9,7 @@
 
 namespace rondo::test {
 
-/// Never inside World::run(), which has its memory: buffers belong to the call.
+/// Do not use it inside World::run(): buffers belong to the call.
 Call callOf(const plan::Algorithm& algorithm, const CollectiveCase& one, int ranks,
             int parameter = 0);
 

@@ -1,4 +1,4 @@
-// How launches end that cannot end well: deadline, abort, a peer in another call.
+// Failures of launches: deadline, abort, a peer in another call.
 #include <chrono>
 #include <thread>
 #include <vector>
@@ -21,7 +21,7 @@ Call ring(int ranks, std::size_t count = 1000) {
   return callOf(*plan::findAlgorithm("ring"), {.count = count, .type = DataType::int32}, ranks);
 }
 
-/// The rank launches nothing, and expects nothing.
+/// The rank launches nothing and checks nothing.
 void stayAway(Part& part) {
   part.plan.lanes.clear();
   part.plan.channels.clear();
@@ -30,8 +30,8 @@ void stayAway(Part& part) {
 
 } // namespace
 
-// Proves: a message that does not come ends the launch at the deadline, with lane, step and peer.
-TEST_CASE("a launch whose peer never comes ends at its deadline, and says whom it waited for") {
+// Proves: a missing message ends the launch at the deadline, with lane, step and peer.
+TEST_CASE("a launch whose peer is missing ends at its deadline and names the peer") {
   for (Protocol protocol : kProtocols) {
     World world(2, {protocol, 1, 256});
     world.timeout = 50ms;
@@ -44,8 +44,8 @@ TEST_CASE("a launch whose peer never comes ends at its deadline, and says whom i
           "timeout: lane 0 step 1, tile 1 of 11, waiting to receive from rank 1");
     CHECK(world.reported(1) == "");
 
-    // Proves: what has failed stays failed. The next launch, and any replay of an old one, ends at
-    // once, moves nothing and does not overwrite the report.
+    // Proves: a failure is permanent. The next launch, and any replay of an old one, ends at once,
+    // moves nothing and does not overwrite the report.
     world.timeout = 60s;
     const auto& ends = *world.channels().at({0, 1, 0});
     const auto sent = ends.sender.as<device::Position>()->number;
@@ -58,8 +58,9 @@ TEST_CASE("a launch whose peer never comes ends at its deadline, and says whom i
   }
 }
 
-// Proves: the report is whole when the host, which polls, sees that a launch has ended; several
-// threads give up at the same time, and one of them writes. The thread sanitizer sees the rest.
+// Proves: the report is complete when the host, which polls, sees that a launch has ended. Several
+// threads give up at the same time, and one of them writes the report. The thread sanitizer finds
+// races.
 TEST_CASE("a host that polls reads one whole report") {
   World world(2, {Protocol::simple, 1, 256}, {.threads = 3, .copies = 2});
   world.timeout = 50ms;
@@ -84,7 +85,7 @@ TEST_CASE("a host that polls reads one whole report") {
   CHECK(last.tile == seen.tile);
 }
 
-// Proves: a full channel ends the launch at the deadline as well.
+// Proves: a full channel also ends the launch at the deadline.
 TEST_CASE("a launch whose peer does not receive ends at its deadline") {
   for (Protocol protocol : kProtocols) {
     World world(2, {protocol, 2, 256});
@@ -99,7 +100,8 @@ TEST_CASE("a launch whose peer does not receive ends at its deadline") {
   }
 }
 
-// Proves: a launch that could begin, since slots are free, does not after the host has given up.
+// Proves: a launch that could begin, because slots are free, does nothing after the host has given
+// up.
 TEST_CASE("a launch that lends and begins after an abort sends nothing") {
   World world(2, {Protocol::simple, 2, 256}, {.lends = true});
   for (int rank : {0, 1})
@@ -111,7 +113,7 @@ TEST_CASE("a launch that lends and begins after an abort sends nothing") {
     CHECK(ends->sender.as<device::Position>()->number == 0);
 }
 
-// Proves: lanes that wait for lanes see the deadline too, and only one of them reports.
+// Proves: lanes that wait for lanes also end at the deadline, and only one of them reports.
 TEST_CASE("a launch whose lanes wait for each other ends at its deadline") {
   World world(1, {Protocol::simple, 1, 256});
   world.timeout = 50ms;
@@ -134,7 +136,8 @@ TEST_CASE("a launch whose lanes wait for each other ends at its deadline") {
                                  std::to_string(1 - lane));
 }
 
-// Proves: the host's word ends all waiting lanes and threads of a launch, long before the deadline.
+// Proves: the host's abort ends all waiting lanes and threads of a launch, long before the
+// deadline.
 TEST_CASE("an abort ends a waiting launch") {
   for (Protocol protocol : kProtocols)
     for (std::uint32_t threads : {1u, 3u}) {
@@ -154,7 +157,7 @@ TEST_CASE("an abort ends a waiting launch") {
     }
 }
 
-// Proves: a message of another call is not taken for one of ours: other collective, other count.
+// Proves: a message of another call (other collective, other count) is not accepted.
 TEST_CASE("ranks in different calls end with a mismatch") {
   for (Protocol protocol : kProtocols) {
     World world(2, {protocol, 1, 256});
@@ -164,7 +167,7 @@ TEST_CASE("ranks in different calls end with a mismatch") {
     call.parts[0].after = call.parts[1].after = {};
     world.timeout = 2s;
     world.run({call}, 1);
-    // The first to see it ends; the other may see it as well, or miss a message.
+    // The first rank that sees it ends. The other one may see it too, or may miss a message.
     const Report& zero = world.panel(0).report;
     const Report& one = world.panel(1).report;
     REQUIRE((zero.reason == Report::Reason::mismatch || one.reason == Report::Reason::mismatch));
@@ -181,7 +184,8 @@ TEST_CASE("ranks in different calls end with a mismatch") {
   }
 }
 
-// Proves: a block that gives up ends those of its launch that wait for something else, at once.
+// Proves: a block that gives up ends the other blocks of its launch at once, although they wait for
+// something else.
 TEST_CASE("a mismatch in one copy ends the copy that waits for a message") {
   World world(2, {Protocol::simple, 1, 256}, {.copies = 2});
   world.timeout = 60s;
@@ -193,7 +197,7 @@ TEST_CASE("a mismatch in one copy ends the copy that waits for a message") {
   CHECK(world.panel(0).report.reason == Report::Reason::mismatch);
 }
 
-// Proves: once halted, a launch that waits for nobody does nothing either.
+// Proves: after a halt, a launch does nothing, even if it needs no other rank.
 TEST_CASE("a launch on a halted device touches no memory") {
   World world(1, {Protocol::simple, 1, 256});
   world.halt(0).halted = 1;

@@ -1,5 +1,5 @@
-// The plan kernel's correctness grid: every algorithm and collective, rank count, count, type,
-// operator, protocol, depth. Each call is launched again on the same channels with the same
+// The plan kernel's correctness grid: every algorithm and collective, number of ranks, count, type,
+// operator, protocol and depth. Each call is launched twice on the same channels with the same
 // argument, as a replayed graph does.
 #include <algorithm>
 
@@ -16,7 +16,7 @@ namespace {
 using device::Protocol;
 
 constexpr Protocol kProtocols[] = {Protocol::simple, Protocol::low_latency};
-/// Slots of 256 bytes, 64 elements of 4 bytes: 1021 make many tiles.
+/// Slots of 256 bytes, 64 elements of 4 bytes: 1021 elements make many tiles.
 constexpr std::size_t kSlotBytes = 256;
 const std::vector<std::size_t> kCounts = kWholeGrid
                                              ? std::vector<std::size_t>{0, 1, 2, 63, 65, 1021, 4099}
@@ -36,7 +36,7 @@ bool runs(const plan::Algorithm& algorithm, const plan::Spec& spec, Protocol pro
          (protocol == Protocol::simple || plan::Facts(algorithm, spec).oneLane());
 }
 
-/// One algorithm, all that it can do.
+/// All calls that one algorithm supports.
 std::vector<Call> callsOf(const plan::Algorithm& algorithm, int ranks, Protocol protocol) {
   std::vector<Call> calls;
   for (Collective collective : kCollectives)
@@ -64,7 +64,7 @@ std::string nameOf(Protocol protocol) {
 
 } // namespace
 
-// Proves: steps, tiles, lanes, flags and credits do what the plan says, for every plan there is.
+// Proves: steps, tiles, lanes, flags and credits work as the plan says, for every plan.
 TEST_CASE("the plan kernel runs every algorithm, on any number of ranks, in slots of any depth") {
   for (Protocol protocol : kProtocols)
     for (std::uint64_t depth : kDepths)
@@ -76,9 +76,9 @@ TEST_CASE("the plan kernel runs every algorithm, on any number of ranks, in slot
         }
 }
 
-// Proves: what steps lend is read where it lies before anything else is written there, in place
-// too, and before the launch ends: then each rank writes new inputs. The thread sanitizer sees who
-// does not wait.
+// Proves: lent data is read in place before anything else is written there, also if the call is in
+// place, and before the launch ends: each rank writes new inputs after it. The thread sanitizer
+// finds a rank that does not wait.
 TEST_CASE("the plan kernel lends messages in every algorithm") {
   for (std::uint64_t depth : kDepths)
     for (int ranks : kRanks)
@@ -90,9 +90,9 @@ TEST_CASE("the plan kernel lends messages in every algorithm") {
       }
 }
 
-// Proves: owners write results straight to the outputs of those who asked, of which each thread
-// takes the address that another one was told, in place where it reads them as well; nobody moves
-// them a second time.
+// Proves: owners write results directly to the receivers' outputs, with addresses that other
+// threads have received, also in place, where they read the same memory. The results are not moved
+// again.
 TEST_CASE("the plan kernel lets the results of direct land, with several threads in a block") {
   const plan::Algorithm& direct = *plan::findAlgorithm("direct");
   for (int ranks : {2, 3, 5}) {
@@ -113,8 +113,8 @@ TEST_CASE("the plan kernel lets the results of direct land, with several threads
   }
 }
 
-// Proves: the block's barriers order what its threads do to each other's ends, addresses and
-// elements; the thread sanitizer sees every access that they do not.
+// Proves: the block's barriers order its threads' accesses to each other's ends, addresses and
+// elements. The thread sanitizer finds any access that they do not order.
 TEST_CASE("the plan kernel runs every algorithm with several threads in a block") {
   for (Protocol protocol : kProtocols)
     for (int ranks : {2, 3})
@@ -125,7 +125,7 @@ TEST_CASE("the plan kernel runs every algorithm with several threads in a block"
       }
 }
 
-// Proves: copies of a plan share out its tiles, and do not meet in channels, scratch or clocks.
+// Proves: copies of a plan divide its tiles, and use separate channels, scratch and clocks.
 TEST_CASE("the plan kernel runs every algorithm in several copies at once") {
   for (Protocol protocol : kProtocols)
     for (int ranks : {2, 5})
@@ -136,8 +136,8 @@ TEST_CASE("the plan kernel runs every algorithm in several copies at once") {
       }
 }
 
-// Proves: elements of every size and kind get into and out of vectors, packets and messages of
-// several segments, scaled and divided where the operator asks for it.
+// Proves: elements of every size and kind are converted to and from vectors, packets and messages
+// of several segments, and are scaled and divided as the operator requires.
 TEST_CASE("the plan kernel reduces every type by every operator") {
   for (Protocol protocol : kProtocols)
     for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 4, 5} : std::vector<int>{1, 3}) {
@@ -153,7 +153,7 @@ TEST_CASE("the plan kernel reduces every type by every operator") {
               const int root = hasRoot(collective) ? ranks - 1 : 0;
               if (!op.supports(type) || !runs(algorithm, {collective, ranks, root, 0}, protocol))
                 continue;
-              // A fraction that is not exact in binary: the order of the sum would show.
+              // Fractions that are not exact in binary depend on the order of the sum.
               if (op == ReduceOp::avg && isFloat(type) && ranks % 2 == 1 && ranks > 1) continue;
               for (std::size_t count : {std::size_t{5}, std::size_t{301}})
                 calls.push_back(callOf(algorithm,
@@ -170,7 +170,7 @@ TEST_CASE("the plan kernel reduces every type by every operator") {
     }
 }
 
-// Proves: an average of negative integers is that of signed ones, and rounds toward zero.
+// Proves: an average of negative integers is computed with signed integers and rounds toward zero.
 TEMPLATE_TEST_CASE("the plan kernel averages negative integers", "", std::int8_t, std::int16_t,
                    std::int32_t, std::int64_t) {
   constexpr DataType kType = sizeof(TestType) == 1   ? DataType::int8
@@ -195,8 +195,8 @@ TEMPLATE_TEST_CASE("the plan kernel averages negative integers", "", std::int8_t
     for (const auto& result : out) CHECK(static_cast<int>(result[i]) == -3 - static_cast<int>(i));
 }
 
-// Proves: floats that are only moved keep their bits, whatever these mean: each pattern of two
-// bytes, signalling NaNs among them.
+// Proves: floats that are only moved keep their bits, for every pattern of two bytes, signalling
+// NaNs included.
 TEST_CASE("the plan kernel moves any bits of floats") {
   constexpr std::size_t kPatterns = std::size_t{1} << 16;
   std::vector<std::uint16_t> sent(kPatterns), got(kPatterns), own(kPatterns);
@@ -222,8 +222,8 @@ TEST_CASE("the plan kernel moves any bits of floats") {
     }
 }
 
-// Proves: what is only moved arrives bit for bit, whatever the size of an element; also in messages
-// of several segments that begin anywhere (bruck and scatter_allgather, odd counts of bytes).
+// Proves: moved data arrives bit for bit, for every element size, also in messages of several
+// segments at any offset (bruck and scatter_allgather, odd numbers of bytes).
 TEST_CASE("the plan kernel moves elements of every size") {
   for (Protocol protocol : kProtocols)
     for (int ranks : {3, 4}) {
@@ -245,7 +245,7 @@ TEST_CASE("the plan kernel moves elements of every size") {
 }
 
 // Proves: the smallest slots that the library offers are enough for every plan at depth 1.
-TEST_CASE("the plan kernel needs no more than the least slots at depth 1") {
+TEST_CASE("the plan kernel needs only the smallest slots at depth 1") {
   for (Protocol protocol : kProtocols)
     for (int ranks : kWholeGrid ? std::vector<int>{5, 16} : std::vector<int>{5})
       for (const plan::Algorithm* algorithm : plan::algorithms()) {
@@ -264,8 +264,8 @@ TEST_CASE("the plan kernel needs no more than the least slots at depth 1") {
       }
 }
 
-// Proves: plans that split the work otherwise than by default run too.
-TEST_CASE("the plan kernel runs parameter servers of any number") {
+// Proves: plans with another division of work than the default run too.
+TEST_CASE("the plan kernel runs any number of parameter servers") {
   for (int servers = 1; servers <= 5; ++servers) {
     World world(5, {Protocol::simple, 1, kSlotBytes});
     const plan::Algorithm& algorithm = *plan::findAlgorithm("parameter_server");

@@ -1,4 +1,4 @@
-// What only plans with several lanes that know of each other show; no registered algorithm has one.
+// Plans whose lanes depend on each other. No registered algorithm has such plans.
 #include "engine/device_program.h"
 #include "plan/builder.h"
 #include "plan/check.h"
@@ -14,7 +14,7 @@ namespace {
 
 using device::Protocol;
 
-/// A broadcast down the ranks in which one lane receives into scratch and the other passes on.
+/// A broadcast down the ranks, in which one lane receives into scratch and the other lane sends on.
 plan::RankPlan relay(const plan::Spec& spec, int rank) {
   plan::Builder plan(spec, rank);
   auto taking = plan.lane();
@@ -46,7 +46,7 @@ const plan::Algorithm kRelay{
 } // namespace
 
 // Proves: a lane's step waits for the step of another lane that it names, in every tile and every
-// launch; and no lane enters a tile whose scratch another lane still uses.
+// launch. No lane enters a tile whose scratch another lane still uses.
 TEST_CASE("lanes wait for each other's steps, and share scratch tile by tile") {
   for (std::uint64_t depth : {1u, 8u})
     for (std::uint32_t copies : {1u, 2u}) {
@@ -66,7 +66,8 @@ TEST_CASE("lanes wait for each other's steps, and share scratch tile by tile") {
     }
 }
 
-// Proves: what several lanes need from messages, low latency does not promise, and refuses.
+// Proves: low latency refuses plans of several lanes, because its packets do not order their
+// accesses.
 TEST_CASE("low latency refuses plans of several lanes") {
   CHECK_FALSE(plan::Facts(kRelay, {Collective::broadcast, 2, 0, 0}).oneLane());
   CHECK(plan::Facts(*plan::findAlgorithm("ring"), {Collective::allreduce, 4, 0, 0}).oneLane());

@@ -1,4 +1,4 @@
-// Message numbers that grow for ever in flags of 32 bits.
+// Message numbers that exceed the 32 bits of a flag.
 #include "plan/registry.h"
 #include "plan_kernel/collective_call.h"
 #include "support/test.h"
@@ -6,7 +6,7 @@
 namespace rondo::test {
 namespace {
 
-/// As if so many messages had gone through every channel.
+/// Sets the state after this many messages in every channel.
 void jumpTo(World& world, std::uint64_t number) {
   for (auto& [name, channel] : world.channels()) {
     channel->sender.as<device::Position>()->number = number;
@@ -23,8 +23,8 @@ Call broadcastOf(std::size_t count) {
 
 } // namespace
 
-// Proves: calls go on where the low 31 and 32 bits of the number begin again, in slots that were
-// never written; a flag of 0 would be taken for a message there.
+// Proves: calls continue when the low 31 and 32 bits of the number wrap, in slots that were never
+// written. There a flag of 0 would be taken for a message.
 TEST_CASE("messages keep arriving when the flag's bits begin again") {
   for (device::Protocol protocol : {device::Protocol::simple, device::Protocol::low_latency})
     for (const std::uint64_t border : {std::uint64_t{1} << 31, std::uint64_t{1} << 32}) {
@@ -35,9 +35,9 @@ TEST_CASE("messages keep arriving when the flag's bits begin again") {
     }
 }
 
-// Proves: a line is taken only when both of its packets are there. They are stored one after the
-// other, so whoever looks in between sees a new one beside an old one; threads rarely do.
-TEST_CASE("half a line is no line") {
+// Proves: a line is accepted only when both of its packets have arrived. They are stored one after
+// the other, so a reader may see one new and one old packet; with threads this is rare.
+TEST_CASE("a line with one new and one old packet is not accepted") {
   const std::uint32_t due = device::flagOf(7), old = device::flagOf(6);
   const auto line = [](std::uint64_t data, std::uint32_t first, std::uint32_t second) {
     return device::Packets{device::Packets::of(data, first).first,
@@ -50,9 +50,9 @@ TEST_CASE("half a line is no line") {
   CHECK_FALSE(line(kData, old, due).carry(due));
 }
 
-// Proves: a flag never becomes so old that its bits come round again. Whatever small messages
-// follow, each slot is rewritten to its end now and then.
-TEST_CASE("every slot is swept before a flag comes round again") {
+// Proves: a flag is always overwritten before its value is used again. For any small messages, each
+// slot is rewritten to its end from time to time.
+TEST_CASE("every slot is rewritten before a flag's value is used again") {
   constexpr std::uint64_t kDepth = 3, kSweep = device::kSweepMask + 1;
   const device::RingSize size{device::Protocol::low_latency, kDepth, 256};
   World world(2, size);

@@ -6,8 +6,8 @@ namespace rondo::test {
 
 using device::copiesWithin;
 
-// Proves: what all ranks of a device launch together never exceeds what it holds, and a plan too
-// large for a rank's share is refused.
+// Proves: the blocks of all ranks of a device together never exceed its limit, and a plan too large
+// for a rank's share is refused.
 TEST_CASE("ranks that share a GPU never launch more blocks than it holds") {
   for (int blocks : {1, 2, 7, 132, 264})
     for (int ranks : {1, 2, 3, 8})
@@ -23,7 +23,7 @@ TEST_CASE("ranks that share a GPU never launch more blocks than it holds") {
           CHECK(copies <= std::max(wanted, 1u));
           CHECK(copies * lanes * static_cast<std::uint32_t>(ranks) <=
                 static_cast<std::uint32_t>(blocks));
-          if (copies < wanted) // one more would not fit
+          if (copies < wanted) // one more copy would not fit
             CHECK((copies + 1) * lanes * static_cast<std::uint32_t>(ranks) >
                   static_cast<std::uint32_t>(blocks) - static_cast<std::uint32_t>(blocks % ranks));
         }

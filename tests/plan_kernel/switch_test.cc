@@ -1,5 +1,5 @@
-// The plan kernel where ranks have windows and a switch: nvls, on any number of ranks, with any
-// type and operator that a switch has, and how meetings end that not all ranks come to.
+// The plan kernel with windows and a switch: nvls on any number of ranks, with every type and
+// operator that a switch supports, and barriers that not all ranks reach.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -30,7 +30,7 @@ bool serves(Collective collective, DataType type, ReduceOp op) {
   return device::switchReduces(kind.type, kind.op);
 }
 
-/// All three, one behind the other in the same windows.
+/// All three collectives, one after the other in the same windows.
 std::vector<Call> callsOf(int ranks, std::initializer_list<std::size_t> counts, DataType type,
                           ReduceOp op = ReduceOp::sum) {
   std::vector<Call> calls;
@@ -48,13 +48,13 @@ std::vector<Call> callsOf(int ranks, std::initializer_list<std::size_t> counts, 
   return calls;
 }
 
-/// The rank launches nothing, and expects nothing.
+/// The rank launches nothing and checks nothing.
 void launchNothing(Part& part) {
   part.plan.lanes.clear();
   part.after = {};
 }
 
-/// Without the meeting of this number, on all ranks.
+/// Removes the barrier with this number, on all ranks.
 void leaveOut(Call& call, int meeting) {
   for (Part& part : call.parts) {
     auto& steps = part.plan.lanes[0].steps;
@@ -66,13 +66,14 @@ void leaveOut(Call& call, int meeting) {
 
 } // namespace
 
-// Proves: sums and stores reach the places of all windows that the plan says, tiles and calls of
-// different kinds follow each other in the same windows, in place and not, in several copies and
-// with several threads in a block. The thread sanitizer sees what no meeting orders.
-TEST_CASE("nvls runs on any number of ranks, counts of any size behind each other") {
+// Proves: sums and stores reach the right places of all windows. Tiles and calls of different kinds
+// follow each other in the same windows, in place and not, in several copies and with several
+// threads in a block. The thread sanitizer finds accesses that no barrier orders.
+TEST_CASE("nvls runs on any number of ranks, with counts of any size one after the other") {
   for (const int ranks : {1, 2, 3, 4, 5, 7, 8})
     for (const std::uint32_t copies : {1, 3}) {
-      // A few tiles of every call but the smallest: more ranks than processors meet slowly.
+      // A few tiles for every call except the smallest: with more ranks than processors, barriers
+      // are slow.
       World world(ranks, kRings,
                   {.threads = ranks <= 3 ? 3u : 1u,
                    .copies = copies,
@@ -82,37 +83,38 @@ TEST_CASE("nvls runs on any number of ranks, counts of any size behind each othe
     }
 }
 
-// Proves: what a switch has is what the operator means, scaled and divided where that asks for it;
+// Proves: the switch's operations match the operators, with scaling and division where needed.
 // Allgather moves elements of every size.
-TEST_CASE("nvls reduces what a switch reduces, and moves every type") {
+TEST_CASE("nvls reduces every type and operator of a switch, and moves every type") {
   for (const int ranks : {2, 3}) {
     World world(ranks, kRings, {.copies = 2, .room = kRoom});
     std::vector<Call> calls;
     std::size_t reducing = 0;
     for (const DataType type : kDataTypes)
       for (const ReduceOp op : kReduceOps) {
-        // A fraction that is not exact in binary: the order of the sum would show.
+        // Fractions that are not exact in binary depend on the order of the sum.
         if (op == ReduceOp::avg && isFloat(type) && ranks == 3) continue;
         reducing += serves(Collective::allreduce, type, op) ? 1 : 0;
         for (Call& call : callsOf(ranks, {7, 301}, type, op)) calls.push_back(std::move(call));
       }
-    // Sum, scaled sum and average of 4 floats and 4 integers, and the integers' extremes.
+    // Sum, scaled sum and average of 4 float and 4 integer types, minimum and maximum of the
+    // integers.
     CHECK(reducing == (ranks == 3 ? 28u : 32u));
     INFO(ranks << " ranks");
     REQUIRE(world.run(calls, 1) == "");
   }
 }
 
-// Proves: where the first meeting is left out, a rank sums up what another one has not staged yet;
-// with it the same run ends well, though one rank is late.
-TEST_CASE("nvls needs the meeting between staging and summing") {
+// Proves: without the first barrier, a rank reads memory that another rank has not written yet.
+// With it, the same run succeeds, although one rank is late.
+TEST_CASE("nvls needs the barrier between staging and summing") {
   for (const bool weakened : {false, true}) {
     World world(2, kRings, {.room = kRoom});
     Call call = callOf(nvls(), {.count = 100, .type = DataType::int32}, 2);
     if (weakened) leaveOut(call, 0);
     call.parts[1].before = [&world, fill = call.parts[1].before] {
       fill();
-      // Rank 0 comes to its next meeting; a late rank finds that it has summed up by then.
+      // Wait until rank 0 has reached its next barrier; by then it has read the late rank's window.
       const auto& arrival = world.windowOf(0).arrivals(false, 0)[0];
       while (HostBlock::acquire<kernels::cuda::Scope::system>(&arrival.number) == 0)
         std::this_thread::yield();
@@ -122,21 +124,22 @@ TEST_CASE("nvls needs the meeting between staging and summing") {
   }
 }
 
-// Proves: a rank that does not come is named, and what has failed stays failed.
-TEST_CASE("a meeting that a rank does not come to ends at its deadline, and says who was missed") {
+// Proves: the error names the missing rank, and the failure is permanent.
+TEST_CASE("a barrier that a rank does not reach ends at its deadline and names the rank") {
   World world(3, kRings, {.room = kRoom});
   world.timeout = 50ms;
   Call call = callOf(nvls(), {.count = 100, .type = DataType::int32}, 3);
   launchNothing(call.parts[2]);
   world.run({call}, 1);
   for (const int rank : {0, 1})
-    CHECK(world.reported(rank) == "timeout: lane 0 step 1, tile 1 of 1, waiting to meet rank 2");
+    CHECK(world.reported(rank) ==
+          "timeout: lane 0 step 1, tile 1 of 1, waiting at a barrier for rank 2");
   CHECK(world.reported(2) == "");
 }
 
-// Proves: a launch that the host has given up before it begins does not touch its window, which may
-// be gone.
-TEST_CASE("a launch that meets and begins after an abort stages nothing") {
+// Proves: if the host gives up before a launch begins, the launch does not access its window, which
+// may no longer exist.
+TEST_CASE("a launch with barriers that begins after an abort stages nothing") {
   World world(2, kRings, {.room = kRoom});
   for (const int rank : {0, 1})
     HostBlock::release<kernels::cuda::Scope::system>(&world.panel(rank).abort, std::uint32_t{1});
@@ -148,8 +151,8 @@ TEST_CASE("a launch that meets and begins after an abort stages nothing") {
   }
 }
 
-// Proves: ranks in different calls find that out where they meet, before they add anything up.
-TEST_CASE("ranks that meet in different calls refuse each other") {
+// Proves: ranks in different calls find this out at the barrier, before they add anything.
+TEST_CASE("ranks in different calls get a mismatch at a barrier") {
   World world(2, kRings, {.room = kRoom});
   Call call = callOf(nvls(), {.count = 100, .type = DataType::int32}, 2);
   call.parts[0].signature = 0x77;

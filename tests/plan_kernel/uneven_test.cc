@@ -18,8 +18,8 @@ constexpr std::uint32_t kGap = 0xa5a5a5a5;
 /// Slots of 256 bytes hold 64 words.
 constexpr std::size_t kSizes[] = {0, 1, 17, 63, 64, 65, 300, 3};
 
-/// What rank `from` has for rank `to`: how many words, and which. A reduction's blocks have one
-/// size for all senders.
+/// The number of words that rank `from` has for rank `to`. A reduction's blocks have the same size
+/// for all senders.
 std::size_t sizeOfBlock(const plan::Spec& spec, int seed, int from, int to) {
   if (seed == 0) return 0;
   switch (spec.collective) {
@@ -37,7 +37,7 @@ std::uint32_t word(const plan::Spec& spec, int from, int to, std::size_t i) {
          static_cast<std::uint32_t>(i);
 }
 
-/// Blocks for or from each rank, or one.
+/// Blocks for or from each rank, or a single block.
 struct Side {
   plan::BlockTable table;
   Words words, due;
@@ -103,8 +103,8 @@ Part partOf(const plan::Algorithm& algorithm, const plan::Spec& spec, int rank, 
 
 } // namespace
 
-// Proves: each step takes part in the tiles that its block reaches into, on both ends of a channel,
-// and a block's neighbours and gaps stay as they are.
+// Proves: each step takes part in the tiles that its block covers, at both ends of a channel. A
+// block's neighbours and gaps do not change.
 TEST_CASE("the plan kernel moves blocks of any size, order and gap to their places") {
   for (Protocol protocol : {Protocol::simple, Protocol::low_latency})
     for (int ranks : kRankCounts)

@@ -17,9 +17,9 @@ namespace rondo::test {
 
 namespace {
 
-/// Channels of the same two ranks that a plan has at most.
+/// Most channels between the same two ranks in one plan.
 constexpr int kPerCopy = 16;
-/// At the ends of a window's blocks, which are those of up to 8 ranks.
+/// Padding at the ends of a window's blocks, for up to 8 ranks.
 constexpr std::size_t kPadding = 8 * plan::kWindowAlignBytes;
 constexpr std::align_val_t kAlign{device::kRingLine};
 
@@ -163,7 +163,8 @@ std::string World::run(const std::vector<Call>& calls, int launches) {
           if (block < call.blocks.size())
             call.block(call.launch, static_cast<std::uint32_t>(block), *call.blocks[block],
                        static_cast<std::uint32_t>(t % blocks_.threads));
-          barriers[r]->arrive_and_wait(); // the stream's order: a kernel ends with all its blocks
+          // The stream's order: a kernel ends when all its blocks have ended.
+          barriers[r]->arrive_and_wait();
           if (t != 0) continue;
           ranks_[r].reported = report(rank, call.bound);
           if (!reported(rank).empty()) complain(rank, calls[c], reported(rank));
@@ -173,7 +174,7 @@ std::string World::run(const std::vector<Call>& calls, int launches) {
               complain(rank, calls[c], wrong);
         }
     });
-  threads.clear(); // joins
+  threads.clear(); // joins the threads
   return complaint;
 }
 

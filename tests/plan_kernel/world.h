@@ -1,4 +1,5 @@
-// Ranks whose GPUs are threads: channels in ordinary memory, a thread per thread of a lane's block.
+// Ranks with emulated GPUs: channels in ordinary memory, and a thread for each thread of a lane's
+// block.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,7 @@
 
 namespace rondo::test {
 
-/// Zeroed memory, aligned as a ring's parts are.
+/// Zeroed memory with the alignment of a ring's parts.
 class Zeroed {
  public:
   explicit Zeroed(std::size_t bytes);
@@ -35,15 +36,16 @@ class Zeroed {
   std::size_t bytes_;
 };
 
-/// What one rank brings to a call.
+/// One rank's part of a call.
 struct Part {
   plan::RankPlan plan;
   plan::CallShape shape;
   double factor = 1.0;
   std::int32_t divisor = 1;
   std::uint64_t signature = 0;
-  std::function<void()> before;       ///< each launch
-  std::function<std::string()> after; ///< each launch; what is wrong, or nothing
+  std::function<void()> before; ///< called before each launch
+  /// Called after each launch; returns what is wrong, or an empty string.
+  std::function<std::string()> after;
   const void* input = nullptr;
   void* output = nullptr;
 };
@@ -53,33 +55,33 @@ struct Call {
   std::vector<Part> parts; ///< by rank
 };
 
-/// How the work of a launch is shared out.
+/// How the work of a launch is divided.
 struct Blocks {
-  std::uint32_t threads = 1; ///< of a block
+  std::uint32_t threads = 1; ///< in a block
   std::uint32_t copies = 1;  ///< of the plan
-  bool lends = false;        ///< steps lend what they may
-  std::size_t room = 0;      ///< of a copy's window; 0: ranks have none
+  bool lends = false;        ///< steps lend where they may
+  std::size_t room = 0;      ///< size of a copy's window; 0: ranks have none
 };
 
 class World {
  public:
   World(int ranks, device::RingSize size, Blocks blocks = {});
 
-  /// Launches every call `launches` times on all ranks, one after the other on each rank, which is
-  /// all that ranks wait for beside the channels. The first complaint, or nothing.
+  /// Launches every call `launches` times on all ranks, one after the other on each rank. Ranks
+  /// wait for each other only in the channels. Returns the first complaint, or an empty string.
   std::string run(const std::vector<Call>& calls, int launches = 2);
 
-  /// What a wait may take.
+  /// Time limit of a wait in a kernel.
   std::chrono::nanoseconds timeout = std::chrono::seconds(60);
 
   device::Panel& panel(int rank) { return *ranks_[index(rank)].panel.as<device::Panel>(); }
-  /// The rank's, as its launches see it.
+  /// The rank's window, as its launches see it.
   device::Window windowOf(int rank);
   device::Halt& halt(int rank) { return *ranks_[index(rank)].halt.as<device::Halt>(); }
-  /// "" or where the rank's last launch was when it ended early.
+  /// Where the rank's last launch was when it ended early; "" if it did not.
   const std::string& reported(int rank) const { return ranks_[index(rank)].reported; }
 
-  /// All rings so far; both ends of each. For tests that look at what lies there.
+  /// All rings so far, with both ends of each. For tests that look into their memory.
   struct Channel {
     Zeroed inbox, credit, sender, receiver;
   };
@@ -92,7 +94,7 @@ class World {
     std::unique_ptr<Zeroed> window, meetings;
     std::string reported;
   };
-  /// A call as one rank launches it; the same bytes each time, as a captured graph would.
+  /// A call as one rank launches it; the same bytes each time, as in a captured graph.
   struct Launchable {
     engine::BoundPlan bound;
     device::Launch launch;
@@ -110,7 +112,7 @@ class World {
   const device::RingSize size_;
   const Blocks blocks_;
   std::vector<Rank> ranks_;
-  std::unique_ptr<HostSwitch> switch_; ///< between their windows
+  std::unique_ptr<HostSwitch> switch_; ///< connects their windows
   std::map<plan::Channel, std::unique_ptr<Channel>> channels_;
 };
 

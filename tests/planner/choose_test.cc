@@ -1,5 +1,5 @@
-// The planner's rule: always an algorithm that can serve the call, in rank order where that is
-// asked.
+// Tests that the planner always chooses an algorithm that can serve the call, and one in rank order
+// in deterministic mode.
 #include "planner/choose.h"
 
 #include "plan/facts.h"
@@ -35,7 +35,7 @@ TEST_CASE("a list restricts only what it names, and says why it cannot serve") {
   REQUIRE_THROWS_AS(planner::choose(allreduce, 8, {"ring", true}), Error);
 }
 
-TEST_CASE("a wish is granted where it can be, and else the choice is free") {
+TEST_CASE("a wish is followed if possible, otherwise the rules choose") {
   const plan::Spec allreduce{Collective::allreduce, 4, 0, 0};
   CHECK(planner::choose(allreduce, 8, {"?ring"}).text() == "ring");
   CHECK(planner::choose(allreduce, 8, {"?ring", true}).text() ==
@@ -44,7 +44,8 @@ TEST_CASE("a wish is granted where it can be, and else the choice is free") {
         planner::choose(allreduce, 8, {""}).text());
 }
 
-TEST_CASE("nvls is refused by name with the reason, and never meant where it cannot serve") {
+TEST_CASE(
+    "nvls is refused by name with the reason, and never chosen by the rules when it cannot serve") {
   const auto refused = [](plan::Spec spec, bool deterministic) {
     try {
       planner::choose(
@@ -62,7 +63,7 @@ TEST_CASE("nvls is refused by name with the reason, and never meant where it can
   CHECK(refused(spec, false).empty());
   CHECK(refused(spec, true).find("nvls does not reduce in rank order") != std::string::npos);
   spec.collective = Collective::allgather;
-  CHECK(refused(spec, true).empty()); // adds up nothing
+  CHECK(refused(spec, true).empty()); // it has no sum
   spec.collective = Collective::allreduce;
   spec.multicast = false; // of a type that the switch does not reduce
   CHECK(planner::choose(spec, 1 << 20, {.algorithms = {}, .devices = true, .multicast = true})

@@ -1,4 +1,4 @@
-// The planner's rules, written out: a threshold that moves must be moved here too.
+// Tests the planner's rules, written out: a threshold that changes must be changed here too.
 #include "planner/rules.h"
 
 #include <algorithm>
@@ -13,10 +13,10 @@ using namespace rondo;
 
 namespace {
 
-constexpr int kMostRanks = test::kWholeGrid ? 70 : 10; // no rule tells larger counts apart
+constexpr int kMostRanks = test::kWholeGrid ? 70 : 10; // no rule distinguishes larger numbers
 
-/// "oneshot to 32768, direct": which algorithm for blocks of which sizes. Every boundary is found
-/// to the byte.
+/// "oneshot to 32768, direct": the algorithms by size of block. Every boundary is found to the
+/// byte.
 std::string bySize(const plan::Spec& spec, const planner::Policy& policy, plan::PlanCache& plans) {
   const auto word = [&](std::size_t bytes) {
     return planner::choose(spec, bytes, policy, plans).text();
@@ -41,7 +41,7 @@ std::string bySize(const plan::Spec& spec, const planner::Policy& policy, plan::
   return text + at;
 }
 
-/// One line for each run of rank counts that are served alike: "1-2: oneshot to 32768, direct".
+/// One line per range of rank counts with equal rules: "1-2: oneshot to 32768, direct".
 std::vector<std::string> rules(Collective collective, const planner::Policy& policy) {
   std::vector<std::string> lines;
   std::string text;
@@ -122,8 +122,8 @@ TEST_CASE("reductions use what was measured or modelled, size by size") {
        {"1-8: halving to 65536, direct", "9-: halving to 262144, ring"});
 }
 
-// Proves: a switch serves what it is modelled to be the best for, not in deterministic mode, and no
-// other collective's choice depends on it.
+// Proves: a switch is chosen when the model predicts that it is best, not in deterministic mode,
+// and no other collective's choice depends on it.
 TEST_CASE("a switch between GPUs serves large sums of many ranks") {
   same(Collective::allreduce, {switched(onDevices(kOwn))},
        {"1-2: oneshot to 32768, direct", "3: oneshot to 8192, direct",

@@ -1,4 +1,5 @@
-// Explores every run of a small model: threads are operations with an order, memory is numbers.
+// Explores every run of a small model: threads are ordered operations, memory is an array of
+// numbers.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +13,14 @@ namespace rondo::test::protocols {
 
 using Memory = std::vector<int>;
 
-/// What is done at once. It may be done as soon as the operations before it are and `ready` says
-/// so. Operations of a thread that nothing orders are done in any order, as a machine may reorder
-/// plain accesses: so an order that a protocol needs stands here as an edge, whoever provides it (a
-/// barrier, a release, an acquire, that it is the same word), and leaving it out is a weaker
-/// protocol.
+/// An atomic operation. It may run when the operations before it are done and `ready` returns true.
+/// Unordered operations of a thread run in any order, as a machine may reorder plain accesses. So
+/// an order that a protocol needs is an edge here, whatever provides it (a barrier, a release, an
+/// acquire, use of the same word). Leaving the edge out gives a weaker protocol.
 struct Operation {
   std::vector<std::size_t> after;
   std::function<bool(const Memory&)> ready;
-  /// Changes the memory; what is wrong, in words, or nothing.
+  /// Changes the memory. Returns an error text, or nothing.
   std::function<std::string(Memory&)> act;
 };
 
@@ -35,10 +35,10 @@ class Model {
   }
 
   struct Result {
-    std::string wrong; ///< of the first run that goes wrong; "stuck" where nothing can go on
+    std::string wrong; ///< of the first run that fails; "stuck" if no operation can run
     std::size_t states = 0;
   };
-  /// All runs, each state once.
+  /// Explores all runs, each state once.
   Result explore() const {
     Result result;
     std::set<State> seen;
@@ -66,7 +66,7 @@ class Model {
   }
 
  private:
-  using State = std::pair<std::vector<bool>, Memory>; ///< what is done, and what stands in memory
+  using State = std::pair<std::vector<bool>, Memory>; ///< the operations done, and the memory
 
   bool may(std::size_t operation, const State& state) const {
     const Operation& one = operations_[operation];

@@ -1,6 +1,6 @@
-// Meetings of ranks with windows as a model (see kernels/cuda/plan/PROOFS.md, "Windows and
-// meetings"): every run of some tiles of the three calls that nvls serves is explored, alone and
-// behind each other. Each edge of the argument is left out in a twin, which must go wrong.
+// Models barriers between ranks with windows (see kernels/cuda/plan/PROOFS.md, "Windows and
+// meetings"). Explores every run of some tiles of the three calls that nvls serves, alone and one
+// after the other. Each edge of the argument is left out in a variant, which must fail.
 #include <string>
 #include <vector>
 
@@ -15,19 +15,19 @@ using protocols::Model;
 
 constexpr int kRanks = 2;
 
-/// Of a plan of nvls, what one tile does; each share is a word.
+/// The work of one tile in a plan of nvls; each share is a word.
 enum class Tile { allreduce, reducescatter, allgather };
 
 enum class Lacking {
   nothing,
-  done_first, ///< the order of what a rank did and its arrival (fence, barrier, release)
-  met_first,  ///< of all arrivals and what the rank does next (acquire, barrier, fence)
-  before,     ///< the meeting before other ranks' windows are touched
-  behind,     ///< the meeting after that
-  two_calls,  ///< that a meeting's label is not in the place of the one before
+  done_first, ///< the order of a rank's accesses before its arrival (fence, barrier, release)
+  met_first,  ///< of all arrivals before the rank's next accesses (acquire, barrier, fence)
+  before,     ///< the barrier before other ranks' windows are accessed
+  behind,     ///< the barrier after that
+  two_calls,  ///< two places, so that a barrier's label does not overwrite that of the one before
 };
 
-/// A rank's window: its shares, then each rank's arrivals: a number, and the labels of meetings.
+/// A rank's window: its shares, then each rank's arrivals: a number, and the labels of barriers.
 struct Window {
   static constexpr std::size_t kWords = kRanks * (1 + 3);
   std::size_t base;
@@ -40,7 +40,7 @@ struct Window {
   }
 };
 
-/// What stands in a share in tile n: staged by a rank, or the same for all.
+/// The value of a share in tile n: staged by a rank, or the same for all.
 int staged(int n, int rank) { return 10 * n + 1 + rank; }
 int result(int n) { return 10 * n + 9; }
 
@@ -79,7 +79,7 @@ class Rank {
     };
   }
 
-  /// As threads of a block do it, in any order, when what was before is done.
+  /// In any order, like the threads of a block, when the earlier operations are done.
   template <class Make>
   void all(const Make& make) {
     std::vector<std::size_t> now;
@@ -128,9 +128,9 @@ protocols::Model::Result explore(const std::vector<Tile>& tiles, Lacking without
 
 } // namespace
 
-// Proves: two meetings a tile are enough for windows that serve one tile of any call behind the
-// other, with one label more than is in use; and neither they nor their orders can be spared.
-TEST_CASE("protocols: ranks that meet see each other's windows as they are due") {
+// Proves: two barriers per tile suffice for windows that serve one tile after the other of any
+// call, with one more label than is in use. None of the barriers and orders can be left out.
+TEST_CASE("protocols: barriers make the right contents of windows visible to other ranks") {
   using enum Tile;
   const std::vector<std::vector<Tile>> calls = {
       {allreduce, allreduce},     {reducescatter, reducescatter}, {allgather, allgather},

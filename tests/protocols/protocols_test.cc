@@ -1,6 +1,6 @@
-// The protocols between devices as models (see kernels/cuda/plan/PROOFS.md, "Why the memory
-// ordering is enough"): every run of some messages through rings of one and two slots is explored.
-// Each model has weakened twins, which must go wrong: an edge of the argument left out.
+// Models the protocols between devices (see kernels/cuda/plan/PROOFS.md, "Why the memory ordering
+// is enough"). Explores every run of some messages through rings of one and two slots. Each model
+// has weakened variants, in which an edge of the argument is left out, and which must fail.
 #include <string>
 
 #include "protocols/explore.h"
@@ -12,20 +12,20 @@ namespace {
 using protocols::Memory;
 using protocols::Model;
 
-/// Enough for every slot of the deepest ring to be used again, twice.
+/// Enough messages to reuse every slot of the deepest ring twice.
 constexpr int kMessages = 5;
 
-/// What one edge of the argument stands for; a model leaves out at most one.
+/// The edges of the argument; a model leaves out at most one.
 enum class Without {
   nothing,
   room,          ///< the sender's wait for a slot
-  room_first,    ///< the order of that wait and the writes (acquire)
-  written_first, ///< of the writes and the news (barrier, release)
-  news_first,    ///< of the news and the reads (acquire, barrier)
-  read_first,    ///< of the reads and the slot's return (barrier, release)
+  room_first,    ///< the order of that wait before the writes (acquire)
+  written_first, ///< of the writes before the signal (barrier, release)
+  news_first,    ///< of the signal before the reads (acquire, barrier)
+  read_first,    ///< of the reads before the slot's return (barrier, release)
   one_piece,     ///< that data and flag of a packet are written in one piece
-  wide_flag,     ///< that a flag tells a message from the one that stood there before
-  taken_first,   ///< relay: of the port's copy of a slot and its return
+  wide_flag,     ///< that a flag distinguishes a message from the one in the slot before
+  taken_first,   ///< relay: the order of the port's copy of a slot before its return
   room_there,    ///< relay: the receiving side's wait for a slot
 };
 
@@ -50,7 +50,7 @@ std::vector<std::size_t> both(std::vector<std::size_t> first,
   return first;
 }
 
-/// A kernel that sends: waits for room, writes, tells.
+/// A kernel that sends: waits for a slot, writes, signals.
 void addSender(Model& model, const Ring& ring, Without without) {
   std::vector<std::size_t> told, written[kMessages + 1];
   for (int n = 1; n <= kMessages; ++n) {
@@ -58,7 +58,7 @@ void addSender(Model& model, const Ring& ring, Without without) {
     if (without != Without::room)
       room = {model.add(
           told, [=](const Memory& m) { return m[ring.consumed()] + ring.depth >= n; }, nullptr)};
-    // A word's writes keep their order in any case.
+    // Accesses to one word keep their order in any case.
     const auto earlier = n > ring.depth ? written[n - ring.depth] : std::vector<std::size_t>{};
     for (int word : {0, 1})
       written[n].push_back(model.add(without == Without::room_first ? earlier : both(room, earlier),
@@ -74,7 +74,7 @@ void addSender(Model& model, const Ring& ring, Without without) {
   }
 }
 
-/// A kernel that receives: waits for the news, reads, returns the slot.
+/// A kernel that receives: waits for the signal, reads, returns the slot.
 void addReceiver(Model& model, const Ring& ring, Without without) {
   std::vector<std::size_t> returned, read[kMessages + 1];
   for (int n = 1; n <= kMessages; ++n) {
@@ -106,7 +106,7 @@ Model ringModel(int depth, Without without) {
   return model;
 }
 
-/// Packets: the flag stands in the same piece as the data; only the way back has a word.
+/// Packets: flag and data are written in one piece; only the way back has a separate word.
 Model packetModel(int depth, Without without) {
   Model model(1 + 2 * static_cast<std::size_t>(depth));
   const auto data = [=](int n) { return 1 + 2 * static_cast<std::size_t>((n - 1) % depth); };
@@ -193,7 +193,7 @@ void check(Make make, std::initializer_list<Without> twins) {
     const auto whole = make(depth, Without::nothing).explore();
     INFO("depth " << depth << ", " << whole.states << " states");
     CHECK(whole.wrong == "");
-    CHECK(whole.states > 4 * kMessages); // each message has at least so many operations
+    CHECK(whole.states > 4 * kMessages); // each message has at least this many operations
     for (const Without twin : twins) {
       INFO("without " << static_cast<int>(twin));
       CHECK(make(depth, twin).explore().wrong != "");
@@ -203,20 +203,21 @@ void check(Make make, std::initializer_list<Without> twins) {
 
 } // namespace
 
-// Proves: flags in causality order are enough for the slots' plain accesses, and each edge of it is
-// needed.
+// Proves: flags with causality order suffice for the slots' plain accesses, and each edge of this
+// order is needed.
 TEST_CASE("protocols: the ring delivers every message whole, in any order of accesses") {
   check(ringModel, {Without::room, Without::room_first, Without::written_first, Without::news_first,
                     Without::read_first});
 }
 
-// Proves: packets need no order between them; what they need is one piece, a flag that is never an
-// old one's, and credit.
+// Proves: packets need no order between them. They need to be written in one piece, with a flag
+// that differs from every old one, and credit.
 TEST_CASE("protocols: packets are never read half or twice") {
   check(packetModel, {Without::room, Without::one_piece, Without::wide_flag});
 }
 
-// Proves: a relay gives a slot back when the stream has it, and takes from it when there is one.
+// Proves: a relay returns a slot when the stream has the message, and reads from the stream only
+// when it has one.
 TEST_CASE("protocols: a relayed message is the one that was sent") {
   check(relayModel, {Without::taken_first, Without::room_there});
 }

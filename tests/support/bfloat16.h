@@ -1,4 +1,4 @@
-// Whether this processor can do what tests of bfloat16 are about.
+// Whether this processor supports what tests of bfloat16 need.
 #pragma once
 
 #include "rondo/error.h"
@@ -7,7 +7,7 @@
 
 namespace rondo::test {
 
-/// Warns where it cannot.
+/// Prints a warning if it does not.
 inline bool hasBfloat16() {
   try {
     requireTrainPrecision("bfloat16");

@@ -1,4 +1,4 @@
-// What a call throws, as a value.
+// The error that a call throws, as a value.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Caught {
   int culprit = -2;
 };
 
-/// Code and text of what `body` throws.
+/// Code and text of the error that `body` throws.
 inline Caught caught(const std::function<void()>& body) {
   try {
     body();
@@ -28,7 +28,7 @@ inline Caught caught(const std::function<void()>& body) {
   return {};
 }
 
-/// Whether it is this error, and its text has all the words.
+/// Whether it has this code, and its text contains all the words.
 inline bool says(const Caught& error, ErrorCode code, std::initializer_list<const char*> words) {
   UNSCOPED_INFO(error.text);
   return error.threw && error.code == code &&

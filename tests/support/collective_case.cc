@@ -1,4 +1,4 @@
-// Makes inputs, calls, and checks against a reduction in rank order.
+// Makes inputs and calls, and checks results against a reduction in rank order.
 #include "support/collective_case.h"
 
 #include <algorithm>
@@ -13,10 +13,9 @@ namespace {
 constexpr std::size_t kGuard = 64;
 constexpr std::byte kGuardByte{0xa5};
 
-/// Whole numbers as elements: written as fp64, then through the scale kernel's conversion-free path
-/// of the types themselves.
+/// Stores a small whole number as an element of the type.
 void store(std::byte* at, DataType type, unsigned value) {
-  // Values 0 to 7 as codes of the types: exact everywhere.
+  // Values 0 to 7 as codes of the types: exact in all of them.
   static constexpr unsigned char kE4m3[] = {0x00, 0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e};
   static constexpr unsigned char kE5m2[] = {0x00, 0x3c, 0x40, 0x42, 0x44, 0x45, 0x46, 0x47};
   static constexpr std::uint16_t kHalf[] = {0x0000, 0x3c00, 0x4000, 0x4200,
@@ -50,20 +49,20 @@ unsigned valueOf(const CollectiveCase& call, int rank, int block, std::size_t i,
   if (!reduces(call.collective)) return mixed % 8;
   const bool narrow = sizeOf(call.type) == 1;
   switch (call.op.kind()) {
-    case ReduceOp::Kind::prod: // two ranks hold a 2, the others 1
+    case ReduceOp::Kind::prod: // two ranks have a 2, the others 1
       return i % static_cast<unsigned>(ranks) == static_cast<unsigned>(rank) ||
                      (i + 1) % static_cast<unsigned>(ranks) == static_cast<unsigned>(rank)
                  ? 2
                  : 1;
     case ReduceOp::Kind::premul_sum: return 2 * (mixed % (narrow ? 2 : 4));
-    case ReduceOp::Kind::avg: // a multiple of a power of two of ranks stays exact
+    case ReduceOp::Kind::avg: // multiples of 4 stay exact for a power of two of ranks
       return narrow ? (ranks <= 2 ? mixed % 2 : 4) : mixed % 4;
     case ReduceOp::Kind::sum: return mixed % (narrow ? 2 : 4);
     default: return mixed % 8;
   }
 }
 
-/// A buffer with guard bytes around it.
+/// A buffer with guard bytes before and after it.
 class Guarded {
  public:
   explicit Guarded(std::size_t bytes) : bytes_(bytes), memory_(bytes + 2 * kGuard, kGuardByte) {}
@@ -83,18 +82,20 @@ class Guarded {
 
 struct Layout {
   int inputs = 1, outputs = 1;
-  int alias_input_block = 0, alias_output_block = 0; ///< in place: which block stands on which
+  /// in place: the input block and the output block that are the same memory
+  int alias_input_block = 0, alias_output_block = 0;
 };
 
 Layout layoutOf(const CollectiveCase& call, int rank, int ranks) {
-  const CollectiveTraits& of = traits(call.collective); // of sendrecv: a ring, right and from left
+  // sendrecv is a ring: to the right, from the left
+  const CollectiveTraits& of = traits(call.collective);
   const bool root = rank == call.root;
   return {static_cast<int>(of.input.count(ranks, root)),
           static_cast<int>(of.output.count(ranks, root)), static_cast<int>(of.input.own(rank)),
           static_cast<int>(of.output.own(rank))};
 }
 
-/// Reduction of one block over all ranks, in rank order.
+/// The reduction of one block over all ranks, in rank order.
 std::vector<std::byte> reduced(const CollectiveCase& call, int block, int ranks) {
   std::vector<std::vector<std::byte>> inputs;
   std::vector<const void*> pointers;

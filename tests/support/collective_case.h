@@ -1,4 +1,4 @@
-// One call of a collective with inputs made from a seed, and the result that every rank must get.
+// One call of a collective, with inputs made from a seed and the result that every rank must get.
 #pragma once
 
 #include <cstddef>
@@ -23,31 +23,30 @@ struct CollectiveCase {
   bool in_place = false;
   bool async = false;
 
-  /// Makes the call on this rank and compares the output and the bytes around it with what is due.
-  /// What is wrong, in a sentence; empty when nothing is.
+  /// Makes the call on this rank, and compares the output and the bytes around it with the expected
+  /// ones. Returns what is wrong, in a sentence; empty if nothing is.
   std::string run(Communicator& comm) const;
 
-  /// Starts the call with buffers laid out as those of CollectiveBuffers, in whatever memory.
+  /// Starts the call with buffers that have the layout of CollectiveBuffers, in any memory.
   Work start(Communicator& comm, const void* input, void* output) const;
 
   std::string text() const;
 };
 
-/// The buffers of one rank's call, as the case lays them out, with guard bytes around them.
+/// The buffers of one rank's call, with guard bytes around them.
 class CollectiveBuffers {
  public:
   CollectiveBuffers(const CollectiveCase& call, int rank, int ranks);
   ~CollectiveBuffers();
 
-  /// Writes the inputs; what an earlier call left in the outputs is gone.
+  /// Writes the inputs, and clears the outputs of an earlier call.
   void fill();
-  /// As the call takes them: null where there is nothing.
+  /// The arguments of the call: null for a buffer that it does not use.
   const void* input() const;
   void* output() const;
-  /// All memory that the pointers above point into, guards included, to be taken elsewhere and
-  /// back.
+  /// All memory of the buffers above with their guards, to be copied elsewhere and back.
   std::vector<std::span<std::byte>> memory() const;
-  /// What is wrong with outputs, guards and inputs after the call; empty when nothing is.
+  /// What is wrong with outputs, guards and inputs after the call; empty if nothing is.
   std::string wrong() const;
 
  private:

@@ -1,4 +1,4 @@
-// Connections that lose everything from now on, as if their cables were cut.
+// Makes connections lose all data, as if their cables were cut.
 #pragma once
 
 #include <linux/filter.h>
@@ -21,8 +21,8 @@ inline bool connectedTcp(int fd) {
          ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_length) == 0;
 }
 
-/// From now on this process's TCP connections, but for those of `spared`, take nothing in: the
-/// filter drops segments before their acknowledgement. How many ends that are.
+/// From now on this process's TCP connections, except those in `spared`, receive nothing: a filter
+/// drops segments before they are acknowledged. Returns the number of affected sockets.
 inline int cutLinks(const std::vector<int>& spared = {}) {
   sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
   const sock_fprog program{1, &drop};

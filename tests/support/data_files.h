@@ -1,4 +1,4 @@
-// Small data sets in the files' real format, and folders that clean up after themselves.
+// Small data sets in the real file format, and temporary folders.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,13 @@ inline const std::vector<std::string> kDataFiles = {
 /// An IDX header: magic, then the sizes.
 Bytes idxHeader(std::uint32_t magic, const std::vector<std::uint32_t>& sizes);
 void writeGzip(const std::string& path, const Bytes& content);
-/// The file as it is, and what it holds when decompressed.
+/// readRaw(): the bytes of a file. readGzip(): its decompressed content.
 Bytes readRaw(const std::string& path);
 void writeRaw(const std::string& path, const Bytes& content);
 Bytes readGzip(const std::string& path);
 
-/// Noisy copies of one random picture per class: 28 x 28, 10 classes, learnt within a few steps.
+/// Noisy copies of one random picture for each class: 28 x 28, 10 classes, learned within a few
+/// steps.
 void writeDataset(const TemporaryFolder& folder, std::uint32_t train, std::uint32_t test,
                   std::uint32_t seed = 1);
 

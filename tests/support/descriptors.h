@@ -1,4 +1,4 @@
-// The descriptors of this process.
+// The open descriptors of this process.
 #pragma once
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 namespace rondo::test {
 
-/// Those that are open, without the one that looks.
+/// All open descriptors, except the one that this function uses.
 inline std::vector<int> openDescriptorNumbers() {
   std::vector<int> open;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

@@ -1,4 +1,4 @@
-// Changes a checkpoint so that its check sums still hold: what only a reader's own care finds.
+// Changes a checkpoint so that its check sums are still right, to test the reader's other checks.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace rondo::test {
 
-/// Writes the number where the file's index has this word (its first occurrence), so many bytes
-/// behind its end; then seals the index anew.
+/// Writes the number into the file's index, `behind` bytes after the end of the word's first
+/// occurrence, and computes the index's check sum again.
 void forge(Bytes& checkpoint, const std::string& word, std::size_t behind, std::uint64_t number);
 /// The same for one byte.
 void forgeByte(Bytes& checkpoint, const std::string& word, std::size_t behind, std::uint8_t byte);

@@ -1,4 +1,4 @@
-// Children that fork() makes, and what other threads do meanwhile.
+// Child processes made by fork() while other threads run.
 #pragma once
 
 #include <sys/wait.h>
@@ -16,7 +16,7 @@
 
 namespace rondo::test {
 
-/// A child that runs `body` and ends with what it returns; one that hangs ends by a signal.
+/// A child that runs `body` and exits with its result. A child that hangs is ended by a signal.
 template <class Body>
 class Child {
  public:
@@ -26,11 +26,11 @@ class Child {
     ::alarm(20);
     try {
       ::_exit(body());
-    } catch (...) { // what comes next is the parent's
+    } catch (...) { // the code after this belongs to the parent
       ::_exit(98);
     }
   }
-  /// 0 to 255, or -1 for a child that was killed.
+  /// 0 to 255, or -1 if the child was killed.
   int end() {
     int status = -1;
     ::waitpid(pid_, &status, 0);
@@ -41,7 +41,7 @@ class Child {
   const pid_t pid_;
 };
 
-/// Threads that run `body` over and over, for as long as this lives.
+/// Threads that run `body` repeatedly as long as this object exists.
 class Meanwhile {
  public:
   explicit Meanwhile(const std::function<void()>& body) {
@@ -62,9 +62,8 @@ class Meanwhile {
   std::vector<std::thread> threads_;
 };
 
-/// Whether so many children, one after the other, end with 0: a lock that another thread holds now
-/// and then would stay locked in some of them. On a busy machine they are as many as there are in
-/// two seconds.
+/// Whether this many children, one after the other, exit with 0. If another thread holds a lock at
+/// times, it would stay locked in some of them. On a busy machine, stops after two seconds.
 template <class Body>
 bool manyChildrenEnd(const Body& body, int children = kWholeGrid ? 50 : 10) {
   const auto enough = std::chrono::steady_clock::now() + std::chrono::seconds(2);
@@ -73,11 +72,11 @@ bool manyChildrenEnd(const Body& body, int children = kWholeGrid ? 50 : 10) {
   return true;
 }
 
-/// In a forked child: 0 when `drop`, which destroys what has threads in the parent, leaves alone
-/// those that the child has made first. Their handles are those of the parent's.
+/// In a forked child: 0 if `drop`, which destroys an object with threads in the parent, does not
+/// touch threads that the child made before. These may have the same handles as the parent's.
 inline int dropBesideOwnThreads(const std::function<void()>& drop) {
   // The thread sanitizer allows no new thread after such a fork, and the address sanitizer has
-  // locks for threads and memory that a thread of the parent may hold for ever.
+  // locks for threads and memory that a thread of the parent may hold forever.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   drop();
 #else

@@ -1,9 +1,9 @@
-// How much of a grid is run.
+// How much of a test grid is run.
 #pragma once
 
 namespace rondo::test {
 
-/// Sanitizers look at accesses, not at results: under them grids need every path, not every number.
+/// Sanitizers check accesses, not results: with them grids need every path, not every number.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kWholeGrid = false;
 #else

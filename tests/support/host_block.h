@@ -1,6 +1,6 @@
-// The plan kernel's block on the host: one thread, or several that meet at a barrier as those of a
-// GPU do. Its accesses are what the GPU's are: plain ones are plain, so the thread sanitizer sees
-// each that no flag or barrier orders.
+// The plan kernel's Block on the host: one thread, or several with a barrier, like those of a GPU.
+// Plain accesses on the GPU are plain accesses here, so the thread sanitizer finds each one that no
+// flag or barrier orders.
 #pragma once
 
 #include <sched.h>
@@ -17,7 +17,7 @@
 
 namespace rondo::test {
 
-/// What the threads of a block share.
+/// State that the threads of a block share.
 struct BlockMemory {
   BlockMemory(std::uint32_t block_threads, std::uint32_t places)
       : threads(block_threads), ends(places), barrier(block_threads) {}
@@ -26,7 +26,7 @@ struct BlockMemory {
   std::vector<kernels::cuda::LiveOperand> ends;
   device::Launch launch; ///< of the job in progress, in a batch
   std::barrier<> barrier;
-  std::atomic<bool> no{false}; ///< somebody said no: the launch ends
+  std::atomic<bool> no{false}; ///< a thread passed false: the launch ends
 };
 
 class HostBlock {
@@ -45,7 +45,7 @@ class HostBlock {
     if (!yes) memory_.no.store(true, std::memory_order_relaxed);
     memory_.barrier.arrive_and_wait();
     const bool result = !memory_.no.load(std::memory_order_relaxed);
-    memory_.barrier.arrive_and_wait(); // nobody says no to the next question yet
+    memory_.barrier.arrive_and_wait(); // no thread has passed false to the next call yet
     return result;
   }
 
@@ -87,7 +87,7 @@ class HostBlock {
   const std::uint32_t thread_;
 };
 
-/// One thread of one lane: what the tests launch instead of a kernel.
+/// Runs one thread of one lane: the tests call this instead of launching a kernel.
 using LaneFunction = void (*)(const device::Launch& launch, std::uint32_t lane, BlockMemory& memory,
                               std::uint32_t thread);
 LaneFunction laneFunction(const device::ProgramHeader& program);
@@ -99,7 +99,7 @@ inline void runBatch(const device::Batch& batch, std::uint32_t block, BlockMemor
   kernels::cuda::runBatch(batch, block, memory.launch, on);
 }
 
-/// The instances of one family, or null; each in a file of its own, to be compiled side by side.
+/// The instances of one family, or null. Each is in its own file, so that they compile in parallel.
 LaneFunction integerLane(DataType type, ReduceOp::Kind op);
 LaneFunction floatLane(DataType type, ReduceOp::Kind op);
 LaneFunction switchLane(DataType type, ReduceOp::Kind op); ///< of programs that meet

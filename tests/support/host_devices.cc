@@ -1,4 +1,4 @@
-// Devices without a GPU.
+// Emulated devices: ordinary memory, and threads for streams and blocks.
 #include "support/host_devices.h"
 
 #include <fcntl.h>
@@ -92,7 +92,7 @@ struct HostDevices::State {
   std::atomic<std::uint64_t> launches{0};
   std::atomic<std::int64_t> allocations{0};
 
-  /// Who has the memory at an address: a device's number, or -1.
+  /// The number of the device that owns the memory at an address, or -1.
   int ownerOf(const std::byte* at) {
     const std::lock_guard lock(mutex);
     const auto after = owners.upper_bound(at);
@@ -132,7 +132,7 @@ class HostMark final : public device::Mark {
   std::shared_ptr<std::atomic<bool>> place_;
 };
 
-/// Throws what launches of so many blocks throw.
+/// Throws the errors of a launch with this many blocks.
 void refuse(std::uint32_t blocks, HostDevices::State& state) {
   if (blocks > static_cast<std::uint32_t>(state.settings.blocks))
     throw Error(ErrorCode::unsupported, "more blocks than the device holds");
@@ -194,11 +194,12 @@ class HostBatchFunction final : public device::BatchFunction {
   HostStream& default_;
 };
 
-/// What the members of a team share, found by the file that their handles are.
+/// The state that the members of a team share, found by the file that their handles refer to.
 struct HostTeams {
   struct Shared {
     std::shared_ptr<std::vector<std::byte*>> windows = std::make_shared<std::vector<std::byte*>>();
-    std::vector<device::Memory> memory; ///< theirs, as long as anybody reaches them
+    /// The members' windows, kept as long as a member uses them.
+    std::vector<device::Memory> memory;
     std::unique_ptr<HostSwitch> link;
   };
   std::mutex mutex;
@@ -375,7 +376,7 @@ class HostDevice final : public device::Device {
     const std::lock_guard lock(state_->mutex);
     state_->owners[memory] = {bytes, owner};
     return {memory, [state = state_, bytes](std::byte* at) {
-              std::memset(at, kPoison, bytes); // who uses it after this shall notice
+              std::memset(at, kPoison, bytes); // so that a later read is noticed
               {
                 const std::lock_guard freeing(state->mutex);
                 state->owners.erase(at);

@@ -1,5 +1,4 @@
-// Devices without a GPU: ordinary memory, streams that are threads, launches whose blocks are
-// threads.
+// Emulated devices: ordinary memory, streams that are threads, launches whose blocks are threads.
 #pragma once
 
 #include <atomic>
@@ -17,26 +16,26 @@
 
 namespace rondo::test {
 
-/// Work that runs in order, on a thread of its own. Any thread may call its functions.
+/// Work that runs in order, on its own thread. Any thread may call its functions.
 class HostStream {
  public:
   using Work = std::function<void()>;
   using Graph = std::vector<Work>;
 
   HostStream();
-  ~HostStream(); ///< runs what is left
+  ~HostStream(); ///< runs the remaining work
   HostStream(const HostStream&) = delete;
   HostStream& operator=(const HostStream&) = delete;
 
   Stream handle() { return Stream(this); }
   void push(Work work);
-  /// Returns when all that was pushed has run.
+  /// Returns when all pushed work has run.
   void synchronize();
 
-  /// Between the two, work is taken note of and not run.
+  /// Between these two calls, work is recorded instead of run.
   void beginCapture();
   Graph endCapture();
-  std::uint64_t capture(); ///< one for each stream, 0: none
+  std::uint64_t capture(); ///< identifies the capture; 0: none
   void replay(const Graph& graph);
 
  private:
@@ -50,33 +49,35 @@ class HostStream {
   std::thread thread_;
 };
 
-/// While it lives, Options::device means one of these. Threads of ranks may use them at the same
-/// time; the knobs are for before.
+/// As long as it exists, Options::device refers to one of these devices. Threads of ranks may use
+/// them at the same time, but may not change the settings.
 class HostDevices {
  public:
   struct Settings {
     int devices = 1;
-    int first = 0;              ///< of the machine's devices, of which the others are not seen
-    int blocks = 64;            ///< that each holds at once
+    /// Number of the first device in the machine; devices before it are not visible.
+    int first = 0;
+    int blocks = 64;            ///< that each can run at once
     std::uint32_t threads = 1;  ///< of a block
-    bool see_each_other = true; ///< else each reaches only itself
-    bool lose_writes = false;   ///< store() to another device's memory does nothing
-    bool shared_memory = true;  ///< other processes can map it
-    bool multicasts = false;    ///< a switch reaches them all
-    /// That of this number, from 0 on, is missing where the switch stores; -1: none.
+    bool see_each_other = true; ///< otherwise each can access only its own memory
+    bool lose_writes = false;   ///< store() to another device's memory has no effect
+    bool shared_memory = true;  ///< other processes can map their memory
+    bool multicasts = false;    ///< a switch connects them all
+    /// The device with this number, from 0 on, does not receive stores through the switch; -1:
+    /// none.
     int out_of_switch = -1;
   };
   explicit HostDevices(const Settings& settings);
   HostDevices() : HostDevices(Settings{}) {}
   ~HostDevices();
 
-  /// The next launch on any device fails.
+  /// Makes the next launch on any device fail.
   void failNextLaunch();
-  /// No device sees this address.
+  /// Makes this address inaccessible to all devices.
   void hide(const void* memory);
-  /// Launches so far.
+  /// Number of launches so far.
   std::uint64_t launches() const;
-  /// Allocations that somebody still holds.
+  /// Number of allocations that are still held.
   std::int64_t allocations() const;
 
   struct State;

@@ -1,4 +1,4 @@
-// The kernel that probes links, on the host.
+// The kernel that tests links, on the host.
 #pragma once
 
 #include "kernels/cuda/plan/probe.cuh"

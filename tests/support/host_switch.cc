@@ -1,4 +1,4 @@
-// Switches of the host, and the plan kernel's host instances for programs that meet.
+// The emulated switches, and the plan kernel's host instances for programs with barriers.
 #include "support/host_switch.h"
 
 #include <sys/mman.h>
@@ -12,9 +12,9 @@ namespace rondo::test {
 
 namespace {
 
-/// Where a switch's addresses are. Looked up without any order, or it would hide what meetings fail
-/// to order; so a switch itself is touched only by who uses its addresses, and may go while others
-/// look up theirs.
+/// The address range of a switch. It is read without ordering, because ordering would hide accesses
+/// that barriers fail to order. So a switch is accessed only by threads that use its addresses, and
+/// may be destroyed while other threads look up theirs.
 struct Place {
   std::atomic<bool> taken = false;
   std::atomic<const std::byte*> begin = nullptr, end = nullptr;

@@ -1,5 +1,5 @@
-// The switch between GPUs on the host: an address that no thread can use, behind which it finds the
-// windows of all ranks.
+// An emulated switch between GPUs: an address range that no thread can access directly, and the
+// windows of all ranks that it refers to.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace rondo::test {
 
-/// While it lives, the block below reaches the same place of all `windows` at all() and behind it;
-/// more may come until the first launch. `at`: where nothing else is; null: somewhere. Their
-/// accesses are plain, one window after the other, so the thread sanitizer sees those that no
-/// meeting orders.
+/// As long as it exists, the block below accesses all `windows` through the addresses from all()
+/// on. More windows may be added until the first launch. `at`: an unused address range; null: any.
+/// The accesses are plain, one window after the other, so the thread sanitizer finds those that no
+/// barrier orders.
 class HostSwitch {
  public:
   using Windows = std::shared_ptr<const std::vector<std::byte*>>;
@@ -25,12 +25,12 @@ class HostSwitch {
 
   std::byte* all() const { return all_; }
 
-  /// What an address reaches.
+  /// The windows and the offset that an address refers to.
   struct Reached {
     const std::vector<std::byte*>& windows;
     std::size_t offset;
   };
-  /// Aborts where there is no switch.
+  /// Aborts if no switch has this address.
   static Reached at(const void* address);
 
  private:
@@ -45,7 +45,7 @@ class HostSwitchBlock : public HostBlock {
  public:
   using HostBlock::HostBlock;
 
-  /// Begins with another window at each place, since nobody may count on an order; adds small
+  /// Starts with a different window at each place, because no order is guaranteed. Adds small
   /// floats in 32 bits.
   template <DataType kType, ReduceOp::Kind kOp>
   static kernels::cuda::Vector sum(const std::byte* address) {
@@ -75,7 +75,7 @@ class HostSwitchBlock : public HostBlock {
   static void releaseToAll(std::uint64_t* address, std::uint64_t value) {
     store(address, value, std::memory_order_release);
   }
-  static void fenceAliases() {} // a host has one address for each place
+  static void fenceAliases() {} // the host has one address for each place
 
  private:
   static void store(std::uint64_t* address, std::uint64_t value, std::memory_order order) {

@@ -5,7 +5,7 @@
 
 namespace rondo::test {
 
-/// Leads to everybody, and opens nothing: of a channel's end only its name is used.
+/// Reaches every peer and opens nothing: only the ids of channel ends are used.
 class Nowhere : public transport::Transport {
  public:
   std::string_view name() const override { return "nowhere"; }

@@ -1,4 +1,4 @@
-// Threads as ranks.
+// Runs ranks as threads.
 #include "support/ranks.h"
 
 #include <exception>

@@ -10,7 +10,7 @@
 
 namespace rondo::test {
 
-/// Rank counts of every grid: one, powers of two and what lies between.
+/// The numbers of ranks in every grid: one, powers of two, and numbers in between.
 inline const std::vector<int> kRankCounts =
     kWholeGrid ? std::vector<int>{1, 2, 3, 4, 5, 7, 8} : std::vector<int>{1, 3, 4};
 
@@ -24,9 +24,9 @@ inline Options plainOptions(const std::string& transports = "", const std::strin
   return options;
 }
 
-/// Runs body(communicator of rank r) on a thread per rank and gives what each rank complained of:
-/// the strings that the bodies returned and the texts of what they threw, empty where all was well.
-/// (Catch2's macros are not thread-safe: bodies return what they find.)
+/// Runs body(communicator of rank r) on a thread for each rank. Returns each rank's complaint: the
+/// string that the body returned, or the text of what it threw; empty if all was right. (Catch2's
+/// macros are not thread-safe, so bodies return what they find.)
 std::vector<std::string> onRanks(std::vector<Communicator>& ranks,
                                  const std::function<std::string(Communicator&)>& body);
 

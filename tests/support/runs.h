@@ -1,4 +1,4 @@
-// Training on several ranks of one process, and what all of them gave or threw.
+// Training on several ranks of one process, and the results or errors of all ranks.
 #pragma once
 
 #include <functional>
@@ -12,17 +12,17 @@ namespace rondo::test {
 std::vector<Communicator> makeRanks(int ranks, const std::string& transport = "inproc",
                                     bool deterministic = true);
 
-/// A small synthetic set of 8 x 8 pixels, which mlp learns within seconds.
+/// A small synthetic data set of 8 x 8 pixels, which mlp learns within seconds.
 TrainOptions smallRun();
 
-/// Trains on all ranks; the report that all gave.
+/// Trains on all ranks. Returns the report, which must be the same on all ranks.
 TrainReport trainAll(std::vector<Communicator> ranks, const TrainOptions& options,
                      const std::function<void(const TrainProgress&)>& progress_of_0 = {});
 
-/// The same parameters, losses and accuracies.
+/// Requires the same parameters, losses and accuracies.
 void requireSame(const TrainReport& a, const TrainReport& b);
 
-/// What a rank's call threw.
+/// The error that a rank's call throws.
 struct Thrown {
   ErrorCode code = ErrorCode::system;
   std::string text = "nothing was thrown";
@@ -31,7 +31,7 @@ struct Thrown {
   bool operator==(const Thrown&) const = default;
 };
 
-/// Requires one error on all ranks, and gives it.
+/// Requires the same error on all ranks, and returns it.
 Thrown thrownByAll(std::vector<Communicator>& ranks,
                    const std::function<void(Communicator&)>& body);
 

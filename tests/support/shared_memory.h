@@ -1,4 +1,4 @@
-// What this process maps of Rondo's memory files.
+// This process's mappings of Rondo's memory files.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 namespace rondo::test {
 
 struct SharedMemory {
-  std::size_t writable = 0;     ///< mappings that change what others see
-  std::size_t mapped_kib = 0;   ///< of all, each by itself ...
-  std::size_t resident_kib = 0; ///< ... and what of it takes memory
+  std::size_t writable = 0;     ///< mappings through which it can change memory of other processes
+  std::size_t mapped_kib = 0;   ///< sum of all mapped sizes
+  std::size_t resident_kib = 0; ///< part of it that occupies memory
 };
 
 inline SharedMemory sharedMemory() {

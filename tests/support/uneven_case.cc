@@ -5,7 +5,8 @@ namespace rondo::test {
 
 namespace {
 
-/// Block sizes: `seed` 0 all zero, 1 one block only, else mixed around the slot of 1024 words.
+/// Block sizes: `seed` 0: all zero; 1: all zero except one block; other: sizes around the slot of
+/// 1024 words.
 std::size_t sizeOfBlock(int seed, int a, int b) {
   static constexpr std::size_t kSizes[] = {0, 1, 17, 1023, 1024, 1025, 5000, 3};
   if (seed == 0) return 0;

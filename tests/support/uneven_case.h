@@ -13,7 +13,7 @@ inline constexpr std::uint32_t kGap = 0xa5a5a5a5;
 using Words = std::vector<std::uint32_t>;
 using Sizes = std::vector<std::size_t>;
 
-/// Word `i` of what rank `from` has for rank `to` (from or to -1: for all, of all).
+/// Word `i` of the block from rank `from` to rank `to` (-1: from all, or to all).
 std::uint32_t word(int from, int to, std::size_t i);
 
 /// Blocks in reverse order with gaps between them.
@@ -37,17 +37,18 @@ struct UnevenBuffer {
   bool operator==(const UnevenBuffer&) const = default;
 };
 
-/// A block of its own.
+/// A single block.
 Words single(int from, int to, std::size_t count);
 
-/// `seed` 0: all blocks are empty, 1: all but one, else sizes around 1024 words.
+/// `seed` 0: all blocks are empty; 1: all but one; other: sizes around 1024 words.
 struct UnevenCase {
   int seed = 0;
   int root = 0;
   bool in_place = false, async = false;
 };
 
-/// The forms: each makes the call on this rank and says what is wrong with its output.
+/// The v-forms. Each function makes the call on this rank and returns what is wrong with its
+/// output.
 using UnevenForm = std::string (*)(const UnevenCase&, Communicator&);
 std::string gatherv(const UnevenCase& one, Communicator& comm);
 std::string scatterv(const UnevenCase& one, Communicator& comm);
@@ -55,7 +56,7 @@ std::string allGatherv(const UnevenCase& one, Communicator& comm);
 std::string allToAllv(const UnevenCase& one, Communicator& comm);
 std::string reduceScatterv(const UnevenCase& one, Communicator& comm);
 
-/// All forms, seeds, roots, in place and not, blocking and not; the first complaint.
+/// All forms, seeds, roots, in place and not, blocking and not. Returns the first complaint.
 std::string everyUneven(Communicator& comm, int seeds);
 
 } // namespace rondo::test

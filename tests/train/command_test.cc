@@ -1,4 +1,4 @@
-// `rondo train` as people run it: killed and interrupted runs go on from their checkpoint.
+// Tests `rondo train` as a command: killed and interrupted runs are resumed from their checkpoint.
 #include <filesystem>
 #include <fstream>
 
@@ -17,21 +17,21 @@ using tools::Outcome;
 using tools::readFile;
 using tools::shell;
 
-/// So many steps that some tenths of a second pass: what comes in between comes in the middle.
+/// Enough steps to take some tenths of a second, so that a signal arrives in the middle of the run.
 const std::string kTrain =
     std::string("train -p 2 --data synthetic:shape=1x8x8,train=2000,test=100 --batch 20 ") +
     (kWholeGrid ? "--epochs 20 --verify-every 500 " : "--epochs 4 --verify-every 100 ");
 
-/// Starts a run in the background, and does `then` (a shell line; $JOB is the launcher) as soon as
-/// there is a checkpoint.
+/// Starts a run in the background, and executes `then` (a shell command; $JOB is the launcher) as
+/// soon as there is a checkpoint.
 Outcome disturbed(const std::string& file, const std::string& then) {
-  // A shell's background jobs ignore SIGINT.
+  // The background jobs of a shell ignore SIGINT by default.
   return shell("env --default-signal=INT $RONDO " + kTrain + "--checkpoint " + file +
                " --checkpoint-every 50 &\nJOB=$!\nwhile [ ! -e " + file +
                " ]; do sleep 0.01; done\n" + then + "\nwait $JOB\n");
 }
 
-/// What the undisturbed run's checkpoint holds.
+/// Returns the checkpoint of a run that was not disturbed.
 std::string undisturbed(const tools::TemporaryFolder& folder) {
   const Outcome outcome = shell("$RONDO " + kTrain + "--checkpoint " + folder.file("whole"));
   REQUIRE(outcome.status == 0);
@@ -39,7 +39,7 @@ std::string undisturbed(const tools::TemporaryFolder& folder) {
 }
 
 void requireResumed(const std::string& file, const std::string& expected) {
-  REQUIRE(readFile(file) != expected); // it was disturbed in time
+  REQUIRE(readFile(file) != expected); // the signal must have arrived before the end
   const Outcome outcome = shell("$RONDO " + kTrain + "--resume --checkpoint " + file);
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
@@ -49,7 +49,7 @@ void requireResumed(const std::string& file, const std::string& expected) {
 
 } // namespace
 
-TEST_CASE("a rank that is killed ends all by its name, and --resume ends with the same bytes") {
+TEST_CASE("a killed rank ends all ranks with its number, and --resume ends with the same bytes") {
   const tools::TemporaryFolder folder;
   const std::string expected = undisturbed(folder);
   for (const int rank : {0, 1}) {
@@ -63,10 +63,10 @@ TEST_CASE("a rank that is killed ends all by its name, and --resume ends with th
   }
 }
 
-TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume goes on") {
+TEST_CASE("SIGINT and SIGTERM write a checkpoint and end all ranks, and --resume continues") {
   const tools::TemporaryFolder folder;
   const std::string expected = undisturbed(folder);
-  // The first is what timeout(1) does: the launcher, and its process group.
+  // The first command does what timeout(1) does: it signals the launcher and its process group.
   std::vector<std::string> kills = {"RANKS=" + tools::kRanksOfJob +
                                     "; kill -TERM $JOB $RANKS $JOB"};
   if (kWholeGrid) kills.insert(kills.end(), {"kill -INT $JOB", "kill -TERM $JOB"});
@@ -97,7 +97,7 @@ TEST_CASE("on several nodes gradients are reduced inside nodes first, and losses
   INFO(apart.out << together.out);
   REQUIRE(apart.status == 0);
   REQUIRE(together.status == 0);
-  // All gradients but the first bucket's.
+  // All gradients except those of the first bucket.
   const std::string composed = "AllReduce of 3710464 float uses hierarchical";
   REQUIRE(tools::countOf(apart.err, composed) == 4);
   REQUIRE(tools::countOf(together.err, composed) == 0);
@@ -106,7 +106,7 @@ TEST_CASE("on several nodes gradients are reduced inside nodes first, and losses
   REQUIRE(together.out.find("4 ranks over shm, batch") != std::string::npos);
 }
 
-TEST_CASE("a device that there is not is one line") {
+TEST_CASE("a device that does not exist is an error of one line") {
   const Outcome outcome = shell("$RONDO train -p 2 --device cuda");
   REQUIRE(outcome.status == 3);
   REQUIRE(tools::linesOf(outcome.err).size() == 1);
@@ -115,7 +115,7 @@ TEST_CASE("a device that there is not is one line") {
 
 namespace {
 
-/// Without the line in which a launcher says which of its ranks ended first.
+/// Counts the error lines, except the launcher's line that says which rank ended first.
 int errorsIn(const Outcome& outcome) {
   return tools::countOf(outcome.err, "rondo: ") -
          tools::countOf(outcome.err, " ended with status ");
@@ -123,7 +123,7 @@ int errorsIn(const Outcome& outcome) {
 
 } // namespace
 
-TEST_CASE("what is wrong on all ranks is said once, and leaves files as they are") {
+TEST_CASE("an error of all ranks is printed once, and does not change files") {
   const tools::TemporaryFolder folder;
   const std::string old = folder.file("old"), none = folder.file("none");
   std::ofstream(old) << "old\n";
@@ -145,12 +145,12 @@ TEST_CASE("what is wrong on all ranks is said once, and leaves files as they are
     }
 }
 
-TEST_CASE("what is wrong on one rank alone is said with that rank") {
+TEST_CASE("an error of one rank is printed with its number") {
   const auto on1 = [](const std::string& variable) {
     return shell("$RONDO run -p 3 -- sh -c 'if [ $RONDO_RANK = 1 ]; then export " + variable +
                  "; fi; exec '$RONDO' train --steps 1'");
   };
-  // Ranks agree on what they cannot read, so all end by it.
+  // Ranks agree that one of them cannot read a file, so all end with this error.
   const Outcome agreed = on1("RONDO_DATA=/no/such/folder");
   INFO(agreed.err);
   CHECK(agreed.status == 3);
@@ -163,7 +163,7 @@ TEST_CASE("what is wrong on one rank alone is said with that rank") {
   CHECK(contains(alone.err, "rondo: rank 1: invalid_argument: RONDO_DEBUG: "));
 }
 
-TEST_CASE("a result that cannot be written is one line, before the training") {
+TEST_CASE("a result file that cannot be written is an error of one line before the training") {
   const Outcome outcome = shell("$RONDO " + kTrain + "--json /no/such/folder/x");
   REQUIRE(outcome.status == 3);
   REQUIRE(outcome.out == "");
@@ -173,7 +173,7 @@ TEST_CASE("a result that cannot be written is one line, before the training") {
 
 TEST_CASE("files in a missing or read-only folder are refused before the first step") {
   const tools::TemporaryFolder folder;
-  // Permissions bind no superuser, but a mount that is read-only does.
+  // Permissions do not restrict the superuser, but a read-only mount does.
   const std::string read_only = "unshare --mount sh -c 'mount -t tmpfs -o ro none " +
                                 folder.file("") + " && exec \"$@\"' sh ";
   std::vector<std::string> places = {""};
@@ -207,7 +207,7 @@ TEST_CASE("files in a missing or read-only folder are refused before the first s
     }
 }
 
-TEST_CASE("a file that cannot be read is one error on every rank, that names it") {
+TEST_CASE("a file that cannot be read is one error of all ranks, which names it") {
   const tools::TemporaryFolder folder;
   const Outcome outcome =
       shell("$RONDO " + kTrain + "--resume --checkpoint " + folder.file("none"));

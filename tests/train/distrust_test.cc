@@ -1,5 +1,5 @@
-// What a run does not believe: the numbers of a checkpoint whose check sums hold, and that the
-// ranks still hold the same model.
+// A run verifies the numbers of a checkpoint even if its check sums are right, and verifies that
+// all ranks still hold the same model.
 #include <cstring>
 #include <limits>
 
@@ -18,7 +18,7 @@ namespace {
 
 using namespace training;
 
-/// A rank's half of a run, as train() makes it, with values that a test can spoil.
+/// The parts of a run on one rank, as train() makes them, with values that a test can change.
 struct Half {
   Half(Communicator& comm, const TrainOptions& options)
       : data(load(options)),
@@ -33,12 +33,12 @@ struct Half {
 
   Data data;
   std::unique_ptr<Strategy> strategy;
-  std::vector<TensorMemory> tensors; ///< those of ddp stand where it uses them
+  std::vector<TensorMemory> tensors; ///< those of ddp are the memory that training uses
 };
 
 } // namespace
 
-TEST_CASE("a checkpoint of a place that there is not is refused by name, though its sums hold") {
+TEST_CASE("a checkpoint with an invalid position is refused, though its check sums are right") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
   options.checkpoint = folder.file("file");
@@ -51,7 +51,8 @@ TEST_CASE("a checkpoint of a place that there is not is refused by name, though 
     std::string value;
     std::uint64_t number;
   };
-  // It stands at epoch 2, step 1, total_steps 4. The file has its names in alphabetic order.
+  // The checkpoint is at epoch 2, step 1, total_steps 4. Names in the file are in alphabetical
+  // order.
   const auto wild = [](std::int64_t number) { return static_cast<std::uint64_t>(number); };
   const std::vector<Forgery> forgeries = {{"step", 4'000'000},
                                           {"step", 2},
@@ -75,15 +76,16 @@ TEST_CASE("a checkpoint of a place that there is not is refused by name, though 
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
     INFO(value << " " << number << ": " << thrown.text);
     REQUIRE(thrown.code == ErrorCode::data);
-    REQUIRE(contains(thrown.text, options.checkpoint + (value == "optimizer_steps"
-                                                            ? ": has 5 steps of the optimizer in 4 "
-                                                            : ": is a checkpoint of no place ")));
+    REQUIRE(contains(thrown.text,
+                     options.checkpoint + (value == "optimizer_steps"
+                                               ? ": has 5 optimizer steps for 4 "
+                                               : ": has a position that is not in this run: ")));
   }
   writeRaw(options.checkpoint, good);
   REQUIRE(trainAll(makeRanks(2), options).steps == 6);
 }
 
-TEST_CASE("a rank whose parameters went astray is found at the end at the latest") {
+TEST_CASE("a rank with wrong parameters is found at the end of the run or before") {
   TrainOptions options = smallRun();
   for (int every : {0, 50})
     for (int steps : {1, 2, 3, 5}) {
@@ -93,7 +95,7 @@ TEST_CASE("a rank whose parameters went astray is found at the end at the latest
       const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
         TrainOptions own = options;
         const Half half(comm, own);
-        own.stop = [&] { // is asked in every step
+        own.stop = [&] { // called in every step
           if (comm.rank() == 1) half.first("weight.") += 1;
           return false;
         };
@@ -105,7 +107,8 @@ TEST_CASE("a rank whose parameters went astray is found at the end at the latest
     }
 }
 
-TEST_CASE("what is not finite on one rank alone is in no checkpoint, and an error on all") {
+TEST_CASE(
+    "a value that is not finite on one rank is an error on all, and no checkpoint is written") {
   TemporaryFolder folder;
   const TrainOptions options = smallRun();
   auto ranks = makeRanks(2);

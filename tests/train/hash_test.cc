@@ -1,4 +1,4 @@
-// The hash by which ranks compare their parameters.
+// Tests the hash with which ranks compare their parameters.
 #include <random>
 #include <set>
 
@@ -7,7 +7,7 @@
 
 namespace rondo::test {
 
-TEST_CASE("a hash tells every single flipped bit, and the length") {
+TEST_CASE("a hash depends on every single bit and on the length") {
   std::vector<unsigned char> bytes(75, 0);
   std::set<std::uint64_t> hashes;
   for (std::size_t length = 0; length <= bytes.size(); ++length)

@@ -1,5 +1,5 @@
-// The correctness ladder of data-parallel training: what may not change a bit, and what only
-// rounding may change.
+// Correctness of data-parallel training: what must not change a bit, and what may change rounding
+// only.
 #include <algorithm>
 #include <cmath>
 
@@ -28,7 +28,7 @@ const std::vector<Bucketing> kBucketings = {{{0}, true},
                                             {{std::size_t{1} << 30}, true},
                                             {{std::size_t{1} << 30}, false}};
 
-/// All that a model learnt and keeps, behind the run's last step.
+/// All weights and running statistics after the last step of a run.
 std::vector<float> valuesAfter(int size, const TrainOptions& options) {
   auto ranks = makeRanks(size, "inproc", false);
   std::vector<float> values;
@@ -50,7 +50,7 @@ std::vector<float> valuesAfter(int size, const TrainOptions& options) {
   return values;
 }
 
-/// By how much the worst value is beyond reference/ddp.md's bounds for float32; 1 is just right.
+/// The largest error relative to the bound 5e-5 + 1.3e-6 * expected; at most 1 is correct.
 double excess(const std::vector<float>& expected, const std::vector<float>& values) {
   REQUIRE(expected.size() == values.size());
   double worst = 0;
@@ -80,11 +80,11 @@ TEST_CASE("neither bucket sizes nor overlap nor transport change a bit, for 1 to
   }
 }
 
-TEST_CASE("all that the optimizers and hooks do leaves the ranks alike after every step") {
+TEST_CASE("all optimizers and hooks keep the ranks equal after every step") {
   for (const TrainChoice& optimizer : trainOptimizers())
     for (const char* hook : {"none", "fp16", "bf16", "topk:0.1", "powersgd:2"})
       for (int size : kWholeGrid ? std::vector<int>{2, 3} : std::vector<int>{2}) {
-        // Each optimizer and each hook is in it, if not each pair.
+        // Each optimizer and each hook is tested, but not each pair of them.
         if (!kWholeGrid && optimizer.name != std::string("sgd") && hook != std::string("none"))
           continue;
         TrainOptions options = smallRun();
@@ -96,14 +96,14 @@ TEST_CASE("all that the optimizers and hooks do leaves the ranks alike after eve
         options.warm_up = 2;
         options.augment = true;
         options.hook = hook;
-        options.verify_every = 1; // throws where they are not
+        options.verify_every = 1; // throws if ranks differ
         INFO(optimizer.name << ", " << hook << ", " << size << " ranks");
         const TrainReport first = trainAll(makeRanks(size, "inproc", false), options);
         requireSame(trainAll(makeRanks(size, "inproc", false), options), first);
       }
 }
 
-TEST_CASE("N ranks train as one rank with the whole batch does, but for rounding") {
+TEST_CASE("N ranks train like one rank with the whole batch, except for rounding") {
   for (int size : {2, 3, 4}) {
     std::vector<double> whole, parts;
     TrainOptions options = smallRun();
@@ -122,7 +122,8 @@ TEST_CASE("N ranks train as one rank with the whole batch does, but for rounding
   }
 }
 
-TEST_CASE("N ranks have the weights of one rank with the whole batch, but for rounding", "[sums]") {
+TEST_CASE("N ranks have the weights of one rank with the whole batch, except for rounding",
+          "[sums]") {
   TrainOptions options = smallRun();
   for (const char* model : {"mlp", "cnn"}) {
     options.model = model;
@@ -133,24 +134,26 @@ TEST_CASE("N ranks have the weights of one rank with the whole batch, but for ro
       REQUIRE(excess(whole, valuesAfter(size, options)) <= 1);
     }
     options.steps = 4;
-    REQUIRE(excess(whole, valuesAfter(2, options)) > 1); // one step shows
+    // A difference of one step exceeds the bound.
+    REQUIRE(excess(whole, valuesAfter(2, options)) > 1);
   }
 }
 
-TEST_CASE("with synchronised batch norm ranks with parts train as one rank with the whole batch") {
+TEST_CASE("with synchronised batch norm N ranks train like one rank with the whole batch") {
   TrainOptions options = smallRun();
   options.model = "resnet18";
   options.data = "synthetic:shape=3x8x8,train=16,test=9";
   options.batch = 8;
   options.steps = 2;
-  // Batch norm over 8 values and ReLU's corner make much of a rounding, how much depends on the
-  // processor: at this rate 0.1 of the bound, and 150 with a wrong backward pass.
+  // Batch norm over 8 values, and ReLU near zero, amplify rounding by a factor that depends on the
+  // processor. With this learning rate the error is 0.1 of the bound, and 150 with a wrong backward
+  // pass.
   options.learning_rate = 0.0001;
   const std::vector<float> whole = valuesAfter(1, options);
-  if (kWholeGrid) // that each rank by its own statistics gives other numbers
+  if (kWholeGrid) // without synchronisation each rank's own statistics give other numbers
     REQUIRE(excess(whole, valuesAfter(2, options)) > 10);
   options.sync_batch_norm = true;
-  // Of 2, 3 and 3 samples; of 4.
+  // Ranks with 2, 3 and 3 samples; ranks with 4 samples.
   for (int size : kWholeGrid ? std::vector<int>{3, 2} : std::vector<int>{3}) {
     INFO(size << " ranks");
     options.overlap = size == 3;
@@ -166,7 +169,7 @@ TEST_CASE("Nesterov's momentum and the rate scaled by the batch reach the optimi
   REQUIRE(trainAll(makeRanks(2), options).parameter_hash != plain.parameter_hash);
   options.nesterov = false;
   options.learning_rate = 0.005;
-  options.base_batch = 10; // of 40
+  options.base_batch = 10; // `batch` is 40
   requireSame(trainAll(makeRanks(2), options), plain);
   options.warm_up = 2;
   std::vector<double> rates;
@@ -175,15 +178,16 @@ TEST_CASE("Nesterov's momentum and the rate scaled by the batch reach the optimi
   REQUIRE(rates == std::vector<double>{0.0125, 0.02, 0.02});
 }
 
-TEST_CASE("models with filters and batch norm: ranks as micro-batches, and resumed, bit for bit") {
+TEST_CASE(
+    "models with filters and batch norm: ranks give the bits of micro-batches, also resumed") {
   TemporaryFolder folder;
   std::vector<std::string> models{"cnn"};
-  if (kWholeGrid) models.push_back("resnet18"); // with its millions of weights
+  if (kWholeGrid) models.push_back("resnet18"); // which has millions of weights
   for (const std::string& model : models) {
     TrainOptions options = smallRun();
     options.model = model;
     options.data = "synthetic:shape=3x8x8,train=16,test=9";
-    options.batch = 5; // shares of 2 and 3
+    options.batch = 5; // ranks have 2 and 3 samples
     options.learning_rate = 0.001;
     options.accumulate = 2;
     options.epochs = 1;
@@ -206,7 +210,8 @@ TEST_CASE("models with filters and batch norm: ranks as micro-batches, and resum
 }
 
 TEST_CASE("a step's batch counts once, however unequal the ranks' shares") {
-  // 41 samples on 3 ranks are 13, 14 and 14: a mean of means would differ in the third digit.
+  // On 3 ranks 41 samples are 13, 14 and 14: the mean of the ranks' means would differ in the third
+  // digit.
   TrainOptions options = smallRun();
   options.batch = 41;
   options.steps = 3;

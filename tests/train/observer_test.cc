@@ -1,4 +1,5 @@
-// What a run writes about itself: metrics, trace and page, and what happens when it cannot.
+// Tests the files that a run writes (metrics, trace, page), and what happens if it cannot write
+// them.
 #include <sys/stat.h>
 
 #include <atomic>
@@ -32,7 +33,7 @@ std::size_t occurrences(const std::string& text, const std::string& piece) {
 
 } // namespace
 
-TEST_CASE("metrics have each step and epoch once, also where a run goes on") {
+TEST_CASE("metrics have each step and epoch once, also in a resumed run") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
   options.checkpoint = folder.file("checkpoint");
@@ -53,7 +54,7 @@ TEST_CASE("metrics have each step and epoch once, also where a run goes on") {
     REQUIRE(occurrences(both, "\"kind\":\"step\",\"number\":" + std::to_string(number) + ",") == 1);
 }
 
-TEST_CASE("metrics of a killed run go on from its checkpoint: each step once, whole lines") {
+TEST_CASE("a resumed run repairs the metrics of a killed one: each step once, whole lines") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
   options.checkpoint = folder.file("checkpoint");
@@ -68,7 +69,7 @@ TEST_CASE("metrics of a killed run go on from its checkpoint: each step once, wh
     metrics = textOf(options.metrics);
   });
   REQUIRE(occurrences(metrics, "\"kind\":\"step\"") == 4);
-  // What it may have written when it was killed later on, in part or in whole.
+  // What the run may have written after the checkpoint before it was killed, in part or completely.
   const std::string all = textOf(options.metrics);
   REQUIRE(occurrences(all, "\"kind\":\"step\"") == 5);
   options.resume = true;
@@ -81,7 +82,7 @@ TEST_CASE("metrics of a killed run go on from its checkpoint: each step once, wh
     const std::string whole = textOf(options.metrics);
     INFO(length << ": " << whole);
     REQUIRE(whole.starts_with(metrics));
-    REQUIRE(occurrences(whole, "\n") == 8); // with two epochs
+    REQUIRE(occurrences(whole, "\n") == 8); // 6 steps and 2 epochs
     REQUIRE(occurrences(whole, "}\n{") == 7);
     for (int number = 1; number <= 6; ++number)
       REQUIRE(occurrences(whole, "\"step\",\"number\":" + std::to_string(number) + ",") == 1);
@@ -93,11 +94,11 @@ TEST_CASE("the trace shows what every rank computes, and every bucket") {
   TrainOptions options = smallRun();
   options.trace = folder.file("trace");
   options.report = folder.file("page");
-  options.bucket_bytes = {0}; // of each weight its own
+  options.bucket_bytes = {0}; // one bucket per weight
   options.epochs = 3;
   options.accumulate = 2;
   trainAll(makeRanks(3), options);
-  // 9 steps, of which 7 are observed.
+  // Of 9 steps 7 are observed.
   const std::string trace = textOf(options.trace);
   for (const char* name : {"data", "forward", "backward"})
     REQUIRE(occurrences(trace, "\"name\":\"" + std::string(name) + "\"") == 7 * 3 * 2);
@@ -109,7 +110,7 @@ TEST_CASE("the trace shows what every rank computes, and every bucket") {
   REQUIRE(contains(page, "mlp, 3 ranks"));
 }
 
-TEST_CASE("the page lists each setting under a name of its own") {
+TEST_CASE("the page lists each setting under a unique name") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
   options.report = folder.file("page");
@@ -132,7 +133,7 @@ TEST_CASE("the page lists each setting under a name of its own") {
   }
 }
 
-TEST_CASE("the page of a run that ends amid an epoch shows the accuracy that the run reports") {
+TEST_CASE("the page of a run that ends within an epoch shows the accuracy that the run reports") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
   options.report = folder.file("page");
@@ -145,12 +146,12 @@ TEST_CASE("the page of a run that ends amid an epoch shows the accuracy that the
   REQUIRE(contains(textOf(folder.file("page/index.html")), shown));
 }
 
-TEST_CASE("a run that is refused makes no file and leaves older ones as they are") {
+TEST_CASE("a run that is refused creates no file and changes none") {
   TemporaryFolder folder;
   const Bytes old = {'o', 'l', 'd', '\n'};
   const std::vector<std::function<void(TrainOptions&)>> changes = {
       [&](TrainOptions& o) { o.batch = -1; }, [&](TrainOptions& o) { o.data = folder.path(); },
-      [&](TrainOptions& o) { o.resume = true; }, // the checkpoint is none
+      [&](TrainOptions& o) { o.resume = true; }, // there is no checkpoint
       [&](TrainOptions& o) { o.report = folder.file("metrics/page"); },
       [&](TrainOptions& o) { o.trace = folder.file("no/trace"); }};
   for (const auto& change : changes) {
@@ -172,7 +173,7 @@ TEST_CASE("a run that is refused makes no file and leaves older ones as they are
   }
 }
 
-/// Names and contents of all files below a folder, links and folders by name.
+/// Returns names and contents of all files below a folder; links and folders by name only.
 std::map<std::string, Bytes> everything(const std::string& folder) {
   std::map<std::string, Bytes> all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -182,13 +183,14 @@ std::map<std::string, Bytes> everything(const std::string& folder) {
   return all;
 }
 
-TEST_CASE("a file that could not be written is refused before the first step, and none is made") {
+TEST_CASE("a file that cannot be written is refused before the first step, and none is created") {
   TemporaryFolder folder;
   writeRaw(folder.file("file"), {1});
   std::filesystem::create_directory(folder.file("folder"));
-  std::filesystem::create_directory(folder.file("run.new")); // where a new checkpoint is written
+  std::filesystem::create_directory(folder.file("run.new")); // the name of a new checkpoint
   std::filesystem::create_symlink("no/where", folder.file("link"));
-  std::filesystem::create_symlink("target", folder.file("fine")); // of a file that is not made yet
+  // A link to a file that does not exist yet.
+  std::filesystem::create_symlink("target", folder.file("fine"));
   std::vector<std::tuple<std::string, std::string TrainOptions::*, std::string>> cases = {
       {"checkpoint", &TrainOptions::checkpoint, "run"},
       {"report", &TrainOptions::report, "link/page"}};
@@ -251,7 +253,8 @@ TEST_CASE("a report that cannot be written is one error on all ranks") {
     INFO(thrown.text);
     REQUIRE(thrown.code == ErrorCode::system);
     REQUIRE(thrown.culprit == 0);
-    REQUIRE(trained == contains(thrown.text, "/dev/full")); // else it is known beforehand
+    // The others are found before the training.
+    REQUIRE(trained == contains(thrown.text, "/dev/full"));
     REQUIRE(contains(thrown.text, options.report + options.trace + options.metrics));
   }
 }

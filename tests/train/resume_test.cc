@@ -1,4 +1,4 @@
-// Checkpoints: a run that goes on from one ends with the same bytes as one that was not disturbed.
+// Tests checkpoints: a resumed run ends with the same bytes as one that was not interrupted.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace rondo::test {
 
 namespace {
 
-/// Of 3 steps each.
+/// Two epochs of 3 steps each.
 constexpr int kEpochs = 2, kSteps = 6;
 
 TrainOptions savingRun(const std::string& file) {
@@ -26,12 +26,12 @@ TrainOptions savingRun(const std::string& file) {
   return options;
 }
 
-/// Ends behind so many of this call's steps, as Ctrl-C would on this rank alone.
+/// Asks to stop after this many steps of the call, as Ctrl-C on this rank would.
 std::function<bool()> stopAfter(int steps) {
   return [asked = 0, steps]() mutable { return ++asked >= steps; };
 }
 
-/// Trains with one rank that is asked to stop behind its step.
+/// Trains while one rank asks to stop after `steps` steps.
 TrainReport trainStopped(std::vector<Communicator> ranks, const TrainOptions& options, int steps) {
   TrainReport report;
   const int asked = static_cast<int>(ranks.size()) - 1;
@@ -94,7 +94,7 @@ TEST_CASE("stopped at any step and resumed, a run ends with the same bytes") {
     }
 }
 
-TEST_CASE("a checkpoint every so many steps is one that the run could have ended with") {
+TEST_CASE("a checkpoint within a run equals that of a run which ends there") {
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));
   options.checkpoint_every = 2;
@@ -111,7 +111,7 @@ TEST_CASE("a checkpoint every so many steps is one that the run could have ended
 }
 
 TEST_CASE(
-    "another number of ranks goes on from a checkpoint, bit for bit where the split is the "
+    "another number of ranks continues from a checkpoint, bit for bit if the split is the "
     "same") {
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));
@@ -132,7 +132,7 @@ TEST_CASE(
   REQUIRE(contains(refused.text, "must be at least ranks x accumulate, 82"));
 }
 
-TEST_CASE("residuals of another number of ranks are refused by name") {
+TEST_CASE("residuals of another number of ranks are refused with the name of the checkpoint") {
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));
   options.hook = "topk:0.05";
@@ -145,7 +145,7 @@ TEST_CASE("residuals of another number of ranks are refused by name") {
   REQUIRE(contains(refused.text, "3 ranks"));
 }
 
-TEST_CASE("a checkpoint of another run, a damaged one and none are refused on all ranks") {
+TEST_CASE("a checkpoint that is of another run, damaged or missing is refused on all ranks") {
   TemporaryFolder folder;
   const std::string file = folder.file("file");
   trainStopped(makeRanks(2), savingRun(file), 2);
@@ -187,7 +187,7 @@ TEST_CASE("a checkpoint that cannot be written is one error on all ranks") {
   REQUIRE(contains(thrown.text, folder.file("no/such/folder")));
 }
 
-TEST_CASE("a run resumed at its end gives its report again, and more steps go on") {
+TEST_CASE("a run resumed at its end gives the same report, and more steps continue it") {
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));
   const TrainReport whole = trainAll(makeRanks(2), options);
@@ -219,9 +219,9 @@ TEST_CASE("--steps ends anywhere in an epoch, with an evaluation") {
   }
 }
 
-TEST_CASE("a run that is asked to stop in its last step has ended, not stopped") {
+TEST_CASE("a run that is asked to stop in its last step counts as complete, not as stopped") {
   TrainOptions options = smallRun();
-  for (int steps : {3, 4}) { // with an epoch's end, and without
+  for (int steps : {3, 4}) { // at the end of an epoch, and within one
     options.steps = steps;
     const TrainReport whole = trainAll(makeRanks(2), options);
     auto ranks = makeRanks(2);
@@ -235,7 +235,7 @@ TEST_CASE("a run that is asked to stop in its last step has ended, not stopped")
   }
 }
 
-TEST_CASE("what is not finite ends the run on all ranks, and is in no checkpoint") {
+TEST_CASE("values that are not finite end the run on all ranks, and no checkpoint is written") {
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));
   const auto ends = [&](const std::string& first, const std::string& last) {
@@ -246,13 +246,14 @@ TEST_CASE("what is not finite ends the run on all ranks, and is in no checkpoint
     REQUIRE(contains(thrown.text, first));
     REQUIRE(contains(thrown.text, last));
     REQUIRE(!std::filesystem::exists(folder.file("file")));
-    trainAll(std::move(ranks), smallRun()); // the communicators are as good as before
+    trainAll(std::move(ranks), smallRun()); // the communicators are still usable
   };
   options.learning_rate = 1e4;
   ends("train: the loss of step ",
        " is not finite; the first values of that kind come from layer ");
   options.learning_rate = std::numeric_limits<double>::max();
-  const auto steps = std::exchange(options.steps, 1); // and no loss of a next one tells
+  // So that the loss of a next step cannot report it first.
+  const auto steps = std::exchange(options.steps, 1);
   ends("train: after step 1 of epoch 1: the values of ", ".weight are not finite");
   options.steps = steps;
   options.checkpoint_every = 1;

@@ -1,4 +1,4 @@
-// Training over ranks: the same bits however the work is split, agreement, errors on every rank.
+// Tests training over ranks: the same bits for every split, agreement between ranks, errors on all.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,7 +35,7 @@ TEST_CASE("an error while preparing is the same error on every rank, and names t
   REQUIRE(thrown == Thrown{ErrorCode::data, "no file x", -1});
 }
 
-TEST_CASE("settings that differ are quoted") {
+TEST_CASE("an error for different settings quotes them") {
   for (int size : {2, 3, 5})
     for (int other = 1; other < size; ++other) {
       auto ranks = makeRanks(size);
@@ -79,7 +79,7 @@ TrainOptions small(const TemporaryFolder& folder) {
 
 TEST_CASE("N ranks train bit for bit as one rank with N micro-batches") {
   TemporaryFolder folder;
-  writeDataset(folder, 130, 300);        // 40 does not divide 130, the last test batch is not full
+  writeDataset(folder, 130, 300); // 40 does not divide 130, and the last test batch is incomplete
   for (int split : {1, 2, 3, 4, 5, 8}) { // 3 does not divide a batch of 40
     TrainOptions options = small(folder);
     options.accumulate = split;
@@ -92,7 +92,7 @@ TEST_CASE("N ranks train bit for bit as one rank with N micro-batches") {
   }
 }
 
-TEST_CASE("other splits of the same micro-batches agree but for rounding") {
+TEST_CASE("other splits of the same micro-batches agree except for rounding") {
   TemporaryFolder folder;
   writeDataset(folder, 120, 100);
   TrainOptions options = small(folder);
@@ -105,7 +105,7 @@ TEST_CASE("other splits of the same micro-batches agree but for rounding") {
     REQUIRE(std::abs(other.epoch_loss[epoch] - expected.epoch_loss[epoch]) < 1e-4);
 }
 
-TEST_CASE("a run repeats itself, deterministic or not, and another seed gives another one") {
+TEST_CASE("two runs give the same bits, deterministic or not, and another seed gives others") {
   TemporaryFolder folder;
   writeDataset(folder, 130, 100);
   for (bool deterministic : {true, false}) {
@@ -118,7 +118,7 @@ TEST_CASE("a run repeats itself, deterministic or not, and another seed gives an
   }
 }
 
-TEST_CASE("what can be learnt is learnt") {
+TEST_CASE("training learns data that can be learnt") {
   TemporaryFolder folder;
   writeDataset(folder, 400, 150);
   TrainOptions options = small(folder);
@@ -127,7 +127,7 @@ TEST_CASE("what can be learnt is learnt") {
     options.verify_every = every;
     const TrainReport report = trainAll(makeRanks(2), options);
     REQUIRE(report.epoch_loss.size() == 4);
-    REQUIRE(report.epoch_loss.front() < 2.5); // of ten classes: 2.3 before anything is learnt
+    REQUIRE(report.epoch_loss.front() < 2.5); // ten classes give 2.3 before anything is learnt
     REQUIRE(report.epoch_loss.back() < report.epoch_loss.front() / 4);
     REQUIRE(report.test_accuracy > 0.95);
   }
@@ -152,7 +152,7 @@ TEST_CASE("the limit keeps the first training samples only") {
   requireSame(trainAll(makeRanks(1), options), expected);
 }
 
-TEST_CASE("progress is told after every step, the accuracy after every epoch") {
+TEST_CASE("progress is reported after every step, the accuracy after every epoch") {
   TemporaryFolder folder;
   writeDataset(folder, 130, 100);
   const TrainOptions options = small(folder);
@@ -182,7 +182,7 @@ TEST_CASE("progress is told after every step, the accuracy after every epoch") {
   }
 }
 
-TEST_CASE("options that differ between ranks are a mismatch that quotes them") {
+TEST_CASE("options that differ between ranks are Error(mismatch), which quotes them") {
   TemporaryFolder folder, other;
   writeDataset(folder, 130, 100);
   writeDataset(other, 130, 100, 2);
@@ -221,7 +221,7 @@ TEST_CASE("options that differ between ranks are a mismatch that quotes them") {
   }
 }
 
-TEST_CASE("options that make no sense are refused, and the communicator stays usable") {
+TEST_CASE("invalid options are refused, and the communicator stays usable") {
   TemporaryFolder folder;
   writeDataset(folder, 130, 100);
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -282,7 +282,7 @@ TEST_CASE("options that make no sense are refused, and the communicator stays us
   trainAll(std::move(ranks), small(folder));
 }
 
-TEST_CASE("one file for two of checkpoint, metrics and trace is refused") {
+TEST_CASE("two of checkpoint, metrics and trace must not be the same file") {
   auto ranks = makeRanks(2);
   const auto refusal = [&](std::string TrainOptions::*first, std::string TrainOptions::*second) {
     TrainOptions options = smallRun();
@@ -290,12 +290,12 @@ TEST_CASE("one file for two of checkpoint, metrics and trace is refused") {
     return thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text;
   };
   CHECK(refusal(&TrainOptions::checkpoint, &TrainOptions::metrics) ==
-        "train: checkpoint and metrics are one file: one");
+        "train: checkpoint and metrics name the same file: one");
   CHECK(refusal(&TrainOptions::trace, &TrainOptions::metrics) ==
-        "train: metrics and trace are one file: one");
+        "train: metrics and trace name the same file: one");
 }
 
-TEST_CASE("a strategy that there is not is refused with those that there are") {
+TEST_CASE("an unknown strategy is refused with a list of the known ones") {
   auto ranks = makeRanks(3);
   const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
     TrainOptions options = smallRun();
@@ -306,7 +306,7 @@ TEST_CASE("a strategy that there is not is refused with those that there are") {
   REQUIRE(contains(thrown.text, "strategy \"fast\"; there is: ddp"));
 }
 
-TEST_CASE("a file that is missing on one rank stops all of them, and they can go on") {
+TEST_CASE("a file that is missing on one rank stops all ranks, and communicators stay usable") {
   TemporaryFolder folder, broken;
   writeDataset(folder, 130, 100);
   writeDataset(broken, 130, 100);

@@ -1,4 +1,4 @@
-// Epochs whose last step is smaller than the others, down to ranks that have no sample in it.
+// Tests epochs whose last step is smaller than the others, and may leave ranks without samples.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -15,7 +15,7 @@ namespace rondo::test {
 
 namespace {
 
-/// Two epochs of 40, 40 and `rest` samples.
+/// Two epochs with steps of 40, 40 and `rest` samples.
 TrainOptions unevenRun(int rest) {
   TrainOptions options = smallRun();
   options.data = "synthetic:shape=1x8x8,train=" + std::to_string(80 + rest) + ",test=20";
@@ -25,7 +25,7 @@ TrainOptions unevenRun(int rest) {
 
 } // namespace
 
-TEST_CASE("the parts of an epoch's steps hold each sample once, whatever is left for the last") {
+TEST_CASE("the parts of an epoch's steps contain each sample once, for every remainder") {
   for (int parts : kRankCounts)
     for (int rest : {1, 3, 8, 39, 40}) {
       const TrainOptions options = unevenRun(rest);
@@ -51,7 +51,7 @@ TEST_CASE("the parts of an epoch's steps hold each sample once, whatever is left
     }
 }
 
-TEST_CASE("a batch that was prepared is the one that load() would have made, and no other") {
+TEST_CASE("a batch made ahead is the same as one made by load()") {
   TrainOptions options = unevenRun(7);
   options.augment = true;
   const training::Data data = training::load(options);
@@ -64,7 +64,7 @@ TEST_CASE("a batch that was prepared is the one that load() would have made, and
   };
   ahead.prepare(1, 2, 1);
   same(1, 2, 1);
-  same(1, 2, 1); // what was prepared is gone
+  same(1, 2, 1); // the prepared batch was discarded
   for (const auto& [epoch, step, part] : {std::tuple{2, 1, 1}, {1, 2, 1}, {1, 1, 0}}) {
     ahead.prepare(1, 1, 1);
     same(epoch, step, static_cast<std::size_t>(part));
@@ -74,7 +74,7 @@ TEST_CASE("a batch that was prepared is the one that load() would have made, and
   same(1, 1, 1);
 }
 
-TEST_CASE("words and options that make no sense with an uneven last step are refused by name") {
+TEST_CASE("options that exclude an uneven last step are refused by name") {
   TrainOptions options = unevenRun(1);
   const auto refused = [&](int size) {
     auto ranks = makeRanks(size);
@@ -91,7 +91,7 @@ TEST_CASE("words and options that make no sense with an uneven last step are ref
 
 #ifdef RONDO_HAVE_DNNL
 
-TEST_CASE("ranks without samples in the last step train as micro-batches of one rank, to the bit") {
+TEST_CASE("ranks without samples in the last step give the bits of micro-batches on one rank") {
   for (int size : kRankCounts)
     for (int rest : {1, 3, 5}) {
       TrainOptions options = unevenRun(rest);
@@ -125,7 +125,7 @@ TEST_CASE("a smaller step's gradient and loss are means over its samples, howeve
       REQUIRE(std::abs(whole[step] - parts[step]) <= 5e-5 + 1.3e-6 * std::abs(whole[step]));
     }
   }
-  // Three samples alone are a batch of three: one step of them is the same step.
+  // Three samples alone are a batch of three: one step over them is the same step.
   options.data = "synthetic:shape=1x8x8,train=3,test=20";
   options.steps = 1;
   const TrainReport few = trainAll(makeRanks(2), options);
@@ -157,7 +157,8 @@ TEST_CASE("running statistics move by the micro-batches that had samples") {
   options.accumulate = 1;
   requireSame(trainAll(makeRanks(2), options), expected);
 
-  // One sample on two ranks is one on one rank, whatever a step before has left behind.
+  // One sample on two ranks gives the result of one rank, whatever the steps before have left in
+  // memory.
   options.data = "synthetic:shape=3x8x8,train=1,test=4";
   options.epochs = 2;
   requireSame(trainAll(makeRanks(2), options), trainAll(makeRanks(1), options));
@@ -170,13 +171,13 @@ TEST_CASE("running statistics move by the micro-batches that had samples") {
           "for 2 micro-batches, and each must have one");
 }
 
-TEST_CASE("hooks, clipping and the noise scale go through a step that some ranks have no part in") {
+TEST_CASE("hooks, clipping and the noise scale work in a step without samples on some ranks") {
   for (const char* hook : {"none", "bf16", "topk:0.1", "powersgd:2"}) {
     TrainOptions options = unevenRun(2);
     options.hook = hook;
     options.clip = 1;
     options.noise_scale = true;
-    options.verify_every = 1; // throws where ranks differ
+    options.verify_every = 1; // throws if ranks differ
     INFO(hook);
     const TrainReport report = trainAll(makeRanks(4, "inproc", false), options);
     REQUIRE(report.steps == 6);
@@ -184,10 +185,10 @@ TEST_CASE("hooks, clipping and the noise scale go through a step that some ranks
   }
 }
 
-TEST_CASE("what hooks keep of a step counts no more in a smaller one") {
+TEST_CASE("residuals of hooks do not count more in a smaller step") {
   for (const char* hook : {"topk:0.1", "powersgd:1"}) {
     TrainOptions options = smallRun();
-    options.data = "synthetic:shape=1x8x8,train=121,test=60"; // 40, 40, 40, 1
+    options.data = "synthetic:shape=1x8x8,train=121,test=60"; // steps of 40, 40, 40 and 1
     options.remainder = "uneven";
     options.hook = hook;
     options.epochs = 6;
@@ -197,7 +198,7 @@ TEST_CASE("what hooks keep of a step counts no more in a smaller one") {
   }
 }
 
-TEST_CASE("a run that is resumed before, in or behind a smaller step ends with the same bytes") {
+TEST_CASE("a run that is resumed before, in or after a smaller step ends with the same bytes") {
   TemporaryFolder folder;
   TrainOptions options = unevenRun(1);
   options.checkpoint = folder.file("file");
@@ -209,11 +210,11 @@ TEST_CASE("a run that is resumed before, in or behind a smaller step ends with t
     trainAll(makeRanks(3), options);
     options.resume = true;
     options.steps = 0;
-    INFO("resumed behind step " << stop);
+    INFO("resumed after step " << stop);
     requireSame(trainAll(makeRanks(3), options), expected);
     REQUIRE((readRaw(options.checkpoint) == bytes));
   }
-  options.remainder = "drop"; // other steps: another run
+  options.remainder = "drop"; // other steps, so it is another run
   auto ranks = makeRanks(3);
   REQUIRE(contains(thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text,
                    "it has remainder uneven, this run has the default remainder"));
@@ -225,7 +226,7 @@ TEST_CASE("a run that is resumed before, in or behind a smaller step ends with t
                    "it has the default remainder, this run has remainder pad"));
 }
 
-TEST_CASE("pad fills the last step up for every strategy that keeps step") {
+TEST_CASE("pad fills the last step for every strategy whose ranks are all in the same step") {
   for (const char* strategy : {"ddp", "dp", "zero1", "fsdp"}) {
     TrainOptions options = unevenRun(3);
     options.strategy = strategy;

@@ -1,4 +1,4 @@
-// A checkpoint is whole and the same to the last bit, or refused by name; and a file that is being
+// A checkpoint is restored to the last bit, or refused with a reason; and a file that is being
 // replaced is never lost.
 #include "train/loop/checkpoint.h"
 
@@ -25,7 +25,7 @@ namespace {
 
 using namespace training;
 
-/// A small model's worth of tensors, one of them empty, and one value of each type.
+/// The tensors of a small model, one of them empty, and one value of each type.
 struct Run {
   std::vector<float> weight = {1.5F, -0.0F, std::numeric_limits<float>::denorm_min(), 3, 4, 5};
   std::vector<float> bias = {std::numeric_limits<float>::infinity(), -2};
@@ -57,7 +57,8 @@ std::string write(const TemporaryFolder& folder, Run run = {}) {
   return path;
 }
 
-/// The text of the Error(data) that the action throws, less the file's name at its beginning.
+/// Returns the text of the Error(data) that the action throws, without the file name at its
+/// beginning.
 std::string complaint(const std::string& path, const std::function<void()>& action) {
   try {
     action();
@@ -80,14 +81,14 @@ std::string restoringComplaint(const std::string& path, const std::vector<Tensor
 
 } // namespace
 
-TEST_CASE("what is restored is what was written, to the last bit") {
+TEST_CASE("restored tensors and values are those written, to the last bit") {
   TemporaryFolder folder;
   Run run;
   const std::string path = write(folder);
   run.forget();
   const Checkpoint checkpoint(path);
   auto tensors = run.tensors();
-  std::reverse(tensors.begin(), tensors.end()); // any order does
+  std::reverse(tensors.begin(), tensors.end()); // any order works
   checkpoint.restore(tensors);
   REQUIRE(same(run.weight, Run().weight));
   REQUIRE(same(run.bias, Run().bias));
@@ -104,7 +105,7 @@ TEST_CASE("what is restored is what was written, to the last bit") {
   }());
 }
 
-TEST_CASE("a checkpoint without anything is one too") {
+TEST_CASE("an empty checkpoint is valid") {
   TemporaryFolder folder;
   writeCheckpoint(folder.file("empty"), {}, {});
   const Checkpoint checkpoint(folder.file("empty"));
@@ -131,10 +132,10 @@ TEST_CASE("every cut and every flipped bit of a checkpoint is found") {
   Bytes longer = whole;
   longer.push_back(0);
   writeRaw(path, longer);
-  REQUIRE(readingComplaint(path) == "goes on behind its last tensor");
+  REQUIRE(readingComplaint(path) == "continues after its last tensor");
 }
 
-TEST_CASE("a damaged tensor, a foreign file and another version are told apart") {
+TEST_CASE("a damaged tensor, a foreign file and another version have different errors") {
   TemporaryFolder folder;
   const std::string path = write(folder);
   const Bytes whole = readRaw(path);
@@ -144,17 +145,17 @@ TEST_CASE("a damaged tensor, a foreign file and another version are told apart")
     writeRaw(path, bytes);
     return readingComplaint(path);
   };
-  // The last bytes are of the weight [6 floats], the bias [2 floats] and the hook [3 floats].
-  REQUIRE(changed(whole.size() - 3, 1) == "is damaged: tensor \"hook\" has another check sum");
-  REQUIRE(changed(whole.size() - 14, 1) == "is damaged: tensor \"0.bias\" has another check sum");
+  // The file ends with the weight [6 floats], the bias [2 floats] and the hook [3 floats].
+  REQUIRE(changed(whole.size() - 3, 1) == "is damaged: tensor \"hook\" has a wrong check sum");
+  REQUIRE(changed(whole.size() - 14, 1) == "is damaged: tensor \"0.bias\" has a wrong check sum");
   REQUIRE(changed(0, 'x') == "is not a checkpoint of Rondo");
-  REQUIRE(changed(8, 2) == "is a checkpoint of version 2; expected is version 1");
-  REQUIRE(changed(30, 77) == "is damaged: its index has another check sum");
+  REQUIRE(changed(8, 2) == "is a checkpoint of version 2; this build reads version 1");
+  REQUIRE(changed(30, 77) == "is damaged: its index has a wrong check sum");
   REQUIRE(readingComplaint(folder.file("missing")) == "No such file or directory");
   REQUIRE(readingComplaint(folder.path()) == "Is a directory");
 }
 
-TEST_CASE("tensors that differ are refused by name, and none is changed") {
+TEST_CASE("tensors that differ are refused by name, and no tensor is changed") {
   TemporaryFolder folder;
   const std::string path = write(folder);
   Run run;
@@ -184,12 +185,12 @@ TEST_CASE("tensors that differ are refused by name, and none is changed") {
           "has no value \"epochs\" of the type that is expected");
 }
 
-TEST_CASE("an index that makes no sense is refused, though its check sum holds") {
+TEST_CASE("an invalid index is refused, though its check sum is right") {
   TemporaryFolder folder;
   const std::string path = write(folder);
   const Bytes whole = readRaw(path);
-  // A value's type stands behind its name, and so do a tensor's type, how many extents it has, and
-  // these.
+  // The type of a value follows its name. The type of a tensor, the number of its extents and the
+  // extents follow its name.
   const auto number = [&](const std::string& word, std::size_t behind, std::uint64_t value) {
     Bytes bytes = whole;
     forge(bytes, word, behind, value);
@@ -202,20 +203,20 @@ TEST_CASE("an index that makes no sense is refused, though its check sum holds")
     writeRaw(path, bytes);
     return readingComplaint(path);
   };
-  const std::string senseless = "is damaged: its index makes no sense";
+  const std::string senseless = "is damaged: its index is invalid";
   REQUIRE(byte("epoch", 0, 3) == senseless);
   REQUIRE(byte("0.weight", 0, 1) == senseless);
   REQUIRE(number("0.weight", 1, std::uint64_t{1} << 60) == senseless);
   REQUIRE(number("0.weight", 1, 1) == senseless);
   REQUIRE(number("0.weight", 9, std::uint64_t{1} << 40) ==
           "is torn: it ends within tensor \"0.weight\"");
-  // 2^62 x 3 x 4 bytes would be 2^64 and wrap to none.
+  // 2^62 x 3 x 4 bytes do not fit into 64 bits, and would wrap around to 0.
   REQUIRE(number("0.weight", 9, std::uint64_t{1} << 62) ==
           "is torn: it ends within tensor \"0.weight\"");
   REQUIRE(number("model", 1, std::uint64_t{0} - 1) == senseless);
 }
 
-TEST_CASE("a name twice is refused") {
+TEST_CASE("a name that is there twice is refused") {
   TemporaryFolder folder;
   const std::string path = folder.file("checkpoint");
   const std::vector<float> values(2);
@@ -223,19 +224,19 @@ TEST_CASE("a name twice is refused") {
   writeCheckpoint(path, {{"a", 1.0}, {"b", 2.0}},
                   std::vector<TensorMemory>{{{"x", {1}}, data}, {{"y", {1}}, data}});
   const Bytes whole = readRaw(path);
-  // Names are one letter behind a length of 8 bytes.
+  // A name is its length of 8 bytes, then one letter.
   for (const auto& [from, to] : {std::pair{'b', 'a'}, std::pair{'y', 'x'}}) {
     Bytes bytes = whole;
     const std::string length("\1\0\0\0\0\0\0\0", 8);
     forgeByte(bytes, length + from, std::size_t(0) - 1, static_cast<std::uint8_t>(to));
     writeRaw(path, bytes);
-    REQUIRE(readingComplaint(path) == "is damaged: its index makes no sense");
+    REQUIRE(readingComplaint(path) == "is damaged: its index is invalid");
   }
 }
 
-TEST_CASE("writing replaces the file, and leaves no other") {
+TEST_CASE("writing replaces the file, and leaves no other file") {
   TemporaryFolder folder;
-  writeRaw(folder.file("checkpoint.new"), Bytes(100'000, 7)); // what a killed process left
+  writeRaw(folder.file("checkpoint.new"), Bytes(100'000, 7)); // left by a killed process
   Run run;
   write(folder, run);
   run.weight[0] = 42;
@@ -246,11 +247,12 @@ TEST_CASE("writing replaces the file, and leaves no other") {
   REQUIRE(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
-TEST_CASE("where the disk is full the old checkpoint stays, and the error says why") {
+TEST_CASE("if the disk is full, the old checkpoint stays, and the error says why") {
   TemporaryFolder folder;
   const std::string path = write(folder);
   const Bytes before = readRaw(path);
-  // A limit on files stands for the disk; in a child, since it holds for the whole process.
+  // A limit on file sizes simulates a full disk. It is for a whole process, so it is set in a
+  // child.
   const pid_t child = fork();
   if (child == 0) {
     std::signal(SIGXFSZ, SIG_IGN);
@@ -281,11 +283,11 @@ TEST_CASE("a folder that does not exist is an error that names the checkpoint") 
                       path + ": the checkpoint could not be written: No such file or directory");
 }
 
-TEST_CASE("a link stays one, and what is no file stays what it is") {
+TEST_CASE("a link stays a link, and a path that is no regular file is not replaced") {
   TemporaryFolder folder;
   std::filesystem::create_directory(folder.file("far"));
   const std::string link = folder.file("link");
-  std::filesystem::create_symlink("far/file", link); // of a file that there is not yet
+  std::filesystem::create_symlink("far/file", link); // to a file that does not exist yet
   for (int time = 0; time < 2; ++time) {
     writeCheckpoint(link, {{"time", std::uint64_t(time)}}, {});
     REQUIRE(std::filesystem::is_symlink(link));
@@ -298,12 +300,12 @@ TEST_CASE("a link stays one, and what is no file stays what it is") {
   for (const std::string& path : {pipe, folder.file("far")})
     REQUIRE_THROWS_WITH(writeCheckpoint(path, {}, {}),
                         path +
-                            ": the checkpoint could not be written: what is there is no "
+                            ": the checkpoint could not be written: it exists and is not a "
                             "regular file");
   REQUIRE(std::filesystem::is_fifo(pipe));
 }
 
-TEST_CASE("a process that is killed while it writes leaves a whole checkpoint") {
+TEST_CASE("a process that is killed while it writes leaves a complete checkpoint") {
   TemporaryFolder folder;
   const std::string path = folder.file("checkpoint");
   std::vector<float> values(200'000);
@@ -314,7 +316,7 @@ TEST_CASE("a process that is killed while it writes leaves a whole checkpoint") 
   for (int attempt = 0; attempt < 20; ++attempt) {
     const pid_t child = fork();
     if (child == 0)
-      for (float number = 1;; ++number) { // every file holds one number only
+      for (float number = 1;; ++number) { // all values of a file are one number
         std::fill(values.begin(), values.end(), number);
         writeCheckpoint(path, {}, tensors());
       }

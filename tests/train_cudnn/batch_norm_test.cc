@@ -1,4 +1,5 @@
-// Batch norm on a GPU beside the CPU's: statistics, running ones, evaluation, all ranks' batches.
+// Compares batch norm on a GPU with the CPU: statistics, running statistics, evaluation, and
+// statistics over all ranks.
 #include <thread>
 
 #include "support/caught.h"
@@ -27,7 +28,7 @@ struct Outcome {
   std::vector<std::size_t> order;
 };
 
-/// A pass forward and back.
+/// Runs a forward and a backward pass.
 template <class Make>
 Outcome outcome(const Make& make, Model& model, const MadeUp& samples, const Pass& pass) {
   const ComputeThreads alone;
@@ -40,7 +41,7 @@ Outcome outcome(const Make& make, Model& model, const MadeUp& samples, const Pas
   return result;
 }
 
-/// The step of two ranks with 5 and 2 samples.
+/// Runs the step of two ranks with 5 and 2 samples.
 template <class Make>
 std::vector<Outcome> ranks(const Make& make, const LayerValues& layers) {
   RankSum sum(2);
@@ -68,19 +69,19 @@ const auto kOnGpu = [](const std::vector<Node>& nodes, const Binding& binding) {
 
 } // namespace
 
-TEST_CASE("batch norm on a GPU is the CPU's, running statistics and evaluation by them included") {
+TEST_CASE("batch norm on a GPU equals the CPU's, including running statistics and evaluation") {
   for (const std::size_t count : {std::size_t{1}, std::size_t{4}}) {
     checkTwins(normFirst(), kShape, count, 3);
     checkTwins(normTwice(), kShape, count, 3);
   }
 }
 
-TEST_CASE("of one value the statistics are itself and no variance") {
+TEST_CASE("the statistics of a single value are the value and no variance") {
   checkTwins({Convolution{3, {.kernel = 1}}, BatchNorm{}, Flatten{}, Linear{kClasses}}, {2, 1, 1},
              1);
 }
 
-TEST_CASE("what batch norms are folded into evaluates on a GPU as on the CPU") {
+TEST_CASE("a network with folded batch norms evaluates on a GPU as on the CPU") {
   const Made made;
   {
     const Model model(normTwice(), kShape);
@@ -98,7 +99,7 @@ TEST_CASE("what batch norms are folded into evaluates on a GPU as on the CPU") {
   made.requireNothingLeft();
 }
 
-TEST_CASE("without memory for a batch's statistics the pass moves the running ones, once") {
+TEST_CASE("without memory for a batch's statistics a pass updates the running ones exactly once") {
   Made made;
   {
     Model cpu(normFirst(), kShape), gpu(normFirst(), kShape);
@@ -110,7 +111,7 @@ TEST_CASE("without memory for a batch's statistics the pass moves the running on
     const auto on_gpu = kOnGpu(gpu.nodes, bindingOf(gpu, true, 4));
     on_cpu->forward(samples.batch(), {});
     const auto before = gpu.running();
-    made.libraries.fail("cublasSgemm"); // behind the norm
+    made.libraries.fail("cublasSgemm"); // fails after the norm
     CHECK_THROWS_AS(on_gpu->forward(samples.batch(), {}), Error);
     CHECK(gpu.running() == before);
     made.libraries.fail("");
@@ -121,7 +122,7 @@ TEST_CASE("without memory for a batch's statistics the pass moves the running on
   made.requireNothingLeft();
 }
 
-TEST_CASE("a GPU's batch norm over ranks is the CPU's, and that of the whole batch") {
+TEST_CASE("batch norm over ranks on a GPU equals the CPU's, and that of the whole batch") {
   for (const LayerValues& layers : {normFirst(), normTwice()}) {
     const Made made;
     const auto wanted = ranks(kOnCpu, layers), found = ranks(kOnGpu, layers);
@@ -140,11 +141,11 @@ TEST_CASE("a GPU's batch norm over ranks is the CPU's, and that of the whole bat
   }
 }
 
-TEST_CASE("statistics over ranks lose nothing where the mean is far from zero") {
+TEST_CASE("statistics over ranks stay precise if the mean is far from zero") {
   const Made made;
   MadeUp samples(kShape, kClasses, 6);
   for (float& value : samples.inputs) value += 300;
-  const Pass pass{.seed = 0, .sum_over_ranks = [](float*, std::size_t) {}}; // of one rank
+  const Pass pass{.seed = 0, .sum_over_ranks = [](float*, std::size_t) {}}; // a single rank
   Model cpu(normFirst(), kShape), gpu(normFirst(), kShape);
   const Outcome wanted = outcome(kOnCpu, cpu, samples, pass),
                 found = outcome(kOnGpu, gpu, samples, pass);

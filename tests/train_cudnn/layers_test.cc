@@ -1,5 +1,4 @@
-// Each of the GPU's layers of pictures beside the CPU's: odd sizes, strides, padding, a batch of
-// one.
+// Compares each GPU layer for images with the CPU's: odd sizes, strides, padding, a batch of one.
 #include "train_cudnn/twin.h"
 
 using namespace rondo;
@@ -10,7 +9,7 @@ namespace {
 
 constexpr std::size_t kClasses = 4;
 
-/// The layer between others: what it makes counts, and the gradient of what comes in is wanted.
+/// Puts the layer between others, so that its output and the gradient of its input matter.
 LayerValues within(const LayerValue& layer) {
   return {Convolution{3, {.kernel = 1}}, layer, Flatten{}, Linear{kClasses}};
 }
@@ -26,21 +25,21 @@ constexpr SampleShape kOdd{2, 7, 5};
 
 } // namespace
 
-TEST_CASE("a convolution on a GPU is the CPU's, with strides, padding, and without a bias") {
+TEST_CASE("a convolution on a GPU equals the CPU's, with strides, padding, and without bias") {
   for (const Window& window : kWindows)
     for (const bool bias : {true, false})
       for (const std::size_t count : {std::size_t{1}, std::size_t{3}})
         checkTwins(within(Convolution{5, window, bias}), kOdd, count);
 }
 
-TEST_CASE("a convolution of samples, whose gradient nobody wants, is the CPU's") {
+TEST_CASE("a convolution of samples, whose input gradient is not needed, equals the CPU's") {
   for (const std::size_t count : {std::size_t{1}, std::size_t{4}})
     checkTwins({Convolution{3, {.kernel = 3, .padding = 1}}, Relu{},
                 Convolution{17, {.kernel = 3, .stride = 2}}, Flatten{}, Linear{kClasses}},
                {1, 9, 6}, count);
 }
 
-TEST_CASE("pools on a GPU are the CPU's, where windows overlap and where they leave places out") {
+TEST_CASE("pools on a GPU equal the CPU's, with overlapping windows and with gaps") {
   for (const Window& window : kWindows)
     for (const std::size_t count : {std::size_t{1}, std::size_t{3}}) {
       checkTwins(within(MaxPool{window}), kOdd, count);
@@ -48,7 +47,7 @@ TEST_CASE("pools on a GPU are the CPU's, where windows overlap and where they le
     }
 }
 
-TEST_CASE("the mean of all places on a GPU is the CPU's") {
+TEST_CASE("the mean of all places on a GPU equals the CPU's") {
   for (const SampleShape& shape : {kOdd, SampleShape{4, 1, 1}, SampleShape{1, 1, 6}})
     for (const std::size_t count : {std::size_t{1}, std::size_t{3}})
       checkTwins({Convolution{3, {.kernel = 1}}, GlobalAveragePool{}, Linear{kClasses}}, shape,

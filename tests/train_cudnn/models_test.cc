@@ -1,4 +1,4 @@
-// Whole models on a GPU beside the CPU: residuals, the CNN, and residual networks made small.
+// Compares whole models on a GPU with the CPU: residuals, the CNN, and small residual networks.
 #include "train/models/model.h"
 #include "train/models/resnet.h"
 #include "train_cudnn/twin.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kClasses = 4;
 
-/// As resnet18's, of few channels.
+/// A block like resnet18's, with few channels.
 LayerValues basic(std::size_t in, std::size_t channels, std::size_t stride) {
   LayerValues body = models::normed(channels, 3, stride);
   body.emplace_back(Relu{});
@@ -19,7 +19,7 @@ LayerValues basic(std::size_t in, std::size_t channels, std::size_t stride) {
   return models::residual(body, channels, stride, stride != 1 || in != channels);
 }
 
-/// As resnet50's.
+/// A block like resnet50's.
 LayerValues bottleneck(std::size_t in, std::size_t channels, std::size_t stride) {
   LayerValues body = models::normed(channels, 1);
   body.emplace_back(Relu{});
@@ -31,7 +31,7 @@ LayerValues bottleneck(std::size_t in, std::size_t channels, std::size_t stride)
 
 } // namespace
 
-TEST_CASE("a residual on a GPU is the CPU's, with a projection, inside another, and at the start") {
+TEST_CASE("a residual on a GPU equals the CPU's: with a projection, nested, and at the start") {
   const LayerValues block = {Convolution{3, {.kernel = 3, .padding = 1}}, Relu{},
                              Convolution{3, {.kernel = 3, .padding = 1}}};
   const LayerValues tested[] = {

@@ -1,4 +1,4 @@
-// A GPU whose work does not end: all that waits for it says so in time.
+// Tests a GPU whose work does not end: every wait ends with an error in time.
 #include <atomic>
 #include <thread>
 
@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kTimeout{1000};
 const LayerValues kLayers = {Convolution{4, {.kernel = 3, .padding = 1}}, BatchNorm{}, Flatten{},
                              Linear{kClasses}};
 
-/// A device whose first hardware queue is held up by the work of another stream.
+/// A device whose first hardware queue is blocked by work of another stream.
 class HeldDevice {
  public:
   explicit HeldDevice(const FakeCuda::Settings& settings = {.queues = 1}) : cuda_(settings) {
@@ -38,7 +38,7 @@ class HeldDevice {
     cudaSetDevice(0);
     held_ = true;
     fake_libraries::put(other_, [this] { held_.wait(true); });
-    fake_libraries::put(other_, [] {}); // waits at the queue's head, before all that comes later
+    fake_libraries::put(other_, [] {}); // blocks the head of the queue, before all later work
   }
   void release() {
     held_ = false;
@@ -60,7 +60,7 @@ std::unique_ptr<Program> programOf(const Model& model, bool ends = true) {
 
 } // namespace
 
-TEST_CASE("a pass on a GPU that does not move ends in time, and names what did not come") {
+TEST_CASE("a pass on a stuck GPU ends in time, and names the work that did not complete") {
   HeldDevice device;
   Model model(kLayers, kShape);
   const MadeUp samples(kShape, kClasses, kCount);
@@ -71,9 +71,9 @@ TEST_CASE("a pass on a GPU that does not move ends in time, and names what did n
   CHECK(says(caught([&] { whole->backward(nullptr, [](std::size_t) {}); }), ErrorCode::timeout,
              {"GPU 0", "the gradient of 3.weight", "1000 ms"}));
   CHECK(says(caught([&] { whole->forward(samples.batch(), {}); }), ErrorCode::timeout,
-             {"GPU 0", "what the pass before has left", "1000 ms"}));
+             {"GPU 0", "the work of the previous pass", "1000 ms"}));
   CHECK(says(caught([&] { part->forward(samples.batch(), {}); }), ErrorCode::timeout,
-             {"GPU 0", "what its layers make", "1000 ms"}));
+             {"GPU 0", "the output of its layers", "1000 ms"}));
   const auto other = programOf(model);
   CHECK(says(caught([&] { other->forward(samples.batch(), over_ranks); }), ErrorCode::timeout,
              {"layer 1: GPU 0", "a batch's statistics", "1000 ms"}));
@@ -91,7 +91,7 @@ TEST_CASE("a pass on a GPU that does not move ends in time, and names what did n
   CHECK(moves);
 }
 
-TEST_CASE("a program whose work does not end keeps its memory, and is gone in time all the same") {
+TEST_CASE("a program whose work does not end keeps its memory, and is still destroyed in time") {
   HeldDevice device;
   Model model(kLayers, kShape);
   const MadeUp samples(kShape, kClasses, kCount);
@@ -102,18 +102,18 @@ TEST_CASE("a program whose work does not end keeps its memory, and is gone in ti
   program.reset();
   device.release();
   CHECK(device.cuda().held() == held);
-  programOf(model).reset(); // nothing runs any more
+  programOf(model).reset(); // no work is running any more
   CHECK(device.cuda().held() == held);
   CHECK(device.cuda().complaints() == std::vector<std::string>{});
 }
 
-TEST_CASE("while a program's work does not end, others on its GPU are gone without waiting") {
-  // What frees memory, or handles, waits for all work on the device.
+TEST_CASE("while a program's work does not end, other programs are destroyed without waiting") {
+  // Freeing memory or handles waits for all work on the device.
   HeldDevice device({.queues = 2, .pessimistic = true});
   Model model(kLayers, kShape);
   const MadeUp samples(kShape, kClasses, kCount);
-  auto idle = programOf(model);    // in the second queue
-  auto program = programOf(model); // in the first
+  auto idle = programOf(model);    // uses the second queue
+  auto program = programOf(model); // uses the first queue
   idle->forward(samples.batch(), {});
   const auto held = device.cuda().held();
   auto elsewhere = cudnn::makeProgram(model.nodes, bindingOf(model, true, kCount),

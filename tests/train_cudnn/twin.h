@@ -1,4 +1,4 @@
-// The GPU's layers beside the CPU's: the same nodes, weights and batches, on stand-ins for CUDA and
+// Compares GPU layers with CPU layers: the same nodes, weights and batches, on fakes of CUDA and
 // its libraries.
 #pragma once
 
@@ -23,7 +23,7 @@ struct Made {
   FakeCuda cuda;
   FakeLibraries libraries;
 
-  /// To be called when all programs are gone.
+  /// Call this after all programs are destroyed.
   void requireNothingLeft() const {
     CHECK(cuda.held() == std::map<std::string, int>{});
     CHECK(libraries.held() == std::map<std::string, int>{});
@@ -32,7 +32,7 @@ struct Made {
   }
 };
 
-/// Nodes whose weights and running statistics have memory and values.
+/// Nodes with memory and values for weights and running statistics.
 class Model {
  public:
   Model(const training::LayerValues& layers, const training::SampleShape& in)
@@ -56,13 +56,14 @@ class Model {
   std::vector<Floats> gradients() const {
     return all(weights_.learned, &training::Weight::gradient);
   }
-  /// Those of the batch, or the running ones.
+  /// statistics(): of the batch. running(): the running statistics.
   std::vector<Floats> statistics() const {
     return all(weights_.state, &training::Weight::gradient);
   }
   std::vector<Floats> running() const { return all(weights_.state, &training::Weight::value); }
 
-  /// A step of plain descent, the running statistics' too, and what tells the programs of it.
+  /// Takes a step of gradient descent, updates the running statistics, and changes the version for
+  /// the programs.
   void descend() {
     for (training::Weight& weight : weights_.learned)
       for (std::size_t i = 0; i < weight.size(); ++i) weight.value[i] -= 0.01F * weight.gradient[i];
@@ -109,8 +110,8 @@ inline bool near(const std::vector<Floats>& a, const std::vector<Floats>& b) {
                     [](const Floats& x, const Floats& y) { return near(x, y); });
 }
 
-/// Trains both for some steps, whose losses, gradients and their order, statistics and weights are
-/// the same, and evaluates both behind each.
+/// Trains both for some steps. Requires equal losses, gradients, order of gradients, statistics and
+/// weights, and equal evaluations after each step.
 inline void checkTwins(const training::LayerValues& layers, const training::SampleShape& shape,
                        std::size_t count, std::uint32_t steps = 2) {
   const Made made;

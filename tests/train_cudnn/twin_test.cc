@@ -1,5 +1,5 @@
-// Programs of the GPU's layers beside the CPU's: steps, gradients, parts, weights that come and go,
-// errors.
+// Compares programs of GPU layers with the CPU's: steps, gradients, parts of networks, weights that
+// are not kept, errors.
 #include <limits>
 
 #include "support/caught.h"
@@ -33,7 +33,7 @@ const LayerValues kPictures = {Convolution{4, {.kernel = 3, .padding = 1}},
                                GlobalAveragePool{},
                                Linear{kClasses}};
 
-/// Whether the weight is the node's own, or one of a residual's.
+/// Whether the weight belongs to the node, or to a node inside a residual.
 bool owns(const Node& node, const Weight& weight) {
   const auto inside = [&](const std::vector<Node>& nodes) {
     return std::any_of(nodes.begin(), nodes.end(),
@@ -45,7 +45,8 @@ bool owns(const Node& node, const Weight& weight) {
 
 } // namespace
 
-TEST_CASE("a GPU's step is the CPU's: losses, gradients, their order, evaluation", "[cudnn]") {
+TEST_CASE("a step on a GPU equals the CPU's: losses, gradients, their order, evaluation",
+          "[cudnn]") {
   const std::vector<LayerValues> tested = {{Flatten{}, Linear{kClasses}},
                                            {Relu{}, Flatten{}, Linear{kClasses}},
                                            {Flatten{}, Linear{6}, Relu{}, Linear{kClasses}},
@@ -55,7 +56,7 @@ TEST_CASE("a GPU's step is the CPU's: losses, gradients, their order, evaluation
   for (const LayerValues& layers : tested) checkTwins(layers, kShape, kCount, 3);
 }
 
-TEST_CASE("a gradient stands in host memory when it is said to be ready", "[cudnn]") {
+TEST_CASE("a gradient is in host memory when it is reported as ready", "[cudnn]") {
   const Made made;
   Model cpu(kEverything, kShape), gpu(kEverything, kShape);
   const ComputeThreads alone;
@@ -74,7 +75,7 @@ TEST_CASE("a gradient stands in host memory when it is said to be ready", "[cudn
   CHECK(seen == 6);
 }
 
-TEST_CASE("parts of a network in slots of their own make what the whole makes", "[cudnn]") {
+TEST_CASE("parts of a network with their own slots equal the whole network", "[cudnn]") {
   for (const LayerValues& layers : {kEverything, kPictures}) {
     const Made made;
     {
@@ -95,7 +96,8 @@ TEST_CASE("parts of a network in slots of their own make what the whole makes", 
                                 MadeUp(kShape, kClasses, kCount, 50)};
       const Pass pass{.seed = 11, .sum_over_ranks = {}};
       double losses[2];
-      for (const std::size_t slot : {0, 1}) { // both are under way before one goes back
+      // Both forward passes run before the first backward pass.
+      for (const std::size_t slot : {0, 1}) {
         CHECK(a[slot]->forward(samples[slot].batch(), pass) == 0);
         Batch between = samples[slot].batch();
         between.inputs = a[slot]->output();
@@ -113,14 +115,15 @@ TEST_CASE("parts of a network in slots of their own make what the whole makes", 
   }
 }
 
-TEST_CASE("weights that do not stay are read between their layer's call and the next", "[cudnn]") {
+TEST_CASE("weights that are not kept are read only between their layer's call and the next",
+          "[cudnn]") {
   for (const LayerValues& layers : {kEverything, kPictures}) {
     const Made made;
     Model stays(layers, kShape), goes(layers, kShape);
     std::deque<Floats> kept;
     for (const Weight& weight : goes.weights())
       kept.emplace_back(weight.value, weight.value + weight.size());
-    // Only the layer that is asked for has its values; all others' are not numbers.
+    // Only the current layer has its values; those of all other layers are NaN.
     const Before before = [&](std::size_t layer) {
       for (std::size_t i = 0; i < kept.size(); ++i) {
         if (owns(goes.nodes[layer], goes.weights()[i]))
@@ -142,7 +145,7 @@ TEST_CASE("weights that do not stay are read between their layer's call and the 
   }
 }
 
-TEST_CASE("a pass back reads weights anew that changed since the one forward", "[cudnn]") {
+TEST_CASE("a backward pass reads weights again that changed since the forward pass", "[cudnn]") {
   for (const LayerValues& layers : {kEverything, kPictures}) {
     const Made made;
     Model cpu(layers, kShape), gpu(layers, kShape);
@@ -176,7 +179,7 @@ TEST_CASE("the first layer whose output is not finite is found on a GPU", "[cudn
   }
 }
 
-TEST_CASE("a pass allocates nothing but for what the first one that sums over ranks needs") {
+TEST_CASE("a pass allocates nothing, except for the first one that sums over ranks") {
   const Made made;
   auto& cuda = const_cast<FakeCuda&>(made.cuda);
   Model model(kPictures, kShape);
@@ -195,7 +198,7 @@ TEST_CASE("a pass allocates nothing but for what the first one that sums over ra
   CHECK(allocations(over_ranks) == 0);
 }
 
-/// Fails the functions one after the other, each of which is called in every step.
+/// Makes each function fail in turn. Each is called in every step.
 void checkRefusals(const LayerValues& layers, int weights,
                    const std::map<std::string, std::string>& functions,
                    const std::vector<std::string>& builders) {
@@ -226,12 +229,12 @@ void checkRefusals(const LayerValues& layers, int weights,
     }
     libraries.fail("");
     CHECK_NOTHROW(step());
-    CHECK(ready == weights); // none again that departed in a pass which failed
+    CHECK(ready == weights); // no gradient of a failed pass is reported again
   }
   made.requireNothingLeft();
 }
 
-TEST_CASE("what a library refuses is an error that names function and layer", "[cudnn]") {
+TEST_CASE("a library error names the function and the layer", "[cudnn]") {
   checkRefusals(kEverything, 6,
                 {{"cublasSgemm", "layer 1: "},
                  {"cudnnAddTensor", "layer 1: "},
@@ -255,7 +258,7 @@ TEST_CASE("what a library refuses is an error that names function and layer", "[
                  "cudnnSetOpTensorDescriptor"});
 }
 
-TEST_CASE("a precision that the GPU's layers have not is refused", "[cudnn]") {
+TEST_CASE("a precision that the GPU layers do not support is refused", "[cudnn]") {
   const Made made;
   const Model model({Flatten{}, Linear{kClasses}}, kShape);
   Binding binding = bindingOf(model, true);

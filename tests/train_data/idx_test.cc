@@ -1,5 +1,5 @@
-// Data files: what is whole is read, and every kind of damage is an error that names file and
-// fault.
+// Tests data files: complete ones are read, and every kind of damage is an error that names the
+// file and the fault.
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -17,7 +17,8 @@ bool contains(const std::string& text, const std::string& piece) {
   return text.find(piece) != std::string::npos;
 }
 
-/// The text of the Error(data) that loading the folder throws; anything else is a complaint.
+/// Returns the text of the Error(data) that loading the folder throws. Any other outcome gives
+/// another text.
 std::string complaint(const TemporaryFolder& folder) {
   try {
     training::loadData(folder.path());
@@ -28,7 +29,7 @@ std::string complaint(const TemporaryFolder& folder) {
   return "nothing was thrown";
 }
 
-/// "train-images.idx3-ubyte.gz" for "train-images-idx3-ubyte.gz".
+/// For example "train-images.idx3-ubyte.gz" for "train-images-idx3-ubyte.gz".
 std::string withDot(std::string name) {
   name[name.find("-idx")] = '.';
   return name;
@@ -85,12 +86,12 @@ const std::vector<Damage> kDamages = {
      [](const std::string& path) { rewrite(path, [](Bytes& b) { b[4] = 0xff; }); },
      "announces 4278190"},
     {"header promises less",
-     [](const std::string& path) { rewrite(path, [](Bytes& b) { --b[7]; }); }, "goes on behind"},
+     [](const std::string& path) { rewrite(path, [](Bytes& b) { --b[7]; }); }, "continues after"},
     {"one byte missing",
      [](const std::string& path) { rewrite(path, [](Bytes& b) { b.pop_back(); }); }, "ends after"},
     {"one byte too many",
      [](const std::string& path) { rewrite(path, [](Bytes& b) { b.push_back(0); }); },
-     "goes on behind"},
+     "continues after"},
 };
 
 } // namespace
@@ -128,7 +129,7 @@ TEST_CASE("every damage to every file is Error(data) that names the file and the
     }
 }
 
-TEST_CASE("files that are not compressed are read too, and each by itself") {
+TEST_CASE("files that are not compressed are read, also together with compressed ones") {
   TemporaryFolder folder;
   writeDataset(folder, 30, 20);
   const training::Data expected = training::loadData(folder.path());
@@ -147,7 +148,7 @@ TEST_CASE("files that are not compressed are read too, and each by itself") {
   REQUIRE(complaint(folder).starts_with(images + ": ends after 15679 of the 15680 bytes"));
 }
 
-TEST_CASE("a missing file is an error with all names that it may have") {
+TEST_CASE("a missing file is an error that lists all names that it may have") {
   for (const std::string& name : kDataFiles) {
     TemporaryFolder folder;
     writeDataset(folder, 30, 20);
@@ -184,7 +185,7 @@ TEST_CASE("files named with a dot before idx are read, compressed or not") {
   REQUIRE(complaint(folder).starts_with(images + ": ends after 15679 of the 15680 bytes"));
 }
 
-TEST_CASE("what does not fit is said with its number") {
+TEST_CASE("errors of labels and counts contain the wrong number") {
   TemporaryFolder folder;
   writeDataset(folder, 30, 20);
   rewrite(folder.file(kDataFiles[0]), [](Bytes& b) { b[11] = 32; });
@@ -195,7 +196,7 @@ TEST_CASE("what does not fit is said with its number") {
   REQUIRE(contains(complaint(folder), "label 5 is 10, beyond the 10 classes"));
   rewrite(folder.file(kDataFiles[3]), [](Bytes& b) { b[8 + 5] = 9; });
 
-  TemporaryFolder fewer; // both files whole, but of different data sets
+  TemporaryFolder fewer; // complete files of two different data sets
   writeDataset(fewer, 29, 20);
   std::filesystem::copy_file(fewer.file(kDataFiles[1]), folder.file(kDataFiles[1]),
                              std::filesystem::copy_options::overwrite_existing);
@@ -206,7 +207,7 @@ TEST_CASE("what does not fit is said with its number") {
 }
 
 TEST_CASE("RONDO_DATA names the default folder") {
-  // No other thread of this program looks at the environment now.
+  // No other thread of this program reads the environment now.
   const char* before = std::getenv("RONDO_DATA");
   const std::string kept = before == nullptr ? "" : before;
   setenv("RONDO_DATA", "/somewhere/else", 1);

@@ -1,4 +1,5 @@
-// Batches against the definition of every pixel, and views that depend on nothing but their key.
+// Compares batches with the definition of each pixel, and tests that views depend only on their
+// arguments.
 #include "train/data/loader.h"
 
 #include <map>
@@ -25,7 +26,7 @@ Dataset drawSet(const SampleShape& shape, std::size_t count) {
 
 const std::vector<ChannelStatistics> kStatistics = {{0.25F, 0.5F}, {0.5F, 0.125F}};
 
-/// What a batch must hold: the pixel where the view says, black outside.
+/// Compares a batch with its definition: pixels by the view, and black outside of the image.
 float expectedInput(const Dataset& set, std::uint32_t sample, const View& view, std::size_t channel,
                     std::size_t y, std::size_t x) {
   const auto rows = static_cast<std::ptrdiff_t>(set.shape.height);
@@ -74,13 +75,13 @@ TEST_CASE("a batch holds its samples, normalised by channel") {
 TEST_CASE("an augmented batch shows every sample by its view, whichever batch it is in") {
   const Dataset set = drawSet({2, 5, 7}, 20);
   const std::vector<std::uint32_t> samples = {19, 3, 5, 0, 11, 7, 1, 2};
-  // Padding beyond the image's size leaves nothing of some samples.
+  // Padding that is larger than the image makes some samples completely black.
   for (const Augmentation& augmentation :
        {Augmentation{.flip = true, .padding = 0}, {false, 2}, {true, 2}, {true, 9}}) {
     const auto view = [&](std::uint32_t sample) { return drawView(augmentation, 42, 3, sample); };
     Loader whole(set, kStatistics, 8), parts(set, kStatistics, 8);
     requireBatch(set, whole.load(samples, augmentation, 42, 3), samples, view);
-    // As other ranks or micro-batches would take them.
+    // In parts, as other ranks or micro-batches would load them.
     for (std::size_t begin : {0, 3, 6}) {
       const auto part = std::span(samples).subspan(begin, begin == 6 ? 2 : 3);
       requireBatch(set, parts.load(part, augmentation, 42, 3), part, view);
@@ -108,7 +109,7 @@ TEST_CASE("views are spread evenly, and another seed, epoch or sample gives anot
   for (const auto& [view, times] : seen) {
     REQUIRE(std::abs(std::get<0>(view)) <= 1);
     REQUIRE(std::abs(std::get<1>(view)) <= 1);
-    REQUIRE(times > 200); // of 5400 / 18 = 300
+    REQUIRE(times > 200); // the expected number is 5400 / 18 = 300
     REQUIRE(times < 400);
   }
 }

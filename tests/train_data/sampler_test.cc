@@ -1,5 +1,4 @@
-// Which samples steps take: every sample as often as promised, and nothing but the arguments
-// counts.
+// Tests which samples steps take: each as often as promised, and only the arguments decide.
 #include "train/data/sampler.h"
 
 #include <algorithm>
@@ -12,7 +11,7 @@ namespace rondo::test {
 
 using namespace training;
 
-TEST_CASE("the order of samples holds each once and depends on seed and epoch only") {
+TEST_CASE("the order of samples contains each once and depends on seed and epoch only") {
   std::set<std::vector<std::uint32_t>> orders;
   for (std::uint32_t count : {1, 2, 3, 100, 1000})
     for (std::uint64_t seed : {0, 1, 2, 3})
@@ -70,7 +69,7 @@ TEST_CASE("with pad an epoch takes every sample, and the first ones again to fil
   }
 }
 
-TEST_CASE("with uneven an epoch takes every sample once, the last step those that are left") {
+TEST_CASE("with uneven an epoch takes every sample once, and the last step takes the rest") {
   for (std::size_t count : {1, 3, 99, 100, 101, 103}) {
     Sampler sampler(count, 10, 5, Remainder::uneven);
     REQUIRE(sampler.steps() == (count + 9) / 10);
@@ -85,7 +84,7 @@ TEST_CASE("with uneven an epoch takes every sample once, the last step those tha
   }
 }
 
-TEST_CASE("a sampler that begins in the middle gives what one from the beginning gives") {
+TEST_CASE("a sampler that begins in the middle gives the same as one from the beginning") {
   Sampler from_start(50, 7, 1, Remainder::pad), from_middle(50, 7, 1, Remainder::pad);
   for (int epoch = 1; epoch <= 3; ++epoch)
     for (std::size_t step = 0; step < from_start.steps(); ++step) {

@@ -1,4 +1,4 @@
-// The other sources of data, and how the right one is found.
+// Tests CIFAR-10 and synthetic data, and how the right source is found.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,7 +22,8 @@ std::string batchName(int number) {
   return number == 6 ? "test_batch.bin" : "data_batch_" + std::to_string(number) + ".bin";
 }
 
-/// The six files of CIFAR-10's binary version, of so few images; gives what is in each.
+/// Writes the six files of CIFAR-10's binary version with this many images each, and returns their
+/// contents.
 std::vector<Bytes> writeCifar(const TemporaryFolder& folder, std::size_t images) {
   std::minstd_rand random(3);
   std::vector<Bytes> files;
@@ -35,7 +36,7 @@ std::vector<Bytes> writeCifar(const TemporaryFolder& folder, std::size_t images)
   return files;
 }
 
-/// The code and text of the Error that loading throws.
+/// Returns the code and text of the Error that loading throws.
 std::pair<ErrorCode, std::string> complaint(const std::string& where) {
   try {
     loadData(where);
@@ -80,7 +81,7 @@ TEST_CASE("CIFAR-10 is read as it was written, compressed or not") {
   }
 }
 
-TEST_CASE("CIFAR-10 is found in the folder that its archive makes") {
+TEST_CASE("CIFAR-10 is found in the folder of its archive") {
   TemporaryFolder folder;
   writeCifar(folder, 7);
   const Data expected = loadData(folder.path());
@@ -109,7 +110,7 @@ TEST_CASE("every fault of a CIFAR-10 file is Error(data) that names file and fau
     };
     Bytes torn = whole;
     torn.pop_back();
-    damaged(torn, "ends within image 6: it has 21510 bytes, no multiple of 3073");
+    damaged(torn, "ends within image 6: it has 21510 bytes, not a multiple of 3073");
     damaged({}, "is empty");
     Bytes label = whole;
     label[4 * kRecord] = 10;
@@ -140,16 +141,16 @@ TEST_CASE("a limit keeps the first training samples, and the statistics are of t
   REQUIRE(plenty.train.size() == 50);
 }
 
-TEST_CASE("where nothing is known the errors list what could be there") {
+TEST_CASE("if no source is found, the error lists all sources") {
   TemporaryFolder folder;
-  requireComplaint(folder.path(), ErrorCode::data, folder.path() + ": holds no data that is known",
+  requireComplaint(folder.path(), ErrorCode::data, folder.path() + ": has no data of a known kind",
                    "idx (a folder with train-images-idx3-ubyte");
   requireComplaint(folder.file("nowhere"), ErrorCode::data,
                    folder.file("nowhere") + ": No such file or directory", "synthetic (");
   for (const DataSource* source : dataSources()) REQUIRE(!source->recognises(folder.path()));
 }
 
-TEST_CASE("synthetic data have what was asked for, and the same each time") {
+TEST_CASE("synthetic data have the sizes asked for, and are the same each time") {
   const std::string spec = "synthetic:shape=3x20x17,classes=4,train=301,test=55,seed=9";
   const Data data = loadData(spec), again = loadData(spec);
   REQUIRE(data.train.shape == SampleShape{3, 20, 17});
@@ -225,7 +226,7 @@ TEST_CASE("channel statistics are mean and deviation, to four digits") {
   }
   const auto statistics = channelStatistics(set);
   REQUIRE(statistics.size() == 3);
-  // Without a difference there is nothing to divide by.
+  // Equal pixels have a deviation of 0, by which nothing can be divided.
   REQUIRE(statistics[0] == ChannelStatistics{0.0275F, 1});
   for (std::size_t channel : {1, 2}) {
     double sum = 0, squares = 0;

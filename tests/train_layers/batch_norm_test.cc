@@ -1,4 +1,5 @@
-// Batch norm's statistics: the running ones, evaluation by them, and those over all ranks.
+// Tests batch norm's statistics: running statistics, evaluation with them, and statistics over all
+// ranks.
 #include <cmath>
 #include <thread>
 
@@ -14,7 +15,7 @@ using namespace training;
 constexpr std::size_t kClasses = 3, kChannels = 6;
 constexpr SampleShape kShape = {kChannels, 3, 2};
 
-/// Of a channel of the inputs: the mean, and the unbiased variance.
+/// The mean and the unbiased variance of a channel of the inputs.
 std::pair<double, double> statistics(const MadeUp& samples, std::size_t channel) {
   const std::size_t area = kShape.height * kShape.width;
   std::vector<double> values;
@@ -49,7 +50,7 @@ Outcome outcome(Network& network, const MadeUp& samples, const Pass& pass) {
 
 } // namespace
 
-TEST_CASE("a training pass gives the batch's statistics, of which moveState takes a tenth") {
+TEST_CASE("a training pass returns the batch's statistics, and moveState adds a tenth of them") {
   Network network(normFirst(), kShape);
   const Owner owner(network);
   const auto state = network.state();
@@ -64,7 +65,7 @@ TEST_CASE("a training pass gives the batch's statistics, of which moveState take
     CHECK(state[0]->value[c] == 0);
     CHECK(state[1]->value[c] == 1);
   }
-  for (Weight* weight : state) // as if a second batch had had the same
+  for (Weight* weight : state) // as if a second batch had the same statistics
     for (std::size_t c = 0; c < kChannels; ++c) weight->gradient[c] *= 2;
   network.moveState(2);
   for (std::size_t c = 0; c < kChannels; ++c) {
@@ -74,7 +75,7 @@ TEST_CASE("a training pass gives the batch's statistics, of which moveState take
   }
 }
 
-TEST_CASE("without memory for a batch's statistics the pass moves the running ones") {
+TEST_CASE("without memory for a batch's statistics a pass updates the running ones") {
   Network network(normFirst(), kShape), other(normFirst(), kShape);
   const Owner owner(network), others(other);
   const MadeUp samples(kShape, kClasses, 4);
@@ -111,7 +112,7 @@ TEST_CASE("evaluation normalises by the running statistics") {
   CHECK(loss == Approx(plain.evaluate(samples.batch()).loss).epsilon(1e-5));
 }
 
-TEST_CASE("synchronised over ranks, unequal parts of a batch make what the whole batch makes") {
+TEST_CASE("synchronised over ranks, unequal parts of a batch give the results of the whole batch") {
   const Convolution before{32, {.kernel = 3, .padding = 1}};
   for (const LayerValues& layers : {normFirst(), LayerValues{before, BatchNorm{}, Relu{}, before,
                                                              BatchNorm{}, Flatten{}, Linear{3}}}) {

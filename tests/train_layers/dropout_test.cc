@@ -1,5 +1,5 @@
-// Dropout: which values it drops depends on seed, layer and sample number, and the gradient goes
-// the same way as the values.
+// Tests dropout: dropped values depend on seed, layer and sample number, and gradients are dropped
+// like values.
 #include <cmath>
 
 #include "rondo/error.h"
@@ -14,7 +14,7 @@ using namespace training;
 constexpr std::size_t kFeatures = 64, kClasses = 3;
 constexpr double kRate = 0.25;
 
-/// A first layer that gives 1 for everything, dropout, and a second layer.
+/// A first layer that outputs 1 everywhere, dropout, and a second layer.
 class Probe {
  public:
   explicit Probe(const LayerValues& between = {Dropout{kRate}})
@@ -25,7 +25,7 @@ class Probe {
     network_.weightsChanged();
   }
 
-  /// What each feature of a sample was multiplied by, found in the gradients.
+  /// The factor of each feature of a sample, derived from gradients.
   std::vector<float> factors(std::uint64_t seed, std::uint32_t sample) {
     pass(seed, sample, 1);
     const Weight &weight = *network_.weights()[2], &bias = *network_.weights()[3];
@@ -58,7 +58,7 @@ class Probe {
 
 } // namespace
 
-TEST_CASE("dropout drops about its share and scales up what stays") {
+TEST_CASE("dropout drops about its share and scales up the remaining values") {
   Probe probe;
   std::size_t dropped = 0;
   for (std::uint32_t sample = 0; sample < 100; ++sample)
@@ -66,11 +66,11 @@ TEST_CASE("dropout drops about its share and scales up what stays") {
       CHECK((factor == 0 || factor == 1.3333F));
       dropped += factor == 0 ? 1 : 0;
     }
-  CHECK(dropped > 1400); // of 6400; a quarter is 1600, and the deviation 35
+  CHECK(dropped > 1400); // of 6400; a quarter is 1600, with a standard deviation of 35
   CHECK(dropped < 1800);
 }
 
-TEST_CASE("what is dropped depends on the seed, the sample and the layer") {
+TEST_CASE("dropped values depend on the seed, the sample and the layer") {
   Probe probe, later({Relu{}, Dropout{kRate}});
   const auto one = probe.factors(1, 5);
   CHECK(probe.factors(1, 5) == one);
@@ -80,7 +80,7 @@ TEST_CASE("what is dropped depends on the seed, the sample and the layer") {
   CHECK(later.factors(1, 5) != one);
 }
 
-TEST_CASE("what is dropped of a sample does not depend on the others of its batch") {
+TEST_CASE("dropped values of a sample do not depend on the other samples of its batch") {
   Probe probe;
   double alone = 0;
   for (std::uint32_t sample = 20; sample < 28; ++sample) alone += probe.pass(3, sample, 1);
@@ -95,11 +95,11 @@ TEST_CASE("the gradient is dropped and scaled like the value") {
   const auto weights = probe.network().weights();
   const Weight &first_bias = *weights[1], &second = *weights[2], &second_bias = *weights[3];
   for (std::size_t i = 0; i < kFeatures; ++i) {
-    double behind = 0;
+    double expected = 0;
     for (std::size_t c = 0; c < kClasses; ++c)
-      behind += static_cast<double>(second.value[c * kFeatures + i] * second_bias.gradient[c]);
+      expected += static_cast<double>(second.value[c * kFeatures + i] * second_bias.gradient[c]);
     CHECK(static_cast<double>(first_bias.gradient[i]) ==
-          Approx(behind * static_cast<double>(factors[i])).epsilon(1e-4));
+          Approx(expected * static_cast<double>(factors[i])).epsilon(1e-4));
   }
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("evaluation drops nothing") {
   CHECK(probe.network().evaluate(samples.batch()).loss == without.evaluate(samples.batch()).loss);
 }
 
-TEST_CASE("a rate that leaves nothing is refused") {
+TEST_CASE("a rate that would drop everything is refused") {
   for (const double rate : {-0.1, 1.0, std::nan("")})
     CHECK_THROWS_AS(Network({Dropout{rate}, Linear{2}}, {2, 1, 1}), Error);
 }

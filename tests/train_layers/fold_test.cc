@@ -1,5 +1,5 @@
-// Folding batch norm into convolutions changes nothing but what is computed: evaluation is held
-// against the reference, which folds nothing, and an exported model against evaluation.
+// Tests that folding batch norm into convolutions does not change results: evaluation is compared
+// with the reference, which folds nothing, and an exported model with evaluation.
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@ using namespace training;
 constexpr std::size_t kClasses = 3;
 constexpr SampleShape kShape = {3, 6, 5};
 
-/// Values of which none is what it is at the start.
+/// Changes all values from their initial ones.
 void scramble(Network& network, std::uint64_t seed) {
   Random random(seed);
   for (Weight* weight : network.weights())
@@ -55,7 +55,7 @@ void weightsOf(const std::vector<Node>& nodes, std::vector<const Weight*>& all) 
   }
 }
 
-/// A network made of nothing but what was exported.
+/// Evaluates a network that is built only from what was exported.
 double exported(Network& network, const MadeUp& samples) {
   std::vector<const Weight*> from;
   weightsOf(network.folded(), from);
@@ -73,7 +73,7 @@ double exported(Network& network, const MadeUp& samples) {
 struct Case {
   const char* name;
   LayerValues layers;
-  std::size_t left; ///< batch norms that stand behind no convolution
+  std::size_t left; ///< batch norms that do not follow a convolution
 };
 
 std::vector<Case> cases() {
@@ -92,7 +92,7 @@ std::vector<Case> cases() {
 
 } // namespace
 
-TEST_CASE("evaluation and an exported model compute what the layers say, without folded norms") {
+TEST_CASE("evaluation and an exported model compute the same as the layers, without folded norms") {
   for (const Case& tested : cases()) {
     Network network(tested.layers, kShape);
     const Owner owner(network);
@@ -106,7 +106,7 @@ TEST_CASE("evaluation and an exported model compute what the layers say, without
   }
 }
 
-TEST_CASE("statistics that a pass moved, and weights that changed, count in the next evaluation") {
+TEST_CASE("the next evaluation uses updated statistics and changed weights") {
   const LayerValues layers = cases()[0].layers;
   Network network(layers, kShape);
   const Owner owner(network);

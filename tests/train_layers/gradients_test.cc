@@ -1,5 +1,5 @@
-// Every layer's way forward and back, against the reference in double: its loss, and that loss's
-// slope in the weights of the layers before, in and behind the layer in question.
+// Compares forward and backward passes of every layer with the reference in double: the loss, and
+// its slope in the weights of the tested layer and of the layers before and after it.
 #include <algorithm>
 #include <cmath>
 
@@ -14,11 +14,12 @@ namespace {
 using namespace training;
 
 constexpr std::size_t kClasses = 3;
-/// Slopes are taken in so many entries of each weight.
+/// Slopes are computed for this many entries of each weight.
 constexpr std::size_t kEntries = 40;
 constexpr double kStep = 1e-6;
-/// What floats may differ by, of the weight's largest gradient; or of this share of the largest of
-/// all, where the true gradient is zero, as that of a bias before batch norm.
+/// Tolerance of float gradients, relative to the weight's largest gradient; or kSmall, relative to
+/// the largest gradient of all weights, if the true gradient is zero, as for a bias before batch
+/// norm.
 constexpr double kTolerance = 2e-4, kSmall = 1e-2;
 
 struct Case {
@@ -37,7 +38,7 @@ class Comparison {
         reference_(tested.layers, tested.in),
         made_up_(tested.in, kClasses, count),
         in_{count, tested.in, Numbers(made_up_.inputs.begin(), made_up_.inputs.end())} {
-    // Values that start as constants, as biases do, would hide what is multiplied by them.
+    // Constant initial values, as biases have, would hide errors in what is multiplied by them.
     Random random(5);
     for (Weight* weight : network_.weights())
       for (std::size_t i = 0; i < weight->size(); ++i) {
@@ -104,7 +105,7 @@ void checkAll(const std::vector<Case>& cases) {
 
 } // namespace
 
-TEST_CASE("linear layers and ReLU: loss and gradients are the reference's") {
+TEST_CASE("linear layers and ReLU: loss and gradients equal the reference") {
   checkAll({
       {"linear alone", {Linear{kClasses}}, {5, 1, 1}},
       {"one input", {Linear{1}, Linear{kClasses}}, {1, 1, 1}},
@@ -116,10 +117,10 @@ TEST_CASE("linear layers and ReLU: loss and gradients are the reference's") {
   });
 }
 
-// A layer in question stands behind one that learns, so that its gradient of the input counts, and
-// in front of a linear layer, whose gradient holds every value that it makes.
+// A tested layer follows a layer with weights, so that the gradient of its input matters, and
+// precedes a linear layer, whose gradient depends on every output of the tested layer.
 
-TEST_CASE("convolutions: loss and gradients are the reference's") {
+TEST_CASE("convolutions: loss and gradients equal the reference") {
   const auto alone = [](const char* name, std::size_t channels, Window window, SampleShape in) {
     return Case{name, {Convolution{channels, window}, Flatten{}, Linear{kClasses}}, in};
   };
@@ -143,7 +144,7 @@ TEST_CASE("convolutions: loss and gradients are the reference's") {
   });
 }
 
-TEST_CASE("pools: loss and gradients are the reference's") {
+TEST_CASE("pools: loss and gradients equal the reference") {
   for (const SampleShape in : {SampleShape{16, 6, 6}, {5, 7, 5}, {1, 4, 9}})
     for (const Window window : {Window{.kernel = 2, .stride = 2},
                                 {.kernel = 3, .stride = 2, .padding = 1},
@@ -160,7 +161,7 @@ TEST_CASE("pools: loss and gradients are the reference's") {
     }
 }
 
-TEST_CASE("batch norm: loss and gradients are the reference's") {
+TEST_CASE("batch norm: loss and gradients equal the reference") {
   for (const SampleShape in : {SampleShape{16, 4, 3}, {5, 3, 3}, {33, 2, 2}}) {
     const Convolution before{in.channels, {.kernel = 1}};
     const Linear last{kClasses};
@@ -173,7 +174,7 @@ TEST_CASE("batch norm: loss and gradients are the reference's") {
   }
 }
 
-TEST_CASE("residuals: loss and gradients are the reference's") {
+TEST_CASE("residuals: loss and gradients equal the reference") {
   const Convolution keep{6, {.kernel = 3, .padding = 1}}, grow{32, {.kernel = 3, .padding = 1}},
       project{32, {.kernel = 1}, false};
   const Residual plain{{keep, Relu{}, keep}, {}}, projected{{grow, BatchNorm{}}, {project}};

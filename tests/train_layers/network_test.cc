@@ -1,5 +1,5 @@
-// Networks as wholes: what they are called, when gradients are ready, and that bits do not depend
-// on where or how often something is computed.
+// Tests whole networks: names, when gradients are ready, and that bits do not depend on where or
+// how often something is computed.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -39,7 +39,7 @@ Outcome pass(Network& network, const Batch& batch) {
 
 } // namespace
 
-TEST_CASE("an unknown model is refused with the list of those there are") {
+TEST_CASE("an unknown model is refused with a list of the valid ones") {
   try {
     Network("lenet", kGrey, 10);
     FAIL("accepted");
@@ -71,7 +71,7 @@ TEST_CASE("weights are named by layer, shaped as they are stored, and numbered i
   CHECK(!weights[1]->decays);
 }
 
-TEST_CASE("models have as many weights as those of the same name elsewhere") {
+TEST_CASE("models have as many weights as models of the same name elsewhere") {
   const auto count = [](const char* model, const SampleShape& in, std::size_t classes) {
     Network network(model, in, classes);
     std::size_t all = 0;
@@ -93,13 +93,13 @@ TEST_CASE("weights inside a residual are named by their path") {
   CHECK(names(network.state())[0] == "1.running_mean");
 }
 
-TEST_CASE("a residual whose ways differ in shape is refused") {
+TEST_CASE("a residual whose branches have different output shapes is refused") {
   try {
     Network({Residual{{Convolution{4, {.kernel = 1}}}, {}}, Linear{3}}, {2, 5, 5});
     FAIL("accepted");
   } catch (const Error& error) {
     CHECK(std::string(error.what()) ==
-          "layer 0: the residual's body makes 4 x 5 x 5 and its shortcut 2 x 5 x 5");
+          "layer 0: the residual's body outputs 4 x 5 x 5, but its shortcut 2 x 5 x 5");
   }
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("initial values depend on the seed only") {
   CHECK(*std::max_element(x.value, x.value + x.size()) <= 0.0875F); // sqrt(6 / 784)
 }
 
-TEST_CASE("each gradient is told ready once, the last layer's first, and is complete then") {
+TEST_CASE("each gradient is reported as ready once, when complete, the last layer's first") {
   Network network("mlp", kGrey, 10);
   const Owner owner(network);
   const MadeUp samples(kGrey, 10, 4);
@@ -140,7 +140,7 @@ TEST_CASE("each gradient is told ready once, the last layer's first, and is comp
   CHECK(all == whole.gradients);
 }
 
-TEST_CASE("a residual's gradients are told ready as they come, none twice") {
+TEST_CASE("each gradient of a residual is reported as ready once, as it completes") {
   Network network("resnet18", kColour, 10);
   const Owner owner(network);
   const MadeUp samples(kColour, 10, 1);
@@ -169,7 +169,7 @@ TEST_CASE("the same batch gives the same bits, in any network and after any othe
     }
 }
 
-TEST_CASE("gradients go where the weights point at that time") {
+TEST_CASE("a pass writes gradients to the memory that the weights point to at that time") {
   Network network("mlp", kGrey, 10);
   const Owner owner(network);
   const MadeUp samples(kGrey, 10, 4);
@@ -180,7 +180,7 @@ TEST_CASE("gradients go where the weights point at that time") {
   CHECK(pass(network, samples.batch()) == first);
 }
 
-TEST_CASE("changed values count in the next pass, in training and in evaluation") {
+TEST_CASE("the next pass uses changed values, in training and in evaluation") {
   Network network("mlp", kGrey, 10);
   const Owner owner(network);
   const MadeUp samples(kGrey, 10, 4);
@@ -194,14 +194,14 @@ TEST_CASE("changed values count in the next pass, in training and in evaluation"
   CHECK(network.evaluate(samples.batch()).loss == Approx(after).epsilon(1e-6));
 }
 
-TEST_CASE("an evaluation counts the samples whose class is the highest") {
+TEST_CASE("an evaluation counts the samples whose class has the highest value") {
   Network network({Linear{3}}, {3, 1, 1});
   const Owner owner(network);
   Weight& weight = *network.weights()[0];
   for (std::size_t i = 0; i < 9; ++i) weight.value[i] = i % 4 == 0 ? 1.0F : 0.0F;
   network.weightsChanged();
   MadeUp samples({3, 1, 1}, 3, 4);
-  for (std::size_t n = 0; n < 4; ++n) // each sample speaks for class n % 3; the last is labelled 1
+  for (std::size_t n = 0; n < 4; ++n) // each sample has class n % 3; the last one is labelled 1
     for (std::size_t c = 0; c < 3; ++c) samples.inputs[n * 3 + c] = c == n % 3 ? 2.0F : 0.0F;
   samples.labels = {0, 1, 2, 1};
   CHECK(network.evaluate(samples.batch()).correct == 3);

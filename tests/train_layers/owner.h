@@ -1,4 +1,4 @@
-// A network with memory for its weights, and a batch made up for it.
+// A network with memory for its weights, and generated batches.
 #pragma once
 
 #include <deque>
@@ -13,8 +13,8 @@ namespace rondo::test {
 
 using Floats = training::AlignedVector<float>;
 
-/// Does what a training loop would: owns values and gradients of weights and state, and sees to it
-/// that this thread computes alone.
+/// Replaces the training loop: owns values and gradients of weights and state, and makes this
+/// thread compute without others.
 class Owner {
  public:
   explicit Owner(training::Network& network, std::uint64_t seed = 1) {
@@ -34,7 +34,7 @@ class Owner {
   std::deque<Floats> memory_;
 };
 
-/// Samples that depend on their own number only.
+/// Samples that depend only on their own numbers.
 class MadeUp {
  public:
   MadeUp(const training::SampleShape& shape, std::size_t classes, std::size_t count,

@@ -1,4 +1,4 @@
-// Networks of some of a model's layers: a chain of them is the whole.
+// Tests networks of some of a model's layers: a chain of them equals the whole model.
 #include <cstring>
 #include <deque>
 #include <map>
@@ -15,11 +15,12 @@ using namespace training;
 struct Model {
   const char* name;
   SampleShape shape;
-  std::vector<std::size_t> cuts; ///< in front of these layers
+  std::vector<std::size_t> cuts; ///< cuts before these layers
 };
 const std::vector<Model> kModels = {{"mlp", {1, 8, 8}, {}},
                                     {"mlp", {1, 8, 8}, {3}},
-                                    {"mlp", {1, 8, 8}, {1, 3, 5, 7}}, // a part of Flatten alone
+                                    // The first part is Flatten only.
+                                    {"mlp", {1, 8, 8}, {1, 3, 5, 7}},
                                     {"cnn", {1, 12, 12}, {3}},
                                     {"cnn", {1, 12, 12}, {3, 7, 9}},
                                     {"resnet18", {3, 8, 8}, {3, 7, 13}}};
@@ -84,8 +85,7 @@ class Chained {
 
 } // namespace
 
-TEST_CASE(
-    "parts of a model begin with the values, and have the names, that they have in the whole") {
+TEST_CASE("parts of a model have the names and initial values of the whole model") {
   for (const Model& model : kModels) {
     INFO(model.name << ", " << model.cuts.size() << " cuts");
     Network whole(model.name, model.shape, kClasses);
@@ -130,7 +130,7 @@ TEST_CASE("a chain of parts has the losses, gradients and scores of the whole, b
   }
 }
 
-TEST_CASE("micro-batches in slots of their own do not disturb each other") {
+TEST_CASE("micro-batches with their own slots do not disturb each other") {
   for (const Model& model : kModels) {
     INFO(model.name << ", " << model.cuts.size() << " cuts");
     Chained chain(model);
@@ -149,7 +149,7 @@ TEST_CASE("micro-batches in slots of their own do not disturb each other") {
   }
 }
 
-TEST_CASE("a part names the layer whose values are not finite as the whole does") {
+TEST_CASE("a part names the same layer with values that are not finite as the whole model") {
   Chained chain({"mlp", {1, 8, 8}, {3}});
   const MadeUp made({1, 8, 8}, kClasses, kCount);
   chain.forward(made.batch(), {}, 0);

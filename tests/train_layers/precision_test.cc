@@ -1,4 +1,4 @@
-// Layers that multiply bfloat16, against the same layers in floats.
+// Compares layers that multiply bfloat16 with the same layers in float32.
 #include <barrier>
 #include <cmath>
 #include <limits>
@@ -16,8 +16,8 @@ using namespace training;
 constexpr std::size_t kClasses = 5, kCount = 24;
 constexpr SampleShape kShape = {3, 12, 12};
 
-/// Each kind of layer, all but the first and those behind the last dropout on bfloat16; channels
-/// that fill no vector, too.
+/// Every kind of layer. All but the first and those after the last dropout have bfloat16 input.
+/// Includes numbers of channels that do not fill a vector.
 LayerValues everyLayer() {
   const Convolution same{33, {.kernel = 3, .padding = 1}, false};
   const Residual block{{same, BatchNorm{}, Relu{}, same, BatchNorm{}}, {}};
@@ -41,7 +41,7 @@ LayerValues everyLayer() {
           Linear{kClasses}};
 }
 
-/// The same with places in place of means.
+/// A model that flattens its places instead of averaging them.
 LayerValues flattened() {
   return {Convolution{8, {.kernel = 3}},  Relu{},    Dropout{0.1},
           Convolution{16, {.kernel = 3}}, Flatten{}, Linear{kClasses}};
@@ -67,7 +67,7 @@ Outcome outcome(const LayerValues& layers, Precision precision, const Pass& pass
   return result;
 }
 
-/// The length of the difference, in lengths of `a`.
+/// The length of the difference, relative to the length of `a`.
 double apart(const std::vector<float>& a, const std::vector<float>& b) {
   double difference = 0, length = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -79,7 +79,7 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
 
 } // namespace
 
-TEST_CASE("in bfloat16 losses and gradients of every layer are those of floats, but for rounding") {
+TEST_CASE("in bfloat16 losses and gradients of every layer equal float32's except for rounding") {
   if (!hasBfloat16()) return;
   for (const LayerValues& layers : {everyLayer(), flattened()})
     for (const std::size_t count : {kCount, std::size_t{5}}) {
@@ -110,7 +110,7 @@ TEST_CASE("in bfloat16 the same weights and samples give the same bits") {
   CHECK((one.gradients == other.gradients));
 }
 
-TEST_CASE("in bfloat16, too, batch norm over ranks makes what the whole batch makes") {
+TEST_CASE("in bfloat16 batch norm over ranks gives the results of the whole batch") {
   if (!hasBfloat16()) return;
   const LayerValues layers = {Convolution{16, {.kernel = 3, .padding = 1}},
                               BatchNorm{},
@@ -143,12 +143,12 @@ TEST_CASE("in bfloat16, too, batch norm over ranks makes what the whole batch ma
     std::vector<float> sum = parts[0].gradients[i];
     for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += parts[1].gradients[i][k];
     INFO("weight " << i);
-    // The gradient of a bias before batch norm is zero, but for rounding.
+    // The gradient of a bias before batch norm is zero, except for rounding.
     if (i != 1 && i != 5) CHECK(apart(whole.gradients[i], sum) < 0.03);
   }
 }
 
-TEST_CASE("the first layer whose values are not finite is named in bfloat16, too") {
+TEST_CASE("in bfloat16 the first layer with values that are not finite is named") {
   if (!hasBfloat16()) return;
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -159,7 +159,7 @@ TEST_CASE("the first layer whose values are not finite is named in bfloat16, too
     const MadeUp samples(kShape, kClasses, kCount);
     network.forward(samples.batch(), {});
     CHECK(network.firstNotFinite() == "the loss");
-    network.weights()[2]->value[7] = bad; // the filter's
+    network.weights()[2]->value[7] = bad; // the filter
     network.weightsChanged();
     network.forward(samples.batch(), {});
     CHECK(network.firstNotFinite() == "layer 1");

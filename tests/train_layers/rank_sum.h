@@ -1,4 +1,4 @@
-// What the ranks of a training step sum, where they are threads.
+// Sums floats over ranks that are threads of one process.
 #pragma once
 
 #include <barrier>
@@ -7,7 +7,7 @@
 
 namespace rondo::test {
 
-/// Floats that several threads sum in the order of their ranks.
+/// Sums floats of several threads in the order of their ranks.
 class RankSum {
  public:
   explicit RankSum(int ranks) : given_(static_cast<std::size_t>(ranks)), barrier_(ranks) {}

@@ -1,4 +1,4 @@
-// One function per kind of layer, as close to its definition as can be.
+// One function for each kind of layer, as close to its definition as possible.
 #include "train_layers/reference.h"
 
 #include <algorithm>
@@ -10,13 +10,13 @@ using namespace training;
 
 namespace {
 
-/// What a layer gets.
+/// The arguments of a layer.
 struct Job {
   const Node& node;
   const Reference& all;
   const Values& in;
 
-  /// The values of one of the layer's own weights, by its place in their list.
+  /// The values of one of the layer's weights, by its index in the layer.
   const Numbers& own(std::size_t i) const { return all.weights[node.weights[i]->number]; }
   Values empty() const { return {in.count, node.out, Numbers(in.count * node.out.size())}; }
 };
@@ -46,13 +46,13 @@ Values run(const Flatten&, const Job& job) {
   return out;
 }
 
-/// visit(y, x, inside) for each place of the window that makes place (oy, ox) of the output.
+/// Calls visit(y, x, index in the window) for each place of the window of output place (oy, ox).
 template <class Visit>
 void overWindow(const Window& window, const SampleShape& in, std::size_t oy, std::size_t ox,
                 const Visit& visit) {
   for (std::size_t ky = 0; ky < window.kernel; ++ky)
     for (std::size_t kx = 0; kx < window.kernel; ++kx) {
-      // Padded coordinates, so that they do not go below zero.
+      // Padded coordinates, so that they are not negative.
       const std::size_t y = oy * window.stride + ky, x = ox * window.stride + kx;
       if (y < window.padding || x < window.padding || y - window.padding >= in.height ||
           x - window.padding >= in.width)
@@ -61,7 +61,7 @@ void overWindow(const Window& window, const SampleShape& in, std::size_t oy, std
     }
 }
 
-/// value(n, channel, y, x) for each entry.
+/// Computes value(n, channel, y, x) for each entry.
 template <class Value>
 Values fill(const Job& job, const Value& value) {
   Values out = job.empty();
@@ -142,7 +142,7 @@ Values run(const BatchNorm&, const Job& job) {
   });
 }
 
-/// Which values are dropped is no business of a reference: with a rate of zero, none.
+/// The reference does not drop values, so tests use it with a rate of zero.
 Values run(const Dropout&, const Job& job) { return job.in; }
 
 Values runAll(const std::vector<Node>& nodes, const Reference& all, Values values);

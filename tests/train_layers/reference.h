@@ -1,4 +1,4 @@
-// What layers compute, in plain loops and double: what the trainer's layers are held against.
+// A reference for layers, in plain loops and double.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace rondo::test {
 
 using Numbers = std::vector<double>;
 
-/// The samples' values, one behind the other.
+/// The values of all samples, sample by sample.
 struct Values {
   std::size_t count;
   training::SampleShape shape;
@@ -24,7 +24,7 @@ struct Values {
   }
 };
 
-/// A network like training::Network, whose weights are by number.
+/// A network like training::Network, with weights by number.
 class Reference {
  public:
   Reference(const training::LayerValues& layers, const training::SampleShape& in);
@@ -33,7 +33,7 @@ class Reference {
   double loss(const Values& in, const std::vector<std::uint8_t>& labels) const;
 
   std::vector<Numbers> weights;
-  /// Running statistics. If there are any, batch norm is by them, as in evaluation.
+  /// Running statistics. If there are any, batch norm uses them, as in evaluation.
   std::vector<Numbers> state;
 
  private:

@@ -1,4 +1,4 @@
-// Signals that reach a thread while it computes.
+// Tests signals that arrive while a thread computes.
 #include <signal.h>
 #include <sys/time.h>
 
@@ -17,7 +17,7 @@ using namespace training;
 
 std::atomic<int> handled{0};
 
-/// A handler runs on this thread all the time, on the stack that the thread has just then.
+/// Runs a signal handler on this thread again and again, on the thread's current stack.
 class Interrupted {
  public:
   Interrupted() {
@@ -52,9 +52,9 @@ std::vector<float> gradients(Network& network, const Batch& batch) {
 
 } // namespace
 
-// Some of oneDNN's compiled kernels use the stack pointer as one more register: a handler that ran
-// then would write its frame over the tensors.
-TEST_CASE("a signal's handler leaves a pass as it is") {
+// Some compiled kernels of oneDNN use the stack pointer as a general register: a handler on that
+// stack would overwrite tensors.
+TEST_CASE("a signal handler does not disturb a pass") {
   const auto [model, shape, count] = GENERATE(std::tuple("mlp", SampleShape{1, 15, 16}, 4096),
                                               std::tuple("cnn", SampleShape{1, 15, 16}, 64),
                                               std::tuple("resnet18", SampleShape{3, 8, 8}, 8));

@@ -1,4 +1,4 @@
-// The estimate of gradients' noise against gradients whose mean and variance are known.
+// Compares the estimated noise of gradients with gradients whose mean and variance are known.
 #include "train/optim/noise_scale.h"
 
 #include <random>
@@ -10,13 +10,15 @@
 
 namespace rondo::test {
 
-TEST_CASE("from means of few and of many samples both the mean and the variance come back") {
-  // |mean|^2 = 4 and trace 10: means of n samples have 4 + 10 / n on average.
+TEST_CASE("means of few and of many samples give both the mean and the variance") {
+  // With |mean|^2 = 4 and a trace of 10, the squared norm of a mean over n samples is 4 + 10 / n on
+  // average.
   const training::GradientNoise exact = training::gradientNoise(4 + 10.0 / 8, 8, 4 + 0.1, 100);
   REQUIRE(close(exact.square, 4, 1e-12));
   REQUIRE(close(exact.variance, 10, 1e-12));
   REQUIRE(close(exact.scale(), 2.5, 1e-12));
-  // Drawn: 5 dimensions, mean 1 each, deviation 3 each, in batches of 4 parts of 8 samples.
+  // Random gradients with 5 dimensions, mean 1 and deviation 3 in each, in batches of 4 parts of 8
+  // samples.
   std::mt19937 random(1);
   std::normal_distribution<double> one(1, 3);
   training::GradientNoise sum;
@@ -40,7 +42,7 @@ TEST_CASE("from means of few and of many samples both the mean and the variance 
 
 #ifdef RONDO_HAVE_DNNL
 
-TEST_CASE("a run estimates the same noise on ranks as in micro-batches, and trains no other way") {
+TEST_CASE("a run estimates the same noise on ranks as in micro-batches, and trains the same") {
   TrainOptions options = smallRun();
   const std::uint64_t hash = trainAll(makeRanks(4), options).parameter_hash;
   options.noise_scale = true;

@@ -1,4 +1,4 @@
-// Optimizers against their formulas, written down element by element in double.
+// Compares optimizers with their formulas, computed element by element in double.
 #include "train/optim/optimizer.h"
 
 #include <cmath>
@@ -16,14 +16,14 @@ namespace {
 using training::OptimizerSettings;
 using training::Weight;
 
-/// What an optimizer remembers of one element, and the whole weight's lengths (lars).
+/// The state of one element in the formula.
 struct Element {
   double value = 0, first = 0, second = 0;
 };
 struct Step {
   double rate, scale;
-  int number;           ///< from 1
-  double length, slope; ///< of the weight and of its scaled gradient
+  int number;           ///< counted from 1
+  double length, slope; ///< norms of the weight and of its scaled gradient (lars)
 };
 using Formula = std::function<void(Element&, double gradient, bool decays, const Step&)>;
 
@@ -33,7 +33,7 @@ double length(const float* values, std::size_t count) {
   return std::sqrt(sum);
 }
 
-/// Follows an optimizer for 25 steps with other rates and scales each, beside the formula.
+/// Compares 25 steps of an optimizer with the formula; each step has another rate and scale.
 void follow(const std::string& name, const OptimizerSettings& settings, const Formula& formula) {
   Weights weights;
   const auto optimizer = training::makeOptimizer(name, weights.all(), settings);
@@ -95,7 +95,7 @@ TEST_CASE("adamw follows PyTorch's formula") {
            });
 }
 
-TEST_CASE("lars follows the paper's formula, and leaves biases to momentum alone") {
+TEST_CASE("lars follows the paper's formula, and treats biases as plain momentum does") {
   follow("lars", {.weight_decay = 0.01, .trust = 0.02},
          [&](Element& e, double g, bool decays, const Step& step) {
            double local = 1;
@@ -137,7 +137,7 @@ TEST_CASE("sgd without decay is momentum * v + scale * g to the last bit") {
   }
 }
 
-TEST_CASE("with its state and its number of steps an optimizer goes on where another stopped") {
+TEST_CASE("with another one's state and number of steps an optimizer continues like it") {
   for (const training::OptimizerKind* kind : training::optimizers()) {
     INFO(kind->name);
     const OptimizerSettings settings{.weight_decay = 0.01};
@@ -148,7 +148,8 @@ TEST_CASE("with its state and its number of steps an optimizer goes on where ano
       optimizer.step(0.01, 0.5F);
     };
     for (int i = 0; i < 5; ++i) step(undisturbed, *first);
-    // The other one gets here by what a checkpoint holds, but for its gradients.
+    // The other set of weights gets here by the contents of a checkpoint; only its gradients are
+    // drawn.
     for (int i = 0; i < 5; ++i) resumed.drawGradients();
     for (std::size_t w = 0; w < resumed.all().size(); ++w)
       std::copy_n(undisturbed.all()[w]->value, resumed.all()[w]->size(), resumed.all()[w]->value);
@@ -172,7 +173,7 @@ TEST_CASE("with its state and its number of steps an optimizer goes on where ano
   }
 }
 
-TEST_CASE("an optimizer that is not there and settings out of range are refused with the ranges") {
+TEST_CASE("an unknown optimizer and settings out of range are refused with the valid values") {
   Weights weights({2});
   const auto refused = [&](const std::string& name, const OptimizerSettings& settings,
                            const std::string& text) {

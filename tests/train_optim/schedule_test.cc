@@ -1,4 +1,5 @@
-// Learning rates against the formulas by the mathematics library, and the limit of the norm.
+// Compares learning rates with formulas from the mathematics library, and tests the limit of the
+// norm.
 #include "train/optim/schedule.h"
 
 #include <cmath>
@@ -15,7 +16,7 @@ namespace rondo::test {
 using training::rateAt;
 using training::Schedule;
 
-TEST_CASE("a warm-up climbs in even steps to the rate, and the schedule goes on from there") {
+TEST_CASE("a warm-up rises in even steps to the rate, and the schedule continues from there") {
   for (const auto kind : {Schedule::Kind::constant, Schedule::Kind::step, Schedule::Kind::cosine}) {
     const Schedule schedule{.kind = kind,
                             .rate = 0.8,
@@ -30,7 +31,7 @@ TEST_CASE("a warm-up climbs in even steps to the rate, and the schedule goes on 
   }
 }
 
-TEST_CASE("constant stays, step falls by its factor, cosine is half a wave") {
+TEST_CASE("constant stays, step falls by its factor, cosine falls along half a wave") {
   const Schedule constant{.rate = 0.3};
   REQUIRE(rateAt(constant, 1'000'000) == 0.3);
 
@@ -52,13 +53,13 @@ TEST_CASE("constant stays, step falls by its factor, cosine is half a wave") {
     REQUIRE(rateAt(wave, 1000) == 0.01);
     REQUIRE(rateAt(wave, 5000) == 0.01);
   }
-  // A warm-up as long as the training leaves nothing for the wave, not even a division by zero.
+  // If the warm-up is as long as the training, no step is left for the wave: no division by zero.
   const Schedule short_run{
       .kind = Schedule::Kind::cosine, .rate = 1, .warmup_steps = 10, .total_steps = 10};
   REQUIRE(rateAt(short_run, 10) == 0);
 }
 
-TEST_CASE("the rate is in proportion to the batch") {
+TEST_CASE("scaling rules follow the batch or its square root") {
   const auto scaled = [](const char* rule, std::uint64_t batch) {
     return training::scalingRule(rule).scaled(0.1, batch, 256);
   };
@@ -68,13 +69,14 @@ TEST_CASE("the rate is in proportion to the batch") {
   REQUIRE(close(scaled("sqrt", 64), 0.05, 1e-15));
 }
 
-TEST_CASE("a schedule that is not there is refused with those that are") {
+TEST_CASE("an unknown schedule is refused with a list of the known ones") {
   REQUIRE(training::scheduleKind("cosine") == Schedule::Kind::cosine);
   REQUIRE_THROWS_WITH(training::scheduleKind("linear"),
                       "train: schedule \"linear\"; there are: constant, step, cosine");
 }
 
-TEST_CASE("clipping limits the norm of all gradients together and nothing below the limit") {
+TEST_CASE(
+    "clipping limits the norm of all gradients together, and changes nothing below the limit") {
   Weights weights;
   weights.drawGradients();
   double sum = 0;

@@ -1,4 +1,4 @@
-// Weights with values and gradients of their own, for tests of what works on them.
+// Weights with values and gradients, for tests of optimizers and norms.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,13 @@
 
 namespace rondo::test {
 
-/// Whether two numbers differ by no more than the tolerance times the larger of 1 and the second.
+/// Whether two numbers differ by at most the tolerance times the larger of 1 and the second number.
 inline bool close(double found, double expected, double tolerance) {
   return std::abs(found - expected) <= tolerance * std::max(1.0, std::abs(expected));
 }
 
-/// A matrix that decays, a bias that does not, and a count of every remainder of a vector loop.
+/// A matrix that decays, a bias that does not, and sizes with different remainders of a vector
+/// loop.
 class Weights {
  public:
   explicit Weights(const std::vector<std::size_t>& counts = {35, 7, 64, 1}, unsigned seed = 1)
@@ -38,7 +39,7 @@ class Weights {
     }
   }
 
-  /// A step's gradients.
+  /// Draws the gradients of a step.
   void drawGradients() {
     for (auto& one : owned_)
       for (float& gradient : one->gradients) gradient = draw();

@@ -1,4 +1,5 @@
-// What parameter servers decide without talking: who may go on, what a step is, who holds what.
+// Tests the parts of parameter servers that need no communication: staleness bounds, grants of
+// steps, losses of steps, and the assignment of keys to servers.
 #include "train/parallel/ps/clocks.h"
 #include "rondo/error.h"
 #include "support/test.h"
@@ -12,7 +13,7 @@ namespace rondo::test {
 using namespace training;
 using namespace training::servers;
 
-TEST_CASE("a worker may read what lacks as many steps as the bound says, and no more") {
+TEST_CASE("a worker may read values that lack as many steps as the bound allows, and no more") {
   const Staleness bulk("bsp"), some("ssp:2"), any("asp");
   REQUIRE((bulk.bulk() && Staleness("ssp:0").bulk() && !some.bulk() && !any.bulk()));
   REQUIRE((bulk.bounded() && some.bounded() && !any.bounded()));
@@ -24,7 +25,8 @@ TEST_CASE("a worker may read what lacks as many steps as the bound says, and no 
     }
 }
 
-TEST_CASE("up to a meeting as many steps are granted as the run takes, whoever asks") {
+TEST_CASE(
+    "up to a synchronization point as many steps are granted as the run takes, in any order") {
   for (const char* consistency : {"bsp", "ssp:3", "asp"})
     for (int workers : {1, 2, 3, 7})
       for (std::int64_t steps : {1, 2, 5}) {
@@ -34,7 +36,8 @@ TEST_CASE("up to a meeting as many steps are granted as the run takes, whoever a
         std::int64_t granted = workers;
         std::vector<std::int64_t> own(static_cast<std::size_t>(workers), 1);
         REQUIRE(grants.first().last == (staleness.bounded() && steps == 1));
-        for (int worker = 0; worker < workers; ++worker) // one after the other as much as it gets
+        // Each worker takes as many as it gets before the next one asks.
+        for (int worker = 0; worker < workers; ++worker)
           for (;;) {
             const Grant grant = grants.next(worker);
             if (!grant.go) break;
@@ -48,22 +51,22 @@ TEST_CASE("up to a meeting as many steps are granted as the run takes, whoever a
       }
 }
 
-TEST_CASE("a stop moves the meeting to where all can be soonest") {
+TEST_CASE("a stop moves the synchronization point to the earliest possible step") {
   Grants bounded(3, Staleness("ssp:2"));
   bounded.begin(50);
-  for (int i = 0; i < 4; ++i) bounded.next(1); // five
+  for (int i = 0; i < 4; ++i) bounded.next(1); // five with the first one
   bounded.stop();
   REQUIRE(!bounded.next(1).go);
   for (int i = 0; i < 3; ++i) REQUIRE(!bounded.next(0).last);
-  REQUIRE(bounded.next(0).last); // the fifth
+  REQUIRE(bounded.next(0).last); // its fifth
   Grants free(3, Staleness("asp"));
   free.begin(50);
-  for (int i = 0; i < 4; ++i) free.next(1); // seven in all
+  for (int i = 0; i < 4; ++i) free.next(1); // seven, with the first ones of all workers
   free.stop();
-  REQUIRE((free.next(0).go && free.next(2).go && !free.next(1).go)); // nine
+  REQUIRE((free.next(0).go && free.next(2).go && !free.next(1).go)); // nine: three for each worker
 }
 
-TEST_CASE("losses of a round are added in the order of workers, whoever comes first") {
+TEST_CASE("losses of a round are added in the order of workers, not in the order of arrival") {
   const double tiny = 1e-17;
   for (const std::vector<int>& order : {std::vector{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
     Tally tally(3, 1);
@@ -77,12 +80,12 @@ TEST_CASE("losses of a round are added in the order of workers, whoever comes fi
   }
   Tally tally(2, 4);
   tally.begin(3);
-  for (double loss : {1.0, 2.0, 3.0, 6.0}) tally.add(1, loss); // one worker alone
+  for (double loss : {1.0, 2.0, 3.0, 6.0}) tally.add(1, loss); // only worker 1 contributes
   REQUIRE(tally.steps() == 2);
   REQUIRE(tally.losses() == 3 + 0.75 + 2.25);
 }
 
-TEST_CASE("every key has one server and one piece, and pieces lead with the last keys") {
+TEST_CASE("every key has one server and one piece, and the pieces with the last keys come first") {
   AlignedVector<float> values(16 * 9);
   Weight first, second, mean;
   first.shape = {50}, first.value = values.data();
@@ -112,7 +115,7 @@ TEST_CASE("every key has one server and one piece, and pieces lead with the last
   REQUIRE_THROWS_AS(layOut(values, weights, state, 10, 16), Error);
 }
 
-TEST_CASE("stragglers are slow as often and as much as they are told, the same in every run") {
+TEST_CASE("stragglers are as slow and as often slow as requested, and the same in every run") {
   TrainOptions options;
   options.slow = {{.rank = 1, .factor = 3}};
   options.jitter = {.probability = 0.1, .factor = 4};
@@ -135,7 +138,7 @@ TEST_CASE("stragglers are slow as often and as much as they are told, the same i
   options.pace_ms = 10;
   REQUIRE(Straggler(options, 0).next(last) == 6);
   REQUIRE(Straggler(options, 1).next(last) == 26);
-  REQUIRE(Straggler(options, 1).next({}) == 0); // it computes nothing
+  REQUIRE(Straggler(options, 1).next({}) == 0); // the last step computed nothing
   REQUIRE(Straggler(TrainOptions(), 0).next(last) == 0);
 }
 

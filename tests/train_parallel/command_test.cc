@@ -1,4 +1,4 @@
-// `rondo train --strategy ps` as people run it, and a server that dies.
+// Tests the commands `rondo train --strategy ps` and `--sweep`, and the death of a server.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -13,11 +13,11 @@ namespace rondo::test {
 using tools::Outcome;
 using tools::shell;
 
-TEST_CASE("a server that dies is named by every rank, over shared memory and over sockets") {
+TEST_CASE("every rank names a server that dies, over shared memory and over sockets") {
   const tools::TemporaryFolder folder;
   for (const char* transport : {"shm", "tcp"})
     for (const char* consistency : {"bsp", "asp"}) {
-      // Rank 0 is a server only.
+      // Rank 0 is a server, not a worker.
       const std::string metrics = folder.file(std::string(transport) + consistency);
       const Outcome outcome = shell(
           std::string("$RONDO train -p 3 --strategy ps --dedicated-servers --transport ") +
@@ -33,7 +33,7 @@ TEST_CASE("a server that dies is named by every rank, over shared memory and ove
     }
 }
 
-TEST_CASE("what a straggler's option cannot mean is said with its usage") {
+TEST_CASE("a wrong value of a straggler option is refused with the usage of the option") {
   for (const char* wrong : {"--slow 1", "--slow x:2", "--jitter 0.1", "--jitter 0.1:"}) {
     const Outcome outcome = shell(std::string("$RONDO train ") + wrong);
     INFO(wrong << ": " << outcome.err);
@@ -42,7 +42,7 @@ TEST_CASE("what a straggler's option cannot mean is said with its usage") {
   }
 }
 
-TEST_CASE("a sweep trains by every line, and shows the runs beside each other") {
+TEST_CASE("a sweep trains once for each line, and its page shows all runs") {
   const tools::TemporaryFolder folder;
   const std::string file = folder.file("sweep"), json = folder.file("json");
   std::ofstream(file) << "# a comment\n\none: -p 1 --batch 20\n"
@@ -76,7 +76,7 @@ TEST_CASE("a sweep trains by every line, and shows the runs beside each other") 
   REQUIRE_FALSE(contains(page, "http://"));
 }
 
-TEST_CASE("a rank that only serves is not said to compute in no time") {
+TEST_CASE("a rank that is only a server shows no time for computation") {
   const Outcome outcome = shell(
       "$RONDO train -p 2 --strategy ps --dedicated-servers --steps 3 --data "
       "synthetic:shape=1x8x8,train=400,test=20");
@@ -86,7 +86,7 @@ TEST_CASE("a rank that only serves is not said to compute in no time") {
   REQUIRE_FALSE(contains(outcome.out, "forward"));
 }
 
-TEST_CASE("a sweep's line that makes no sense is named before anything is trained") {
+TEST_CASE("a wrong line of a sweep is named before anything is trained") {
   const tools::TemporaryFolder folder;
   const std::string file = folder.file("sweep");
   for (const auto& [lines, complaint] : std::vector<std::pair<std::string, std::string>>{

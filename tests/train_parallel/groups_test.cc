@@ -1,4 +1,4 @@
-// Round-robin groups: buckets over several communicators, with the bits of one.
+// Tests round-robin groups: buckets over several communicators give the same bits as over one.
 #include <filesystem>
 
 #include "support/ranks.h"
@@ -8,7 +8,7 @@
 
 namespace rondo::test {
 
-TEST_CASE("groups are so many communicators of the same ranks, the given one first") {
+TEST_CASE("groups are communicators of the same ranks, of which the given one is the first") {
   for (int size : {1, 2, 3}) {
     auto ranks = makeRanks(size);
     REQUIRE(firstComplaint(onRanks(ranks, [](Communicator& comm) -> std::string {
@@ -28,7 +28,7 @@ TEST_CASE("groups are so many communicators of the same ranks, the given one fir
 
 namespace {
 
-/// Of this process.
+/// Number of file descriptors that this process has open.
 std::size_t openDescriptors() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
@@ -38,13 +38,13 @@ std::size_t openDescriptors() {
 
 } // namespace
 
-TEST_CASE("groups change no bit, whatever strategy has buckets, and each has sockets of its own") {
+TEST_CASE("groups do not change a bit in any strategy with buckets, and each has its own sockets") {
   for (const auto& [strategy, mesh] : std::vector<std::pair<std::string, std::string>>{
            {"ddp", ""}, {"pipeline", "data=2,pipe=2"}, {"tensor", "data=2,tensor=2"}}) {
     TrainOptions options = smallRun();
     options.strategy = strategy;
     options.mesh = mesh;
-    options.bucket_bytes = {0}; // each group gets one, on any stage
+    options.bucket_bytes = {0}; // a bucket per layer: each group gets one, on every stage
     const TrainReport expected = trainAll(makeRanks(4), options);
     std::vector<std::size_t> descriptors;
     for (int groups : {1, 2, 3})
@@ -64,7 +64,7 @@ TEST_CASE("groups change no bit, whatever strategy has buckets, and each has soc
   }
 }
 
-TEST_CASE("groups out of bounds, and where there are no buckets, are refused by name") {
+TEST_CASE("groups are refused if out of bounds, or if the strategy has no buckets") {
   const auto refusal = [](int groups, const std::string& strategy) {
     TrainOptions options = smallRun();
     options.groups = groups;

@@ -1,4 +1,4 @@
-// Local SGD and DataParallel against one rank with the same batches.
+// Compares local SGD and DataParallel with one rank that has the same batches.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +21,7 @@ std::vector<double> losses(int size, const TrainOptions& options) {
   return all;
 }
 
-/// The largest relative difference of two runs' steps.
+/// The largest relative difference between the steps of two runs.
 double difference(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double worst = 0;
@@ -48,11 +48,11 @@ TrainOptions ofOneRank(TrainOptions options) {
 
 } // namespace
 
-TEST_CASE("averaged after every step, local SGD is SGD, for 50 steps", "[sums]") {
+TEST_CASE("local SGD that averages after every step equals SGD for 50 steps", "[sums]") {
   for (int size : kWholeGrid ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{3}) {
     TrainOptions options = localRun(1);
     options.steps = 50;
-    options.learning_rate = 0.001; // what is learnt to the end has losses of rounding only
+    options.learning_rate = 0.001; // after convergence the losses would be only rounding errors
     options.weight_decay = 0.01;
     INFO(size << " ranks");
     const auto expected = losses(1, ofOneRank(options));
@@ -63,40 +63,40 @@ TEST_CASE("averaged after every step, local SGD is SGD, for 50 steps", "[sums]")
   }
 }
 
-TEST_CASE("slow momentum over plain steps of one is momentum", "[sums]") {
+TEST_CASE("slow momentum with period 1 and plain steps equals momentum", "[sums]") {
   TrainOptions options = localRun(1, 0.9);
   options.steps = 50;
   options.learning_rate = 0.001;
   options.momentum = 0;
   TrainOptions plain = ofOneRank(options);
   plain.momentum = 0.9;
-  // Moves are differences of values here, which rounds them more than gradients are.
+  // Moves are differences of values here, which have larger rounding errors than gradients.
   const auto expected = losses(1, plain);
   REQUIRE(difference(losses(3, options), expected) < 1e-4);
   options.slow_momentum = 0;
   REQUIRE(difference(losses(3, options), expected) > 1e-2);
 }
 
-TEST_CASE("between averages ranks differ, and the run is seen as their average", "[sums]") {
+TEST_CASE("between averages ranks differ, and evaluation uses their average", "[sums]") {
   for (int size : kWholeGrid ? std::vector<int>{2, 3} : std::vector<int>{3})
     for (double slow : {0.0, 0.5}) {
       TrainOptions options = localRun(4, slow);
-      options.data = "synthetic:shape=1x8x8,train=1000,test=200"; // epochs of 25 steps
+      options.data = "synthetic:shape=1x8x8,train=1000,test=200"; // 25 steps per epoch
       options.batch = 40;
       options.epochs = 3;
       options.momentum = slow > 0 ? 0.5 : 0.9;
-      options.verify_every = 3; // throws where the ranks' averages are not the same
+      options.verify_every = 3; // throws if the ranks' averages differ
       const TrainReport report = trainAll(makeRanks(size), options);
       INFO(size << " ranks, slow momentum " << slow);
       REQUIRE(report.epoch_loss.size() == 3);
       REQUIRE(report.epoch_loss.back() < report.epoch_loss.front() / 2);
       REQUIRE(report.test_accuracy > 0.9);
-      options.verify_every = 0; // when the average is looked at changes nothing
+      options.verify_every = 0; // the result does not depend on when the average is computed
       requireSame(trainAll(makeRanks(size), options), report);
     }
 }
 
-TEST_CASE("local SGD, stopped anywhere and resumed, ends with the same bytes", "[sums]") {
+TEST_CASE("local SGD that was stopped at any step and resumed ends with the same bytes", "[sums]") {
   TemporaryFolder folder;
   for (const char* optimizer : {"sgd", "adamw"})
     for (int steps = 1; steps < 6; steps += kWholeGrid ? 1 : 3) {
@@ -110,7 +110,7 @@ TEST_CASE("local SGD, stopped anywhere and resumed, ends with the same bytes", "
       first.steps = steps;
       trainAll(makeRanks(2), first);
       options.resume = true;
-      INFO(optimizer << ", stopped behind step " << steps);
+      INFO(optimizer << ", stopped after step " << steps);
       requireSame(trainAll(makeRanks(2), options), whole);
       REQUIRE((readRaw(folder.file("part")) == readRaw(folder.file("whole"))));
       if (steps > 1) continue;
@@ -118,34 +118,33 @@ TEST_CASE("local SGD, stopped anywhere and resumed, ends with the same bytes", "
       const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
       REQUIRE(thrown.code == ErrorCode::invalid_argument);
       REQUIRE(contains(thrown.text,
-                       "2 ranks wrote it, with what each of them kept for itself, "
-                       "which 3 cannot take over"));
+                       "2 ranks wrote it, with state of each rank, which 3 ranks cannot use"));
       options.strategy = "ddp";
       options.period = TrainOptions().period;
       options.slow_momentum = 0;
       const auto go = [&](Communicator& comm) { train(comm, options); };
-      REQUIRE(contains(thrownByAll(ranks, go).text, "for which this run has no place"));
+      REQUIRE(contains(thrownByAll(ranks, go).text, "which this run does not use"));
       writeRaw(options.checkpoint, {});
       options.resume = false;
       trainAll(makeRanks(2), options);
       options.strategy = "local";
       options.resume = true;
       REQUIRE(contains(thrownByAll(ranks, go).text,
-                       "has nothing of what each rank of this run keeps for itself"));
+                       "has no state of single ranks, which this run needs"));
     }
 }
 
-TEST_CASE("local SGD averages behind every period, no step earlier or later") {
+TEST_CASE("local SGD averages exactly after every period") {
   TrainOptions options = localRun(4);
   options.steps = 4;
   const TrainReport at_the_end = trainAll(makeRanks(2), options);
-  options.period = 1000; // the average of what ranks did alone is made to look at it only
+  options.period = 1000; // never averaged during the run, only for the evaluation at the end
   requireSame(trainAll(makeRanks(2), options), at_the_end);
   options.period = 3;
   REQUIRE(trainAll(makeRanks(2), options).parameter_hash != at_the_end.parameter_hash);
 }
 
-TEST_CASE("local SGD, resumed where it ended between two averages, is seen as it was") {
+TEST_CASE("local SGD that is resumed between two averages has the same hash and accuracy") {
   TemporaryFolder folder;
   TrainOptions options = localRun(3);
   options.steps = 4;
@@ -157,8 +156,8 @@ TEST_CASE("local SGD, resumed where it ended between two averages, is seen as it
   REQUIRE(again.test_accuracy == ended.test_accuracy);
 }
 
-TEST_CASE("DataParallel moves running statistics by the mean over ranks") {
-  if (!kWholeGrid) return; // of the model's layers sanitizers see little, and take long
+TEST_CASE("DataParallel updates running statistics by the mean over ranks") {
+  if (!kWholeGrid) return; // too slow with sanitizers, which find nothing more in these layers
   TrainOptions options = smallRun();
   options.model = "resnet18";
   options.data = "synthetic:shape=3x8x8,train=8,test=8";
@@ -171,7 +170,7 @@ TEST_CASE("DataParallel moves running statistics by the mean over ranks") {
   requireSame(trainAll(makeRanks(2), options), expected);
 }
 
-TEST_CASE("DataParallel ends when one rank is asked to") {
+TEST_CASE("DataParallel stops on all ranks if one rank is asked to stop") {
   TrainOptions options = smallRun();
   options.strategy = "dp";
   auto ranks = makeRanks(2);
@@ -183,7 +182,7 @@ TEST_CASE("DataParallel ends when one rank is asked to") {
           })) == "");
 }
 
-TEST_CASE("DataParallel trains bit for bit as one rank with as many micro-batches", "[sums]") {
+TEST_CASE("DataParallel has the same bits as one rank with as many micro-batches", "[sums]") {
   for (const char* model : {"mlp", "cnn"})
     for (int size : {1, 2, 3, 4}) {
       TrainOptions options = smallRun();
@@ -199,7 +198,7 @@ TEST_CASE("DataParallel trains bit for bit as one rank with as many micro-batche
     }
 }
 
-TEST_CASE("DataParallel goes on from its checkpoint, on other ranks and as ddp") {
+TEST_CASE("a checkpoint of DataParallel continues on other numbers of ranks and as ddp") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
   options.optimizer = "adamw";
@@ -220,7 +219,7 @@ TEST_CASE("DataParallel goes on from its checkpoint, on other ranks and as ddp")
   }
 }
 
-TEST_CASE("what a step sends is the formula at the head of each strategy's file") {
+TEST_CASE("a step sends as many bytes as the formula in the strategy's file says") {
   TrainOptions options = smallRun();
   options.steps = 3;
   const auto bytes = [&](int size, const std::function<void(TrainOptions&)>& change) {
@@ -228,7 +227,7 @@ TEST_CASE("what a step sends is the formula at the head of each strategy's file"
     change(own);
     return trainAll(makeRanks(size), own).bytes_per_step;
   };
-  // mlp for 8 x 8 pixels and 10 classes; the 10 biases fill up a cache line.
+  // mlp for 8 x 8 pixels and 10 classes; the 10 biases are padded to a cache line.
   const double values = 4 * (64 * 256 + 256 + 256 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 16);
   const auto gathered = [](TrainOptions& o) { o.hook = "topk:0.1"; };
   const double message = bytes(2, gathered) / 2;
@@ -249,7 +248,7 @@ TEST_CASE("what a step sends is the formula at the head of each strategy's file"
   }
 }
 
-TEST_CASE("what local SGD and DataParallel cannot honour is refused by name") {
+TEST_CASE("options that local SGD and DataParallel do not support are refused by name") {
   struct Change {
     std::string name;
     std::function<void(TrainOptions&)> make;

@@ -1,5 +1,5 @@
-// What workers and servers leave out of their messages: codecs of pushes, and answers that hold
-// what has changed only.
+// Tests smaller messages between workers and servers: codecs for pushes, and answers that contain
+// only the keys that have changed.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -23,7 +23,8 @@ namespace rondo::test {
 using training::servers::answerWords;
 using training::servers::Changes;
 
-TEST_CASE("whoever missed moves gets just the keys that they changed, and then has the values") {
+TEST_CASE(
+    "a reader that missed moves gets only the changed keys, and then has the current values") {
   std::mt19937 random(7);
   for (std::size_t count : {1, 31, 32, 33, 64, 1000}) {
     std::vector<float> values(count, 1.0F);
@@ -48,7 +49,8 @@ TEST_CASE("whoever missed moves gets just the keys that they changed, and then h
           std::vector<float> words(answerWords(count, count), 99.0F);
           const std::size_t told = changes.answer(values, seen[r], words.data());
           seen[r] = changes.newest();
-          if (r == 0) CHECK(told == differ); // others may find a key back where it was
+          // For other readers a key may have changed back to its old value.
+          if (r == 0) CHECK(told == differ);
           CHECK(told >= differ);
           CHECK(answerWords(count, told) <= words.size());
           if (told > 0) training::servers::take(words.data(), has[r]);
@@ -61,7 +63,7 @@ TEST_CASE("whoever missed moves gets just the keys that they changed, and then h
   }
 }
 
-TEST_CASE("each piece keeps back what its messages left out, and its server gets the rest") {
+TEST_CASE("each piece keeps what its messages left out, and its server gets the rest") {
   using namespace training;
   using namespace training::servers;
   constexpr std::size_t kCount = 1008, kPiece = 256; // the first piece is smaller
@@ -115,12 +117,13 @@ namespace {
 using namespace training;
 using namespace training::servers;
 
-/// No two pieces of a push are alike, nor two pushes. A sum of them is exact in 16 bits.
+/// Differs for any two pieces of a push, and for any two pushes. Sums are exact in 16 bits.
 int gradientOf(std::size_t key, int rank, int step) {
   return (static_cast<int>(key) * (rank + 3) + 17 * step) % 61;
 }
 
-/// Some steps of workers, by as many small pieces for each server; what came of a key wrongly.
+/// Runs some steps in which each server has many small pieces. Returns a text about the first wrong
+/// value.
 std::string pushedInSteps(Communicator& comm, int servers, int first_worker, bool narrow) {
   constexpr std::size_t kCount = 1008, kPiece = 32;
   constexpr int kSteps = 4;
@@ -184,9 +187,9 @@ std::string pushedInSteps(Communicator& comm, int servers, int first_worker, boo
 
 } // namespace
 
-// Proves: pieces that take turns in a server's buffers are each summed over all workers, in every
-// step, with and without a codec, whoever serves.
-TEST_CASE("a server has fewer buffers than pieces, and mixes none of them up") {
+// Proves: pieces that share a server's buffers are each summed over all workers, in every step,
+// with and without a codec, with dedicated servers and without.
+TEST_CASE("a server with fewer buffers than pieces sums every piece correctly") {
   for (const int size : {2, 3, 4, 5})
     for (const bool narrow : {false, true}) {
       auto ranks = makeRanks(size);
@@ -200,7 +203,7 @@ TEST_CASE("a server has fewer buffers than pieces, and mixes none of them up") {
     }
 }
 
-TEST_CASE("running statistics move once for a push of every worker, also where these go on alone") {
+TEST_CASE("running statistics move once per round of pushes, also if one worker is ahead") {
   using namespace training;
   using namespace training::servers;
   const std::vector<float> keys(16, 1.0F);
@@ -210,7 +213,7 @@ TEST_CASE("running statistics move once for a push of every worker, also where t
   std::vector<float> pushed(16, 3.0F);
   piece.push(1, pushed.data(), 0.1);
   REQUIRE(piece.values()[5] == 1.0F);
-  piece.push(1, pushed.data(), 0.1);                   // whosever it is
+  piece.push(1, pushed.data(), 0.1); // the second push counts, although it is from the same worker
   REQUIRE(std::abs(piece.values()[5] - 1.2F) < 1e-6F); // a tenth of the way to the mean
   REQUIRE(piece.clock(1) == 2);
   REQUIRE(piece.oldest() == 0);
@@ -230,7 +233,8 @@ TrainOptions compressedRun(const std::string& hook) {
 
 } // namespace
 
-TEST_CASE("pushes in 16 bits are rounded as the gradients of one rank are, whoever serves") {
+TEST_CASE(
+    "pushes in 16 bits are rounded like the gradients of one rank, with any number of servers") {
   for (const char* hook : {"bf16", "fp16"}) {
     TrainOptions options = compressedRun(hook);
     options.servers = 1;
@@ -239,7 +243,8 @@ TEST_CASE("pushes in 16 bits are rounded as the gradients of one rank are, whoev
     requireSame(trainAll(makeRanks(1), options), served);
     options.hook = "none";
     REQUIRE(trainAll(makeRanks(1), options).parameter_hash != served.parameter_hash);
-    // Of three workers each server adds what they rounded: the same sums, however they are cut.
+    // Each of three servers adds the gradients that three workers rounded: the same sums for any
+    // number of servers.
     options = compressedRun(hook);
     const TrainReport two = trainAll(makeRanks(3), options);
     REQUIRE(two.pulled == 1);
@@ -248,30 +253,32 @@ TEST_CASE("pushes in 16 bits are rounded as the gradients of one rank are, whoev
   }
 }
 
-TEST_CASE("answers that leave keys out bring the same bytes as answers that hold all") {
-  TrainOptions options = compressedRun("topk:1"); // nothing is left out of pushes
+TEST_CASE("answers that leave keys out give the same bytes as complete answers") {
+  TrainOptions options = compressedRun("topk:1"); // pushes contain all keys
   const TrainReport all = trainAll(makeRanks(3, "shm"), options);
   options.hook = "none";
   requireSame(trainAll(makeRanks(3, "tcp"), options), all);
   for (const char* consistency : {"bsp", "asp"}) {
     INFO(consistency);
     options.hook = "topk:0.02";
-    options.momentum = 0; // keys without a gradient stay
+    options.momentum = 0; // keys without a gradient do not change
     options.consistency = consistency;
     options.verify_every = 0;
-    options.data = "synthetic:shape=1x8x8,train=600,test=20"; // a meeting each 15 steps
+    // A synchronization point every 15 steps.
+    options.data = "synthetic:shape=1x8x8,train=600,test=20";
     options.epochs = 4;
     const TrainReport sparse = trainAll(makeRanks(3), options);
     REQUIRE(sparse.pulled > 0);
     INFO(sparse.pulled);
-    REQUIRE(sparse.pulled < 0.065); // three workers' 2% in each answer, and no more
+    REQUIRE(sparse.pulled < 0.065); // at most 2% of the keys for each of three workers
     if (options.consistency != "bsp") continue;
-    options.verify_every = 1; // meetings, at which all values travel, behind every step
+    // A synchronization point, at which all values are sent, after every step
+    options.verify_every = 1;
     requireSame(trainAll(makeRanks(3), options), sparse);
   }
 }
 
-TEST_CASE("a run goes on with what its workers had kept back, on as many ranks only") {
+TEST_CASE("a run continues with what its workers had kept, only on the same number of ranks") {
   TemporaryFolder folder;
   TrainOptions options = compressedRun("topk:0.1");
   options.dedicated_servers = true;

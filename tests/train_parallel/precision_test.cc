@@ -1,4 +1,5 @@
-// --precision reaches the layers of every strategy, and a processor without it is one error.
+// Tests that --precision reaches the layers of every strategy, and that a processor without the
+// precision gives one error.
 #include "support/bfloat16.h"
 #include "support/runs.h"
 #include "support/test.h"
@@ -24,7 +25,7 @@ std::vector<double> lossesIn(const std::string& precision, const std::string& st
   return losses;
 }
 
-/// But for rounding, of which there is some.
+/// Equal except for rounding, and not identical.
 void requireNear(const std::vector<double>& narrow, const std::vector<double>& floats) {
   REQUIRE(floats.size() == narrow.size());
   for (std::size_t step = 0; step < floats.size(); ++step) {
@@ -36,7 +37,8 @@ void requireNear(const std::vector<double>& narrow, const std::vector<double>& f
 
 } // namespace
 
-TEST_CASE("every strategy trains in bfloat16, as in floats but for rounding", "[sums]") {
+TEST_CASE("every strategy trains in bfloat16, with the losses of float32 except for rounding",
+          "[sums]") {
   if (!hasBfloat16()) return;
   for (const std::string model : {"mlp", "cnn"}) {
     const auto wanted = lossesIn("bfloat16", "ddp", model);
@@ -50,7 +52,7 @@ TEST_CASE("every strategy trains in bfloat16, as in floats but for rounding", "[
   }
 }
 
-TEST_CASE("stages of several ranks train in bfloat16, too") {
+TEST_CASE("pipeline stages of several ranks train in bfloat16 too") {
   if (!hasBfloat16()) return;
   const auto run = [](const std::string& precision) {
     return lossesIn(precision, "pipeline", "cnn", "pipe=2,tensor=2");
@@ -58,7 +60,7 @@ TEST_CASE("stages of several ranks train in bfloat16, too") {
   requireNear(run("bfloat16"), run("float32"));
 }
 
-TEST_CASE("ranks with different precisions are a mismatch that quotes them") {
+TEST_CASE("ranks with different precisions get a mismatch error that quotes them") {
   if (!hasBfloat16()) return;
   auto ranks = makeRanks(2);
   const Thrown thrown = thrownByAll(ranks, [](Communicator& comm) {
@@ -70,7 +72,7 @@ TEST_CASE("ranks with different precisions are a mismatch that quotes them") {
   CHECK(contains(thrown.text, "rank 1 has precision bfloat16"));
 }
 
-TEST_CASE("a precision that is none is refused with those that there are") {
+TEST_CASE("an unknown precision is refused with a list of the valid ones") {
   auto ranks = makeRanks(2);
   const Thrown thrown = thrownByAll(ranks, [](Communicator& comm) {
     TrainOptions options = smallRun();
@@ -81,13 +83,13 @@ TEST_CASE("a precision that is none is refused with those that there are") {
   CHECK(contains(thrown.text, "precision \"half\"; there is: float32, bfloat16"));
 }
 
-TEST_CASE("a precision that the command does not know, or the processor has not, is told at once") {
+TEST_CASE("an unknown or unsupported precision is refused before training starts") {
   const std::string train = "$RONDO train -p 2 --data synthetic --steps 2 --precision ";
   const tools::Outcome unknown = tools::shell(train + "float8");
   CHECK(unknown.status != 0);
   CHECK(contains(unknown.err, "float8"));
   CHECK(contains(unknown.err, "bfloat16"));
-  // oneDNN's variable: as on a processor that has no more.
+  // This variable of oneDNN simulates a processor without the instructions.
   const tools::Outcome old = tools::shell("ONEDNN_MAX_CPU_ISA=AVX2 " + train + "bfloat16");
   INFO(old.err);
   CHECK(old.status == 3);

@@ -1,4 +1,4 @@
-// Parameter servers: bit for bit one rank where workers keep step, bounded where they do not.
+// Tests parameter servers: bit for bit like one rank if synchronous, within the bound if not.
 #include <algorithm>
 #include <numeric>
 
@@ -22,7 +22,7 @@ TrainOptions servedRun(int servers = 1, bool dedicated = false) {
   return options;
 }
 
-/// One rank that does what so many workers do.
+/// Trains on one rank what `workers` workers would do.
 TrainReport alone(TrainOptions options, int workers) {
   options.strategy = "ddp";
   options.servers = 1;
@@ -38,13 +38,13 @@ std::uint64_t sum(const std::vector<std::uint64_t>& counts) {
 
 } // namespace
 
-TEST_CASE("workers that keep step train bit for bit as one rank with as many micro-batches") {
+TEST_CASE("synchronous workers train bit for bit like one rank with as many micro-batches") {
   for (int size : {1, 2, 3, 4})
     for (int servers = 1; servers <= size; ++servers)
       for (bool dedicated : {false, true}) {
         if (dedicated && servers == size) continue;
         TrainOptions options = servedRun(servers, dedicated);
-        options.verify_every = size; // more meetings, or fewer
+        options.verify_every = size; // synchronization points at different steps
         const TrainReport expected = alone(options, dedicated ? size - servers : size);
         const std::string transport = size % 2 == 0 ? "shm" : "tcp";
         for (const char* consistency : {"bsp", "ssp:0"}) {
@@ -59,7 +59,7 @@ TEST_CASE("workers that keep step train bit for bit as one rank with as many mic
 }
 
 TEST_CASE(
-    "and so they do with other optimizers, micro-batches, schedules, and running statistics") {
+    "synchronous workers equal ddp with other optimizers, micro-batches, schedules, statistics") {
   TrainOptions options = servedRun(2);
   options.optimizer = "adamw";
   options.weight_decay = 0.01;
@@ -68,7 +68,8 @@ TEST_CASE(
   options.warm_up = 2;
   options.accumulate = 2;
   options.augment = true;
-  // Two micro-batches are added before they travel, so one rank with four adds them otherwise.
+  // Each worker adds its two micro-batches before it pushes. One rank with four would add them in
+  // another order.
   const TrainReport one = trainAll(makeRanks(3), options);
   options.strategy = "ddp";
   options.servers = 1;
@@ -82,8 +83,9 @@ TEST_CASE(
   requireSame(trainAll(makeRanks(2), options), alone(options, 2));
 }
 
-TEST_CASE("a push before a meeting gets no answer, however its pieces come") {
-  // The second piece leaves when the first layer's gradients stand, long behind the first one.
+TEST_CASE(
+    "a push before a synchronization point gets no answer, in whatever order its pieces arrive") {
+  // The first layer's gradients complete the second piece long after the first one was sent.
   TrainOptions options = servedRun();
   options.model = "cnn";
   options.data = "synthetic:shape=1x28x28,train=64,test=8";
@@ -109,11 +111,12 @@ TEST_CASE("no worker reads values that are older than its bound allows") {
     options.slow = {{.rank = 2, .factor = 6}};
     options.jitter = {.probability = 0.3, .factor = 4};
     options.consistency = "ssp:" + std::to_string(bound);
-    options.data = "synthetic:shape=1x8x8,train=1000,test=20"; // an epoch of 25 steps: one meeting
+    // An epoch of 25 steps has one synchronization point.
+    options.data = "synthetic:shape=1x8x8,train=1000,test=20";
     const TrainReport report = trainAll(makeRanks(3), options);
     INFO("bound " << bound);
     REQUIRE(report.steps == 24);
-    REQUIRE(sum(report.staleness) == 3 * 24); // each worker as many as every other
+    REQUIRE(sum(report.staleness) == 3 * 24); // each worker does the same number of steps
     REQUIRE(report.staleness.size() == static_cast<std::size_t>(bound) + 1);
     REQUIRE(report.staleness.back() > 0);
     options.consistency = "asp";
@@ -121,11 +124,11 @@ TEST_CASE("no worker reads values that are older than its bound allows") {
     const TrainReport free = trainAll(makeRanks(3), options);
     REQUIRE(free.steps == 24);
     REQUIRE(sum(free.staleness) == 3 * 24);
-    REQUIRE(free.staleness.size() > 5); // nobody waits for the slow one
+    REQUIRE(free.staleness.size() > 5); // no worker waits for the slow one
   }
 }
 
-TEST_CASE("workers that do not keep step learn too, and come to the same place") {
+TEST_CASE("asynchronous workers learn, and end with the same values on all ranks") {
   for (const char* consistency : {"ssp:2", "asp"})
     for (int servers : {1, 3}) {
       TrainOptions options = servedRun(servers);
@@ -133,15 +136,17 @@ TEST_CASE("workers that do not keep step learn too, and come to the same place")
       options.epochs = 3;
       options.verify_every = 4;
       options.consistency = consistency;
-      const TrainReport report = trainAll(makeRanks(3), options); // the same on all ranks
+      // Checks that all ranks have the same report.
+      const TrainReport report = trainAll(makeRanks(3), options);
       INFO(consistency << ", " << servers << " servers");
       REQUIRE(report.steps == 75);
       REQUIRE(report.epoch_loss.back() < report.epoch_loss.front() / 2);
-      REQUIRE(report.test_accuracy > 0.8); // guesses: 0.1; how stale values are is the machine's
+      // Guessing gives 0.1; the staleness depends on the machine.
+      REQUIRE(report.test_accuracy > 0.8);
     }
 }
 
-TEST_CASE("dedicated servers come to the meetings, whatever binds the workers") {
+TEST_CASE("dedicated servers reach the synchronization points with every consistency") {
   for (const char* consistency : {"bsp", "ssp:1", "asp"})
     for (int servers : {1, 2}) {
       INFO(consistency << ", " << servers << " servers");
@@ -152,7 +157,7 @@ TEST_CASE("dedicated servers come to the meetings, whatever binds the workers") 
     }
 }
 
-TEST_CASE("a run goes on from its checkpoint, with other servers or none, with the same bytes") {
+TEST_CASE("a run continues from its checkpoint with any number of servers, with the same bytes") {
   TemporaryFolder folder;
   for (const char* optimizer : {"sgd", "adamw"}) {
     TrainOptions options = servedRun(2);
@@ -179,7 +184,7 @@ TEST_CASE("a run goes on from its checkpoint, with other servers or none, with t
   }
 }
 
-TEST_CASE("a checkpoint of workers that keep no step says what another run makes otherwise") {
+TEST_CASE("a checkpoint of asynchronous workers names the options that another run changes") {
   TemporaryFolder folder;
   TrainOptions options = servedRun();
   options.checkpoint = folder.file("file");
@@ -191,11 +196,11 @@ TEST_CASE("a checkpoint of workers that keep no step says what another run makes
   const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
   INFO(thrown.text);
   REQUIRE(contains(thrown.text,
-                   "has 12 steps of the optimizer in 6 of the run, where this run "
-                   "makes 1 in each: consistency"));
+                   "has 12 optimizer steps for 6 steps of the run, but this run makes 1 in each "
+                   "step: it was written with another consistency"));
 }
 
-TEST_CASE("metrics of workers that keep no step have no step twice, and none before the first") {
+TEST_CASE("metrics of asynchronous workers contain each step at most once, the first one first") {
   TemporaryFolder folder;
   TrainOptions options = servedRun();
   options.consistency = "asp";
@@ -216,7 +221,7 @@ TEST_CASE("metrics of workers that keep no step have no step twice, and none bef
   REQUIRE(last == 12);
 }
 
-TEST_CASE("asked to stop on one rank, all workers end at one step, and can go on") {
+TEST_CASE("if one rank is asked to stop, all workers stop at the same step, and can continue") {
   TemporaryFolder folder;
   for (const char* consistency : {"bsp", "ssp:1", "asp"}) {
     TrainOptions options = servedRun(1);
@@ -234,7 +239,7 @@ TEST_CASE("asked to stop on one rank, all workers end at one step, and can go on
     INFO(consistency << ": " << reports[0].steps);
     REQUIRE(reports[0].stopped);
     REQUIRE(reports[0].steps >= 1);
-    REQUIRE(reports[0].steps < 50); // before the next meeting
+    REQUIRE(reports[0].steps < 50); // before the next synchronization point
     REQUIRE(reports[1].steps == reports[0].steps);
     options.resume = true;
     options.steps = 60;
@@ -242,7 +247,7 @@ TEST_CASE("asked to stop on one rank, all workers end at one step, and can go on
   }
 }
 
-TEST_CASE("what servers cannot honour is refused by name") {
+TEST_CASE("options that parameter servers do not support are refused by name") {
   struct Change {
     std::string name;
     std::function<void(TrainOptions&)> make;
@@ -250,7 +255,7 @@ TEST_CASE("what servers cannot honour is refused by name") {
   const std::vector<Change> changes = {
       {"servers is 0, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers = 0; }},
       {"servers is 4, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers = 4; }},
-      {"servers is 3, must be 1 to 2 of 3 ranks, one of which has to work",
+      {"servers is 3, must be 1 to 2 of 3 ranks, because one rank must be a worker",
        [](TrainOptions& o) { o.servers = 3, o.dedicated_servers = true; }},
       {"consistency \"ssp\"; there is: bsp, ssp:STALENESS, asp",
        [](TrainOptions& o) { o.consistency = "ssp"; }},
@@ -292,7 +297,7 @@ TEST_CASE("what servers cannot honour is refused by name") {
   trainAll(std::move(ranks), servedRun());
 }
 
-TEST_CASE("a loss that is not finite ends all ranks, servers too") {
+TEST_CASE("a loss that is not finite ends all ranks, including servers") {
   for (const char* consistency : {"bsp", "ssp:1", "asp"}) {
     TrainOptions options = servedRun(1, true);
     options.consistency = consistency;
@@ -306,14 +311,14 @@ TEST_CASE("a loss that is not finite ends all ranks, servers too") {
   }
 }
 
-TEST_CASE("a worker or server whose callback throws leaves nobody waiting") {
+TEST_CASE("a worker or server whose callback throws leaves no rank waiting") {
   for (int bad : {0, 2})
     for (const char* consistency : {"bsp", "asp"}) {
       TrainOptions options = servedRun(1);
       options.consistency = consistency;
       auto ranks = makeRanks(3);
       const auto complaints = onRanks(ranks, [&](Communicator& comm) -> std::string {
-        // The communicator ends with its rank's part, as a program's would.
+        // The communicator is destroyed when its rank ends, as in a program.
         Communicator own = std::move(comm);
         try {
           train(own, options, [&](const TrainProgress&) {

@@ -1,4 +1,4 @@
-// Where models are cut: the units that stay together, and parts that cost alike.
+// Tests where models are cut: units that stay together, and parts with equal costs.
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -30,7 +30,7 @@ double worst(const std::vector<double>& costs, const std::vector<LayerRange>& ra
   return most;
 }
 
-/// The cheapest worst part over all ways to cut.
+/// The minimum, over all ways to cut, of the cost of the most expensive part. By brute force.
 double best(const std::vector<double>& costs, std::size_t begin, std::size_t parts) {
   if (parts == 1)
     return std::accumulate(costs.begin() + static_cast<std::ptrdiff_t>(begin), costs.end(), 0.0);
@@ -44,7 +44,7 @@ double best(const std::vector<double>& costs, std::size_t begin, std::size_t par
 
 } // namespace
 
-TEST_CASE("units begin with what learns, and cover a model once") {
+TEST_CASE("units begin with a layer that has weights, and cover a model once") {
   const auto of = [](const char* name, const SampleShape& shape) {
     const LayerValues layers = model(name, shape, 10);
     const std::vector<LayerRange> all = units(layers);
@@ -55,12 +55,12 @@ TEST_CASE("units begin with what learns, and cover a model once") {
   };
   CHECK(of("mlp", {1, 28, 28}) == std::vector<std::size_t>{0, 3, 5, 7}); // Flatten, Linear, Relu
   CHECK(of("cnn", {1, 28, 28}) ==
-        std::vector<std::size_t>{0, 3, 7, 9}); // a pool with what's before
-  // Convolution, BatchNorm, Relu; then residuals, each with the Relu behind it; then the head.
+        std::vector<std::size_t>{0, 3, 7, 9}); // a pool stays with the layers before it
+  // Convolution, BatchNorm, Relu; then residuals, each with the Relu after it; then the head.
   CHECK(of("resnet18", {3, 32, 32}) == std::vector<std::size_t>{0, 3, 5, 7, 9, 11, 13, 15, 17, 21});
 }
 
-TEST_CASE("a wait for a GPU is time of its pass, one on the processor is not") {
+TEST_CASE("a wait for a GPU counts as time of its pass, a wait of the CPU does not") {
   const auto waited = [](const Compute& compute) {
     const double begin = passClock(compute);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -72,12 +72,13 @@ TEST_CASE("a wait for a GPU is time of its pass, one on the processor is not") {
   CHECK(waited({}) < 0.05);
 }
 
-TEST_CASE("stages of the model whose layers cost the same cost the same") {
+TEST_CASE("stages of a model with equal layers have equal costs") {
   const SampleShape shape{2, 16, 16};
   const LayerValues layers = model("even", shape, 10);
   Weights weights;
   const std::vector<Node> nodes = place(layers, shape, "", weights);
-  std::vector<double> costs; // weights of a unit: all but the last one, the classes', are alike
+  // Weights of each unit: equal, except for the last unit with the classes.
+  std::vector<double> costs;
   for (const LayerRange& unit : units(layers)) {
     costs.push_back(0);
     for (std::size_t layer = unit.begin; layer < unit.end; ++layer)
@@ -92,7 +93,8 @@ TEST_CASE("stages of the model whose layers cost the same cost the same") {
   }
 }
 
-TEST_CASE("parts are consecutive, none is empty, and no other cut has a cheaper worst part") {
+TEST_CASE(
+    "parts are consecutive and not empty, and no other cut has a cheaper most expensive part") {
   Random random(3);
   for (std::size_t items = 1; items <= 9; ++items)
     for (std::size_t parts = 1; parts <= items; ++parts)

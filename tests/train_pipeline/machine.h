@@ -1,4 +1,4 @@
-// A second opinion on timetables: runs them with tokens for data, and believes nothing.
+// An independent checker of timetables: executes them with tokens as data.
 #pragma once
 
 #include <map>
@@ -16,13 +16,14 @@ using training::PipelineShape;
 using training::Task;
 using training::Timetable;
 
-/// For training steps. Channels hold one message; a send waits for room, a receive for its message.
+/// For timetables of training steps. Channels hold one message; a send waits for an empty channel,
+/// a receive waits for its message.
 class Machine {
  public:
   explicit Machine(const Timetable& timetable)
       : timetable_(timetable), next_(timetable.ranks.size()), updated_(timetable.ranks.size()) {}
 
-  /// Whether all ranks come to their ends, and all that was to be done was done right.
+  /// Whether all ranks finish, and all operations were correct and complete.
   bool runs() {
     const auto& ranks = timetable_.ranks;
     for (bool moved = true; moved && !wrong_;) {
@@ -43,14 +44,14 @@ class Machine {
   }
 
  private:
-  using Token = std::tuple<Task, int, int>; ///< what was sent, of which micro-batch and part
+  using Token = std::tuple<Task, int, int>; ///< the kind of message, its micro-batch and part
 
   bool wrong() {
     wrong_ = true;
     return true;
   }
 
-  /// False: it has to wait.
+  /// Returns false if the operation has to wait.
   bool step(int rank, const Operation& operation) {
     const auto [task, micro, part] = operation;
     const auto own = static_cast<std::size_t>(rank);
@@ -129,7 +130,7 @@ class Machine {
   std::map<std::pair<int, int>, Token> slots_; ///< by sender and receiver
   std::set<Token> sent_, unused_;
   std::set<std::pair<int, int>> forwards_, backs_, again_;
-  std::map<int, int> kept_, held_; ///< micro-batch by part; passes by rank
+  std::map<int, int> kept_, held_; ///< micro-batch by part; number of passes by rank
 };
 
 } // namespace rondo::test

@@ -1,5 +1,5 @@
-// Timetables of pipelines: all of a grid are proved, take the time of the closed form, and broken
-// ones are refused by name.
+// Tests timetables of pipelines: all in a grid pass the checker and take the time of the formula;
+// broken ones are refused with the name of the rule.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -19,7 +19,7 @@ using namespace training;
 
 constexpr int kStages = 8, kMicroBatches = 16, kLaps = 3;
 
-/// Calls visit(kind, shape) for every shape up to these that the kind has.
+/// Calls visit(kind, shape) for every shape up to these sizes that the kind supports.
 template <class Visit>
 void eachShape(int stages, int micro_batches, const Visit& visit) {
   for (const PipelineKind* kind : pipelineKinds())
@@ -55,7 +55,7 @@ List::iterator at(List& list, const Operation& operation) {
   return place;
 }
 
-/// One random change of one list.
+/// Makes one random change to one list.
 void mutate(Timetable& timetable, Random& random) {
   const auto below = [&](std::size_t bound) {
     return static_cast<std::ptrdiff_t>(random.below(static_cast<std::uint32_t>(bound)));
@@ -74,7 +74,7 @@ void mutate(Timetable& timetable, Random& random) {
 
 } // namespace
 
-TEST_CASE("every timetable of a grid of shapes is proved, and the second opinion agrees") {
+TEST_CASE("every timetable of a grid of shapes passes the checker and runs on the test machine") {
   eachShape(kStages, kMicroBatches, [](const PipelineKind& kind, const PipelineShape& shape) {
     INFO(text(kind, shape));
     const Timetable timetable = makeTimetable(kind, shape);
@@ -86,13 +86,15 @@ TEST_CASE("every timetable of a grid of shapes is proved, and the second opinion
   });
 }
 
-TEST_CASE("1f1b holds as many micro-batches as there are stages from a rank to the end at most") {
+TEST_CASE(
+    "with 1f1b a rank holds at most as many micro-batches as there are stages from it to the end") {
   const PipelineShape shape{.stages = 4, .micro_batches = 16};
   REQUIRE(made("1f1b", shape).in_flight == std::vector<int>{4, 3, 2, 1});
   REQUIRE(made("gpipe", shape).in_flight == std::vector<int>{16, 16, 16, 16});
 }
 
-TEST_CASE("with equal costs the idle share is the closed form's, whatever forward and back take") {
+TEST_CASE(
+    "with equal costs the idle fraction equals the formula, for any ratio of forward to backward") {
   eachShape(kStages, kMicroBatches, [](const PipelineKind& kind, const PipelineShape& shape) {
     if (shape.recompute) return;
     INFO(text(kind, shape));
@@ -104,7 +106,7 @@ TEST_CASE("with equal costs the idle share is the closed form's, whatever forwar
   });
 }
 
-TEST_CASE("the bubble of 1f1b is (p-1)/(m+p-1), and interleaving divides what it costs") {
+TEST_CASE("the bubble of 1f1b is (p-1)/(m+p-1), and interleaving divides its length by the laps") {
   const PipelineShape shape{.stages = 4, .micro_batches = 16};
   const auto idle = [](const Timetable& timetable) {
     return simulate(timetable, PassCosts::even(timetable.shape, 1, 2)).idle();
@@ -114,15 +116,15 @@ TEST_CASE("the bubble of 1f1b is (p-1)/(m+p-1), and interleaving divides what it
   REQUIRE(std::abs(idle(made("interleaved", {4, 16, 2})) - 3.0 / 35) < 1e-12);
 }
 
-TEST_CASE("a slow part makes the others wait") {
+TEST_CASE("a slow part makes the other stages wait") {
   const Timetable timetable = made("1f1b", {.stages = 2, .micro_batches = 4});
   const SimulatedStep step = simulate(timetable, {.forward = {1, 3}, .backward = {2, 6}});
-  // The second rank works from 1 to 1 + 4 * 9; then comes the first one's last pass back.
+  // The second rank works from 1 to 1 + 4 * 9; then the first rank runs its last backward pass.
   REQUIRE(step.makespan == 1 + 36 + 2);
   REQUIRE(std::abs(step.idle() - (1 - (4 * 3 + 4 * 9) / (2.0 * 39))) < 1e-12);
 }
 
-TEST_CASE("recomputation repeats no pass that was the part's last") {
+TEST_CASE("recomputation does not repeat a part's last pass") {
   const Timetable timetable = made("1f1b", {3, 4, 1, true});
   for (int rank = 0; rank < 3; ++rank) {
     const List& list = timetable.ranks[static_cast<std::size_t>(rank)];
@@ -133,7 +135,7 @@ TEST_CASE("recomputation repeats no pass that was the part's last") {
   }
 }
 
-TEST_CASE("what random changes make of a timetable is refused if and only if it does not run") {
+TEST_CASE("the checker refuses a randomly changed timetable if and only if it does not run") {
   Random random(7);
   int same = 0;
   std::map<TimetableRule, int> refused;
@@ -146,7 +148,7 @@ TEST_CASE("what random changes make of a timetable is refused if and only if it 
       INFO(text(kind, shape) << ": " << found(changed));
       REQUIRE(Machine(changed).runs() == !fault);
       if (fault) ++refused[fault->rule];
-      else ++same; // a pass that moved before a send, and the like
+      else ++same; // for example a pass that moved before an unrelated send
     }
   });
   REQUIRE(same > 100);
@@ -156,7 +158,8 @@ TEST_CASE("what random changes make of a timetable is refused if and only if it 
     CHECK(refused[rule] > 10);
 }
 
-TEST_CASE("each rule's breach is refused by its name, with rank, micro-batch and part") {
+TEST_CASE(
+    "a breach of each rule is reported with the name of the rule, rank, micro-batch and part") {
   const PipelineShape shape{.stages = 2, .micro_batches = 4};
   const auto broken = [&](const auto& change) {
     Timetable timetable = made("gpipe", shape);
@@ -172,7 +175,7 @@ TEST_CASE("each rule's breach is refused by its name, with rank, micro-batch and
         }) == "once: rank 1: backward of micro-batch 2, part 1 is missing");
   CHECK(broken([](List& first, List&) {
           first.push_back({Task::forward, 1, 0});
-        }) == "once: rank 0: forward of micro-batch 1, part 0 comes twice");
+        }) == "once: rank 0: forward of micro-batch 1, part 0 occurs twice");
   CHECK(broken([](List&, List& last) {
           std::iter_swap(at(last, {Task::forward, 3, 1}), at(last, {Task::backward, 3, 1}));
         }) == "once: rank 1: backward of micro-batch 3, part 1 comes before its forward");
@@ -185,7 +188,7 @@ TEST_CASE("each rule's breach is refused by its name, with rank, micro-batch and
           for (const Task task : {Task::forward, Task::send_activation})
             std::iter_swap(at(first, {task, 0, 0}), at(first, {task, 1, 0}));
         }) ==
-        "matching: rank 1: receive activation of micro-batch 0, part 1 gets, from rank 0: "
+        "matching: rank 1: receive activation of micro-batch 0, part 1 is matched with rank 0: "
         "send activation of micro-batch 1, part 0");
   CHECK(broken([](List& first, List&) {
           const auto gradient = at(first, {Task::receive_gradient, 0, 0});
@@ -198,22 +201,22 @@ TEST_CASE("each rule's breach is refused by its name, with rank, micro-batch and
         }).starts_with("data flow: rank 1: send gradient of micro-batch 3, part 1"));
   CHECK(broken([](List& first, List&) {
           std::iter_swap(first.end() - 1, at(first, {Task::backward, 3, 0}));
-        }) == "weights: rank 0: backward of micro-batch 3, part 0 comes behind the update");
+        }) == "weights: rank 0: backward of micro-batch 3, part 0 comes after the update");
   CHECK(broken([](List& first, List&) { first.pop_back(); }) == "weights: rank 0 updates 0 times");
 }
 
-TEST_CASE("activations that are too many, or gone, are refused") {
+TEST_CASE("too many activations, and activations that are no longer held, are refused") {
   const PipelineShape shape{.stages = 2, .micro_batches = 4};
   Timetable greedy = made("gpipe", shape);
   greedy.in_flight = made("1f1b", shape).in_flight;
-  CHECK(found(greedy) == "in flight: rank 0 holds activations of 4 passes, may hold 2");
+  CHECK(found(greedy) == "in flight: rank 0 holds activations of 4 passes, but may hold only 2");
   Timetable forgetful = made("gpipe", {2, 4, 1, true});
   List& list = forgetful.ranks[0];
   list.erase(at(list, {Task::recompute, 2, 0}));
   CHECK(found(forgetful) == "once: rank 0: backward of micro-batch 2, part 0 needs a recompute");
 }
 
-TEST_CASE("shapes that a kind does not have are refused") {
+TEST_CASE("shapes that a kind does not support are refused") {
   const auto refused = [](const char* kind, const PipelineShape& shape) -> std::string {
     try {
       made(kind, shape);
@@ -227,16 +230,17 @@ TEST_CASE("shapes that a kind does not have are refused") {
   CHECK(refused("gpipe", {.stages = 2, .micro_batches = 0}) ==
         "train: pipeline: 0 micro-batches, must be 1 or more");
   CHECK(refused("interleaved", {.stages = 1, .micro_batches = 4, .laps = 2}) ==
-        "train: pipeline: more than one lap on one stage: there is nothing to go round");
+        "train: pipeline: more than one lap needs more than one stage");
   CHECK(refused("interleaved", {.stages = 2, .micro_batches = 5, .laps = 2}) ==
         "train: pipeline: 5 micro-batches on 2 stages with 2 laps: must be a multiple of the "
         "stages");
-  CHECK(refused("1f1b", {.stages = 2, .micro_batches = 5, .laps = 2}) == "accepted"); // one lap
+  // 1f1b always has one lap
+  CHECK(refused("1f1b", {.stages = 2, .micro_batches = 5, .laps = 2}) == "accepted");
   CHECK(refused("2f2b", {}) ==
         "train: pipeline \"2f2b\"; there is: naive, gpipe, 1f1b, interleaved");
 }
 
-TEST_CASE("a timetable is drawn with a row for each stage and a column for each unit of time") {
+TEST_CASE("a diagram has a row for each stage and a column for each unit of time") {
   CHECK(diagram(made("1f1b", {.stages = 2, .micro_batches = 3})) ==
         "stage 0 | F0 F1 .  .  B0--- F2 B1--- .  B2---\n"
         "stage 1 | .  F0 B0--- F1 B1--- F2 B2--- .  .\n");

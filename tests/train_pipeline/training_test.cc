@@ -1,4 +1,4 @@
-// Training through a pipeline gives what one rank gives.
+// Tests that training through a pipeline gives the results of one rank.
 #include <cmath>
 
 #include "rondo/train.h"
@@ -48,14 +48,15 @@ TEST_CASE("every order on 1 to 4 stages has the bits of one rank with as many mi
     for (const TrainChoice& kind : trainPipelines())
       for (int stages : {1, 2, 3, 4}) {
         options = pipelined(modelRun(model), kind.name, 4);
-        if (kind.name == "interleaved" && stages != 2) continue; // of four parts
+        // The models can be cut into four parts.
+        if (kind.name == "interleaved" && stages != 2) continue;
         INFO(model << ", " << kind.name << ", " << stages << " stages");
         requireSame(trainAll(makeRanks(stages), options), expected);
       }
   }
 }
 
-TEST_CASE("neither recomputation nor a transport changes a bit") {
+TEST_CASE("recomputation and transports do not change a bit") {
   TrainOptions options = modelRun("cnn");
   options.accumulate = 8;
   const TrainReport expected = trainAll(makeRanks(1), options);
@@ -68,23 +69,24 @@ TEST_CASE("neither recomputation nor a transport changes a bit") {
     }
 }
 
-TEST_CASE("residuals, batch norm and its running statistics go through a pipeline unchanged",
+TEST_CASE("residuals, batch norm and running statistics give the same bits in a pipeline",
           "[sums]") {
   TrainOptions options = modelRun("resnet18");
   options.accumulate = 2;
   const TrainReport expected = trainAll(makeRanks(1), options);
   options = pipelined(modelRun("resnet18"), "1f1b", 2);
-  options.recompute = true; // of the first stage's, once
+  options.recompute = true; // only the first stage recomputes, once
   requireSame(trainAll(makeRanks(2), options), expected);
 }
 
-TEST_CASE("fifty steps have the losses of one rank with the whole batch, but for rounding",
+TEST_CASE("fifty steps have the losses of one rank with the whole batch, except for rounding",
           "[sums]") {
   for (const char* model : {"mlp", "cnn"}) {
     TrainOptions options = modelRun(model);
     options.data = "synthetic:shape=1x8x8,train=2000,test=10";
-    options.epochs = 1;            // of 50 steps
-    options.learning_rate = 0.005; // at which rounding does not grow from step to step
+    options.epochs = 1; // 50 steps
+    // Small enough that rounding errors do not grow from step to step.
+    options.learning_rate = 0.005;
     const std::vector<double> whole = losses(1, options);
     REQUIRE(whole.size() == 50);
     for (int stages : {1, 2, 3, 4}) {
@@ -113,7 +115,7 @@ TEST_CASE("every optimizer trains through a pipeline as on one rank") {
   }
 }
 
-TEST_CASE("a checkpoint goes on with other stages, and under another strategy") {
+TEST_CASE("a checkpoint continues with another number of stages, and under another strategy") {
   const tools::TemporaryFolder folder;
   TrainOptions options = modelRun("cnn");
   options.optimizer = "adamw";
@@ -140,7 +142,7 @@ TEST_CASE("a checkpoint goes on with other stages, and under another strategy") 
   resumed(4, piped);
 }
 
-TEST_CASE("the report says how the model was cut, what is idle, and what is sent") {
+TEST_CASE("the report contains the cut of the model, idle fractions and bytes sent") {
   TrainOptions options = pipelined(smallRun(), "1f1b", 4);
   const TrainReport report = trainAll(makeRanks(2), options);
   REQUIRE(report.pipeline.parts.size() == 2);
@@ -152,23 +154,23 @@ TEST_CASE("the report says how the model was cut, what is idle, and what is sent
     REQUIRE(part.backward > 0);
   }
   REQUIRE(std::abs(report.pipeline.idle_even - 1.0 / 5) < 1e-12);
-  REQUIRE(report.pipeline.idle_predicted >= 1.0 / 5 - 1e-9); // uneven parts only add to it
+  REQUIRE(report.pipeline.idle_predicted >= 1.0 / 5 - 1e-9); // uneven parts can only add to it
   REQUIRE(report.pipeline.idle_predicted < 1);
   REQUIRE(report.pipeline.idle_measured > 0);
   REQUIRE(report.pipeline.idle_measured < 1);
-  // mlp is cut behind 256, 128 or 64 features.
+  // mlp is cut after 256, 128 or 64 features.
   const std::size_t cut = report.pipeline.parts[0].end;
   const double features = cut == 3 ? 256 : cut == 5 ? 128 : 64;
   REQUIRE(report.bytes_per_step == 2 * 4 * 40 * features);
   REQUIRE(trainAll(makeRanks(2), smallRun()).pipeline.parts.empty());
 }
 
-TEST_CASE("a pipeline that cannot be is one error on all ranks") {
+TEST_CASE("an impossible pipeline gives the same error on all ranks") {
   const auto thrown = [](int ranks, const TrainOptions& options) {
     auto comms = makeRanks(ranks);
     const Thrown all = thrownByAll(comms, [&](Communicator& comm) { train(comm, options); });
     REQUIRE(all.code == ErrorCode::invalid_argument);
-    // Nothing was sent that a later run would stumble over.
+    // No message was left that would disturb a later run.
     REQUIRE(firstComplaint(onRanks(comms, [](Communicator& comm) -> std::string {
               comm.barrier();
               return {};
@@ -196,7 +198,8 @@ TEST_CASE("a pipeline that cannot be is one error on all ranks") {
   CHECK(contains(thrown(2, plain), "strategy ddp takes no recompute, which is for: pipeline"));
 }
 
-TEST_CASE("a loss that is not finite names its layer on all ranks, and leaves the weights alone") {
+TEST_CASE(
+    "a loss that is not finite names its layer on all ranks, and does not change the weights") {
   for (int stages : {1, 2, 4}) {
     TrainOptions options = pipelined(smallRun(), "1f1b", 4);
     options.learning_rate = 1e4;
@@ -209,7 +212,7 @@ TEST_CASE("a loss that is not finite names its layer on all ranks, and leaves th
   }
 }
 
-TEST_CASE("a killed stage ends all by its name, and --resume ends with the same bytes") {
+TEST_CASE("all ranks name a killed stage, and --resume ends with the same bytes") {
   const tools::TemporaryFolder folder;
   const std::string command =
       "train -p 3 --strategy pipeline --micro-batches 4 --data "
@@ -231,8 +234,8 @@ TEST_CASE("a killed stage ends all by its name, and --resume ends with the same 
   REQUIRE((tools::readFile(file) == tools::readFile(folder.file("whole"))));
 }
 
-TEST_CASE("a rank that is killed in a mesh has the same name for all") {
-  // To one neighbour it is rank 1 of a pipeline, to another rank 1 of those with the same stage.
+TEST_CASE("all ranks of a mesh give a killed rank the same name") {
+  // One neighbour knows it as rank 1 of a pipeline, another as rank 1 of the ranks of a stage.
   const tools::TemporaryFolder folder;
   const std::string file = folder.file("file");
   for (const char* mesh : {"data=2,pipe=2", "pipe=2,tensor=2", "shard=2,pipe=2"}) {
@@ -249,7 +252,7 @@ TEST_CASE("a rank that is killed in a mesh has the same name for all") {
   }
 }
 
-TEST_CASE("--show-schedule prints the cut and the timetable, and trains nothing") {
+TEST_CASE("--show-schedule prints the cut and the timetable without training") {
   const tools::Outcome outcome = tools::shell(
       "$RONDO train --show-schedule --strategy pipeline --pipeline gpipe -p 2 --micro-batches 2 "
       "--batch 40 "

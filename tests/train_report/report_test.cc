@@ -1,5 +1,5 @@
-// Reports of made-up records: JSON that a parser reads back, and a page that is well formed, shows
-// what it was given, and needs nothing from outside.
+// Tests reports of made-up records: JSON that a parser reads back, and a page that is well formed,
+// shows its data, and loads nothing from outside.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -43,7 +43,7 @@ StepRecord stepRecord(std::int64_t number) {
                     .optimizer = 0.5}};
 }
 
-/// Three steps of so many ranks, seen from a moment far from zero.
+/// Three steps of this many ranks, at a time far from zero.
 std::vector<TimelineEvent> drawTimeline(int ranks) {
   std::vector<TimelineEvent> events;
   for (int rank = 0; rank < ranks; ++rank)
@@ -77,7 +77,7 @@ std::size_t count(const std::string& text, const std::string& piece) {
   return times;
 }
 
-/// Fails if an element is not closed in its order. Attributes are quoted, so no '>' hides there.
+/// Fails if elements are not closed in order. Attributes are quoted, so they contain no '>'.
 void requireWellFormed(const std::string& html) {
   const std::set<std::string> single = {"!DOCTYPE", "meta", "line", "polyline"};
   std::vector<std::string> open;
@@ -111,7 +111,7 @@ TEST_CASE("JSON text and numbers are read back as they were") {
   REQUIRE(object == Json{{kWild, kWild}, {"n", 7}, {"o", Json::object()}});
 }
 
-TEST_CASE("metrics are one object a line, and a resumed run goes on behind them") {
+TEST_CASE("metrics are one object per line, and a resumed run appends to them") {
   TemporaryFolder folder;
   const std::string path = folder.file("metrics.jsonl");
   writeRaw(path, Bytes(10, 'x'));
@@ -122,7 +122,7 @@ TEST_CASE("metrics are one object a line, and a resumed run goes on behind them"
     file.add(stepRecord(1));
     file.add(nan);
     file.add(EpochRecord{1, 2, 0.75, 0.5, 3});
-    // Another program sees whole epochs while the run goes on.
+    // Another program can read complete epochs during the run.
     const Bytes so_far = readRaw(path);
     REQUIRE(std::count(so_far.begin(), so_far.end(), '\n') == 3);
   }
@@ -182,22 +182,22 @@ TEST_CASE("a trace has a process for each rank, named lanes, and every event in 
   REQUIRE(Json::parse(traceText({}))["traceEvents"].empty());
 }
 
-TEST_CASE("a page is well formed, shows what it was given, and fetches nothing") {
+TEST_CASE("a page is well formed, shows its data, and fetches nothing") {
   const std::string page = pageText(drawRecord());
   requireWellFormed(page);
   REQUIRE(count(page, "<figure>") == 4);
   REQUIRE(count(page, "89.00 %") == 1); // accuracy of the last epoch
   REQUIRE(count(page, "<td>1.5 ms</td><td>1.5 ms</td><td>15.0 %") == 1); // communication
-  REQUIRE(count(page, "<td>2 ms</td><td>2 ms</td><td>20.0 %") == 2);     // forward; what is other
+  REQUIRE(count(page, "<td>2 ms</td><td>2 ms</td><td>20.0 %") == 2);     // forward; other
   REQUIRE(count(page, "bucket 0: 3 ms, 1.0 MiB") == 2);                  // one step of two ranks
   REQUIRE(count(page, "Step 8.") == 1);
   REQUIRE(count(page, "&lt;script&gt;alert(1)&lt;/script&gt;") == 1);
   for (const char* outside : {"http:", "https:", "src=", "href=", "url(", "@import", "<script"})
     REQUIRE(count(page, outside) == 0);
-  REQUIRE(page.size() < 200'000); // however many steps there were
+  REQUIRE(page.size() < 200'000); // for any number of steps
 }
 
-TEST_CASE("of a run that ends amid an epoch the page shows the accuracy at its end") {
+TEST_CASE("the page of a run that ends within an epoch shows the accuracy at its end") {
   TrainRecord record;
   record.steps = {stepRecord(1), stepRecord(2)};
   record.end_accuracy = 0.4321;
@@ -207,7 +207,7 @@ TEST_CASE("of a run that ends amid an epoch the page shows the accuracy at its e
   REQUIRE(count(page, "Nothing was recorded.") == 0);
 }
 
-TEST_CASE("pages of almost nothing are whole too") {
+TEST_CASE("pages of almost empty records are well formed") {
   TrainRecord record;
   requireWellFormed(pageText(record));
   REQUIRE(count(pageText(record), "Nothing was recorded.") == 5);
@@ -218,18 +218,19 @@ TEST_CASE("pages of almost nothing are whole too") {
   requireWellFormed(page);
   for (const char* wrong : {"nan", "inf"})
     REQUIRE(count(page.substr(page.find("<body>")), wrong) == 0);
-  REQUIRE(count(page, "circle class") == 4); // a single point is seen: loss, accuracy, time, rate
+  // A single point has a mark: loss, accuracy, time, rate.
+  REQUIRE(count(page, "circle class") == 4);
 }
 
 TEST_CASE("a timeline shows no more ranks than a reader can follow") {
   const std::string text = timelineText(drawTimeline(20));
   REQUIRE(count(text, "rank 7 compute") == 1);
   REQUIRE(count(text, "rank 8 compute") == 0);
-  // 8 ranks, 4 events each.
+  // 8 ranks with 4 events each.
   REQUIRE(count(text, "<rect") == 32);
 }
 
-TEST_CASE("buckets that are on their way together stand in rows of their own") {
+TEST_CASE("buckets that are in flight at the same time have rows of their own") {
   const std::string text = timelineText(drawTimeline(1)), box = "<rect class=\"communication\"";
   std::set<std::string> rows;
   for (auto at = text.find(box); at != std::string::npos; at = text.find(box, at + 1)) {
@@ -240,7 +241,7 @@ TEST_CASE("buckets that are on their way together stand in rows of their own") {
   REQUIRE(rows.size() == 2);
 }
 
-TEST_CASE("ticks are round, hold the values, and are about as many as asked for") {
+TEST_CASE("ticks are round, cover the values, and are about as many as asked for") {
   for (double low : {-3.7, 0.0, 0.012, 84.3, 1e6})
     for (double spread : {1e-3, 0.5, 7.0, 420.0, 9e5}) {
       const auto found = ticks(low, low + spread, 5);
@@ -256,7 +257,7 @@ TEST_CASE("ticks are round, hold the values, and are about as many as asked for"
   REQUIRE(flat.back() > 3);
 }
 
-TEST_CASE("thinning keeps averages and leaves out what is not finite") {
+TEST_CASE("thinning keeps averages and leaves out values that are not finite") {
   std::vector<Point> points;
   for (int i = 0; i < 1000; ++i) points.push_back({static_cast<double>(i), i % 2 == 0 ? 1.0 : 3.0});
   points.push_back({1000, std::nan("")});

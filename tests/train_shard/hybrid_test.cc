@@ -1,4 +1,4 @@
-// Pipelines beside each other: a mesh of data and pipe trains as one rank does.
+// Tests parallel pipelines: a mesh of data and pipe trains like one rank.
 #include <cmath>
 #include <limits>
 
@@ -14,7 +14,7 @@ namespace rondo::test {
 
 #ifdef RONDO_HAVE_DNNL
 
-TEST_CASE("two pipelines of two stages lose what one rank does, in every order") {
+TEST_CASE("two pipelines of two stages have the losses of one rank, in every order") {
   TrainOptions whole = smallRun();
   whole.accumulate = 4;
   whole.clip = 0.5;
@@ -31,7 +31,7 @@ TEST_CASE("two pipelines of two stages lose what one rank does, in every order")
       }
 }
 
-TEST_CASE("data, pipe and shard in one mesh lose what one rank does, on 8 ranks and on fewer") {
+TEST_CASE("data, pipe and shard in one mesh have the losses of one rank, on 8 ranks and fewer") {
   TrainOptions whole = smallRun();
   whole.accumulate = 4;
   whole.clip = 0.5;
@@ -48,28 +48,28 @@ TEST_CASE("data, pipe and shard in one mesh lose what one rank does, on 8 ranks 
         options.clip = 0.5;
         options.overlap = overlap;
         if (kind == std::string("interleaved") && mesh.find("pipe=2") == std::string::npos)
-          continue; // two parts a stage, four in all
+          continue; // four parts in all, two on each stage
         INFO(kind << ", mesh " << mesh << ", overlap " << overlap);
         requireClose(expected, lossesOf(ranks, options));
       }
 }
 
-TEST_CASE("what a mesh shares out is held once, and its bytes are those of whole stages") {
-  // As many stages as linear layers: there is one cut, whatever was measured.
+TEST_CASE("axis shard holds optimizer state once, and sends as many bytes as whole stages") {
+  // As many stages as linear layers: only one cut is possible, whatever the measured times are.
   TrainOptions options = meshRun("data=2,pipe=4");
-  options.optimizer = "adamw"; // two arrays
+  options.optimizer = "adamw"; // keeps two arrays
   options.learning_rate = 0.002;
   const TrainReport whole = trainAll(makeRanks(8), options);
   options.mesh = "shard=2,pipe=4";
   const TrainReport shared = trainAll(makeRanks(8), options);
-  // Of five arrays (weights, gradients twice, two of the optimizer's) the last two are halved; the
-  // rest is what fills weights up.
+  // Of five arrays (weights, gradients twice, two of the optimizer) the last two are halved. The
+  // tolerance is for padding.
   CHECK(shared.held_bytes < whole.held_bytes * 82 / 100);
   CHECK(shared.held_bytes > whole.held_bytes * 78 / 100);
   CHECK(shared.bytes_per_step == whole.bytes_per_step);
 }
 
-TEST_CASE("every optimizer trains on three axes as on pipelines beside each other", "[sums]") {
+TEST_CASE("every optimizer trains on three axes as with parallel pipelines", "[sums]") {
   for (const TrainChoice& optimizer : trainOptimizers()) {
     TrainOptions options = meshRun("data=4,pipe=2");
     options.optimizer = optimizer.name;
@@ -84,7 +84,7 @@ TEST_CASE("every optimizer trains on three axes as on pipelines beside each othe
 
 namespace {
 
-/// When the rank began first to reduce gradients, and when its last pass back was over.
+/// When the rank first began to reduce gradients, and when its last backward pass ended.
 std::pair<double, double> reductionAndEnd(const training::Timeline& timeline) {
   double reduction = std::numeric_limits<double>::infinity(), end = 0;
   for (const training::TimelineEvent& event : timeline.events) {
@@ -97,7 +97,7 @@ std::pair<double, double> reductionAndEnd(const training::Timeline& timeline) {
 
 } // namespace
 
-TEST_CASE("a stage's gradients leave while the stages in front of it still go back") {
+TEST_CASE("a stage reduces its gradients while earlier stages still run backward passes") {
   struct Case {
     int ranks;
     const char* mesh;
@@ -124,7 +124,7 @@ TEST_CASE("a stage's gradients leave while the stages in front of it still go ba
   }
 }
 
-TEST_CASE("pipelines of one stage are data-parallel ranks, bit for bit") {
+TEST_CASE("pipelines of one stage equal data-parallel ranks, bit for bit") {
   TrainOptions whole = smallRun();
   whole.accumulate = 2;
   for (int ranks : kWholeGrid ? std::vector<int>{2, 3} : std::vector<int>{3}) {
@@ -148,7 +148,7 @@ TEST_CASE("running statistics are those of the batches of all pipelines") {
   requireSame(trainAll(makeRanks(2), options), trainAll(makeRanks(2), whole));
 }
 
-TEST_CASE("a run of pipelines beside each other goes on where it was saved, and elsewhere",
+TEST_CASE("a run of parallel pipelines continues where it was saved, and under other strategies",
           "[sums]") {
   TrainOptions options = meshRun("data=2,pipe=2");
   options.optimizer = "adamw";
@@ -156,7 +156,7 @@ TEST_CASE("a run of pipelines beside each other goes on where it was saved, and 
   const TrainReport whole = trainAll(makeRanks(4), options);
   SavedRun saved(4, options, 2);
   requireSame(saved.goOn(4, options), whole);
-  // So it does on three axes, and between these and two.
+  // So does a run on three axes, also after switching between two and three axes.
   for (const auto& [ranks, mesh] : std::vector<std::pair<int, std::string>>{
            {4, "pipe=2,shard=2"}, {8, "shard=2,data=2,pipe=2"}}) {
     INFO(mesh);
@@ -166,7 +166,7 @@ TEST_CASE("a run of pipelines beside each other goes on where it was saved, and 
     REQUIRE(saved.goOn(ranks, options, 4).steps == 4);
     requireSame(saved.goFurther(ranks, options), straight);
   }
-  // Other strategies find the same values in it.
+  // Other strategies read the same values from it.
   for (const char* strategy : {"ddp", "fsdp", "tensor"}) {
     INFO(strategy);
     TrainOptions other = smallRun();
@@ -176,7 +176,7 @@ TEST_CASE("a run of pipelines beside each other goes on where it was saved, and 
   }
 }
 
-TEST_CASE("meshes that make no pipelines are refused, and plans name the exchange between them") {
+TEST_CASE("meshes without a pipeline are refused, and plans name the exchange between pipelines") {
   const auto refusal = [](const std::string& mesh, int batch) {
     TrainOptions options = meshRun(mesh);
     options.batch = batch;
@@ -187,17 +187,17 @@ TEST_CASE("meshes that make no pipelines are refused, and plans name the exchang
   };
   CHECK(contains(refusal("shard=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   CHECK(contains(refusal("data=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
-  CHECK(contains(refusal("data=2,pipe=4", 40), "its axes have 8 ranks together"));
+  CHECK(contains(refusal("data=2,pipe=4", 40), "its axes need 8 ranks in all"));
   TrainOptions grouped = meshRun("shard=2,pipe=2");
   grouped.groups = 2;
   auto ranks = makeRanks(4);
   CHECK(contains(thrownByAll(ranks, [&](Communicator& comm) { train(comm, grouped); }).text,
-                 "groups is 2, but what is shared out goes over one communicator"));
+                 "groups is 2, but with axis shard a stage uses one communicator"));
   CHECK(contains(trainSchedule(meshRun("data=2,pipe=2,shard=2"), 8),
-                 "4 pipelines beside each other, mesh data=2,pipe=2,shard=2: ReduceScatter of a "
+                 "4 parallel pipelines, mesh data=2,pipe=2,shard=2: ReduceScatter of a "
                  "stage's gradients between 2 ranks, then AllReduce of each shard between groups"));
   CHECK(contains(trainSchedule(meshRun("data=2,pipe=2"), 4),
-                 "2 pipelines beside each other, mesh data=2,pipe=2: AllReduce"));
+                 "2 parallel pipelines, mesh data=2,pipe=2: AllReduce"));
 }
 
 #endif

@@ -1,4 +1,5 @@
-// The layout of shards as a value: every element has one place, and slots are never shared.
+// Tests the layout of shards: every element has one place, and memory in use at the same time is in
+// different slots.
 #include "train/parallel/sharding/layout.h"
 
 #include <set>
@@ -26,7 +27,8 @@ constexpr std::size_t kGrain = training::kShardGrain;
 
 std::size_t padded(std::size_t size) { return (size + kGrain - 1) / kGrain * kGrain; }
 
-/// Weights of all sizes about a grain, layers that learn nothing at all ends.
+/// Weights with sizes around a grain, and layers without weights at the beginning, between and at
+/// the end.
 std::vector<LayerSizes> models() {
   std::vector<LayerSizes> all = {{},
                                  {{}},
@@ -45,7 +47,8 @@ std::vector<LayerSizes> models() {
 const std::vector<std::vector<std::size_t>> kCaps = {{0},    {1},        {100},
                                                      {1000}, {64, 2048}, {std::size_t{1} << 30}};
 
-/// What is wrong with a unit's place among the others and its weights in it.
+/// A text about the first error in a unit's place among the others, or in the places of its
+/// weights.
 std::string complaintAboutUnit(const LayerSizes& model, const ShardLayout& layout, std::size_t u,
                                std::size_t ranks) {
   const ShardUnit& unit = layout.units[u];
@@ -66,7 +69,7 @@ std::string complaintAboutUnit(const LayerSizes& model, const ShardLayout& layou
         if (place + piece.begin < own.begin || place + piece.end > own.end)
           return "a piece is outside of its rank's range";
       }
-      if (covered != size) return "elements of a weight are nobody's";
+      if (covered != size) return "elements of a weight belong to no rank";
       place += padded(size);
       ++weight;
     }
@@ -84,7 +87,7 @@ std::string complaintAboutRanges(const ShardUnit& unit, std::size_t ranks) {
     least = std::min(least, own.size());
     most = std::max(most, own.size());
   }
-  if (end != unit.count) return "elements of the unit are nobody's";
+  if (end != unit.count) return "elements of the unit belong to no rank";
   return most - least <= kGrain ? "" : "ranges differ by more than a grain";
 }
 
@@ -118,7 +121,7 @@ TEST_CASE("every element of every weight is in one unit and one rank's range") {
       }
 }
 
-TEST_CASE("units are closed from the last layer on, by the layer that reaches the cap") {
+TEST_CASE("units are built from the last layer on, and end with the layer that reaches the cap") {
   const LayerSizes mlp = {{}, {200704, 256}, {}, {32768, 128}, {}, {8192, 64}, {}, {640, 10}};
   const auto units = [&](std::vector<std::size_t> caps) {
     std::vector<std::size_t> first;
@@ -128,14 +131,14 @@ TEST_CASE("units are closed from the last layer on, by the layer that reaches th
   };
   CHECK(units({0}) == std::vector<std::size_t>{0, 3, 5, 7});
   CHECK(units({1}) == std::vector<std::size_t>{0, 3, 5, 7});
-  CHECK(units({656 * 4}) == std::vector<std::size_t>{0, 3, 5, 7}); // 640 and 10, each filled up
+  CHECK(units({656 * 4}) == std::vector<std::size_t>{0, 3, 5, 7}); // 640 and 10, each padded
   CHECK(units({656 * 4 + 1}) == std::vector<std::size_t>{0, 3, 5});
   CHECK(units({100000}) == std::vector<std::size_t>{0, 3});
   CHECK(units({0, 100000}) == std::vector<std::size_t>{0, 3, 7});
   CHECK(units({std::size_t{1} << 30}) == std::vector<std::size_t>{0});
 }
 
-TEST_CASE("ranks beyond the grains of a unit hold nothing of it") {
+TEST_CASE("if a unit has fewer grains than ranks, some ranks hold nothing of it") {
   const ShardLayout layout = shardLayout({{17}, {1}}, 5, std::vector<std::size_t>{0});
   REQUIRE(layout.units.size() == 2);
   CHECK(layout.units[0].counts == std::vector<std::size_t>{0, 0, 16, 0, 16});
@@ -146,7 +149,8 @@ TEST_CASE("ranks beyond the grains of a unit hold nothing of it") {
   CHECK(layout.ownCount(3) == 0);
 }
 
-TEST_CASE("what a step needs at the same time lies in different slots, and fits them") {
+TEST_CASE(
+    "memory that a step needs at the same time is in different slots, which are large enough") {
   for (const LayerSizes& model : models()) {
     const ShardLayout layout = shardLayout(model, 3, std::vector<std::size_t>{0});
     const auto three = ShardSlots::sizes(layout, ShardLevel::parameters);
@@ -160,8 +164,9 @@ TEST_CASE("what a step needs at the same time lies in different slots, and fits 
       REQUIRE(two[ShardSlots::gradients(u, ShardLevel::gradients)] >= layout.units[u].count);
       REQUIRE(own != back);
       if (u + 1 == layout.units.size()) continue;
-      // On the way: the next unit's parameters, forward; the gradients of the unit behind, back,
-      // whose slot then gets the parameters of the unit in front.
+      // In flight at the same time: in the forward pass, the next unit's parameters; in the
+      // backward pass, the next unit's gradients, whose slot then gets the previous unit's
+      // parameters.
       REQUIRE(ShardSlots::parameters(u + 1) != own);
       const std::size_t leaving = ShardSlots::gradients(u + 1, ShardLevel::parameters);
       REQUIRE(std::set{own, back, leaving}.size() == 3);
@@ -172,8 +177,7 @@ TEST_CASE("what a step needs at the same time lies in different slots, and fits 
   }
 }
 
-TEST_CASE(
-    "four ranks with momentum hold a quarter of one rank's and one unit, in the closed form") {
+TEST_CASE("four ranks with momentum hold a quarter of the model and whole units, by the formula") {
   LayerSizes model(12, {4096, 64});
   model[5] = {9008};
   const ShardLayout layout = shardLayout(model, 4, std::vector<std::size_t>{0});
@@ -191,13 +195,13 @@ TEST_CASE(
       REQUIRE(at(ShardLevel::gradients) == ModelMemory{all, own, arrays * own, unit + other});
       // Unit 5's parameters are in slot 2, its gradients in slot 0.
       REQUIRE(at(ShardLevel::parameters) == ModelMemory{own, own, arrays * own, 2 * unit + other});
-      const std::size_t grains = layout.units.size() * kGrain * 4; // to which ranges are rounded
+      const std::size_t grains = layout.units.size() * kGrain * 4; // ranges are rounded to grains
       REQUIRE(at(ShardLevel::parameters).total() <=
               whole.total() / 4 + (2 + arrays) * (unit + grains));
     }
 }
 
-TEST_CASE("a limit that does not hold what is needed is refused with all numbers") {
+TEST_CASE("a limit below the need is refused with all numbers") {
   const ModelMemory need{.parameters = 400, .gradients = 300, .optimizer = 200, .slots = 100};
   REQUIRE_NOTHROW(training::requireFits("fsdp", need, 0));
   REQUIRE_NOTHROW(training::requireFits("fsdp", need, 1000));

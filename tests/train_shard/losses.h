@@ -1,4 +1,4 @@
-// Runs whose losses are compared.
+// Runs whose losses tests compare.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace rondo::test {
 
-/// Pipelines on a mesh: two micro-batches, several buckets.
+/// A pipeline on a mesh, with two micro-batches and several buckets.
 inline TrainOptions meshRun(const std::string& mesh) {
   TrainOptions options = smallRun();
   options.strategy = "pipeline";
@@ -22,7 +22,8 @@ inline TrainOptions meshRun(const std::string& mesh) {
   return options;
 }
 
-/// Of each step; with `wrong` also the share of the test samples that are classified wrongly.
+/// The loss of each step; with `wrong`, followed by the fraction of wrongly classified test
+/// samples.
 inline std::vector<double> lossesOf(int ranks, const TrainOptions& options, bool wrong = false) {
   std::vector<double> losses;
   const TrainReport report =
@@ -32,7 +33,7 @@ inline std::vector<double> lossesOf(int ranks, const TrainOptions& options, bool
   return losses;
 }
 
-/// But for rounding.
+/// Requires equality except for rounding.
 inline void requireClose(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   for (std::size_t step = 0; step < a.size(); ++step) {

@@ -1,4 +1,4 @@
-// What a sharded model says that it holds, against what the operating system has given.
+// Compares the memory that a sharded model reports with the growth of the process.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 
 namespace rondo::test {
 
-// Sanitizers keep memory of their own beside each byte.
+// Sanitizers use additional memory for each byte.
 #if defined(RONDO_HAVE_DNNL) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
 using training::Network;
@@ -27,7 +27,7 @@ const training::LayerValues kLayers = {
     training::Flatten{},    training::Linear{1024}, training::Linear{1024}, training::Linear{1024},
     training::Linear{1024}, training::Linear{1024}, training::Linear{10}};
 
-/// Of this process, in bytes: pages that are there.
+/// Resident memory of this process in bytes.
 double residentBytes() {
   std::ifstream file("/proc/self/statm");
   double all = 0, resident = 0;
@@ -36,10 +36,10 @@ double residentBytes() {
 }
 
 struct Grown {
-  double resident = 0, held = 0; ///< bytes, of all ranks together
+  double resident = 0, held = 0; ///< bytes of all ranks together
 };
 
-/// By two steps of a model, with a communicator and a backend that have been used before.
+/// The growth by two steps of a model. Communicator and backend have been used before.
 Grown grownBy(ShardLevel level) {
   Grown grown;
   auto ranks = Communicator::createAll(kRanks, plainOptions());
@@ -51,7 +51,7 @@ Grown grownBy(ShardLevel level) {
               Network network(kLayers, kShape);
               comm.barrier();
               if (comm.rank() == 0) {
-                ::malloc_trim(0); // what the run before has given back
+                ::malloc_trim(0); // returns memory that the previous run freed
                 before = residentBytes();
               }
               comm.barrier();
@@ -72,7 +72,7 @@ Grown grownBy(ShardLevel level) {
                 model.update(0.01, 1, 0);
               }
               held[static_cast<std::size_t>(comm.rank())] = model.held().total();
-              model.beginEvaluation(); // all that was called for has come
+              model.beginEvaluation(); // all collectives have completed
               comm.barrier();
               if (comm.rank() == 0 && measured) grown.resident = residentBytes() - before;
               comm.barrier();
@@ -88,7 +88,7 @@ Grown grownBy(ShardLevel level) {
 
 } // namespace
 
-TEST_CASE("a sharded model takes the memory that it says it holds, and no more") {
+TEST_CASE("a sharded model uses the memory that it reports, and no more") {
   for (ShardLevel level : {ShardLevel::optimizer, ShardLevel::gradients, ShardLevel::parameters}) {
     const Grown grown = grownBy(level);
     INFO("level " << static_cast<int>(level) << ": all ranks say " << grown.held / (1 << 20)

@@ -1,4 +1,4 @@
-// Meshes: which ranks are neighbours along which axes, and what is no mesh.
+// Tests meshes: neighbours along axes, and texts that are refused.
 #include "train/parallel/mesh.h"
 
 #include <set>
@@ -37,7 +37,7 @@ const std::vector<std::pair<std::string, int>> kMeshes = {
 
 } // namespace
 
-TEST_CASE("each rank of a mesh has coordinates of its own, and its neighbours agree") {
+TEST_CASE("each rank of a mesh has unique coordinates, and neighbours agree on them") {
   for (const auto& [text, ranks] : kMeshes) {
     const Mesh mesh = Mesh::parse(text, ranks);
     INFO(text << " of " << ranks);
@@ -66,7 +66,7 @@ TEST_CASE("each rank of a mesh has coordinates of its own, and its neighbours ag
   }
 }
 
-TEST_CASE("the axis that is named last turns fastest") {
+TEST_CASE("the axis that is named last is the least significant") {
   const Mesh mesh = Mesh::parse("data=2,pipe=3", 6);
   CHECK(mesh.neighbours({Axis::pipe}, 4) == std::vector<int>{3, 4, 5});
   CHECK(mesh.neighbours({Axis::data}, 4) == std::vector<int>{1, 4});
@@ -77,7 +77,7 @@ TEST_CASE("the axis that is named last turns fastest") {
   CHECK(Mesh::parse("", 1).text() == "data=1");
 }
 
-TEST_CASE("what is no mesh is refused by name") {
+TEST_CASE("a text that is not a mesh is refused by name") {
   const std::string axes = "; there is: data, shard, pipe, tensor";
   const auto number = [](const std::string& part) {
     return "\"" + part + "\" must be an axis, = and a number of ranks, 1 or more";
@@ -96,9 +96,9 @@ TEST_CASE("what is no mesh is refused by name") {
       {"data=4x", number("data=4x")},
       {"data=4=1", number("data=4=1")},
       {"data=99999999999", number("data=99999999999")},
-      {"data=2,data=2", "axis \"data\" is there twice"},
-      {"data=2,pipe=3", "its axes have 6 ranks together, this run has 4"},
-      {"data=65536,pipe=65536", "its axes have 2147483647 ranks together, this run has 4"},
+      {"data=2,data=2", "axis \"data\" is named twice"},
+      {"data=2,pipe=3", "its axes need 6 ranks in all, but this run has 4"},
+      {"data=65536,pipe=65536", "its axes need 2147483647 ranks in all, but this run has 4"},
   };
   for (const auto& [text, what] : wrong)
     CHECK(refusal(text, 4) == "train: mesh \"" + text + "\": " + what);

@@ -1,4 +1,4 @@
-// Sharded models against one that a rank holds alone: the same weights, whoever holds them.
+// Compares sharded models with a model that one rank holds alone: the weights must be equal.
 #include "train/parallel/sharding/model.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ constexpr int kSteps = 4;
 const LayerValues kDense = {training::Flatten{},       training::Linear{24}, training::Relu{},
                             training::Linear{3},       training::Relu{},     training::Linear{17},
                             training::Linear{kClasses}};
-/// Filters that oneDNN packs, a residual, norms.
+/// Filters that oneDNN packs, a residual, batch norms.
 const LayerValues kFilters = {
     training::Convolution{16, {.kernel = 3, .padding = 1}},
     training::BatchNorm{},
@@ -46,7 +46,7 @@ const LayerValues kFilters = {
     training::Flatten{},
     training::Linear{kClasses}};
 
-/// Samples that depend on their numbers only.
+/// Samples that depend only on their numbers.
 struct Samples {
   explicit Samples(std::size_t number) {
     training::Random random(100 + number);
@@ -73,7 +73,7 @@ struct Plan {
 
 OptimizerSettings settings() { return {.momentum = 0.9, .weight_decay = 0.01}; }
 
-/// Memory for what a network keeps beside its weights.
+/// Allocates the running statistics of a network.
 Floats placeState(Network& network) {
   std::size_t count = 0;
   for (Weight* weight : network.state()) count += weight->size() + training::kShardGrain;
@@ -87,7 +87,8 @@ Floats placeState(Network& network) {
   return memory;
 }
 
-/// The step's samples on one rank: micro-batch by micro-batch, added up from left to right.
+/// Trains with the samples of all ranks on one rank. Micro-batches are added from the first to the
+/// last.
 std::vector<float> alone(const Plan& plan) {
   const training::ComputeThreads threads;
   Network network(plan.layers, kShape);
@@ -155,7 +156,7 @@ void trainSteps(const Plan& plan, int position, ShardedModel& model, Network& ne
   }
 }
 
-/// The weights after the steps, which all ranks must find alike.
+/// The weights after all steps, which must be equal on all ranks.
 std::vector<float> together(const Plan& plan, const std::string& transport = "inproc") {
   Options options = plainOptions(transport);
   options.deterministic = true;
@@ -184,7 +185,7 @@ std::vector<float> together(const Plan& plan, const std::string& transport = "in
   return values[0];
 }
 
-/// The largest difference in units of what is allowed: 1e-5 of the value and a little.
+/// The largest difference, as a multiple of the allowed one: 1e-5 of the value plus 1e-6.
 double excess(const std::vector<float>& expected, const std::vector<float>& values) {
   REQUIRE(expected.size() == values.size());
   double worst = 0;
@@ -200,7 +201,7 @@ constexpr std::array kLevels = {ShardLevel::optimizer, ShardLevel::gradients,
 
 } // namespace
 
-TEST_CASE("whatever is sharded, ranks and units: the weights are those of one rank, bit for bit") {
+TEST_CASE("for every shard level, unit size and rank count, weights equal those of one rank") {
   for (const LayerValues& layers : {kDense, kFilters})
     for (int ranks : {1, 2, 3, 4, 7})
       for (const char* optimizer : {"sgd", "adamw"}) {
@@ -219,7 +220,7 @@ TEST_CASE("whatever is sharded, ranks and units: the weights are those of one ra
       }
 }
 
-TEST_CASE("neither transport nor overlap changes a bit of a sharded step") {
+TEST_CASE("transports and overlap do not change a bit of a sharded step") {
   Plan plan{.ranks = 3};
   const std::vector<float> expected = alone(plan);
   for (ShardLevel level : kLevels)
@@ -238,13 +239,14 @@ TEST_CASE("micro-batches of a sharded model are added up") {
     for (ShardLevel level : kLevels) {
       Plan plan{.layers = layers, .level = level, .ranks = 1, .micro_batches = 3};
       INFO(layers.size() << " layers, level " << static_cast<int>(level));
-      REQUIRE((together(plan) == alone(plan))); // one order of sums
+      REQUIRE((together(plan) == alone(plan))); // the sums have the same order
       plan.ranks = 2;
       REQUIRE(excess(alone(plan), together(plan)) <= 1);
     }
 }
 
-TEST_CASE("norms are those of whole weights: clipping and layer-wise rates on shards", "[sums]") {
+TEST_CASE("norms are those of whole weights: clipping and layer-wise rates work on shards",
+          "[sums]") {
   for (const char* optimizer : {"sgd", "lars"})
     for (double clip : {0.0, 0.05})
       for (ShardLevel level : kLevels)
@@ -256,7 +258,7 @@ TEST_CASE("norms are those of whole weights: clipping and layer-wise rates on sh
         }
 }
 
-TEST_CASE("groups that hold the same shards train as one rank with all samples does") {
+TEST_CASE("groups with the same shards train like one rank with all samples") {
   for (ShardLevel level : kLevels)
     for (int micro_batches : {1, 2}) {
       const Plan plan{.level = level, .ranks = 2, .groups = 2, .micro_batches = micro_batches};
@@ -265,7 +267,7 @@ TEST_CASE("groups that hold the same shards train as one rank with all samples d
     }
 }
 
-TEST_CASE("a step gathers and reduces as many elements as the closed form says") {
+TEST_CASE("a step gathers and reduces as many elements as the formula says") {
   for (ShardLevel level : kLevels)
     for (int micro_batches : {1, 3})
       for (std::size_t bytes : {0, 1000, 4000, 1 << 20}) { // 4, 3, 2 units and 1
@@ -294,7 +296,7 @@ TEST_CASE("a step gathers and reduces as many elements as the closed form says")
       }
 }
 
-TEST_CASE("what a rank holds is what was predicted, before the first step and after the last") {
+TEST_CASE("a rank holds the predicted memory, before the first step and after the last") {
   for (ShardLevel level : kLevels)
     for (int micro_batches : {1, 2})
       for (const char* optimizer : {"sgd", "adamw"}) {
@@ -317,7 +319,7 @@ TEST_CASE("what a rank holds is what was predicted, before the first step and af
                   const auto fits = [&] { return model.held() == expected; };
                   if (!fits()) return "another size when it is made";
                   trainSteps(plan, comm.rank(), model, network);
-                  return fits() ? "" : "another size behind the steps";
+                  return fits() ? "" : "another size after the steps";
                 })) == "");
       }
 }

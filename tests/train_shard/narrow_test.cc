@@ -1,5 +1,5 @@
-// Mixed precision of sharded training: bfloat16 on the way, float32 where values are kept; and the
-// timeline, which shows what is on its way beside what.
+// Tests mixed precision of sharded training (bfloat16 when sent, float32 when stored), and that the
+// timeline shows which collectives overlap with which passes.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,7 +19,7 @@
 
 namespace rondo::test {
 
-TEST_CASE("values become narrow and wide again in their own memory, each rounded to nearest") {
+TEST_CASE("values are converted to bfloat16 and back in place, each rounded to nearest") {
   std::mt19937 random(5);
   training::Narrow narrow;
   for (std::size_t count : {0, 16, 496, 512, 528, 1024, 1040, 5008}) {
@@ -31,7 +31,7 @@ TEST_CASE("values become narrow and wide again in their own memory, each rounded
       expected[i] = std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000U);
     }
     narrow.shrink(values.data(), count, values.data());
-    if (count > 0) // no memory, no place
+    if (count > 0) // place() of no memory is undefined
       std::memmove(training::Narrow::place(values.data(), count), values.data(), 2 * count);
     narrow.widen(values.data(), count);
     INFO(count);
@@ -60,7 +60,7 @@ std::vector<double> lossesOf(int ranks, const TrainOptions& options) {
 
 } // namespace
 
-TEST_CASE("narrow on the way costs little accuracy and half the bytes", "[sums]") {
+TEST_CASE("sending bfloat16 costs little accuracy and half the bytes", "[sums]") {
   for (int ranks : {1, 2, 3, 4}) {
     TrainOptions options = narrowRun();
     options.accumulate = ranks == 2 ? 2 : 1;
@@ -75,10 +75,10 @@ TEST_CASE("narrow on the way costs little accuracy and half the bytes", "[sums]"
       REQUIRE(std::abs(narrow[i] - wide[i]) < 0.02 * wide[i]);
     REQUIRE(narrow != wide);
     REQUIRE(report.bytes_per_step == whole.bytes_per_step / 2);
-    REQUIRE(report.held_bytes > whole.held_bytes); // by half a shard's parameters
+    REQUIRE(report.held_bytes > whole.held_bytes); // by half of a shard's parameters
     REQUIRE(report.held_bytes < whole.held_bytes + 200'000 / static_cast<std::size_t>(ranks));
   }
-  // Between groups sums stay wide.
+  // Sums between groups stay float32.
   TrainOptions options = narrowRun();
   options.mesh = "data=2,shard=2";
   const std::vector<double> narrow = lossesOf(4, options);
@@ -88,10 +88,11 @@ TEST_CASE("narrow on the way costs little accuracy and half the bytes", "[sums]"
     REQUIRE(std::abs(narrow[i] - wide[i]) < 0.02 * wide[i]);
 }
 
-TEST_CASE("moves too small for bfloat16 are kept by the masters, over a checkpoint too", "[sums]") {
+TEST_CASE("master weights keep moves that are too small for bfloat16, also in a checkpoint",
+          "[sums]") {
   TemporaryFolder folder;
   TrainOptions options = narrowRun();
-  options.learning_rate = 1e-6; // a weight's narrow neighbours are 1/256 of it away
+  options.learning_rate = 1e-6; // the next bfloat16 value is 1/256 of a weight away
   options.momentum = 0;
   const auto weights = [&](int steps) {
     options.steps = steps;
@@ -116,7 +117,7 @@ TEST_CASE("moves too small for bfloat16 are kept by the masters, over a checkpoi
   REQUIRE((readRaw(folder.file("part")) == whole));
 }
 
-TEST_CASE("other ways to travel are refused by name") {
+TEST_CASE("other hooks of sharded strategies are refused by name") {
   auto ranks = makeRanks(2);
   for (const auto& [strategy, hook, complaint] : std::vector<std::array<std::string, 3>>{
            {"fsdp", "fp16", "strategy fsdp takes none and bf16"},
@@ -133,7 +134,7 @@ TEST_CASE("other ways to travel are refused by name") {
   }
 }
 
-TEST_CASE("the trace shows the next unit on its way while a pass goes on") {
+TEST_CASE("the trace shows the next unit in flight while a pass goes on") {
   TemporaryFolder folder;
   for (const std::string strategy : {"fsdp", "zero2"}) {
     TrainOptions options = smallRun();
@@ -171,7 +172,7 @@ TEST_CASE("the trace shows the next unit on its way while a pass goes on") {
     INFO(strategy);
     const int observed = static_cast<int>(forward.size());
     REQUIRE(observed >= 4);
-    // Behind an evaluation some units are still there.
+    // After an evaluation some units are still in their slots.
     if (strategy == "fsdp") REQUIRE(prefetched > observed / 2);
     else REQUIRE(prefetched == 0);
     REQUIRE(reduced == observed);

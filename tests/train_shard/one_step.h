@@ -1,4 +1,4 @@
-// One step of a strategy, and what each rank did in it.
+// Runs one step of a strategy and returns the timeline of each rank.
 #pragma once
 
 #include <vector>
@@ -13,11 +13,11 @@
 namespace rondo::test {
 
 struct OneStep {
-  training::Timeline timeline; ///< by one clock for all ranks
+  training::Timeline timeline; ///< all ranks use the same clock
   TrainTimes times;
 };
 
-/// Of each rank.
+/// One entry for each rank.
 inline std::vector<OneStep> oneStep(int ranks, const TrainOptions& options) {
   std::vector<OneStep> steps(static_cast<std::size_t>(ranks));
   auto comms = makeRanks(ranks);

@@ -1,4 +1,5 @@
-// Plans of sharded steps: what is computed with is there, and no more is sent than must be.
+// Tests plans of sharded steps: parameters are present when they are used, and no more is sent than
+// necessary.
 #include "train/parallel/sharding/plan.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ using training::ShardTask;
 
 namespace {
 
-/// Follows the moves of units whose parameters come and go; what is wrong with them.
+/// Follows the moves of a step with sharded parameters. Returns a text about the first error.
 class Follower {
  public:
   explicit Follower(std::size_t units) : gathered_(ShardSlots::kOfParameters, units) {}
@@ -30,7 +31,7 @@ class Follower {
     const std::size_t slot = ShardSlots::parameters(move.unit);
     switch (move.task) {
       case ShardTask::gather:
-        if (updated_) return "parameters are sent behind the update";
+        if (updated_) return "parameters are sent after the update";
         if (working_ && slot == ShardSlots::parameters(at_) && move.unit != at_)
           return "a gather overwrites the unit at work";
         gathered_[slot] = move.unit;
@@ -45,7 +46,7 @@ class Follower {
         return "";
       case ShardTask::reduce:
         if (move.unit != at_) return "gradients are sent before they are there";
-        // The unit's own parameters are used no more.
+        // The unit's parameters are no longer used.
         working_ = false;
         return "";
       default: updated_ = updated_ || move.task == ShardTask::update; return "";
@@ -54,14 +55,14 @@ class Follower {
 
  private:
   static constexpr std::size_t kGradients = 1000;
-  std::vector<std::size_t> gathered_; ///< what is in each slot
+  std::vector<std::size_t> gathered_; ///< contents of each slot
   std::size_t at_ = 0;
   bool working_ = false, updated_ = false;
 };
 
 } // namespace
 
-TEST_CASE("each unit works once forward and once back, with its parameters in their slot") {
+TEST_CASE("each unit runs once forward and once backward, with its parameters in their slot") {
   for (std::size_t units = 1; units <= 9; ++units) {
     const ShardLayout layout = shardLayout(LayerSizes(units, {32}), 2, std::vector<std::size_t>{0});
     for (ShardLevel level : {ShardLevel::optimizer, ShardLevel::gradients, ShardLevel::parameters})
@@ -88,13 +89,14 @@ TEST_CASE("each unit works once forward and once back, with its parameters in th
   }
 }
 
-TEST_CASE("a plan as text names groups, units, moves and bytes") {
+TEST_CASE("the text of a plan contains groups, units, moves and bytes") {
   const ShardLayout layout = shardLayout({{}, {32}, {16}}, 2, std::vector<std::size_t>{0});
   CHECK(shardPlanText(layout, ShardLevel::parameters, Mesh::parse("data=2,shard=2", 4), 1) ==
-        "mesh data=2,shard=2: ranks 0 1; ranks 2 3 share a model out each\n"
+        "mesh data=2,shard=2: ranks 0 1; ranks 2 3 (each group holds one model)\n"
         "unit 0: layers 0 to 1, 128 bytes, of which rank 0 holds 64\n"
         "unit 1: layers 2 to 2, 64 bytes, of which rank 0 holds 0\n"
-        "a step of each rank (what stands left begins there, and goes on beside what follows):\n"
+        "a step of each rank (lines further left start collectives that overlap with the next "
+        "lines):\n"
         "  Allgather      unit 0, 128 bytes\n"
         "  Allgather      unit 1, 64 bytes\n"
         "    forward      unit 0\n"

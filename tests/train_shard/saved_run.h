@@ -1,4 +1,4 @@
-// Runs that go on from a file, under the same strategy or another.
+// Runs that continue from a file, under the same strategy or another.
 #pragma once
 
 #include <cmath>
@@ -11,8 +11,8 @@
 
 namespace rondo::test {
 
-/// What a run left in a file behind so many steps. The options that others go on with say how;
-/// the file and the number of steps are these functions'.
+/// A checkpoint after a number of steps, and runs that continue from it. The functions set the file
+/// and the number of steps in the options.
 class SavedRun {
  public:
   SavedRun(int ranks, TrainOptions options, int steps) {
@@ -23,12 +23,12 @@ class SavedRun {
   }
 
   const TrainReport& report() const { return report_; }
-  /// Goes on from what was saved first, to the step, or to the end.
+  /// Continues from the first checkpoint, up to step `steps`, or to the end if it is 0.
   TrainReport goOn(int ranks, const TrainOptions& options, int steps = 0) {
     writeRaw(file(), bytes_);
     return goFurther(ranks, options, steps);
   }
-  /// Goes on from what the last run left.
+  /// Continues from the checkpoint of the last run.
   TrainReport goFurther(int ranks, TrainOptions options, int steps = 0) {
     options.checkpoint = file();
     options.resume = true;
@@ -44,13 +44,14 @@ class SavedRun {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// The loss of the epoch in which a run went on.
+/// Compares the losses of the epoch in which a run was continued.
 inline void requireCloseEnd(const TrainReport& a, const TrainReport& b, double share) {
   REQUIRE(std::abs(a.epoch_loss[1] - b.epoch_loss[1]) <= share * b.epoch_loss[1]);
 }
 
-/// A run of one rank goes on as the options say on so many ranks, and back: all values come
-/// through bit for bit, and what the optimizer kept, which later steps tell, does too.
+/// Continues a run of one rank with these options on `ranks` ranks, and back on one rank: all
+/// values, including the optimizer's, must be preserved bit for bit. Later steps reveal changes of
+/// the optimizer state.
 inline void requireThereAndBack(int ranks, TrainOptions there) {
   for (const std::string optimizer : {"sgd", "adamw"}) {
     INFO(optimizer << ", " << ranks << " ranks, mesh \"" << there.mesh << "\"");

@@ -1,4 +1,4 @@
-// Data, pipe and tensor in one mesh: pipelines whose stages are several ranks each.
+// Tests data, pipe and tensor in one mesh: pipelines in which several ranks form each stage.
 #include <array>
 #include <cmath>
 #include <map>
@@ -25,9 +25,9 @@ struct Case {
 
 } // namespace
 
-TEST_CASE("data, pipe and tensor in one mesh lose what one rank does, on 8 ranks and on fewer") {
+TEST_CASE("data, pipe and tensor in one mesh have the losses of one rank, on 8 ranks and fewer") {
   const std::vector<double> expected = lossesOf(1, smallRun(), true);
-  // Four stages of the MLP are cut between columns and rows too.
+  // With four stages the MLP is also cut between columns and rows.
   for (const auto& [ranks, mesh] : std::vector<Case>{{8, "data=2,pipe=2,tensor=2"},
                                                      {8, "tensor=2,pipe=4"},
                                                      {6, "pipe=2,tensor=3"},
@@ -44,10 +44,10 @@ TEST_CASE("data, pipe and tensor in one mesh lose what one rank does, on 8 ranks
     }
 }
 
-TEST_CASE("convolutions go through pipelines of cut layers, too") {
+TEST_CASE("convolutions work in pipelines of cut layers") {
   TrainOptions whole = smallRun();
   whole.model = "cnn";
-  whole.learning_rate = 0.002; // at which a rounding stays one
+  whole.learning_rate = 0.002; // small enough that rounding errors do not grow
   whole.data = "synthetic:shape=1x8x8,train=400,test=100";
   whole.steps = 6;
   const std::vector<double> expected = lossesOf(1, whole, true);
@@ -62,7 +62,7 @@ TEST_CASE("convolutions go through pipelines of cut layers, too") {
   }
 }
 
-TEST_CASE("a part that ends behind rows makes whole features, in training and evaluation") {
+TEST_CASE("a part that ends after a layer cut by rows outputs all features") {
   using namespace training;
   const LayerValues layers = {Linear{6}, Linear{4}, Linear{5}, Linear{3}};
   const SampleShape shape{8, 1, 1};
@@ -91,7 +91,7 @@ TEST_CASE("a part that ends behind rows makes whole features, in training and ev
   }
 }
 
-TEST_CASE("the first values and the hash are those of one rank") {
+TEST_CASE("initial values and their hash equal those of one rank") {
   TrainOptions options = smallRun();
   options.steps = 1;
   options.learning_rate = 0;
@@ -105,7 +105,7 @@ TEST_CASE("the first values and the hash are those of one rank") {
   }
 }
 
-TEST_CASE("a run of cut pipelines goes on from one rank's file, bit for bit, and back") {
+TEST_CASE("a run of cut pipelines continues from one rank's file, bit for bit, and back") {
   TrainOptions options = smallRun();
   options.strategy = "pipeline";
   options.mesh = "data=2,pipe=2,tensor=2";
@@ -113,22 +113,23 @@ TEST_CASE("a run of cut pipelines goes on from one rank's file, bit for bit, and
   requireThereAndBack(8, options);
 }
 
-TEST_CASE("what a mesh with tensor sends and holds is what its formula says") {
+TEST_CASE("a mesh with tensor sends and holds as much as its formula says") {
   TrainOptions options = meshRun("pipe=2,tensor=2");
   const TrainReport report = trainAll(makeRanks(4), options);
-  // Where the model is cut is measured: between columns and rows each rank sends its own features.
+  // The cut depends on measured times. Between columns and rows each rank sends its own features.
   const std::map<std::size_t, double> sent = {{3, 256}, {5, 2 * 128}, {7, 64}};
-  const double summed = 128 + 10 + 128; // behind both pairs, and back in front of the second
+  // After both pairs, and in the backward pass before the second.
+  const double summed = 128 + 10 + 128;
   CHECK(report.bytes_per_step ==
         2 * 4 * options.batch * (sent.at(report.pipeline.parts[0].end) + summed));
-  // One stage: what the strategy tensor sends.
+  // With one stage as many bytes as with the strategy tensor.
   options.mesh = "data=2,tensor=2,pipe=1";
   const TrainReport alone = trainAll(makeRanks(4), options);
   TrainOptions tensor = smallRun();
   tensor.strategy = "tensor";
   tensor.mesh = "data=2,tensor=2";
   CHECK(alone.bytes_per_step == trainAll(makeRanks(4), tensor).bytes_per_step);
-  // All but the last pass forward is made again.
+  // All forward passes except the last one are recomputed.
   options.pipeline = "gpipe";
   options.recompute = true;
   const double again = trainAll(makeRanks(4), options).bytes_per_step - alone.bytes_per_step;
@@ -140,7 +141,7 @@ TEST_CASE("what a mesh with tensor sends and holds is what its formula says") {
   CHECK(alone.held_bytes < trainAll(makeRanks(1), options).held_bytes * 52 / 100);
 }
 
-TEST_CASE("meshes with tensor that cannot be are refused, and plans name its sums") {
+TEST_CASE("impossible meshes with tensor are refused, and plans name its sums") {
   const auto refusal = [](const std::function<void(TrainOptions&)>& change) {
     TrainOptions options = meshRun("pipe=2,tensor=2");
     change(options);
@@ -151,16 +152,17 @@ TEST_CASE("meshes with tensor that cannot be are refused, and plans name its sum
   };
   CHECK(contains(refusal([](auto& options) { options.mesh = "shard=2,tensor=2"; }),
                  "use one of shard and tensor"));
-  CHECK(contains(refusal([](auto& options) { options.clip = 1; }), "axis tensor takes no clip"));
+  CHECK(contains(refusal([](auto& options) { options.clip = 1; }),
+                 "axis tensor does not support clip"));
   CHECK(contains(refusal([](auto& options) { options.optimizer = "lars"; }),
-                 "optimizer lars with axis tensor"));
+                 "optimizer lars cannot train with axis tensor"));
   CHECK(contains(refusal([](auto& options) {
                    options.model = "resnet18";
                    options.data = "synthetic:shape=3x32x32,train=40,test=20";
                  }),
                  "layer 1 cannot be cut by features"));
   CHECK(contains(trainSchedule(meshRun("data=2,pipe=2,tensor=2"), 8),
-                 "2 ranks are a stage together, each with its features: AllReduce of up to "));
+                 "2 ranks form each stage, each with its features: AllReduce of up to "));
 }
 
 #endif

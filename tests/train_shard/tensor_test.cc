@@ -1,4 +1,5 @@
-// Tensor parallel: slices of linear layers and convolutions as values, and runs on them.
+// Tests tensor parallelism: slices of linear layers and convolutions as values, and training with
+// them.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -32,7 +33,8 @@ namespace {
 
 constexpr training::SampleShape kShape{2, 4, 4};
 const LayerValues kLinear = {Flatten{}, Linear{9}, Relu{}, Linear{6}, Relu{}, Linear{5}};
-/// A convolution without bias by rows, and one whose features are linear layers' behind it.
+/// A convolution without bias that is cut by rows, and one whose features are the inputs of a
+/// linear layer.
 const LayerValues kFilters = {Convolution{7, {.kernel = 3, .padding = 1}},
                               Relu{},
                               Convolution{6, {.kernel = 1}, false},
@@ -44,7 +46,7 @@ const LayerValues kFilters = {Convolution{7, {.kernel = 3, .padding = 1}},
                               Relu{},
                               Linear{4}};
 
-/// Of the layers as a whole.
+/// The sizes of the whole weights.
 std::vector<std::size_t> weightSizes(const LayerValues& layers) {
   training::Weights weights;
   place(layers, kShape, "", weights);
@@ -62,7 +64,7 @@ std::string sums(const TensorPlan& plan) {
 
 } // namespace
 
-TEST_CASE("slices of all ranks make up every weight, each value from one rank or from all") {
+TEST_CASE("the slices of all ranks form every weight, each value from one rank or from all") {
   for (const LayerValues& layers : {kLinear, kFilters})
     for (std::size_t ranks : {1, 2, 3, 4, 5}) {
       const std::vector<TensorPlan> plans = tensorPlans(layers, kShape, ranks);
@@ -88,7 +90,7 @@ TEST_CASE("slices of all ranks make up every weight, each value from one rank or
     }
 }
 
-TEST_CASE("layers are cut by columns and rows in turn, with sums where a pair begins and ends") {
+TEST_CASE("layers are cut alternately by columns and rows, with sums at both ends of a pair") {
   CHECK(sums(tensorPlan(kLinear, kShape, 2, 1)) == "...o..");
   CHECK(sums(tensorPlan(kFilters, kShape, 2, 1)) == "..o.g..o..");
   CHECK(sums(tensorPlan({Flatten{}, Linear{4}, Linear{4}}, kShape, 2, 0)) == "..o.");
@@ -97,7 +99,7 @@ TEST_CASE("layers are cut by columns and rows in turn, with sums where a pair be
   CHECK(std::get<Convolution>(plan.layers[2]).channels == 6);
   CHECK(std::get<Convolution>(plan.layers[4]).channels == 3);
   CHECK(std::get<Linear>(plan.layers[7]).outputs == 8);
-  // Each channel is four features of the linear layer behind the pool.
+  // Each channel becomes four features of the linear layer after the pool.
   const WeightSlice& rows = plan.weights[5];
   CHECK(rows.outer == 8);
   CHECK(rows.features == 20);
@@ -124,15 +126,15 @@ TEST_CASE("models that cannot be cut are refused with the layer") {
                  "train: axis tensor: layer 1 cannot be cut by features; linear layers and "
                  "convolutions can"));
   CHECK(refusal({Flatten{}, Linear{3}, Linear{8}}, 4) ==
-        "train: axis tensor: layer 1 has 3 features to be cut for 4 ranks");
+        "train: axis tensor: layer 1 has 3 features, too few for 4 ranks");
 }
 
 #ifdef RONDO_HAVE_DNNL
 
-TEST_CASE("steps of cut convolutions lose what one rank with whole ones does") {
+TEST_CASE("steps with cut convolutions have the losses of one rank") {
   TrainOptions whole = smallRun();
   whole.model = "cnn";
-  whole.learning_rate = 0.002; // at which a rounding stays one
+  whole.learning_rate = 0.002; // small enough that rounding errors do not grow
   whole.data = "synthetic:shape=1x8x8,train=400,test=100";
   whole.steps = 10;
   const std::vector<double> expected = lossesOf(1, whole);
@@ -148,7 +150,7 @@ TEST_CASE("steps of cut convolutions lose what one rank with whole ones does") {
   }
 }
 
-TEST_CASE("fifty steps of cut layers lose what one rank with whole ones does") {
+TEST_CASE("fifty steps with cut layers have the losses of one rank") {
   TrainOptions whole = smallRun();
   whole.data = "synthetic:shape=1x8x8,train=1000,test=300";
   whole.steps = 50;
@@ -163,7 +165,7 @@ TEST_CASE("fifty steps of cut layers lose what one rank with whole ones does") {
   }
 }
 
-TEST_CASE("a run goes on with cut layers from another strategy's file, bit for bit") {
+TEST_CASE("a run with cut layers continues from another strategy's file, bit for bit") {
   TrainOptions options = smallRun();
   options.strategy = "tensor";
   requireThereAndBack(3, options);
@@ -188,7 +190,7 @@ double millisecondsOf(const Events& events) {
   return sum;
 }
 
-/// That a step's sums are no part of its passes, neither on the timeline nor in the times.
+/// Requires that sums are separate from passes, on the timeline and in the times.
 void requireApart(const OneStep& step) {
   const Events sums = eventsOf(step, "sum"), forward = eventsOf(step, "forward"),
                backward = eventsOf(step, "backward");
@@ -207,18 +209,18 @@ void requireApart(const OneStep& step) {
 
 } // namespace
 
-TEST_CASE("sums amid passes are communication: their bytes, and no time of the passes") {
+TEST_CASE("sums within passes count as communication, and not as time of the passes") {
   TrainOptions options = smallRun();
   options.strategy = "tensor";
   for (const OneStep& step : oneStep(2, options)) {
     std::vector<std::uint64_t> bytes;
     for (const training::TimelineEvent& sum : eventsOf(step, "sum")) bytes.push_back(sum.bytes);
-    // What layers 3 and 7 make, and the gradient in front of layer 5.
+    // The outputs of layers 3 and 7, and the gradient of the input of layer 5.
     CHECK(bytes == std::vector<std::uint64_t>{40 * 128 * 4, 40 * 10 * 4, 40 * 128 * 4});
     requireApart(step);
   }
   options = meshRun("pipe=2,tensor=2");
-  std::uint64_t all = 0; // where the model is cut is measured
+  std::uint64_t all = 0; // the cut depends on measured times
   for (const OneStep& step : oneStep(4, options)) {
     for (const training::TimelineEvent& sum : eventsOf(step, "sum")) all += sum.bytes;
     requireApart(step);
@@ -226,7 +228,7 @@ TEST_CASE("sums amid passes are communication: their bytes, and no time of the p
   CHECK(all == 2 * 40 * (128 + 10 + 128) * 4);
 }
 
-TEST_CASE("a loss that is not finite names step and layer on cut layers as on whole ones") {
+TEST_CASE("a loss that is not finite names the same step and layer as on one rank") {
   TrainOptions options = smallRun();
   options.learning_rate = 1e4;
   const auto said = [&](int ranks) {
@@ -242,7 +244,7 @@ TEST_CASE("a loss that is not finite names step and layer on cut layers as on wh
   CHECK(said(2) == whole);
 }
 
-TEST_CASE("the first layer that is not finite is that of whichever rank has it") {
+TEST_CASE("the first layer that is not finite is found on any rank") {
   using namespace training;
   const LayerValues layers = {Linear{2}, Linear{2}, Linear{2}};
   const SampleShape shape{1, 1, 1};
@@ -250,7 +252,8 @@ TEST_CASE("the first layer that is not finite is that of whichever rank has it")
   const std::uint8_t label = 0;
   const std::uint32_t number = 0;
   const Batch batch{1, &input, &label, &number};
-  // The weights of that layer with this value, on that rank or on all (-1).
+  // Fills the weights of `layer` with `value`, on rank `rank` or on all ranks (-1). Returns the
+  // first layer that is not finite.
   const auto first = [&](const std::string& layer, float value, int rank) {
     std::vector<std::string> found(2);
     auto ranks = makeRanks(2);
@@ -270,9 +273,10 @@ TEST_CASE("the first layer that is not finite is that of whichever rank has it")
     return found[0];
   };
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  CHECK(first("0.", nan, 1) == "layer 0"); // rank 0 sees it behind the sum of layer 1
+  CHECK(first("0.", nan, 1) == "layer 0"); // rank 0 sees it after the sum of layer 1
   CHECK(first("1.", nan, 1) == "layer 1");
-  CHECK(first("1.weight", 1e38F, -1) == "layer 1"); // what each rank makes is finite
+  // The output of each rank is finite, the sum is not.
+  CHECK(first("1.weight", 1e38F, -1) == "layer 1");
   CHECK(first("2.weight", nan, -1) == "layer 2");
   CHECK(first("", 1, -1) == "the loss");
 }
@@ -283,30 +287,32 @@ TEST_CASE("the plan of a cut step names its cuts, sums and bytes") {
   options.mesh = "data=2,tensor=2";
   const std::string plan = trainSchedule(options, 4);
   INFO(plan);
-  CHECK(contains(plan, "mesh data=2,tensor=2: ranks 0 1; ranks 2 3 have a model together each\n"));
+  CHECK(
+      contains(plan, "mesh data=2,tensor=2: ranks 0 1; ranks 2 3 (each group holds one model)\n"));
   CHECK(contains(plan,
                  "layer 1 (linear): by columns, rank 0 has 0 to 127 of 256\n"
                  "layer 3 (linear): by rows, rank 0 has 0 to 127 of 256\n"));
   CHECK(contains(plan,
                  "    forward    layer 0 (flatten) to layer 3 (linear)\n"
-                 "  AllReduce    what layer 3 (linear) makes, 10240 bytes\n"));
-  // The model's last layer is 7; its sum has the loss alone behind it.
+                 "  AllReduce    output of layer 3 (linear), 10240 bytes\n"));
+  // The model's last layer is 7; only the loss follows its sum.
   CHECK(contains(plan,
-                 "  AllReduce    what layer 7 (linear) makes, 800 bytes\n"
+                 "  AllReduce    output of layer 7 (linear), 800 bytes\n"
                  "    forward    the loss\n"
                  "    backward   the loss\n"));
   CHECK(!contains(plan, "layer 8"));
   CHECK(contains(plan,
                  "    backward   layer 5 (linear) to layer 7 (linear)\n"
-                 "  AllReduce    the gradient in front of layer 5 (linear), 10240 bytes\n"));
+                 "  AllReduce    input gradient of layer 5 (linear), 10240 bytes\n"));
   CHECK(contains(plan, "AllReduce    the slices' gradients, "));
   const std::string sent =
       std::to_string(static_cast<std::size_t>(trainAll(makeRanks(4), options).bytes_per_step));
   CHECK(contains(plan, "all ranks together send " + sent + " bytes in a step\n"));
 }
 
-TEST_CASE("a plan says by which axis a layer is cut, of one output and one input too") {
-  // By columns a weight is [1 x outputs x inputs]; so is that of one output by rows.
+TEST_CASE("a plan names the axis of each cut, also for layers with one output or input") {
+  // A weight cut by columns is [1 x outputs x inputs]. A weight of one output cut by rows has the
+  // same form.
   const auto of = [](const LayerValues& layers) {
     return tensorPlanText(layers, kShape, training::Mesh::parse("tensor=2", 2), 4);
   };
@@ -318,7 +324,7 @@ TEST_CASE("a plan says by which axis a layer is cut, of one output and one input
   CHECK(contains(one, "    forward    layer 3 (linear), the loss\n"));
 }
 
-TEST_CASE("cut runs refuse what they cannot do, and hold less on each rank") {
+TEST_CASE("cut runs refuse unsupported options, and hold less memory on each rank") {
   const auto refusal = [](const std::function<void(TrainOptions&)>& change) {
     TrainOptions options = smallRun();
     options.strategy = "tensor";

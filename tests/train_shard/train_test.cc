@@ -1,4 +1,4 @@
-// Whole runs under the sharded strategies: they train as data-parallel ones do.
+// Tests whole runs with the sharded strategies: they train like data-parallel runs.
 #include "rondo/train.h"
 
 #include <cmath>
@@ -53,7 +53,7 @@ std::string refusal(int ranks, const std::function<void(TrainOptions&)>& change)
 
 } // namespace
 
-TEST_CASE("sharded ranks train bit for bit as one rank that holds all, with its file") {
+TEST_CASE("sharded ranks train bit for bit like one rank, and write the same file") {
   TemporaryFolder folder;
   for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{3})
     for (const std::string optimizer : {"sgd", "adamw"}) {
@@ -79,7 +79,7 @@ TEST_CASE("sharded ranks train bit for bit as one rank that holds all, with its 
     }
 }
 
-TEST_CASE("filters that come and go give the same bits on every transport") {
+TEST_CASE("gathered filters give the same bits on every transport") {
   TrainOptions whole = smallRun();
   whole.model = "cnn";
   whole.steps = 2;
@@ -95,7 +95,7 @@ TEST_CASE("filters that come and go give the same bits on every transport") {
     }
 }
 
-TEST_CASE("running statistics of sharded runs are those of ranks that hold all") {
+TEST_CASE("running statistics of sharded runs equal those of ddp") {
   if (!kWholeGrid) return; // eleven million weights
   TrainOptions options = smallRun();
   options.model = "resnet18";
@@ -107,12 +107,13 @@ TEST_CASE("running statistics of sharded runs are those of ranks that hold all")
     INFO(strategy);
     options.strategy = strategy;
     const TrainReport report = trainAll(makeRanks(2), options);
-    REQUIRE(report.parameter_hash == expected.parameter_hash); // of these, too
+    // The hash contains running statistics.
+    REQUIRE(report.parameter_hash == expected.parameter_hash);
     REQUIRE(report.test_accuracy == expected.test_accuracy);
   }
 }
 
-TEST_CASE("fifty steps of sharded ranks lose what one rank with the whole batch does") {
+TEST_CASE("fifty steps of sharded ranks have the losses of one rank with the whole batch") {
   TrainOptions whole = smallRun();
   whole.data = "synthetic:shape=1x8x8,train=1000,test=10";
   whole.steps = 50;
@@ -129,7 +130,7 @@ TEST_CASE("fifty steps of sharded ranks lose what one rank with the whole batch 
   }
 }
 
-TEST_CASE("a hybrid of data and shard, 2 x 2, loses what one rank does, whatever turns faster") {
+TEST_CASE("a 2 x 2 mesh of data and shard has the losses of one rank, for both orders of axes") {
   TrainOptions whole = smallRun();
   whole.accumulate = 4;
   const std::vector<double> expected = lossesOf(makeRanks(1), whole);
@@ -142,10 +143,10 @@ TEST_CASE("a hybrid of data and shard, 2 x 2, loses what one rank does, whatever
     }
 }
 
-TEST_CASE("a run that four ranks saved goes on under every strategy and number of ranks") {
+TEST_CASE("a run that four ranks saved continues under every strategy and number of ranks") {
   TemporaryFolder folder;
   const std::string file = folder.file("file");
-  // How each strategy goes on from a file that each other one wrote: as ddp does.
+  // Every strategy continues from a file that another strategy wrote in the same way as ddp.
   const auto saved = [&](const std::string& strategy, const std::string& mesh) {
     TrainOptions options = shardedRun(strategy);
     options.optimizer = "adamw";
@@ -174,11 +175,12 @@ TEST_CASE("a run that four ranks saved goes on under every strategy and number o
       requireSame(goesOn(strategy, ranks, bytes), expected);
     }
   }
-  const auto hybrid = saved("fsdp", "data=2,shard=2"); // other sums, but a whole file
+  // The sums were added in another order, but the file is whole.
+  const auto hybrid = saved("fsdp", "data=2,shard=2");
   requireSame(goesOn("zero2", 3, hybrid), goesOn("ddp", 3, hybrid));
 }
 
-TEST_CASE("a hybrid run that was saved and resumed ends as one that was not") {
+TEST_CASE("a hybrid run that was saved and resumed ends like one without interruption") {
   TemporaryFolder folder;
   for (const std::string& strategy : kSharded) {
     INFO(strategy);
@@ -194,10 +196,10 @@ TEST_CASE("a hybrid run that was saved and resumed ends as one that was not") {
   }
 }
 
-TEST_CASE("a model that is too much for a rank trains on four") {
+TEST_CASE("a model that does not fit in the limit of one rank trains on four") {
   TrainOptions options = smallRun();
   const std::uint64_t needs = trainAll(makeRanks(1), options).held_bytes;
-  // Parameters and gradients with what fills the last biases up to a cache line.
+  // Parameters and gradients contain the padding of the last biases.
   constexpr std::uint64_t kElements =
       64 * 256 + 256 + 256 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10;
   REQUIRE(needs == 4 * (3 * kElements + 2 * 6));
@@ -222,7 +224,7 @@ TEST_CASE("a model that is too much for a rank trains on four") {
   REQUIRE(report.held_bytes <= limit);
 }
 
-TEST_CASE("each sharded strategy holds less than a rank that holds all") {
+TEST_CASE("each sharded strategy holds less memory than ddp") {
   const std::uint64_t whole = trainAll(makeRanks(4), smallRun()).held_bytes;
   for (const std::string& strategy : kSharded) {
     const std::uint64_t held = trainAll(makeRanks(4), shardedRun(strategy)).held_bytes;
@@ -232,7 +234,7 @@ TEST_CASE("each sharded strategy holds less than a rank that holds all") {
   }
 }
 
-TEST_CASE("sharded strategies refuse meshes and options that they cannot serve") {
+TEST_CASE("sharded strategies refuse meshes and options that they do not support") {
   for (const std::string& strategy : kSharded) {
     const auto with = [&](const std::function<void(TrainOptions&)>& change) {
       return refusal(4, [&](TrainOptions& options) {
@@ -243,7 +245,7 @@ TEST_CASE("sharded strategies refuse meshes and options that they cannot serve")
     CHECK(contains(with([](auto& options) { options.mesh = "data=2,pipe=2"; }),
                    "takes the axes data and shard, not pipe"));
     CHECK(contains(with([](auto& options) { options.mesh = "shard=3"; }),
-                   "its axes have 3 ranks together, this run has 4"));
+                   "its axes need 3 ranks in all, but this run has 4"));
     CHECK(contains(with([](auto& options) { options.hook = "fp16"; }),
                    strategy == "fsdp" ? "takes none and bf16" : "takes no hook"));
     CHECK(contains(with([](auto& options) { options.accumulate = 11; }),
@@ -255,7 +257,7 @@ TEST_CASE("sharded strategies refuse meshes and options that they cannot serve")
                  "strategy ddp takes no mesh"));
 }
 
-TEST_CASE("a rank that ends alone within a sharded run leaves nobody waiting") {
+TEST_CASE("a rank that fails alone within a sharded run leaves no rank waiting") {
   for (const std::string& strategy : kSharded)
     for (const char* mesh : {"", "data=2,shard=2"}) {
       auto ranks = makeRanks(4);
@@ -281,7 +283,7 @@ TEST_CASE("a rank that ends alone within a sharded run leaves nobody waiting") {
     }
 }
 
-TEST_CASE("what is not finite ends a sharded run on all ranks, with its name") {
+TEST_CASE("values that are not finite end a sharded run on all ranks, with the name of the layer") {
   for (const std::string& strategy : kSharded) {
     const auto ends = [&](double rate, std::int64_t steps = 0) {
       TrainOptions options = shardedRun(strategy);
@@ -293,7 +295,7 @@ TEST_CASE("what is not finite ends a sharded run on all ranks, with its name") {
       return thrown.text;
     };
     CHECK(contains(ends(1e4), " is not finite; the first values of that kind come from layer "));
-    // With no loss of a next step to tell.
+    // Values that are not finite are found although no next step computes a loss.
     CHECK(contains(ends(std::numeric_limits<double>::max(), 1), ".weight are not finite"));
   }
 }

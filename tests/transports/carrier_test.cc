@@ -1,5 +1,5 @@
-// The carrier ends of tcp on socket pairs with tiny buffers: partial reads and writes on every
-// call, stripes, broken peers.
+// The carrier ends of tcp on socket pairs with tiny buffers: partial reads and writes in every
+// call, several sockets, broken peers.
 #include <fcntl.h>
 #include <sys/socket.h>
 
@@ -35,7 +35,8 @@ SocketPairs makePairs(int count, int buffer_bytes = 0, int type = SOCK_STREAM) {
   return out;
 }
 
-/// Lines of which none comes late. Where a machine is loaded some may be late with their parts.
+/// Lines that are all connected from the start. On a loaded machine some may be late with their
+/// parts.
 tcp::Lines linesOf(std::vector<base::UniqueFd> sockets) {
   return {std::move(sockets), [](std::size_t) { return std::nullopt; },
           [](std::size_t, const std::string&) {}};
@@ -67,7 +68,7 @@ std::array<std::byte, 16> header(std::uint64_t signature, std::uint64_t bytes) {
   return out;
 }
 
-/// The error that the function must throw: of this code, naming the peer.
+/// Requires that the function throws an error with this code that names the peer.
 template <class Function>
 void checkFails(ErrorCode code, const Function& function) {
   try {
@@ -82,7 +83,7 @@ void checkFails(ErrorCode code, const Function& function) {
 
 } // namespace
 
-TEST_CASE("partial sends and receives on every call, for 1 to 4 sockets") {
+TEST_CASE("messages survive partial sends and receives in every call, for 1 to 4 sockets") {
   for (int sockets = 1; sockets <= 4; ++sockets)
     for (const int buffer : {1, 16 << 10}) {
       INFO(sockets << " sockets with buffers of " << buffer);
@@ -112,8 +113,8 @@ TEST_CASE("partial sends and receives on every call, for 1 to 4 sockets") {
 }
 
 TEST_CASE("a small message is one send call and one receive call") {
-  // On packet sockets a call is a packet: a second send would make a second packet, and whatever a
-  // first receive call leaves of a packet is lost.
+  // On packet sockets each call sends one packet. A second send call would make a second packet,
+  // and whatever the first receive call leaves of a packet is lost.
   for (const std::size_t size : {0u, 8u, 1000u, 4080u}) {
     auto pairs = makePairs(1, 0, SOCK_SEQPACKET);
     Out out(sendingPort(std::move(pairs.left)));
@@ -129,7 +130,7 @@ TEST_CASE("a small message is one send call and one receive call") {
   }
 }
 
-/// The next message, which the sender is still sending.
+/// Receives the next message while the sender is still sending it.
 static Bytes taken(CarrierSender& sender, In& in) {
   const Watch watch("for a message");
   for (; !in.peek(); watch.check()) sender.progress();
@@ -199,7 +200,7 @@ TEST_CASE("a peer that closes in the middle, at any byte, is an error that names
       INFO("after " << cut << " bytes, " << sockets << " sockets");
       auto pairs = makePairs(sockets, 1 << 20);
       In in(receivingPort(std::move(pairs.right)));
-      // Over several sockets a part's number and place stand around a message's header.
+      // With several sockets, a part's number and start are around a message's header.
       Bytes wire(sockets == 1 ? 0 : 8);
       const auto head = header(4, body.size());
       wire.insert(wire.end(), head.begin(), head.end());

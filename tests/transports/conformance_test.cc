@@ -1,6 +1,6 @@
-// What the engine relies on, for every transport of the registry (a new one is covered by its
-// line), and for one that has what none of these has: a large address, and a worker for all its
-// channels.
+// The properties that the engine relies on, for every transport of the registry (a new one is
+// covered by its line), and for one with properties that none of these has: a large address, and
+// one worker for all its channels.
 #include <algorithm>
 
 #include "harness.h"
@@ -15,7 +15,7 @@ std::vector<std::size_t> interestingSizes(std::size_t slot) {
   return {0, 1, 39, 40, 41, 63, 64, 65, 4079, 4080, 4081, slot - 1, slot};
 }
 
-/// A size like those that collectives send: mostly small, some large.
+/// A size like those of collectives: mostly small, some large.
 std::size_t randomSize(std::mt19937_64& random, std::size_t slot) {
   switch (random() % 4) {
     case 0: return random() % 64;
@@ -27,7 +27,7 @@ std::size_t randomSize(std::mt19937_64& random, std::size_t slot) {
 
 } // namespace
 
-TEST_CASE("ports say what the transport and the options promised") {
+TEST_CASE("ports have the kind and sizes of the transport and the options") {
   for (const Kind& kind : conformingKinds()) {
     for (const auto& options : {Options{}, withSize(64 << 10, 3), withSize(1, 64)}) {
       INFO(kind.name << " with " << options.channel_bytes << " x " << options.channel_depth);
@@ -82,8 +82,8 @@ TEST_CASE("messages arrive whole, in order, for every size and slot shape") {
 }
 
 TEST_CASE("10,000 messages each way at once, small and large, without a deadlock") {
-  // Each rank is one thread that sends and receives, as the engine does; bodies are larger than
-  // what any buffer between the two holds together.
+  // Each rank is one thread that sends and receives, like the engine. The bodies are larger than
+  // all buffers between the two ranks.
   for (const Kind& kind : conformingKinds()) {
     INFO(kind.name);
     World world(kind, 2);
@@ -93,7 +93,8 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
     const auto rank = [&](Out& out, In& in) {
       std::mt19937_64 sizes(5), expected(5);
       const std::size_t slot = out.port().slot_bytes;
-      // A body must stay as it is while pending: as many buffers as can be pending, and one.
+      // A body must not change while it is pending: as many buffers as can be pending, and one
+      // more.
       std::vector<Bytes> ring(static_cast<std::size_t>(out.port().depth) + 1);
       std::uint64_t sent = 0, received = 0;
       bool made = false;
@@ -139,7 +140,8 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
   }
 }
 
-TEST_CASE("a sender can start depth messages before anybody receives, and not without end") {
+TEST_CASE(
+    "a sender can start `depth` messages before the first receive, but not unlimited messages") {
   for (const Kind& kind : conformingKinds()) {
     for (const int depth : {1, 2, 8, 64}) {
       for (const bool large : {false, true}) {
@@ -148,7 +150,7 @@ TEST_CASE("a sender can start depth messages before anybody receives, and not wi
         auto [out, in] = world.connect(0, 1);
         const Bytes body = patternOf(1, large ? out.port().slot_bytes : 8);
         int started = 0;
-        constexpr int kTooMany = 2'000'000; // what no kernel buffers
+        constexpr int kTooMany = 2'000'000; // more than any kernel buffers
         while (started < kTooMany && out.start(static_cast<std::uint64_t>(started), body)) {
           ++started;
           require(out.pending() <= static_cast<std::size_t>(depth), "more pending than depth");
@@ -219,7 +221,7 @@ TEST_CASE("either end may be opened long before the other") {
       const int first = sender_first ? 0 : 1;
       auto early = world.open(first, id);
       std::unique_ptr<Port> early_port;
-      // For a while only one end exists; it may or may not be usable by then, and never throws.
+      // For a while only one end exists. It may or may not be usable already, and never throws.
       for (int i = 0; i < 1000; ++i) {
         if (!early_port) early_port = early->poll();
         Watch("").check();
@@ -243,7 +245,7 @@ TEST_CASE("either end may be opened long before the other") {
   }
 }
 
-TEST_CASE("what was sent arrives although the sender's end is gone before the receiver looks") {
+TEST_CASE("sent messages arrive although the sender's end is destroyed before the receiver polls") {
   for (const Kind& kind : conformingKinds()) {
     INFO(kind.name);
     World world(kind, 2, withSize(4096, 2));
@@ -265,7 +267,7 @@ TEST_CASE("what was sent arrives although the sender's end is gone before the re
   }
 }
 
-TEST_CASE("bodies may lie anywhere, in any number of pieces") {
+TEST_CASE("bodies may have any address and any number of pieces") {
   for (const Kind& kind : conformingKinds()) {
     INFO(kind.name);
     World world(kind, 2);
@@ -276,13 +278,13 @@ TEST_CASE("bodies may lie anywhere, in any number of pieces") {
       for (const std::size_t pieces : {1u, 2u, 3u, 64u, 65u, 300u})
         for (const std::size_t shift : {0u, 1u, 3u}) {
           ++number;
-          // Sentinels around the target show writes outside of it.
+          // Sentinels around the target detect writes outside it.
           Bytes source(size + shift), target(size + shift + 16, std::byte{0xa5});
           for (std::size_t i = 0; i < size; ++i) source[shift + i] = pattern(number, i);
           std::vector<ConstBytes> from;
           std::vector<MutableBytes> to;
           for (std::size_t i = 0; i < pieces; ++i) {
-            // The two sides cut differently, and some pieces are empty.
+            // The two sides use different pieces, some of them empty.
             const std::size_t a = size * i / pieces, b = size * (i + 1) / pieces;
             from.push_back({source.data() + shift + a, b - a});
           }
@@ -309,7 +311,7 @@ TEST_CASE("bodies may lie anywhere, in any number of pieces") {
   }
 }
 
-TEST_CASE("an end whose peer never comes ends with a timeout that names it") {
+TEST_CASE("an end whose peer is missing gets a timeout that names the peer") {
   for (const Kind& kind : conformingKinds()) {
     INFO(kind.name);
     Options options;
@@ -319,7 +321,7 @@ TEST_CASE("an end whose peer never comes ends with a timeout that names it") {
     const Watch watch("for the timeout");
     try {
       while (!pending->poll()) watch.check();
-      FAIL("it connected to nobody");
+      FAIL("it connected without a peer");
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::timeout);
       CHECK(error.culprit() == 2);
@@ -328,7 +330,7 @@ TEST_CASE("an end whose peer never comes ends with a timeout that names it") {
   }
 }
 
-TEST_CASE("a sender whose peer is gone does not wait for ever") {
+TEST_CASE("a sender whose peer has closed does not wait forever") {
   for (const Kind& kind : conformingKinds()) {
     INFO(kind.name);
     Options options;
@@ -340,7 +342,7 @@ TEST_CASE("a sender whose peer is gone does not wait for ever") {
     const Watch watch("for the error");
     try {
       while (!pending->poll()) watch.check();
-      FAIL("it connected to nobody");
+      FAIL("it connected without a peer");
     } catch (const Error& error) {
       CHECK((error.code() == ErrorCode::timeout || error.code() == ErrorCode::transport));
       CHECK(error.culprit() == 1);
@@ -348,7 +350,7 @@ TEST_CASE("a sender whose peer is gone does not wait for ever") {
   }
 }
 
-TEST_CASE("channels that cannot be are refused") {
+TEST_CASE("impossible channels are refused") {
   for (const Kind& kind : conformingKinds()) {
     INFO(kind.name);
     World world(kind, 3);
@@ -382,7 +384,7 @@ TEST_CASE("options out of range are refused when the transport is made") {
     }
 }
 
-TEST_CASE("hostile address bytes give a typed error or an answer, nothing else") {
+TEST_CASE("arbitrary address bytes give a typed error or an answer") {
   for (const Kind& kind : conformingKinds()) {
     INFO(kind.name);
     World world(kind, 2);

@@ -1,4 +1,4 @@
-// How channels come together: strangers at the listener, wrong communicators, descriptors, options.
+// How channels connect: unknown clients, wrong communicators, descriptors, options.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -27,12 +27,12 @@ const Kind& kindNamed(std::string_view name) {
   throw std::runtime_error(std::string(name) + " is not registered");
 }
 
-/// tcp's address is a version, a count of sockets, and the listeners', of which there is one here.
+/// tcp's address is a version, a number of sockets, and the listeners; here there is one.
 net::SocketAddress tcpListener(const Address& address) {
   return net::SocketAddress::decode(std::span(address).subspan(2 + 1 + 4));
 }
 
-/// Connected to the port, and silent.
+/// A connection to the port that sends nothing.
 base::UniqueFd strangerAt(const net::SocketAddress& listener) {
   sockaddr_in target{};
   target.sin_family = AF_INET;
@@ -66,7 +66,7 @@ TEST_CASE("the default is the fastest transport that reaches the peer") {
     CHECK_FALSE(kind.summary.empty());
   }
   CHECK(names == std::vector<std::string_view>{"inproc", "shm", "ucx", "tcp"});
-  // Without a board the ranks are not known to share a process.
+  // Without a board, the ranks cannot know that they share a process.
   Context context = makeContext(0, 2, 7, {}, net::Secret::random(), nullptr);
   CHECK(kindNamed("inproc").make(context) == nullptr);
   CHECK(kindNamed("shm").make(context) != nullptr);
@@ -88,7 +88,7 @@ TEST_CASE("channel_bytes and channel_depth share out the slots") {
     }
 }
 
-TEST_CASE("several sockets per channel, also where the two sides ask for different numbers") {
+TEST_CASE("several sockets for a channel, also if the two sides ask for different numbers") {
   for (const int sockets : {1, 2, 3, 4, 16}) {
     INFO(sockets << " sockets");
     Options options;
@@ -146,7 +146,7 @@ TEST_CASE("tcp works over IPv6") {
   CHECK(in.next(signature) == patternOf(1, 100));
 }
 
-TEST_CASE("tcp's options: congestion control is asked of the kernel, counts are checked") {
+TEST_CASE("tcp's options: the kernel checks congestion control, Rondo checks numbers") {
   Options options;
   options.tcp_congestion = "reno"; // every Linux has it, for every user
   World world(kindNamed("tcp"), 2, options);
@@ -163,13 +163,13 @@ TEST_CASE("tcp's options: congestion control is asked of the kernel, counts are 
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::invalid_argument);
     CHECK(std::string(error.what()).find("no-such-control") != std::string::npos);
-    CHECK(std::string(error.what()).find("reno") != std::string::npos); // the valid ones
+    CHECK(std::string(error.what()).find("reno") != std::string::npos); // the valid names
   }
 }
 
-// Proves: of what goes to its own machine a socket takes little ahead of the receiver; that which
-// seems to go to another one is left to the kernel.
-TEST_CASE("tcp's sockets hold little of what goes to their own machine") {
+// Proves: a socket to the same machine takes little data ahead of the receiver. A socket to another
+// machine has the kernel's default.
+TEST_CASE("tcp's sockets to the same machine have small send buffers") {
   const auto small = [] {
     int count = 0;
     for (const int fd : rondo::test::openDescriptorNumbers()) {
@@ -195,7 +195,7 @@ TEST_CASE("tcp's sockets hold little of what goes to their own machine") {
   }
 }
 
-TEST_CASE("strangers at the listener disturb nobody") {
+TEST_CASE("unknown clients of the listener do not disturb the ranks") {
   World world(kindNamed("tcp"), 2);
   const net::SocketAddress listener = tcpListener(world.address(1));
   std::mt19937_64 random(1);
@@ -205,26 +205,26 @@ TEST_CASE("strangers at the listener disturb nobody") {
     Bytes garbage(random() % 500);
     for (auto& b : garbage) b = static_cast<std::byte>(random());
     if (!garbage.empty()) ::send(fd.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
-    // A third stay, silent or not; the others hang up.
+    // A third of them stay connected, silent or not; the others close.
     if (i % 3 == 0) strangers.push_back(std::move(fd));
   }
   exchange(world, 0, 1);
   exchange(world, 1, 0);
 }
 
-TEST_CASE("a listener bears as many half-open connections as ranks may come, and 64 others") {
+TEST_CASE("a listener keeps as many half-open connections as there are ranks, and 64 more") {
   const Context context = makeContext(0, 150, 7, {}, net::Secret::random(), nullptr);
   const auto transport = kindNamed("tcp").make(context);
   const net::SocketAddress listener = tcpListener(transport->address());
   std::vector<base::UniqueFd> silent;
   for (int i = 0; i < 180; ++i) silent.push_back(strangerAt(listener));
-  // The first would have made way for the last by then; nobody is too slow yet.
+  // By then the last one would have displaced the first one; none is too slow yet.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   std::byte byte{};
   CHECK(::recv(silent.front().get(), &byte, 1, MSG_DONTWAIT) == -1);
 }
 
-TEST_CASE("a connection of another secret, communicator, rank or number opens no channel") {
+TEST_CASE("a connection with a wrong secret, communicator, rank or number opens no channel") {
   for (const std::string_view name : {"shm", "tcp"}) {
     INFO(name);
     World world(kindNamed(name), 3);
@@ -252,7 +252,8 @@ TEST_CASE("a connection of another secret, communicator, rank or number opens no
     dial([](auto& s) { s.hello.part = 16; });
     dial([](auto& s) { s.hello.part = -1; });
     dial([](auto& s) { s.hello.purpose = net::Hello::Purpose::control; });
-    // They are refused, or accepted and dropped; a dial that is refused may try until its deadline.
+    // They are refused, or accepted and dropped. A dial that is refused may retry until its
+    // deadline.
     const Watch watch("for the strangers");
     for (const auto& stranger : dials) {
       try {
@@ -260,7 +261,7 @@ TEST_CASE("a connection of another secret, communicator, rank or number opens no
       } catch (const Error&) {
       }
     }
-    // What connects now has been handled after all of them, and none was the channel 0 -> 1.
+    // A connection made now is handled after all of them, and none of them was for channel 0 -> 1.
     auto pending = world.open(1, id);
     exchange(world, 0, 1, 1);
     CHECK(pending->poll() == nullptr);
@@ -268,7 +269,7 @@ TEST_CASE("a connection of another secret, communicator, rank or number opens no
   }
 }
 
-TEST_CASE("a second connection for the same channel is closed and the first one serves on") {
+TEST_CASE("a second connection for the same channel is closed and the first one stays in use") {
   World world(kindNamed("tcp"), 2);
   auto [out, in] = world.connect(0, 1);
   net::Dial again(dialSettings(world.context(0), tcpListener(world.address(1)), world.id(0, 1), 0));
@@ -290,19 +291,19 @@ TEST_CASE("all communicators of a process share one listener per transport") {
     for (std::uint64_t i = 1; i <= 50; ++i)
       worlds.push_back(std::make_unique<World>(kindNamed(name), 3, Options{}, 1000 + i));
     CHECK(openDescriptors() == before);
-    // Each serves its own, with its own secret; those that end take nothing from the others.
+    // Each serves its own ranks, with its own secret. Closing some does not affect the others.
     worlds.erase(worlds.begin(), worlds.begin() + 10);
     exchange(*worlds.front(), 0, 1);
     exchange(*worlds.back(), 2, 1);
-    // The same rank of the same communicator once more, as another transport would have it.
+    // The same rank of the same communicator again, as another transport would have it.
     World twin(kindNamed(name), 3, {}, 1050);
     exchange(twin, 2, 1);
     exchange(*worlds.back(), 1, 2);
   }
 }
 
-TEST_CASE("descriptors are given back") {
-  // The first round may start what stays for the process, such as its event loop.
+TEST_CASE("descriptors are closed") {
+  // The first round may start objects that stay for the process, such as its event loop.
   std::size_t before = 0;
   for (int round = 0; round < 4; ++round) {
     for (const Kind& kind : conformingKinds()) {
@@ -316,7 +317,7 @@ TEST_CASE("descriptors are given back") {
       auto [out, in] = world.connect(2, 0);
     }
     if (round == 0) {
-      // Closing happens on the event loop's thread: wait until it has come to rest.
+      // Descriptors are closed on the event loop's thread: wait until their number is stable.
       for (int calm = 0; calm < 50; ++calm) {
         const std::size_t now = openDescriptors();
         if (now != before) calm = 0;
@@ -330,7 +331,8 @@ TEST_CASE("descriptors are given back") {
   CHECK(openDescriptors() <= before);
 }
 
-TEST_CASE("a forked child drops its copy of a mailbox while others of its listener come and go") {
+TEST_CASE(
+    "a forked child drops its copy of a mailbox while the listener's other mailboxes change") {
   net::SocketAddress any;
   any.family = net::SocketAddress::Family::unix_abstract;
   const auto secret = net::Secret::random();

@@ -1,5 +1,5 @@
-// Proves: a link that carries nothing any more ends a tcp channel at both ends within three
-// heartbeats and a little, with the peer named; a peer that only does not read is waited for.
+// Proves: if a link loses all data, a tcp channel ends at both ends within three heartbeats and a
+// little, and the errors name the peer. A peer that only does not read is waited for.
 #include <thread>
 
 #include "harness.h"
@@ -25,7 +25,7 @@ Options quickOptions() {
   return options;
 }
 
-/// The bound of three heartbeats and one second, and as much again for a loaded machine.
+/// The limit is three heartbeats and one second; this allows as much again for a loaded machine.
 constexpr auto kBound = 8s;
 
 void checkNames(const Error& error, int peer) {
@@ -39,7 +39,7 @@ void checkNames(const Error& error, int peer) {
 TEST_CASE("a dead link ends a channel at both ends, with the peer named") {
   World world(tcpKind(), 2, quickOptions());
   auto [out, in] = world.connect(0, 1);
-  auto [back, heard] = world.connect(1, 0); // silent: only asking shows that it is dead
+  auto [back, heard] = world.connect(1, 0); // silent: only keep-alive finds that it is dead
   out.send(1, patternOf(1, 100));
   std::uint64_t signature = 0;
   CHECK(in.next(signature) == patternOf(1, 100));
@@ -52,7 +52,7 @@ TEST_CASE("a dead link ends a channel at both ends, with the peer named") {
         look();
         std::this_thread::sleep_for(1ms);
       }
-      FAIL("nobody noticed");
+      FAIL("no end noticed");
     } catch (const Error& error) {
       checkNames(error, peer);
     }
@@ -62,7 +62,7 @@ TEST_CASE("a dead link ends a channel at both ends, with the peer named") {
   });
   until(0, [&, &to = in] { to.peek(); });
   until(1, [&, &to = heard] { to.peek(); });
-  CHECK(Clock::now() - begin > 2s); // not before it is known
+  CHECK(Clock::now() - begin > 2s); // not before it is certain
 }
 
 TEST_CASE("a peer that reads nothing for longer than the limit is waited for") {
@@ -72,7 +72,7 @@ TEST_CASE("a peer that reads nothing for longer than the limit is waited for") {
   std::uint64_t sent = 0;
   for (const auto end = Clock::now() + 7s; Clock::now() < end; std::this_thread::sleep_for(1ms))
     if (out.start(2, large)) ++sent;
-  CHECK(out.pending() > 0); // it stands before a peer that has no room
+  CHECK(out.pending() > 0); // data waits for a peer that has no room
   inParallel({[&, &from = out] { from.flush(); },
               [&, &to = in] {
                 std::uint64_t signature = 0;

@@ -1,4 +1,5 @@
-// What the engine relies on, for every transport between devices: the same memory at both ends.
+// The properties that the engine relies on, for every transport between devices: both ends have the
+// same memory.
 #include <cstring>
 
 #include "harness.h"
@@ -11,8 +12,8 @@ namespace {
 
 constexpr std::size_t kInbox = 8192, kCredit = 256;
 
-/// Ranks of this process, each on a device of its own. With a board they know that they are in one
-/// process; without one they use what processes use.
+/// Ranks of this process, each on its own device. With a board they know that they share a process.
+/// Without one they connect like processes.
 struct DeviceWorld {
   DeviceWorld(const Kind& kind, int ranks, bool board_too, int devices,
               std::uint64_t communicator = 7) {
@@ -65,8 +66,8 @@ void forEachKind(const std::function<void(const Kind&, bool board)>& body) {
 
 } // namespace
 
-// Proves: inbox and credit are zeroed, aligned for flags, and the same memory at both ends;
-// channels have nothing in common.
+// Proves: inbox and credit are zeroed, aligned for flags, and the same memory at both ends.
+// Channels share no memory.
 TEST_CASE("device ports: both ends see the same memory") {
   const rondo::test::HostDevices host({.devices = 3});
   forEachKind([](const Kind& kind, bool board) {
@@ -95,8 +96,8 @@ TEST_CASE("device ports: both ends see the same memory") {
   });
 }
 
-// Proves: memory lives as long as one end does, whichever goes first, and the transports may go
-// too.
+// Proves: memory exists as long as one end does, whichever end is destroyed first, also if the
+// transports are destroyed.
 TEST_CASE("device ports: memory outlives the other end") {
   const rondo::test::HostDevices host({.devices = 2});
   forEachKind([](const Kind& kind, bool board) {
@@ -112,7 +113,7 @@ TEST_CASE("device ports: memory outlives the other end") {
   CHECK(host.allocations() == 0);
 }
 
-// Proves: within a process nobody waits: one thread may open all ends of all ranks in any order.
+// Proves: within a process no end waits: one thread may open all ends of all ranks in any order.
 TEST_CASE("device ports: within a process an end is open at once") {
   const rondo::test::HostDevices host({.devices = 2});
   for (const Kind& kind : deviceKinds()) {
@@ -125,9 +126,9 @@ TEST_CASE("device ports: within a process an end is open at once") {
   }
 }
 
-// Proves: reaches() has the same answer on both sides, and says no where devices do not see each
-// other (nvlink), where the ways of opening differ, and on another machine.
-TEST_CASE("device ports: who is reached") {
+// Proves: reaches() has the same answer on both sides. It is false if the devices do not see each
+// other (nvlink), if the ranks open channels in different ways, and on another machine.
+TEST_CASE("device ports: reaches() is symmetric, and false for unreachable devices") {
   for (bool see : {true, false}) {
     const rondo::test::HostDevices host({.devices = 2, .see_each_other = see});
     forEachKind([see](const Kind& kind, bool board) {
@@ -146,7 +147,7 @@ TEST_CASE("device ports: who is reached") {
   }
 }
 
-// Proves: addresses that no rank made are errors, whatever is cut off or changed.
+// Proves: addresses that no rank has made are errors, with any bytes removed or changed.
 TEST_CASE("device ports: damaged addresses are refused") {
   const rondo::test::HostDevices host({.devices = 2});
   forEachKind([](const Kind& kind, bool board) {
@@ -155,7 +156,7 @@ TEST_CASE("device ports: damaged addresses are refused") {
     for (std::size_t length = 1; length < good.size(); ++length) {
       const Address cut(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(length));
       try {
-        world.at(0).reaches(cut); // may be true where only the socket's name is shorter
+        world.at(0).reaches(cut); // may be true if only the socket's name is shorter
       } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::transport);
       }
@@ -169,7 +170,7 @@ TEST_CASE("device ports: damaged addresses are refused") {
 }
 
 // Proves: a peer that never opens its end is a timeout that names channel and rank.
-TEST_CASE("device ports: a peer that does not come is named") {
+TEST_CASE("device ports: a missing peer is named") {
   const rondo::test::HostDevices host;
   for (const Kind& kind : deviceKinds()) {
     Context context = makeContext(0, 2, 7, {}, net::Secret::random(), nullptr);
@@ -179,7 +180,7 @@ TEST_CASE("device ports: a peer that does not come is named") {
     const auto pending = alone->open({7, 1, 0, 0}, alone->address());
     try {
       for (const Watch watch("for the deadline");; watch.check())
-        if (pending->poll()) FAIL("there is nobody");
+        if (pending->poll()) FAIL("it connected without a peer");
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::timeout);
       CHECK(error.culprit() == 1);

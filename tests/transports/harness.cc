@@ -1,4 +1,4 @@
-// Ranks of a transport in one process.
+// Runs ranks of a transport in one process.
 #include "harness.h"
 
 #include <exception>
@@ -126,7 +126,7 @@ World::World(const Kind& kind, int ranks, const Options& options, std::uint64_t 
   const net::Secret secret = net::Secret::random();
   for (int rank = 0; rank < ranks; ++rank) {
     contexts_.push_back(makeContext(rank, ranks, communicator, options, secret, board));
-    contexts_.back().options.transports = kind.name; // some must be asked for by name
+    contexts_.back().options.transports = kind.name; // some transports must be selected by name
     ranks_.push_back(kind.make(contexts_.back()));
     if (!ranks_.back()) throw std::runtime_error(std::string(kind.name) + " cannot be used here");
   }
@@ -135,7 +135,7 @@ World::World(const Kind& kind, int ranks, const Options& options, std::uint64_t 
 std::pair<Out, In> World::connect(int src, int dst, int index) {
   const auto from = open(src, id(src, dst, index));
   const auto to = open(dst, id(src, dst, index));
-  // Either may need the other to be polled as well.
+  // Each end may need polls of the other one, too.
   std::unique_ptr<Port> out, in;
   for (const Watch watch("for both ends"); !out || !in; watch.check()) {
     if (!out) out = from->poll();

@@ -1,4 +1,4 @@
-// Ranks of a transport in one process, and one way to send and receive over any kind of port.
+// Ranks of a transport in one process, and functions to send and receive over any kind of port.
 #pragma once
 
 #include <chrono>
@@ -20,11 +20,11 @@ namespace rondo::transport::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// Throws when a test has waited for so long that something must hang.
+/// Throws if a test has waited so long that something must hang.
 class Watch {
  public:
   explicit Watch(const char* what) : what_(what) {}
-  /// Also lets other threads run: ranks may outnumber cores.
+  /// Also lets other threads run, because there may be more ranks than cores.
   void check() const;
 
  private:
@@ -33,22 +33,22 @@ class Watch {
       std::chrono::steady_clock::now() + std::chrono::seconds(120);
 };
 
-/// Catch2's assertions are for one thread; rank threads use this.
+/// Catch2's assertions may be used by one thread only; rank threads use this.
 inline void require(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-/// Runs the functions as threads; rethrows the first exception when all have ended.
+/// Runs the functions as threads. Rethrows the first exception when all have ended.
 void inParallel(const std::vector<std::function<void()>>& functions);
 
-/// Byte `at` of message `number`: any mix-up of messages or places shows.
+/// Byte `at` of message `number`. The pattern detects exchanged messages or bytes.
 inline std::byte pattern(std::uint64_t number, std::size_t at) {
   return static_cast<std::byte>((number * 167 + at * 31 + (at >> 8) * 7 + 13) & 0xff);
 }
 Bytes patternOf(std::uint64_t number, std::size_t size);
 void requirePattern(std::uint64_t number, const std::byte* data, std::size_t size);
 
-/// What a port is; null for anything else.
+/// The port's path if it has this type; otherwise null.
 template <class T>
 T* pathOf(const Port& port) {
   if constexpr (std::is_same_v<T, SlotRing>) {
@@ -60,7 +60,7 @@ T* pathOf(const Port& port) {
   }
 }
 
-/// The sending end, mapped or carrier; with the worker of its rank's transport, or null.
+/// The sending end, mapped or carrier, with the worker of its rank's transport, or null.
 class Out {
  public:
   explicit Out(std::unique_ptr<Port> port, Worker* worker = nullptr)
@@ -81,7 +81,8 @@ class Out {
     if (worker_) worker_->progress();
     if (sender_) sender_->progress();
   }
-  /// Until the message has started (from memory that stays) / until nothing is pending.
+  /// send(): waits until the message has started; its memory must not change. flush(): waits until
+  /// nothing is pending.
   void send(std::uint64_t signature, const Bytes& body);
   void flush();
 
@@ -108,7 +109,7 @@ class In {
     return ring_ ? ring_->readable() : receiver_->peek();
   }
   bool receive(std::span<const MutableBytes> body);
-  /// One message, whole; `signature` is set.
+  /// Receives one complete message and sets `signature`.
   Bytes next(std::uint64_t& signature);
 
  private:
@@ -120,8 +121,8 @@ class In {
 
 std::unique_ptr<Port> wait(PendingPort& pending);
 
-/// Those of the registry between host memories that this build has, and one that shows what the
-/// contract allows.
+/// The transports between host memories that this build has, and one with the properties that they
+/// do not have.
 std::vector<Kind> conformingKinds();
 
 /// The transports of all ranks of one communicator, made in this process.
@@ -138,9 +139,9 @@ class World {
   std::unique_ptr<PendingPort> open(int rank, const ChannelId& channel) {
     return (*this)[rank].open(channel, address(rank == channel.src ? channel.dst : channel.src));
   }
-  /// Both ends, opened by this thread.
+  /// Opens both ends on this thread.
   std::pair<Out, In> connect(int src, int dst, int index = 0);
-  /// Ends rank's transport.
+  /// Destroys the rank's transport.
   void remove(int rank) { ranks_[static_cast<std::size_t>(rank)].reset(); }
 
  private:
@@ -148,7 +149,7 @@ class World {
   std::vector<std::unique_ptr<Transport>> ranks_;
 };
 
-/// A context as a communicator of this process would make it: loopback, a secret, a board.
+/// A context like that of a communicator of this process: loopback, a secret, a board.
 Context makeContext(int rank, int ranks, std::uint64_t communicator, const Options& options,
                     const net::Secret& secret, std::shared_ptr<base::Board> board);
 

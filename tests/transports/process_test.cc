@@ -34,7 +34,7 @@ Bytes readBlob(int fd) {
   return out;
 }
 
-/// Of this build, and between processes.
+/// The transports of this build that work between processes.
 std::vector<Kind> wires() {
   std::vector<Kind> wires;
   for (const Kind& kind : conformingKinds())
@@ -48,7 +48,7 @@ Options only(std::string_view name) {
   return options;
 }
 
-/// A process that runs rank 1, killed and collected at the latest by the destructor.
+/// A process that runs rank 1. The destructor kills it, if necessary, and waits for it.
 class Peer {
  public:
   Peer() {
@@ -60,7 +60,7 @@ class Peer {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, child_in.get(), 0);
-    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0); // its own summary
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0); // hides its summary
     posix_spawn_file_actions_adddup2(&actions, child_out.get(), kChildOut);
     // Modules are found by the program's path.
     std::string name = std::filesystem::read_symlink("/proc/self/exe");
@@ -91,7 +91,7 @@ class Peer {
   base::UniqueFd to_, from_;
 };
 
-/// Rank 0 here, rank 1 there, a channel each way.
+/// Rank 0 in this process, rank 1 in the other, with a channel in each direction.
 struct Meeting {
   explicit Meeting(const Kind& kind) {
     context = makeContext(0, 2, 7, only(kind.name), net::Secret::random(), nullptr);
@@ -136,7 +136,7 @@ TEST_CASE("messages of all sizes travel between two processes and back") {
   }
 }
 
-TEST_CASE("a killed process: carriers say who it was, shared memory stays usable") {
+TEST_CASE("after a process is killed, carriers name it and shared memory stays usable") {
   for (const Kind& kind : wires()) {
     INFO(kind.name);
     Meeting meeting(kind);
@@ -146,7 +146,7 @@ TEST_CASE("a killed process: carriers say who it was, shared memory stays usable
     CHECK(meeting.in->next(signature) == body);
     meeting.peer.kill();
     if (meeting.out->mapped()) {
-      // Death is the control plane's to tell; here, only nothing may go wrong.
+      // The control plane reports the death; here it must only cause no error.
       CHECK(meeting.in->peek() == nullptr);
       int started = 0;
       while (meeting.out->start(2, body)) ++started;
@@ -157,7 +157,7 @@ TEST_CASE("a killed process: carriers say who it was, shared memory stays usable
       try {
         for (const Watch watch("for the peer's death"); true; watch.check()) step();
       } catch (const Error& error) {
-        // UCX does not tell a connection that was reset from one that is silent.
+        // UCX does not distinguish a reset connection from a silent one.
         CHECK((error.code() == ErrorCode::peer_dead || kind.name == "ucx"));
         CHECK(error.culprit() == 1);
       }

@@ -1,4 +1,5 @@
-// shm's promises beside the conformance suite: sealed, checked, allocated, nameless memory.
+// Properties of shm that the conformance tests do not cover: its memory is sealed, checked and
+// allocated, and has no name.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -58,8 +59,8 @@ TEST_CASE("a segment is sealed, has its exact size and all of its memory") {
   }
 }
 
-TEST_CASE("of a channel's memory only what messages need is allocated, before they are written") {
-  if (!base::canAllocateMapped()) return; // then all is allocated at once
+TEST_CASE("a channel allocates only the memory that messages need, before they are written") {
+  if (!base::canAllocateMapped()) return; // in that case all memory is allocated at once
   constexpr int kDepth = 8;
   constexpr std::size_t kSlot = 128 << 10, kBytes = SlotRing::bytesNeeded(kDepth, kSlot),
                         kHead = SlotRing::bytesNeeded(kDepth, 0);
@@ -87,7 +88,7 @@ TEST_CASE("of a channel's memory only what messages need is allocated, before th
     CHECK(body[bytes - 1] == static_cast<std::byte>(value));
     in.release();
   };
-  // Where the receiver keeps up, few slots are used.
+  // If the receiver keeps up, few slots are used.
   for (int i = 0; i < 100; ++i) {
     for (const std::size_t bytes : {8u, 40u, 41u, 4096u}) {
       send(bytes, i);
@@ -95,19 +96,19 @@ TEST_CASE("of a channel's memory only what messages need is allocated, before th
     }
   }
   CHECK(allocated() == kHead + kSlotsAtFirst * 4096);
-  // A sender that is ahead gets all slots.
+  // A sender that runs ahead uses all slots.
   for (int i = 0; i < kDepth; ++i) send(4000, i);
   CHECK_FALSE(out.writable(4000));
   for (int i = 0; i < kDepth; ++i) receive(4000, i);
   CHECK(allocated() == kHead + kDepth * 4096);
-  // A larger body gets what its slot lacks.
+  // A larger body gets the memory that its slot lacks.
   send(kSlot, 7);
   receive(kSlot, 7);
   CHECK(allocated() == kHead + (kDepth - 1) * 4096 + kSlot);
   CHECK(codeOf([] { base::allocateMapped(nullptr, 4096); }) == ErrorCode::system);
 }
 
-TEST_CASE("memory that a peer could cut off, or of another size, is refused") {
+TEST_CASE("memory that a peer could truncate, or of another size, is refused") {
   constexpr int kAll = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   for (int seals = 0; seals < 8; ++seals) {
     const int mask = (seals & 1 ? F_SEAL_SHRINK : 0) | (seals & 2 ? F_SEAL_GROW : 0) |
@@ -115,7 +116,7 @@ TEST_CASE("memory that a peer could cut off, or of another size, is refused") {
     const auto fd = memoryFile(8192, mask);
     if (mask == kAll) {
       base::checkMemoryFile(fd.get(), 8192);
-      // Its holes were filled before anybody could touch them.
+      // Its holes were filled before it could be accessed.
       struct stat info {};
       REQUIRE(::fstat(fd.get(), &info) == 0);
       CHECK(info.st_blocks * 512 >= 8192);
@@ -147,12 +148,12 @@ TEST_CASE("a lack of memory is an error when a channel is opened, never a signal
   }
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
   CHECK(code == ErrorCode::system);
-  // And nothing is left in a state: the same channel opens now.
+  // No state is left over: the same channel can be opened now.
   auto [out, in] = world.connect(0, 1);
   CHECK(out.start(1, patternOf(1, 8)));
 }
 
-TEST_CASE("a peer that passes no, several, or unsealed descriptors gets a typed refusal") {
+TEST_CASE("a peer that passes no, several, or unsealed descriptors is refused with a typed error") {
   World world(shmKind(), 2);
   const std::size_t bytes = SlotRing::bytesNeeded(8, 128 << 10);
   const base::UniqueFd good = base::makeMemoryFile(bytes), small = base::makeMemoryFile(4096);
@@ -179,7 +180,7 @@ TEST_CASE("a peer that passes no, several, or unsealed descriptors gets a typed 
   }
 }
 
-TEST_CASE("another machine, network or user is not reached") {
+TEST_CASE("ranks on another machine, network or of another user are not reached") {
   World world(shmKind(), 2);
   const Address good = world.address(1);
   for (const std::size_t at : {1u, 36u, 37u, 44u, 45u, 48u}) {

@@ -1,4 +1,5 @@
-// Slots and loans: what the producer lends, revokes and withdraws is what the consumer sees.
+// Slots and loans: bodies that the producer lends, revokes and withdraws, as the consumer sees
+// them.
 #include "transports/slot_ring.h"
 
 #include <array>
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::size_t kSlot = 1024;
 
-/// Lends by pointer and counts what was found.
+/// Lends by pointer and counts calls of find().
 class Pointers final : public Loans {
  public:
   std::optional<Loan> offer(const void* data, std::size_t) override {
@@ -47,7 +48,7 @@ std::array<std::byte, kSlot> filled(int value) {
 
 } // namespace
 
-TEST_CASE("a lent body is read where it stands, and returned by the release", "[loans]") {
+TEST_CASE("a lent body is read in place, and returned by the release", "[loans]") {
   for (const int depth : {1, 3}) {
     Ends ends(depth);
     for (int i = 0; i < 7; ++i) {
@@ -57,7 +58,7 @@ TEST_CASE("a lent body is read where it stands, and returned by the release", "[
       REQUIRE(ends.consumer.readable()->bytes == kSlot);
       CHECK(ends.consumer.readBody(kSlot, &ends.loans) == data.data());
       CHECK_FALSE(ends.producer.returned(number));
-      CHECK_FALSE(ends.producer.revoke(number, data.data(), kSlot)); // being read
+      CHECK_FALSE(ends.producer.revoke(number, data.data(), kSlot)); // it is being read
       CHECK_FALSE(ends.producer.withdraw(number));
       ends.consumer.release();
       CHECK(ends.producer.returned(number));
@@ -65,7 +66,7 @@ TEST_CASE("a lent body is read where it stands, and returned by the release", "[
   }
 }
 
-TEST_CASE("a revoked body is read from the slot, also after the memory was used anew", "[loans]") {
+TEST_CASE("a revoked body is read from the slot, also after the memory was reused", "[loans]") {
   Ends ends(2);
   for (int i = 0; i < 5; ++i) {
     auto data = filled(i);
@@ -76,7 +77,7 @@ TEST_CASE("a revoked body is read from the slot, also after the memory was used 
     const auto due = filled(i);
     CHECK(std::memcmp(body, due.data(), kSlot) == 0);
     ends.consumer.release();
-    // A copied one of any size behind it is not taken for a loan.
+    // A copied message of any size after it is not taken for a loan.
     for (const std::size_t bytes : {std::size_t{8}, kSlot}) {
       std::memset(ends.producer.writeBody(bytes), 0x11, bytes);
       ends.producer.publish({6, bytes});
@@ -89,7 +90,7 @@ TEST_CASE("a revoked body is read from the slot, also after the memory was used 
   CHECK(ends.loans.found == 0);
 }
 
-TEST_CASE("a body given back can be read again, revoked or withdrawn", "[loans]") {
+TEST_CASE("a body that was given back can be read again, revoked or withdrawn", "[loans]") {
   Ends ends(1);
   const auto data = filled(3);
   const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
@@ -101,7 +102,7 @@ TEST_CASE("a body given back can be read again, revoked or withdrawn", "[loans]"
   CHECK(ends.consumer.readBody(kSlot, &ends.loans) == nullptr);
 }
 
-TEST_CASE("revoking while the consumer takes: every body arrives whole", "[loans]") {
+TEST_CASE("every body arrives whole if the producer revokes while the consumer reads", "[loans]") {
   Ends ends(4);
   constexpr int kMessages = 20000;
   std::thread consumer([&] {
@@ -118,7 +119,7 @@ TEST_CASE("revoking while the consumer takes: every body arrives whole", "[loans
     while (!ends.producer.writable(kSlot)) std::this_thread::yield();
     data.fill(static_cast<std::byte>(i));
     const auto number = ends.producer.lend({5, kSlot}, *ends.loans.offer(data.data(), kSlot));
-    // The memory is filled anew next: either the consumer has read it, or it gets the copy.
+    // The memory is overwritten next: either the consumer has read it, or it gets the copy.
     while (!ends.producer.returned(number) && !ends.producer.revoke(number, data.data(), kSlot))
       std::this_thread::yield();
   }
@@ -151,11 +152,11 @@ TEST_CASE("small messages run ahead of the slots, large ones do not", "[ring]") 
   }
 }
 
-// The second half of a line was the body of a larger message before: its bytes must not pass for a
-// flag.
+// The second half of a line was part of a larger message's body before. Its bytes must not be taken
+// for a flag.
 TEST_CASE("bytes of an earlier message are never taken for a message", "[ring]") {
   const int lines = static_cast<int>(kLinesPerSlot);
-  // What the flag of the second half will be in the next turn of the ring, and what skips it.
+  // The flag of the second half in the ring's next turn, and the flag that skips it.
   for (const std::uint64_t mark : {std::uint64_t{0}, std::uint64_t{1} << 63}) {
     Ends ends(1);
     auto body = filled(0);
@@ -176,7 +177,7 @@ TEST_CASE("bytes of an earlier message are never taken for a message", "[ring]")
   }
 }
 
-TEST_CASE("a message that needs a line leaves the rest of the last one out", "[ring]") {
+TEST_CASE("a message that needs a whole line skips the rest of the last one", "[ring]") {
   Ends ends(1);
   for (int i = 0; i < 1000; ++i) {
     const std::size_t bytes = i % 2 == 0 ? 8 : i % 4 == 1 ? 40 : kSlot;
@@ -196,7 +197,7 @@ TEST_CASE("a message that needs a line leaves the rest of the last one out", "[r
   }
 }
 
-// Slots are given out by who is free, not in turn: no body may be overwritten that is not released.
+// Free slots are assigned in any order: no body may be overwritten before it is released.
 TEST_CASE("messages of all sizes, consumed late and in bursts, keep their bodies", "[ring]") {
   Ends ends(5);
   std::vector<std::size_t> sent;

@@ -1,6 +1,6 @@
-// Proves: several lines together carry what one would, whatever becomes of them: every message
-// arrives once, whole and in order while a line is slow, swallows what it gets, ends, or comes
-// late; fast lines carry more than slow ones; and whoever stands in for a line is said once.
+// Proves that several lines together carry the same messages as one: every message arrives once,
+// whole and in order, while a line is slow, loses data, ends, or connects late. Fast lines carry
+// more than slow ones, and the replacement of a line is reported once.
 #include <fcntl.h>
 #include <sys/socket.h>
 
@@ -23,7 +23,7 @@ using tcp::LineLoad;
 
 const tcp::SocketSettings kSettings{"test channel", 3, {256 << 10, 4}};
 
-/// Lines in both directions of which a test keeps copies, to do them harm.
+/// Lines in both directions. The test keeps copies of their sockets, to break them.
 struct Pairs {
   std::vector<base::UniqueFd> left, right, kept;
   explicit Pairs(int count) {
@@ -38,8 +38,9 @@ struct Pairs {
   }
 };
 
-/// The two ends of a channel over given lines, and how often it was said that others stand in for
-/// a line: because it was late, which any line may be on a loaded machine, or for another reason.
+/// The two ends of a channel over given lines, with the number of reports that other lines replace
+/// a line: because it was late, which can happen to any line on a loaded machine, or for another
+/// reason.
 struct Channel {
   std::vector<std::atomic<int>> late, lost;
   std::unique_ptr<Out> out;
@@ -64,7 +65,7 @@ struct Channel {
     in = std::make_unique<In>(std::move(receiving));
   }
 
-  /// `count` messages of random sizes, while `meanwhile(i)` is called before each is sent.
+  /// Sends `count` messages of random sizes, and calls `meanwhile(i)` before each.
   void exchange(int count, const std::function<void(int)>& meanwhile) {
     std::mt19937_64 random(11);
     std::vector<Bytes> bodies;
@@ -86,22 +87,22 @@ struct Channel {
                     require(in->next(signature) == bodies[i], "wrong body");
                     require(signature == i, "wrong header");
                   }
-                  // What a lost line had brought comes again, and these lines, unlike TCP's, count
-                  // as arrived only what was read.
+                  // The parts of a lost line are sent again, and these lines, unlike TCP, count a
+                  // part as arrived only when it was read.
                   for (const Watch watch("for the sender"); !sent; watch.check()) in->peek();
                 }});
   }
 };
 
-/// Sends parts over lines of given speeds in a simulated time: seconds that it took, and bytes by
-/// line. At most `window` parts are under way.
+/// Sends parts over lines of given speeds in simulated time. Returns the seconds that it took, and
+/// the bytes of each line. At most `window` parts are in flight.
 struct Simulated {
   double seconds = 0;
   std::vector<std::size_t> bytes;
 };
 Simulated simulate(std::span<const double> speeds, int parts, int window) {
   struct Way {
-    std::vector<double> ends, begun; // of what is under way
+    std::vector<double> ends, begun; // of the parts in flight
     double free_at = 0;
   };
   std::vector<Way> ways(speeds.size());
@@ -164,14 +165,14 @@ TEST_CASE("parts cover a body once, in order") {
     }
 }
 
-TEST_CASE("lines get as much as they are fast, and together take as long as they should") {
+TEST_CASE("lines get parts in proportion to their speed, and together take the expected time") {
   const std::vector<std::vector<double>> mixes = {
       {1e8, 1e8}, {1e8, 5e7}, {1e8, 1e7}, {1e8, 1e5}, {1e8, 1e8, 1e8, 1e8}, {1e9, 2e8, 1e8}};
   for (const auto& speeds : mixes) {
     const double all = std::accumulate(speeds.begin(), speeds.end(), 0.0);
     const Simulated run = simulate(speeds, 2000, 16);
     INFO("speeds " << speeds[0] << ' ' << speeds[1]);
-    // Until a part has arrived by each line, all of them get the same.
+    // All lines get the same number of parts until one has arrived on each.
     const double first = 16.0 / static_cast<double>(speeds.size()) * kPartBytes;
     CHECK(run.seconds < 1.06 * 2000 * kPartBytes / all + first / speeds.back());
     for (std::size_t i = 0; i < speeds.size(); ++i)
@@ -179,7 +180,7 @@ TEST_CASE("lines get as much as they are fast, and together take as long as they
   }
 }
 
-TEST_CASE("a line that brings nothing is not waited for") {
+TEST_CASE("the sender does not wait for a line that delivers nothing") {
   LineLoad silent{true, true, {}, kPartBytes, kPartBytes, 1s}, working = silent;
   silent.pace.measured(1000, 1us);
   working.pace.measured(1000, 10us);
@@ -190,7 +191,7 @@ TEST_CASE("a line that brings nothing is not waited for") {
   CHECK_FALSE(tcp::soonest(none, kPartBytes, 0));
 }
 
-TEST_CASE("a line that ends in the middle of anything costs no message and is said at most once") {
+TEST_CASE("a line that ends at any moment loses no message and is reported at most once") {
   for (int lines = 2; lines <= 4; ++lines)
     for (const int when : {0, 1, 7, 20}) {
       INFO(lines << " lines, one of which ends at message " << when);
@@ -207,23 +208,23 @@ TEST_CASE("a line that ends in the middle of anything costs no message and is sa
     }
 }
 
-TEST_CASE("what a line swallows comes by another one, and that is said once") {
+TEST_CASE("parts that a line loses arrive on another line, which is reported once") {
   for (const int healthy : {1, 2}) {
     Pairs pairs(healthy + 1), elsewhere(1);
-    std::swap(pairs.right[0], elsewhere.right[0]); // whose sender says nothing
+    std::swap(pairs.right[0], elsewhere.right[0]); // whose sender sends nothing
     Channel channel(pairs);
-    // Longer than a line may be late.
+    // Longer than the limit for a late line.
     channel.exchange(60, [](int) { std::this_thread::sleep_for(10ms); });
     CHECK(channel.late[0] == 1);
-    // A receiver that waits reads nothing from the others either, which makes them late at most.
+    // A receiver that waits does not read from the other lines either, so they may be late as well.
     for (int i = 1; i <= healthy; ++i) CHECK(channel.late[static_cast<std::size_t>(i)] <= 1);
     for (const auto& lost : channel.lost) CHECK(lost == 0);
   }
 }
 
-TEST_CASE("a line that became slow carries little of what follows") {
+TEST_CASE("a line that became slow carries few of the following parts") {
   Pairs pairs(2), relayed(1);
-  // Line 0 goes by a relay, which is told to be slow.
+  // Line 0 goes through a relay that can be slow.
   base::UniqueFd from = std::move(pairs.right[0]), to = std::move(relayed.left[0]);
   pairs.right[0] = std::move(relayed.right[0]);
   relayed.kept.clear();
@@ -248,11 +249,11 @@ TEST_CASE("a line that became slow carries little of what follows") {
     channel.exchange(400, [&](int i) { slow = i >= 100; });
   }
   done = true;
-  // Half of the 26 MB that followed would have taken four minutes, and the watch ends at two.
+  // Half of the following 26 MB would have taken four minutes, and the watch ends at two.
   CHECK(while_slow > 0);
 }
 
-TEST_CASE("lines may come late, or not at all, at either end") {
+TEST_CASE("lines may connect late, or not at all, at either end") {
   for (const int late : {0, 2}) {
     Pairs pairs(3);
     std::array<base::UniqueFd, 2> kept;
@@ -266,7 +267,8 @@ TEST_CASE("lines may come late, or not at all, at either end") {
       };
     };
     Channel channel(pairs, later(0, 3), later(1, 2));
-    // Nothing comes until the receiver has looked for the line, which it does when nothing comes.
+    // Nothing arrives until the receiver has checked for the line, which it does when nothing
+    // arrives.
     for (int i = 0; i < 200; ++i) channel.in->peek();
     channel.exchange(60, [](int) {});
     CHECK(asked[0] == 4);
@@ -282,7 +284,7 @@ TEST_CASE("lines may come late, or not at all, at either end") {
   CHECK(channel.lost[1] == 1);
 }
 
-TEST_CASE("the last line's end is the channel's, at both ends") {
+TEST_CASE("the end of the last line ends the channel, at both ends") {
   for (const bool sending : {true, false}) {
     Pairs pairs(3);
     Channel channel(pairs);
@@ -302,7 +304,7 @@ TEST_CASE("the last line's end is the channel's, at both ends") {
   }
 }
 
-TEST_CASE("parts that fit no message are refused before anything is allocated") {
+TEST_CASE("parts that fit no message are refused before memory is allocated") {
   struct Wrong {
     std::uint64_t bytes, begin;
   };

@@ -1,5 +1,5 @@
-// ucx's promises beside the conformance suite: strangers who reach its worker, peers that know the
-// secret and break the rules, how a rank ends.
+// Properties of ucx that the conformance tests do not cover: unknown clients of its worker, peers
+// that know the secret and break the protocol, the end of a rank.
 #include "base/codec.h"
 #include "harness.h"
 #include "rondo/error.h"
@@ -10,7 +10,7 @@
 namespace rondo::transport::test {
 namespace {
 
-/// Null in a build without it.
+/// Null in a build without ucx.
 const Kind* ucxKind() {
   static const std::vector<Kind> all = conformingKinds();
   for (const Kind& kind : all)
@@ -18,7 +18,7 @@ const Kind* ucxKind() {
   return nullptr;
 }
 
-/// UCX's own address within what a rank tells.
+/// The UCX worker's address in a rank's address.
 Bytes workerAddress(const Address& address) {
   base::Reader in(address, "ucx address");
   in.u8();
@@ -27,7 +27,7 @@ Bytes workerAddress(const Address& address) {
   return {worker.begin(), worker.end()};
 }
 
-/// A worker that is no rank's, with a connection to one.
+/// A worker that belongs to no rank, with a connection to one.
 class Stranger final : public ucx::Events {
  public:
   explicit Stranger(const Address& address) {
@@ -45,7 +45,7 @@ class Stranger final : public ucx::Events {
   }
   void broke(int, bool, const char*) noexcept override {}
 
-  /// As a rank of this context would tell it.
+  /// The address that a rank of this context would have.
   Address address(const Context& context) const {
     std::string why;
     base::Writer out;
@@ -57,7 +57,7 @@ class Stranger final : public ucx::Events {
     return out.take();
   }
   bool progress() { return worker_->progress(); }
-  /// Until it has left here; `victim` looks meanwhile.
+  /// Sends, and waits until the message was sent. `victim` makes progress meanwhile.
   void send(std::span<const std::byte> header, const Bytes& body, Worker* victim) {
     ucx::Operation operation;
     const ucx::Piece piece{const_cast<std::byte*>(body.data()), body.size()};
@@ -85,7 +85,7 @@ void exchange(World& world, int src, int dst) {
   CHECK(in.next(signature) == patternOf(3, 500));
 }
 
-/// What the end throws within a while.
+/// The error that the end throws within a while.
 Error thrownBy(const std::function<void()>& look) {
   try {
     for (const Watch watch("for an error"); true; watch.check()) look();
@@ -96,7 +96,7 @@ Error thrownBy(const std::function<void()>& look) {
 
 } // namespace
 
-TEST_CASE("ucx: who does not know the secret disturbs nobody") {
+TEST_CASE("ucx: a client without the secret does not disturb the ranks") {
   if (!ucxKind()) return;
   World world(*ucxKind(), 3);
   Stranger stranger(world.address(1));
@@ -107,7 +107,7 @@ TEST_CASE("ucx: who does not know the secret disturbs nobody") {
     Bytes header(size);
     for (auto& b : header) b = static_cast<std::byte>(random());
     stranger.send(header, patternOf(size, size * 50), victim);
-    if (size >= 4) // a word that there is
+    if (size >= 4) // a valid word
       base::storeLittleEndian(header.data(), static_cast<std::uint32_t>(1 + size % 5));
     stranger.send(header, {}, victim);
   }
@@ -153,7 +153,7 @@ TEST_CASE("ucx: a peer that knows the secret and breaks the rules is an error th
       victim->progress();
     }
     CHECK(welcome.sender_key == 5);
-    // The right key, and what is allowed; then what is not.
+    // The right key and an allowed message first, then the violation.
     ucx::Short header{ucx::Word::body, 0, welcome.receiver_key, 9};
     if (one.number != 0) {
       stranger.send(header.encode(), patternOf(1, 8), victim);
@@ -173,7 +173,7 @@ TEST_CASE("ucx: a peer that knows the secret and breaks the rules is an error th
   }
 }
 
-TEST_CASE("ucx: the orderly end of a peer is an error only when more is wanted") {
+TEST_CASE("ucx: the orderly end of a peer is an error only if more messages are needed") {
   if (!ucxKind()) return;
   World world(*ucxKind(), 2);
   auto [out, in] = world.connect(0, 1);
@@ -201,7 +201,7 @@ TEST_CASE("ucx: the orderly end of a peer is an error only when more is wanted")
   CHECK(sent.culprit() == 0);
 }
 
-TEST_CASE("ucx: without the secret's proof no address reaches UCX") {
+TEST_CASE("ucx: an address without the secret's proof is not passed to UCX") {
   if (!ucxKind()) return;
   World world(*ucxKind(), 2), other(*ucxKind(), 2);
   try {

@@ -1,4 +1,4 @@
-// A transport between threads with a large address and a worker.
+// A transport between threads, with a large address and a worker.
 #include "worked_transport.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace rondo::transport::test {
 namespace {
 
 constexpr std::size_t kAddressBytes = 4096;
-/// Messages of a channel that have left the sender and not reached the receiver.
+/// Most messages of a channel between sender and receiver.
 constexpr std::size_t kInFlight = 4;
 
 struct Message {
@@ -23,14 +23,14 @@ struct Message {
   std::vector<std::byte> body;
 };
 
-/// What both ends of a channel share.
+/// State that both ends of a channel share.
 struct Link {
   std::mutex mutex;
   std::deque<Message> in_flight;
   std::array<std::atomic<bool>, 2> claimed{};
 };
 
-/// What a worker moves of one end.
+/// The interface of an end for the worker.
 class Served {
  public:
   virtual ~Served() = default;
@@ -55,7 +55,7 @@ class OneWorker final : public Worker {
   }
 
  private:
-  std::mutex mutex_; // channels are opened by any thread
+  std::mutex mutex_; // any thread may open channels
   std::vector<std::weak_ptr<Served>> ends_;
 };
 

@@ -1,5 +1,5 @@
-// A transport between threads that has what those of the registry have not: an address of 4 KiB,
-// and a worker without which no message of any channel arrives.
+// A transport between threads with properties that those of the registry do not have: an address of
+// 4 KiB, and a worker that must run for messages of any channel to arrive.
 #pragma once
 
 #include "transports/registry.h"

@@ -1,13 +1,13 @@
 # Precompiles the C++ standard library's headers, once for all targets with the same options;
-# parsing them is half of a file's compile time. Only system headers are precompiled, so a
-# change in the project does not rebuild them. tools/check_includes checks that each file
-# includes what it uses.
+# parsing them is half of a file's compile time. Only system headers are precompiled, so a change in
+# the project does not rebuild them. tools/check_includes checks that each file includes what it
+# uses.
 
 # GCC no longer knows which code of a precompiled header is the system's, and then reports faults
 # there that do not exist.
 set(precompiled_warnings -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
 
-# rondo_precompile(TARGET HEADERS...): HEADERS are further system headers.
+# rondo_precompile(TARGET HEADERS...): HEADERS are further headers, for example Catch2's.
 function(rondo_precompile target)
   # GCC reads a precompiled header only with the options that it was made with: they are the key.
   target_compile_options(${target} PRIVATE

@@ -1,5 +1,6 @@
-// inproc: ranks that are threads of one process. The complete reference of a mapped transport:
-// whoever opens a channel first puts its slots on the communicator's board, the other finds them.
+// inproc: connects ranks that are threads of one process. This is the reference implementation of a
+// mapped transport: the rank that opens a channel first puts its slots on the communicator's board,
+// and the other rank finds them there.
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -15,17 +16,17 @@
 namespace rondo::transport {
 namespace {
 
-/// The slots of one channel. They live as long as one of its ends does.
+/// The slots of one channel. They exist as long as one of its ends.
 class Slots {
  public:
   explicit Slots(ChannelSize size)
       : size_(size), memory_(SlotRing::bytesNeeded(size.depth, size.slot_bytes)) {
-    // The lines only: of many ranks' many channels most slots are never touched.
+    // Clears only the lines: with many ranks and channels, most slots are never used.
     std::memset(memory_.data(), 0, SlotRing::bytesNeeded(size.depth, 0));
   }
 
-  /// Each end once. Both ends must be open before one is used: an end that was used and closed
-  /// before the other one came would take its messages with it.
+  /// Each end can be claimed once. Both ends must be claimed before one is used: otherwise an end
+  /// could be used and closed, with its messages, before the other one is opened.
   bool claim(bool sender) { return !claimed_[sender].exchange(true, std::memory_order_relaxed); }
   bool bothClaimed() const {
     return claimed_[0].load(std::memory_order_relaxed) &&
@@ -55,7 +56,7 @@ class Pending final : public PendingWithDeadline {
     const std::string key = channel_ + " of " + std::to_string(context.communicator);
     slots_ = context.board->findOrMake<Slots>(key, [&] { return std::make_shared<Slots>(size); });
     if (!slots_->claim(id.src == context.rank))
-      throw Error(ErrorCode::invalid_argument, channel_ + ": this end is open already");
+      throw Error(ErrorCode::invalid_argument, channel_ + ": this end is already open");
   }
 
  private:
@@ -85,13 +86,13 @@ class Inproc final : public Transport {
     base::Reader in(peer, "inproc address");
     const bool same = in.u64() == context_.communicator;
     in.finish();
-    return same; // the board says that all ranks of this communicator are in this process
+    return same; // the board exists only if all ranks of the communicator are in this process
   }
 
   std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& peer) override {
     if (!reaches(peer))
       throw Error(ErrorCode::transport,
-                  describe("inproc", id) + ": the peer is of another communicator");
+                  describe("inproc", id) + ": the peer belongs to another communicator");
     return std::make_unique<Pending>(id, context_, size_);
   }
 

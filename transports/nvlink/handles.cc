@@ -1,4 +1,4 @@
-// Descriptors over a connected Unix socket.
+// Passes descriptors over a connected Unix socket.
 #include "transports/nvlink/handles.h"
 
 #include <sys/socket.h>
@@ -15,7 +15,7 @@ namespace rondo::transport::nvlink {
 
 namespace {
 
-/// One byte, and room for one descriptor beside it.
+/// A message of one byte, with room for one descriptor.
 struct Message {
   char byte = 'M';
   iovec part{&byte, 1};
@@ -43,7 +43,7 @@ void sendHandle(int socket, int handle) {
   rights->cmsg_type = SCM_RIGHTS;
   rights->cmsg_len = CMSG_LEN(sizeof handle);
   std::memcpy(CMSG_DATA(rights), &handle, sizeof handle);
-  // A fresh socket has room for one byte.
+  // A new socket has room for one byte.
   if (::sendmsg(socket, &message.header, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
     fail("was not sent: " + errnoText(errno));
 }
@@ -52,8 +52,8 @@ std::optional<base::UniqueFd> receiveHandle(int socket) {
   Message message;
   const ssize_t got = ::recvmsg(socket, &message.header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return std::nullopt;
-  if (got < 0) fail("did not come: " + errnoText(errno));
-  if (got == 0) fail("did not come: the peer closed the connection");
+  if (got < 0) fail("was not received: " + errnoText(errno));
+  if (got == 0) fail("was not received: the peer closed the connection");
   const cmsghdr* const rights = CMSG_FIRSTHDR(&message.header);
   if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS ||
       rights->cmsg_len != CMSG_LEN(sizeof(int)))

@@ -1,4 +1,4 @@
-// Descriptors over a connected Unix socket, one at a time.
+// Passes descriptors over a connected Unix socket, one at a time.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,10 @@
 
 namespace rondo::transport::nvlink {
 
-/// The receiver gets a duplicate. Throws Error(transport).
+/// Sends a descriptor; the receiver gets a duplicate. Throws Error(transport).
 void sendHandle(int socket, int handle);
-/// Nothing while none has come. Throws Error(transport), also when the peer has gone away.
+/// Receives a descriptor; nullopt if none has arrived. Throws Error(transport), also if the peer
+/// has closed the connection.
 std::optional<base::UniqueFd> receiveHandle(int socket);
 
 } // namespace rondo::transport::nvlink

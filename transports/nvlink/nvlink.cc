@@ -1,7 +1,7 @@
-// nvlink: devices that read and write each other's memory, or ranks on one device. The inbox lies
-// in the receiver's memory and the credit in the sender's. Ranks of one process find both on the
-// communicator's board; between processes the sender passes the credit's handle when it dials, and
-// gets the inbox's over the same connection.
+// nvlink: connects devices that can access each other's memory, or ranks on one device. The inbox
+// is in the receiver's memory and the credit in the sender's. Ranks of one process find both on the
+// communicator's board. Between processes the sender passes the credit's handle when it dials, and
+// receives the inbox's handle over the same connection.
 #include <algorithm>
 
 #include "base/codec.h"
@@ -19,17 +19,17 @@ using device::DeviceIdentity;
 using device::Memory;
 
 constexpr const char* kWhat = "nvlink address";
-/// A rank names so many devices; what it reaches beyond them it reaches otherwise.
+/// Most devices that a rank names. It reaches further devices by other transports.
 constexpr std::size_t kMostReached = 16;
 
-/// An identity in 8 bytes, so that an address holds many.
+/// A hash of an identity, in 8 bytes, so that an address has room for many.
 std::uint64_t shortOf(const DeviceIdentity& identity) { return detail::fnv1a(identity.uuid); }
 
-/// What a rank tells the others.
+/// The address of a rank: its device, and the devices that it can and cannot access.
 struct Card {
-  std::vector<std::uint64_t> reached; ///< its own device first
-  std::vector<std::uint64_t> beyond;  ///< known to be out of reach
-  std::optional<Location> location;   ///< between processes
+  std::vector<std::uint64_t> reached; ///< can be accessed; its own device is the first
+  std::vector<std::uint64_t> beyond;  ///< known to be inaccessible
+  std::optional<Location> location;   ///< set between processes
 
   Address encode() const {
     base::Writer out;
@@ -53,8 +53,9 @@ struct Card {
     return card;
   }
 
-  /// On one machine a rank is tried whose device the other one has never seen: launchers show each
-  /// process its own device alone. Whether it works the proof of the link says.
+  /// On one machine, a peer counts as reachable if its device is unknown to this rank: some
+  /// launchers show each process only its own device. The link test decides later whether the link
+  /// works.
   bool reaches(const Card& other) const {
     const auto has = [](const std::vector<std::uint64_t>& devices, const Card& whose) {
       return std::find(devices.begin(), devices.end(), whose.reached[0]) != devices.end();
@@ -128,13 +129,14 @@ class Nvlink final : public Transport {
   std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& address) override {
     const Card peer = Card::decode(address);
     if (!card_.reaches(peer))
-      throw Error(ErrorCode::transport, describe("nvlink", id) + ": the peer is out of reach");
+      throw Error(ErrorCode::transport,
+                  describe("nvlink", id) + ": the devices cannot access each other's memory");
     const int other = peerOf(id, context_);
     if (!card_.location) {
       const auto device = deviceOf(other, nullptr);
       if (!device)
-        throw Error(ErrorCode::transport, describe("nvlink", id) + ": the peer has gone away",
-                    other);
+        throw Error(ErrorCode::transport,
+                    describe("nvlink", id) + ": the peer has closed its communicator", other);
       return openHere(id, *device);
     }
     if (id.src == context_.rank)
@@ -152,7 +154,8 @@ class Nvlink final : public Transport {
                          (sends ? own : peer).allocate(context_.on.credit_bytes)};
     });
   }
-  /// The device of a rank of this process; of this rank, to be found by the others.
+  /// The device of a rank of this process. A rank passes `own` to make its device visible to the
+  /// others.
   std::shared_ptr<Device> deviceOf(int rank, const std::shared_ptr<Device>& own) const {
     return context_.board->findOrMake<Device>(
         "nvlink rank " + std::to_string(rank) + " of " + std::to_string(context_.communicator),

@@ -1,7 +1,6 @@
-// pcie: inbox and credit lie in host memory, which the devices of both ranks write and read over
-// PCIe: for devices on one machine that do not see each other. Ranks of one process find the memory
-// on the communicator's board; between processes the sender makes a sealed memory file and passes
-// it.
+// pcie: connects devices of one machine that cannot access each other's memory. Inbox and credit
+// are in host memory, which both devices access over PCIe. Ranks of one process find the memory on
+// the communicator's board; between processes the sender makes a sealed memory file and passes it.
 #include <sys/mman.h>
 
 #include "base/memory_file.h"
@@ -17,7 +16,7 @@ using device::Memory;
 constexpr const char* kWhat = "pcie address";
 constexpr std::size_t kPage = 4096;
 
-/// The credit stands behind the inbox, whose size is whole lines.
+/// The credit follows the inbox, whose size is a multiple of a line.
 std::size_t bytesOf(const Context& context) {
   const std::size_t bytes = context.on.inbox_bytes + context.on.credit_bytes;
   return (bytes + kPage - 1) / kPage * kPage;
@@ -72,7 +71,7 @@ class Pcie final : public Transport {
   std::size_t slotBytes() const override { return context_.on.size.slot_bytes; }
   bool mapped() const override { return true; }
 
-  /// Within one process there is nothing to say.
+  /// Empty within one process.
   Address address() const override {
     return scope_ ? Location{*scope_, mailbox_->address()}.encode() : Address{};
   }

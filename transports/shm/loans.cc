@@ -1,4 +1,4 @@
-// How a process finds memory that another one lends.
+// Finds and maps memory that another process lends.
 #include "transports/shm/loans.h"
 
 #include <fcntl.h>
@@ -24,13 +24,13 @@ namespace rondo::transport::shm {
 
 namespace {
 
-/// Mapped regions of one communicator: a page table takes a 512th of what it maps, and a process
-/// has 65,530 mappings. Beyond, the region that was used least recently is mapped anew when it is
-/// used.
+/// Limits of the mapped regions of one communicator: page tables take 1/512 of the mapped size, and
+/// a process can have 65,530 mappings. Above a limit, the least recently used region is unmapped;
+/// it is mapped again when it is needed.
 constexpr std::size_t kMostMappedBytes = std::size_t{16} << 30;
 constexpr std::size_t kMostMappings = 4096;
 
-/// In SlotRing::notes().
+/// Stored in SlotRing::notes().
 struct Notes {
   std::uint64_t pid_namespace = 0;
   std::int32_t pid = 0;
@@ -43,7 +43,7 @@ Notes& notesOf(void* channel_memory) {
   return *std::launder(reinterpret_cast<Notes*>(SlotRing::notes(channel_memory)));
 }
 
-/// Process numbers mean the same where this is equal; 0: unknown.
+/// Identifies the namespace of process ids; 0: unknown.
 std::uint64_t pidNamespace() {
   struct stat info {};
   return ::stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
@@ -57,7 +57,7 @@ class RegionLoans final : public Loans {
   std::optional<Loan> offer(const void* data, std::size_t size) override {
     const auto place = base::SharedRegions::ofProcess().find(data, size);
     if (!place) return {};
-    // Last, because the consumer writes to this line.
+    // Checked last, because the consumer writes to this cache line.
     if (notesOf(memory_.get()).readable.load(std::memory_order_acquire) == 0) return {};
     return Loan{
         {static_cast<std::uint64_t>(place->pid) << 32 | static_cast<std::uint32_t>(place->fd),
@@ -68,15 +68,17 @@ class RegionLoans final : public Loans {
     return body_.get();
   }
   bool outliveSender() const override {
-    // It is asked while the peer reads: what is freed now must not be emptied.
+    // This is called while the peer may be reading, so memory that is freed from now on must keep
+    // its contents.
     base::SharedRegions::ofProcess().keepAll();
     return true;
   }
 
  private:
-  const std::shared_ptr<void> memory_; ///< of the channel: the notes are in it
+  const std::shared_ptr<void> memory_; ///< of the channel; contains the notes
   const std::shared_ptr<PeerRegions> regions_;
-  std::shared_ptr<const std::byte> body_; ///< found last: stays while other channels find theirs
+  /// Last result of find(), kept while other channels call find().
+  std::shared_ptr<const std::byte> body_;
 };
 
 } // namespace
@@ -95,7 +97,7 @@ std::shared_ptr<const std::byte> PeerRegions::find(const Loan& loan, std::size_t
   const std::uint64_t offset = loan.words[2];
   const std::size_t bytes = base::SharedRegion::bytesOf(mapping.file_bytes);
   if (offset > bytes || size > bytes - offset)
-    throw Error(ErrorCode::transport, "a peer lends memory past the end of its region");
+    throw Error(ErrorCode::transport, "a peer lent memory after the end of its region");
   return {mapping.file, static_cast<const std::byte*>(mapping.file.get()) + offset};
 }
 
@@ -142,7 +144,8 @@ void introduce(void* channel_memory) {
 void answer(void* channel_memory) {
   Notes& notes = notesOf(channel_memory);
   std::array<char, 8> some{};
-  // The system lets the executable's name be read by whom it lets open descriptors.
+  // The kernel lets a process read the name of another's executable if it lets it open the other's
+  // descriptors.
   const std::string probe = "/proc/" + std::to_string(notes.pid) + "/exe";
   const bool readable = notes.pid_namespace != 0 && notes.pid_namespace == pidNamespace() &&
                         ::readlink(probe.c_str(), some.data(), some.size()) > 0;

@@ -1,4 +1,4 @@
-// Reading a peer process's memory where it stands: shared regions, mapped on first use.
+// Reads a peer process's memory in place: maps shared regions on first use.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace rondo::transport::shm {
 
-/// Peers' regions that this rank has mapped, for all channels of one communicator. One thread.
+/// The peers' regions that this rank has mapped, for all channels of one communicator. One thread.
 ///
-/// A region whose owner has released it is unmapped at the latest when another one is mapped; its
-/// memory is given back before, unless the owner had to leave it to a reader.
+/// A region that its owner has released is unmapped when another one is mapped, or earlier. Its
+/// memory is freed as soon as the owner releases it, unless the owner had to leave it to a reader.
 class PeerRegions {
  public:
-  /// Where the loan stands here, as long as what is returned lives. Throws Error(transport) when it
-  /// names nothing that may be read.
+  /// The address of the loan in this process, valid as long as the result exists. Throws
+  /// Error(transport) if the loan refers to memory that may not be read.
   std::shared_ptr<const std::byte> find(const Loan& loan, std::size_t size);
 
  private:
@@ -30,7 +30,8 @@ class PeerRegions {
     std::uint64_t used = 0;
   };
   Mapping map(const Key& key) const;
-  /// Unmaps what is gone, and what was not used for longest until so many bytes more may be mapped.
+  /// Unmaps regions that their owners have released, then the least recently used ones, until
+  /// `bytes` more may be mapped.
   void makeRoom(std::size_t bytes);
 
   std::map<Key, Mapping> mappings_;
@@ -38,12 +39,13 @@ class PeerRegions {
   std::uint64_t uses_ = 0;
 };
 
-/// The sender's end writes into the channel's notes who it is, before the receiver's end sees them;
-/// the receiver's end writes whether it may map that process's memory.
+/// introduce(): the sender's end writes its process id into the channel's notes, before the
+/// receiver's end sees them. answer(): the receiver's end writes whether it may map that process's
+/// memory.
 void introduce(void* channel_memory);
 void answer(void* channel_memory);
 
-/// Of either end.
+/// For either end.
 std::shared_ptr<Loans> loansOn(std::shared_ptr<void> channel_memory,
                                std::shared_ptr<PeerRegions> regions);
 

@@ -1,6 +1,6 @@
-// shm: processes of one user on one machine share the slots of a channel. The sender's end makes
-// them and passes them over an abstract Unix socket; nothing has a name that could leak or be
-// taken.
+// shm: connects processes of one user on one machine by shared slots. The sender's end makes the
+// slots and passes them over an abstract Unix socket. Nothing has a name in the file system that
+// could be left behind or guessed.
 #include <atomic>
 
 #include "base/log.h"
@@ -18,8 +18,8 @@ namespace {
 
 std::size_t bytesOf(ChannelSize size) { return SlotRing::bytesNeeded(size.depth, size.slot_bytes); }
 
-/// What has memory from the start. Slots get theirs as they are written: programs have hundreds of
-/// communicators, most of which only ever move small messages.
+/// Size of the part that has memory from the start. Slots get memory when they are written, because
+/// programs may have hundreds of communicators that only ever move small messages.
 std::size_t headOf(ChannelSize size) {
   return base::canAllocateMapped() ? SlotRing::bytesNeeded(size.depth, 0) : bytesOf(size);
 }
@@ -53,7 +53,7 @@ class PendingSender final : public PendingWithDeadline {
 
  private:
   std::unique_ptr<Port> attempt() override {
-    // The connection has done its work: the control plane watches the peer.
+    // The connection is no longer needed: the control plane watches the peer.
     if (!dial_->poll()) return nullptr;
     return portOn(std::move(memory_), size_, regions_);
   }
@@ -126,16 +126,17 @@ class Shm final : public Transport {
 };
 
 void tellOnce(const Context& context, const std::string& why) {
-  // Once: programs make many communicators. Threads of one process do not need it.
+  // Logged once, because programs make many communicators. Threads of one process do not need shm.
   static std::atomic<bool> told{false};
   if (!context.board && !told.exchange(true)) base::log(LogLevel::warn, "shm is not used: ", why);
 }
 
-/// What a rank cannot make it does not offer, so its peers take the next transport, as it does.
+/// If a rank cannot use shm, it does not offer it. Then its peers also use the next transport for
+/// it.
 std::unique_ptr<Transport> make(const Context& context) {
   const auto scope = Scope::here();
   if (!scope) {
-    tellOnce(context, "it needs /proc to know this machine, which is not mounted");
+    tellOnce(context, "it needs /proc to identify this machine, but /proc is not mounted");
     return nullptr;
   }
   try {

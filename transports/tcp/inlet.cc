@@ -1,4 +1,4 @@
-// Reading ahead, and straight into user memory.
+// Receives from a socket into user memory, and reads ahead.
 #include "transports/tcp/inlet.h"
 
 #include <cstring>
@@ -27,14 +27,14 @@ std::size_t Inlet::read(std::span<const MutableBytes> body, Range range,
     Pieces pieces;
     const bool all = pieces.add(body, Range{at, range.end});
     const std::size_t wanted = pieces.bytes();
-    if (all) pieces.add(ahead_.data(), ahead_.size()); // it is empty here
+    if (all) pieces.add(ahead_.data(), ahead_.size()); // ahead_ is empty here
     const std::size_t got = receiveSome(socket_.get(), pieces, settings);
     at += std::min(got, wanted);
     if (got > wanted) {
       begin_ = 0;
       end_ = got - wanted;
     }
-    // A short count means that the socket is empty: asking again would only be told so.
+    // A short count means that the socket is empty: another call would return nothing.
     if (got < wanted) break;
   }
   return at - range.begin;

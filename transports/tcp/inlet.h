@@ -1,4 +1,4 @@
-// A socket that messages arrive by, with a small read-ahead.
+// A receiving socket with a small read-ahead buffer.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 
 namespace rondo::transport::tcp {
 
-/// What follows a body (the next header, small messages) comes along in the call that reads its
-/// end. All functions throw as receiveSome() does.
+/// The call that reads the end of a body also reads what follows it (the next header, small
+/// messages). All functions throw as receiveSome().
 class Inlet {
  public:
   explicit Inlet(base::UniqueFd socket) : socket_(std::move(socket)) {}
@@ -20,11 +20,12 @@ class Inlet {
   int socket() const { return socket_.get(); }
   std::size_t ahead() const { return end_ - begin_; }
 
-  /// The next `size` bytes, which count as read; null while they have not all arrived. One call at
-  /// most.
+  /// The next `size` bytes, which count as read; null if they have not all arrived. Makes at most
+  /// one system call.
   const std::byte* next(std::size_t size, const SocketSettings& settings);
 
-  /// Reads what has arrived into bytes [range.begin, range.end) of a body; how many.
+  /// Reads what has arrived into bytes [range.begin, range.end) of a body. Returns the number of
+  /// bytes.
   std::size_t read(std::span<const MutableBytes> body, Range range, const SocketSettings& settings);
 
  private:

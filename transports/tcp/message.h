@@ -1,4 +1,4 @@
-// What the sending and receiving ends of one socket and of several have in common.
+// The common part of the ends over one socket and over several.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace rondo::transport::tcp {
 
-/// Little-endian words one after the other.
+/// Consecutive little-endian words.
 template <std::size_t words>
 std::array<std::byte, 8 * words> encodeWords(const std::array<std::uint64_t, words>& values) {
   std::array<std::byte, 8 * words> out;
@@ -31,8 +31,9 @@ inline std::uint64_t decodeWord(const std::byte* from) {
 /// The body of a message that is being sent.
 struct OutgoingBody {
   std::size_t bytes = 0;
-  std::vector<ConstBytes> pieces;            ///< keeps its capacity: no allocation while running
-  std::array<std::byte, kGatherBytes> small; ///< where a small body is copied to
+  /// Keeps its capacity, so that sending does not allocate.
+  std::vector<ConstBytes> pieces;
+  std::array<std::byte, kGatherBytes> small; ///< a copy of a small body
 
   void set(std::size_t size, std::span<const ConstBytes> body) {
     assert(size == std::accumulate(
@@ -49,7 +50,7 @@ struct OutgoingBody {
   }
 
   bool overlaps(const void* data, std::size_t size) const {
-    // As numbers: the ranges may belong to different objects.
+    // Compared as numbers, because the ranges may belong to different objects.
     const auto begin = reinterpret_cast<std::uintptr_t>(data);
     for (const ConstBytes& piece : pieces) {
       const auto from = reinterpret_cast<std::uintptr_t>(piece.data);

@@ -1,5 +1,5 @@
-// What the sending ends over one socket and over several have in common: messages wait in a ring,
-// oldest first, until all of them has left.
+// The common part of the sending ends over one socket and over several: messages wait in a ring,
+// oldest first, until they are sent completely.
 #pragma once
 
 #include <cassert>
@@ -12,11 +12,11 @@
 
 namespace rondo::transport::tcp {
 
-/// As many messages are pending as the channel is deep, at most. Each has a number, counted from
-/// the channel's first; its place in the ring is used again with the memory that it has.
+/// At most as many messages are pending as the channel is deep. Messages are numbered from the
+/// channel's first. The entries of the ring are reused and keep their memory.
 ///
-/// `Message` has set(header, body), which makes it another one, and reads(data, size): whether any
-/// of these bytes have still to be sent for it.
+/// `Message` has set(header, body), which starts a new message, and reads(data, size), which
+/// returns whether any of these bytes must still be sent.
 template <class Message>
 class QueueingSender : public CarrierSender {
  public:
@@ -47,7 +47,7 @@ class QueueingSender : public CarrierSender {
   const Message& at(std::uint64_t number) const { return ring_[number % ring_.size()]; }
 
   const SocketSettings settings_;
-  std::uint64_t begin_ = 0, end_ = 0; ///< numbers of the pending messages
+  std::uint64_t begin_ = 0, end_ = 0; ///< range of the pending messages' numbers
 
  private:
   std::vector<Message> ring_;

@@ -40,7 +40,7 @@ class Receiver final : public CarrierReceiver {
 
  private:
   const SocketSettings settings_;
-  bool started_ = false; ///< header_ is the message's that is being received
+  bool started_ = false; ///< header_ belongs to the message in progress
   MessageHeader header_;
   std::size_t done_ = 0; ///< bytes of its body
   Inlet inlet_;

@@ -1,4 +1,4 @@
-// The sending end over one socket: a queue of messages, which all leave together.
+// The sending end over one socket: a queue of messages, as many as possible sent by one call.
 #include "transports/tcp/message.h"
 #include "transports/tcp/queueing_sender.h"
 #include "transports/tcp/socket_io.h"
@@ -17,7 +17,7 @@ struct StreamMessage {
   bool reads(const void* data, std::size_t size) const { return body.overlaps(data, size); }
 
   std::size_t bytes() const { return kHeaderBytes + body.bytes; }
-  /// Adds what is left behind the first `done` bytes. False: not all had room.
+  /// Adds what is left after the first `done` bytes. False: there was not room for all.
   bool gather(std::size_t done, Pieces& pieces) const {
     if (done < kHeaderBytes && !pieces.add(header.data() + done, kHeaderBytes - done)) return false;
     return pieces.add(std::span<const ConstBytes>(body.pieces),
@@ -48,7 +48,7 @@ class Sender final : public QueueingSender<StreamMessage> {
       const std::size_t sent = sendSome(socket_.get(), pieces, settings_);
       advance(sent);
       moved |= sent > 0;
-      // A short count means that the socket is full: asking again would only be told so.
+      // A short count means that the socket is full: another call would send nothing.
       if (sent < pieces.bytes() || begin_ == end_) return moved;
     }
   }
@@ -64,9 +64,9 @@ class Sender final : public QueueingSender<StreamMessage> {
   }
 
   base::UniqueFd socket_;
-  std::size_t done_ = 0;        ///< bytes of the first message that have left
-  std::uint64_t fruitless_ = 0; ///< calls of progress() that moved nothing, one after another
-  base::Clock::time_point unanswered_since_{}; ///< while progress() is fruitless
+  std::size_t done_ = 0;        ///< bytes of the first message that were sent
+  std::uint64_t fruitless_ = 0; ///< consecutive calls of progress() that moved nothing
+  base::Clock::time_point unanswered_since_{}; ///< set while progress() moves nothing
 };
 
 } // namespace

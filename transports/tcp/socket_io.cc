@@ -1,4 +1,4 @@
-// One system call on a socket, with the kernel's answer told apart.
+// Single system calls on a socket, and the errors that they mean.
 #include "transports/tcp/socket_io.h"
 
 #include <linux/sockios.h>
@@ -17,7 +17,8 @@
 namespace rondo::transport::tcp {
 namespace {
 
-/// Only a lack of memory here is not the connection's end.
+/// Throws the Error for a failed call. All errors except a lack of memory mean the end of the
+/// connection.
 [[noreturn]] void fail(int error, const char* what, const SocketSettings& settings) {
   const std::string text = settings.channel + ": " + what + " rank " +
                            std::to_string(settings.peer) + ": " + errnoText(error);
@@ -55,7 +56,7 @@ base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
   const auto now = base::Clock::now();
   tcp_info info{};
   socklen_t length = sizeof info;
-  // Without data on its way nothing is owed: also while the peer says that it has no room.
+  // If no data is in flight, no answer is due. That is also so while the peer announces no room.
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0 || info.tcpi_unacked == 0)
     return now;
   since = std::max(since, now - std::chrono::milliseconds(info.tcpi_last_ack_recv));
@@ -83,7 +84,7 @@ std::size_t receiveSome(int fd, Pieces& pieces, const SocketSettings& settings) 
 
 std::size_t unacknowledged(int fd) {
   int bytes = 0;
-  if (::ioctl(fd, SIOCOUTQ, &bytes) != 0 || bytes < 0) return SIZE_MAX; // nothing is known
+  if (::ioctl(fd, SIOCOUTQ, &bytes) != 0 || bytes < 0) return SIZE_MAX; // unknown
   return static_cast<std::size_t>(bytes);
 }
 

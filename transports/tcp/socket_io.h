@@ -1,4 +1,4 @@
-// One non-blocking system call on a socket, and the memory that it works on.
+// Single non-blocking system calls on a socket, and the memory that they use.
 #pragma once
 
 #include <sys/uio.h>
@@ -12,11 +12,11 @@
 
 namespace rondo::transport::tcp {
 
-/// Calls of progress() without progress from one look at the connection to the next: a look costs
-/// about as much as a try to send, and sleepers try every few hundred microseconds.
+/// Calls of progress() without progress between two checks of the connection. A check costs about
+/// as much as an attempt to send, and sleeping threads try every few hundred microseconds.
 inline constexpr std::uint64_t kLooksPerCheck = 64;
 
-/// Pieces of memory for one call, on the stack.
+/// The memory for one call, in pieces, on the stack.
 class Pieces {
  public:
   bool full() const { return count_ == pieces_.size(); }
@@ -24,7 +24,7 @@ class Pieces {
   std::size_t bytes() const { return bytes_; }
   std::span<iovec> list() { return {pieces_.data(), count_}; }
 
-  /// False: no room for it.
+  /// False: there is no room for it.
   bool add(const void* data, std::size_t size) {
     if (size == 0) return true;
     if (count_ > 0) {
@@ -41,7 +41,7 @@ class Pieces {
     return true;
   }
 
-  /// Bytes [range.begin, range.end) of a body. False: not all of them had room.
+  /// Adds bytes [range.begin, range.end) of a body. False: there was not room for all.
   template <class Bytes>
   bool add(std::span<const Bytes> body, Range range) {
     for (std::size_t at = 0; const Bytes& piece : body) {
@@ -59,22 +59,22 @@ class Pieces {
   std::size_t count_ = 0, bytes_ = 0;
 };
 
-/// Bytes taken over by the kernel; 0 when it has no room now. Throws Error(peer_dead | unresponsive
-/// | system) with the peer as culprit.
+/// Returns the bytes that the kernel has taken; 0 if it has no room now. Throws Error(peer_dead |
+/// unresponsive | system) with the peer as culprit.
 std::size_t sendSome(int fd, Pieces& pieces, const SocketSettings& settings);
-/// For a socket that has had no room for a while, at every look since then: since when it stands on
-/// data without any answer of the peer's system. Throws Error(unresponsive) with the peer as
-/// culprit when that is longer ago than SocketSettings::silence. A peer whose system answers and
-/// that does not read is only slow, which is no error.
+/// For a socket that has had no room for a while; call it at every check since then. Returns since
+/// when the peer's system has not answered. Throws Error(unresponsive) with the peer as culprit if
+/// that is longer ago than SocketSettings::silence. A peer that does not read, but whose system
+/// answers, is only slow, which is no error.
 base::Clock::time_point checkAnswered(int fd, base::Clock::time_point since,
                                       const SocketSettings& settings);
-/// Bytes that arrived; 0 when there are none now. Throws as sendSome(); an orderly end is
-/// peer_dead: whoever calls wants more.
+/// Returns the bytes received; 0 if none have arrived. Throws as sendSome(). An orderly end of the
+/// connection is also Error(peer_dead), because the caller expects more data.
 std::size_t receiveSome(int fd, Pieces& pieces, const SocketSettings& settings);
-/// Of all that was handed over, bytes that the peer's system has not acknowledged.
+/// Bytes that were passed to the socket and that the peer's system has not acknowledged.
 std::size_t unacknowledged(int fd);
 
-/// Throws Error(transport) with the peer as culprit for a body that no slot holds.
+/// Throws Error(transport) with the peer as culprit if a body is larger than a slot.
 void requireSlot(std::uint64_t bytes, const SocketSettings& settings);
 
 } // namespace rondo::transport::tcp

@@ -1,4 +1,4 @@
-// Measuring lines, and choosing one.
+// Measures the speed of lines, and chooses one.
 #include "transports/tcp/split.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The receiving end over several lines: parts of the next message, from whatever lines they come.
+// The receiving end over several lines: assembles the next message from parts of any line.
 #include <cassert>
 #include <map>
 #include <numeric>
@@ -15,7 +15,7 @@ namespace {
 
 using Clock = base::Clock;
 
-/// Calls that found nothing from one look at clock and missing lines to the next.
+/// Calls without progress between two checks of the clock and of missing lines.
 constexpr std::uint64_t kLooksPerCare = 16;
 
 /// A message whose parts are arriving.
@@ -23,7 +23,8 @@ struct Incoming {
   MessageHeader header;
   std::vector<bool> arrived; ///< by part
   std::size_t missing = 0;
-  /// Where the parts are put until the message is the next one; empty: straight to the caller.
+  /// Buffer for the parts of a later message. Empty for the next message, whose parts go directly
+  /// to the caller.
   std::vector<std::byte> aside;
 
   Incoming() = default;
@@ -36,7 +37,7 @@ struct Head {
   std::uint64_t message = 0;
   MessageHeader header;
   std::size_t part = 0;
-  std::size_t done = 0; ///< bytes of it that were read
+  std::size_t done = 0; ///< bytes that were read
   bool unwanted = false;
 
   bool wantedFrom(std::uint64_t next) const { return message >= next && !unwanted; }
@@ -44,7 +45,7 @@ struct Head {
 };
 
 struct Line {
-  std::optional<Inlet> inlet; ///< nothing: not connected yet, or at its end
+  std::optional<Inlet> inlet; ///< nothing: not connected yet, or ended
   bool ended = false;
   std::optional<Head> head;
 };
@@ -96,7 +97,7 @@ class StripedReceiver final : public CarrierReceiver {
  private:
   // One line --------------------------------------------------------------------------------------
 
-  /// An end or an error of one line is the channel's when it was the last one.
+  /// Runs act(). An error or the end of one line is thrown only if no line is left.
   template <class Act>
   void guarded(Line& line, const Act& act) {
     try {
@@ -116,7 +117,7 @@ class StripedReceiver final : public CarrierReceiver {
     if (last_end_ && std::none_of(lines_.begin(), lines_.end(), works)) throw Error(*last_end_);
   }
 
-  /// Whether a part of the next message, or of a later one, stands at the line's head.
+  /// Whether the part at the line's head belongs to the next message or a later one.
   bool lookAt(Line& line) {
     guarded(line, [&] {
       while (line.inlet) {
@@ -152,7 +153,7 @@ class StripedReceiver final : public CarrierReceiver {
                 settings_.peer);
   }
 
-  /// Reads the rest of a part that nobody wants any more; true when all of it has come.
+  /// Reads the rest of a part that is no longer needed; true when it is complete.
   bool skip(Line& line) {
     Head& head = *line.head;
     const std::size_t size = head.range().size();
@@ -164,7 +165,7 @@ class StripedReceiver final : public CarrierReceiver {
     return true;
   }
 
-  /// Reads what has come of the line's part; true when that part needs no more.
+  /// Reads what has arrived of the line's part; true when nothing more of it is needed.
   bool fill(Line& line, Incoming& message, std::span<const MutableBytes> body) {
     Head& head = *line.head;
     if (head.header.bytes != message.header.bytes ||
@@ -202,7 +203,7 @@ class StripedReceiver final : public CarrierReceiver {
     fruitless_ = 0;
   }
 
-  /// What only matters where nothing comes.
+  /// Work that is only necessary if nothing arrives.
   void care() {
     requireLines();
     if (moved_) fruitless_ = 0;
@@ -223,8 +224,9 @@ class StripedReceiver final : public CarrierReceiver {
     }
   }
 
-  /// The parts of later messages that stand at the lines' heads. The sender bounds them: it starts
-  /// none before the `depth`-th before it has arrived.
+  /// Stores the parts of later messages at the lines' heads, so that the parts after them can be
+  /// read. The sender limits them: it starts a message only when the one `depth` before it has
+  /// arrived.
   void putAside() {
     const auto depth = static_cast<std::uint64_t>(settings_.size.depth);
     for (Line& line : lines_)
@@ -241,13 +243,13 @@ class StripedReceiver final : public CarrierReceiver {
   const decltype(Lines::connect) connect_;
   std::vector<Line> lines_;
   std::optional<Error> last_end_;
-  std::uint64_t next_ = 0; ///< number of the message that peek() shows
+  std::uint64_t next_ = 0; ///< number of the message that peek() returns
   bool started_ = false;   ///< current_ is that message
   Incoming current_;
-  std::map<std::uint64_t, Incoming> aside_; ///< later ones
-  std::vector<std::byte> scratch_;          ///< for what is skipped
-  bool moved_ = false;                      ///< in this call
-  std::uint64_t fruitless_ = 0;             ///< calls that moved nothing, one after another
+  std::map<std::uint64_t, Incoming> aside_; ///< later messages
+  std::vector<std::byte> scratch_;          ///< for parts that are skipped
+  bool moved_ = false;                      ///< whether this call moved anything
+  std::uint64_t fruitless_ = 0;             ///< consecutive calls that moved nothing
   Clock::time_point fruitless_since_{};
 };
 

@@ -1,5 +1,5 @@
-// The sending end over several lines: parts of messages, each on the line by which it should arrive
-// first, and again on another one where it does not.
+// The sending end over several lines: sends each part of a message over the line on which it should
+// arrive first, and again over another line if it does not arrive.
 #include <deque>
 
 #include "rondo/error.h"
@@ -13,15 +13,16 @@ namespace {
 
 using Clock = base::Clock;
 
-/// Calls of progress() from one look for lines that are not connected yet to the next.
+/// Calls of progress() between two checks for lines that are not connected yet.
 constexpr std::uint64_t kCallsPerConnect = 16;
 constexpr int kNobody = -1;
-/// No part is waited for longer on account of its line's pace, which may be slower each time.
+/// Longest time, in seconds, for which a part may wait for its line. Without a limit, each wait
+/// could be longer than the last, as the line's measured pace gets slower.
 constexpr double kLongestWait = 0.5;
-/// Seconds below which lines do not differ.
+/// Times in seconds below this count as equal.
 constexpr double kLeastRepeat = 0.001;
 
-/// A part of a message.
+/// Identifies a part of a message.
 struct PartId {
   std::uint64_t message = 0;
   std::size_t part = 0;
@@ -32,10 +33,10 @@ struct Message {
   OutgoingBody body;
   struct Part {
     bool arrived = false;
-    std::uint32_t lines = 0; ///< bit i: line i carries it, or has carried it
+    std::uint32_t lines = 0; ///< bit i: the part was sent over line i
   };
   std::vector<Part> parts;
-  std::size_t handed = 0;  ///< parts that some line carries or has carried
+  std::size_t handed = 0;  ///< parts that were assigned to a line
   std::size_t missing = 0; ///< parts that have not arrived
 
   void set(const MessageHeader& of, std::span<const ConstBytes> pieces) {
@@ -50,33 +51,33 @@ struct Message {
   }
 };
 
-/// A part on its way by one line.
+/// A part in flight on one line.
 struct Cargo {
   PartId what;
   std::size_t bytes = 0; ///< of its body
-  std::uint64_t end = 0; ///< where it ends, in all that the line carries
+  std::uint64_t end = 0; ///< offset of its end in the line's bytes
   Clock::time_point handed_over, due;
-  int instead_of = kNobody; ///< the line that was to bring it
-  bool repeated = false;    ///< others were asked to bring it too
+  int instead_of = kNobody; ///< the line that should have delivered it
+  bool repeated = false;    ///< it was also assigned to other lines
 };
 
 struct Line {
   base::UniqueFd socket; ///< empty: not connected yet, or lost
   bool lost = false;
   Pace pace;
-  std::deque<Cargo> cargo; ///< not acknowledged; all but the last have left
-  std::uint64_t end = 0;   ///< bytes handed over to it
+  std::deque<Cargo> cargo; ///< not acknowledged; all except the last are sent completely
+  std::uint64_t end = 0;   ///< bytes assigned to it
   std::uint64_t taken = 0; ///< of these, taken by its socket
   std::uint64_t acknowledged = 0;
   Clock::time_point last_arrival{}, last_use{};
-  Clock::time_point measured_since{}; ///< while it carries anything
+  Clock::time_point measured_since{}; ///< start of the measurement; used while it carries anything
   std::size_t measured = 0;           ///< bytes that have arrived since then
-  Seconds latency{}; ///< of the last part that arrived, from when it was handed over
+  Seconds latency{};                  ///< time from assignment to arrival of the last part
   std::array<std::byte, kPartHeaderBytes> header{}; ///< of the last cargo
-  /// What is left of the last cargo, header included, where its message is complete without it.
+  /// The rest of the last cargo with its header, if its message was completed by other lines.
   std::vector<std::byte> rest;
   Clock::time_point unanswered_since{};
-  std::string trouble; ///< why others stand in for it; not said yet
+  std::string trouble; ///< why other lines replace it; not reported yet
   bool was_late = false;
 
   bool open() const { return static_cast<bool>(socket); }
@@ -128,7 +129,7 @@ class StripedSender final : public QueueingSender<Message> {
   }
   int indexOf(const Line& line) const { return static_cast<int>(&line - lines_.data()); }
 
-  // Lines that come and go ------------------------------------------------------------------------
+  // Connecting and losing lines -------------------------------------------------------------------
 
   void connectMore() {
     for (std::size_t i = 0; i < lines_.size(); ++i) {
@@ -144,7 +145,7 @@ class StripedSender final : public QueueingSender<Message> {
     }
   }
 
-  /// An error of one line is the channel's when it was the last one.
+  /// Runs act(). An error of one line is thrown only if no line is left.
   template <class Act>
   void guarded(Line& line, const Act& act) {
     try {
@@ -171,9 +172,9 @@ class StripedSender final : public QueueingSender<Message> {
     return false;
   }
 
-  // What has arrived ------------------------------------------------------------------------------
+  // Arrivals --------------------------------------------------------------------------------------
 
-  /// True if anything has.
+  /// True if a part has arrived.
   bool settle(Line& line) {
     if (line.cargo.empty()) return false;
     const std::uint64_t owed = unacknowledged(line.socket.get());
@@ -192,8 +193,9 @@ class StripedSender final : public QueueingSender<Message> {
     return moved;
   }
 
-  /// Small parts tell of round trips, not of speed; and what arrived since the last look may have
-  /// done so long ago.
+  /// Measures the line's pace. Small parts are skipped, because they measure round trips instead of
+  /// speed. So are short measurements, because a part that arrived since the last check may have
+  /// arrived long ago.
   void measure(Line& line) {
     line.last_arrival = now_;
     const auto busy = now_ - line.measured_since;
@@ -206,7 +208,7 @@ class StripedSender final : public QueueingSender<Message> {
   void arrived(const Cargo& cargo) {
     if (cargo.instead_of != kNobody) {
       Line& other = lines_[static_cast<std::size_t>(cargo.instead_of)];
-      // A line that has many parts before it is late, too, but brings some of them meanwhile.
+      // A line with many parts in its queue is also late, but it still delivers some of them.
       const bool silent = !other.cargo.empty() && other.last_arrival < cargo.handed_over;
       if (!other.trouble.empty() && (other.lost || silent))
         say(static_cast<std::size_t>(cargo.instead_of));
@@ -217,7 +219,8 @@ class StripedSender final : public QueueingSender<Message> {
     if (--message.missing == 0) release(cargo.what.message);
   }
 
-  /// The message's memory is the caller's again: what lines have still to send of it, they keep.
+  /// The caller may reuse the message's memory from now on. Copies what lines must still send of
+  /// it.
   void release(std::uint64_t number) {
     for (Line& line : lines_) {
       if (line.cargo.empty() || !line.full() || line.cargo.back().what.message != number) continue;
@@ -238,7 +241,7 @@ class StripedSender final : public QueueingSender<Message> {
     }
   }
 
-  /// All that the line has not brought goes by others too.
+  /// Sends everything that the line has not delivered over other lines, too.
   void late(Line& line) {
     for (Cargo& cargo : line.cargo) {
       if (!cargo.repeated && wanted(cargo.what)) again_.push_back({cargo.what, indexOf(line)});
@@ -251,7 +254,7 @@ class StripedSender final : public QueueingSender<Message> {
       say(static_cast<std::size_t>(indexOf(line)));
   }
 
-  // What leaves -----------------------------------------------------------------------------------
+  // Sending ---------------------------------------------------------------------------------------
 
   std::optional<Next> nextPart() {
     while (!again_.empty() && !wanted(again_.front().what)) again_.pop_front();
@@ -262,7 +265,7 @@ class StripedSender final : public QueueingSender<Message> {
     return behind();
   }
 
-  /// A part that its line will not bring for long, while another one stands idle.
+  /// A part that its line will not deliver soon, if another line is idle.
   std::optional<Next> behind() {
     double idle = kLongestWait;
     for (const Line& line : lines_)
@@ -279,7 +282,7 @@ class StripedSender final : public QueueingSender<Message> {
     return std::nullopt;
   }
 
-  /// False: the line that it should go by has no room.
+  /// False: the best line for the part has no room.
   bool handOver(const Next& next) {
     Message& message = at(next.what.message);
     Message::Part& part = message.parts[next.what.part];
@@ -310,7 +313,7 @@ class StripedSender final : public QueueingSender<Message> {
     return load;
   }
 
-  /// A copy for a line that nothing has gone by for a while, so that its pace is known.
+  /// Sends a copy over each line that was not used for a while, to measure its pace.
   void probe(const Next& next, std::size_t bytes) {
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       const Line& line = lines_[i];
@@ -337,7 +340,7 @@ class StripedSender final : public QueueingSender<Message> {
     guarded(line, [&] { write(line); });
   }
 
-  /// How long a part may take that arrives in `seconds` as far as one knows.
+  /// The time limit for a part that should arrive in `seconds`.
   Clock::duration patience(double seconds) const {
     Seconds least = Seconds::max();
     for (const Line& line : lines_)
@@ -347,7 +350,7 @@ class StripedSender final : public QueueingSender<Message> {
         kLeastPatience, kPatienceTimes * (least + Seconds(std::min(seconds, kLongestWait)))));
   }
 
-  /// What the line has still to send of its last cargo.
+  /// The bytes of the line's last cargo that must still be sent.
   void gather(const Line& line, Pieces& pieces) const {
     const auto left = static_cast<std::size_t>(line.end - line.taken);
     if (!line.rest.empty()) {
@@ -383,11 +386,11 @@ class StripedSender final : public QueueingSender<Message> {
   const decltype(Lines::replaced) replaced_;
   std::vector<Line> lines_;
   std::vector<LineLoad> loads_;
-  std::deque<Next> again_; ///< parts that a line has not brought, or not yet
+  std::deque<Next> again_; ///< parts that a line has not delivered, or not yet
   std::size_t turn_ = 0;
   std::uint64_t calls_ = 0;
-  std::uint64_t fruitless_ = 0; ///< calls of progress() that moved nothing, one after another
-  Clock::time_point now_{}, looked_{}; ///< of this call and the one before
+  std::uint64_t fruitless_ = 0;        ///< consecutive calls of progress() that moved nothing
+  Clock::time_point now_{}, looked_{}; ///< time of this call and of the one before
 };
 
 } // namespace

@@ -1,8 +1,9 @@
-// tcp: one or several sockets per channel, dialed by the sender's end, authenticated at connect.
+// tcp: one or several sockets for each channel. The sender's end dials; connections are
+// authenticated.
 //
-// The sockets of a channel are its lines: tcp_sockets for each *rail*, which is a pair of network
-// interfaces, one of each rank. A rank listens at all of its own. The kernel's routes say by which
-// interface a connection leaves, so rails must be networks of their own.
+// The sockets of a channel are its lines: tcp_sockets for each *rail*. A rail is a pair of network
+// interfaces, one of each rank. A rank listens on all its rails. The kernel's routes decide which
+// interface a connection uses, so rails must be separate networks.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -31,9 +32,9 @@ constexpr std::uint8_t kAddressVersion = 2;
 constexpr int kMaxSockets = 16;
 constexpr std::size_t kMostSocketAddressBytes = 64;
 
-/// What a rank tells the others.
+/// The address of a rank.
 struct Location {
-  int sockets = 1;                           ///< of a channel, by each rail
+  int sockets = 1;                           ///< of a channel, on each rail
   std::vector<net::SocketAddress> listeners; ///< by rail
 
   Address encode() const {
@@ -83,9 +84,10 @@ void set(int fd, int level, int option, int value, const char* name) {
     throw Error(ErrorCode::system, std::string(name) + ": " + errnoText(errno));
 }
 
-/// Small messages must not wait for an acknowledgement. Data flow one way only, so the receiving
-/// end is the one that never hears of a dead link by itself: its system asks the other's after a
-/// heartbeat of silence, and gives up when that does not answer for two more.
+/// Sets TCP_NODELAY, so that small messages do not wait for an acknowledgement, and keep-alive.
+/// Data flow in one direction, so a receiving end would never notice a dead link. With keep-alive
+/// its system probes the peer's after a heartbeat of silence, and gives up after two more without
+/// an answer.
 void prepare(int fd, const Options& options) {
   using std::chrono::seconds;
   const int beat = static_cast<int>(
@@ -98,7 +100,8 @@ void prepare(int fd, const Options& options) {
   if (!options.tcp_congestion.empty()) setCongestion(fd, options.tcp_congestion);
 }
 
-/// Of a socket that sends to `peer`.
+/// Limits the send buffer of a socket to `peer` if that is on the same machine, so that the data
+/// stays in the caches.
 void stayInCaches(int fd, const net::SocketAddress& peer) {
   const net::SocketAddress own = net::localAddress(fd);
   if (own.family == peer.family && own.ip == peer.ip)
@@ -109,11 +112,10 @@ std::chrono::milliseconds silenceLimit(const Options& options) {
   return 3 * std::min<std::chrono::milliseconds>(options.heartbeat, std::chrono::hours(1));
 }
 
-/// Where a rank listens, by rail. Its channels look here for lines that come late.
+/// The listeners of a rank, by rail. Its channels check here for lines that connect late.
 using Rails = std::vector<std::unique_ptr<Mailbox>>;
 
-/// Says that others stand in for a rail: once in a process, whatever channels and communicators
-/// find it out.
+/// Logs that other rails replace a rail: once for each process, for all channels and communicators.
 void sayReplaced(int peer, std::size_t rail, net::SocketAddress listener, const std::string& why) {
   static std::mutex mutex;
   static std::set<std::string> said;
@@ -122,14 +124,14 @@ void sayReplaced(int peer, std::size_t rail, net::SocketAddress listener, const 
     const std::lock_guard lock(mutex);
     if (!said.insert(listener.text()).second) return;
   }
-  base::log(LogLevel::warn, "tcp: what goes to rank ", peer, " by rail ", rail, " (",
-            listener.text(), ") goes by its other rails now: ", why);
+  base::log(LogLevel::warn, "tcp: data for rank ", peer, " on rail ", rail, " (", listener.text(),
+            ") uses other rails now: ", why);
 }
 
-/// How a pair of ranks is connected: lines of one rail follow each other.
+/// How a pair of ranks is connected. The lines of one rail are consecutive.
 struct Wiring {
-  std::vector<net::SocketAddress> rails; ///< the receiver's listeners, as many as both have
-  int sockets = 1;                       ///< by each rail
+  std::vector<net::SocketAddress> rails; ///< the receiver's listeners, as many as both ranks have
+  int sockets = 1;                       ///< on each rail
 
   std::size_t lines() const { return rails.size() * static_cast<std::size_t>(sockets); }
   std::size_t railOf(std::size_t line) const { return line / static_cast<std::size_t>(sockets); }
@@ -141,7 +143,7 @@ ChannelSize carrierSize(const Options& options, std::size_t lines) {
   return size;
 }
 
-/// Either end until a line is connected; the others may come later.
+/// An end of a channel until its first line is connected. The other lines may connect later.
 class Pending : public PendingWithDeadline {
  public:
   Pending(const ChannelId& id, const Context& context, std::size_t lines)
@@ -151,7 +153,7 @@ class Pending : public PendingWithDeadline {
         sockets_(lines) {}
 
  protected:
-  /// A line's socket; nothing while it is not connected. Outlives this object.
+  /// Returns a line's socket; nothing while it is not connected. May outlive this object.
   using Connect = std::function<std::optional<base::UniqueFd>(std::size_t)>;
 
   const SocketSettings settings_;
@@ -167,7 +169,7 @@ class Pending : public PendingWithDeadline {
         if (!sockets_[line])
           if (auto socket = connect_(line)) sockets_[line] = std::move(*socket);
       } catch (const Error&) {
-        if (++failed == sockets_.size()) throw; // another line will do
+        if (++failed == sockets_.size()) throw; // another line is enough
       }
       if (sockets_[line]) ++connected;
     }
@@ -225,8 +227,9 @@ class PendingReceiver final : public Pending {
       auto arrived = (*rails)[wiring.railOf(line)]->take(id, static_cast<int>(line));
       if (!arrived) return std::nullopt;
       prepare(arrived->fd.get(), options);
-      // For the handshake's last byte: nobody asks while that is unanswered. A sender must not have
-      // this: it would also end where the peer is only slow to read.
+      // For the last byte of the handshake, because keep-alive sends no probes while that is not
+      // acknowledged. A sender must not have this timeout: it would also expire if the peer is only
+      // slow to read.
       set(arrived->fd.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count()),
           "TCP_USER_TIMEOUT");
       return std::move(arrived->fd);
@@ -247,7 +250,7 @@ class Tcp final : public Transport {
         slot_bytes_(channelSize(context.options, kCarrierSize).slot_bytes),
         sockets_(checkedSockets(context.options)) {
     if (!context.options.tcp_congestion.empty()) {
-      // Refused here, before anybody has connected.
+      // Report an unusable name here, before a rank connects.
       const base::UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       if (!probe) throw Error(ErrorCode::system, "socket: " + errnoText(errno));
       setCongestion(probe.get(), context.options.tcp_congestion);
@@ -268,13 +271,14 @@ class Tcp final : public Transport {
     return own.encode();
   }
   bool reaches(const Address& peer) const override {
-    Location::decode(peer); // who can be reached is only known by trying
+    // Only checks the format: whether a peer can be reached shows when it is dialed.
+    Location::decode(peer);
     return true;
   }
 
   std::unique_ptr<PendingPort> open(const ChannelId& id, const Address& address) override {
     const Location peer = Location::decode(address);
-    // Where the ranks differ both ends still come to the same numbers.
+    // If the ranks' settings differ, both ends still compute the same numbers.
     Wiring wiring{peer.listeners, std::min(sockets_, peer.sockets)};
     wiring.rails.resize(std::min(peer.listeners.size(), rails_->size()));
     if (id.src == context_.rank) return std::make_unique<PendingSender>(id, context_, wiring);

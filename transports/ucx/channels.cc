@@ -1,4 +1,4 @@
-// The worker, its connections, and how the two ends of a channel find each other.
+// The UCX worker of a rank, its connections, and the handshake of channels.
 #include "transports/ucx/channels.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace rondo::transport::ucx {
 
-/// The workers of this process.
+/// The list of all workers of this process.
 class Channels::Company {
  public:
   static void join(Channels* one) {
@@ -20,13 +20,13 @@ class Channels::Company {
     const std::lock_guard lock(mutex());
     all().push_back(one);
   }
-  /// When this returns nobody else looks after it.
+  /// When this returns, no other thread polls the worker.
   static void leave(Channels* one) {
     const base::NoFork together;
     const std::lock_guard lock(mutex());
     std::erase(all(), one);
   }
-  /// Looks after those that nobody is looking after now.
+  /// Polls the workers that no thread is polling now.
   static void visit(const Channels* visitor) {
     const std::unique_lock lock(mutex(), std::try_to_lock);
     if (!lock) return;
@@ -60,7 +60,7 @@ Channels::Channels(Module& module, const Settings& settings, Context context)
 
 Channels::~Channels() {
   if (maker_.elsewhere()) {
-    // A copy of what goes on in another process.
+    // In a forked child, the worker is a copy of one that is in use in the parent.
     static_cast<void>(worker_.release());
     return;
   }
@@ -68,7 +68,8 @@ Channels::~Channels() {
   Company::leave(this);
 }
 
-/// What was taken over leaves first, unless a failure has left user memory in UCX's hands.
+/// Waits until UCX has sent what it has taken, unless a failure has left user memory in UCX's
+/// hands.
 void Channels::end() noexcept {
   const base::Deadline deadline(kUcxEnd);
   std::unique_lock lock(lock_);
@@ -133,7 +134,7 @@ void Channels::broke(int rank, bool silent, const char* why) noexcept {
   undrained_ = true;
 }
 
-/// Whether nothing more comes from the peer.
+/// Whether no more messages can arrive from the peer.
 bool Channels::over(const EndSettings& settings) {
   const Peer& one = peer(settings.peer);
   return !one.end.empty() && one.drained;
@@ -147,7 +148,7 @@ void Channels::fail(const EndSettings& settings, const char* why) {
               settings.peer);
 }
 
-/// False: UCX does not reach it.
+/// False: UCX cannot reach the peer.
 bool Channels::connect(const EndSettings& settings, std::span<const std::byte> address) {
   Peer& one = peer(settings.peer);
   if (one.endpoint) return true;
@@ -236,7 +237,7 @@ bool Channels::arrived(const Arrival& arrival) noexcept {
   }
 }
 
-/// What nobody here waits for, or nobody proved, is dropped.
+/// Handles a message. Messages that no channel expects, or whose proof is wrong, are dropped.
 bool Channels::take(const Arrival& arrival) {
   if (arrival.header.size() == kShortHeader) {
     const Short header = Short::decode(arrival.header.first<kShortHeader>());

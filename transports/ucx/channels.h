@@ -1,5 +1,5 @@
-// All channels of one rank over UCX: one worker, one connection to each peer, and what is on its
-// way in either direction.
+// All channels of one rank over UCX: one worker, one connection to each peer, and the messages in
+// flight in both directions.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace rondo::transport::ucx {
 
-/// What an end knows of its channel.
+/// Properties of a channel that both ends need.
 struct EndSettings {
   std::string channel; ///< for errors: "ucx channel 0 -> 1 (index 0)"
   ChannelId id;
@@ -28,13 +28,13 @@ struct EndSettings {
   ChannelSize size;
 };
 
-/// The sending end. Under the lock of its Channels; but only the thread that uses it changes what
-/// is pending, so that thread may look at it without.
+/// The sending end. Protected by the lock of its Channels. But only the thread that uses the end
+/// changes its pending messages, so that thread may read them without the lock.
 struct Outbox {
   struct Message {
     std::uint64_t signature = 0;
     std::size_t bytes = 0;
-    std::vector<Piece> body; ///< keeps its capacity: no allocation in the steady state
+    std::vector<Piece> body; ///< keeps its capacity, so that sending does not allocate
     std::array<std::byte, kShortHeader> header{};
     Operation sent;
   };
@@ -42,9 +42,11 @@ struct Outbox {
   EndSettings settings;
   std::uint64_t key = 0, receiver_key = 0;
   bool welcome = false;
-  std::vector<Message> queue;                   ///< as many as can be pending
-  std::uint64_t begin = 0, issued = 0, end = 0; ///< numbers of messages: pending, not yet sent
-  std::uint32_t done_with = 0;                  ///< by the receiver
+  std::vector<Message> queue; ///< sized for the most that can be pending
+  /// Message numbers: oldest pending, next to send, next to start.
+  std::uint64_t begin = 0, issued = 0, end = 0;
+  /// Number of messages that the receiver has received.
+  std::uint32_t done_with = 0;
   Greeting::Bytes hello{};
   Operation greeted;
 
@@ -52,25 +54,25 @@ struct Outbox {
   Message& message(std::uint64_t number) { return queue[number % queue.size()]; }
 };
 
-/// The receiving end. Under the lock of its Channels.
+/// The receiving end. Protected by the lock of its Channels.
 struct Inbox {
-  /// A message that has come and was not received.
+  /// A message that has arrived and was not received yet.
   struct Place {
     bool taken = false;
     bool announced = false; ///< its body is still with the sender
     MessageHeader header;
-    void* kept = nullptr;        ///< UCX's, or null:
+    void* kept = nullptr;        ///< memory of UCX with the body, or null:
     std::vector<std::byte> copy; ///< the body itself
   };
 
   EndSettings settings;
   std::uint64_t key = 0, sender_key = 0;
-  bool met = false; ///< the sender has said hello
+  bool met = false; ///< the sender's hello has arrived
   std::array<Place, kUcxWindow> places;
   std::uint32_t next = 0;     ///< number of the next message to receive
-  std::uint32_t credited = 0; ///< what the sender was told of it
-  std::string wrong;          ///< what the sender may not do, and did
-  bool fetching = false;      ///< the next message's body
+  std::uint32_t credited = 0; ///< the last number that was sent to the sender
+  std::string wrong;          ///< the sender's violation of the protocol, if any
+  bool fetching = false;      ///< the next message's body is being fetched
   std::vector<Piece> into;
   Greeting::Bytes welcome{};
   std::array<std::byte, kShortHeader> receipt{};
@@ -79,36 +81,36 @@ struct Inbox {
   Place& place(std::uint32_t number) { return places[number % kUcxWindow]; }
 };
 
-/// Ends may be opened and used by any thread. What they hold in user memory is theirs again when
-/// they are gone, but for what is pending: that is cut off with the connection, unsent.
+/// Any thread may open and use ends. When an end is destroyed, its user memory is free again,
+/// except for pending messages: these are cut off with the connection and never sent.
 ///
-/// UCX moves nothing unless it is asked to, also not the end of what it has taken over. So a thread
-/// that finds nothing to do looks after the other workers of its process, whose threads may be gone
-/// to wait elsewhere.
+/// UCX moves nothing unless it is polled, not even the rest of what it has taken. So a thread that
+/// finds nothing to do polls the other workers of its process, whose own threads may be waiting
+/// elsewhere.
 class Channels final : public Worker, private Events {
  public:
-  /// Throws Error(unsupported) when UCX makes no worker.
+  /// Throws Error(unsupported) if UCX cannot make a worker.
   Channels(Module& module, const Settings& settings, Context context);
   ~Channels() override;
   Channels(const Channels&) = delete;
   Channels& operator=(const Channels&) = delete;
 
-  /// UCX's own; made once.
+  /// The address of the UCX worker; made once.
   const std::vector<std::byte>& address() const { return address_; }
 
   bool progress() noexcept override;
 
-  /// Where UCX does not reach the peer, connected() says so.
+  /// If UCX cannot reach the peer, connected() reports it.
   std::shared_ptr<Outbox> openOutbox(const EndSettings& settings,
                                      std::span<const std::byte> address);
   std::shared_ptr<Inbox> openInbox(const EndSettings& settings, std::span<const std::byte> address);
-  /// Whether the other end is there. Throws Error(transport).
+  /// Whether the other end is open. Throws Error(transport).
   bool connected(const Outbox& box);
   bool connected(const Inbox& box);
   void leave(const std::shared_ptr<Outbox>& box) noexcept;
   void leave(const std::shared_ptr<Inbox>& box) noexcept;
 
-  // What the ends do; see CarrierSender and CarrierReceiver.
+  // The functions of CarrierSender and CarrierReceiver.
   bool start(Outbox& box, const MessageHeader& header, std::span<const ConstBytes> body);
   bool settle(Outbox& box);
   std::size_t pending(Outbox& box);
@@ -119,12 +121,12 @@ class Channels final : public Worker, private Events {
  private:
   struct Peer {
     Endpoint* endpoint = nullptr;
-    std::string end; ///< why nothing more comes; empty: it may
+    std::string end; ///< why no more messages arrive; empty: they may
     bool silent = false;
-    /// All that came before the end has been seen: UCX tells of ends ahead of messages.
+    /// All messages from before the end have been handled. UCX reports the end before them.
     bool drained = false;
   };
-  /// Source and index of a channel that ends here.
+  /// Source and index of a channel that ends at this rank.
   using Source = std::pair<int, int>;
   class Company;
 
@@ -152,18 +154,18 @@ class Channels final : public Worker, private Events {
   const Context context_;
   mutable SpinLock lock_;
   std::vector<Peer> peers_;
-  std::map<Source, std::uint64_t> hellos_;           ///< the senders' keys, of all that have come
-  std::map<Source, std::shared_ptr<Inbox>> waiting_; ///< opened, by what their hello will say
+  std::map<Source, std::uint64_t> hellos_;           ///< the senders' keys, from all hellos so far
+  std::map<Source, std::shared_ptr<Inbox>> waiting_; ///< opened, waiting for a hello
   std::unordered_map<std::uint64_t, std::shared_ptr<Outbox>> outboxes_; ///< by their keys
   std::unordered_map<std::uint64_t, std::shared_ptr<Inbox>> inboxes_;
-  std::vector<Inbox*> unpaid_; ///< whose credit could not leave
-  /// Ends that are gone while UCX still has an operation of theirs.
+  std::vector<Inbox*> unpaid_; ///< inboxes whose credit could not be sent
+  /// Closed ends that UCX still uses for an operation.
   std::vector<std::shared_ptr<void>> left_;
-  bool cut_ = false;       ///< something is pending whose memory must not be touched any more
-  bool undrained_ = false; ///< a connection has ended since the last look in vain
-  std::uint32_t idle_ = 0; ///< looks in vain, one after another
+  bool cut_ = false;       ///< a pending message's memory must not be accessed any more
+  bool undrained_ = false; ///< a connection has ended since the last poll without progress
+  std::uint32_t idle_ = 0; ///< consecutive polls without progress
   std::vector<std::byte> address_;
-  std::unique_ptr<UcpWorker> worker_; ///< last: it ends first
+  std::unique_ptr<UcpWorker> worker_; ///< last member, so that it is destroyed first
 };
 
 } // namespace rondo::transport::ucx

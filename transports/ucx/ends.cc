@@ -1,4 +1,4 @@
-// Ports, and the wait for the other end.
+// The ports of UCX channels, and the wait for the other end.
 #include "transports/ucx/ends.h"
 
 #include "transports/support.h"
@@ -42,7 +42,7 @@ class Receiver final : public CarrierReceiver {
   const std::shared_ptr<Inbox> box_;
 };
 
-/// Either end until the other is there. Box and Port's end go together.
+/// An end until the peer has opened its own. The box belongs to this object, or to the port's end.
 template <class Box, class End, class Base>
 class Pending final : public PendingWithDeadline {
  public:

@@ -1,4 +1,4 @@
-// The ends of a channel as the engine has them.
+// Opens the ends of a UCX channel.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace rondo::transport::ucx {
 
-/// Starts to open this rank's end. Throws Error(transport) when UCX does not reach the peer.
+/// Starts to open this rank's end. Throws Error(transport) if UCX cannot reach the peer.
 std::unique_ptr<PendingPort> openEnd(const std::shared_ptr<Channels>& channels,
                                      const Context& context, const ChannelId& id, ChannelSize size,
                                      std::span<const std::byte> address);

@@ -1,4 +1,5 @@
-// Opens librondo_ucx.so beside this library or program, else where the system looks.
+// Opens librondo_ucx.so from the folder of this library or program, or else from the system's
+// search path.
 #include "transports/ucx/open_module.h"
 
 #include <dlfcn.h>
@@ -29,7 +30,7 @@ Opened open() {
   void* const module = base::openModule(kModuleFile, false, opened.why);
   if (!module) return opened;
   const auto start = reinterpret_cast<StartFunction>(::dlsym(module, kModuleSymbol));
-  opened.why = start ? "" : std::string(kModuleFile) + " is of another version";
+  opened.why = start ? "" : std::string(kModuleFile) + " has another version";
   if (start) opened.module = start(told);
   return opened;
 }

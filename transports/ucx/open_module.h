@@ -1,4 +1,4 @@
-// The module that is linked with UCX, opened when somebody wants it.
+// Opens the module that is linked with UCX, when it is first needed.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace rondo::transport::ucx {
 
-/// Null, and `why`. Opened once per process. Any thread.
+/// On failure returns null and sets `why`. The module is opened once for each process. Any thread.
 Module* openModule(std::string& why);
 
-/// Why this build has no such module; empty: it has.
+/// Why this build has no such module; empty: it has one.
 std::string notBuilt();
 
 } // namespace rondo::transport::ucx

@@ -1,4 +1,4 @@
-// A lock that is held for a few microseconds at most, and mostly taken by one thread.
+// A lock that is held for a few microseconds at most, usually by the same thread.
 #pragma once
 
 #include <sched.h>
@@ -7,7 +7,7 @@
 
 namespace rondo::transport::ucx {
 
-/// Nobody is woken: a wake-up across cores costs more than what is done under it.
+/// Does not wake waiting threads: a wake-up across cores costs more than the work under the lock.
 class SpinLock {
  public:
   void lock() {

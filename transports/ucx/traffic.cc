@@ -1,5 +1,5 @@
-// Messages of a channel: started by its sender as the receiver's credit allows, put in order at the
-// receiver, taken from there or fetched from where they are.
+// The messages of UCX channels: the sender starts them as the receiver's credit allows; the
+// receiver puts them in order, and copies or fetches their bodies.
 #include <cassert>
 #include <cstring>
 #include <numeric>
@@ -17,7 +17,7 @@ std::size_t sizeOf(std::span<const Bytes> body) {
                          [](std::size_t sum, const Bytes& piece) { return sum + piece.size; });
 }
 
-/// The pieces that hold anything.
+/// Assigns the pieces that are not empty.
 template <class Bytes>
 void assign(std::vector<Piece>& pieces, std::span<const Bytes> body) {
   pieces.clear();
@@ -51,7 +51,7 @@ bool Channels::start(Outbox& box, const MessageHeader& header, std::span<const C
   return true;
 }
 
-/// Hands to UCX what the receiver has room for.
+/// Passes as many messages to UCX as the receiver has room for.
 void Channels::issue(Outbox& box) {
   for (; box.issued != box.end; ++box.issued) {
     const auto number = static_cast<std::uint32_t>(box.issued);
@@ -63,7 +63,7 @@ void Channels::issue(Outbox& box) {
   }
 }
 
-/// Forgets what UCX has sent.
+/// Drops the messages that UCX has sent.
 void Channels::skipDone(Outbox& box) noexcept {
   for (; box.begin != box.issued; ++box.begin) {
     const Operation& sent = box.message(box.begin).sent;
@@ -71,7 +71,7 @@ void Channels::skipDone(Outbox& box) noexcept {
   }
 }
 
-/// The same; throws when UCX has failed to, or will.
+/// The same; throws if UCX has failed to send, or can no longer send.
 void Channels::reap(Outbox& box) {
   skipDone(box);
   if (box.pending() == 0) return;
@@ -96,7 +96,7 @@ std::size_t Channels::pending(Outbox& box) {
 }
 
 bool Channels::reads(const Outbox& box, const void* data, std::size_t size) {
-  // As numbers: the ranges may belong to different objects.
+  // Compared as numbers, because the ranges may belong to different objects.
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   const std::lock_guard lock(lock_);
   for (std::uint64_t number = box.begin; number != box.end; ++number) {
@@ -110,7 +110,7 @@ bool Channels::reads(const Outbox& box, const void* data, std::size_t size) {
   return false;
 }
 
-/// Messages of one connection may overtake each other: small ones those that are announced.
+/// Messages of one connection may overtake each other: small ones overtake announced ones.
 bool Channels::takeBody(const Short& header, const Arrival& arrival) {
   const auto found = inboxes_.find(header.key);
   if (found == inboxes_.end()) return false;
@@ -142,7 +142,7 @@ void Channels::takeCredit(const Short& header) {
   const auto found = outboxes_.find(header.key);
   if (found == outboxes_.end()) return;
   Outbox& box = *found->second;
-  // Never beyond what was sent, and never back.
+  // Ignores a number beyond what was sent, or below an earlier one.
   const auto sent = static_cast<std::uint32_t>(box.issued);
   if (sent - header.number <= sent - box.done_with) box.done_with = header.number;
   issue(box);
@@ -151,7 +151,7 @@ void Channels::takeCredit(const Short& header) {
 const MessageHeader* Channels::peek(Inbox& box) {
   const std::lock_guard lock(lock_);
   const Inbox::Place& place = box.place(box.next);
-  // What a peer that is gone has only announced never comes.
+  // The announced body of a peer that has ended never arrives.
   if (place.taken && !(place.announced && !peer(box.settings.peer).end.empty()))
     return &place.header;
   if (!box.wrong.empty())
@@ -194,7 +194,7 @@ void Channels::done(Inbox& box) {
   if (box.next - box.credited >= kUcxWindow / 2) credit(box);
 }
 
-/// One receipt at a time: a later one says all that an earlier one did.
+/// One receipt at a time: a later one includes all earlier ones.
 void Channels::credit(Inbox& box) {
   if (box.paid.pending) {
     unpaid_.push_back(&box);

@@ -1,5 +1,6 @@
-// ucx: whatever fabric UCX reaches. The ranks tell each other their workers' addresses over the
-// control plane; connections are made by UCX, channels by greetings that prove the job's secret.
+// ucx: uses any network that UCX supports. Ranks exchange their workers' addresses over the control
+// plane. UCX makes the connections. Channels begin with greetings, which prove knowledge of the
+// job's secret.
 #include <filesystem>
 
 #include "base/codec.h"
@@ -20,10 +21,10 @@ constexpr std::uint8_t kAddressVersion = 1;
 constexpr std::string_view kLabel = "rondo ucx address";
 constexpr std::size_t kMostVersion = 32;
 
-/// What a rank tells the others. UCX trusts an address blindly, so it gets none whose proof is not
-/// right: made by a process that knows the secret, whole, for this communicator.
+/// The address of a rank. UCX does not validate addresses, so it only gets those whose proof is
+/// right: complete, for this communicator, and made by a process that knows the secret.
 struct Told {
-  std::string version; ///< UCX's
+  std::string version; ///< of UCX
   std::vector<std::byte> worker;
 
   Address encode(const Context& context) const {
@@ -47,7 +48,7 @@ struct Told {
     const auto proof =
         proofOf(context, kLabel, std::span(address).first(address.size() - kProofBytes));
     if (!net::equalConstantTime(said, std::span(proof).first(kProofBytes)))
-      in.fail("is damaged, or of a process that does not know the job's secret");
+      in.fail("is damaged, or from a process that does not know the job's secret");
     told.worker.assign(worker.begin(), worker.end());
     return told;
   }
@@ -90,14 +91,14 @@ class Ucx final : public Transport {
   const std::shared_ptr<Channels> channels_;
 };
 
-/// Whether the user asks for ucx by its name.
+/// Whether the user has named ucx in Options::transports.
 bool named(const Options& options) {
   const auto filter = base::NameFilter::parse(options.transports, "RONDO_TRANSPORT");
   return !filter.exclude && !filter.names.empty();
 }
 
-/// Whether there is any device that UCX would use in place of TCP. Cheap: most machines have none,
-/// and never load UCX.
+/// Whether the machine has any device that UCX would use instead of TCP. Cheap: most machines have
+/// none, and then never load UCX.
 bool anyFabric() {
   std::error_code none;
   return !std::filesystem::is_empty("/sys/class/infiniband", none) && !none;
@@ -115,8 +116,8 @@ std::unique_ptr<Transport> make(const Context& context) {
   }
   if (!wanted) {
     const std::string fabric = module->fabric(settingsOf(context.options));
-    base::log(LogLevel::info, fabric.empty() ? "ucx is not used: it has nothing better than TCP"
-                                             : "ucx goes before tcp: it has " + fabric);
+    base::log(LogLevel::info, fabric.empty() ? "ucx is not used: it found nothing faster than TCP"
+                                             : "ucx is preferred to tcp: it found " + fabric);
     if (fabric.empty()) return nullptr;
   }
   try {

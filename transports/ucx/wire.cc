@@ -1,4 +1,4 @@
-// Headers, and the proof in those that begin a channel.
+// The headers of UCX messages, and the proof in greetings.
 #include "transports/ucx/wire.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// What travels in front of every message of UCX: 24 bytes, or up to 64 where a channel begins.
+// The header of every UCX message: 24 bytes, or up to 64 for the first messages of a channel.
 //
-// A channel begins with a hello of its sender and a welcome of its receiver. Both prove that they
-// know the job's secret, and each carries a key, a random number: later messages name their channel
-// by it, so that who has not seen it cannot forge one.
+// A channel begins with a hello from its sender and a welcome from its receiver. Both prove that
+// their rank knows the job's secret. Each contains a key, a random number. Later messages name
+// their channel by this key, so a process that has not seen it cannot forge one.
 #pragma once
 
 #include <array>
@@ -22,8 +22,9 @@ enum class Word : std::uint32_t { body = 1, credit, hello, welcome, goodbye };
 inline constexpr std::size_t kShortHeader = 24;
 inline constexpr std::size_t kProofBytes = 16;
 
-/// Numbers travel little-endian. A body (its number in the channel, the receiver's key, the call's
-/// signature), or a credit (how many bodies the receiver has done with, the sender's key, nothing).
+/// Numbers are little-endian. The fields of a body: its number in the channel, the receiver's key,
+/// the call's signature. Of a credit: the number of bodies that the receiver has received, the
+/// sender's key, nothing.
 struct Short {
   Word word = Word::body;
   std::uint32_t number = 0;
@@ -45,21 +46,23 @@ struct Short {
   }
 };
 
-/// A hello or a welcome; a goodbye, of a rank that ends in good order, has neither index nor keys.
+/// A hello or a welcome, or a goodbye. A goodbye, from a rank that closes in an orderly way, has no
+/// index and no keys.
 struct Greeting {
   static constexpr std::size_t kBytes = 32 + kProofBytes;
   using Bytes = std::array<std::byte, kBytes>;
 
   Word word = Word::hello;
-  std::int32_t src = 0, dst = 0, index = 0; ///< of the channel; goodbye: who ends, and the peer
+  /// Of the channel; goodbye: the closing rank, and the peer.
+  std::int32_t src = 0, dst = 0, index = 0;
   std::uint64_t sender_key = 0, receiver_key = 0;
 
   Bytes encode(const Context& context) const;
-  /// Whether it is one, of somebody who knows the secret.
+  /// Whether `in` is a greeting from a process that knows the secret.
   bool decode(std::span<const std::byte> in, const Context& context);
 };
 
-/// What only those who know the secret can make of the bytes, for this job and communicator.
+/// An authentication code of the bytes, for this job and communicator, which needs the secret.
 net::Mac proofOf(const Context& context, std::string_view what, std::span<const std::byte> bytes);
 
 } // namespace rondo::transport::ucx

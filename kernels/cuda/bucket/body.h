@@ -1,10 +1,10 @@
-// The pass that packs tensors into a bucket, or unpacks them, by any number of blocks. Also
+// The pass that packs tensors into a bucket, or unpacks them, with any number of blocks. It is also
 // compiled for the host, where the tests run it.
 //
-// The bucket is cut into chunks, none of which holds two tensors; a block finds the tensor of its
-// chunk by bisection, and moves the chunk in units of eight elements, which are one vector of
-// 16-bit or two of 32-bit elements. Units are aligned for the side that is written; a side that is
-// read is taken from the aligned vectors around the unit, within the chunk.
+// The bucket is cut into chunks, each of which belongs to one tensor. A block finds the tensor of
+// its chunk by bisection, and moves the chunk in units of eight elements: one vector of 16-bit
+// elements or two of 32-bit elements. Units are aligned for the written side. On the other side,
+// the aligned vectors around the unit are read, within the chunk.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@
 
 namespace rondo::kernels::cuda {
 
-/// One launch, by value: fits into 4 KiB.
+/// The argument of one launch, passed by value: at most 4 KiB.
 struct BucketArguments {
   struct Part {
     std::byte* tensor;
-    std::uint32_t start;       ///< its place in the bucket, in elements
-    std::uint32_t first_chunk; ///< chunks of the parts before it
+    std::uint32_t start;       ///< its offset in the bucket, in elements
+    std::uint32_t first_chunk; ///< number of chunks of the parts before it
   };
-  Part parts[kMaxTensors]; ///< none is empty
+  Part parts[kMaxTensors]; ///< no part is empty
   std::uint32_t part_count;
-  std::uint32_t elements, chunks; ///< of all parts
+  std::uint32_t elements, chunks; ///< total of all parts
   float factor;
   std::byte* bucket;
   bool to_bucket;
@@ -51,7 +51,7 @@ class BucketPass {
   static constexpr int kFromVectors = kUnit * sizeof(typename From::Element) / sizeof(Vector);
   static constexpr int kToVectors = kUnit * sizeof(typename To::Element) / sizeof(Vector);
 
-  /// The last part that begins at or before a chunk.
+  /// The part that contains the chunk: the last one that begins at or before it.
   RONDO_HOST_DEVICE std::uint32_t partOf(std::uint32_t chunk) const {
     std::uint32_t low = 0, high = arguments_.part_count;
     while (high - low > 1) {
@@ -88,7 +88,7 @@ class BucketPass {
     std::size_t begin = head;
     std::size_t units = (count - head) / kUnit;
     if (misalignment(from + head * sizeof(typename From::Element)) != 0) {
-      // The vectors around the first and the last one may lie outside of the tensor.
+      // The vectors around the first and the last unit may extend beyond the tensor.
       begin = units > 2 ? head + kUnit : head;
       units = units > 2 ? units - 2 : 0;
     }

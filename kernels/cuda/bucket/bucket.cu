@@ -1,4 +1,4 @@
-// The kernels between tensors and buckets, and their launch.
+// The kernels that move data between tensors and buckets, and their launch.
 #include "kernels/cuda/bucket/bucket.h"
 
 #include <string>
@@ -48,7 +48,7 @@ BucketKernel::Cast BucketKernel::cast(DataType from, DataType to) {
   const void* kernel = lookUp(from, to);
   if (!kernel)
     throw Error(ErrorCode::invalid_argument,
-                "buckets hold fp32, fp16 or bf16, and so do their tensors");
+                "buckets and their tensors must be fp32, fp16 or bf16");
   return {kernel, residentBlocks(kernel, kBucketThreads)};
 }
 

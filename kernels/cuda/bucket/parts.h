@@ -1,4 +1,4 @@
-// Cuts the tensors of a bucket into launches.
+// Divides the tensors of a bucket among launches.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// A launch takes kMaxTensors tensors and kMaxElements elements: larger tensors are taken in parts.
+/// A launch takes at most kMaxTensors tensors and kMaxElements elements. Larger tensors are
+/// divided.
 class BucketParts {
  public:
   BucketParts(const BucketCall& call, std::size_t tensor_bytes, std::size_t bucket_bytes,
@@ -20,7 +21,7 @@ class BucketParts {
         bucket_bytes_(bucket_bytes),
         to_bucket_(to_bucket) {}
 
-  /// The next launch; false when there is none left.
+  /// Sets the arguments of the next launch; false if there is none.
   bool next(BucketArguments& arguments) {
     arguments = {};
     arguments.factor = static_cast<float>(call_.factor);
@@ -47,14 +48,14 @@ class BucketParts {
   }
 
  private:
-  /// Places in a launch are 32-bit numbers.
+  /// Offsets in a launch are 32-bit numbers.
   static constexpr std::size_t kMaxElements = std::size_t{1} << 31;
 
   const BucketCall& call_;
   std::size_t tensor_bytes_, bucket_bytes_;
   bool to_bucket_;
-  std::size_t tensor_ = 0; ///< the next one
-  std::size_t taken_ = 0;  ///< elements of it in earlier launches
+  std::size_t tensor_ = 0; ///< index of the next tensor
+  std::size_t taken_ = 0;  ///< elements of that tensor in earlier launches
   std::size_t done_ = 0;   ///< elements of the bucket in earlier launches
 };
 

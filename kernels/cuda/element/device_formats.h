@@ -1,16 +1,17 @@
-// The small floats by the GPU's own conversions, where these give the portable code's bits, and by
-// the portable code elsewhere: the host, and the 8-bit floats before sm_89. Pairs, because the GPU
-// converts two for the price of one. Included by formats.h only.
+// The small floats with the GPU's own conversions, where these give the same bits as the portable
+// code. Otherwise (on the host, and for the 8-bit floats before sm_89) with the portable code.
+// Elements are converted in pairs, because the GPU converts two at the cost of one. Included only
+// by formats.h.
 //
-// Only the bodies differ from one architecture to the other: a type that differed would give
-// kernels other names on the device than the host looks for.
+// Only the function bodies depend on the architecture. If a type did, the kernels on the device
+// would have other names than the host looks for.
 #pragma once
 
 #include "kernels/cuda/element/formats.h"
 
 namespace rondo::kernels::cuda {
 
-/// cvt rounds to nearest even, keeps subnormals, and overflows to infinity, as the portable code.
+/// Like the portable code, cvt rounds to nearest even, keeps subnormals, and overflows to infinity.
 struct Float16 : PortableFloat16 {
   static RONDO_HOST_DEVICE float load(Element code) {
 #if RONDO_DEVICE_PASS
@@ -28,7 +29,7 @@ struct Float16 : PortableFloat16 {
     low = load(static_cast<Element>(codes));
     high = load(static_cast<Element>(codes >> 16));
   }
-  /// The second operand of cvt becomes the lower half.
+  /// cvt puts its second operand into the lower half.
   static RONDO_HOST_DEVICE std::uint32_t storePair(float low, float high) {
 #if RONDO_DEVICE_PASS
     std::uint32_t codes;
@@ -62,7 +63,8 @@ struct BFloat16 : PortableBFloat16 {
 };
 
 struct Float8E4M3 : PortableFloat8E4M3 {
-  /// A binary16 whose mantissa and exponent are shorter: 2^8 too small with the bits in place.
+  /// The code is a binary16 with fewer exponent and mantissa bits. With its bits in place, the
+  /// value is too small by a factor of 2^8.
   static RONDO_HOST_DEVICE float load(Element code) {
 #if RONDO_DEVICE_PASS
     const unsigned magnitude = code & 0x7fu;
@@ -82,7 +84,8 @@ struct Float8E4M3 : PortableFloat8E4M3 {
     high = load(static_cast<Element>(codes >> 8));
 #endif
   }
-  /// satfinite sends overflow and infinity to the largest number and NaN to 0x7f: just E4M3's rule.
+  /// satfinite turns overflow and infinity into the largest number and NaN into 0x7f, as E4M3
+  /// requires.
   static RONDO_HOST_DEVICE std::uint32_t storePair(float low, float high) {
 #if RONDO_DEVICE_FLOAT8
     std::uint16_t codes;
@@ -95,17 +98,17 @@ struct Float8E4M3 : PortableFloat8E4M3 {
 };
 
 struct Float8E5M2 : PortableFloat8E5M2 {
-  /// A binary16 with a shorter mantissa.
+  /// The code is a binary16 with a shorter mantissa.
   static RONDO_HOST_DEVICE void loadPair(std::uint32_t codes, float& low, float& high) {
     low = Float16::load(static_cast<std::uint16_t>(codes << 8));
     high = Float16::load(static_cast<std::uint16_t>(codes & 0xff00));
   }
-  /// cvt can only saturate here; the code after the largest number's is infinity's.
+  /// cvt can only saturate here. Adding 1 to the code of the largest number gives infinity.
   static RONDO_HOST_DEVICE std::uint32_t storePair(float low, float high) {
 #if RONDO_DEVICE_FLOAT8
     std::uint16_t codes;
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
-    constexpr float kOverflow = 61440; // half way from the largest number to the next power of two
+    constexpr float kOverflow = 61440; // halfway from the largest number to the next power of two
     return codes + (fabsf(low) >= kOverflow ? 1 : 0) + (fabsf(high) >= kOverflow ? 256 : 0);
 #else
     return store(low) | static_cast<std::uint32_t>(store(high)) << 8;

@@ -1,8 +1,9 @@
-// How the elements of a type become values that are computed with, and back; on the device and on
-// the host. Bit for bit what the CPU's formats do (kernels/cpu/formats-inl.h), NaN's payload aside.
+// Converts elements of each type to values for computing, and back; on the device and on the host.
+// The bits are the same as those of the CPU's formats (kernels/cpu/formats-inl.h), except for NaN
+// payloads.
 //
 //   Format<DataType::float16>::Element   the bits of one element, an unsigned integer
-//   ...::Value                           what is computed with: fp32 for the small floats
+//   ...::Value                           the type for computing: fp32 for the small floats
 //   ...::load(Element), store(Value)     exact; rounded to nearest even
 //   unpack<F>(word, values), pack<F>     the same for all elements of a 32- or 64-bit word
 #pragma once
@@ -15,8 +16,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// Integers. The narrow ones are computed with in 32 bits: the low bits of a sum or product depend
-/// on low bits only, so cutting off at the end is wrapping all the way.
+/// Integers. The narrow ones are computed in 32 bits: the low bits of a sum or product depend only
+/// on low bits, so truncating at the end gives the same result as wrapping at each step.
 template <typename T>
 struct Integer {
   using Element = std::make_unsigned_t<T>;
@@ -26,7 +27,7 @@ struct Integer {
   static RONDO_HOST_DEVICE Element store(Value value) { return static_cast<Element>(value); }
 };
 
-/// fp32 and fp64 are computed with as they are.
+/// fp32 and fp64 are computed in their own type.
 template <typename T, typename Bits>
 struct PlainFloat {
   using Element = Bits;
@@ -35,9 +36,9 @@ struct PlainFloat {
   static RONDO_HOST_DEVICE Element store(Value value) { return bitCast<Bits>(value); }
 };
 
-/// A sign, `kExponent` exponent and `kMantissa` mantissa bits, in integer code. With infinities as
-/// in IEEE 754, or without: then only the code of all ones is NaN, and overflow gives the largest
-/// number.
+/// A float with a sign, `kExponent` exponent bits and `kMantissa` mantissa bits, converted with
+/// integer instructions. If kHasInfinity, as in IEEE 754. If not, only the code of all ones is NaN,
+/// and overflow gives the largest number.
 template <typename T, int kExponent, int kMantissa, bool kHasInfinity>
 struct SmallFloat {
   using Element = T;
@@ -49,7 +50,8 @@ struct SmallFloat {
     const std::uint32_t normal = (magnitude << kDropped) + kRebias;
     std::uint32_t bits = normal;
     if (magnitude < 1u << kMantissa) {
-      // A subnormal is made the mantissa of the smallest normal number, which is subtracted again.
+      // A subnormal: its code becomes the mantissa of the smallest normal number, which is then
+      // subtracted.
       bits = bitCast<std::uint32_t>(bitCast<float>(normal + kExponentStep) -
                                     bitCast<float>(kRebias + kExponentStep));
     } else if (kHasInfinity ? magnitude >= kInfinity : magnitude == kMagnitudeMask) {
@@ -63,11 +65,11 @@ struct SmallFloat {
     const std::uint32_t magnitude = all & 0x7fffffffu;
     std::uint32_t code = 0;
     if (magnitude < kRebias + kExponentStep) {
-      // Added to a number whose last bit is the smallest subnormal, so that the addition rounds it.
+      // Added to a number whose last bit is the smallest subnormal, so the addition rounds it.
       const float sum = bitCast<float>(magnitude) + bitCast<float>(kAnchor);
       code = bitCast<std::uint32_t>(sum) - kAnchor;
     } else {
-      // Carries at and above the tie to even, into the exponent where the mantissa is full.
+      // Rounds to nearest even by a carry, which goes into the exponent if the mantissa is full.
       const std::uint32_t odd = magnitude >> kDropped & 1;
       code = (magnitude + kBelowHalf + odd - kRebias) >> kDropped;
     }
@@ -77,15 +79,15 @@ struct SmallFloat {
   }
 
  private:
-  static constexpr int kDropped = 23 - kMantissa; ///< mantissa bits that fp32 has more
+  static constexpr int kDropped = 23 - kMantissa; ///< mantissa bits that fp32 has in addition
   static constexpr int kSignShift = 31 - kExponent - kMantissa;
   static constexpr std::uint32_t kMagnitudeMask = (1u << (kExponent + kMantissa)) - 1;
   static constexpr std::uint32_t kInfinity = ((1u << kExponent) - 1) << kMantissa;
   static constexpr std::uint32_t kLargest = kHasInfinity ? kInfinity : kMagnitudeMask - 1;
   static constexpr std::uint32_t kNan =
       kHasInfinity ? kInfinity | 1u << (kMantissa - 1) : kMagnitudeMask;
-  static constexpr std::uint32_t kExponentStep = 1u << 23; ///< one in the exponent of fp32
-  /// Difference of the two exponent biases, in place.
+  static constexpr std::uint32_t kExponentStep = 1u << 23; ///< one unit of the exponent in fp32
+  /// Difference of the two exponent biases, at the position of the exponent.
   static constexpr std::uint32_t kRebias = (127 - ((1u << (kExponent - 1)) - 1)) * kExponentStep;
   static constexpr std::uint32_t kAnchor = kRebias + (1 + kDropped) * kExponentStep;
   static constexpr std::uint32_t kBelowHalf = (1u << (kDropped - 1)) - 1;
@@ -104,7 +106,8 @@ struct PortableBFloat16 {
   }
   static RONDO_HOST_DEVICE Element store(float value) {
     const auto bits = bitCast<std::uint32_t>(value);
-    if (value != value) return static_cast<Element>(bits >> 16 | 0x40); // a carry could make it -0
+    // the rounding's carry could turn a NaN into -0
+    if (value != value) return static_cast<Element>(bits >> 16 | 0x40);
     return static_cast<Element>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
   }
 };
@@ -149,7 +152,8 @@ struct FormatOf<DataType::float64> : std::type_identity<PlainFloat<double, std::
 template <DataType kType>
 using Format = typename FormatOf<kType>::type;
 
-/// The unit that elements travel in through registers, and how many it holds.
+/// The unsigned integer in which elements are moved through registers, and the elements that it
+/// holds.
 template <class F>
 using Word = std::conditional_t<sizeof(typename F::Element) == 8, std::uint64_t, std::uint32_t>;
 template <class F>

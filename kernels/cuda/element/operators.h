@@ -1,5 +1,6 @@
-// The reduction operators on values, on the device and on the host: two operands in, one out. Bit
-// for bit what the CPU's operators do (kernels/cpu/operators-inl.h), NaN's payload aside.
+// The reduction operators on values, on the device and on the host: two operands, one result. The
+// bits are the same as those of the CPU's operators (kernels/cpu/operators-inl.h), except for NaN
+// payloads.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,11 @@
 
 namespace rondo::kernels::cuda {
 
-/// Operator<kind>()(a, b). avg and premul_sum add: scaling and dividing are scaling.h's.
+/// Operator<kind>()(a, b). avg and premul_sum only add; scaling.h scales and divides.
 template <ReduceOp::Kind kKind>
 struct Operator;
 
-/// Integers wrap; doing it unsigned makes that defined.
+/// Integers wrap. They are computed as unsigned, for which wrapping is defined.
 template <typename V>
 using Wrapping = typename std::conditional_t<std::is_floating_point_v<V>, std::type_identity<V>,
                                              std::make_unsigned<V>>::type;
@@ -43,7 +44,7 @@ struct Operator<ReduceOp::Kind::prod> {
   }
 };
 
-/// The GPU's own minimum also orders the zeros, and prefers numbers to NaN.
+/// The GPU's minimum also orders the zeros, and returns the other operand if one is NaN.
 RONDO_HOST_DEVICE float deviceMinimum([[maybe_unused]] float a, [[maybe_unused]] float b) {
   float result = 0;
 #if RONDO_DEVICE_PASS
@@ -52,8 +53,8 @@ RONDO_HOST_DEVICE float deviceMinimum([[maybe_unused]] float a, [[maybe_unused]]
   return result;
 }
 
-/// Floats: a number wins against NaN, and -0 is less than +0, so that the result does not depend on
-/// the order of the operands.
+/// Floats: if one operand is NaN, the result is the other one; -0 is less than +0. So the result
+/// does not depend on the order of the operands.
 template <>
 struct Operator<ReduceOp::Kind::min> {
   template <typename V>
@@ -65,7 +66,7 @@ struct Operator<ReduceOp::Kind::min> {
       const V x = a != a ? b : a;
       const V y = b != b ? a : b;
       // Both are the minimum, unless the operands are equal or both NaN: then they are the two
-      // operands. -0 or'ed with +0 is -0, a NaN or'ed with another is a NaN.
+      // operands. Or'ing -0 and +0 gives -0; or'ing two NaNs gives a NaN.
       const V xy = x < y ? x : y;
       const V yx = y < x ? y : x;
       return bitCast<V>(bitCast<Bits>(xy) | bitCast<Bits>(yx));

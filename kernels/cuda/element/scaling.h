@@ -1,5 +1,5 @@
-// What average and pre-multiplied sum do beside adding, on the device and on the host. Bit for bit
-// what kernels::scaleFunction() and kernels::divideIntegers() do, NaN's payload aside.
+// The scaling of averages and pre-multiplied sums, on the device and on the host. The bits are the
+// same as those of kernels::scaleFunction() and kernels::divideIntegers(), except for NaN payloads.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace rondo::kernels::cuda {
 
-/// Scaling<type>(factor)(value) is value * factor as an element of the type would hold it: computed
-/// in fp32 (fp64 for double and 32- and 64-bit integers); floats rounded to nearest even, integers
-/// truncated and saturated, where a NaN gives 0.
+/// Scaling<type>(factor)(value) is value * factor as an element of the type. It is computed in fp32
+/// (fp64 for double and 32- and 64-bit integers). Floats are rounded to nearest even; integers are
+/// truncated and saturated, and a NaN gives 0.
 template <DataType kType>
 class Scaling {
  public:
@@ -32,7 +32,7 @@ class Scaling {
     }
   }
 
-  /// All values of a word: the GPU converts pairs.
+  /// Scales all values of a word; faster than one by one, because the GPU converts pairs.
   RONDO_HOST_DEVICE void scaleWord(Value (&values)[kPerWord<F>]) const {
     if constexpr (isFloat(kType)) {
       RONDO_UNROLL
@@ -51,7 +51,7 @@ class Scaling {
   static constexpr auto kHalfEnd = static_cast<Factor>((kLargest >> 1) + 1); ///< a power of two
 
   static RONDO_HOST_DEVICE Value saturate(Factor value) {
-    constexpr Factor kEnd = kHalfEnd * 2; // exact; the largest number itself need not be
+    constexpr Factor kEnd = kHalfEnd * 2; // exact, while the largest number may not be
     if (value >= kEnd) return static_cast<Value>(kLargest);
     if (value <= (kSigned ? -kEnd : Factor(0))) {
       return kSigned ? static_cast<Value>(~kLargest) : Value(0);
@@ -62,7 +62,7 @@ class Scaling {
   Factor factor_;
 };
 
-/// The second half of an integer average: toward zero, after the sum has wrapped. divisor > 0.
+/// The division of an integer average: toward zero, after the sum has wrapped. divisor > 0.
 template <class F>
 RONDO_HOST_DEVICE typename F::Value divide(typename F::Value sum, std::int32_t divisor) {
   return F::load(F::store(sum)) / static_cast<typename F::Value>(divisor);

@@ -1,5 +1,5 @@
-// Sixteen bytes at any address: the unit in which the kernels move data, on the device and on the
-// host.
+// Vectors of 16 bytes at any address: the unit in which the kernels move data, on the device and on
+// the host.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace rondo::kernels::cuda {
 
-/// What one load or store instruction moves at most.
+/// The most that one load or store instruction moves.
 struct alignas(16) Vector {
   std::uint32_t words[4];
 };
 
-/// Loads and stores of a T at an address that is a multiple of its size: ordinary memory. Kernels
-/// over memory that others write meanwhile bring an access of their own.
+/// Loads and stores a T at an address that is a multiple of its size, in ordinary memory. Kernels
+/// on memory that others write at the same time use another class of accesses.
 struct PlainAccess {
   template <typename T>
   static RONDO_HOST_DEVICE T load(const std::byte* from) {
@@ -43,7 +43,8 @@ RONDO_HOST_DEVICE unsigned misalignment(const void* address) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address) % sizeof(Vector));
 }
 
-/// Elements before the first that is aligned to a vector; 0 where none is, at most `count`.
+/// Number of elements before the first one that is aligned to a vector, at most `count`; 0 if none
+/// is aligned.
 template <typename Element>
 RONDO_HOST_DEVICE std::size_t elementsToAlignment(const void* address, std::size_t count) {
   const unsigned bytes = (0u - misalignment(address)) % sizeof(Vector);
@@ -52,8 +53,8 @@ RONDO_HOST_DEVICE std::size_t elementsToAlignment(const void* address, std::size
   return elements < count ? elements : count;
 }
 
-/// Bytes [begin, begin + 16) of two neighbouring vectors; begin < 16. Selects instead of an index:
-/// an array indexed at run time would lie in local memory.
+/// Bytes [begin, begin + 16) of two consecutive vectors; begin < 16. Uses selects, because an array
+/// that is indexed at run time would be in local memory.
 RONDO_HOST_DEVICE Vector extract(const Vector& low, const Vector& high, unsigned begin) {
   std::uint32_t w[8];
   RONDO_UNROLL
@@ -75,9 +76,10 @@ RONDO_HOST_DEVICE Vector extract(const Vector& low, const Vector& high, unsigned
   return result;
 }
 
-/// kCount vectors, kStride bytes apart, a multiple of 16: as a constant it costs no registers. Off
-/// their alignment, the whole vectors around each are read: they must be readable. One branch for
-/// all, so that the loads follow each other; none where the caller knows that they are aligned.
+/// Loads kCount vectors that are kStride bytes apart. kStride is a multiple of 16; as a constant it
+/// costs no registers. If `from` is not aligned, the two aligned vectors around each are read, so
+/// they must be readable. There is one branch for all vectors, so that the loads follow each other,
+/// and none if the caller knows that they are aligned.
 template <class Access, std::size_t kStride, bool kAligned, int kCount>
 RONDO_HOST_DEVICE void loadVectors(const std::byte* from, Vector (&vectors)[kCount]) {
   const unsigned off = kAligned ? 0 : misalignment(from);
@@ -102,7 +104,8 @@ RONDO_HOST_DEVICE void storePieces(std::byte* to, const Vector& vector) {
                                                                  (8 * sizeof(T) * (i % kPieces))));
 }
 
-/// Off their alignment, in the largest pieces that are aligned: nothing else is written.
+/// Stores kCount vectors. If `to` is not aligned, stores the largest aligned pieces, so no other
+/// bytes are written.
 template <class Access, std::size_t kStride, bool kAligned, int kCount>
 RONDO_HOST_DEVICE void storeVectors(std::byte* to, const Vector (&vectors)[kCount]) {
   const unsigned off = kAligned ? 0 : misalignment(to);
@@ -120,7 +123,7 @@ RONDO_HOST_DEVICE void storeVectors(std::byte* to, const Vector (&vectors)[kCoun
   }
 }
 
-/// One element, byte by byte where it is off its own alignment.
+/// Load or store one element, byte by byte if its address is not a multiple of its size.
 template <class Access, typename T>
 RONDO_HOST_DEVICE T loadElement(const std::byte* from) {
   if (misalignment(from) % sizeof(T) == 0) return Access::template load<T>(from);
@@ -138,7 +141,7 @@ RONDO_HOST_DEVICE void storeElement(std::byte* to, T value) {
     Access::template store<std::uint8_t>(to + i, static_cast<std::uint8_t>(value >> (8 * i)));
 }
 
-/// The elements of a vector, as values.
+/// The elements of a vector as values.
 template <class F>
 struct Lanes {
   static constexpr int kWords = sizeof(Vector) / sizeof(Word<F>);

@@ -1,4 +1,4 @@
-// The kernel that runs batches.
+// The kernel that runs batches of sends and receives.
 #include "kernels/cuda/plan/batch.cuh"
 
 #include "kernels/cuda/plan/device_block.cuh"

@@ -1,5 +1,5 @@
-// A batch: the sends and receives of a group in one launch. For the GPU and for the tests on the
-// host, as kernel.cuh.
+// Runs a batch: the sends and receives of a group in one launch. Like kernel.cuh, this is compiled
+// for the GPU and for the tests on the host.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace rondo::kernels::cuda {
 
-/// Block `index` of the batch, see Batch. `launch`: memory that the block shares.
+/// Runs block `index` of the batch, see Batch. `launch`: memory that the block shares.
 template <class Block>
 RONDO_HOST_DEVICE void runBatch(const Batch& batch, std::uint32_t index, Launch& launch,
                                 Block& block) {
@@ -21,7 +21,7 @@ RONDO_HOST_DEVICE void runBatch(const Batch& batch, std::uint32_t index, Launch&
   for (std::uint32_t j = batch.first[lane]; j < batch.first[lane + 1]; ++j) {
     const Job& job = batch.jobs[j];
     if (copy >= job.launch->program.copies) continue;
-    block.all(true); // nobody reads the last job's launch any more
+    block.all(true); // no thread reads the previous job's launch any more
     const auto* from = reinterpret_cast<const std::byte*>(job.launch);
     auto* to = reinterpret_cast<std::byte*>(&launch);
     RONDO_NO_UNROLL
@@ -29,7 +29,7 @@ RONDO_HOST_DEVICE void runBatch(const Batch& batch, std::uint32_t index, Launch&
          at += block.threads() * sizeof(Word))
       PlainAccess::store(to + at, PlainAccess::load<Word>(from + at));
     block.all(true);
-    // run() begins with a barrier, and reads these behind it.
+    // run() begins with a barrier and reads these only after it.
     if (block.thread() == 0) {
       launch.input = launch.output = job.buffer;
       launch.job = j;

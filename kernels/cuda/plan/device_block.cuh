@@ -1,5 +1,5 @@
-// The plan kernel's block on the GPU, see kernel.cuh. Orders and scopes are those of the PTX
-// memory model; PROOFS.md argues why they are enough.
+// The Block of the plan kernel on the GPU, see kernel.cuh. The memory orders and scopes are those
+// of the PTX memory model; PROOFS.md proves that they are sufficient.
 #pragma once
 
 #include <cuda/atomic>
@@ -41,7 +41,8 @@ class DeviceBlock {
     return Atomic<Scope::device, T>(*word).fetch_add(value, ::cuda::memory_order_relaxed);
   }
 
-  /// One instruction each; the model promises that either half is accessed in one piece.
+  /// Each is one instruction. The memory model guarantees that each packet is accessed by a single
+  /// access.
   static __device__ Packets loadPackets(const Packets* from) {
     Packets packets;
     asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
@@ -62,7 +63,7 @@ class DeviceBlock {
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
     return now;
   }
-  /// Looks back to back: nobody else needs the processor, the block is resident for good.
+  /// Polls without a pause: the block stays resident, so no other work could use the processor.
   static __device__ void pause(std::uint32_t) {}
 
  private:

@@ -1,5 +1,5 @@
-// Look-up of the plan kernels, one function per family of element types: the kernel's address as
-// cudaLaunchKernel() takes it.
+// Look-up functions of the plan kernels, one for each family of element types. They return the
+// kernel's address as cudaLaunchKernel() takes it.
 #pragma once
 
 #include "rondo/types.h"
@@ -13,7 +13,8 @@ const void* integer64Plan(DataType type, ReduceOp::Kind op);
 const void* floatPlan(DataType type, ReduceOp::Kind op); ///< 32 and 64 bits
 const void* halfPlan(DataType type, ReduceOp::Kind op);  ///< 16 bits
 const void* float8Plan(DataType type, ReduceOp::Kind op);
-/// Of programs that meet, any type; null where the switch does not reduce so.
+/// For programs with barriers, of any type; null if the switch cannot reduce the type with the
+/// operator.
 const void* switchPlan(DataType type, ReduceOp::Kind op);
 const void* batchPlan();       ///< sends and receives, see batch.cuh
 const void* probePlan();       ///< see probe.cuh

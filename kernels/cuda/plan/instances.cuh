@@ -1,5 +1,5 @@
-// The plan kernel of one (type, operator). Each family of types instantiates it in a translation
-// unit of its own, so that the build stays parallel.
+// The plan kernel for one type and operator. Each family of types instantiates it in its own
+// translation unit, so that they compile in parallel.
 #pragma once
 
 #include "kernels/cuda/plan/device_block.cuh"
@@ -8,7 +8,7 @@
 
 namespace rondo::kernels::cuda {
 
-/// Grid: ProgramHeader::blocks(). Shared memory: a LiveOperand for each of max_places.
+/// Grid: ProgramHeader::blocks(). Shared memory: max_places LiveOperands.
 template <DataType kType, ReduceOp::Kind kOp>
 __global__ void __launch_bounds__(kPlanThreads, 1)
     planKernel(const __grid_constant__ Launch launch) {

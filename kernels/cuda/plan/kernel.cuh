@@ -1,16 +1,16 @@
-// The plan kernel: one thread block runs one lane of a device program. One source for the GPU and
-// for the tests on the host; what differs is the Block:
+// The plan kernel: one thread block runs one lane of a device program. The same source is compiled
+// for the GPU and for the tests on the host. The Block is what differs:
 //
 //   thread(), threads()               index in the block, and its size
-//   all(bool)                         a barrier of the block; whether all threads said true
+//   all(bool)                         a barrier of the block; whether all threads passed true
 //   ends()                            memory that the block shares: ProgramHeader::max_places Ends
-//   workers()                         the block's threads as Reduction shares out work
+//   workers()                         the block's threads, as Reduction divides work among them
 //   acquire<Scope>(word), release<Scope>(word, value)
-//   loadPackets(), storePackets()     relaxed, system scope, either packet in one piece
-//   claim(word)                       0 becomes 1; whether this thread did it. Device scope
-//   add(word, value)                  what the word was before. Relaxed, device scope
-//   nanoseconds(), pause(looks)       a clock that does not jump; what to do between two looks
-//   kLooks                            looks between two at words far away
+//   loadPackets(), storePackets()     relaxed, system scope; each packet by a single access
+//   claim(word)                       changes 0 to 1; whether this thread did it. Device scope
+//   add(word, value)                  returns the previous value. Relaxed, device scope
+//   nanoseconds(), pause(looks)       a monotonic clock; what to do between two polls
+//   kLooks                            polls of a flag between two polls of remote words
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,15 @@
 
 namespace rondo::kernels::cuda {
 
-/// One lane of one copy of the plan, in one launch. All threads of its block make one, and call
-/// run().
+/// One lane of one copy of the plan, in one launch. Every thread of the block makes an object and
+/// calls run().
 ///
-/// A step, or the bundle that is done with it, has two barriers: one when all it waits for is
-/// there, one when all has been moved. What a thread did before a barrier is visible to the block
-/// after it; with the acquire of a flag before the first, and the release of a flag after the
-/// second, it is visible to the other end too.
+/// A step, or the bundle that is done together with it, has two block barriers: one after all that
+/// it waits for has arrived, one after all data has been moved. Everything that a thread did before
+/// a barrier is visible to the block after it. Together with the acquire of a flag before the first
+/// barrier, and the release of a flag after the second, it is also visible to the other end.
 ///
-/// `kSwitch`: for programs that meet, and send no packets; else for all others.
+/// `kSwitch`: true for programs that have barriers between ranks, which use no packets.
 template <class Block, DataType kType, ReduceOp::Kind kOp, bool kSwitch = false>
 class PlanKernel {
  public:
@@ -68,11 +68,12 @@ class PlanKernel {
   }
 
  private:
-  /// Two launches at the same time would use the same positions of the same rings, and each other's
-  /// slots. The stream orders those that it sees; what it does not (a replay on one stream, a call
-  /// on another) must not be found out by its result. So each block looks whether others of a
-  /// launch with another number run, and whether its own lane is taken. The words say no more than
-  /// that, so they order nothing. A launch that failed leaves them: all later ones see `halted`.
+  /// Detects launches of the communicator that run at the same time. They would use the same
+  /// positions and slots of the rings. The stream orders most launches. It cannot order a replay on
+  /// one stream with a call on another, which must not go unnoticed. So each block checks whether
+  /// blocks of a launch with another number run, and whether its own lane is in use. The words
+  /// carry no other information, so relaxed order is enough. A launch that fails does not reset
+  /// them: all later launches see `halted`.
   RONDO_HOST_DEVICE bool enter() {
     bool alone = true;
     if (block_.thread() == 0) {
@@ -85,7 +86,7 @@ class PlanKernel {
     return alone;
   }
   RONDO_HOST_DEVICE void leave() {
-    block_.all(true); // all has been told
+    block_.all(true); // all threads have called tell()
     if (block_.thread() != 0) return;
     block_.add(&launch_.clocks[index_].busy, ~0u);
     block_.add(&launch_.halt->running, ~share() + 1);
@@ -94,14 +95,15 @@ class PlanKernel {
     return (static_cast<std::uint64_t>(launch_.number) << device::kBlockBits) + 1;
   }
 
-  /// The step in this tile, or null when it has no part in it.
+  /// The step in this tile, or null if it has no part in it.
   RONDO_HOST_DEVICE const Step* stepAt(std::uint32_t index, std::uint64_t tile) const {
     const Step& last = program_.steps[program_.last_steps + index];
     if (tile + 1 == last.tiles) return &last;
     return tile < last.tiles ? &program_.steps[index] : nullptr;
   }
 
-  /// What lanes wait for. Only after a barrier that follows what it tells of.
+  /// Advances this lane's clock, for which other lanes wait. Call it only after a block barrier
+  /// that follows the work it announces.
   RONDO_HOST_DEVICE void tick(std::uint64_t ticks) {
     if (program_.watched && block_.thread() == 0)
       block_.template release<Scope::device>(&launch_.clocks[index_].ticks, base_ + ticks);
@@ -112,7 +114,7 @@ class PlanKernel {
         [&] { return block_.template acquire<Scope::device>(clock) >= base_ + ticks; },
         Report::Awaited::lane, index);
   }
-  /// Until blocks [first, stop) are there; `ticks(block)` says where.
+  /// Waits until blocks [first, stop) have reached `ticks(block)`.
   template <class Ticks>
   RONDO_HOST_DEVICE bool meet(std::uint32_t first, std::uint32_t stop, const Ticks& ticks) {
     bool there = true;
@@ -121,14 +123,14 @@ class PlanKernel {
     return block_.all(there);
   }
   RONDO_HOST_DEVICE std::uint32_t firstLane() const { return copy_ * program_.lanes; }
-  /// The copy's lanes have left the last tile.
+  /// Waits until all lanes of the copy have left the previous tile.
   RONDO_HOST_DEVICE bool enter(std::uint64_t turn) {
     return meet(firstLane(), firstLane() + program_.lanes, [&](std::uint32_t other) {
       return turn * program_.lane[other - firstLane()].count;
     });
   }
 
-  /// The bundle that begins with the step. `turn`: how many tiles the copy has done.
+  /// Performs the bundle that begins with the step. `turn`: number of tiles that the copy has done.
   RONDO_HOST_DEVICE bool perform(const Step* first, std::uint64_t tile, std::uint64_t turn) {
     if constexpr (kSwitch)
       if (first->is_barrier) return meet(*first);
@@ -154,14 +156,16 @@ class PlanKernel {
     return true;
   }
 
-  /// Tells all ranks that this one has come, with all that it did, and waits until all have; then
-  /// what they did is there to be seen. Each says which call it is in, as messages do.
+  /// The barrier between ranks: announces to all ranks that this rank has arrived, and waits until
+  /// all have. After it, everything that the ranks did before is visible. Like a message, each
+  /// arrival has a label that identifies the call.
   RONDO_HOST_DEVICE bool meet(const Step& step) {
     const device::Window& window = launch_.window;
     const std::uint64_t number = window.meetings[copy_] + 1;
     const std::uint64_t due = labelFor(launch_, step);
     block_.fenceAliases();
-    block_.all(true); // all threads have done what is told of, and know the number
+    // All threads have finished the work before the barrier, and have read the number.
+    block_.all(true);
     if (block_.thread() == 0) {
       window.meetings[copy_] = number;
       device::Arrival* const own = window.arrivals(true, copy_) + window.rank;
@@ -186,11 +190,11 @@ class PlanKernel {
     return call == due || watch_.refuse(rank, call ^ due, Report::Awaited::meeting);
   }
 
-  /// Of an end of the bundle that begins with the step.
+  /// An end of the bundle that begins with the step.
   RONDO_HOST_DEVICE const Place& place(const Step* first, std::uint32_t i) const {
     return program_.places[first->places + i];
   }
-  /// A step's own ends, of those of its bundle.
+  /// The ends of one step in the bundle.
   RONDO_HOST_DEVICE LiveOperand* endsOf(const Step* first, const Step& step) const {
     return ends_ + (step.places - first->places);
   }
@@ -202,8 +206,8 @@ class PlanKernel {
     return launch_.rings[copy_ * program_.channels + static_cast<std::uint32_t>(place.channel)];
   }
 
-  /// Finds an input or output, and waits until it may be read or written. By one thread; the same
-  /// one later tells the other end.
+  /// Finds an input or output, and waits until it may be read or written. The thread that calls
+  /// this later also notifies the other end.
   RONDO_HOST_DEVICE bool prepare(const Step* first, std::uint32_t i, std::uint64_t tile) {
     const Place& where = place(first, i);
     LiveOperand& end = ends_[i];
@@ -225,13 +229,14 @@ class PlanKernel {
           },
           Report::Awaited::room, whom);
     }
-    if (program_.protocol == Protocol::low_latency) return true; // each packet tells for itself
+    if (program_.protocol == Protocol::low_latency) return true; // each packet has its own flag
     if (!watch_.until(
             [&] { return block_.template acquire<Scope::system>(ring.published) >= end.number; },
             Report::Awaited::message, whom))
       return false;
     const Label label = ring.labels[ring.position->slot];
-    if (label.lent) end.base = end.at = const_cast<std::byte*>(label.lent); // only ever read
+    // lent memory is only read
+    if (label.lent) end.base = end.at = const_cast<std::byte*>(label.lent);
     if (where.lands >= 0) endsOf(first, first[where.member])[where.lands].at = label.landing;
     const std::uint64_t due = labelFor(launch_, first[where.member]);
     return label.call == due || watch_.refuse(whom, label.call ^ due);
@@ -244,17 +249,18 @@ class PlanKernel {
   }
   RONDO_HOST_DEVICE std::byte* spaceAt(plan::Space space, std::uint64_t tile) const {
     switch (space) {
-      case plan::Space::input: // only ever read
+      case plan::Space::input: // the input is only read
         return const_cast<std::byte*>(launch_.input) + tile * program_.tile_bytes;
       case plan::Space::output: return launch_.output + tile * program_.tile_bytes;
       case plan::Space::scratch:
-      case plan::Space::window: break; // see above
+      case plan::Space::window: break; // handled by the other overload
     }
     return launch_.scratch + copy_ * program_.scratch_bytes;
   }
 
-  /// Each label by a thread, from the last on: in a small message that has nothing else to do. The
-  /// lines of all messages are shared out as if they were one.
+  /// Each label is moved by one thread, starting with the last thread, which has no line to move in
+  /// a small message. The lines of all messages are divided among the threads as if they were one
+  /// message.
   RONDO_HOST_DEVICE bool movePackets(const Step* first) {
     bool good = true;
     for (std::uint32_t i = block_.threads() - 1 - block_.thread(); i < first->ends;
@@ -273,7 +279,7 @@ class PlanKernel {
     const Segment* segments = program_.segments + step.segments.first;
     moveSegment(mover, first, step, segments[0].count);
     for (std::uint32_t s = 1; s < step.segments.count; ++s) {
-      block_.all(true); // nobody reads the last segment's addresses any more
+      block_.all(true); // no thread reads the previous segment's addresses any more
       for (std::uint32_t i = block_.thread(); i < step.inputs + step.outputs;
            i += block_.threads()) {
         const Place& where = place(&step, i);
@@ -299,7 +305,8 @@ class PlanKernel {
     mover.segment(count);
   }
 
-  /// Between the step's barriers, where nobody reads positions.
+  /// Advances a ring's position. Called between the step's barriers, where no other thread reads
+  /// it.
   RONDO_HOST_DEVICE void advance(const Step* first, std::uint32_t i, std::uint64_t tile) {
     if (ends_[i].number == 0) return;
     const Place& where = place(first, i);
@@ -320,7 +327,7 @@ class PlanKernel {
     return endsOf(first, step)[place(&step, step.inputs).local() ? step.inputs : 0].at;
   }
 
-  /// Until all that the lane's steps lent has been read.
+  /// Waits until the receivers have read all messages that the lane's steps lent.
   RONDO_HOST_DEVICE bool awaitReturns(const Lane& lane) {
     bool good = true;
     for (std::uint32_t s = 0; s < lane.count; ++s) {
@@ -343,7 +350,8 @@ class PlanKernel {
     return block_.all(good);
   }
 
-  /// One store for messages and slots alike: the threads of a warp tell with one fence.
+  /// Announces a message or returns a slot. Both use the same store, so the threads of a warp share
+  /// one fence.
   RONDO_HOST_DEVICE void tell(const Step* first, std::uint32_t i) {
     const std::uint64_t number = ends_[i].number;
     const Place& where = place(first, i);
@@ -352,7 +360,7 @@ class PlanKernel {
     block_.template release<Scope::system>(where.output ? ring.published : ring.consumed, number);
   }
 
-  /// The second half of an integer average, when no block writes any more: each divides a part.
+  /// The division of an integer average, after all blocks have written: each block divides a part.
   RONDO_HOST_DEVICE bool divideOutput() {
     if constexpr (kDivides) {
       const std::uint32_t blocks = program_.blocks();
@@ -385,7 +393,7 @@ class PlanKernel {
   Block& block_;
   LiveOperand* const ends_;
   Watch<Block> watch_;
-  std::uint64_t base_ = 0; ///< the lanes' clocks when the launch began
+  std::uint64_t base_ = 0; ///< the lanes' clocks at the start of the launch
 };
 
 } // namespace rondo::kernels::cuda

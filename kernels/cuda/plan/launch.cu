@@ -12,7 +12,7 @@
 namespace rondo::kernels::cuda {
 namespace {
 
-/// What a block may have without asking for more.
+/// Shared memory that a block may use without a special attribute.
 constexpr std::size_t kSharedBytes = 48 << 10;
 
 const void* lookUp(DataType type, ReduceOp::Kind op) {
@@ -40,9 +40,10 @@ void load(const void* kernel) {
   check(cudaFuncGetAttributes(&about, kernel), "no kernel for this GPU");
 }
 
-/// In a memory-synchronization domain of its own, where a device has several: a fence at system
-/// scope waits for all earlier writes of its domain, and so for none of the program's other
-/// kernels. What these wrote before, and read behind, is ordered by the stream.
+/// Launches in another memory-synchronization domain than the default one, on devices that have
+/// several. A fence at system scope waits for all earlier writes of its domain, so it does not wait
+/// for writes of the program's other kernels. The stream orders what those wrote before and read
+/// after.
 void launchApart(const void* kernel, std::uint32_t blocks, std::uint32_t threads, void* argument,
                  std::size_t shared_bytes, device::Stream stream, const char* failure) {
   cudaLaunchAttribute domain{};
@@ -60,10 +61,9 @@ void launchApart(const void* kernel, std::uint32_t blocks, std::uint32_t threads
 
 void checkResident(std::uint32_t blocks, int resident) {
   if (blocks > static_cast<std::uint32_t>(resident))
-    throw Error(ErrorCode::unsupported,
-                "a launch of " + std::to_string(blocks) +
-                    " blocks that wait for each other on a GPU that holds " +
-                    std::to_string(resident));
+    throw Error(ErrorCode::unsupported, "the launch needs " + std::to_string(blocks) +
+                                            " blocks at the same time, but the GPU holds " +
+                                            std::to_string(resident));
 }
 
 } // namespace
@@ -85,13 +85,13 @@ PlanFunction::PlanFunction(const device::ProgramHeader& program)
                                  : lookUp(program.type, program.op)),
       shared_bytes_(program.max_places * sizeof(LiveOperand)) {
   if (!kernel_)
-    throw Error(ErrorCode::unsupported,
-                "no kernel runs " + std::string(name(program.type)) + " programs of this operator");
+    throw Error(ErrorCode::unsupported, "no kernel can run " + std::string(name(program.type)) +
+                                            " programs of this operator");
   if (shared_bytes_ > kSharedBytes)
-    throw Error(ErrorCode::unsupported, "a step of the plan has " +
-                                            std::to_string(program.max_places) +
-                                            " inputs and outputs, a thread block keeps " +
-                                            std::to_string(kSharedBytes / sizeof(LiveOperand)));
+    throw Error(ErrorCode::unsupported,
+                "a step of the plan has " + std::to_string(program.max_places) +
+                    " inputs and outputs, but a thread block has room for " +
+                    std::to_string(kSharedBytes / sizeof(LiveOperand)));
   resident_ = cuda::residentBlocks(kernel_, kPlanThreads, shared_bytes_);
 }
 
@@ -101,7 +101,7 @@ void PlanFunction::launch(const device::Launch& launch, device::Stream stream) c
   checkResident(blocks, resident_);
   device::Launch argument = launch;
   launchApart(kernel_, blocks, kPlanThreads, &argument, shared_bytes_, stream,
-              "a plan was not launched");
+              "cannot launch a plan");
 }
 
 PlanBatchFunction::PlanBatchFunction() : resident_(residentBlocks(batchPlan(), kPlanThreads)) {}
@@ -109,17 +109,17 @@ PlanBatchFunction::PlanBatchFunction() : resident_(residentBlocks(batchPlan(), k
 void PlanBatchFunction::launch(const device::Batch& batch, device::Stream stream) const {
   checkResident(batch.blocks(), resident_);
   launchApart(batchPlan(), batch.blocks(), kPlanThreads, const_cast<device::Batch*>(&batch), 0,
-              stream, "sends and receives were not launched");
+              stream, "cannot launch sends and receives");
 }
 
 void launchProbe(const device::Probe& probe, device::Stream stream) {
   launchApart(probePlan(), 1, device::kProbeWords, const_cast<device::Probe*>(&probe), 0, stream,
-              "a link was not probed");
+              "cannot launch the test of a link");
 }
 
 void launchSwitchProbe(const device::Probe& probe, device::Stream stream) {
   launchApart(switchProbePlan(), 1, device::kProbeWords, const_cast<device::Probe*>(&probe), 0,
-              stream, "the switch was not probed");
+              stream, "cannot launch the test of the switch");
 }
 
 } // namespace rondo::kernels::cuda

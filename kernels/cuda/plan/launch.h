@@ -1,4 +1,4 @@
-// How device programs get onto a GPU. No CUDA type appears here, so that host code needs no CUDA
+// Launches device programs on a GPU. No CUDA type appears here, so that host code needs no CUDA
 // headers.
 #pragma once
 
@@ -10,26 +10,27 @@
 
 namespace rondo::kernels::cuda {
 
-/// Brings every kernel onto the current device. CUDA does so when one is first used (unless
-/// CUDA_MODULE_LOADING says EAGER), and may then wait for what runs there: for kernels of ranks
-/// that wait for this one. Throws as PlanFunction().
+/// Loads all kernels to the current device. By default CUDA loads a kernel at its first use (unless
+/// CUDA_MODULE_LOADING is EAGER), and may then wait for running kernels, which may be kernels of
+/// other ranks that wait for this one. Throws as PlanFunction().
 void loadPlanKernels();
 
-/// The kernel that serves a program, for the device that is current when it is looked up: done
-/// once, when a call is bound.
+/// The kernel that runs a program, for the device that is current at construction. Made once, when
+/// a call is bound.
 class PlanFunction {
  public:
-  /// Throws Error(unsupported) where there is no usable GPU, the library has no code for it, or a
-  /// step has more inputs and outputs than a block can keep.
+  /// Throws Error(unsupported) if there is no usable GPU, if the library has no code for it, or if
+  /// a step has more inputs and outputs than a block has room for.
   explicit PlanFunction(const device::ProgramHeader& program);
 
-  /// Blocks that the device holds at once while it runs nothing else.
+  /// Blocks that can be resident on the device at once while nothing else runs.
   int residentBlocks() const { return resident_; }
 
-  /// One launch of ProgramHeader::blocks() blocks on `stream`: nothing allocated, nothing waited
-  /// for; may be captured in a graph. All of `launch` must stay valid until it, and the graph's
-  /// last replay, has run. The device of the look-up must be current. Throws Error(unsupported)
-  /// when the blocks are not resident at once, Error(system) if the launch fails.
+  /// Makes one launch of ProgramHeader::blocks() blocks on `stream`. Allocates nothing and does not
+  /// wait; may be captured in a graph. All data of `launch` must stay valid until the launch, or
+  /// the last replay of the graph, has run. The device of the construction must be current. Throws
+  /// Error(unsupported) if the blocks cannot all be resident at once, Error(system) if the launch
+  /// fails.
   void launch(const device::Launch& launch, device::Stream stream) const;
 
  private:
@@ -38,23 +39,23 @@ class PlanFunction {
   int resident_ = 0;
 };
 
-/// The kernel of batches, for the device that is current when this is made.
+/// The kernel of batches, for the device that is current at construction.
 class PlanBatchFunction {
  public:
-  /// Throws Error(unsupported) where there is no usable GPU, or the library has no code for it.
+  /// Throws Error(unsupported) if there is no usable GPU, or if the library has no code for it.
   PlanBatchFunction();
 
-  /// One launch of Batch::blocks() blocks, as PlanFunction::launch(). What the jobs point to must
-  /// stay valid, the batch need not.
+  /// Makes one launch of Batch::blocks() blocks, as PlanFunction::launch(). The data that the jobs
+  /// point to must stay valid; the batch itself need not.
   void launch(const device::Batch& batch, device::Stream stream) const;
 
  private:
   int resident_;
 };
 
-/// One block on `stream` that probes. Throws as PlanFunction::launch().
+/// Launches one block on `stream` that tests a link. Throws as PlanFunction::launch().
 void launchProbe(const device::Probe& probe, device::Stream stream);
-/// The same of the switch; the device multicasts.
+/// The same for the switch; the device must support multicast.
 void launchSwitchProbe(const device::Probe& probe, device::Stream stream);
 
 } // namespace rondo::kernels::cuda

@@ -1,5 +1,5 @@
-// The arithmetic of a step: n inputs combined in one pass, to any number of outputs, with memory
-// and slots as inputs and outputs alike.
+// The data movement of a step: combines n inputs in one pass and stores the result to any number of
+// outputs. Inputs and outputs are memory or slots.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,20 @@
 
 namespace rondo::kernels::cuda {
 
-/// One input or output of the step in progress, for all threads of a block to see.
+/// One input or output of the step in progress, shared by all threads of a block.
 struct LiveOperand {
-  std::byte* base = nullptr; ///< local: of the space, at this tile. Else: the slot, or what is lent
-  std::byte* at = nullptr;   ///< of the segment in progress (simple)
-  std::uint64_t number = 0;  ///< of the message; 0: local
+  /// local: start of the space in this tile; else: the slot, or the lent memory.
+  std::byte* base = nullptr;
+  std::byte* at = nullptr;  ///< address in the segment in progress (simple)
+  std::uint64_t number = 0; ///< number of the message; 0: local
 };
 
-/// What Reduction is told of a step: its ends, without outputs that need no writing.
+/// The operands of a step for Reduction: its ends, without outputs that need no write.
 struct StepOperands {
   const LiveOperand* ends;
   const Step& step;
-  std::uint32_t skipped; ///< first outputs
-  std::uint32_t written; ///< outputs after these
+  std::uint32_t skipped; ///< outputs at the start that are left out
+  std::uint32_t written; ///< number of outputs after these
   double scale;
 
   RONDO_HOST_DEVICE unsigned inputs() const { return step.inputs; }
@@ -41,7 +42,8 @@ struct StepOperands {
   RONDO_HOST_DEVICE double factor() const { return scale; }
 };
 
-/// The moves of one step. All threads of the block call the same functions with the same arguments.
+/// Moves the data of one step. All threads of the block call the same functions with the same
+/// arguments.
 template <class Block, DataType kType, ReduceOp::Kind kOp>
 class Mover {
  public:
@@ -55,24 +57,25 @@ class Mover {
         ends_(ends),
         moves_(step.inputs == 1 && !(kScales && step.raw_input == 0 && factor() != 1.0)) {}
 
-  /// simple: `count` elements from LiveOperand::at to LiveOperand::at.
+  /// simple: combines `count` elements, from the inputs' LiveOperand::at to the outputs'.
   RONDO_HOST_DEVICE void segment(std::uint64_t count) {
-    // Another lane may be reading what would be written onto itself.
+    // If source and destination are the same, it must not be written: another lane may be reading
+    // it.
     if (step_.written_by_sender) return;
     const bool itself = moves_ && ends_[step_.inputs].at == ends_[0].at;
     const std::uint32_t outputs = step_.lends ? (local(step_.inputs) ? 1 : 0) : step_.outputs;
     const std::uint32_t skipped = itself ? 1 : 0;
     const StepOperands operands{ends_, step_, skipped, outputs - skipped, factor()};
     if (operands.outputs() == 0) return;
-    if (isFloat(kType) && moves_) { // a NaN does not stay as it is when it becomes a value
+    if (isFloat(kType) && moves_) { // converting a NaN to a value and back could change it
       reduce<DataType::uint8, ReduceOp::Kind::bor>(operands, count * kElement);
     } else {
       reduce<kType, kOp>(operands, count);
     }
   }
 
-  /// low_latency: the label of an end, written or awaited by the thread that calls this. False: the
-  /// launch ends.
+  /// low_latency: writes or awaits the label of an end, with the calling thread only. False: the
+  /// launch must end.
   RONDO_HOST_DEVICE bool label(std::uint32_t end, const Watch<Block>& watch) const {
     if (local(end)) return true;
     const std::uint64_t due = labelFor(launch_, step_);
@@ -85,8 +88,9 @@ class Mover {
     return seen.data() == due || watch.refuse(channelOf(end), seen.data() ^ due);
   }
 
-  /// low_latency: the thread's lines of the message, from `line` on, each as its packets come; then
-  /// `line` is where it goes on in the next message. False: the launch ends.
+  /// low_latency: moves this thread's lines of the message, from `line` on, each as soon as its
+  /// packets arrive. Sets `line` to the thread's first line in the next message. False: the launch
+  /// must end.
   RONDO_HOST_DEVICE bool lines(std::uint64_t& line, const Watch<Block>& watch) {
     const std::uint64_t lines = (step_.bytes + Packets::kDataBytes - 1) / Packets::kDataBytes;
     Cursor cursor(launch_.program.segments + step_.segments.first);
@@ -114,7 +118,8 @@ class Mover {
         .run();
   }
 
-  /// What the call's input is multiplied by. In memory it stands since before the launch.
+  /// The factor for elements of the call's input. If it is in device memory, it was written before
+  /// the launch.
   RONDO_HOST_DEVICE double factor() const {
     if constexpr (kScales)
       if (launch_.factor_at)
@@ -132,15 +137,15 @@ class Mover {
     Word<F> of[kWords];
   };
 
-  /// Where an element of the message lies among the segments. Moves forward only.
+  /// The segment that contains an element of the message. Moves forward only.
   struct Cursor {
     const Segment* segment;
     std::uint32_t index = 0;
-    std::uint64_t first = 0; ///< of the segment, in elements of the message
+    std::uint64_t first = 0; ///< first element of the segment, in elements of the message
 
     explicit RONDO_HOST_DEVICE Cursor(const Segment* begin) : segment(begin) {}
     RONDO_HOST_DEVICE std::uint64_t end() const { return first + segment->count; }
-    /// Elements past the last have no place.
+    /// Elements after the last one have no place.
     RONDO_HOST_DEVICE void seek(std::uint64_t element, std::uint64_t elements) {
       while (element < elements && element >= end()) {
         first = end();
@@ -165,7 +170,7 @@ class Mover {
 
   RONDO_HOST_DEVICE bool combineLine(std::uint64_t line, const Cursor& cursor,
                                      const Watch<Block>& watch) const {
-    // Looks at several messages at once: their latencies overlap. Not measured.
+    // Loads packets of several messages at once, so that their latencies overlap. Not measured.
     constexpr std::uint32_t kBatch = 4;
     Values values{};
     std::uint64_t data = 0;
@@ -231,7 +236,7 @@ class Mover {
         Report::Awaited::message, channelOf(input));
   }
 
-  /// The 8 bytes of a line, from or to memory: in one piece where they lie so.
+  /// Load or store the 8 bytes of a line; with a single access if they are contiguous and aligned.
   RONDO_HOST_DEVICE std::uint64_t gather(std::uint32_t end, Cursor cursor,
                                          std::uint64_t line) const {
     if (const std::byte* whole = wholeLine(end, cursor, line))
@@ -269,7 +274,7 @@ class Mover {
            (element - cursor.first) * kElement;
   }
 
-  /// Now and then the rest of a slot is written too, so that no old flag outlives 2^31 messages.
+  /// For some messages, writes the rest of the slot too, so that no flag gets 2^31 messages old.
   RONDO_HOST_DEVICE void sweep(std::uint64_t lines) const {
     RONDO_NO_UNROLL
     for (std::uint32_t o = step_.inputs; o < ends(); ++o) {
@@ -289,7 +294,7 @@ class Mover {
   const Step& step_;
   Block& block_;
   LiveOperand* const ends_;
-  const bool moves_; ///< one input, and its bits stay as they are
+  const bool moves_; ///< one input, whose bits do not change
 };
 
 } // namespace rondo::kernels::cuda

@@ -1,4 +1,4 @@
-// The kernel that probes links.
+// The kernel that tests a link.
 #include "kernels/cuda/plan/probe.cuh"
 
 #include "kernels/cuda/plan/device_block.cuh"

@@ -1,5 +1,5 @@
-// One thread of the kernel that probes a link: stores and loads by the instructions that tell of
-// messages. For the GPU and for the tests on the host.
+// One thread of the kernel that tests a link. It stores and loads with the same instructions as the
+// flags of messages. Compiled for the GPU and for the tests on the host.
 #pragma once
 
 #include "device/probe.h"

@@ -1,4 +1,4 @@
-// From type and operator of a program to the instance of the plan kernel that serves it.
+// Maps the type and operator of a program to the instance of the plan kernel that runs it.
 #pragma once
 
 #include <type_traits>
@@ -9,8 +9,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// make(operator) with the operator as an integral constant, or null for those that
-/// device::programKind() never gives with the type.
+/// Calls make(operator) with the operator as an integral constant. Null for operators that
+/// device::programKind() never combines with the type.
 template <DataType kType, class Make>
 auto selectOperator(ReduceOp::Kind op, const Make& make) {
   using enum ReduceOp::Kind;
@@ -30,8 +30,8 @@ auto selectOperator(ReduceOp::Kind op, const Make& make) {
   return Made(nullptr);
 }
 
-/// make(type, operator) with both as integral constants, for the programs that meet: what the
-/// switch reduces, and bytes that are only moved. Null for all others.
+/// Calls make(type, operator) with both as integral constants, for programs with barriers: the
+/// types and operators that the switch reduces, and bytes that are only moved. Null for all others.
 template <class Make>
 auto selectSwitched(DataType type, ReduceOp::Kind op, const Make& make) {
   using Bytes = std::integral_constant<DataType, DataType::uint8>;

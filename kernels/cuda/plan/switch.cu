@@ -1,4 +1,4 @@
-// Plan kernels for programs that meet: what they add up goes through the switch between GPUs.
+// Plan kernels for programs that reduce through the switch between GPUs.
 #include "kernels/cuda/plan/switch_block.cuh"
 
 #include "kernels/cuda/plan/families.h"
@@ -6,7 +6,7 @@
 
 namespace rondo::kernels::cuda {
 
-/// Grid and shared memory: as planKernel(). Empty before sm_90, where nobody launches it.
+/// Grid and shared memory: as planKernel(). Empty before sm_90, where it is never launched.
 template <DataType kType, ReduceOp::Kind kOp>
 __global__ void __launch_bounds__(kPlanThreads, 1)
     switchKernel([[maybe_unused]] const __grid_constant__ Launch launch) {

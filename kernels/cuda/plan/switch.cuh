@@ -1,14 +1,14 @@
-// What a step does through the switch between GPUs: the sum of all ranks' windows, and stores to
-// all of them. For the GPU and for the tests on the host, as kernel.cuh; of a Block this needs
-// besides:
+// The operations of a step on the switch between GPUs: the sum of all ranks' windows, and stores to
+// all windows. Like kernel.cuh, this is compiled for the GPU and for the tests on the host. It
+// needs these functions of a Block in addition:
 //
-//   sum<type, operator>(at)      the vector at an address of all windows, added up element by
-//                                element, each in an order of the switch's own
-//   storeToAll(at, value)        8 or 16 bytes, aligned, to all windows. Both are relaxed, in
+//   sum<type, operator>(at)      the sum over all windows of the vector at this address, element by
+//                                element; the switch chooses the order of the ranks
+//   storeToAll(at, value)        stores 8 or 16 aligned bytes to all windows. Both are relaxed, at
 //                                system scope
-//   releaseToAll(word, value)    the same, and tells of all that came before
-//   fenceAliases()               orders what this thread did, or saw, at a rank's own address of a
-//                                window and at the address of all
+//   releaseToAll(word, value)    the same as a release: orders everything that came before
+//   fenceAliases()               orders this thread's accesses at a rank's own address of a window
+//                                with those at the address of all windows
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@
 
 namespace rondo::kernels::cuda {
 
-/// One thread of the kernel that probes a switch, as probeWord() does a link: the words go to all
-/// windows, and what is read is the sum over them.
+/// One thread of the kernel that tests a switch, as probeWord() tests a link: stores its word to
+/// all windows, and loads the sum over all windows.
 template <class Block>
 RONDO_HOST_DEVICE void probeSwitch(const device::Probe& probe, std::uint32_t word) {
   if (probe.to) Block::releaseToAll(probe.to + word, probe.words[word]);
   if (!probe.from) return;
-  const std::uint32_t first = word & ~1u; // of the vector
+  const std::uint32_t first = word & ~1u; // index of the first word of the vector
   const Vector sums = Block::template sum<DataType::uint64, ReduceOp::Kind::sum>(
       reinterpret_cast<const std::byte*>(probe.from + first));
   const std::uint32_t low = word == first ? sums.words[0] : sums.words[2];
@@ -34,14 +34,14 @@ RONDO_HOST_DEVICE void probeSwitch(const device::Probe& probe, std::uint32_t wor
   probe.seen[word] = static_cast<std::uint64_t>(high) << 32 | low;
 }
 
-/// By all threads of the block. The switch moves whole vectors: chunks in windows begin with one,
-/// and have room for their last (see plan::kWindowAlignBytes).
+/// Called by all threads of the block. The switch moves whole vectors: chunks in windows begin at a
+/// multiple of a vector, and have room for a whole last one (see plan::kWindowAlignBytes).
 template <class Block, DataType kType, ReduceOp::Kind kOp>
 class SwitchMover {
  public:
   explicit RONDO_HOST_DEVICE SwitchMover(Block& block) : block_(block) {}
 
-  /// `from`: in all windows. `to`: in all of them too, or local memory at any address.
+  /// `from`: in all windows. `to`: in all windows too, or local memory at any address.
   RONDO_HOST_DEVICE void sum(const std::byte* from, std::byte* to, bool to_all,
                              std::uint64_t bytes) const {
     if constexpr (device::switchReduces(kType, kOp))
@@ -61,7 +61,7 @@ class SwitchMover {
   }
 
  private:
-  /// Vectors that a thread has on their way to the switch and back. Not measured; with more, some
+  /// Vectors that a thread has in flight to the switch and back. Not measured. With more, some
   /// kernels for sm_100 and sm_120 spill registers.
   static constexpr int kFlying = 2;
 
@@ -81,7 +81,7 @@ class SwitchMover {
     }
   }
 
-  /// The vector, or what is left of it; no byte beside that is read.
+  /// The vector at `from`, or only its first `left` bytes; reads no other byte.
   static RONDO_HOST_DEVICE Vector get(const std::byte* from, std::uint64_t left) {
     if (left >= sizeof(Vector) && misalignment(from) == 0) return PlainAccess::load<Vector>(from);
     Vector vector{};

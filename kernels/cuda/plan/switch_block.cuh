@@ -1,5 +1,5 @@
-// The plan kernel's block on GPUs that a switch connects, see switch.cuh. Only for sm_90 and later:
-// others have none of these instructions.
+// The Block of the plan kernel on GPUs that a switch connects, see switch.cuh. Only for sm_90 and
+// later, which have these instructions.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace rondo::kernels::cuda {
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
-// What the switch adds up, or finds the least or greatest of: an instruction each, whose name must
-// stand in the text of the asm.
+// Sum, minimum or maximum over all windows, computed by the switch. Each is one instruction, whose
+// name must be a literal in the asm text.
 
 inline __device__ Vector switchAddFloat32(const std::byte* at) {
   Vector v;
@@ -162,7 +162,7 @@ class SwitchBlock : public DeviceBlock {
   static __device__ void fenceAliases() { asm volatile("fence.proxy.alias;" : : : "memory"); }
 
  private:
-  /// Signed and unsigned sums are the same bits.
+  /// Signed and unsigned sums have the same bits.
   template <DataType kType, ReduceOp::Kind kOp>
   static __device__ Vector narrow(const std::byte* at) {
     using enum ReduceOp::Kind;

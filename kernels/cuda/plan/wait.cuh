@@ -1,5 +1,5 @@
-// How the plan kernel waits: every wait sees the halt of its own launch, the host's abort and the
-// deadline.
+// The waits of the plan kernel. Every wait ends on a halt of its communicator, on the host's abort,
+// and at the deadline.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rondo::kernels::cuda {
 
-// What the plan kernel reads, under the names that it has for its host side.
+// The structures of the host side, used in the kernels under the same names.
 using device::Batch;
 using device::flagOf;
 using device::Job;
@@ -27,10 +27,10 @@ using device::Ring;
 using device::Segment;
 using device::Step;
 
-/// Who must see a write: the threads of this device, or of all devices and the host.
+/// The observers of a write: the threads of this device, or also other devices and the host.
 enum class Scope { device, system };
 
-/// Where a thread is, and what it does when nothing comes.
+/// The position of a thread in the program, and how it waits.
 template <class Block>
 class Watch {
  public:
@@ -42,9 +42,10 @@ class Watch {
     step_ = step;
   }
 
-  /// Whether the launch may begin. One whose messages have all come would not look at what the host
-  /// said, and where messages are lent it touches the memory of ranks whose calls may have ended in
-  /// the error by now; one that meets stages before it waits, in a window that may be gone.
+  /// Whether the launch may begin. A launch whose messages have all arrived would never check for
+  /// the host's abort. That matters in two cases. If messages are lent, it accesses memory of other
+  /// ranks, whose calls may have ended with the error by now. If the program has barriers, it
+  /// writes to a window before its first wait, and the window may no longer exist.
   RONDO_HOST_DEVICE bool mayBegin() const {
     if (halted()) return false;
     const bool touches = launch_.program.lends || launch_.program.is_barrier;
@@ -53,7 +54,7 @@ class Watch {
     return false;
   }
 
-  /// Looks until `done` says so; false: the launch ends.
+  /// Polls until `done` returns true. False: the launch must end.
   template <class Done>
   RONDO_HOST_DEVICE bool until(const Done& done, Report::Awaited awaited,
                                std::uint32_t whom) const {
@@ -65,8 +66,8 @@ class Watch {
     return true;
   }
 
-  /// The message that came on a channel, or the rank that came to a meeting, belongs to another
-  /// call: `difference` of their labels.
+  /// Ends the launch because a message of a channel, or the arrival of a rank at a barrier, belongs
+  /// to another call. `difference`: of the two labels. Returns false.
   RONDO_HOST_DEVICE bool refuse(std::uint32_t channel, std::uint64_t difference,
                                 Report::Awaited awaited = Report::Awaited::message) const {
     end({Report::Reason::mismatch, awaited, index_, step_, tile_, channel,
@@ -74,7 +75,7 @@ class Watch {
     return false;
   }
 
-  /// Another launch of the communicator runs at the same time.
+  /// Ends the launch because another launch of the communicator runs at the same time.
   RONDO_HOST_DEVICE void overlaps() const {
     end({Report::Reason::overlap, Report::Awaited::lane, index_, step_, tile_, index_, 0});
   }
@@ -87,7 +88,7 @@ class Watch {
     return block_.template acquire<Scope::system>(&launch_.panel->abort) != 0;
   }
 
-  /// The costly look, at words far away.
+  /// The expensive poll, of words in remote memory. False: the launch must end.
   RONDO_HOST_DEVICE bool mayGoOn(std::uint64_t& started, Report::Awaited awaited,
                                  std::uint32_t whom) const {
     if (halted()) return false;
@@ -101,7 +102,7 @@ class Watch {
     return false;
   }
 
-  /// The first to end the launch says why.
+  /// Ends the launch. The first thread that does so writes the report.
   RONDO_HOST_DEVICE void end(const Report& report) const {
     if (!block_.claim(&launch_.halt->halted)) return;
     launch_.panel->report = report;

@@ -1,4 +1,5 @@
-// What the reduction kernels are launched with: passed by value, so that a launch needs no memory.
+// The arguments of the reduction kernels. They are passed by value, so that a launch needs no
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,7 @@ namespace rondo::kernels::cuda {
 struct ReduceArguments {
   const std::byte* input_list[kMaxInputs];
   std::byte* output_list[kMaxOutputs];
-  const void* const* input_table; ///< in place of input_list, if not null
+  const void* const* input_table; ///< if not null, used instead of input_list
   std::uint32_t input_count, output_count;
   std::size_t count;
   double scale_factor;

@@ -1,11 +1,11 @@
-// The reduction that all CUDA kernels share: n inputs, m outputs, one pass, by any number of
-// threads. Also compiled for the host, where the tests run it.
+// The reduction that all CUDA kernels share: n inputs, m outputs, one pass, with any number of
+// threads. It is also compiled for the host, where the tests run it.
 //
-// Vectors of 16 bytes, aligned for the first output; what is left before and after them is done
-// element by element. An input that is off by another number of bytes is read as two aligned
-// vectors that overlap it, within the operand; such an output is written in smaller pieces. Every
-// thread reads its own bytes of all inputs before it writes any, so an output may be one of the
-// inputs.
+// It works in vectors of 16 bytes that are aligned for the first output. The elements before and
+// after them are done one by one. An input with another alignment is read as two aligned vectors
+// that overlap it, within the operand. An output with another alignment is written in smaller
+// pieces. Every thread reads its bytes of all inputs before it writes any, so an output may be one
+// of the inputs.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@
 
 namespace rondo::kernels::cuda {
 
-/// Who does the work: thread `thread` of kThreads in block `block` of `blocks`. Threads do not wait
-/// for each other, so the host can run one after the other.
+/// The threads that share the work: this is thread `thread` of kThreads in block `block` of
+/// `blocks`. Threads never wait for each other, so the host can run them one after the other.
 template <int kThreadCount>
 struct Workers {
   static constexpr std::size_t kThreads = kThreadCount;
@@ -33,16 +33,16 @@ struct Workers {
 };
 
 /// Team is a Workers. Operands has
-///   unsigned inputs() const, outputs() const;        // at least one of each
+///   unsigned inputs() const, outputs() const;              // at least one of each
 ///   const std::byte* input(unsigned k) const;
 ///   std::byte* output(unsigned j) const;
 /// and for premul_sum, and avg of floats:
 ///   bool scaled(unsigned k) const; double factor() const;  // input k is multiplied first
 /// and for avg of integers:
-///   std::int32_t divisor() const;                    // of the result
-/// All threads must get the same answers, or they part ways.
+///   std::int32_t divisor() const;                          // of the result
+/// All threads must get the same results from them, because they must take the same branches.
 ///
-/// Access has load<T>() and store<T>() of aligned T, as PlainAccess.
+/// Access has load<T>() and store<T>() for an aligned T, as PlainAccess.
 template <DataType kType, ReduceOp::Kind kKind, class Access, class Team, class Operands>
 class Reduction {
  public:
@@ -56,7 +56,7 @@ class Reduction {
     std::size_t begin = head;
     std::size_t vectors = (count_ - head) / kPerVector;
     if (!alignment.inputs) {
-      // The vectors around the first and the last one may lie outside of the operand.
+      // The vectors around the first and the last one may extend beyond the operand.
       begin = vectors > 2 ? head + kPerVector : head;
       vectors = vectors > 2 ? vectors - 2 : 0;
     }
@@ -87,7 +87,7 @@ class Reduction {
 
   using ElementFormat = Format<kType>;
   using Element = typename ElementFormat::Element;
-  /// Bits need no taking apart.
+  /// Bitwise operators work on whole words.
   using VectorFormat = std::conditional_t<kBitwise, Format<DataType::uint32>, ElementFormat>;
   using Values = Lanes<VectorFormat>;
   static constexpr std::size_t kStride = Team::kThreads * sizeof(Vector);
@@ -108,8 +108,8 @@ class Reduction {
     return {inputs == 0, outputs == 0};
   }
 
-  /// Tiles of kCount vectors per thread, one for each block and round. Returns how many vectors
-  /// these are, of `vectors` from element `begin` on.
+  /// Combines whole tiles of kCount vectors for each thread; each block does one tile in each
+  /// round. `vectors`: available from element `begin` on. Returns how many were combined.
   template <int kCount, bool kAligned>
   RONDO_HOST_DEVICE std::size_t combineTiles(std::size_t begin, std::size_t vectors) const {
     constexpr std::size_t kTile = kCount * Team::kThreads;
@@ -121,7 +121,7 @@ class Reduction {
     return tiles * kTile;
   }
 
-  /// Input k's values of a word, as they enter the combination.
+  /// Scales input k's values before they are combined, if necessary.
   RONDO_HOST_DEVICE void prepare([[maybe_unused]] Values& values,
                                  [[maybe_unused]] unsigned k) const {
     if constexpr (kScales) {
@@ -132,7 +132,8 @@ class Reduction {
     }
   }
 
-  /// kCount vectors, the first `offset` bytes into the operands, the others a stride apart.
+  /// Combines kCount vectors: the first is `offset` bytes from the start of the operands, the
+  /// others follow at a distance of kStride.
   template <int kCount, bool kAligned>
   RONDO_HOST_DEVICE void combineVectors(std::size_t offset) const {
     Vector vectors[kCount];

@@ -1,5 +1,6 @@
-// Look-up of the reduction kernels, one function per family of element types: the kernel's address
-// as cudaLaunchKernel() takes it, or null where the operator is not defined on the type.
+// Look-up functions of the reduction kernels, one for each family of element types. They return the
+// kernel's address as cudaLaunchKernel() takes it, or null if the operator is not defined on the
+// type.
 #pragma once
 
 #include "rondo/types.h"

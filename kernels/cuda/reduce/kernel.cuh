@@ -1,5 +1,5 @@
-// The reduction kernel of one (type, operator), and the table from operator to kernel of a type.
-// Each family of types instantiates it in a translation unit of its own, so that the build stays
+// The reduction kernel for one type and operator, and the table from operator to kernel of a type.
+// Each family of types instantiates it in its own translation unit, so that they compile in
 // parallel.
 #pragma once
 
@@ -31,14 +31,14 @@ const void* floatOperator(ReduceOp::Kind kind) {
     case Kind::prod: return kernelOf<kType, Kind::prod>();
     case Kind::min: return kernelOf<kType, Kind::min>();
     case Kind::max: return kernelOf<kType, Kind::max>();
-    case Kind::avg: // the factor makes it one
+    case Kind::avg: // an average is a sum with the factor 1 / n
     case Kind::premul_sum: return kernelOf<kType, Kind::premul_sum>();
     default: return nullptr;
   }
 }
 
-/// Signed and unsigned are the same where only low bits matter. The bitwise operators do not even
-/// see the width: they are uint8's (families.h).
+/// Signed and unsigned types share kernels where only low bits matter. The bitwise operators do not
+/// depend on the width at all: they use the kernels of uint8 (families.h).
 template <DataType kSigned, DataType kUnsigned>
 const void* integerOperator(DataType type, ReduceOp::Kind kind) {
   using Kind = ReduceOp::Kind;

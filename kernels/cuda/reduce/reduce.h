@@ -1,6 +1,6 @@
-// The contract of the reduction kernels for device memory: (element type, operator) -> kernel, as
-// kernels/reduce.h for host memory, and with the same bits. No CUDA type appears here, so that host
-// code needs no CUDA headers.
+// The interface of the reduction kernels for device memory: (element type, operator) -> kernel. The
+// results have the same bits as those of kernels/reduce.h for host memory. No CUDA type appears
+// here, so that host code needs no CUDA headers.
 #pragma once
 
 #include <cstddef>
@@ -13,39 +13,40 @@
 namespace rondo::kernels::cuda {
 
 /// The operands of one call, in memory that the device can read and write, at any alignment. An
-/// output may be exactly one of the inputs or not overlap it at all; outputs do not overlap.
+/// output must either be exactly one of the inputs or not overlap any input; outputs must not
+/// overlap.
 struct ReduceCall {
   std::span<void* const> outputs;      ///< 1 to kMaxOutputs (tuning.h)
-  std::span<const void* const> inputs; ///< 1 to kMaxInputs, or any number with a table
-  std::size_t count = 0;               ///< elements of each operand
-  /// inputs' pointers in memory that the device can read, which stays unchanged until the kernel
-  /// has run; read instead of `inputs`, whose size still counts, if not null.
+  std::span<const void* const> inputs; ///< 1 to kMaxInputs; any number if there is an input_table
+  std::size_t count = 0;               ///< number of elements of each operand
+  /// If not null: the pointers of `inputs`, in memory that the device can read and that does not
+  /// change until the kernel has run. It is read instead of `inputs`, which still gives the number.
   const void* const* input_table = nullptr;
-  /// premul_sum, and avg of floats: every input is first multiplied by it, and rounded.
+  /// premul_sum, and avg of floats: every input is first multiplied by it and rounded.
   double factor = 1;
   /// avg of integers: the sum is divided by it, toward zero. At least 1.
   std::int32_t divisor = 1;
 };
 
-/// The kernel of one (type, operator), for the device that is current when it is looked up: done
-/// once, when a call is bound.
+/// The kernel for one type and operator, for the device that is current at construction. Made once,
+/// when a call is bound.
 class ReduceKernel {
  public:
-  /// Throws Error(unsupported) where there is no usable GPU, or the library has no code for it;
+  /// Throws Error(unsupported) if there is no usable GPU, or if the library has no code for it;
   /// Error(invalid_argument) for an operator that the type does not support.
   ReduceKernel(DataType type, ReduceOp::Kind kind);
 
-  /// out[j][i] = in[0][i] op in[1][i] op ..., as kernels::ReduceFunction says; of premul_sum with
-  /// one input it is the scaling, of avg with one the division. One launch on `stream`, nothing
-  /// allocated, nothing waited for; may be captured in a graph. No elements, no launch. The device
-  /// of the look-up must be current. Throws Error(invalid_argument) for operands outside of what
-  /// ReduceCall says, Error(system) if the launch fails.
+  /// out[j][i] = in[0][i] op in[1][i] op ..., as kernels::ReduceFunction. With one input,
+  /// premul_sum only scales and avg only divides. Makes one launch on `stream`, or none if count is
+  /// 0. Allocates nothing and does not wait; may be captured in a graph. The device of the
+  /// construction must be current. Throws Error(invalid_argument) for operands that ReduceCall does
+  /// not allow, Error(system) if the launch fails.
   void launch(const ReduceCall& call, device::Stream stream) const;
 
  private:
   const void* kernel_;
-  std::size_t element_bytes_; ///< of what the kernel counts: the bitwise ones count bytes
-  std::size_t scale_;         ///< that many to an element of the call
+  std::size_t element_bytes_; ///< size of the kernel's elements; the bitwise kernels work on bytes
+  std::size_t scale_;         ///< kernel elements in one element of the call
   int grid_limit_ = 0;        ///< blocks that the device holds at once
 };
 

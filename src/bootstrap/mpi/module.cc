@@ -1,7 +1,7 @@
-// Carries a unique id from rank 0 to all ranks by MPI, and does nothing else with MPI.
+// Broadcasts a unique id from rank 0 to all ranks by MPI, and uses MPI for nothing else.
 #include "bootstrap/mpi/module.h"
 
-// The C interface alone: the old C++ one of some MPIs is neither used nor free of warnings.
+// Only the C interface: the old C++ interface of some MPIs is unused and causes warnings.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -27,16 +27,16 @@ const char* rondo_mpi_start(int* rank, int* size) {
     int provided = 0;
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
       return "MPI_Init_thread failed";
-    if (std::atexit(finalize) != 0) return "no room for another exit handler";
+    if (std::atexit(finalize) != 0) return "atexit() failed";
   }
   if (MPI_Comm_rank(MPI_COMM_WORLD, rank) != MPI_SUCCESS ||
       MPI_Comm_size(MPI_COMM_WORLD, size) != MPI_SUCCESS)
-    return "MPI does not tell rank and size";
+    return "MPI_Comm_rank or MPI_Comm_size failed";
   return nullptr;
 }
 
 const char* rondo_mpi_broadcast(void* bytes128) {
-  // A communicator of its own: the program's messages on MPI_COMM_WORLD are not touched.
+  // On a private communicator, so that messages of the program on MPI_COMM_WORLD are not affected.
   MPI_Comm own = MPI_COMM_NULL;
   if (MPI_Comm_dup(MPI_COMM_WORLD, &own) != MPI_SUCCESS) return "MPI_Comm_dup failed";
   const int result = MPI_Bcast(bytes128, 128, MPI_BYTE, 0, own);

@@ -1,14 +1,14 @@
-/* The C interface between the library and the module that knows MPI. */
+/* The C interface between the library and the module that uses MPI. */
 #pragma once
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Starts MPI if nobody has (it is then ended when the process exits); writes this process's place
- * in MPI_COMM_WORLD. Returns null, or what went wrong (a static text). */
+/* Writes this process's rank and size in MPI_COMM_WORLD. Initializes MPI if the program has not;
+ * MPI is then finalized when the process exits. Returns null, or an error text (static). */
 typedef const char* (*rondo_mpi_start_function)(int* rank, int* size);
-/* Collective: rank 0's 128 bytes on all ranks. Returns as above. */
+/* Collective: broadcasts rank 0's 128 bytes. Returns null, or an error text (static). */
 typedef const char* (*rondo_mpi_broadcast_function)(void* bytes128);
 
 __attribute__((visibility("default"))) const char* rondo_mpi_start(int* rank, int* size);

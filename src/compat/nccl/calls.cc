@@ -1,4 +1,4 @@
-// What moves data, and the operators that it takes.
+// NCCL's collectives, sends and receives, and the functions that create and destroy operators.
 #include <string>
 
 #include "compat/nccl/cuda_driver.h"
@@ -8,7 +8,7 @@ namespace rondo::compat::nccl {
 
 namespace {
 
-/// One call of one rank.
+/// One communication call of one rank.
 class Call {
  public:
   Call(ncclComm_t comm, cudaStream_t stream)
@@ -23,13 +23,15 @@ class Call {
   int rank() const { return member_->comm.rank(); }
   ReduceOp operatorOf(ncclRedOp_t op, DataType type) const { return member_->operatorOf(op, type); }
 
-  /// Notes the call in a group; else runs it to its end where the program waits, or starts it.
+  /// Inside a group: only records the call. Otherwise runs it to its end if calls of this rank
+  /// block (Member::waits()), or starts it.
   template <auto blocking, auto async, class... Arguments>
   ncclResult_t run(Arguments... arguments) const {
     try {
       return make<blocking, async>(arguments...);
     } catch (...) {
-      // An Error is the communicator's, which another thread may destroy once this lets go of it.
+      // The Error belongs to the communicator, and another thread may destroy that as soon as this
+      // object releases it. So the Error is converted here.
       throw currentRefusal();
     }
   }

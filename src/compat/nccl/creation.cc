@@ -1,4 +1,5 @@
-// Communicators: made by ids, all at once, or from others; their ends.
+// Creates communicators (from an id, for all GPUs at once, or from another communicator), and
+// finalizes, aborts and destroys them.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -14,10 +15,10 @@ namespace rondo::compat::nccl {
 
 namespace {
 
-/// Stands in an id in place of a rendezvous: the ranks meet at RONDO_COMM_ID.
+/// The content of an id that holds no rendezvous of its own: its ranks meet at RONDO_COMM_ID.
 constexpr char kAtCommId[] = "ranks meet at RONDO_COMM_ID";
 
-/// NCCL's programs name a mode for all communicators so.
+/// The configuration that was passed. As in NCCL, NCCL_COMM_BLOCKING overrides its mode.
 Config configHere(const ncclConfig_t* given) {
   Config config = configOf(given);
   if (const char* blocking = std::getenv("NCCL_COMM_BLOCKING"))
@@ -123,7 +124,8 @@ ncclResult_t split(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
   const Config values = configOf(config, parent->config);
   const bool joins = color != Communicator::kNoColor;
   if (parent->revoked()) {
-    // It runs no calls any more, but its ranks are there: they meet anew, and split that.
+    // A revoked communicator runs no calls, but its ranks are alive. They build a new communicator
+    // and split that one.
     auto anew = std::async(std::launch::async, [parent, color, key] {
       return parent->comm.shrink({}).split(color, key);
     });
@@ -144,17 +146,19 @@ ncclResult_t shrink(ncclComm_t comm, const int* excluded, int count, ncclComm_t*
     refuse(ncclInvalidArgument, "flags " + std::to_string(flags) + " are unknown; valid: 0, 1");
   const Config values = configOf(config, parent->config);
   const std::span<const int> left(excluded, static_cast<std::size_t>(count));
-  // The ranks that stay take no more part in the old one: what is in flight there ends.
+  // The remaining ranks no longer use the old communicator, so its calls in flight end.
   if (flags == kShrinkAbort) parent->revoke();
   return handOut(parent->comm.shrinkAsync(left), values, *parent, newcomm);
 }
 
-/// Ends the communicator. What is in flight elsewhere goes on where it needs nothing from here.
+/// Ends this rank's part of the communicator. Calls in flight on other ranks continue if they need
+/// nothing from this rank.
 ncclResult_t end(ncclComm_t comm, bool abort) {
   ncclComm& handle = ncclComm::known(comm);
   const auto member = handle.end();
   if (!member) return ncclSuccess;
-  // The handle's own use and this one; a third is a call in another thread.
+  // Two owners are expected: the member's entry and this variable. A third one is a call in
+  // another thread.
   const bool in_flight = member.use_count() > 1 || member->busy();
   if (abort && in_flight) member->comm.abort("ncclCommAbort");
   return ncclSuccess;
@@ -193,7 +197,7 @@ NCCL_EXPORT(ncclResult_t, CommInitRankScalable,
     if (nId < 1 || nId > nranks)
       refuse(ncclInvalidArgument, std::to_string(nId) + " ids; valid: 1 to the number of ranks, " +
                                       std::to_string(nranks));
-    // One rendezvous serves all ranks; the others are there, and nobody comes.
+    // The first id's rendezvous serves all ranks. The other ids are not used.
     return initRank(newcomm, nranks, commIds[0], myrank, config);
   });
 }

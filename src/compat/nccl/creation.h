@@ -1,4 +1,4 @@
-// What the calls that make communicators share.
+// Helpers of the functions that create communicators.
 #pragma once
 
 #include "compat/nccl/handle.h"
@@ -6,20 +6,21 @@
 
 namespace rondo::compat::nccl {
 
-/// NCCL's form of an id.
+/// Converts an id to NCCL's form.
 ncclUniqueId asNccl(const UniqueId& made);
-/// Where the ranks of an id meet. Throws Error(invalid_argument).
+/// Returns the rendezvous that the id describes. Throws Error(invalid_argument).
 Rendezvous meetingOf(const ncclUniqueId& id, int rank, int size);
 
-/// Hands out the communicator that is being made: at once in a group, or where the program does not
-/// wait; else when it is there.
+/// Gives the program the handle of a communicator that is being created. Returns at once inside a
+/// group and in nonblocking mode; otherwise returns when the communicator is created.
 ncclResult_t handOut(ncclComm::Making making, const Config& config, int device, ncclComm_t* comm);
-/// As handOut() of what is made from `parent`, which is busy until then. `joins`: whether this rank
-/// is in the new communicator; its handle is null if not, and an error is the parent's.
+/// As above, for a communicator that is created from `parent`. The parent is busy until then.
+/// `joins`: whether this rank is a member of the new communicator. If not, the handle is null and
+/// an error is reported on the parent.
 ncclResult_t handOut(ncclComm::Making making, const Config& config, Member& parent,
                      ncclComm_t* comm, bool joins = true);
 
-/// ncclCommInitRankConfig().
+/// Implements ncclCommInitRankConfig().
 ncclResult_t initRank(ncclComm_t* comm, int nranks, const ncclUniqueId& id, int rank,
                       const ncclConfig_t* config);
 

@@ -1,4 +1,4 @@
-// Finds the driver's functions in libcuda.so.1.
+// Loads libcuda.so.1 and looks up the driver's functions in it.
 #include "compat/nccl/cuda_driver.h"
 
 #include <dlfcn.h>

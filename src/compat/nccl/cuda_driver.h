@@ -5,21 +5,22 @@
 
 namespace rondo::compat::nccl {
 
-/// Opened at run time, so that the library loads where there is none. Any thread.
+/// The driver is opened at run time, so the library also loads on machines without one. Any thread
+/// may call.
 class CudaDriver {
  public:
-  /// Of this process; looks for it once.
+  /// This process's driver. The first call looks for it.
   static const CudaDriver& get();
 
-  /// Devices that can be used; 0 without a driver.
+  /// Number of usable devices; 0 without a driver.
   int devices() const { return devices_; }
-  /// That the calling thread has made current, else the first.
+  /// The calling thread's current device, or the first device if it has none.
   int currentDevice() const;
   /// Whether streams can be waited for.
   bool there() const { return synchronize_ != nullptr; }
-  /// Returns when the stream has done all it holds. Throws Refusal(ncclUnhandledCudaError).
+  /// Returns when all work in the stream is complete. Throws Refusal(ncclUnhandledCudaError).
   void synchronize(void* stream) const;
-  /// Memory of the current device. Throws Refusal(ncclUnhandledCudaError).
+  /// Allocates memory of the current device. Throws Refusal(ncclUnhandledCudaError).
   void* allocate(std::size_t bytes) const;
   void free(void* memory) const;
 

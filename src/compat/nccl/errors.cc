@@ -1,4 +1,4 @@
-// Codes and texts of what went wrong.
+// Converts exceptions to NCCL's result codes, and keeps the text of the last error.
 #include "compat/nccl/errors.h"
 
 #include <mutex>
@@ -10,13 +10,13 @@ namespace {
 
 thread_local std::string own_last, own_answer;
 
-/// Of the process: programs ask from another thread than the one that failed.
+/// The process's last error. Programs may ask for it in another thread than the one that failed.
 struct Shared {
   std::mutex mutex;
   std::string text;
 };
 Shared& shared() {
-  static auto& one = *new Shared; // calls may come while the process ends
+  static auto& one = *new Shared; // never destroyed: other threads may call while the process exits
   return one;
 }
 

@@ -1,4 +1,4 @@
-// What calls answer: NCCL's codes, and the text that ncclGetLastError() gives.
+// Errors of the NCCL interface: result codes, and the texts that ncclGetLastError() returns.
 #pragma once
 
 #include <string>
@@ -8,27 +8,29 @@
 
 namespace rondo::compat::nccl {
 
-/// A call that is refused, or has failed.
+/// The exception for a call that is refused or has failed.
 struct Refusal {
   ncclResult_t result = ncclInternalError;
   std::string text;
 };
 
 ncclResult_t resultOf(ErrorCode code);
-/// What the exception in flight means.
+/// Converts the exception that is being handled. Call only inside a catch block.
 Refusal currentRefusal();
 
-/// From now on the calling thread's last error, and the process's.
+/// Sets the last error of the calling thread and of the process.
 void setLastError(const std::string& text);
-/// The thread's last error, else the process's; valid until the thread's next call.
+/// Returns the thread's last error, or the process's if the thread had none. Valid until the
+/// thread's next call.
 const char* lastError();
-/// Makes `text` the answer to a question of this thread; valid until its next.
+/// Copies `text` to memory of this thread and returns it. Valid until the thread's next call.
 const char* answerText(const std::string& text);
 
-/// Takes note of an error inside a group (group.cc).
+/// Records the error in the calling thread's group, if one is open (group.cc).
 void noteInGroup(const Refusal& refusal);
 
-/// Every exported function: no exception leaves it, and what goes wrong is told with its name.
+/// The frame of every exported function: turns exceptions into result codes, and puts the
+/// function's name in front of the error text.
 template <class Body>
 ncclResult_t answer(const char* function, const Body& body) noexcept {
   try {
@@ -46,14 +48,15 @@ ncclResult_t answer(const char* function, const Body& body) noexcept {
   throw Refusal{result, std::move(text)};
 }
 
-/// For results' addresses.
+/// Refuses a null address of a result.
 inline void needAddress(const void* address, const char* what) {
   if (!address) refuse(ncclInvalidArgument, std::string(what) + " is null");
 }
 
 } // namespace rondo::compat::nccl
 
-/// Defines pnccl<name>, with its weak twin as NVIDIA's library has it: a profiler may replace that.
+/// Defines pnccl<name> and its weak alias nccl<name>, as NVIDIA's library does. A profiler may
+/// replace the alias.
 #define NCCL_EXPORT(result, name, parameters)                                          \
   extern "C" __attribute__((weak, alias("pnccl" #name))) result nccl##name parameters; \
   extern "C" result pnccl##name parameters

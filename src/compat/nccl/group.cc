@@ -1,4 +1,4 @@
-// What a thread's group holds, and its end.
+// Collects the calls of a thread's group, and runs them when the group ends.
 #include "compat/nccl/group.h"
 
 #include <algorithm>
@@ -13,14 +13,14 @@ namespace {
 struct State {
   std::vector<ncclComm*> making;
   std::vector<std::shared_ptr<Member>> members;
-  std::vector<cudaStream_t> streams; ///< of host memory: to be waited for
+  std::vector<cudaStream_t> streams; ///< of calls on host memory; the group's end waits for them
   std::optional<Refusal> failed;
 };
 thread_local int depth = 0;
 thread_local State state;
-thread_local std::optional<Group> calls; ///< notes what is called
+thread_local std::optional<Group> calls; ///< records the calls
 
-/// Leaves the outermost group. Nothing: it was an inner one.
+/// Leaves a group. Returns its state if it was the outermost one, nullopt otherwise.
 std::optional<State> leave() {
   if (depth == 0) refuse(ncclInvalidUsage, "there is no ncclGroupStart() to this");
   if (--depth > 0) return std::nullopt;
@@ -32,8 +32,8 @@ void drop() {
   calls.reset();
 }
 
-/// Communicators that were made in the group: those of blocking programs are there afterwards. An
-/// error of one is the group's, and ends all.
+/// Finishes the communicators that were created in the group. Waits for those in blocking mode. An
+/// error of one communicator is the error of the group, and none of the group's calls are made.
 ncclResult_t finishMaking(State& group) {
   ncclResult_t result = ncclSuccess;
   for (ncclComm* one : group.making) {
@@ -51,7 +51,7 @@ ncclResult_t makeCalls(State& group) {
   for (cudaStream_t stream : group.streams) CudaDriver::get().synchronize(stream);
   const bool waits = std::all_of(group.members.begin(), group.members.end(),
                                  [](const auto& member) { return member->waits(); });
-  // The thread's group is over, whatever comes of its calls.
+  // The thread's group ends even if one of its calls throws.
   struct Over {
     ~Over() { calls.reset(); }
   } const over;

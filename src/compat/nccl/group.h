@@ -1,4 +1,4 @@
-// ncclGroupStart() to ncclGroupEnd(), of the calling thread.
+// The calling thread's group: the calls between ncclGroupStart() and ncclGroupEnd().
 #pragma once
 
 #include <memory>
@@ -9,22 +9,24 @@
 
 namespace rondo::compat::nccl {
 
-/// All functions speak of the calling thread's groups, which nest; the outermost counts.
+/// All functions act on the calling thread's groups. Groups nest: calls run at the end of the
+/// outermost one.
 class Groups {
  public:
   static bool open();
   static void start();
-  /// Waits for communicators that were made in the group, then makes its calls. An error within the
-  /// group is its result, and none of its calls are made.
+  /// Waits for communicators that were created in the group, then makes its calls. If a call in the
+  /// group had an error, none of its calls are made, and the result is that error.
   static ncclResult_t end();
-  /// Ends it without making its calls: how long they would take, microseconds.
+  /// Ends the group without making its calls. Returns the predicted time of the calls in
+  /// microseconds.
   static float simulate();
 
-  /// The group waits for it at its end.
+  /// Adds a communicator that is being created; the group's end waits for it.
   static void add(ncclComm& making);
-  /// The rank has a call in the group, on that stream.
+  /// Adds a rank that has a call in the group, and the call's stream.
   static void add(const std::shared_ptr<Member>& member, cudaStream_t stream);
-  /// An error of a call in a group is the group's.
+  /// Records the error of a call as the error of the open group. Does nothing without a group.
   static void fail(const Refusal& refusal);
 };
 

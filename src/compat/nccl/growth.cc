@@ -1,5 +1,6 @@
-// ncclCommGrow(): a communicator's ranks and those who join make a larger one. Its ranks agree over
-// the control plane, beside their calls, and meet the others by the id that one of them passed.
+// ncclCommGrow(): the ranks of a communicator and new ranks create a larger communicator. The old
+// ranks first agree over the control plane, concurrently with their other calls. Then all ranks
+// meet by the id that one of the old ranks passed.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -19,13 +20,13 @@ namespace {
 
 using Blobs = std::vector<std::vector<std::byte>>;
 
-/// What each rank of the communicator tells the others; sent as it stands.
+/// What each old rank sends to the other old ranks, as raw bytes.
 struct Wish {
-  ncclResult_t refused = ncclSuccess; ///< else the rank's call is wrong, and all are refused
-  int ranks = 0;                      ///< of the new communicator
+  ncclResult_t refused = ncclSuccess; ///< not ncclSuccess: this rank's call is wrong, so all fail
+  int ranks = 0;                      ///< size of the new communicator
   int has_id = 0;
   ncclUniqueId id{};
-  char why[256] = {}; ///< it is refused; ends with a zero
+  char why[256] = {}; ///< the reason for `refused`, zero-terminated
 
   void refuse(const Refusal& refusal) {
     refused = refusal.result;
@@ -43,7 +44,7 @@ std::vector<Wish> wishesOf(const Blobs& told) {
   return wishes;
 }
 
-/// The id by which the ranks meet. Throws the Refusal that is the same on all of them.
+/// Returns the id by which the ranks meet. Throws a Refusal that is the same on all old ranks.
 ncclUniqueId agreedId(const std::vector<Wish>& wishes) {
   const auto nameOf = [&](const Wish& one) { return "rank " + std::to_string(&one - &wishes[0]); };
   const Wish* found = nullptr;
@@ -64,8 +65,8 @@ ncclUniqueId agreedId(const std::vector<Wish>& wishes) {
   return found->id;
 }
 
-/// Tells who waits at the id, or comes there later, that the rank does not come. It is refused in
-/// any case, soon.
+/// Tells the ranks that wait at the id's rendezvous, or arrive later, that this rank does not come.
+/// Gives up after 3 seconds: this rank's call fails in any case.
 void decline(const ncclUniqueId& id, int rank, int ranks, const Refusal& why, Options options) {
   const ErrorCode code = why.result == ncclInvalidUsage  ? ErrorCode::unsupported
                          : why.result == ncclRemoteError ? ErrorCode::aborted
@@ -74,11 +75,12 @@ void decline(const ncclUniqueId& id, int rank, int ranks, const Refusal& why, Op
     options.init_timeout = std::min(options.init_timeout, std::chrono::milliseconds(3000));
     meetingOf(id, rank, ranks).decline(Error(code, why.text), options);
   } catch (const Error&) {
-    // Nobody is there: a place or an id that makes no sense.
+    // No rank can be reached there, or the id or the size is not valid.
   }
 }
 
-/// Who joins is at one of the ids that the ranks know, and counts the ranks as one of them does.
+/// Tells the joining ranks that the growth has failed. A joining rank waits at one of the ids that
+/// the old ranks passed, with a size that one of them passed, so all combinations are tried.
 void declineJoiners(const std::vector<Wish>& wishes, const Refusal& why, const Options& options) {
   std::set<int> sizes;
   std::map<std::string, ncclUniqueId> ids;
@@ -90,8 +92,8 @@ void declineJoiners(const std::vector<Wish>& wishes, const Refusal& why, const O
     for (const int ranks : sizes) decline(id, 0, ranks, why, options);
 }
 
-/// Throws, where the communicator has failed, what it failed by: who joins hears of it from the
-/// ranks that know the id.
+/// Returns the wishes of all old ranks. If the communicator has failed, throws its error; a rank
+/// that knows the id tells the joining ranks first.
 std::vector<Wish> allWishes(const Wish& own, std::future<Blobs> told, const Options& options) {
   try {
     return wishesOf(told.get());
@@ -113,7 +115,7 @@ Communicator meet(Communicator& parent, const Wish& own, std::future<Blobs> told
   }
 }
 
-/// The call of a rank of the communicator, whose arguments may be wrong.
+/// The arguments of one rank's ncclCommGrow(), not checked yet.
 struct Growth {
   int nranks;
   const ncclUniqueId* id;
@@ -122,7 +124,7 @@ struct Growth {
   const ncclConfig_t* config;
 };
 
-/// Throws what is wrong with this rank's call.
+/// Checks an old rank's arguments and returns its configuration. Throws Refusal.
 Config checked(const Growth& call, ncclComm_t comm, const Member& parent) {
   needAddress(call.newcomm, "the address of the new communicator");
   ncclComm::known(comm).active();
@@ -138,7 +140,8 @@ Config checked(const Growth& call, ncclComm_t comm, const Member& parent) {
   return configOf(call.config, parent.config);
 }
 
-/// A rank whose call is wrong takes part in the agreement all the same, or the others would wait.
+/// The call of an old rank. A rank with wrong arguments also takes part in the agreement; otherwise
+/// the others would wait for it.
 ncclResult_t grow(ncclComm_t comm, const Growth& call) {
   if (call.newcomm) *call.newcomm = nullptr;
   const auto parent = ncclComm::known(comm).member();
@@ -147,7 +150,7 @@ ncclResult_t grow(ncclComm_t comm, const Growth& call) {
   if (call.id) own.id = *call.id;
   Options options;
   try {
-    options = optionsOfThread(); // here: the program may change its environment later
+    options = optionsOfThread(); // read now: the program may change its environment later
     options.device = parent->device;
     values = checked(call, comm, *parent);
   } catch (...) {
@@ -161,12 +164,12 @@ ncclResult_t grow(ncclComm_t comm, const Growth& call) {
   ncclComm_t nowhere = nullptr;
   const ncclResult_t result =
       handOut(std::move(grown), values, parent->device, call.newcomm ? call.newcomm : &nowhere);
-  // Nobody has the handle that would tell.
+  // The program gets no handle that could report the error, so it is reported here.
   if (!call.newcomm) refuse(own.refused, own.why);
   return result;
 }
 
-/// Of a rank that has no communicator yet.
+/// The call of a joining rank, which has no communicator yet.
 ncclResult_t join(const Growth& call) {
   needAddress(call.id, "the id");
   try {

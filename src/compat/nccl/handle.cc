@@ -1,4 +1,4 @@
-// Handles, from the call that makes a communicator to what comes after its end.
+// Implements communicator handles, from creation until after the communicator's end.
 #include "compat/nccl/handle.h"
 
 #include <chrono>
@@ -13,7 +13,7 @@ using rondo::compat::nccl::refuse;
 
 namespace {
 
-/// Between two looks at a communicator that is being made, which takes milliseconds.
+/// Time between two polls of a communicator that is being created. Creation takes milliseconds.
 constexpr std::chrono::microseconds kLook{50};
 
 struct All {
@@ -21,7 +21,7 @@ struct All {
   std::set<const ncclComm*> handles;
 };
 All& all() {
-  static auto& one = *new All; // programs may call while the process ends
+  static auto& one = *new All; // never destroyed: programs may call while the process exits
   return one;
 }
 
@@ -38,7 +38,7 @@ ncclComm* ncclComm::make(Making making, const Config& config, int device) {
 }
 
 ncclComm& ncclComm::known(ncclComm_t handle) {
-  // Most programs have one per thread, and once a handle it is one for good.
+  // Caches the last handle: most threads use only one, and a handle stays valid forever.
   thread_local ncclComm_t last = nullptr;
   if (handle && handle == last) [[likely]]
     return *handle;

@@ -1,5 +1,5 @@
-// What an ncclComm_t points to. It outlives its communicator, so that a handle that is used too
-// late is found, and refused.
+// The object that an ncclComm_t points to. It outlives its communicator, so that a call with the
+// handle of a destroyed communicator is detected and refused.
 #pragma once
 
 #include <future>
@@ -11,46 +11,51 @@
 #include "compat/nccl/errors.h"
 #include "compat/nccl/member.h"
 
-/// Any thread.
+/// Any thread may call.
 struct ncclComm {
  public:
   using Member = rondo::compat::nccl::Member;
   using Making = std::variant<std::future<rondo::Communicator>,
                               std::future<std::optional<rondo::Communicator>>>;
 
-  /// A handle to what is being made. Never freed: some 200 bytes for each communicator.
+  /// Creates a handle for a communicator that is being created. Handles are never freed, which
+  /// costs about 200 bytes for each communicator.
   static ncclComm* make(Making making, const rondo::compat::nccl::Config& config, int device);
-  /// Throws Refusal(ncclInvalidArgument) for null and for what make() did not give.
+  /// Checks a handle. Throws Refusal(ncclInvalidArgument) for null, and for a pointer that make()
+  /// did not return.
   static ncclComm& known(ncclComm_t handle);
 
-  /// The rank. Throws Refusal if it is not made yet, could not be made, or is no more.
+  /// Returns the rank. Throws Refusal if the communicator is not created yet, could not be created,
+  /// or was destroyed.
   std::shared_ptr<Member> member();
-  /// As member(), for calls that move data: not once it is finalized.
+  /// As member(), for calls that move data: also throws if the communicator was finalized.
   std::shared_ptr<Member> active();
 
-  /// Waits until it is made, or split without this rank. Throws what went wrong.
+  /// Waits until the communicator is created, or a split without this rank is complete. Throws
+  /// Refusal if the creation failed.
   void await();
-  /// Nothing while it is being made; then what came of it.
+  /// nullopt while the communicator is being created; then the result of the creation.
   std::optional<rondo::compat::nccl::Refusal> made();
-  /// ncclCommGetAsyncError(): where the rank is, and what is wrong with it.
+  /// For ncclCommGetAsyncError(): ncclInProgress, ncclSuccess, or the rank's error.
   rondo::compat::nccl::Refusal state();
   bool blocking() const { return config_.blocking; }
   void finalize();
-  /// The handle leads nowhere from now on; the communicator ends with the last call that uses it.
-  /// Waits for one that is being made.
+  /// Detaches the communicator from the handle and returns it. It ends when the last call that uses
+  /// it returns. Waits for a communicator that is being created.
   std::shared_ptr<Member> end();
 
  private:
   ncclComm() = default;
-  /// With the mutex: takes over what is made. Whether it is.
+  /// Stores the communicator once it is created. Returns whether creation has ended. Call with the
+  /// mutex held.
   bool settle();
   std::shared_ptr<Member> memberLocked();
 
-  std::mutex mutex_; ///< guards all that follows
+  std::mutex mutex_; ///< guards the members below
   std::optional<Making> making_;
   rondo::compat::nccl::Config config_; ///< never changes
   int device_ = -1;
   std::shared_ptr<Member> member_;
-  std::optional<rondo::compat::nccl::Refusal> failed_; ///< it could not be made
+  std::optional<rondo::compat::nccl::Refusal> failed_; ///< why it could not be created
   bool finalized_ = false, ended_ = false;
 };

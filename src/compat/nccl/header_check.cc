@@ -1,4 +1,5 @@
-// Proves that our declarations of NCCL's ABI are those of a toolkit's nccl.h. Makes no code.
+// Checks at compile time that our declarations of NCCL's ABI match a toolkit's nccl.h. Generates no
+// code.
 #include <nccl.h>
 
 #include <type_traits>
@@ -82,7 +83,7 @@ SAME_FIELD(ncclSimInfo_t, magic);
 SAME_FIELD(ncclSimInfo_t, version);
 SAME_FIELD(ncclSimInfo_t, estimatedTime);
 
-// An initializer in C fills the structures as the client's header lays them out.
+// NCCL's initializers must compile, with the field order of the client's header.
 constexpr ::ncclConfig_t kConfig = NCCL_CONFIG_INITIALIZER;
 static_assert(kConfig.magic == RONDO_NCCL_CONFIG_MAGIC && kConfig.size == sizeof(kConfig));
 constexpr ::ncclSimInfo_t kSimulation = NCCL_SIM_INFO_INITIALIZER;

@@ -1,4 +1,4 @@
-// What a rank keeps beside its communicator.
+// Implements Member: the operators, registered buffers and calls in flight of one rank.
 #include "compat/nccl/member.h"
 
 #include <unistd.h>
@@ -80,7 +80,7 @@ bool Member::revoked() const {
 }
 
 ncclRedOp_t Member::addOperator(DataType type, double factor, const void* device_scalar) {
-  // Numbers of the whole process: none means two operators of two communicators.
+  // Numbered across the process, so that no number is valid on two communicators.
   static std::atomic<int> next{ncclNumOps};
   const auto op = static_cast<ncclRedOp_t>(next.fetch_add(1));
   const std::lock_guard lock(mutex_);
@@ -123,7 +123,7 @@ void* Member::registerBuffer(void* memory, std::size_t bytes) {
     if (device < 0 && last > first)
       *buffer = comm.registerBuffer(reinterpret_cast<void*>(first), last - first);
   } catch (const Error& error) {
-    // What cannot be shared is used as it is: to register is an offer, as in NCCL.
+    // Registration is optional, as in NCCL: memory that cannot be shared is used without it.
     if (error.code() != ErrorCode::unsupported) throw;
   }
   const std::lock_guard lock(mutex_);

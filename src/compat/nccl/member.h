@@ -1,5 +1,5 @@
-// A rank behind a handle: its communicator, the operators and buffers that belong to it, and what
-// is in flight.
+// The rank that a handle refers to: its communicator, its operators and registered buffers, and its
+// calls in flight.
 #pragma once
 
 #include <map>
@@ -14,41 +14,43 @@
 
 namespace rondo::compat::nccl {
 
-/// Any thread. A call in another thread keeps it alive while the handle is destroyed.
+/// Any thread may call. A call in one thread keeps the object alive while another thread destroys
+/// the handle.
 class Member {
  public:
   Member(Communicator made, const Config& of, int number)
       : comm(std::move(made)), config(of), device(number) {}
 
-  /// Whether calls return when they are done: on host memory, unless the program asked otherwise.
+  /// Whether calls return only when they are complete: on host memory, unless the program asked for
+  /// the nonblocking mode.
   bool waits() const { return device < 0 && config.blocking; }
 
-  /// A communicator that is being made from this one.
+  /// A communicator that is being created from this one.
   struct Child {
     ncclComm_t handle;
-    bool joins; ///< this rank is in it; the program has no handle otherwise
+    bool joins; ///< this rank is a member of it; otherwise the program has no handle
   };
 
-  /// Takes note of what was started.
+  /// Records work that was started.
   void add(Work work);
   void add(const Child& child);
-  /// Whether something that was started is still on its way; keeps the first error of what is not.
+  /// Whether started work is still in flight. Keeps the first error of the work that has ended.
   bool busy();
-  /// Waits for it. Throws its Error.
+  /// Waits for all started work. Throws its Error.
   void drain();
-  /// What went wrong after the call that started it had returned, if anything.
+  /// The first error that occurred after the call that started the work had returned.
   std::optional<Refusal> error();
-  /// Every call ends; then the communicator is quiet, and that is no error.
+  /// Ends all calls in flight. Afterwards the communicator is idle, which is not an error.
   void revoke();
   bool revoked() const;
 
-  /// A pre-multiplied sum: its number.
+  /// Creates a pre-multiplied sum and returns its number.
   ncclRedOp_t addOperator(DataType type, double factor, const void* device_scalar);
   void removeOperator(ncclRedOp_t op);
-  /// Throws Refusal(ncclInvalidArgument) for one that is not of this communicator and type.
+  /// Throws Refusal(ncclInvalidArgument) for an operator of another communicator or type.
   ReduceOp operatorOf(ncclRedOp_t op, DataType type);
 
-  /// Makes the memory readable by peers where that can be, and gives it a handle.
+  /// Lets peers read the memory in place where that is possible. Returns a handle for deregister().
   void* registerBuffer(void* memory, std::size_t bytes);
   void deregister(void* handle);
 
@@ -60,13 +62,13 @@ class Member {
   struct Operator {
     DataType type;
     double factor;
-    const void* scalar; ///< not null: read by each call
+    const void* scalar; ///< if not null, each call reads the factor there
   };
 
-  /// With the mutex: forgets what is done, but for the first error.
+  /// Removes work that has ended and keeps the first error. Call with the mutex held.
   void sweep();
 
-  mutable std::mutex mutex_; ///< guards all that follows
+  mutable std::mutex mutex_; ///< guards the members below
   std::vector<Work> started_;
   std::vector<Child> children_;
   std::optional<Refusal> error_;

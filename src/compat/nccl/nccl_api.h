@@ -1,12 +1,12 @@
-/* NCCL's functions and their pnccl twins, declared anew: what libnccl.so.2 exports. For C and C++.
- * A program that was compiled with NVIDIA's nccl.h calls the same; what each function does there,
- * it does here, but for what src/compat/README.md says. */
+/* Our own declarations of the NCCL functions that libnccl.so.2 exports, and of their pnccl aliases.
+ * For C and C++. Programs that were compiled with NVIDIA's nccl.h call the same functions. Each
+ * does what NVIDIA's does; src/compat/README.md lists the exceptions. */
 #ifndef RONDO_COMPAT_NCCL_API_H
 #define RONDO_COMPAT_NCCL_API_H
 
 #include "compat/nccl/types.h"
 
-/* As CUDA's headers name it; 0 is the default stream. */
+/* The same type as in CUDA's headers. 0 is the default stream. */
 typedef struct CUstream_st* cudaStream_t;
 
 #ifdef __cplusplus

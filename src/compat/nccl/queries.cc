@@ -1,4 +1,4 @@
-// What is asked of the library, of a communicator, and of memory.
+// Queries about the library and about communicators, and allocation and registration of memory.
 #include <map>
 #include <mutex>
 #include <string>
@@ -10,17 +10,18 @@ namespace rondo::compat::nccl {
 
 namespace {
 
-/// Memory that ncclMemAlloc() gave.
+/// Memory that ncclMemAlloc() returned.
 struct Allocated {
   std::mutex mutex;
   std::map<void*, Buffer> host;
 };
 Allocated& allocated() {
-  static auto& one = *new Allocated; // programs may free while the process ends
+  static auto& one = *new Allocated; // never destroyed: programs may free while the process exits
   return one;
 }
 
-/// Whether ncclMemAlloc() gives memory of a GPU, as a communicator that is made here would take.
+/// Whether ncclMemAlloc() returns GPU memory: if a communicator created by this thread would be on
+/// a GPU.
 bool onDevice() { return optionsOfThread().device >= 0; }
 
 } // namespace
@@ -55,13 +56,13 @@ NCCL_EXPORT(const char*, GetLastError, (ncclComm_t comm)) {
     if (state.result != ncclSuccess && state.result != ncclInProgress)
       return answerText(state.text);
   } catch (const Refusal&) {
-    // The last error says more than that the handle is none.
+    // The handle is not valid. The last error is more useful than that.
   }
   return lastError();
 }
 
 NCCL_EXPORT(void, ResetDebugInit, (void)) {
-  // Each communicator that is made reads the environment.
+  // Nothing to reset: each new communicator reads the environment.
 }
 
 NCCL_EXPORT(ncclResult_t, CommGetAsyncError, (ncclComm_t comm, ncclResult_t* asyncError)) {

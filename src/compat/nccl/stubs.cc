@@ -1,9 +1,10 @@
-// What NVIDIA's library exports and nobody can use here: each call is refused, with its name.
+// Functions that NVIDIA's library exports and Rondo does not support. Each call is refused with an
+// error that names the function.
 #include <string>
 
 #include "compat/nccl/errors.h"
 
-/// Three numbers, as nccl_device.h has it: ranks, own rank, distance. Here of no ranks.
+/// Declared as in nccl_device.h: number of ranks, own rank, distance. Here always zeros.
 struct ncclTeam {
   int ranks, rank, stride;
 };
@@ -20,7 +21,7 @@ ncclResult_t refuseStub(const char* name) {
 
 } // namespace
 
-// Whatever their parameters: a caller that passes some finds them untouched.
+// Declared without parameters. Arguments that a caller passes are not read or changed.
 #define STUB(name) \
   NCCL_EXPORT(ncclResult_t, name, (void)) { return refuseStub("nccl" #name); }
 #include "compat/nccl/stubs.def"
@@ -47,7 +48,7 @@ NUMBER(LLA2ACalcSlots)
 #undef NUMBER
 
 NCCL_EXPORT(void, ResetDebugInitInternal, (void)) {
-  // As ncclResetDebugInit().
+  // Nothing to reset, as in ncclResetDebugInit().
 }
 
 } // namespace rondo::compat::nccl

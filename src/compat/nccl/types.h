@@ -1,12 +1,14 @@
-/* The types of NCCL's ABI, 2.28, declared anew: names, sizes, orders and values are the ABI's, as
- * header_check.cc proves where a toolkit has its nccl.h. Plain C, with no CUDA header. */
+/* Our own declarations of the types of NCCL's ABI, version 2.28. Names, sizes, field orders and
+ * values are the ABI's; header_check.cc proves it if the toolkit has an nccl.h. Plain C that needs
+ * no CUDA header. */
 #ifndef RONDO_COMPAT_NCCL_TYPES_H
 #define RONDO_COMPAT_NCCL_TYPES_H
 
 #include <limits.h>
 #include <stddef.h>
 
-/* Programs may pass any number: to C++ too each is then a value of the type. */
+/* A fixed underlying type, since programs may pass any number: in C++ too, each number is then a
+ * valid value of the enumeration. */
 #ifdef __cplusplus
 #define RONDO_NCCL_INT : int
 #else
@@ -34,10 +36,10 @@ typedef enum RONDO_NCCL_INT {
   ncclNumResults = 8
 } ncclResult_t;
 
-/* What a field of a configuration holds that nobody set. */
+/* The value of a configuration field that the program did not set. */
 #define RONDO_NCCL_UNSET INT_MIN
 
-/* Clients copy an initializer into it, so the order of the fields is part of the ABI. */
+/* The order of the fields is part of the ABI: clients fill the structure from an initializer. */
 typedef struct {
   size_t size;
   unsigned int magic;
@@ -74,7 +76,7 @@ typedef enum RONDO_NCCL_INT {
   ncclMax = 2,
   ncclMin = 3,
   ncclAvg = 4,
-  ncclNumOps = 5, /* the first that a program makes */
+  ncclNumOps = 5, /* number of built-in operators; a program's own operators begin here */
   ncclMaxRedOp = 0x7fffffff
 } ncclRedOp_t;
 

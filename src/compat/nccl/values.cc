@@ -1,4 +1,4 @@
-// Tables between NCCL's numbers and Rondo's.
+// Converts NCCL's types, operators, factors and configurations to Rondo's.
 #include "compat/nccl/values.h"
 
 #include <algorithm>
@@ -35,14 +35,15 @@ template <class T>
 double exactly(const void* scalar) {
   const T value = read<T>(scalar);
   const auto factor = static_cast<double>(value);
-  // 2^53: all integers up to it are doubles.
+  // 2^53: a double represents every integer up to it exactly.
   constexpr double kMost = 9007199254740992.0;
   if (std::abs(factor) > kMost)
     refuse(ncclInvalidArgument, "the factor " + std::to_string(value) + " is beyond 2^53");
   return factor;
 }
 
-/// A float of `exponent` and `mantissa` bits behind its sign. `finite`: without infinities.
+/// Decodes a float with a sign bit, `exponent` bits and `mantissa` bits. `finite`: the format has
+/// no infinities.
 double narrow(unsigned bits, int exponent, int mantissa, bool finite) {
   const unsigned most = (1U << exponent) - 1;
   const int bias = static_cast<int>(most >> 1);
@@ -56,7 +57,7 @@ double narrow(unsigned bits, int exponent, int mantissa, bool finite) {
   return sign * std::ldexp((1U << mantissa) + fraction, power - bias - mantissa);
 }
 
-/// Throws for a field that is set, and not from `lowest` to `highest`.
+/// Throws Refusal if the field is set to a value outside [lowest, highest].
 void checkField(const char* name, int value, int lowest, int highest) {
   if (value != RONDO_NCCL_UNSET && (value < lowest || value > highest))
     refuse(ncclInvalidArgument, std::string("config: ") + name + " is " + std::to_string(value) +
@@ -85,7 +86,8 @@ ncclConfig_t unsetConfig() {
           kUnset};
 }
 
-/// What came after the version of NCCL that the client was compiled with it did not set.
+/// Unsets fields that are newer than the NCCL that the client was compiled with: it did not set
+/// them.
 void dropNewerFields(ncclConfig_t& config) {
   constexpr int kUnset = RONDO_NCCL_UNSET;
   if (config.version < 21400) config.blocking = kUnset;
@@ -136,7 +138,7 @@ Config configOf(const ncclConfig_t* given, const Config& inherited) {
   if (!given) return inherited;
   if (given->magic != RONDO_NCCL_CONFIG_MAGIC)
     refuse(ncclInvalidArgument, "config: it was not made by NCCL_CONFIG_INITIALIZER");
-  // A client of another version has more fields, or fewer.
+  // The structure of a client of another version is longer or shorter.
   ncclConfig_t config = unsetConfig();
   std::memcpy(&config, given, std::min(given->size, sizeof config));
   dropNewerFields(config);

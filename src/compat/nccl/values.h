@@ -1,4 +1,4 @@
-// NCCL's types, operators and configurations as Rondo's values.
+// Converts NCCL's types, operators and configurations to Rondo's values.
 #pragma once
 
 #include "compat/nccl/nccl_api.h"
@@ -9,20 +9,22 @@ namespace rondo::compat::nccl {
 
 /// Throws Refusal(ncclInvalidArgument).
 DataType typeOf(ncclDataType_t type);
-/// Of NCCL's own operators. Throws Refusal(ncclInvalidArgument).
+/// Converts one of NCCL's built-in operators. Throws Refusal(ncclInvalidArgument).
 ReduceOp builtInOperator(ncclRedOp_t op);
-/// The element at `scalar`. Throws Refusal(ncclInvalidArgument) for an integer that no double is.
+/// Reads the element at `scalar`. Throws Refusal(ncclInvalidArgument) for an integer that a double
+/// may not represent exactly.
 double scalarOf(const void* scalar, DataType type);
 
-/// What is used of an ncclConfig_t.
+/// The fields of an ncclConfig_t that Rondo uses.
 struct Config {
   bool blocking = true;
 };
-/// `given` null: `inherited`. Throws Refusal(ncclInvalidArgument) for values that make no sense.
+/// Returns `inherited` if `given` is null. Throws Refusal(ncclInvalidArgument) for values out of
+/// range.
 Config configOf(const ncclConfig_t* given, const Config& inherited = {});
 
-/// The settings of the environment. The device: what RONDO_DEVICE says, else the thread's current
-/// GPU where there is one, else host memory.
+/// The options from the environment. The device is RONDO_DEVICE, else the thread's current GPU if
+/// there is one, else host memory.
 Options optionsOfThread();
 
 } // namespace rondo::compat::nccl

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -32,17 +33,18 @@ UniqueId give(c10d::Store& store, const Options& options) {
 
 UniqueId take(c10d::Store& store, const Options& options) {
   UniqueId id;
+  const auto began = std::chrono::steady_clock::now();
   try {
     store.wait({kKey}, options.init_timeout); // the store's own time may be another
   } catch (const c10::Error& error) {
-    const bool late = dynamic_cast<const c10::DistStoreError*>(&error) != nullptr;
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - began);
+    const std::string how = waited >= options.init_timeout
+                                ? "timed out after " + std::to_string(waited.count()) +
+                                      " ms: rank 0 did not come; its id is not in the store: "
+                                : "failed: the store cannot be read: ";
     throw Error(ErrorCode::init_failed,
-                "waiting for rank 0 " +
-                    (late ? "timed out after " + std::to_string(options.init_timeout.count()) +
-                                " ms: rank 0 did not come; its id is not in the store: "
-                          : std::string("failed: the store cannot be read: ")) +
-                    error.what_without_backtrace(),
-                0);
+                "waiting for rank 0 " + how + error.what_without_backtrace(), 0);
   }
   const std::vector<std::uint8_t> bytes = store.get(kKey);
   if (bytes.size() != id.bytes.size())

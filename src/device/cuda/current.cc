@@ -1,4 +1,4 @@
-// The thread's current device, by the driver's stack of contexts.
+// Makes a device current on a thread, with the driver's stack of contexts.
 #include "device/cuda/current.h"
 
 #include <map>
@@ -34,12 +34,12 @@ std::shared_ptr<const Context> Context::of(int device) {
 }
 
 Context::Context(int device) : device_(device) {
-  must(Contexts::get().retain(&context_, device), "the device cannot be used");
+  must(Contexts::get().retain(&context_, device), "cannot use the device");
 }
 Context::~Context() { Contexts::get().release(device_); }
 
 Current::Current(const Context& context) {
-  must(Contexts::get().push(context.get()), "the device cannot be used");
+  must(Contexts::get().push(context.get()), "cannot use the device");
   exchangeMode();
 }
 Current::~Current() {

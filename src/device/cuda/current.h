@@ -1,4 +1,4 @@
-// What a call of the runtime needs around it, on whichever thread of the program it is made.
+// Makes a device current for calls of the CUDA runtime, on any thread of the program.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,10 +10,11 @@
 
 namespace rondo::device {
 
-/// The primary context of a device, which the runtime uses too, for as long as somebody has it.
+/// The primary context of a device, which the CUDA runtime uses too. It is kept until its last
+/// owner releases it.
 class Context {
  public:
-  /// One for all who ask. Throws Error(system).
+  /// The context of the device, shared by all callers. Throws Error(system).
   static std::shared_ptr<const Context> of(int device);
 
   explicit Context(int device);
@@ -24,8 +25,8 @@ class Context {
   int device() const { return device_; }
   CUcontext get() const { return context_; }
 
-  /// Whether work that the library gave the device was given up, and may still run: what it may use
-  /// is not given back. Any thread.
+  /// Whether the library gave up waiting for work on the device, which may still run. Memory that
+  /// such work may use is not freed. Any thread.
   bool stuck() const { return stuck_.load(std::memory_order_relaxed); }
   void setStuck(bool stuck) const { stuck_.store(stuck, std::memory_order_relaxed); }
 
@@ -35,13 +36,14 @@ class Context {
   mutable std::atomic<bool> stuck_{false};
 };
 
-/// Makes a device the thread's current one, and gives back what was: also nothing. cudaSetDevice()
-/// could not: on a thread that has called nothing yet it would "restore" device 0, and make a
-/// context there. Any other call of the runtime on such a thread makes that context too, so all are
-/// made under one of these, those that free as well.
+/// Makes a device the thread's current one, and restores the previous state, also if that was no
+/// device. cudaSetDevice() cannot do that: on a thread that has not used CUDA it would "restore"
+/// device 0 and create a context there. Every other runtime call on such a thread creates that
+/// context too, so all runtime calls are made under an object of this class, including those that
+/// free memory.
 ///
-/// Meanwhile the thread may allocate, free and look at marks even if some stream of the process is
-/// being captured: what is done under it never touches such a stream.
+/// While it exists, the thread may allocate, free and query marks even if a stream of the process
+/// is being captured. Code that runs under it never touches such a stream.
 class Current {
  public:
   explicit Current(const Context& context);
@@ -55,8 +57,9 @@ class Current {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// body(), for destructors: perhaps the device has failed. Of one that is stuck nothing is given
-/// back, which might take memory from work that still runs, or wait for it.
+/// Calls body() on the device and ignores errors; for destructors, which may run after the device
+/// has failed. Does nothing on a stuck device: freeing could take memory from work that still runs,
+/// or wait for it.
 template <class Body>
 void onDevice(const Context& context, const Body& body) noexcept {
   if (context.stuck()) return;

@@ -1,4 +1,4 @@
-// Devices of the CUDA runtime.
+// Implements Device with the CUDA runtime: memory, streams, launches.
 #include "device/cuda/device.h"
 
 #include <cuda_runtime_api.h>
@@ -22,19 +22,19 @@ namespace rondo::device {
 
 namespace {
 
-/// One multiprocessor in so many stays free of plan kernels: a rank that clears the memory of its
-/// new channels needs a place to do it while all others wait for it.
+/// One in this many multiprocessors stays free of plan kernels: a rank that clears the memory of
+/// its new channels needs one while all other ranks wait for it.
 constexpr int kSparePart = 16;
-/// A copy takes some microseconds; who waits longer leaves the processor to others.
+/// A copy takes some microseconds. After kSpinning a waiting thread sleeps between polls.
 constexpr std::chrono::microseconds kSpinning{200}, kNap{50};
-/// Bytes that cross between device and pageable memory at once.
+/// Bytes that are copied at once between the device and pageable memory.
 constexpr std::size_t kPassage = std::size_t{64} << 10;
 
 class CudaMark final : public Mark {
  public:
   explicit CudaMark(std::shared_ptr<const Context> context) : context_(std::move(context)) {
     const Current current(*context_);
-    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "no event");
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cannot create an event");
   }
   ~CudaMark() override {
     onDevice(*context_, [this] { cudaEventDestroy(event_); });
@@ -44,13 +44,14 @@ class CudaMark final : public Mark {
 
   void record(Stream stream) override {
     const Current current(*context_);
-    check(cudaEventRecord(event_, static_cast<cudaStream_t>(stream)), "no mark in the stream");
+    check(cudaEventRecord(event_, static_cast<cudaStream_t>(stream)),
+          "cannot record an event in the stream");
   }
   bool passed() override {
     const Current current(*context_);
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady) {
-      cudaGetLastError(); // it is no error
+      cudaGetLastError(); // clears the status: the work is not finished, which is no error
       return false;
     }
     check(status, "work on the stream failed");
@@ -91,7 +92,7 @@ class CudaBatchFunction final : public BatchFunction {
   const kernels::cuda::PlanBatchFunction function_;
 };
 
-/// Host memory that was given back, by size: cudaFreeHost() may wait for kernels, too.
+/// Returned host memory, by size. It is never freed, because cudaFreeHost() may wait for kernels.
 class HostBlocks {
  public:
   static HostBlocks& ofProcess() {
@@ -110,7 +111,7 @@ class HostBlocks {
     }
     void* memory = nullptr;
     check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped),
-          "no host memory for the device");
+          "cannot allocate pinned host memory");
     return memory;
   }
   void give(void* memory, std::size_t bytes) {
@@ -123,11 +124,12 @@ class HostBlocks {
   std::map<std::size_t, std::vector<void*>> free_;
 };
 
-/// Memory of the device, from a pool of its own and on a stream of its own. Neither waits for
-/// anybody else's work: cudaFree() would wait for the kernels of ranks that wait for this one.
+/// Memory of the device, from a memory pool and a stream of its own. These never wait for other
+/// work; cudaFree() would wait for the kernels of ranks that wait for this rank.
 class Pool {
  public:
-  /// One for all ranks of the process: streams are scarce, see kernels/cuda/plan/PROOFS.md.
+  /// The pool that all ranks of the process share, because streams are scarce: see
+  /// kernels/cuda/plan/PROOFS.md.
   static std::shared_ptr<const Pool> of(int device) {
     static std::mutex mutex;
     static std::map<int, std::weak_ptr<const Pool>> pools;
@@ -142,11 +144,11 @@ class Pool {
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location = {cudaMemLocationTypeDevice, device};
-    check(cudaMemPoolCreate(&pool_, &properties), "no pool of device memory");
+    check(cudaMemPoolCreate(&pool_, &properties), "cannot create a pool of device memory");
     std::uint64_t keep = ~std::uint64_t{0};
     check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
-          "no pool of device memory");
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream");
+          "cannot configure the pool of device memory");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cannot create a stream");
     passage_ = static_cast<std::byte*>(HostBlocks::ofProcess().take(kPassage));
   }
   ~Pool() {
@@ -161,10 +163,10 @@ class Pool {
 
   void* allocate(std::size_t bytes) const {
     void* memory = nullptr;
-    check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream_), "no memory on the device");
+    check(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream_), "cannot allocate device memory");
     return memory;
   }
-  /// Never throws: memory is freed by destructors, perhaps when the device has failed.
+  /// Never throws: memory is freed by destructors, which may run after the device has failed.
   void free(void* memory) const {
     onDevice(*context_, [this, memory] { cudaFreeAsync(memory, stream_); });
   }
@@ -172,26 +174,27 @@ class Pool {
     launch(probe, stream_);
   }
   void clear(void* memory, std::size_t bytes) const {
-    check(cudaMemsetAsync(memory, 0, bytes, stream_), "memory cannot be cleared");
+    check(cudaMemsetAsync(memory, 0, bytes, stream_), "cannot clear memory");
   }
   void copy(void* to, const void* from, std::size_t bytes) const {
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "nothing was copied");
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "cannot start a copy");
   }
-  /// Pinned memory of kPassage bytes between the device and memory that is not: of such memory the
-  /// driver's copies may wait for the stream, and they would touch it when their caller has given
-  /// up.
+  /// Pinned memory of kPassage bytes, used for copies between the device and pageable memory. The
+  /// driver's own copies of pageable memory may wait for the stream, and could access it after
+  /// their caller has given up.
   struct Passage {
     std::unique_lock<std::mutex> lock;
     std::byte* memory;
   };
   Passage passage() const { return {std::unique_lock(mutex_), passage_}; }
-  /// For all that was put on its stream; false: it has not run in time, and may run later.
+  /// Waits for all work on the pool's stream. False: it has not finished in time, and may run
+  /// later.
   bool wait(std::chrono::milliseconds timeout) const {
     const auto begin = std::chrono::steady_clock::now();
     for (;;) {
       const cudaError_t status = cudaStreamQuery(stream_);
       const bool running = status == cudaErrorNotReady;
-      if (running) cudaGetLastError(); // it is no error
+      if (running) cudaGetLastError(); // clears the status
       else check(status, "the device failed");
       const auto waited = std::chrono::steady_clock::now() - begin;
       if (!running || waited > timeout) {
@@ -206,14 +209,14 @@ class Pool {
     cudaMemAccessDesc access{};
     access.location = {cudaMemLocationTypeDevice, other};
     access.flags = cudaMemAccessFlagsProtReadWrite;
-    check(cudaMemPoolSetAccess(pool_, &access, 1), "no access to a peer's memory");
+    check(cudaMemPoolSetAccess(pool_, &access, 1), "cannot give a peer access to device memory");
   }
 
  private:
   const std::shared_ptr<const Context> context_;
   cudaMemPool_t pool_ = nullptr;
   cudaStream_t stream_ = nullptr;
-  mutable std::mutex mutex_; ///< of the passage
+  mutable std::mutex mutex_; ///< protects passage_
   std::byte* passage_ = nullptr;
 };
 
@@ -227,8 +230,7 @@ class CudaDevice final : public Device {
         timeout_(timeout) {}
 
   const DeviceIdentity& identity() const override { return identity_; }
-  /// The plan kernels are bounded to one block per multiprocessor, see
-  /// kernels/cuda/plan/instances.cuh.
+  /// A plan kernel is limited to one block per multiprocessor, see kernels/cuda/plan/instances.cuh.
   int residentBlocks() const override {
     return std::max(multiprocessors_ - multiprocessors_ / kSparePart, 1);
   }
@@ -279,7 +281,7 @@ class CudaDevice final : public Device {
     const Current current(*context_);
     void* const at = memory.get();
     check(cudaHostRegister(at, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped),
-          "shared memory cannot be mapped by the device");
+          "cannot map shared memory for the device");
     const std::shared_ptr<void> registered(
         at, [context = context_, keep = std::move(memory)](void* host) {
           onDevice(*context, [host] { cudaHostUnregister(host); });
@@ -315,7 +317,7 @@ class CudaDevice final : public Device {
       const std::size_t part = std::min(bytes - at, kPassage);
       std::memcpy(passage.memory, static_cast<const std::byte*>(from) + at, part);
       pool_->copy(to + at, passage.memory, part);
-      await("copy what was written to it");
+      await("finish a copy to it");
     }
   }
   void read(void* to, const std::byte* from, std::size_t bytes) override {
@@ -324,7 +326,7 @@ class CudaDevice final : public Device {
     for (std::size_t at = 0; at < bytes; at += kPassage) {
       const std::size_t part = std::min(bytes - at, kPassage);
       pool_->copy(passage.memory, from + at, part);
-      await("copy what was read of it");
+      await("finish a copy from it");
       std::memcpy(static_cast<std::byte*>(to) + at, passage.memory, part);
     }
   }
@@ -332,7 +334,7 @@ class CudaDevice final : public Device {
   void write(Stream stream, std::byte* to, const std::byte* from, std::size_t bytes) override {
     const Current current(*context_);
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)),
-          "nothing was copied");
+          "cannot start a copy");
   }
 
   void store(std::byte* to, const ProbeWords& words) override {
@@ -353,14 +355,14 @@ class CudaDevice final : public Device {
     const Current current(*context_);
     check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream),
                               static_cast<const CudaMark&>(mark).event(), 0),
-          "a stream cannot follow another");
+          "cannot make a stream wait for another");
   }
   std::uint64_t capture(Stream stream) const override {
     const Current current(*context_);
     cudaStreamCaptureStatus status{};
     unsigned long long id = 0;
     check(cudaStreamGetCaptureInfo(static_cast<cudaStream_t>(stream), &status, &id),
-          "the stream cannot be used");
+          "cannot use the stream");
     return status == cudaStreamCaptureStatusNone ? 0 : id;
   }
   StreamTraits traits(Stream stream) const override {
@@ -378,17 +380,17 @@ class CudaDevice final : public Device {
   }
 
  private:
-  /// For the pool's stream.
+  /// Waits for the pool's stream. `what` completes the text of the error.
   void await(const char* what) const {
     if (!pool_->wait(timeout_))
       throw Error(ErrorCode::timeout, "device " + std::to_string(number_) + " (" + identity_.place +
                                           ") did not " + what + " within " +
                                           std::to_string(timeout_.count()) + " ms");
   }
-  /// A copy that was given up may still be on its way through it.
+  /// An earlier copy that was given up may still be using the passage; waits for it.
   Pool::Passage openPassage() const {
     Pool::Passage passage = pool_->passage();
-    if (context_->stuck()) await("copy what was asked before");
+    if (context_->stuck()) await("finish an earlier copy");
     return passage;
   }
   void clear(const Memory& memory, std::size_t bytes) const {
@@ -402,14 +404,14 @@ class CudaDevice final : public Device {
     std::copy(words.begin(), words.end(), probe.words);
     probe.to = reinterpret_cast<std::uint64_t*>(to);
     pool_->probe(launch, probe);
-    await("store what proves a link");
+    await("finish the stores that test a link");
   }
   ProbeWords loadBy(LaunchProbe launch, const std::byte* from) {
     const Current current(*context_);
     const Memory seen = allocateHost(sizeof(ProbeWords));
     pool_->probe(launch, {.from = reinterpret_cast<const std::uint64_t*>(from),
                           .seen = reinterpret_cast<std::uint64_t*>(seen.get())});
-    await("load what proves a link");
+    await("finish the loads that test a link");
     ProbeWords words;
     std::memcpy(words.data(), seen.get(), sizeof words);
     return words;
@@ -436,11 +438,11 @@ DeviceIdentity identify(int number, const cudaDeviceProp& properties) {
 
 cudaDeviceProp propertiesOf(int number) {
   cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, number), "the device does not tell what it is");
+  check(cudaGetDeviceProperties(&properties, number), "cannot read the device's properties");
   return properties;
 }
 
-/// Those of this process that it reaches, or does not.
+/// The other devices of this process that this one can access (`reached`) or cannot.
 std::vector<DeviceIdentity> CudaDevice::others(bool reached) const {
   std::vector<DeviceIdentity> all;
   int devices = 0;
@@ -483,7 +485,7 @@ std::shared_ptr<Device> openCudaDevice(int number, std::chrono::milliseconds tim
                 what + properties.name + " does not share its addresses with the host");
   int pools = 0;
   check(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, number),
-        "the device does not tell what it can do");
+        "cannot read the device's attributes");
   if (!pools) throw Error(ErrorCode::unsupported, what + properties.name + " has no memory pools");
   loadKernelsOnce(number);
   return std::make_shared<CudaDevice>(number, identify(number, properties),

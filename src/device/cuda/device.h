@@ -1,4 +1,4 @@
-// Devices of the CUDA runtime.
+// Opens GPUs through the CUDA runtime.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,9 @@
 
 namespace rondo::device {
 
-/// As openDevice(), where the library was built with CUDA. Its functions that wait for the device
-/// throw Error(timeout) if that takes longer than `timeout`; what they had asked of it may still
-/// happen, so memory that is freed meanwhile is kept for good.
+/// As openDevice(), in builds with CUDA. The device's functions that wait throw Error(timeout)
+/// after `timeout`. The work that they started may still run then, so the memory that is freed
+/// afterwards is never given back.
 std::shared_ptr<Device> openCudaDevice(int number,
                                        std::chrono::milliseconds timeout = Options().timeout);
 

@@ -1,4 +1,5 @@
-// Functions of the driver, asked of the runtime: the library must load where there is no driver.
+// Finds functions of the CUDA driver at run time, so that the library also loads on machines
+// without a driver.
 #pragma once
 
 #include <cuda.h>
@@ -13,7 +14,8 @@ namespace rondo::device {
 
 using kernels::cuda::check;
 
-/// As CUDA 12.0 has it, or a later version; throws where there is none.
+/// The driver's function `name` as of CUDA 12.0, or of `version`. Throws Error(unsupported) if the
+/// driver does not have it.
 template <class Function>
 Function entry(const char* name, [[maybe_unused]] unsigned version = 12000) {
   void* found = nullptr;

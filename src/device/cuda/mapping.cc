@@ -1,4 +1,4 @@
-// The driver's virtual memory functions, each handle with an owner.
+// Wraps the driver's virtual memory functions: each handle and mapping has an owner.
 #include "device/cuda/mapping.h"
 
 #include <fcntl.h>
@@ -27,7 +27,8 @@ class Mapping {
   Mapping(int device, CUmemGenericAllocationHandle allocation, std::size_t bytes, std::size_t unit)
       : context_(Context::of(device)), bytes_(bytes) {
     const MemoryDriver& driver = MemoryDriver::get();
-    must(driver.reserve(&address_, bytes, unit, 0, 0), "no addresses for shared memory");
+    must(driver.reserve(&address_, bytes, unit, 0, 0),
+         "cannot reserve addresses for shared memory");
     CUresult result = driver.map(address_, bytes, 0, allocation, 0);
     mapped_ = result == CUDA_SUCCESS;
     const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, device},
@@ -35,7 +36,7 @@ class Mapping {
     if (mapped_) result = driver.access(address_, bytes, &access, 1);
     if (result == CUDA_SUCCESS) return;
     unmap();
-    must(result, "shared memory was not mapped");
+    must(result, "cannot map shared memory");
   }
   ~Mapping() {
     if (!context_->stuck()) unmap();
@@ -71,7 +72,8 @@ Allocation::~Allocation() { MemoryDriver::get().release(handle_); }
 Allocation Allocation::make(int device, std::size_t bytes) {
   const CUmemAllocationProp properties = propertiesOf(device);
   CUmemGenericAllocationHandle made = 0;
-  must(MemoryDriver::get().create(&made, bytes, &properties, 0), "no shared memory on the device");
+  must(MemoryDriver::get().create(&made, bytes, &properties, 0),
+       "cannot allocate shared memory on the device");
   return Allocation(made);
 }
 
@@ -79,13 +81,13 @@ Allocation Allocation::import(int handle) {
   CUmemGenericAllocationHandle found = 0;
   must(MemoryDriver::get().imported(
            &found, reinterpret_cast<void*>(static_cast<std::intptr_t>(handle)), kHandle),
-       "a peer's memory was not imported");
+       "cannot import a peer's memory");
   return Allocation(found);
 }
 
 base::UniqueFd Allocation::exported() const {
   int handle = -1;
-  must(MemoryDriver::get().exported(&handle, handle_, kHandle, 0), "shared memory has no handle");
+  must(MemoryDriver::get().exported(&handle, handle_, kHandle, 0), "cannot export shared memory");
   ::fcntl(handle, F_SETFD, FD_CLOEXEC);
   return base::UniqueFd(handle);
 }
@@ -99,7 +101,7 @@ std::size_t allocationUnit(int device) {
   const CUmemAllocationProp properties = propertiesOf(device);
   std::size_t unit = 0;
   must(MemoryDriver::get().granularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-       "no unit of shared memory");
+       "cannot read the granularity of shared memory");
   return unit;
 }
 

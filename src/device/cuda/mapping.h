@@ -1,4 +1,4 @@
-// Allocations of the driver's virtual memory, and where they are mapped.
+// Allocations of the driver's virtual memory, and their mappings on devices.
 #pragma once
 
 #include <cuda.h>
@@ -10,7 +10,7 @@
 
 namespace rondo::device {
 
-/// What the driver has for both, asked for once.
+/// The driver's functions for virtual memory, looked up once.
 struct MemoryDriver {
   decltype(&cuDeviceGetAttribute) attribute =
       entry<decltype(&cuDeviceGetAttribute)>("cuDeviceGetAttribute");
@@ -32,12 +32,12 @@ struct MemoryDriver {
   static const MemoryDriver& get();
 };
 
-/// An allocation, or a multicast object, which lasts as long as somebody has it or has it mapped.
+/// An allocation, or a multicast object. It exists as long as this object or a mapping of it.
 class Allocation {
  public:
-  /// Device memory of so many bytes, a multiple of what the driver asks for.
+  /// Allocates device memory. `bytes` must be a multiple of allocationUnit().
   static Allocation make(int device, std::size_t bytes);
-  /// What another process, or rank, has exported.
+  /// Imports an allocation that another process or rank has exported.
   static Allocation import(int handle);
 
   explicit Allocation(CUmemGenericAllocationHandle handle) : handle_(handle) {}
@@ -47,14 +47,15 @@ class Allocation {
 
   CUmemGenericAllocationHandle get() const { return handle_; }
   base::UniqueFd exported() const;
-  /// For a device to read and write; lasts as long as its owners. `unit`: of its address.
+  /// Maps the allocation for a device to read and write, until the last owner releases the result.
+  /// `unit`: alignment of the address.
   Memory mapOn(int device, std::size_t bytes, std::size_t unit = 0) const;
 
  private:
   const CUmemGenericAllocationHandle handle_;
 };
 
-/// The least bytes that the driver allocates on a device.
+/// The granularity of the driver's allocations on a device, in bytes.
 std::size_t allocationUnit(int device);
 inline std::size_t wholeUnits(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;

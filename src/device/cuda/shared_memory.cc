@@ -1,4 +1,4 @@
-// Device memory for several processes.
+// Allocates device memory that several processes share.
 #include "device/cuda/shared_memory.h"
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace rondo::device {
 
 namespace {
 
-/// Both sides come to the same number: they use devices of one kind.
+/// Both processes compute the same size, because they use devices of the same kind.
 std::size_t wholeBytes(int device, std::size_t bytes) {
   return wholeUnits(bytes, allocationUnit(device));
 }
@@ -26,7 +26,7 @@ bool sharesMemory(int device) {
                device) == CUDA_SUCCESS &&
            possible != 0;
   } catch (const Error&) {
-    return false; // a driver without these functions
+    return false; // the driver does not have these functions
   }
 }
 

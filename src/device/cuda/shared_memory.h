@@ -1,6 +1,6 @@
-// Device memory that other processes map, by the driver's virtual memory functions: a handle is a
-// file descriptor, and the memory lasts until every process has let go of it, in whatever order. No
-// CUDA type appears here.
+// Device memory that other processes can map, made with the driver's virtual memory functions. A
+// handle is a file descriptor. The memory exists until every process has released it, in any order.
+// No CUDA type appears here.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace rondo::device {
 
 class Context;
 
-/// Whether driver and device can do it.
+/// Whether the driver and the device support this.
 bool sharesMemory(int device);
-/// Neither zeroed nor waited for. Throw Error(system).
+/// Make and map shared memory. They do not zero it and do not wait. Throw Error(system).
 Device::Shared makeShared(const Context& on, std::size_t bytes);
 Memory mapSharedOn(const Context& on, int handle, std::size_t bytes);
 

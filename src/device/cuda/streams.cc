@@ -1,4 +1,5 @@
-// What streams are: flags by the runtime, the part of the device that they may use by the driver.
+// Reads the properties of streams: the flags from the runtime, the usable part of the device from
+// the driver.
 #include "device/cuda/streams.h"
 
 #include "device/cuda/driver.h"
@@ -8,8 +9,8 @@ namespace rondo::device {
 
 namespace {
 
-/// Multiprocessors of the green context that the stream was made in; 0: in none. Drivers before
-/// 12.5, and toolkits that do not know them, have none.
+/// Multiprocessors of the green context in which the stream was created; 0 if it was created in
+/// none. Drivers and toolkits before 12.5 have no green contexts.
 int greenMultiprocessors([[maybe_unused]] cudaStream_t stream) {
 #if CUDA_VERSION >= 12050
   struct Green {
@@ -28,7 +29,8 @@ int greenMultiprocessors([[maybe_unused]] cudaStream_t stream) {
   CUgreenCtx context = nullptr;
   if (!green.of_stream || green.of_stream(stream, &context) != CUDA_SUCCESS || !context) return 0;
   CUdevResource part{};
-  must(green.resource(context, &part, CU_DEV_RESOURCE_TYPE_SM), "a stream's part of the device");
+  must(green.resource(context, &part, CU_DEV_RESOURCE_TYPE_SM),
+       "cannot read the multiprocessors of a green context");
   return static_cast<int>(part.sm.smCount);
 #else
   return 0;
@@ -40,11 +42,11 @@ int greenMultiprocessors([[maybe_unused]] cudaStream_t stream) {
 StreamTraits traitsOf(cudaStream_t stream, int multiprocessors) {
   if (stream == cudaStreamPerThread)
     throw Error(ErrorCode::invalid_argument,
-                "cudaStreamPerThread is another stream on each thread that makes a call: give the "
+                "cudaStreamPerThread is a different stream on each thread: give the "
                 "communicator a stream of its own (setStream)");
   if (stream == nullptr || stream == cudaStreamLegacy) return {true, multiprocessors};
   unsigned flags = 0;
-  check(cudaStreamGetFlags(stream, &flags), "the stream cannot be used");
+  check(cudaStreamGetFlags(stream, &flags), "cannot use the stream");
   const int green = greenMultiprocessors(stream);
   return {(flags & cudaStreamNonBlocking) == 0, green > 0 ? green : multiprocessors};
 }

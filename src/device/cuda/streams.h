@@ -1,4 +1,4 @@
-// What streams are.
+// Reads the properties of streams.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,7 @@
 
 namespace rondo::device {
 
-/// As Device::traits(), for the current device, which has so many multiprocessors.
+/// As Device::traits(), for the current device. `multiprocessors`: of that device.
 StreamTraits traitsOf(cudaStream_t stream, int multiprocessors);
 
 } // namespace rondo::device

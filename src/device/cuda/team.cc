@@ -1,4 +1,4 @@
-// Multicast objects.
+// Implements Team with the driver's multicast objects.
 #include "device/cuda/team.h"
 
 #include <algorithm>
@@ -40,18 +40,18 @@ CUmulticastObjectProp propertiesOf(int devices, std::size_t bytes) {
   return properties;
 }
 
-/// What sizes and addresses are multiples of, the same on all ranks: it also suits memory of one
-/// device.
+/// The granularity of sizes and addresses, the same on all ranks. It is also valid for ordinary
+/// memory of the device.
 std::size_t unitOf(int device, std::size_t bytes) {
   const CUmulticastObjectProp properties = propertiesOf(2, bytes);
   std::size_t unit = 0;
   must(MulticastDriver::get().granularity(&unit, &properties, CU_MULTICAST_GRANULARITY_MINIMUM),
-       "no unit of multicast memory");
+       "cannot read the granularity of multicast memory");
   return std::max(unit, allocationUnit(device));
 }
 
-/// Memory is never unbound. It lasts as long as it is mapped, by its own rank or another: who opens
-/// windows keeps all of them until nobody uses the address of all any more.
+/// Memory is never unbound. It exists as long as it is mapped, by its own rank or another. The
+/// ranks that open windows keep all of them until no rank uses the address of all windows any more.
 class CudaTeam final : public Team {
  public:
   CudaTeam(std::shared_ptr<const Context> context, CUmemGenericAllocationHandle object,
@@ -60,7 +60,8 @@ class CudaTeam final : public Team {
         object_(std::make_unique<Allocation>(object)),
         unit_(unit),
         bytes_(bytes) {
-    must(MulticastDriver::get().add(object, context_->device()), "the switch does not reach it");
+    must(MulticastDriver::get().add(object, context_->device()),
+         "the switch does not reach the device");
   }
   ~CudaTeam() override {
     onDevice(*context_, [this] { object_.reset(); });
@@ -72,7 +73,7 @@ class CudaTeam final : public Team {
     const int device = context_->device();
     const Allocation own = Allocation::make(device, bytes_);
     must(MulticastDriver::get().bind(object_->get(), 0, own.get(), 0, bytes_, 0),
-         "memory was not bound to the switch");
+         "cannot bind memory to the switch");
     return {own.mapOn(device, bytes_, unit_), object_->mapOn(device, bytes_, unit_)};
   }
 
@@ -92,7 +93,7 @@ bool deviceMulticasts(int device) {
                                          device) == CUDA_SUCCESS &&
            possible != 0;
   } catch (const Error&) {
-    return false; // a driver without these functions
+    return false; // the driver does not have these functions
   }
 }
 
@@ -102,7 +103,7 @@ std::unique_ptr<Team> makeTeamOn(std::shared_ptr<const Context> on, int devices,
   const std::size_t unit = unitOf(on->device(), bytes);
   const CUmulticastObjectProp properties = propertiesOf(devices, wholeUnits(bytes, unit));
   CUmemGenericAllocationHandle made = 0;
-  must(MulticastDriver::get().create(&made, &properties), "no multicast object");
+  must(MulticastDriver::get().create(&made, &properties), "cannot create a multicast object");
   return std::make_unique<CudaTeam>(std::move(on), made, unit, properties.size);
 }
 
@@ -113,7 +114,7 @@ std::unique_ptr<Team> joinTeamOn(std::shared_ptr<const Context> on, int handle, 
   must(MemoryDriver::get().imported(&found,
                                     reinterpret_cast<void*>(static_cast<std::intptr_t>(handle)),
                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-       "a peer's multicast object was not imported");
+       "cannot import a peer's multicast object");
   return std::make_unique<CudaTeam>(std::move(on), found, unit, wholeUnits(bytes, unit));
 }
 

@@ -1,5 +1,5 @@
-// float32 to the 16-bit floats and back, without branches, so that compilers make vector code of
-// loops.
+// Converts float32 to the 16-bit floats and back, without branches, so that compilers vectorise
+// loops over these functions.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,7 @@
 
 namespace rondo::gradients {
 
-/// To nearest even; every NaN stays one.
+/// Rounds to nearest even; NaN stays NaN.
 inline std::uint16_t toBfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = bits + 0x7fff + (bits >> 16 & 1);
@@ -18,15 +18,17 @@ inline float fromBfloat16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-/// IEEE binary16, to nearest even; too large becomes infinite, every NaN stays one.
+/// IEEE binary16. Rounds to nearest even; numbers that are too large become infinite; NaN stays
+/// NaN.
 inline std::uint16_t toFloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-  // Below 2^-14: adding 0.5 puts the unit in the last place where binary16's subnormals have
-  // theirs.
+  // Below 2^-14 the result is subnormal: adding 0.5 moves the last bit of the mantissa to the place
+  // of the last bit of binary16's subnormals.
   const std::uint32_t small =
       std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - 0x3f000000;
-  // Else the exponent changes its bias, and the mantissa is rounded, perhaps into the exponent.
+  // Otherwise the bias of the exponent changes, and the mantissa is rounded. Rounding may carry
+  // into the exponent.
   const std::uint32_t normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
   std::uint32_t half = magnitude < 0x38800000 ? small : normal;
   half = magnitude >= 0x477ff000 ? 0x7c00 : half; // 65520 and more
@@ -35,7 +37,8 @@ inline std::uint16_t toFloat16(float value) {
 }
 inline float fromFloat16(std::uint16_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16, magnitude = bits & 0x7fffU;
-  // As if the exponent had float's bias; the product corrects it, for subnormals too.
+  // Reads the bits as if the exponent had float's bias; the product corrects it, also for
+  // subnormals.
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
   const std::uint32_t finite = std::bit_cast<std::uint32_t>(scaled);
   const std::uint32_t special = magnitude << 13 | 0x7f800000;

@@ -1,4 +1,4 @@
-// narrowCodec: 16-bit floats, multiplied and rounded on the way in.
+// Implements narrowCodec(): gradients are multiplied by the factor and rounded to 16-bit floats.
 #include <string>
 
 #include "gradients/codecs/half.h"
@@ -36,7 +36,7 @@ std::unique_ptr<GradientCodec> narrowCodec(DataType type) {
   if (type == DataType::float16) return std::make_unique<Narrow<toFloat16, fromFloat16>>();
   if (type == DataType::bfloat16) return std::make_unique<Narrow<toBfloat16, fromBfloat16>>();
   throw Error(ErrorCode::invalid_argument,
-              "narrowCodec: " + std::string(name(type)) + "; there are float16 and bfloat16");
+              "narrowCodec: " + std::string(name(type)) + "; the type must be float16 or bfloat16");
 }
 
 } // namespace rondo

@@ -1,3 +1,4 @@
+// Selects the largest gradients with std::nth_element and keeps the rest as residual.
 #include "gradients/codecs/top_k.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace gradients {
 
 namespace {
 
-/// Orders as magnitudes do, infinity above all numbers and NaN above that.
+/// Orders like the magnitudes: infinity is above all numbers, NaN above infinity.
 std::uint32_t magnitude(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7fffffffU; }
 
 } // namespace
@@ -31,7 +32,7 @@ std::size_t TopK::bytes(std::size_t count) const {
   return sent(count) * (sizeof(std::uint32_t) + sizeof(float));
 }
 
-/// Of equal magnitudes the first.
+/// Among equal magnitudes the lower index is sent first.
 void TopK::encode(std::span<const float> gradients, float factor, std::span<float> kept,
                   void* message) {
   for (std::size_t i = 0; i < gradients.size(); ++i) kept[i] += gradients[i] * factor;

@@ -1,4 +1,4 @@
-// The largest gradients of each message: how they are chosen, and how they lie in it.
+// Codec of top-k compression: selects the largest gradients, and defines the format of the message.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rondo::gradients {
 
-/// A message is the indices in ascending order, then the values.
+/// A message contains the indices in ascending order, then the values.
 class TopK final : public GradientCodec {
  public:
   explicit TopK(double density);
@@ -18,14 +18,14 @@ class TopK final : public GradientCodec {
   void encode(std::span<const float> gradients, float factor, std::span<float> kept,
               void* message) override;
   void decode(const void* message, std::span<float> gradients) const override;
-  /// gradients += factor * what the message holds.
+  /// Adds factor * the values of the message to `gradients`.
   void add(const void* message, float factor, std::span<float> gradients) const;
 
  private:
   std::size_t sent(std::size_t count) const;
 
   const double density_;
-  std::vector<std::uint32_t> order_; ///< scratch: all indices
+  std::vector<std::uint32_t> order_; ///< scratch space for all indices
 };
 
 } // namespace rondo::gradients

@@ -1,4 +1,4 @@
-// compressGradients: an all-reduce of the bucket in 16 bits.
+// Implements compressGradients(): an all-reduce of the bucket as 16-bit floats.
 #include <map>
 
 #include "rondo/gradients.h"

@@ -1,11 +1,13 @@
-// powerSgdGradients: a matrix M (n x m) as P Q', with P (n x rank) and Q (m x rank).
+// Implements powerSgdGradients(): a matrix M (n x m) is sent as P Q', with P (n x rank) and Q (m x
+// rank).
 //
-// One step of the power method, begun where the last one ended: P = M Q, summed over the ranks and
-// made orthonormal; Q = M' P, summed and multiplied by the bucket's factor; every rank then has the
-// same P Q'. That is factor times what was sent of all ranks' M together, so each of them keeps
-// M - P Q' / (factor ranks) for the next step: nothing of the sum is lost or counts twice, also
-// where the factor changes from step to step, or a rank gives zeros and what it had kept.
-// (n + m) rank numbers travel in place of n m.
+// Each step is one iteration of the power method, which starts from the Q of the last step. P = M Q
+// is summed over the ranks and made orthonormal. Q = M' P is summed over the ranks and multiplied
+// by the bucket's factor. Every rank then has the same P Q', which approximates factor times the
+// sum of all ranks' M. Each rank keeps M - P Q' / (factor * ranks) for the next step. So the sum
+// loses nothing and counts nothing twice, even if the factor changes between steps, or a rank
+// contributes only zeros and its residual.
+// (n + m) * rank numbers are sent instead of n * m.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,13 +20,14 @@ namespace rondo {
 
 namespace {
 
-/// A parameter of the bucket as a matrix: the first extent against the product of the others.
+/// A parameter of the bucket as a matrix: rows are the first extent, columns the product of the
+/// others.
 struct Matrix {
   std::size_t offset, rows, columns; ///< in the bucket
-  std::size_t p, q;                  ///< where its factors begin, in elements
+  std::size_t p, q; ///< where its factors begin in State::first and State::q, in elements
 };
 
-/// A part of the bucket that is sent as it is.
+/// A part of the bucket that is sent uncompressed, from place `at` of State::first.
 struct Whole {
   std::size_t offset, count, at;
 };
@@ -34,8 +37,9 @@ class PowerSgd final : public GradientHook {
   PowerSgd(int rank, int exact_steps)
       : rank_(static_cast<std::size_t>(rank)), exact_steps_(static_cast<float>(exact_steps)) {
     if (rank < 1 || exact_steps < 0)
-      throw Error(ErrorCode::invalid_argument, "powerSgdGradients: rank " + std::to_string(rank) +
-                                                   ", exact_steps " + std::to_string(exact_steps));
+      throw Error(ErrorCode::invalid_argument,
+                  "powerSgdGradients (rank from 1 on, exact_steps from 0 on): rank " +
+                      std::to_string(rank) + ", exact_steps " + std::to_string(exact_steps));
   }
 
   std::string name() const override { return "power_sgd"; }
@@ -112,13 +116,13 @@ class PowerSgd final : public GradientHook {
 
  private:
   struct State {
-    std::vector<std::size_t> parameters; ///< of the bucket that it belongs to
+    std::vector<std::size_t> parameters; ///< of the bucket to which the state belongs
     std::vector<Matrix> matrices;
     std::vector<Whole> wholes;
-    std::vector<float> kept, target; ///< [bucket.count]: residual, and gradient with it
-    std::vector<float> first;        ///< the P of all matrices, then what is sent whole
-    std::vector<float> q;            ///< the Q of all matrices
-    std::vector<float> old_q;        ///< those of the step before
+    std::vector<float> kept, target; ///< [bucket.count]: residual; gradient + residual
+    std::vector<float> first; ///< P of all matrices, then everything that is sent uncompressed
+    std::vector<float> q;     ///< Q of all matrices
+    std::vector<float> old_q; ///< Q of the last step
   };
 
   State& stateOf(const GradientBucket& bucket) {
@@ -153,10 +157,10 @@ class PowerSgd final : public GradientHook {
     return state;
   }
 
-  /// Whether the step that began last is one of those without compression.
+  /// Whether the current step is one of those without compression.
   bool exact() const { return steps_ <= exact_steps_; }
 
-  /// The same numbers in [-1, 1) on all ranks.
+  /// Fills with pseudo-random numbers in [-1, 1), the same on all ranks.
   static void fillAlike(std::vector<float>& numbers, std::size_t seed) {
     std::uint64_t state = seed;
     for (float& one : numbers) {
@@ -165,9 +169,10 @@ class PowerSgd final : public GradientHook {
     }
   }
 
-  /// Gram and Schmidt, column by column; a column of zeros stays one. Where a column nearly lies in
-  /// those before it, one pass leaves much rounding in the rest, which the second one removes: a
-  /// direction that is not orthogonal to the others would count twice, and residuals would grow.
+  /// Gram-Schmidt, column by column; a column of zeros stays zero. If a column nearly depends on
+  /// those before it, one pass leaves much rounding error in the rest, which the second pass
+  /// removes. A column that is not orthogonal to the others would count twice, and residuals would
+  /// grow.
   void orthonormalize(float* p, std::size_t rows) const {
     for (std::size_t k = 0; k < rank_; ++k)
       for (int pass = 0; pass < 2; ++pass) {
@@ -190,7 +195,7 @@ class PowerSgd final : public GradientHook {
     return sum;
   }
 
-  /// result = P Q'; what this rank's `share` of it lacks is kept.
+  /// result = P Q'. Keeps the residual: the target minus this rank's `share` of the result.
   void expand(State& state, const Matrix& one, float share, float* result) const {
     const float* const p = state.first.data() + one.p;
     const float* const q = state.q.data() + one.q;
@@ -204,8 +209,8 @@ class PowerSgd final : public GradientHook {
       }
   }
 
-  /// A column of Q that came to nothing would stay so for ever: the next step begins with the one
-  /// before. Q is the same on all ranks.
+  /// Puts the previous values back into a column of Q that became zero, since it would stay zero
+  /// for ever. All ranks do the same, since Q is the same on all ranks.
   void keepDirections(State& state, const Matrix& one) const {
     float* const q = state.q.data() + one.q;
     const float* const old = state.old_q.data() + one.q;
@@ -219,8 +224,10 @@ class PowerSgd final : public GradientHook {
 
   const std::size_t rank_;
   const float exact_steps_;
-  float steps_ = 0;                     ///< begun so far, but counted to exact_steps_ + 1 only
-  std::map<std::size_t, State> states_; ///< by bucket
+  /// Steps that have begun, counted only up to exact_steps_ + 1; a float, because checkpoints save
+  /// floats.
+  float steps_ = 0;
+  std::map<std::size_t, State> states_; ///< by index of the bucket
 };
 
 } // namespace

@@ -1,4 +1,5 @@
-// topKGradients: an all-gather of every rank's largest elements of a bucket, the rest next time.
+// Implements topKGradients(): an all-gather of each rank's largest elements; the rest stays as
+// residual.
 #include <algorithm>
 #include <map>
 
@@ -47,9 +48,9 @@ class TopKHook final : public GradientHook {
 
  private:
   struct State {
-    std::vector<std::size_t> parameters; ///< of the bucket that it belongs to
-    std::vector<float> kept;             ///< what was not sent so far
-    std::vector<std::byte> sent, all;    ///< this rank's message, and all ranks'
+    std::vector<std::size_t> parameters; ///< of the bucket to which the state belongs
+    std::vector<float> kept;             ///< residual: what has not been sent yet
+    std::vector<std::byte> sent, all;    ///< this rank's message; the messages of all ranks
   };
 
   State& stateOf(const GradientBucket& bucket) {
@@ -63,7 +64,7 @@ class TopKHook final : public GradientHook {
   }
 
   gradients::TopK codec_;
-  std::map<std::size_t, State> states_; ///< by bucket
+  std::map<std::size_t, State> states_; ///< by index of the bucket
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-// Draws views from a sequence that each (seed, epoch, sample) has of its own.
+// Draws views from a random sequence that belongs to one (seed, epoch, sample).
 #include "train/data/augment.h"
 
 #include "rondo/detail/hash.h"
@@ -8,7 +8,7 @@ namespace rondo::training {
 
 View drawView(const Augmentation& augmentation, std::uint64_t seed, int epoch,
               std::uint32_t sample) {
-  // Mixed one by one: no two of them may make up for each other.
+  // Each value is mixed in separately, so that changes of two values cannot cancel each other.
   const std::uint64_t key =
       detail::mix(detail::mix(detail::mix(seed) + static_cast<std::uint64_t>(epoch)) + sample);
   Random random(key);

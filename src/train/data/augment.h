@@ -1,4 +1,4 @@
-// Random changes of training images that leave their class what it is.
+// Random changes of training images that do not change their class.
 #pragma once
 
 #include <cstddef>
@@ -7,21 +7,22 @@
 namespace rondo::training {
 
 struct Augmentation {
-  bool flip = false;       ///< mirror one half of the images from left to right
-  std::size_t padding = 0; ///< surround by so many black pixels, and cut the size out again
+  bool flip = false; ///< mirrors half of the images from left to right
+  /// Adds a border of this many black pixels, and crops the original size at a random place.
+  std::size_t padding = 0;
 
   bool any() const { return flip || padding > 0; }
 };
 
-/// How a sample is shown: output pixel (y, x) is input pixel (y + down, x + right), black where
-/// that lies outside; then mirrored, if so.
+/// How a sample is shown: output pixel (y, x) is input pixel (y + down, x + right), or black if
+/// that is outside of the image. If `mirrored`, the result is then mirrored.
 struct View {
   std::ptrdiff_t down = 0, right = 0;
   bool mirrored = false;
 };
 
-/// Depends on nothing but its arguments, so that no number of ranks or micro-batches, and no
-/// resumed run, shows a sample another way.
+/// Draws how a sample is shown. Depends only on its arguments: the number of ranks, the number of
+/// micro-batches, and resuming do not change how a sample is shown.
 View drawView(const Augmentation& augmentation, std::uint64_t seed, int epoch,
               std::uint32_t sample);
 

@@ -1,4 +1,4 @@
-// The samples of one pass through a network.
+// The samples of one pass through a network, and their shape.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,8 @@
 
 namespace rondo::training {
 
-/// Of one sample, or of what a layer makes of it. Features without a place are channels of 1 x 1.
+/// Shape of one sample, or of a layer's output for it. Features without a position are channels of
+/// 1 x 1.
 struct SampleShape {
   std::size_t channels, height, width;
 
@@ -14,12 +15,13 @@ struct SampleShape {
   bool operator==(const SampleShape&) const = default;
 };
 
-/// Its arrays belong to whoever made them, and stay as they are until the pass back has ended.
+/// The creator of a batch owns its arrays. They must not change until the end of the backward pass.
 struct Batch {
   std::size_t count;          ///< 1 or more
   const float* inputs;        ///< [count x channels x height x width], 64-byte aligned, normalised
   const std::uint8_t* labels; ///< [count], each below the number of classes
-  const std::uint32_t* samples; ///< [count], their numbers in the whole set: the keys of dropout
+  /// [count], numbers of the samples in the whole data set; dropout derives its seeds from them.
+  const std::uint32_t* samples;
 };
 
 } // namespace rondo::training

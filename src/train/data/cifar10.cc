@@ -1,5 +1,5 @@
-// CIFAR-10's binary version (Krizhevsky, 2009): per image one byte of label, then the red, green
-// and blue plane of 32 x 32 bytes.
+// Reads CIFAR-10's binary version (Krizhevsky, 2009): for each image one byte with the label, then
+// the red, green and blue planes of 32 x 32 bytes.
 #include "train/data/data_file.h"
 #include "train/data/dataset.h"
 
@@ -9,10 +9,10 @@ namespace {
 constexpr SampleShape kShape{3, 32, 32};
 constexpr std::size_t kClasses = 10;
 constexpr int kTrainFiles = 5;
-/// A hundred times what such a file holds.
+/// A hundred times the images of a real file.
 constexpr std::size_t kMostImages = 1'000'000;
 
-/// The folder that the archive of the data set makes.
+/// The folder in the archive of the data set.
 constexpr const char* kInnerFolder = "/cifar-10-batches-bin";
 
 std::string trainFile(const std::string& folder, int number) {
@@ -21,19 +21,21 @@ std::string trainFile(const std::string& folder, int number) {
 
 std::string testFile(const std::string& folder) { return folder + "/test_batch.bin"; }
 
-/// Adds a file's images; gives how many there were. `expected` is how many there must be, or 0: a
-/// file without a header that was cut between two images can only be told by its siblings.
+/// Appends a file's images and returns their number. `expected` is the number that the file must
+/// have, or 0 for any. The file has no header, so a file that was cut between two images is only
+/// found by comparison with the others.
 std::size_t append(Dataset& set, const std::string& path, std::size_t expected) {
   const std::size_t pixels = kShape.size(), record = 1 + pixels;
   DataFile file({path});
   std::vector<std::uint8_t> content;
   file.readRest(content, kMostImages * record);
-  file.expectEnd(std::to_string(kMostImages) + " images that it may hold");
+  file.expectEnd(std::to_string(kMostImages) + " images that a file may have");
   const std::size_t count = content.size() / record;
   if (content.empty()) file.fail("is empty");
   if (content.size() % record != 0)
     file.fail("ends within image " + std::to_string(count) + ": it has " +
-              std::to_string(content.size()) + " bytes, no multiple of " + std::to_string(record));
+              std::to_string(content.size()) + " bytes, not a multiple of " +
+              std::to_string(record));
   if (expected != 0 && count != expected)
     file.fail("has " + std::to_string(count) + " images, but data_batch_1 has " +
               std::to_string(expected));

@@ -1,4 +1,4 @@
-// Reads through zlib, which hands on what is not compressed.
+// Reads files through zlib, which passes uncompressed data through unchanged.
 #include "train/data/data_file.h"
 
 #include <fcntl.h>
@@ -30,7 +30,7 @@ Found look(const std::string& path) {
 
 constexpr const char* kCompressed = ".gz";
 
-/// Paths with and without .gz, in the order in which they are looked for.
+/// Paths with and without .gz, in the order of the search.
 std::vector<std::string> variants(const std::vector<std::string>& paths) {
   std::vector<std::string> all;
   for (const std::string& path : paths) {
@@ -40,7 +40,7 @@ std::vector<std::string> variants(const std::vector<std::string>& paths) {
   return all;
 }
 
-/// The first that is a file, else the first that is a folder; "" if nothing is there.
+/// Returns the first path that is a file, else the first that is a folder; "" if there is none.
 std::string pathOf(const std::vector<std::string>& paths) {
   const std::vector<std::string> all = variants(paths);
   for (const Found wanted : {Found::file, Found::folder})
@@ -71,7 +71,8 @@ DataFile::DataFile(const std::vector<std::string>& paths) : path_(pathOf(paths))
   if (fd >= 0 && file_ == nullptr) ::close(fd);
   if (file_ == nullptr) fail(errno == 0 ? "out of memory" : std::generic_category().message(errno));
   gzbuffer(file_.get(), 128 << 10);
-  // zlib looks at the beginning now. An empty file, or a folder, is neither; reading tells.
+  // zlib has read the first bytes now. gzdirect() is also true for an empty file or a folder, so
+  // the first byte is read too.
   if (compressed && gzdirect(file_.get()) != 0) {
     std::uint8_t first = 0;
     if (some(&first, 1) == 1) fail("is not a gzip file");
@@ -116,8 +117,8 @@ void DataFile::readRest(std::vector<std::uint8_t>& into, std::size_t most) {
 }
 
 void DataFile::expectEnd(const std::string& items) {
-  std::uint8_t extra = 0; // asking for it makes zlib check the sum at the end
-  if (some(&extra, 1) != 0) fail("goes on behind the " + items);
+  std::uint8_t extra = 0; // reading it makes zlib verify the check sum at the end
+  if (some(&extra, 1) != 0) fail("continues after the " + items);
 }
 
 std::uint32_t DataFile::bigEndianWord() {

@@ -1,4 +1,4 @@
-// A file of bytes, compressed by gzip or not, whose every fault is an error that names it.
+// Reads a file of bytes, compressed by gzip or not. Every error names the file.
 #pragma once
 
 #include <cstddef>
@@ -11,25 +11,27 @@ struct gzFile_s;
 
 namespace rondo::training {
 
-/// Read from its beginning to its end, once. All errors are Error(data), "PATH: what is wrong".
+/// Reads a file once, from the beginning to the end. All errors are Error(data): "PATH: what is
+/// wrong".
 class DataFile {
  public:
-  /// The first that is there of these paths, each as PATH.gz, which must be compressed, or PATH. A
-  /// folder of such a name counts only if there is no file. Throws which are missing if none is.
+  /// Opens the first of these paths that exists, each as PATH.gz, which must be compressed, or as
+  /// PATH. A folder of that name is taken only if there is no file. If nothing exists, throws an
+  /// error that lists all paths.
   explicit DataFile(const std::vector<std::string>& paths);
   static bool exists(const std::vector<std::string>& paths);
 
   const std::string& path() const { return path_; }
   [[noreturn]] void fail(const std::string& what) const;
 
-  /// As many bytes as there are up to this number; less only at the true end of the file.
+  /// Reads up to this many bytes and returns their number. It is less only at the end of the file.
   std::size_t some(std::uint8_t* into, std::size_t bytes);
-  /// Appends so many bytes; `items` is what they are to the reader of an error: "90 items". Memory
-  /// follows what is there, not what a header promises.
+  /// Appends exactly this many bytes. `items` describes them in errors, for example "90 items".
+  /// Memory grows with the bytes that are read, so a wrong header cannot allocate much.
   void read(std::vector<std::uint8_t>& into, std::size_t bytes, const std::string& items);
-  /// Appends all that is left, at most so many bytes.
+  /// Appends the rest of the file, at most this many bytes.
   void readRest(std::vector<std::uint8_t>& into, std::size_t most);
-  /// Checks that nothing follows, and a compressed file's check sum.
+  /// Checks that the file ends here, and the check sum of a compressed file.
   void expectEnd(const std::string& items);
   std::uint32_t bigEndianWord();
 

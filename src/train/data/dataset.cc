@@ -1,4 +1,4 @@
-// Finds the source of the data that a path or a notation stands for.
+// Finds the data source for a path or a notation such as "synthetic:...", and loads its data.
 #include "train/data/dataset.h"
 
 #include <algorithm>
@@ -46,13 +46,13 @@ std::vector<ChannelStatistics> channelStatistics(const Dataset& set) {
   const std::size_t pixels = set.shape.height * set.shape.width;
   std::vector<ChannelStatistics> result(set.shape.channels);
   for (std::size_t channel = 0; channel < result.size(); ++channel) {
-    // How often each value occurs says all: no sum of squares that could overflow on the way.
+    // A histogram of the 256 values is enough for both sums, which are exact below 2^53.
     std::array<std::uint64_t, 256> occurs{};
     for (std::size_t sample = 0; sample < set.size(); ++sample) {
       const std::uint8_t* plane = set.image(sample) + channel * pixels;
       for (std::size_t i = 0; i < pixels; ++i) ++occurs[plane[i]];
     }
-    double sum = 0, squares = 0; // whole numbers below 2^53
+    double sum = 0, squares = 0; // integers below 2^53
     for (std::size_t value = 0; value < occurs.size(); ++value) {
       sum += static_cast<double>(occurs[value] * value);
       squares += static_cast<double>(occurs[value] * value * value);
@@ -84,8 +84,8 @@ Data loadData(const std::string& where, std::size_t limit) {
   std::error_code missing;
   const bool there = std::filesystem::exists(where, missing);
   throw Error(ErrorCode::data,
-              where + (there ? ": holds no data that is known" : ": No such file or directory") +
-                  "; there are: " + known);
+              where + (there ? ": has no data of a known kind" : ": No such file or directory") +
+                  "; known sources: " + known);
 }
 
 void checkLabels(const std::string& path, const Dataset& set) {

@@ -1,4 +1,4 @@
-// Labelled images, wherever they come from.
+// Labelled images and the sources that they are loaded from.
 #pragma once
 
 #include <cstddef>
@@ -23,46 +23,48 @@ struct Dataset {
   const std::uint8_t* image(std::size_t sample) const {
     return images.data() + sample * shape.size();
   }
-  /// Leaves the first samples only; nothing happens where there are no more.
+  /// Keeps only the first samples. Does nothing if there are not more than that.
   void limit(std::size_t samples);
 };
 
-/// Of one channel's pixels, in units of a full pixel (255).
+/// Mean and standard deviation of one channel's pixels, in units of a full pixel (255).
 struct ChannelStatistics {
   float mean = 0, deviation = 1;
 
   bool operator==(const ChannelStatistics&) const = default;
 };
 
-/// By channel. Rounded to four digits, as they are published for the well-known data sets, and from
-/// whole-number sums: the same on every machine. A channel without any difference has the
-/// deviation 1.
+/// Returns the statistics of each channel, rounded to four digits, as they are published for
+/// well-known data sets. The sums are integers, so the result is the same on every machine. A
+/// channel whose pixels are all equal has the deviation 1.
 std::vector<ChannelStatistics> channelStatistics(const Dataset& set);
 
-/// Both have the same shape and classes, and are not empty.
+/// A training set and a test set: not empty, with the same shape and classes.
 struct Data {
   Dataset train, test;
   std::vector<ChannelStatistics> statistics; ///< of the training set, by channel
 };
 
-/// A line of sources.def.
+/// A data source: one line of sources.def.
 struct DataSource {
   std::string_view name, summary;
-  /// What `--data` takes for it, as errors list it.
+  /// What `--data` must be for this source; errors print it.
   std::string_view files;
   bool (*recognises)(const std::string& where);
-  /// All but the statistics. Throws Error(data) that names the file and what is wrong with it.
+  /// Loads everything except the statistics. Throws Error(data), which names the file and the
+  /// fault.
   Data (*load)(const std::string& where);
 };
 
 std::span<const DataSource* const> dataSources();
 
-/// Reads what is there: a folder, whose files tell the source, or a source's own notation. With a
-/// limit other than 0 only so many training samples, the first, are kept. Throws Error(data) that
-/// lists what could be there if nothing is, and as DataSource::load().
+/// Loads the data at `where`: a folder, whose files decide the source, or the notation of a source.
+/// If `limit` is not 0, keeps only that many training samples, from the first on. Throws
+/// Error(data), which lists all known sources, if no source recognises `where`; and as
+/// DataSource::load().
 Data loadData(const std::string& where, std::size_t limit = 0);
 
-/// Throws Error(data), beginning with the path, if a label is beyond the classes.
+/// Throws Error(data), which begins with the path, if a label is not below the number of classes.
 void checkLabels(const std::string& path, const Dataset& set);
 
 } // namespace rondo::training

@@ -1,4 +1,5 @@
-// MNIST and its kin: IDX files, which are a magic number, big-endian sizes, and bytes.
+// Reads MNIST and similar data sets: IDX files, which are a magic number, big-endian sizes, and
+// bytes.
 #include <array>
 #include <cstdio>
 
@@ -8,7 +9,7 @@
 namespace rondo::training::sources {
 namespace {
 
-/// Far above any such data set; what a header may make this program believe.
+/// Limits what a wrong header can make this program allocate. Real data sets have far fewer items.
 constexpr std::uint32_t kMostItems = 1U << 24;
 constexpr std::size_t kSide = 28, kClasses = 10;
 
@@ -18,7 +19,7 @@ std::string hex(std::uint32_t value) {
   return text.data();
 }
 
-/// The items' bytes of a file whose items have this shape; the file ends behind them.
+/// Returns the bytes of a file's items, which must have this shape. The file must end after them.
 std::vector<std::uint8_t> read(DataFile& file, const std::vector<std::uint32_t>& shape) {
   const std::uint32_t magic = file.bigEndianWord();
   const std::uint32_t expected = 0x800U + static_cast<std::uint32_t>(shape.size()) + 1;
@@ -41,7 +42,7 @@ std::vector<std::uint8_t> read(DataFile& file, const std::vector<std::uint32_t>&
   return content;
 }
 
-/// Archives of the data set differ in what is before "idx".
+/// Archives of the data set write either "-" or "." before "idx".
 std::vector<std::string> named(const std::string& begin, const std::string& end) {
   return {begin + "-" + end, begin + "." + end};
 }

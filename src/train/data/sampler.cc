@@ -1,4 +1,4 @@
-// The order of samples: Fisher and Yates' shuffle.
+// Shuffles the order of samples by the algorithm of Fisher and Yates.
 #include "train/data/sampler.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace rondo::training {
 std::vector<std::uint32_t> sampleOrder(std::uint32_t count, std::uint64_t seed, int epoch) {
   std::vector<std::uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0U);
-  // The epoch picks a place far along the seed's own sequence: (1, 2) must not look like (2, 1).
+  // The epoch is a distance in the seed's own sequence, so (seed 1, epoch 2) differs from (2, 1).
   Random random(Random(seed).next() + static_cast<std::uint64_t>(epoch));
   for (std::uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
   return order;
@@ -43,7 +43,7 @@ std::span<const std::uint32_t> Sampler::samples(int epoch, std::size_t step) {
   if (order_.empty() || epoch != epoch_) {
     order_ = sampleOrder(static_cast<std::uint32_t>(count_), seed_, epoch);
     epoch_ = epoch;
-    // Fewer samples than a step takes go round more than once.
+    // If there are fewer samples than one step takes, they are repeated more than once.
     for (std::size_t i = 0; pads_ && order_.size() < steps_ * batch_; ++i)
       order_.push_back(order_[i]);
   }

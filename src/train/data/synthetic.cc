@@ -1,6 +1,6 @@
-// Images that are made, by a rule that can be learnt: each class has a smooth picture, which every
-// sample shows shifted a little and half hidden under noise. Whole-number arithmetic only, so that
-// all machines make the same.
+// Makes synthetic images that a network can learn: each class has a smooth picture, and each sample
+// is its class's picture, shifted a little and mixed with as much noise. Uses integer arithmetic
+// only, so the images are the same on every machine.
 #include <charconv>
 #include <functional>
 
@@ -12,7 +12,7 @@ namespace rondo::training::sources {
 namespace {
 
 constexpr std::string_view kName = "synthetic";
-/// Each channel of a picture is drawn on so many places a side, and smooth between them.
+/// Each channel of a picture is random at this many places per side, and interpolated between them.
 constexpr std::size_t kGrid = 4;
 constexpr std::uint64_t kMostSamples = 1U << 24, kMostSide = 4096, kMostBytes = 1ULL << 36;
 
@@ -25,7 +25,7 @@ struct Settings {
   throw Error(ErrorCode::invalid_argument, "train: data \"" + where + "\": " + what);
 }
 
-/// Takes a number from the beginning of the text.
+/// Removes a number from the beginning of the text.
 bool takeNumber(std::string_view& text, std::uint64_t& number) {
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (fault != std::errc()) return false;
@@ -74,7 +74,7 @@ Settings parse(const std::string& where) {
   Settings settings;
   std::string_view rest = std::string_view(where).substr(kName.size());
   while (!rest.empty()) {
-    rest.remove_prefix(1); // the colon, or a comma
+    rest.remove_prefix(1); // the colon or a comma
     const std::string_view one = rest.substr(0, rest.find(','));
     rest.remove_prefix(one.size());
     const auto equals = one.find('=');
@@ -86,7 +86,7 @@ Settings parse(const std::string& where) {
   return settings;
 }
 
-/// One picture a class, [classes x shape].
+/// Draws one picture per class, [classes x shape].
 std::vector<std::uint8_t> drawPictures(const Settings& settings) {
   const SampleShape& shape = settings.shape;
   std::vector<std::uint8_t> pictures;
@@ -98,7 +98,7 @@ std::vector<std::uint8_t> drawPictures(const Settings& settings) {
       for (std::uint32_t& place : row) place = random.below(256);
     for (std::size_t y = 0; y < shape.height; ++y)
       for (std::size_t x = 0; x < shape.width; ++x) {
-        // In 256ths of a place; the grid goes on at its other side.
+        // In 256ths of a grid place. The grid continues at its opposite side.
         const auto fy = static_cast<std::uint32_t>(y * kGrid * 256 / shape.height);
         const auto fx = static_cast<std::uint32_t>(x * kGrid * 256 / shape.width);
         const std::uint32_t *above = grid[fy / 256], *below = grid[(fy / 256 + 1) % kGrid];
@@ -112,7 +112,7 @@ std::vector<std::uint8_t> drawPictures(const Settings& settings) {
   return pictures;
 }
 
-/// Half the picture, shifted round its edges, and half noise.
+/// Mixes the picture, cyclically shifted, with noise, half and half.
 void drawSample(const std::uint8_t* picture, const SampleShape& shape, Random& random,
                 std::uint8_t* into) {
   const std::size_t down = random.below(static_cast<std::uint32_t>(shape.height / 8 + 1));
@@ -153,7 +153,8 @@ bool recognises(const std::string& where) {
 Data load(const std::string& where) {
   const Settings settings = parse(where);
   const std::vector<std::uint8_t> pictures = drawPictures(settings);
-  // Neither set is a beginning of the other, nor does the one's size change the other.
+  // Each set has a seed of its own, so the sets differ, and the size of one does not change the
+  // other.
   Random seeds(~settings.seed);
   const Random train(seeds.next()), test(seeds.next());
   return {draw(settings, pictures, settings.train, train),
@@ -166,7 +167,7 @@ Data load(const std::string& where) {
 extern const DataSource synthetic;
 const DataSource synthetic{
     .name = kName,
-    .summary = "made images of any shape, by a rule that can be learnt",
+    .summary = "synthetic images of any shape, which a network can learn",
     .files =
         "\"synthetic\", or with settings "
         "\"synthetic:shape=1x28x28,classes=10,train=10000,test=2000,seed=1\"",

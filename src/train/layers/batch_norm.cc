@@ -1,4 +1,4 @@
-// What batch norm learns, and the statistics that it keeps.
+// The weights and running statistics of batch norm.
 #include "train/layers/values.h"
 
 namespace rondo::training {

@@ -23,7 +23,8 @@ struct Opened {
 Opened open() {
   Opened opened{.why = RONDO_CUDNN_MISSING};
   if (!opened.why.empty()) return opened;
-  // By its plain name, which the paths of the program and of this library lead to. Never closed.
+  // The loader finds the plain name by the library paths of the program and of this library. The
+  // module is never closed.
   void* const file = ::dlopen(cudnn::kModuleFile, RTLD_NOW | RTLD_LOCAL);
   if (!file) {
     opened.why = ::dlerror();
@@ -36,8 +37,8 @@ Opened open() {
   return opened;
 }
 
-/// The same in all processes of a machine, whatever container they run in; empty where it cannot be
-/// read, so that all ranks count as one machine's.
+/// A string that is equal for all processes of a machine, also in different containers. Empty if it
+/// cannot be read: then all ranks count as being on one machine.
 std::string bootId() { return base::firstLine("/proc/sys/kernel/random/boot_id"); }
 
 const Opened& opened() {
@@ -54,7 +55,7 @@ int gpuOf(int gpus, int named, int local_rank) {
   if (named < 0) return local_rank % gpus;
   if (named < gpus) return named;
   throw Error(ErrorCode::invalid_argument, "train: RONDO_DEVICE is " + std::to_string(named) +
-                                               ", the last GPU here is " +
+                                               ", but the last GPU of this machine is " +
                                                std::to_string(gpus - 1));
 }
 
@@ -76,7 +77,7 @@ Compute computeOf(const std::string& device, const std::string& precision, int l
 
 Compute computeOf(const std::string& device, const std::string& precision, Communicator& comm) {
   int local_rank = 0;
-  // Before anything that can fail on one rank alone.
+  // Must come before anything that can fail on one rank alone.
   if (device == "cuda") {
     const std::string machine = bootId();
     local_rank = localRank(comm.exchange(std::as_bytes(std::span(machine))), comm.rank());

@@ -1,4 +1,4 @@
-// Where a network's layers run, and in what numbers.
+// Chooses the device and the precision that layers compute with.
 #pragma once
 
 #include <cstddef>
@@ -16,25 +16,26 @@ struct Compute {
   Compute(Precision of = Precision::float32) : precision(of) {}
 
   Precision precision;
-  std::optional<cudnn::Gpu> gpu{}; ///< none: the CPU
+  std::optional<cudnn::Gpu> gpu{}; ///< empty: the CPU
 };
 
-/// The GPU's layers, opened once per process. Any thread. Throws Error(unsupported), which says
-/// what is missing, where this build or machine has none or no GPU that can be used.
+/// The GPU backend, loaded once per process. Any thread. Throws Error(unsupported), which names the
+/// reason, if this build does not have it, or this machine has no usable GPU.
 const cudnn::Module& gpuLayers();
 
-/// As options name device and precision, for the rank with this number among those of its machine.
-/// On a GPU, nothing is waited for longer than RONDO_TIMEOUT. Errors as of requireTrainDevice(),
-/// requireTrainPrecision() and gpuOf().
+/// Device and precision as named by options, for the rank with this number among the ranks of its
+/// machine. On a GPU no wait takes longer than RONDO_TIMEOUT. Throws the errors of
+/// requireTrainDevice(), requireTrainPrecision() and gpuOf().
 Compute computeOf(const std::string& device, const std::string& precision, int local_rank);
-/// The same for a rank of these; collective where the device is "cuda".
+/// The same for this rank of a communicator; collective if the device is "cuda".
 Compute computeOf(const std::string& device, const std::string& precision, Communicator& comm);
 
-/// The GPU of a rank that sees so many: `named` (RONDO_DEVICE), or where that is below 0 the ranks
-/// of a machine take theirs in turn. Throws Error(invalid_argument) where there is no such GPU.
+/// The GPU of a rank that sees `gpus` GPUs: `named` (RONDO_DEVICE) if it is 0 or more, otherwise
+/// the ranks of a machine use the GPUs in turn. Throws Error(invalid_argument) if there is no such
+/// GPU.
 int gpuOf(int gpus, int named, int local_rank);
 
-/// How many ranks before this one are on its machine, by what all say of theirs.
+/// How many ranks before this one have the same entry in `machines`.
 int localRank(const std::vector<std::vector<std::byte>>& machines, int rank);
 
 } // namespace rondo::training

@@ -1,4 +1,4 @@
-// What a convolution learns, and the shapes that windows make.
+// The weights of a convolution, and the output shapes of windows.
 #include <cmath>
 
 #include "rondo/error.h"

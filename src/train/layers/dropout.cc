@@ -1,4 +1,4 @@
-// Refuses a dropout that would leave nothing.
+// Checks the rate of a dropout layer.
 #include "rondo/error.h"
 #include "train/layers/values.h"
 

@@ -1,4 +1,4 @@
-// What a dropout layer drops: the same in every backend.
+// Which values a dropout layer drops: the same in every backend.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace rondo::training {
 
-/// Each sample has a sequence of random numbers: its n-th value is dropped if the upper 32 bits of
-/// the n-th number are below `limit`, else it is multiplied by `kept`.
+/// Each sample has a sequence of random numbers. Its n-th value is dropped if the upper 32 bits of
+/// the n-th number are below `limit`, otherwise it is multiplied by `kept`.
 class Dropping {
  public:
   Dropping(const Dropout& value, const std::string& path)
@@ -19,7 +19,8 @@ class Dropping {
         kept(static_cast<float>(1 / (1 - value.rate))),
         layer_(detail::hashBytes(path.data(), path.size())) {}
 
-  /// What the sequence begins with. Neighbours do not share parts of theirs.
+  /// The start of a sample's sequence. Hashed, so that the sequences of neighbouring samples do not
+  /// overlap.
   std::uint64_t start(std::uint64_t seed, std::uint32_t sample) const {
     return Random(Random(Random(seed).next() + layer_).next() + sample).next();
   }
@@ -28,7 +29,7 @@ class Dropping {
   const float kept;
 
  private:
-  std::uint64_t layer_; ///< no two layers drop the same
+  std::uint64_t layer_; ///< hash of the path, so that layers drop different values
 };
 
 } // namespace rondo::training

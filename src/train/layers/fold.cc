@@ -1,4 +1,4 @@
-// Folds pairs of convolution and batch norm, inside residuals too.
+// Folds each pair of convolution and batch norm into one convolution, also inside residuals.
 #include "train/layers/fold.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Batch norm folded into the convolutions before it: what evaluation and exported models compute.
+// Folds batch norm into the convolutions before it, for evaluation and exported models.
 #pragma once
 
 #include <list>
@@ -9,22 +9,23 @@
 
 namespace rondo::training {
 
-/// A network without the batch norms that stand right behind a convolution. With R = weight /
-/// sqrt(running_var + epsilon) of the norm, the convolution has the weights W R and the biases
-/// (B - running_mean) R + bias. Other layers share the weights of the network that it is made of.
+/// A network without the batch norms that directly follow a convolution. With R = weight /
+/// sqrt(running_var + epsilon) of the norm, weights W and biases B of the convolution, the folded
+/// convolution has the weights W R and the biases (B - running_mean) R + bias. All other layers
+/// share the weights of the original network.
 class Folded {
  public:
-  /// The nodes must live as long, and their weights.
+  /// The nodes and their weights must outlive this object.
   explicit Folded(const std::vector<Node>& nodes) : nodes_(fold(nodes)) {}
   Folded(const Folded&) = delete;
   Folded& operator=(const Folded&) = delete;
 
   const std::vector<Node>& nodes() const { return nodes_; }
-  /// Computes the values from what the network's weights and running statistics are now.
+  /// Recomputes the folded values from the current weights and running statistics.
   void refresh();
 
  private:
-  /// A convolution and the norm behind it, made one.
+  /// A convolution, the norm after it, and the folded weights.
   struct Pair {
     const Node *convolution, *norm;
     Weight weight, bias;
@@ -35,11 +36,11 @@ class Folded {
   Node join(const Node& convolution, const Node& norm);
   static void refresh(Pair& pair);
 
-  std::list<Pair> pairs_; ///< where nodes_ points to
+  std::list<Pair> pairs_; ///< the weights that nodes_ point to
   std::vector<Node> nodes_;
 };
 
-/// The layers that the nodes were made of.
+/// The layer values of the nodes.
 LayerValues valuesOf(const std::vector<Node>& nodes);
 
 } // namespace rondo::training

@@ -4,7 +4,7 @@ namespace rondo::training {
 
 namespace {
 
-/// A layer without its word here does not compile.
+/// A layer type without a name here does not compile.
 struct Named {
   std::string_view operator()(const Linear&) const { return "linear"; }
   std::string_view operator()(const Relu&) const { return "ReLU"; }

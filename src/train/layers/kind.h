@@ -1,4 +1,4 @@
-// What people call a layer.
+// Names of layer types, for texts.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What a linear layer learns.
+// The weights of a linear layer.
 #include <cmath>
 
 #include "rondo/error.h"
@@ -9,14 +9,15 @@ namespace rondo::training {
 SampleShape Linear::output(const SampleShape& in) const {
   if (in.height != 1 || in.width != 1) {
     throw Error(ErrorCode::invalid_argument,
-                "a linear layer takes features, not " + std::to_string(in.height) + " x " +
-                    std::to_string(in.width) + " places of each: flatten them before it");
+                "a linear layer needs features of 1 x 1 places, not " + std::to_string(in.height) +
+                    " x " + std::to_string(in.width) + ": put a flatten layer before it");
   }
   return {outputs, 1, 1};
 }
 
 Learned Linear::learned(const SampleShape& in) const {
-  // He's variance 2 / inputs, drawn evenly, so that no machine's logarithm has a say.
+  // He's initialisation (variance 2 / inputs) from a uniform distribution: it needs no logarithm,
+  // whose last bit could differ between machines.
   const double spread = std::sqrt(6.0 / static_cast<double>(in.channels));
   return {{{.name = "weight", .shape = {outputs, in.channels}, .decays = true, .spread = spread},
            {.name = "bias", .shape = {outputs}}},

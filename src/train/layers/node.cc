@@ -1,4 +1,4 @@
-// Finds each layer's shapes from the one before it, and gives its weights their names.
+// Derives the shapes of each layer from the layer before it, and names its weights.
 #include "train/layers/node.h"
 
 #include "rondo/error.h"
@@ -7,7 +7,7 @@ namespace rondo::training {
 
 namespace {
 
-/// Adds them to `all`, named by the layer, and gives where they stand.
+/// Adds the weights to `all`, prefixed with the name of the layer, and returns pointers to them.
 std::vector<Weight*> keep(std::vector<Weight> own, const std::string& layer,
                           std::deque<Weight>& all) {
   std::vector<Weight*> kept;
@@ -46,8 +46,8 @@ Node placeOne(const Residual& value, const SampleShape& in, const std::string& p
   node.out = shapeBehind(node.body, in);
   const SampleShape other = shapeBehind(node.shortcut, in);
   if (node.out == other) return node;
-  throw Error(ErrorCode::invalid_argument,
-              "the residual's body makes " + text(node.out) + " and its shortcut " + text(other));
+  throw Error(ErrorCode::invalid_argument, "the residual's body outputs " + text(node.out) +
+                                               ", but its shortcut " + text(other));
 }
 
 } // namespace
@@ -61,7 +61,7 @@ std::vector<Node> place(const LayerValues& values, SampleShape in, const std::st
       nodes.push_back(
           std::visit([&](const auto& layer) { return placeOne(layer, in, name, weights); }, value));
     } catch (const Error& error) {
-      // The innermost layer's name is the whole path.
+      // The name of the innermost layer contains the whole path.
       const std::string what = error.what();
       throw Error(error.code(), what.starts_with("layer ") ? what : "layer " + name + ": " + what);
     }

@@ -1,4 +1,4 @@
-// A layer in its place in a network: what goes in and out, and the weights that are its own.
+// A layer at its place in a network: its input and output shapes, and its weights.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 
 namespace rondo::training {
 
-/// Where a network's weights stand, so that nodes can point to them; in order of definition.
+/// The weights of a network, to which nodes point, in the order of definition.
 struct Weights {
   std::deque<Weight> learned, state;
 };
@@ -19,11 +19,11 @@ struct Node {
   std::string path; ///< "3", or "3.body.0"
   SampleShape in, out;
   std::vector<Weight*> weights{}, state{}; ///< in the order of the value's learned()
-  std::vector<Node> body{}, shortcut{};    ///< a residual's
+  std::vector<Node> body{}, shortcut{};    ///< the two branches of a residual
 };
 
-/// Places the layers one behind the other, the first on samples of shape `in`, and adds what they
-/// learn to `weights`, its names beginning with `path`. Errors name the layer.
+/// Builds a sequence of nodes from layers, the first with samples of shape `in`. Adds their weights
+/// to `weights`, with names that begin with `path`. Errors name the layer.
 std::vector<Node> place(const LayerValues& values, SampleShape in, const std::string& path,
                         Weights& weights);
 

@@ -1,4 +1,4 @@
-// Finds a precision by its name, and whether this processor has it.
+// Finds a precision by its name, and checks whether this processor supports it.
 #include "train/layers/precision.h"
 
 #include <array>
@@ -19,8 +19,8 @@ struct Kind {
 };
 
 constexpr std::array kKinds = {
-    Kind{"float32", "floats", Precision::float32},
-    Kind{"bfloat16", "products of bfloat16, summed in floats; weights and gradients stay floats",
+    Kind{"float32", "all values are float32", Precision::float32},
+    Kind{"bfloat16", "products of bfloat16, summed in float32; weights and gradients are float32",
          Precision::bfloat16},
 };
 

@@ -1,20 +1,20 @@
-// The type of the numbers that layers multiply.
+// The number type that layers multiply.
 #pragma once
 
 #include <string>
 
 namespace rondo::training {
 
-/// With bfloat16, convolutions and linear layers multiply values of that type and sum in floats.
-/// What convolutions make is of that type again, and what normalises, pools or adds it; linear
-/// layers and dropout make floats. The weights, their gradients, all statistics and the loss are
-/// floats always. Where ranks have parts of one layer (the strategy tensor, batch norm over ranks),
-/// what a convolution makes is rounded on each of them before it is added up.
+/// With bfloat16, convolutions and linear layers multiply bfloat16 values and sum in float32. The
+/// outputs of convolutions are bfloat16, and so are those of layers that normalise, pool or add
+/// them. Linear layers and dropout output float32. Weights, gradients, statistics and the loss are
+/// always float32. If ranks share a layer (strategy tensor, batch norm over ranks), each rank
+/// rounds the output of its convolution before outputs are summed.
 enum class Precision { float32, bfloat16 };
 
-/// By its name. Throws Error(invalid_argument), which lists what there is, for a name of none, and
-/// Error(unsupported) where this processor has no instructions for it. (Without oneDNN nothing is
-/// computed in any.)
+/// Finds a precision by its name. Throws Error(invalid_argument), which lists the valid names, for
+/// an unknown name, and Error(unsupported) if this processor has no instructions for it. (A build
+/// without oneDNN does not check, because it computes nothing.)
 Precision precisionOf(const std::string& name);
 
 } // namespace rondo::training

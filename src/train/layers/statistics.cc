@@ -42,8 +42,8 @@ void RankSums::correction(const Gradients& gradients, const Affine<float>& to,
   std::copy_n(gradients.own.scale, channels_, sums_.data());
   std::copy_n(gradients.own.shift, channels_, sums_.data() + channels_);
   over_ranks(sums_.data(), 2 * channels_);
-  // With s = 1 / deviation, the mean and the variance add
-  // -weight s (sum of shift's + x' sum of scale's) / places.
+  // With s = 1 / deviation, mean and variance contribute -weight s (sum of the gradients of shift +
+  // x' sum of the gradients of scale) / places.
   for (std::size_t c = 0; c < channels_; ++c) {
     const double deviation =
         std::sqrt(static_cast<double>(gradients.variance[c]) + double{BatchNorm::kEpsilon});

@@ -1,4 +1,4 @@
-// What batch norm does with its statistics on the host: the same in every backend.
+// Computes batch norm's statistics on the host, the same in every backend.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace rondo::training {
 
-/// As Pass has it.
+/// The type of Pass::sum_over_ranks.
 using SumOverRanks = std::function<void(float*, std::size_t)>;
 
-/// A batch's own statistic, times the factor, goes where Weight::gradient says.
+/// Stores a statistic of the batch, times `factor`, as described at Weight::gradient.
 void takeStatistic(const Weight& running, const float* statistic, float factor = 1);
 
-/// What makes the variance of so many values the unbiased one; of one value there is none.
+/// The factor that makes the variance of `values` values unbiased; 1 for a single value.
 float unbiased(std::size_t values);
 
-/// The statistics of all ranks' batches, and what follows from them for gradients. Each array has a
+/// The statistics of all ranks' batches, and their contribution to gradients. Each array has a
 /// value for every channel.
 class RankSums {
  public:
@@ -28,8 +28,9 @@ class RankSums {
   struct Moments {
     Value *mean, *variance;
   };
-  /// Makes those of all ranks' batches from this one's, which has so many places; gives how many
-  /// all have. In two steps, since a mean of squares less a squared mean would cancel.
+  /// Computes the statistics of all ranks' batches in `all`, from those of this rank's batch of
+  /// `places` places. Returns the number of places of all ranks. Uses two sums over ranks, the mean
+  /// first, because a mean of squares minus a squared mean would lose precision.
   std::size_t sum(std::size_t places, const Moments<const float>& own, const Moments<float>& all,
                   const SumOverRanks& over_ranks);
 
@@ -38,12 +39,12 @@ class RankSums {
     Value *scale, *shift;
   };
   struct Gradients {
-    const float* scale;    ///< the weight
+    const float* scale;    ///< value of the weight
     const float* variance; ///< of all ranks' batches
     Affine<const float> own;
   };
-  /// With x' the normalised input: what scale x' + shift adds to the gradient of the input, where
-  /// that takes the statistics for constants. Behind sum().
+  /// Call after sum(). With x' the normalised input, scale x' + shift in `to` is the term that is
+  /// missing from a gradient of the input for which the statistics were constants.
   void correction(const Gradients& gradients, const Affine<float>& to,
                   const SumOverRanks& over_ranks);
 

@@ -1,4 +1,4 @@
-// Layers as values: what a model is a list of.
+// Layers as values: a model is a list of these.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,15 @@
 
 namespace rondo::training {
 
-/// What a layer learns and what it keeps, in a fixed order, each with its own name only.
+/// The weights and the state of a layer, in a fixed order, with names that are unique within the
+/// layer.
 struct Learned {
   std::vector<Weight> weights, state;
 };
 
-// Each value has output(), the shape that it makes of a sample's, and learned(), what it learns for
-// samples of that shape. A shape that it cannot take is Error(invalid_argument).
+// Each value has output(), which returns the output shape for an input shape, and learned(), which
+// returns the weights for that input shape. Both throw Error(invalid_argument) for a shape that the
+// layer does not support.
 
 /// y = x W^T + b
 struct Linear {
@@ -33,14 +35,14 @@ struct Relu {
   Learned learned(const SampleShape&) const { return {}; }
 };
 
-/// channels x height x width as so many features, in this order
+/// Channels x height x width as features, in this order.
 struct Flatten {
   SampleShape output(const SampleShape& in) const { return {in.size(), 1, 1}; }
   Learned learned(const SampleShape&) const { return {}; }
 };
 
-/// Square windows over the places, `stride` apart, over the edges by `padding`; what is left over
-/// on the right and at the bottom is left out.
+/// Square windows, `stride` places apart, that extend over the edges by `padding`. Places on the
+/// right and at the bottom that do not fill a window are ignored.
 struct Window {
   std::size_t kernel, stride = 1, padding = 0;
 
@@ -57,7 +59,7 @@ struct Convolution {
   Learned learned(const SampleShape& in) const;
 };
 
-/// The highest value of a window. Padding never is.
+/// The maximum of a window. Padding is never the maximum.
 struct MaxPool {
   Window window;
 
@@ -79,20 +81,19 @@ struct GlobalAveragePool {
   Learned learned(const SampleShape&) const { return {}; }
 };
 
-/// y = weight (x - mean) / sqrt(variance + kEpsilon) + bias for each channel: in training by the
-/// batch's statistics, in evaluation by the running ones, of which the variance is the unbiased
-/// one.
+/// y = weight (x - mean) / sqrt(variance + kEpsilon) + bias for each channel. Training uses the
+/// statistics of the batch, evaluation the running ones, with the unbiased variance.
 struct BatchNorm {
   static constexpr float kEpsilon = 1e-5F;
-  static constexpr float kNewest = 0.1F; ///< the share of a batch's statistics in the running ones
+  static constexpr float kNewest = 0.1F; ///< the weight of a batch's statistics in the running ones
 
   SampleShape output(const SampleShape& in) const { return in; }
   Learned learned(const SampleShape& in) const;
 };
 
-/// In training, sets each value to zero with this probability and scales the others up, so that the
-/// mean stays. Which ones depends on the step's seed, the layer's path and the sample's number
-/// only.
+/// In training, sets each value to zero with probability `rate` and scales the others up, so that
+/// the mean is preserved. Which values are dropped depends only on the seed of the step, the path
+/// of the layer and the number of the sample.
 struct Dropout {
   double rate; ///< at least 0, below 1
 
@@ -105,7 +106,8 @@ using LayerValue = std::variant<Linear, Relu, Flatten, Convolution, MaxPool, Ave
                                 GlobalAveragePool, BatchNorm, Dropout, Residual>;
 using LayerValues = std::vector<LayerValue>;
 
-/// body(x) + shortcut(x); an empty shortcut is x itself. place() finds its shape and weights.
+/// body(x) + shortcut(x), where an empty shortcut is x itself. place() derives its shape and
+/// weights.
 struct Residual {
   LayerValues body, shortcut;
 };

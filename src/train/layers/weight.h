@@ -1,4 +1,4 @@
-// What a layer learns, and what it keeps without learning it.
+// A weight that a layer learns, or a running statistic that it keeps.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +9,22 @@
 
 namespace rondo::training {
 
-/// Values and gradients are in plain layouts, whatever a backend computes with: linear [out x in],
-/// convolution [out x in x height x width]. So hashes, checkpoints and hooks all see the same.
-/// The memory, 64-byte aligned, is the owner's; layers read the pointers anew in every pass.
+/// Values and gradients have plain layouts, whatever layout a backend computes with: linear [out x
+/// in], convolution [out x in x height x width]. So hashes, checkpoints and hooks are independent
+/// of backends. The owner provides the memory, aligned to 64 bytes. Layers read the pointers again
+/// in every pass.
 struct Weight {
-  std::string name; ///< "3.weight": the layer's number or path in the model, then its own name
+  /// "3.weight": the number or path of the layer in the model, and the name of the weight
+  std::string name;
   std::vector<std::size_t> shape;
-  std::size_t number = 0; ///< among the network's weights, or among its state
-  bool decays = false;    ///< weight decay and layer-wise rates apply: matrices and filters
-  double start = 0;       ///< initial values are drawn evenly from start - spread to start + spread
+  std::size_t number = 0; ///< index among the network's weights, or among its state
+  bool decays = false;    ///< weight decay and layer-wise rates apply (to matrices and filters)
+  double start = 0;       ///< initial values are uniform between start - spread and start + spread
   double spread = 0;
   float* value = nullptr;
-  /// Written, not added to, by the pass back. Of a running statistic: the pass forward writes the
-  /// batch's own statistic here and leaves the value alone; if null, it moves the value.
+  /// The backward pass writes the gradient here, without adding to it. For a running statistic: if
+  /// not null, the forward pass writes the statistic of the batch here; if null, it updates the
+  /// running value.
   float* gradient = nullptr;
 
   std::size_t size() const {

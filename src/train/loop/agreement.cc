@@ -1,4 +1,4 @@
-// What ranks tell each other, by Allgather, so that all come to the same verdict.
+// Compares statements of all ranks by all-gather, so that all ranks come to the same result.
 #include "train/loop/agreement.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace rondo::training {
 
 namespace {
 
-/// What a rank says of itself: its settings, or its error.
+/// The message of one rank to the others: its settings, or its error.
 struct Statement {
   static constexpr std::int32_t kReady = -1;
 

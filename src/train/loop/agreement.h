@@ -1,4 +1,4 @@
-// Ranks find out together whether they can train, and whether they still hold the same model.
+// Checks collectively that all ranks can train, and that they still hold the same model.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,20 @@
 
 namespace rondo::training {
 
-/// Collective. Calls prepare(), which gives what must be equal on all ranks, one "name value" a
-/// line. If it throws on any rank, every rank throws that error (the lowest such rank's, and named
-/// unless all ranks say the same). If the texts differ, every rank throws Error(mismatch) that
-/// quotes the first differing line of two ranks.
+/// Collective. Calls prepare(), which returns everything that must be equal on all ranks, one "name
+/// value" per line. If prepare() throws on any rank, every rank throws the error of the lowest such
+/// rank; the text names that rank unless all ranks have the same error. If the texts differ, every
+/// rank throws Error(mismatch), which quotes the first line that differs between two ranks.
 void agree(Communicator& comm, const std::function<std::string()>& prepare);
 
-/// The first line in which the two texts differ, of both. A line begins with its name; one that
-/// only the other text has is said to be the default.
+/// Returns the first line in which two texts differ, from each of them. A line begins with its
+/// name. If only one text has a line of that name, the result for the other one is "the default
+/// NAME".
 std::pair<std::string, std::string> firstDifference(const std::string& a, const std::string& b);
 
-/// Collective. If the hashes differ, every rank throws Error(mismatch) that says which ranks hold
-/// which, beginning with `when`; its culprit is the one rank that differs from all others, if so.
+/// Collective. If the hashes differ, every rank throws Error(mismatch). Its text begins with `when`
+/// and says which ranks have which hash; its culprit is the rank that differs from all others, if
+/// there is only one.
 void compareHashes(Communicator& comm, std::uint64_t hash, const std::string& when);
 
 } // namespace rondo::training

@@ -1,4 +1,4 @@
-// Reads a checkpoint, checks all of it, and hands its tensors out.
+// Reads a checkpoint, verifies all of it, and fills tensors from it.
 #include "train/loop/checkpoint.h"
 
 #include <sys/stat.h>
@@ -15,7 +15,7 @@ namespace rondo::training {
 
 namespace {
 
-/// Reads an index; what lies beyond the end is zero, and leaves `good` false.
+/// Reads the fields of an index. After the end, fields are zero and `good` becomes false.
 class Unpacker {
  public:
   explicit Unpacker(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -57,7 +57,8 @@ bool unpackLabel(Unpacker& index, TensorLabel& label) {
   return index.good;
 }
 
-/// The label's bytes, or most + 1 for any number above: a product of wild extents must not wrap.
+/// The label's size in bytes, or most + 1 if it is larger than `most`: the product of wrong extents
+/// must not overflow.
 std::uint64_t bytesUpTo(const TensorLabel& label, std::uint64_t most) {
   std::uint64_t product = sizeof(float);
   for (std::size_t extent : label.shape) {
@@ -95,7 +96,7 @@ Checkpoint::Checkpoint(const std::string& path) : path_(path) {
   DiskFile file(path, O_RDONLY | O_CLOEXEC);
   struct stat status {};
   if (!file.isOpen() || ::fstat(file.descriptor(), &status) != 0) fail(reason());
-  // Memory is taken for what is there, not for what the file announces.
+  // Allocates by the size of the file, not by the sizes that its header claims.
   auto left = static_cast<std::uint64_t>(status.st_size);
   const auto take = [&](void* into, std::size_t bytes, const std::string& what) {
     const ssize_t got = bytes > left ? 0 : file.read(into, bytes);
@@ -107,24 +108,24 @@ Checkpoint::Checkpoint(const std::string& path) : path_(path) {
   take(&header, sizeof header, "its header");
   if (header.magic != kCheckpointMagic) fail("is not a checkpoint of Rondo");
   if (header.version != kCheckpointVersion)
-    fail("is a checkpoint of version " + std::to_string(header.version) + "; expected is version " +
-         std::to_string(kCheckpointVersion));
+    fail("is a checkpoint of version " + std::to_string(header.version) +
+         "; this build reads version " + std::to_string(kCheckpointVersion));
   std::vector<std::byte> index(std::min<std::uint64_t>(header.index_bytes, left));
   take(index.data(), header.index_bytes, "its index");
   if (detail::hashBytes(index.data(), index.size()) != header.index_hash)
-    fail("is damaged: its index has another check sum");
+    fail("is damaged: its index has a wrong check sum");
   const std::vector<std::uint64_t> hashes = readIndex(index, left);
   for (std::size_t i = 0; i < labels_.size(); ++i) {
     std::vector<std::byte>& content = contents_.emplace_back(labels_[i].bytes());
     take(content.data(), content.size(), "tensor \"" + labels_[i].name + "\"");
     if (detail::hashBytes(content.data(), content.size()) != hashes[i])
-      fail("is damaged: tensor \"" + labels_[i].name + "\" has another check sum");
+      fail("is damaged: tensor \"" + labels_[i].name + "\" has a wrong check sum");
   }
-  if (left != 0) fail("goes on behind its last tensor");
+  if (left != 0) fail("continues after its last tensor");
 }
 
-/// Gives the tensors' check sums. A file whose index promises more than what is `left` of it is
-/// refused before memory is taken.
+/// Returns the tensors' check sums. Refuses an index whose tensors need more than the `left` bytes
+/// of the file before memory is allocated.
 std::vector<std::uint64_t> Checkpoint::readIndex(std::span<const std::byte> bytes,
                                                  std::uint64_t left) {
   Unpacker index(bytes);
@@ -140,7 +141,7 @@ std::vector<std::uint64_t> Checkpoint::readIndex(std::span<const std::byte> byte
     hashes.push_back(index.number());
     labels_.push_back(std::move(label));
   }
-  if (!sensible || !index.good || !index.ended()) fail("is damaged: its index makes no sense");
+  if (!sensible || !index.good || !index.ended()) fail("is damaged: its index is invalid");
   return hashes;
 }
 

@@ -1,5 +1,5 @@
-// A file of named arrays and values, which is either whole or refused: what a training run needs
-// to go on as if it had not been interrupted.
+// A file of named tensors and values, which is accepted as a whole or refused. It contains
+// everything that a training run needs to continue as if it had not been interrupted.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace rondo::training {
 
-/// What a tensor of floats is called and how large it is.
+/// Name and shape of a tensor of floats.
 struct TensorLabel {
   std::string name;
   std::vector<std::size_t> shape;
@@ -20,35 +20,35 @@ struct TensorLabel {
   std::size_t bytes() const;
 };
 
-/// A tensor in the program's memory, which is written to a file or filled from one.
+/// A tensor in memory that is written to a file or filled from one.
 struct TensorMemory {
   TensorLabel label;
   void* data = nullptr; ///< label.bytes()
 };
 
-/// Values that are no arrays; a double keeps all its bits.
+/// Values that are not tensors. A double keeps all its bits.
 using CheckpointValue = std::variant<std::uint64_t, double, std::string>;
 using CheckpointValues = std::map<std::string, CheckpointValue>;
 
-/// Puts the tensors, whose names differ, and values into a file of this name. It replaces an
-/// existing one in a single moment, once it is complete and on the disk: whenever the machine
-/// stops, or if this throws, `path` is the old file or the new one. Throws Error(system) that names
-/// the file and says why it could not be written.
+/// Writes the tensors, whose names must differ, and the values to a file. It replaces an existing
+/// file atomically, after the new one is complete and on the disk: if the machine stops at any
+/// moment, or if this throws, `path` is either the old or the new file. Throws Error(system), which
+/// names the file and the reason.
 void writeCheckpoint(const std::string& path, const CheckpointValues& values,
                      std::span<const TensorMemory> tensors);
 
-/// Why writeCheckpoint() could not put a file at this path; "": it could. Leaves all as it is.
+/// Returns why writeCheckpoint() could not write to this path, or "". Changes nothing.
 std::string whyNoCheckpoint(const std::string& path);
 
-/// A checkpoint that was read and found whole. All errors are Error(data), "PATH: what is wrong".
+/// A checkpoint that was read and verified. All errors are Error(data): "PATH: what is wrong".
 class Checkpoint {
  public:
-  /// Refuses a file that is missing, torn, damaged (by its check sums; a damaged tensor is named),
-  /// no checkpoint at all, or of another version.
+  /// Refuses a file that is missing, incomplete, damaged (found by its check sums; the text names a
+  /// damaged tensor), not a checkpoint, or of another version.
   explicit Checkpoint(const std::string& path);
 
   const CheckpointValues& values() const { return values_; }
-  /// Refuses a checkpoint without this value, or with one of another type.
+  /// Returns a value. Refuses a checkpoint without this value, or with another type.
   template <class T>
   const T& value(const std::string& name) const {
     const auto found = values_.find(name);
@@ -57,9 +57,9 @@ class Checkpoint {
     return *value;
   }
 
-  /// Fills the tensors, in any order. Refuses, before it changes any, a tensor that the file lacks,
-  /// has with another shape, or has beside those that are asked for; the error names it,
-  /// what is expected and what was found.
+  /// Fills the tensors, in any order. Before it changes any, refuses a tensor that the file does
+  /// not have or has with another shape, and a file with a tensor that is not in the list. The
+  /// error names the tensor, what was expected and what was found.
   void restore(std::span<const TensorMemory> tensors) const;
 
   [[noreturn]] void fail(const std::string& what) const;
@@ -71,7 +71,7 @@ class Checkpoint {
   std::string path_;
   CheckpointValues values_;
   std::vector<TensorLabel> labels_;
-  std::vector<std::vector<std::byte>> contents_; ///< of each label
+  std::vector<std::vector<std::byte>> contents_; ///< of each label, in the same order
 };
 
 } // namespace rondo::training

@@ -1,5 +1,5 @@
-// A checkpoint's file: magic, version, index with its check sum, then the tensors' bytes, whose
-// check sums are in the index. Little-endian.
+// The format of a checkpoint file: a header, an index, then the bytes of the tensors. The index
+// contains their check sums. All numbers are little-endian.
 //
 //   offset  bytes
 //        0      8   magic
@@ -38,10 +38,10 @@ struct CheckpointHeader {
 };
 static_assert(sizeof(CheckpointHeader) == 24);
 
-/// The type of a tensor's elements, so far the only one.
+/// Type of a tensor's elements; the only one so far.
 inline constexpr std::uint8_t kFloat32 = 0;
 
-/// Which alternative of CheckpointValue follows.
+/// Which alternative of CheckpointValue follows in the index.
 enum class ValueKind : std::uint8_t { number, real, text };
 
 class DiskFile {
@@ -57,7 +57,7 @@ class DiskFile {
   bool isOpen() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
 
-  /// False leaves the reason in errno.
+  /// Returns false on failure, with the reason in errno.
   bool write(const void* data, std::size_t bytes) {
     for (const auto* at = static_cast<const char*>(data); bytes > 0;) {
       const ssize_t done = ::write(descriptor_, at, bytes);
@@ -68,7 +68,7 @@ class DiskFile {
     }
     return true;
   }
-  /// Gives how many bytes there were; -1 leaves the reason in errno.
+  /// Returns the number of bytes read; -1 on failure, with the reason in errno.
   ssize_t read(void* data, std::size_t bytes) {
     std::size_t have = 0;
     while (have < bytes) {
@@ -81,7 +81,7 @@ class DiskFile {
     return static_cast<ssize_t>(have);
   }
   bool flush() { return ::fsync(descriptor_) == 0; }
-  /// Some file systems tell only now what went wrong before.
+  /// Some file systems report earlier write errors only here.
   bool close() { return ::close(std::exchange(descriptor_, -1)) == 0; }
 
  private:

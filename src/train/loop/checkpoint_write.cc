@@ -1,4 +1,4 @@
-// Writes a checkpoint beside the old one, and puts it in its place.
+// Writes a checkpoint to a new file, then renames it over the old one.
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -55,7 +55,7 @@ std::vector<std::byte> packIndex(const CheckpointValues& values,
   return index.bytes();
 }
 
-/// All of a checkpoint into a file of this name, and onto the disk.
+/// Writes a complete checkpoint to a file of this name, and flushes it to the disk.
 bool writeAll(const std::string& path, const std::vector<std::byte>& index,
               std::span<const TensorMemory> tensors) {
   DiskFile file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
@@ -70,7 +70,7 @@ bool writeAll(const std::string& path, const std::vector<std::byte>& index,
   return file.flush() && file.close();
 }
 
-/// A rename is safe from a loss of power once its folder is on the disk.
+/// A rename survives a loss of power only after its folder was flushed to the disk.
 bool flushFolderOf(const std::string& path) {
   const auto slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
@@ -78,12 +78,11 @@ bool flushFolderOf(const std::string& path) {
   return file.isOpen() && file.flush();
 }
 
-/// A new checkpoint is in the same folder as the one that it replaces, so that it is on the same
-/// file system, and of a fixed name, so that what a killed process leaves is overwritten by the
-/// next one.
+/// The new checkpoint is in the folder of the old one, so both are on the same file system. Its
+/// name is fixed, so the next checkpoint overwrites what a killed process left.
 std::string freshAt(const std::string& place) { return place + ".new"; }
 
-constexpr const char* kNoRegularFile = "what is there is no regular file";
+constexpr const char* kNoRegularFile = "it exists and is not a regular file";
 
 bool isNoRegularFile(const std::string& place) {
   std::error_code ignored;

@@ -1,4 +1,4 @@
-// What the options that are words can be.
+// Lists the values that word options of the trainer can have.
 #include "rondo/train.h"
 #include "train/data/dataset.h"
 #include "train/models/model.h"

@@ -1,3 +1,4 @@
+// Sets the thread count of the OpenMP library that oneDNN uses.
 #include "train/loop/compute_threads.h"
 
 #include <dlfcn.h>
@@ -8,8 +9,8 @@ namespace rondo::training {
 
 namespace {
 
-// oneDNN brings an OpenMP run time of its own choice, or none, and only that one's functions count:
-// they are looked up where the loader put them.
+// oneDNN is linked with some OpenMP library, or none. Only the functions of that library have an
+// effect, so they are looked up among the symbols that are loaded.
 template <class Function>
 Function* openMp(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));

@@ -1,10 +1,10 @@
-// One compute thread a rank.
+// Limits each rank to one compute thread.
 #pragma once
 
 namespace rondo::training {
 
-/// What the calling thread computes with oneDNN runs on one thread while this exists, so that
-/// several ranks do not fight for the cores; OMP_NUM_THREADS, where it is set, is obeyed instead.
+/// While this exists, oneDNN uses one thread for computations of the calling thread, so that ranks
+/// do not compete for the cores. If OMP_NUM_THREADS is set, it decides instead.
 class ComputeThreads {
  public:
   ComputeThreads();

@@ -1,4 +1,4 @@
-// The files that a run writes, before it begins.
+// Checks before a run that its output files can be written.
 #include "train/loop/files.h"
 
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 [[noreturn]] void refuse(const std::string& option, const std::string& path,
                          const std::string& why) {
   throw Error(ErrorCode::system, "train: " + option + " " + path + " could not be written: " + why +
-                                     "; nothing was trained");
+                                     "; the training did not start");
 }
 
 } // namespace

@@ -1,4 +1,4 @@
-// The files that a run writes, before it begins.
+// Checks before a run that its output files can be written.
 #pragma once
 
 #include "rondo/train.h"
@@ -6,7 +6,7 @@
 namespace rondo::training {
 
 /// Throws Error(system), which names the option and the file, for the first of checkpoint, metrics,
-/// trace and report that could not be written. Leaves all as it is.
+/// trace and report that cannot be written. Changes nothing.
 void requireFiles(const TrainOptions& options);
 
 } // namespace rondo::training

@@ -1,3 +1,4 @@
+// Parses TrainOptions::hook with a table of all hooks.
 #include "train/loop/hooks.h"
 
 #include <array>
@@ -16,14 +17,15 @@ using Codec = std::unique_ptr<GradientCodec>;
 
 struct Entry {
   std::string name;
-  std::string value; ///< what stands behind the colon; "": nothing
+  std::string value; ///< name of the value after the colon; "": it takes none
   std::string summary;
-  /// Nothing where the value is not of the kind that it takes.
+  /// Returns no value if the text is not a valid number.
   std::optional<Hook> (*make)(const std::string& value);
-  std::optional<Codec> (*makeCodec)(const std::string& value); ///< null: it has none
+  /// Null: this hook has no codec.
+  std::optional<Codec> (*makeCodec)(const std::string& value);
 };
 
-/// All of the text.
+/// Parses the whole text as a number.
 template <class Number>
 std::optional<Number> number(const std::string& text) {
   Number value{};
@@ -56,26 +58,29 @@ std::optional<Codec> narrowed(const std::string&) {
   return narrowCodec(type);
 }
 
-/// An empty pointer of either kind.
+/// Returns a null pointer, for the hook "none".
 template <class Pointer>
 std::optional<Pointer> nothing(const std::string&) {
   return Pointer();
 }
 
 const std::array kHooks = {
-    Entry{"none", "", "whole gradients", nothing<Hook>, nothing<Codec>},
-    Entry{"fp16", "", "in float16", compressed<DataType::float16>, narrowed<DataType::float16>},
-    Entry{"bf16", "", "in bfloat16", compressed<DataType::bfloat16>, narrowed<DataType::bfloat16>},
-    Entry{"topk", "DENSITY", "that share of the elements, the largest; the rest later", topK,
+    Entry{"none", "", "gradients unchanged", nothing<Hook>, nothing<Codec>},
+    Entry{"fp16", "", "gradients as float16", compressed<DataType::float16>,
+          narrowed<DataType::float16>},
+    Entry{"bf16", "", "gradients as bfloat16", compressed<DataType::bfloat16>,
+          narrowed<DataType::bfloat16>},
+    Entry{"topk", "DENSITY",
+          "this share of the elements, the largest; keeps the rest for the next step", topK,
           topKMessage},
-    Entry{"powersgd", "RANK", "matrices as products of so many columns, with error feedback",
+    Entry{"powersgd", "RANK", "matrices as products of two with RANK columns, with error feedback",
           powerSgd, nullptr}};
 
 std::string title(const Entry& entry) {
   return entry.name + (entry.value.empty() ? "" : ":" + entry.value);
 }
 
-/// What `maker` of the word's entry makes.
+/// Finds the entry of the word and calls its `maker`.
 template <class Made>
 Made make(const std::string& text, std::optional<Made> (*Entry::*maker)(const std::string&)) {
   const std::size_t colon = text.find(':');

@@ -1,4 +1,4 @@
-// The words of TrainOptions::hook, and what they stand for.
+// Makes gradient hooks and codecs from the words of TrainOptions::hook.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace rondo::training {
 
-/// Null for "none". Throws Error(invalid_argument), which lists what there is, for a name or a
-/// value that makes no sense.
+/// Returns null for "none". Throws Error(invalid_argument), which lists all hooks, for an unknown
+/// name or an invalid value.
 std::unique_ptr<GradientHook> makeHook(const std::string& text);
-/// The same word for one rank's gradients, which travel without collectives. Null for "none".
-/// Throws Error(invalid_argument) as makeHook(), and for a hook that is nothing without
+/// Makes the codec of the same word, for gradients that are sent without collectives. Returns null
+/// for "none". Throws Error(invalid_argument) like makeHook(), and for a hook that only works with
 /// collectives.
 std::unique_ptr<GradientCodec> makeCodec(const std::string& text);
 

@@ -1,3 +1,4 @@
+// Records steps, gathers the timelines of all ranks on rank 0, and writes the report files there.
 #include "train/loop/observer.h"
 
 #include <array>
@@ -12,10 +13,11 @@ namespace rondo::training {
 
 namespace {
 
-/// The steps that are observed closely: behind those that open channels and build programs.
+/// The steps with a timeline. The steps before them are slower, since they open channels and build
+/// programs.
 constexpr std::size_t kFirst = 2, kCount = 10;
 
-/// A TimelineEvent on its way to rank 0.
+/// A TimelineEvent in the form in which ranks send it to rank 0.
 struct Packed {
   std::array<char, 24> name{};
   std::int64_t rank, lane, step;
@@ -67,13 +69,14 @@ void Observer::begin(std::int64_t done) {
   timeline_.rank = comm_.rank();
 }
 
-/// requireFiles() has found that all can be written.
+/// requireFiles() has checked that the files can be written.
 void Observer::open(std::int64_t done) {
   if (!options_.report.empty()) {
     std::error_code fault;
     std::filesystem::create_directories(options_.report, fault);
     if (fault)
-      throw Error(ErrorCode::system, options_.report + ": could not be made: " + fault.message());
+      throw Error(ErrorCode::system,
+                  options_.report + ": the folder could not be made: " + fault.message());
   }
   if (options_.metrics.empty()) return;
   using Begin = TextFile::Begin;
@@ -121,7 +124,7 @@ void Observer::flush() {
   toMetrics([](MetricsFile& file) { file.flush(); });
 }
 
-/// The timelines of all ranks come to rank 0.
+/// Gathers the timelines of all ranks on rank 0.
 void Observer::collect() {
   std::vector<Packed> own, all;
   for (const TimelineEvent& event : timeline_.events) own.push_back(pack(event));

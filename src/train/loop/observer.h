@@ -1,4 +1,4 @@
-// Keeps what a run's reports are made of, and writes them.
+// Collects the data of a run's reports, and writes them.
 #pragma once
 
 #include <cstddef>
@@ -14,30 +14,30 @@
 
 namespace rondo::training {
 
-/// What of TrainOptions::report, trace and metrics is wanted: rank 0 keeps it, the others tell it
-/// their timelines at the end.
+/// Records what TrainOptions::report, trace and metrics ask for. Rank 0 keeps the records; at the
+/// end the other ranks send it their timelines.
 class Observer {
  public:
-  /// What is passed must live as long.
+  /// The arguments must outlive the observer.
   Observer(Communicator& comm, const TrainOptions& options, const Settings& settings);
 
-  /// Collective; once, before the first step. Opens the files of a run of which `done` steps are
-  /// done, and finds a moment at which all ranks' timelines begin. Throws Error(system), that names
-  /// what cannot be written, on every rank.
+  /// Collective; called once, before the first step. Opens the files of a run that continues after
+  /// step `done`, and finds a common zero for all ranks' timelines. Throws Error(system), which
+  /// names the file that cannot be written, on every rank.
   void begin(std::int64_t done);
 
-  /// Where the events of this step go; null where it is not observed so closely. `before` steps
-  /// have run since this was made.
+  /// Returns the timeline for this step, or null if the step is not observed in detail. `before` is
+  /// the number of steps since the observer was constructed.
   Timeline* timeline(std::size_t before, std::int64_t step);
-  /// Once a step, of so many samples; a fault of the metrics' file is thrown in finish(), on every
-  /// rank.
+  /// Records a step with this many samples. An error of the metrics file is kept, and finish()
+  /// throws it on every rank.
   void add(const TrainProgress& progress, double samples);
   void add(const EpochRecord& epoch);
-  /// What was added is in the metrics' file: a run that goes on from a checkpoint does not repeat
-  /// it.
+  /// Writes everything that was added to the metrics file. Called before each checkpoint, so that a
+  /// run that resumes from it does not write these lines again.
   void flush();
 
-  /// Collective. Writes the files. Throws Error(system), that names the file, on every rank.
+  /// Collective. Writes the files. Throws Error(system), which names the file, on every rank.
   void finish(double seconds);
   void endsAmidEpoch(double test_accuracy) { record_.end_accuracy = test_accuracy; }
 
@@ -54,7 +54,7 @@ class Observer {
   TrainRecord record_;
   Timeline timeline_;
   std::unique_ptr<MetricsFile> metrics_;
-  std::unique_ptr<Error> fault_; ///< of the metrics' file
+  std::unique_ptr<Error> fault_; ///< error of the metrics file
 };
 
 } // namespace rondo::training

@@ -1,3 +1,4 @@
+// Allocates a model's weights and running statistics in one aligned array.
 #include "train/loop/replica.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace rondo::training {
 
 namespace {
 
-/// Elements that a weight takes up, so that the next one begins on a cache line.
+/// Elements that a weight occupies, so that the next one begins on a cache line.
 std::size_t padded(const Weight& weight) {
   constexpr std::size_t kLine = kAlignment / sizeof(float);
   return (weight.size() + kLine - 1) / kLine * kLine;

@@ -1,5 +1,4 @@
-// This rank's copy of a model, or of some of its layers: the network, and the memory in which its
-// values stand.
+// This rank's copy of a model, or of some of its layers: the network and the memory of its values.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +15,11 @@ namespace rondo::training {
 
 class Replica {
  public:
-  /// With the values that the seed gives. Errors as of Network.
+  /// Initialises all values from the seed. Errors as of Network.
   Replica(const std::string& model, const SampleShape& input, std::size_t classes,
           std::uint64_t seed, Compute compute = {});
-  /// Of some of the layers, as Network has them. Without a seed the weights get no memory, and
-  /// nothing its first values: both are for another to give.
+  /// Holds some of the layers, as Network does. Without a seed, weights get no memory, and no value
+  /// is initialised: the caller does both.
   Replica(const LayerValues& layers, const SampleShape& input, LayerRange part,
           std::optional<std::uint64_t> seed, Compute compute = {});
 
@@ -29,14 +28,15 @@ class Replica {
   std::span<Weight* const> state() const { return state_; }
   /// The weights, for a GradientReducer.
   std::vector<Parameter> parameters() const;
-  /// Where a forward pass puts the batch's own statistics: one array for all of the state.
+  /// Where a forward pass writes the statistics of its batch: one array for all running statistics.
   std::span<float> statistics() { return statistics_; }
 
-  /// The name of the first weight or statistic with a value that is not finite; "": there is none.
+  /// The name of the first weight or statistic with a value that is not finite; "" if there is
+  /// none.
   std::string firstNotFinite() const;
-  /// Of all values that it has memory for, the state's too.
+  /// Hash of all values that it has memory for, including running statistics.
   std::uint64_t hash() const;
-  /// All of these: those of all ranks are the same.
+  /// All these values; they are equal on all ranks.
   std::span<float> values() { return values_; }
 
  private:

@@ -1,3 +1,4 @@
+// Saves and restores runs: compares the identity of the run, and shares rank 0's values.
 #include "train/loop/resume.h"
 
 #include <cmath>
@@ -50,16 +51,15 @@ void checkIdentity(const Checkpoint& file, const Running& run) {
 void checkRanks(const std::string& path, const Checkpoint& file, int ranks) {
   const auto had = file.value<std::uint64_t>("ranks");
   if (had == static_cast<std::uint64_t>(ranks)) return;
-  const std::string wrote =
-      std::to_string(had) + " ranks wrote it, with what each of them kept for itself, ";
-  const std::string text = had == 0 ? "has nothing of what each rank of this run keeps for itself"
+  const std::string wrote = std::to_string(had) + " ranks wrote it, with state of each rank, ";
+  const std::string text = had == 0 ? "has no state of single ranks, which this run needs"
                            : ranks == 0
-                               ? wrote + "for which this run has no place"
-                               : wrote + "which " + std::to_string(ranks) + " cannot take over";
+                               ? wrote + "which this run does not use"
+                               : wrote + "which " + std::to_string(ranks) + " ranks cannot use";
   throw Error(ErrorCode::invalid_argument, path + ": " + text);
 }
 
-/// Where the run stood. The sampler takes any place for one that there is.
+/// The position of the run. It is checked here, since the sampler would accept any position.
 Position position(const Checkpoint& file, int epoch_steps, int updates) {
   const auto epoch = file.value<std::uint64_t>("epoch");
   const auto step = file.value<std::uint64_t>("step");
@@ -67,15 +67,15 @@ Position position(const Checkpoint& file, int epoch_steps, int updates) {
   const auto steps = static_cast<std::uint64_t>(epoch_steps);
   if (epoch < 1 || epoch > std::uint64_t{std::numeric_limits<int>::max()} || step >= steps ||
       total != (epoch - 1) * steps + step)
-    file.fail("is a checkpoint of no place in this run: epoch " + std::to_string(epoch) +
-              ", step " + std::to_string(step) + ", " + std::to_string(total) +
-              " steps in all; epochs have " + std::to_string(steps) + " steps");
+    file.fail("has a position that is not in this run: epoch " + std::to_string(epoch) + ", step " +
+              std::to_string(step) + ", " + std::to_string(total) +
+              " steps in total; epochs have " + std::to_string(steps) + " steps");
   const auto moves = file.value<std::uint64_t>("optimizer_steps");
   if (moves != total * static_cast<std::uint64_t>(updates))
-    file.fail("has " + std::to_string(moves) + " steps of the optimizer in " +
-              std::to_string(total) + " of the run, where this run makes " +
-              std::to_string(updates) +
-              " in each: consistency, or the number of workers without bsp, was another");
+    file.fail("has " + std::to_string(moves) + " optimizer steps for " + std::to_string(total) +
+              " steps of the run, but this run makes " + std::to_string(updates) +
+              " in each step: it was written with another consistency, or (without bsp) another "
+              "number of workers");
   return {.epoch = static_cast<int>(epoch),
           .step = static_cast<int>(step),
           .total = static_cast<std::int64_t>(total),
@@ -90,7 +90,7 @@ void takeValues(const Checkpoint& file, const Running& run, int updates) {
   }
 }
 
-/// Gives all ranks rank 0's position and report.
+/// Gives rank 0's position and report to all ranks.
 void shareValues(Communicator& comm, const Running& run) {
   static_assert(std::is_trivially_copyable_v<Position>);
   comm.broadcast(&run.at, &run.at, sizeof run.at, DataType::uint8, 0);

@@ -1,4 +1,4 @@
-// What a checkpoint holds of a training run, and how a run goes on from it.
+// Saves a training run to a checkpoint, and restores it.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@
 
 namespace rondo::training {
 
-/// All that the next step depends on.
+/// Everything that the next step depends on.
 struct Running {
   Strategy& strategy;
   Position& at;
-  TrainReport& report;         ///< of the epochs that ended
-  const std::string& identity; ///< what must be the same when the run goes on
+  TrainReport& report;         ///< of the complete epochs
+  const std::string& identity; ///< what must be equal when the run is resumed
   int epoch_steps;
 };
 
-/// Collective. Rank 0 writes the file; an error there is thrown on every rank. Throws
-/// Error(aborted) and writes nothing if a value of the model is not finite.
+/// Collective. Rank 0 writes the file; every rank throws its errors. If a value of the model is not
+/// finite, throws Error(aborted) and writes nothing.
 void save(Communicator& comm, const std::string& path, const Running& run);
 
-/// Collective. Rank 0 reads the file, and all ranks take over what it holds. Throws, on every rank,
-/// Error(data) for a file that cannot be read or belongs to another run (both named), and
-/// Error(invalid_argument) where the number of ranks may not change.
+/// Collective. Rank 0 reads the file and shares its contents with all ranks. Throws on every rank:
+/// Error(data), which names the file, if it cannot be read or belongs to another run;
+/// Error(invalid_argument) if it has state of each rank (residuals) for another number of ranks.
 void restore(Communicator& comm, const std::string& path, const Running& run);
 
 } // namespace rondo::training

@@ -1,3 +1,4 @@
+// Validates options, and lists them as names and values.
 #include "train/loop/settings.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace {
 }
 
 std::string text(double value) {
-  std::array<char, 32> digits; // as few as tell the value from all others
+  std::array<char, 32> digits; // as few digits as identify the value
   return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
 }
 
@@ -88,7 +89,7 @@ void checkStragglers(const TrainOptions& options, int ranks) {
   checkFactor("jitter", options.jitter.factor);
 }
 
-/// One would be written over the other.
+/// Two options must not name the same file: one output would overwrite the other.
 void checkFiles(const TrainOptions& options) {
   const std::array<std::pair<std::string_view, std::string_view>, 3> files = {
       {{"checkpoint", options.checkpoint}, {"metrics", options.metrics}, {"trace", options.trace}}};
@@ -96,7 +97,7 @@ void checkFiles(const TrainOptions& options) {
     for (std::size_t other = 0; other < i; ++other)
       if (!files[i].second.empty() && files[i].second == files[other].second)
         refuse(std::string(files[other].first) + " and " + std::string(files[i].first) +
-               " are one file: " + std::string(files[i].second));
+               " name the same file: " + std::string(files[i].second));
 }
 
 } // namespace
@@ -160,7 +161,7 @@ std::int64_t samplesOf(std::int64_t steps, const TrainOptions& options, const Da
 
 namespace {
 
-/// What a run cannot go on without, but for the data.
+/// Settings that must be equal in the checkpoint and in the resumed run, except the data.
 Settings essence(const TrainOptions& options) {
   List list;
   list.add("model", options.model);
@@ -170,7 +171,7 @@ Settings essence(const TrainOptions& options) {
   list.add("augment", options.augment);
   list.add("optimizer", options.optimizer);
   list.add("hook", options.hook);
-  if (options.hook != "none") // what hooks keep belongs to buckets
+  if (options.hook != "none") // the state of hooks belongs to buckets
     for (std::size_t bytes : options.bucket_bytes) list.add("hook_bucket_bytes", bytes);
   return list.all();
 }
@@ -241,7 +242,7 @@ std::string describe(const TrainOptions& options, const Data& data) {
 
 namespace {
 
-/// Tells the entries of a list apart, which share a name: that of entry `i` of `count`.
+/// Makes the names of list entries unique: the name of entry `i` of `count`.
 std::string entryName(const std::string& name, std::size_t i, std::size_t count) {
   if (count == 1) return name;
   if (!name.ends_with("bucket bytes")) return name + ", " + std::to_string(i + 1);

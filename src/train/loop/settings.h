@@ -1,4 +1,4 @@
-// A training run's settings: what is refused, what all ranks must have alike, and their data.
+// Checks the options of a training run, loads its data, and lists the settings.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,31 @@
 
 namespace rondo::training {
 
-/// Throws Error(invalid_argument) that names the option that makes no sense, Error(unsupported) for
-/// a device that there is not.
+/// Throws Error(invalid_argument), which names the invalid option, and Error(unsupported) for a
+/// device that is not available.
 void check(const TrainOptions& options, int ranks);
 
-/// Throws Error(data) that names the file; Error(invalid_argument) where there are fewer samples
-/// than the one step that an epoch must have.
+/// Throws Error(data), which names the file, and Error(invalid_argument) if there are not enough
+/// samples for one step per epoch.
 Data load(const TrainOptions& options);
 
-/// The steps of an epoch, and of the whole run.
+/// Steps of one epoch, and of the whole run.
 int epochSteps(const TrainOptions& options, const Data& data);
 std::int64_t totalSteps(const TrainOptions& options, const Data& data);
-/// The samples that so many steps take from a run's beginning on.
+/// Samples that the first `steps` steps of a run take.
 std::int64_t samplesOf(std::int64_t steps, const TrainOptions& options, const Data& data);
 
 /// Names and values.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-/// What a run cannot go on without, one "name value" a line. Not the folder: only what is in it
-/// counts.
+/// Settings that must be equal in a checkpoint and in the run that resumes it, one "name value" per
+/// line. Data are compared by their contents, so the folder may change.
 std::string identity(const TrainOptions& options, const Data& data);
 
-/// What must be equal on all ranks, that and more: also one "name value" a line.
+/// Settings that must be equal on all ranks, one "name value" per line.
 std::string describe(const TrainOptions& options, const Data& data);
 
-/// The same for people: no name is there twice.
+/// The settings for people, each name only once.
 Settings shown(const TrainOptions& options, const Data& data);
 
 } // namespace rondo::training

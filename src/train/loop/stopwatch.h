@@ -1,4 +1,4 @@
-// Durations in milliseconds, their medians, and the events of a step.
+// Measures durations in milliseconds, their medians, and the events of a step.
 #pragma once
 
 #include <algorithm>
@@ -23,18 +23,18 @@ class Stopwatch {
  public:
   double read() const { return milliseconds(Clock::now() - begin_); }
   Clock::time_point begin() const { return begin_; }
-  /// Begins anew, at the moment that it gives.
+  /// Starts again, and returns the new begin.
   Clock::time_point restart() { return begin_ = Clock::now(); }
 
  private:
   Clock::time_point begin_ = Clock::now();
 };
 
-/// What one rank did in the steps that are observed closely.
+/// What one rank did in the steps that are observed in detail.
 struct Timeline {
-  Clock::time_point zero; ///< at the same moment on all ranks
+  Clock::time_point zero; ///< the same moment on all ranks
   int rank = 0;
-  std::int64_t step = 0; ///< at work; the first of the training is 1
+  std::int64_t step = 0; ///< the current step; the first step of the training is 1
   std::vector<TimelineEvent> events;
 
   void add(const std::string& name, Lane lane, Clock::time_point begin, double seconds,
@@ -44,21 +44,21 @@ struct Timeline {
   }
 };
 
-/// A rank's part in a sum over ranks amid a pass, which goes on behind it.
+/// A sum over ranks in the middle of a pass, after which the pass continues.
 struct Exchange {
   Clock::time_point begin, end;
   std::uint64_t bytes;
 };
 
-/// Shares out a step's time to its parts.
+/// Divides a step's time among its parts.
 class StepClock {
  public:
   /// `timeline` is null if the step is not observed.
   StepClock(TrainTimes& times, Timeline* timeline) : times_(times), timeline_(timeline) {}
 
-  /// What passed since it was made or last called belongs to this part, and is shown by this name;
-  /// null: as a gap. The exchanges amid it, one behind the other, are communication. Gives what
-  /// belongs to the part, in milliseconds.
+  /// Adds the time since the last call, or since construction, to this part. The timeline shows it
+  /// under `name`, or as a gap if that is null. The time of `amid`, exchanges in order of time,
+  /// counts as communication instead. Returns what was added to the part, in milliseconds.
   double lap(double TrainTimes::*part, const char* name, std::span<const Exchange> amid = {}) {
     Clock::time_point from = watch_.begin();
     double own = 0;
@@ -87,7 +87,7 @@ class StepClock {
   Stopwatch watch_;
 };
 
-/// The medians of each part of the steps' times.
+/// The median of each part of the steps' times.
 inline TrainTimes medians(const std::vector<TrainTimes>& all) {
   TrainTimes result;
   std::vector<double> one(all.size());

@@ -1,3 +1,4 @@
+// Computes how long a rank sleeps before each step.
 #include "train/loop/straggler.h"
 
 #include <algorithm>
@@ -25,8 +26,8 @@ Straggler::Straggler(const TrainOptions& options, int rank)
       jitter_(options.jitter),
       random_(detail::mix(options.seed + detail::mix(static_cast<std::uint64_t>(rank) + 1))) {}
 
-/// A step is taken to compute as long as the last one did. A rank that computed nothing has nothing
-/// that could be slower.
+/// Assumes that the next step computes as long as the last one. A rank that computed nothing cannot
+/// be slowed down.
 double Straggler::next(const TrainTimes& last) {
   const bool slow = (random_.symmetric() + 1) / 2 < jitter_.probability;
   const double computed = last.data + last.forward + last.backward + last.optimizer;

@@ -1,4 +1,4 @@
-// Slow ranks, injected: what a strategy is worth shows where ranks are not alike.
+// Makes ranks slow on purpose, to compare how strategies handle stragglers.
 #pragma once
 
 #include "rondo/train.h"
@@ -6,14 +6,14 @@
 
 namespace rondo::training {
 
-/// Makes a rank as slow as TrainOptions::pace_ms, slow and jitter say, by sleeping before its
-/// steps: a core is left to the other ranks meanwhile.
+/// Makes a rank as slow as TrainOptions::pace_ms, slow and jitter say. It sleeps before its steps,
+/// so other ranks can use the core in the meantime.
 class Straggler {
  public:
   Straggler(const TrainOptions& options, int rank);
 
-  /// How long the next step waits before it begins, in milliseconds; `last` is this rank's last
-  /// one. Which steps are slow depends on seed, rank and how often this was called.
+  /// Milliseconds that this rank must sleep before its next step; `last` is the times of its last
+  /// step. Which steps are slow depends on the seed, the rank and the number of calls.
   double next(const TrainTimes& last);
   /// Sleeps so long.
   static void sleep(double milliseconds);

@@ -1,4 +1,4 @@
-// rondo::train(): the ranks agree that they can train, then each does its half.
+// rondo::train(): checks that all ranks can train, then runs the trainer on each.
 #include "rondo/train.h"
 
 #include <chrono>
@@ -18,9 +18,10 @@ namespace rondo {
 namespace training {
 namespace {
 
-/// A strategy's communicators number their ranks anew, and end when one of their ranks leaves
-/// because of another one. But who is lost is lost to `comm` too, which hears of it by itself: the
-/// error with the rank as all know it, if there is one.
+/// The communicators that a strategy makes have rank numbers of their own, and they also fail when
+/// a rank leaves because another one failed. If a rank of the job is lost, `comm` fails too, a
+/// little later. Returns the failure of `comm`, with the rank numbers that the caller knows, if
+/// there is one.
 std::optional<Error> lossAsAllKnowIt(const Communicator& comm, const Error& error) {
   using enum ErrorCode;
   const bool lost =
@@ -48,7 +49,7 @@ TrainReport train(Communicator& comm, const TrainOptions& options,
   const training::ComputeThreads threads;
   training::agree(comm, [&] {
     training::check(options, comm.size());
-    // What is only written at the end is refused before the work, and before anything is changed.
+    // Files that are only written at the end are checked here, before any work is done.
     if (comm.rank() == 0) training::requireFiles(options);
     data = training::load(options);
     return training::describe(options, data);
@@ -68,7 +69,7 @@ std::string trainSchedule(const TrainOptions& options, int ranks) {
   const training::StrategyKind& kind = training::strategyFor(options, ranks);
   if (kind.show == nullptr)
     throw Error(ErrorCode::unsupported,
-                "train: strategy " + options.strategy + " has no plan that could be shown");
+                "train: strategy " + options.strategy + " has no schedule that can be shown");
   return kind.show(options, training::load(options).train, ranks);
 }
 

@@ -1,3 +1,5 @@
+// Runs steps up to synchronization points, where epochs end, checkpoints are written and parameters
+// are compared.
 #include "train/loop/trainer.h"
 
 #include <algorithm>
@@ -30,9 +32,9 @@ TrainReport Trainer::run() {
     const int before = at_.step;
     for (const int epoch = at_.epoch; at_.epoch == epoch && !over();) runStep(since, before);
   }
-  if (times_.empty()) { // it was resumed where it ended
+  if (times_.empty()) { // the run was resumed at its end
     report_.test_accuracy = strategy_.evaluate();
-    report_.parameter_hash = strategy_.verify("train: behind the last step");
+    report_.parameter_hash = strategy_.verify("train: after the last step");
   }
   report_.steps = at_.total;
   report_.times = medians(times_);
@@ -46,7 +48,7 @@ TrainReport Trainer::run() {
   return report_;
 }
 
-/// Ranks that compute nothing do not wait for anybody.
+/// The mean share of waiting over the ranks that compute. Ranks that compute nothing do not count.
 double Trainer::idle() {
   double waited = 0, passed = 0;
   for (const TrainTimes& times : times_) {
@@ -60,7 +62,7 @@ double Trainer::idle() {
   return sums[1] > 0 ? sums[0] / sums[1] : 0;
 }
 
-/// Of steps begin to end - 1 of the whole run.
+/// Samples of steps begin to end - 1 of the whole run.
 double Trainer::samples(std::int64_t begin, std::int64_t end) const {
   return static_cast<double>(samplesOf(end, options_, data_) - samplesOf(begin, options_, data_));
 }
@@ -89,14 +91,15 @@ void Trainer::runStep(const Stopwatch& since, int done_before) {
                     .learning_rate = result.learning_rate,
                     .times = result.times};
   if (result.met) verifyIfDue(now);
-  // A worker that keeps no step with others may find that the run has done none meanwhile.
+  // A worker that is not in step with the others may find that the run has not completed a step
+  // meanwhile.
   const bool further = at_.total > total_before;
   if (further) observer_.add(now, samples(at_.total - 1, at_.total));
   if (result.met) meet(now, since.read() / 1000);
   if (progress_ && (further || result.met)) progress_(now);
 }
 
-/// All ranks are here.
+/// Called at each synchronization point, when all ranks have come to the same step.
 void Trainer::meet(TrainProgress& now, double seconds) {
   if (at_.step == epoch_steps_) {
     endEpoch(now, seconds);
@@ -120,7 +123,7 @@ void Trainer::endEpoch(TrainProgress& now, double seconds) {
   at_ = {.epoch = at_.epoch + 1, .step = 0, .total = at_.total, .losses = 0};
 }
 
-/// Where all ranks have to be before any of them goes on.
+/// The next synchronization point: the step that all ranks must complete before any rank continues.
 std::int64_t Trainer::meeting() const {
   std::int64_t next = std::min(total_steps_, at_.total - at_.step + epoch_steps_);
   const auto every = [&next](std::int64_t done, std::int64_t total, int steps) {

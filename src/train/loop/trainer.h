@@ -1,4 +1,4 @@
-// One rank's half of a training run: epochs, evaluation, checkpoints.
+// The training loop of one rank: epochs, evaluation, checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using Progress = std::function<void(const TrainProgress&)>;
 
 class Trainer {
  public:
-  /// Collective, as run(). What is passed must live as long.
+  /// Collective, like run(). The arguments must outlive the trainer.
   Trainer(Communicator& comm, const TrainOptions& options, const Data& data, Strategy& strategy,
           const Progress& progress);
 
@@ -51,7 +51,7 @@ class Trainer {
   TrainReport report_;
   Position at_;
   std::vector<TrainTimes> times_;
-  GradientNoise noise_; ///< sums over the epoch's steps of this call
+  GradientNoise noise_; ///< sum over the steps of this call in the current epoch
 };
 
 } // namespace rondo::training

@@ -1,4 +1,4 @@
-// Two convolutions with pools, then 128 hidden features.
+// Model "cnn": two convolutions with max pools, then 128 hidden features.
 #include "train/models/model.h"
 
 namespace rondo::training::models {

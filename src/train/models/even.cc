@@ -1,5 +1,6 @@
-// Sixteen hidden layers that cost the same, for stages that do: what a pipeline loses by its order
-// alone. Samples of 512 values (--data synthetic:shape=2x16x16) make the first layer one of them.
+// Model "even": sixteen hidden layers of equal cost, so that all stages of a pipeline cost the
+// same. It measures what the order of a pipeline costs. Samples of 512 values (--data
+// synthetic:shape=2x16x16) give the first layer the same cost.
 #include "train/models/model.h"
 
 namespace rondo::training::models {

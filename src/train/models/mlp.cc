@@ -1,4 +1,4 @@
-// A multi-layer perceptron: 256, 128 and 64 hidden features.
+// Model "mlp": a multi-layer perceptron with 256, 128 and 64 hidden features.
 #include "train/models/model.h"
 
 namespace rondo::training::models {

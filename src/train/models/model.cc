@@ -1,4 +1,4 @@
-// Finds a model in the registry.
+// Finds a model by name in the registry.
 #include "train/models/model.h"
 
 #include <array>

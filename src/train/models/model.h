@@ -1,4 +1,4 @@
-// Models by name: each is a list of layers for a shape of samples and a number of classes.
+// Models by name. A model is a list of layers for a shape of samples and a number of classes.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace models {
 #undef MODEL
 } // namespace models
 
-/// Throws Error(invalid_argument), which lists what there is, for a name of none.
+/// Throws Error(invalid_argument), which lists all models, for an unknown name.
 LayerValues model(const std::string& name, const SampleShape& input, std::size_t classes);
 
 struct ModelKind {
@@ -24,7 +24,7 @@ struct ModelKind {
   LayerValues (*make)(const SampleShape&, std::size_t classes);
 };
 
-/// All of the registry.
+/// All models of the registry.
 std::span<const ModelKind> modelKinds();
 
 } // namespace rondo::training

@@ -1,4 +1,4 @@
-// Keeps a model's weights, and one program per batch size and purpose.
+// Keeps a model's weights, and one program for each batch size, purpose and slot.
 #include "train/models/network.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ constexpr bool kBackend = false;
 std::unique_ptr<Program> makeProgram(const std::vector<Node>&, const Binding&) { return nullptr; }
 #endif
 
-/// Adds what the nodes learn and keep, in order of definition, and numbers it in this order.
+/// Appends the weights and the running statistics of the nodes in order of definition, and numbers
+/// them in this order.
 void collect(const std::vector<Node>& nodes, std::vector<Weight*>& weights,
              std::vector<Weight*>& state) {
   const auto add = [](const std::vector<Weight*>& own, std::vector<Weight*>& all) {
@@ -73,7 +74,8 @@ void Network::initialise(std::uint64_t seed, const std::function<void(const Weig
     for (Weight& weight : *weights) {
       for (std::size_t i = 0; i < weight.size(); ++i) {
         const double drawn = weight.spread > 0 ? weight.spread * random.symmetric() : 0;
-        // Layers that are not here draw as if they were, for the sake of those behind them.
+        // Random numbers are drawn for all layers, also those that are not in this part, so that
+        // the layers after them get the same values as in the whole network.
         if (weight.value) weight.value[i] = static_cast<float>(weight.start + drawn);
       }
       if (written && weight.value) written(weight);
@@ -97,7 +99,7 @@ void Network::moveState(std::size_t batches) {
 double Network::forward(const Batch& batch, const Pass& pass, std::size_t slot) {
   if (slot >= passed_.size()) passed_.resize(slot + 1);
   passed_[slot] = &program(batch.count, true, slot);
-  stale_ = stale_ || !state_.empty(); // which the pass may move
+  stale_ = stale_ || !state_.empty(); // a training pass may change the running statistics
   return passed_[slot]->forward(batch, pass);
 }
 

@@ -1,4 +1,4 @@
-// What residual networks are made of.
+// Building blocks of residual networks.
 #pragma once
 
 #include <iterator>
@@ -11,19 +11,20 @@ inline void append(LayerValues& list, const LayerValues& more) {
   list.insert(list.end(), more.begin(), more.end());
 }
 
-/// A convolution whose bias is batch norm's, of the same size but for the stride.
+/// A convolution with padding that keeps the size, apart from the stride. Batch norm provides the
+/// bias.
 inline LayerValues normed(std::size_t channels, std::size_t kernel, std::size_t stride = 1) {
   return {Convolution{channels, {.kernel = kernel, .stride = stride, .padding = kernel / 2}, false},
           BatchNorm{}};
 }
 
-/// The body's sum with its input, which is projected where its shape changes.
+/// The sum of the body and its input. The input is projected if its shape changes.
 inline LayerValues residual(const LayerValues& body, std::size_t channels, std::size_t stride,
                             bool projected) {
   return {Residual{body, projected ? normed(channels, 1, stride) : LayerValues{}}, Relu{}};
 }
 
-/// The mean of all places, and one linear layer.
+/// The mean over all positions, then one linear layer.
 inline LayerValues head(std::size_t classes) {
   return {GlobalAveragePool{}, Flatten{}, Linear{classes}};
 }

@@ -1,4 +1,5 @@
-// ResNet-18 as it is for small pictures (CIFAR's 32 x 32): no pool and no stride at the start.
+// Model "resnet18": ResNet-18 for small images (CIFAR's 32 x 32), without pool and stride at the
+// start.
 #include "train/models/model.h"
 #include "train/models/resnet.h"
 

@@ -1,4 +1,5 @@
-// ResNet-50 as it is for ImageNet's 224 x 224, the stride in a block's 3 x 3 convolution.
+// Model "resnet50": ResNet-50 for ImageNet's 224 x 224, with the stride in a block's 3 x 3
+// convolution.
 #include "train/models/model.h"
 #include "train/models/resnet.h"
 

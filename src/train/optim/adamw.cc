@@ -1,5 +1,5 @@
-// AdamW: steps of a length of their own for each element, and decay apart from them (Loshchilov,
-// Hutter, Decoupled Weight Decay Regularization, 2019; as torch.optim.AdamW).
+// AdamW: adapts the step length of each element, and decays weights separately (Loshchilov, Hutter,
+// Decoupled Weight Decay Regularization, 2019; as torch.optim.AdamW).
 //
 //   g = scale * gradient;  w -= rate * decay * w
 //   m = beta1 m + (1 - beta1) g;  s = beta2 s + (1 - beta2) g g
@@ -13,7 +13,7 @@ namespace rondo::training::optim {
 namespace {
 
 struct Factors {
-  float keep; ///< of the weight, behind its decay
+  float keep; ///< of the weight: 1 - rate * decay
   float scale, beta1, beta2;
   float rate; ///< rate / (1 - beta1^t)
   float root; ///< 1 / sqrt(1 - beta2^t)
@@ -73,7 +73,7 @@ class AdamW : public Optimizer {
 extern const OptimizerKind adamw;
 const OptimizerKind adamw{
     .name = "adamw",
-    .summary = "steps scaled by each element's own gradients, decay apart",
+    .summary = "steps scaled by each element's gradients, decoupled weight decay",
     .arrays = 2,
     .make = [](std::span<Weight* const> weights, const OptimizerSettings& settings)
         -> std::unique_ptr<Optimizer> { return std::make_unique<AdamW>(weights, settings); },

@@ -1,10 +1,10 @@
-// LARS: momentum whose step is, per weight, in proportion to the weight's own length (You, Gitman,
-// Ginsburg, Large Batch Training of Convolutional Networks, 2017).
+// LARS: momentum, with steps in proportion to the norm of each weight (You, Gitman, Ginsburg, Large
+// Batch Training of Convolutional Networks, 2017).
 //
 //   g = scale * gradient;  local = trust * |w| / (|g| + decay * |w|)
 //   v = momentum * v + rate * local * (g + decay * w);  w -= v
 //
-// Weights that do not decay, and those where |w| or |g| is zero, have local = 1. Other than in sgd,
+// Weights that do not decay, and weights with |w| = 0 or |g| = 0, have local = 1. Unlike in sgd,
 // the rate is part of v, as in the paper.
 #include <cmath>
 
@@ -53,7 +53,8 @@ class Lars : public Optimizer {
   }
 
  private:
-  /// The squared lengths of all weights and gradients, which may lie on several ranks in parts.
+  /// Computes the squared norms of all weights and gradients, also if their parts are on several
+  /// ranks.
   void measure() {
     for (std::size_t w = 0; w < weights_.size(); ++w) {
       const Weight& weight = *weights_[w];
@@ -72,7 +73,8 @@ class Lars : public Optimizer {
   }
 
   WeightArrays velocity_;
-  std::vector<double> squares_; ///< of each weight, then of its gradient
+  /// Squared norms of each weight and its gradient, in turn.
+  std::vector<double> squares_;
 };
 
 } // namespace
@@ -80,7 +82,7 @@ class Lars : public Optimizer {
 extern const OptimizerKind lars;
 const OptimizerKind lars{
     .name = "lars",
-    .summary = "momentum with steps in proportion to each weight's length, for large batches",
+    .summary = "momentum with steps in proportion to each weight's norm, for large batches",
     .arrays = 1,
     .make = [](std::span<Weight* const> weights, const OptimizerSettings& settings)
         -> std::unique_ptr<Optimizer> { return std::make_unique<Lars>(weights, settings); },

@@ -1,10 +1,10 @@
-// How noisy gradients are: estimated from gradients of small batches and of a large one.
+// Estimates the noise of gradients from gradients of small batches and of a large one.
 #pragma once
 
 namespace rondo::training {
 
-/// Of a gradient g over single samples: estimates that are right on average, and may be negative
-/// each. Sums over steps are estimates, too: divide after adding.
+/// Estimates for the gradient g of single samples. They are unbiased, so one of them may be
+/// negative. Add the estimates of many steps before dividing.
 struct GradientNoise {
   double square = 0;   ///< |mean of g|^2
   double variance = 0; ///< the trace of g's covariance
@@ -14,13 +14,14 @@ struct GradientNoise {
     variance += other.variance;
     return *this;
   }
-  /// The batch, in samples, whose mean gradient is as much noise as signal.
+  /// The batch size whose mean gradient contains as much noise as signal.
   double scale() const { return variance / square; }
 };
 
-/// The mean gradient of n samples has the expected square |mean|^2 + variance / n. Two equations,
-/// of the mean square norm of gradients over `few` samples, and of that over all of `many`, give
-/// both. (McCandlish et al., An Empirical Model of Large-Batch Training, 2018, appendix A.)
+/// Estimates both values from two measurements: the mean squared norm of gradients over `few`
+/// samples each, and the squared norm of the mean gradient of `many` samples. The expected squared
+/// norm of a mean over n samples is |mean|^2 + variance / n, which gives two equations. (McCandlish
+/// et al., An Empirical Model of Large-Batch Training, 2018, appendix A.)
 inline GradientNoise gradientNoise(double of_few, double few, double of_many, double many) {
   return {.square = (many * of_many - few * of_few) / (many - few),
           .variance = (of_few - of_many) / (1 / few - 1 / many)};

@@ -1,4 +1,4 @@
-// Norms over eight lanes, which compilers turn into vector instructions as they stand.
+// Computes norms in eight lanes, which compilers vectorise without reordering sums.
 #include "train/optim/norm.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Clipped clip(std::span<Weight* const> weights, float scale, double limit,
   if (sum_over_shards) sum_over_shards({&sum, 1});
   const double norm = static_cast<double>(scale) * std::sqrt(sum);
   if (norm <= limit) return {norm, scale};
-  // So that rounding cannot leave it above the limit, as PyTorch has it.
+  // The margin keeps rounding from leaving the norm above the limit; PyTorch has the same.
   constexpr double kMargin = 1e-6;
   return {norm, static_cast<float>(scale * (limit / (norm + kMargin)))};
 }

@@ -1,4 +1,4 @@
-// The table that optimizers.def makes, and what is checked before an optimizer is made.
+// The registry of optimizers, and the check of their settings.
 #include "train/optim/optimizer.h"
 
 #include <array>

@@ -1,4 +1,4 @@
-// Powers that are the same on every machine, which a mathematics library does not promise.
+// Integer powers that are the same on every machine; std::pow does not guarantee that.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Schedules by arithmetic that all machines share: libraries differ in the last bit of a cosine.
+// Computes learning rates with arithmetic that is the same on all machines; std::cos may differ in
+// the last bit.
 #include "train/optim/schedule.h"
 
 #include <algorithm>
@@ -13,8 +14,8 @@ namespace rondo::training {
 
 namespace {
 
-/// (1 + cos(pi x)) / 2 for x in [0, 1], which is cos^2(pi x / 2), by the cosine's power series; its
-/// remainder is below 1e-16 on this interval.
+/// (1 + cos(pi x)) / 2 for x in [0, 1], which is cos^2(pi x / 2), by the power series of the
+/// cosine. The error of the series is below 1e-16 on this interval.
 double halfWave(double x) {
   constexpr double kHalfPi = 1.57079632679489661923;
   const double square = (kHalfPi * x) * (kHalfPi * x);
@@ -52,7 +53,7 @@ std::span<const ScalingRule> scalingRules() {
                                    [](double rate, std::uint64_t batch, std::uint64_t reference) {
                                      return rate * kTimes(batch, reference);
                                    }},
-                                  {"sqrt", "by its square root: Krizhevsky, 2014",
+                                  {"sqrt", "with the square root of the batch: Krizhevsky, 2014",
                                    [](double rate, std::uint64_t batch, std::uint64_t reference) {
                                      return rate * std::sqrt(kTimes(batch, reference));
                                    }}});
@@ -71,10 +72,10 @@ const ScalingRule& scalingRule(std::string_view name) {
 
 std::span<const ScheduleKind> scheduleKinds() {
   using Kind = Schedule::Kind;
-  static constexpr auto kKinds =
-      std::to_array<ScheduleKind>({{"constant", "the same in all steps", Kind::constant},
-                                   {"step", "a tenth after each third of the steps", Kind::step},
-                                   {"cosine", "half a wave down to 0 at the end", Kind::cosine}});
+  static constexpr auto kKinds = std::to_array<ScheduleKind>(
+      {{"constant", "the same in all steps", Kind::constant},
+       {"step", "divided by 10 after each third of the steps", Kind::step},
+       {"cosine", "half a cosine wave down to 0 at the end", Kind::cosine}});
   return kKinds;
 }
 

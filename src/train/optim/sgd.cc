@@ -3,8 +3,8 @@
 //   g = scale * gradient + decay * w;  v = momentum * v + g;
 //   w -= rate * v, or with Nesterov's momentum w -= rate * (g + momentum * v)
 //
-// as torch.optim.SGD without dampening has it. The rate is not part of v: when it changes, all that
-// was gathered counts with the new one.
+// This is torch.optim.SGD without dampening. The rate is not part of v: when the rate changes, the
+// momentum so far counts with the new rate.
 #include "train/optim/optimizer.h"
 
 namespace rondo::training::optim {
@@ -14,8 +14,8 @@ struct Factors {
   float rate, scale, momentum, decay;
 };
 
-/// The branches are fixed outside of the loop, so that it is compiled to vector instructions, and
-/// a weight without decay is not touched by a product with zero.
+/// The branches are template parameters, so that the loop is vectorised. A weight without decay is
+/// computed without the term decay * w, not with a product by zero.
 template <bool decays, bool nesterov>
 void descend(float* value, float* velocity, const float* gradient, std::size_t count,
              const Factors f) {
@@ -64,7 +64,7 @@ class Sgd : public Optimizer {
 extern const OptimizerKind sgd;
 const OptimizerKind sgd{
     .name = "sgd",
-    .summary = "gradient descent with momentum, Nesterov's too",
+    .summary = "gradient descent with momentum, optionally Nesterov's",
     .arrays = 1,
     .make = [](std::span<Weight* const> weights, const OptimizerSettings& settings)
         -> std::unique_ptr<Optimizer> { return std::make_unique<Sgd>(weights, settings); },

@@ -1,4 +1,4 @@
-// What a reducer's buckets took, for a step's timeline.
+// Adds the time of each bucket of a GradientReducer to the timeline of a step.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace rondo::training {
 
-/// Those of the last step, which began then.
+/// Adds the buckets of the last step. The step began at `began`.
 inline void showBuckets(const GradientReducer& reducer, Clock::time_point began,
                         Timeline& timeline) {
   for (const GradientBucketTimes& bucket : reducer.timeline()) {

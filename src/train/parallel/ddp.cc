@@ -1,20 +1,21 @@
-// Data parallel, bulk-synchronous: micro-batches forward and back, their gradients reduced in
-// buckets meanwhile, then the same step of the optimizer on every rank.
+// Strategy ddp: bulk-synchronous data parallelism. Each rank runs its micro-batches forward and
+// backward. The gradients are all-reduced in buckets during the backward pass. Then every rank
+// takes the same optimizer step.
 //
-//   sent     when
-//   buckets  AllReduce of each as soon as the backward pass has filled it
-//   2 sums   AllReduce of loss and stop flag beside the last backward pass, and of the statistics
-//            of batch norms; with --noise-scale a third, behind it
-//   batch    AllReduce of each batch norm's sums within the passes, with --sync-batch-norm
-//   norms
+//   sent         when
+//   buckets      AllReduce of each one as soon as the backward pass has filled it
+//   2 sums       AllReduce of loss and stop flag during the last backward pass, and one of the
+//                statistics of batch norms; with --noise-scale a third after that pass
+//   batch norms  AllReduce of the sums of each batch norm within the passes, with --sync-batch-norm
 //
-// With M bytes of gradients (or of what the hook makes of them) N ranks send 2 (N-1) M bytes in a
-// step, each 2 (N-1)/N M. What topk makes of them is gathered, not added up: N (N-1) M. Every rank
-// holds parameters, gradients and optimizer whole. With --groups G the buckets take G communicators
-// in turn (groups.h): the same bytes, G of them on their way.
+// With M bytes of gradients (or of the hook's output) N ranks send 2 (N-1) M bytes in a step, each
+// rank 2 (N-1)/N M. The output of topk is gathered, not added up: N (N-1) M. Every rank holds all
+// parameters, gradients and optimizer state. With --groups G the buckets use G communicators in
+// turn (groups.h): the same bytes, but G buckets are sent at the same time.
 //
-// Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, 2020; BSP of
-// the lectures: w' = w - rate * (mean over the ranks of their mean gradients).
+// Li et al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training, 2020. This is
+// the bulk-synchronous parallel scheme: w' = w - rate * (mean over the ranks of their mean
+// gradients).
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -39,9 +40,9 @@ namespace rondo::training::parallel {
 
 namespace {
 
-/// Sums, since they are scaled behind the reduction. The order in which gradients come is known:
-/// buckets formed anew after the first step would end what hooks keep, and a run that is resumed
-/// would have others than one that was not.
+/// The reducer computes sums, because update() scales them after the reduction. Buckets keep their
+/// first order: a new order after the first step would invalidate the state of hooks, and a resumed
+/// run would have other buckets than a run without interruption.
 GradientOptions reduction(const TrainOptions& options, std::shared_ptr<GradientHook> hook) {
   GradientOptions to;
   to.average = false;
@@ -59,8 +60,8 @@ void add(float* to, const float* from, std::size_t count) {
 class Ddp : public Strategy {
  public:
   explicit Ddp(const Setup& setup);
-  /// Where an exception has left a step it aborts the communicator, and returns when nothing of the
-  /// step is on its way.
+  /// If an exception ended a step, aborts the communicator and waits until no operation of the step
+  /// is in flight.
   ~Ddp() override;
 
   StepResult run(const Position& done, std::int64_t meeting, Timeline* timeline) override;
@@ -99,19 +100,19 @@ class Ddp : public Strategy {
   const std::unique_ptr<Optimizer> optimizer_;
   const Schedule schedule_;
   const GradientReady ready_;
-  std::optional<OwnArrays> kept_;          ///< by the hooks of all ranks, of the last snapshot
-  int count_ = 0;                          ///< samples of the step at work, over all ranks
-  int micro_ = 0;                          ///< the micro-batch at work
-  std::vector<AlignedVector<float>> part_; ///< gradients of a micro-batch behind the first
-  AlignedVector<float> statistics_;        ///< sums of those that came before
-  /// Over this rank's samples; over all ranks' when sent_ is done.
+  std::optional<OwnArrays> kept_; ///< state of the hooks of all ranks, from the last snapshot
+  int count_ = 0;                 ///< samples of the current step, over all ranks
+  int micro_ = 0;                 ///< the current micro-batch
+  std::vector<AlignedVector<float>> part_; ///< gradients of a micro-batch after the first
+  AlignedVector<float> statistics_;        ///< sums over the earlier micro-batches
+  /// Sums over this rank's samples; over the samples of all ranks once sent_ is done.
   struct Sums {
     double loss, stops;
   } sums_{};
-  double squares_ = 0; ///< of the norms of this rank's micro-batches' gradients
+  double squares_ = 0; ///< sum of the squared norms of the gradients of this rank's micro-batches
   Work sent_, statistics_sent_;
   Clock::time_point reducing_; ///< when the reducer's step began
-  std::string layer_;          ///< the first that gave what is not finite; "": none
+  std::string layer_; ///< the first layer with a value that is not finite; "" if there is none
 };
 
 std::size_t parts(const Setup& setup) {
@@ -119,7 +120,8 @@ std::size_t parts(const Setup& setup) {
          static_cast<std::size_t>(setup.options.accumulate);
 }
 
-/// Sums of batch norm over the ranks would wait for one without samples, which runs no layers.
+/// Refuses synchronized batch norm if a step can leave a rank without samples: such a rank runs no
+/// layers, and the others would wait for its sums.
 void requireStatistics(const TrainOptions& options, Samples& samples, const Data& data) {
   const std::size_t rest = samples.count(1, epochSteps(options, data) - 1);
   if (!options.sync_batch_norm || rest >= samples.parts()) return;
@@ -154,14 +156,14 @@ Ddp::Ddp(const Setup& setup)
   statistics_.resize(replica_.statistics().size());
 }
 
-/// Works on their way use sums_, and the replica's statistics.
+/// Pending operations still use sums_ and the statistics of the replica.
 Ddp::~Ddp() {
   for (Work* work : {&sent_, &statistics_sent_}) {
     try {
       if (work->test()) continue;
-      comm_.abort("train: a step was left by an exception");
+      comm_.abort("train: an exception ended a step of this rank");
       work->waitFor(std::chrono::seconds(10));
-    } catch (const std::exception&) { // how it ended is of no interest
+    } catch (const std::exception&) { // the result no longer matters
     }
   }
 }
@@ -193,9 +195,9 @@ StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
   return result;
 }
 
-/// The reducer gets the sums over this rank's micro-batches. They go from left to right, and so
-/// does the rank-order reduction: one micro-batch each on N ranks, or N on one rank, is the same
-/// sum.
+/// Fills the reducer with the sums over this rank's micro-batches. They are added from the first to
+/// the last, and the reduction adds ranks in the same order: one micro-batch on each of N ranks
+/// gives the same sum as N micro-batches on one rank.
 void Ddp::computeGradients(const Position& done, StepClock& clock) {
   const auto number = static_cast<std::uint64_t>(done.total);
   Pass pass{.seed = detail::mix(options_.seed + detail::mix(number)), .sum_over_ranks = {}};
@@ -228,7 +230,7 @@ void Ddp::forward(const Batch& batch, const Pass& pass) {
   if (!std::isfinite(loss) && layer_.empty()) layer_ = replica_.network().firstNotFinite();
 }
 
-/// In place of a pass back of no samples: the other ranks' buckets wait for this one's.
+/// Replaces the backward pass if this rank has no samples: the other ranks wait for its buckets.
 void Ddp::contributeZeros() {
   const auto weights = replica_.weights();
   for (std::size_t i = weights.size(); i-- > 0;) {
@@ -237,17 +239,17 @@ void Ddp::contributeZeros() {
   }
 }
 
-/// The next step's first batch is made while buckets are on their way and other ranks still
-/// compute: the pass back is over, so nobody needs this step's. A rank alone has nothing to wait
-/// for, and its gradients are still in the cache.
+/// Loads the first batch of the next step while buckets are in flight and other ranks still
+/// compute. The backward pass has ended, so this step's batch is no longer needed. A single rank
+/// skips this: it has nothing to wait for, and its gradients are still in the cache.
 void Ddp::prepareNext(const Position& done) {
   if (comm_.size() == 1 || done.total + 1 >= total_steps_) return;
   const bool ends = done.step + 1 == epoch_steps_;
   samples_.prepare(done.epoch + (ends ? 1 : 0), ends ? 0 : done.step + 1, firstPart());
 }
 
-/// Running statistics move once a step, by the mean over all micro-batches: the sum of the batches'
-/// own is built as that of the gradients is.
+/// Running statistics change once per step, by the mean over all micro-batches. The statistics of
+/// the batches are added up in the same order as the gradients.
 void Ddp::addStatistics() {
   const std::span<float> own = replica_.statistics();
   if (options_.accumulate == 1 || own.empty()) return;
@@ -255,14 +257,14 @@ void Ddp::addStatistics() {
   std::copy(own.begin(), own.end(), statistics_.begin());
 }
 
-/// Lets the first micro-batch write into the buckets, the others beside them.
+/// The first micro-batch writes its gradients into the buckets, the others into part_.
 void Ddp::aim(bool first) {
   const auto weights = replica_.weights();
   for (std::size_t i = 0; i < weights.size(); ++i)
     weights[i]->gradient = first ? static_cast<float*>(reducer_.gradient(i)) : part_[i].data();
 }
 
-/// Loss and statistics are complete before the last backward pass, and travel while it goes on.
+/// Loss and statistics are complete before the last backward pass, and are reduced during it.
 void Ddp::sendSums() {
   static_assert(sizeof sums_ == 2 * sizeof(double));
   sent_ = comm_.allReduceAsync(&sums_, &sums_, 2, DataType::float64, ReduceOp::sum);
@@ -292,8 +294,8 @@ void Ddp::gradientStands(std::size_t weight) {
   reducer_.ready(weight);
 }
 
-/// Of micro-batches on one side, whose gradients are sums over a part of the batch, and of the
-/// whole batch on the other. Micro-batches of a shorter step are of several sizes, some empty.
+/// Compares the gradients of the micro-batches with the gradient of the whole batch. Skips a step
+/// with fewer samples: its micro-batches have different sizes, and some may be empty.
 GradientNoise Ddp::noise() {
   if (count_ < options_.batch) return squares_ = 0, GradientNoise();
   comm_.allReduce(&squares_, &squares_, 1, DataType::float64, ReduceOp::sum);
@@ -307,7 +309,8 @@ GradientNoise Ddp::noise() {
                        whole / (batch * batch), batch);
 }
 
-/// What hooks keep is of sums over a whole batch, so they get those of a smaller step as large.
+/// Hooks keep state in the scale of a whole batch, so gradientStands() has scaled the gradients of
+/// a smaller batch up to it.
 void Ddp::update(double learning_rate) {
   aim(true);
   float scale = 1.0F / static_cast<float>(hook_ ? options_.batch : count_);
@@ -358,7 +361,7 @@ void Ddp::tell(TrainReport& report) {
 extern const StrategyKind ddp;
 const StrategyKind ddp{
     .name = "ddp",
-    .summary = "each rank the whole model; gradients are all-reduced beside the backward pass",
+    .summary = "each rank has the whole model; gradients are all-reduced during the backward pass",
     .takes = {"uneven remainder", "accumulate", "sync_batch_norm", "clip", "bucket_bytes",
               "overlap", "groups", "hook", "memory_limit", "noise_scale"},
     .check =
@@ -366,8 +369,9 @@ const StrategyKind ddp{
           const std::int64_t parts = std::int64_t{ranks} * options.accumulate;
           requireParts(options, parts, "ranks x accumulate");
           if (options.noise_scale && parts < 2)
-            throw Error(ErrorCode::invalid_argument,
-                        "train: noise_scale compares micro-batches: ranks x accumulate is 1");
+            throw Error(
+                ErrorCode::invalid_argument,
+                "train: noise_scale needs 2 or more micro-batches, but ranks x accumulate is 1");
         },
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<Ddp>(setup);

@@ -1,17 +1,18 @@
-// DataParallel, to compare with: rank 0 holds the model, and lends it to the others in each step.
+// Strategy dp, for comparison with ddp: rank 0 holds the model and sends it to the other ranks in
+// each step.
 //
 //   sent                     when
-//   samples, rank 0 to all   before the pass forward: the batch is scattered
-//   values, rank 0 to all    before the pass forward: the model is replicated
-//   gradients, all to rank 0 behind the pass back: they are gathered, as a sum
-//   2 sums                   AllReduce of loss and stop flag behind that
+//   samples, rank 0 to all   before the forward pass: the batch is scattered
+//   values, rank 0 to all    before the forward pass: the model is replicated
+//   gradients, all to rank 0 after the backward pass: they are reduced to rank 0
+//   2 sums                   after that: AllReduce of loss and stop flag
 //
-// With M bytes of values, N ranks and B bytes of a batch's samples, (N-1) (2 M + B/N) bytes in a
-// step, all of them from rank 0 or for it, which alone loads samples and runs the optimizer.
-// Nothing overlaps with computation.
+// With M bytes of values, N ranks and B bytes of samples in a batch, the ranks send (N-1) (2 M +
+// B/N) bytes in a step, all of them from or to rank 0. Only rank 0 loads samples and runs the
+// optimizer. Nothing overlaps with computation.
 //
-// DataParallel of the lectures and of PyTorch, with ranks in the place of one process's devices:
-// Li et al., PyTorch Distributed, 2020, compare it with `ddp`.
+// PyTorch's DataParallel, with ranks in place of the devices of one process. Li et al., PyTorch
+// Distributed, 2020, compare it with DistributedDataParallel (here `ddp`).
 #include <algorithm>
 #include <cmath>
 
@@ -27,7 +28,7 @@ namespace rondo::training::parallel {
 
 namespace {
 
-/// A batch on its way: blocks of ranks, in samples of so many elements each.
+/// How a batch is scattered: the block of each rank, for samples of `elements` elements each.
 struct Scattered {
   std::vector<std::size_t> counts, offsets;
 
@@ -61,13 +62,14 @@ class Dp : public Strategy {
   const TrainOptions& options_;
   WholeModel model_;
   Replica& replica_;
-  Samples samples_; ///< whole batches
+  Samples samples_; ///< part 0 of 1: whole batches
   const std::size_t sample_size_;
-  AlignedVector<float> gradients_; ///< in the layout of the values, with the state's statistics
+  /// In the order of the values, followed by the statistics of the state.
+  AlignedVector<float> gradients_;
   AlignedVector<float> inputs_;
   std::vector<std::uint8_t> labels_;
   std::vector<std::uint32_t> numbers_;
-  const std::unique_ptr<Optimizer> optimizer_; ///< whose step rank 0 alone takes
+  const std::unique_ptr<Optimizer> optimizer_; ///< only rank 0 steps it
   const Schedule schedule_;
 };
 
@@ -132,7 +134,7 @@ StepResult Dp::run(const Position& done, std::int64_t, Timeline* timeline) {
   return result;
 }
 
-/// Every rank gets its share of the batch that rank 0 loads.
+/// Sends each rank its share of the batch that rank 0 loads.
 Batch Dp::scatter(const Position& done) {
   const auto ranks = static_cast<std::size_t>(comm_.size());
   const auto total = static_cast<std::size_t>(options_.batch);
@@ -146,14 +148,14 @@ Batch Dp::scatter(const Position& done) {
   return {labels_.size(), inputs_.data(), labels_.data(), numbers_.data()};
 }
 
-/// Every rank gets the values of rank 0.
+/// Sends the values of rank 0 to all ranks.
 void Dp::replicate() {
   const std::span<float> values = replica_.values();
   comm_.broadcast(values.data(), values.data(), values.size(), DataType::float32, 0);
   if (comm_.rank() != 0) replica_.network().weightsChanged();
 }
 
-/// Rank 0 gets the sum over all ranks.
+/// Sums the gradients of all ranks on rank 0.
 void Dp::gatherGradients() {
   comm_.reduce(gradients_.data(), gradients_.data(), gradients_.size(), DataType::float32,
                ReduceOp::sum, 0);
@@ -169,7 +171,7 @@ double Dp::evaluate() {
   return model_.evaluate();
 }
 
-/// What rank 0 holds is all that there is.
+/// Rank 0 holds the whole state of the run.
 Snapshot Dp::snapshot() {
   Snapshot all;
   if (comm_.rank() == 0) all.tensors = model_.tensors(*optimizer_);

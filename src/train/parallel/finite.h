@@ -1,4 +1,4 @@
-// A loss that is not finite ends a run, on all ranks alike.
+// Ends a run on all ranks if the loss is not finite.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace rondo::training {
 
-/// Collective where the loss, which all ranks have alike, is not finite: throws Error(aborted) on
-/// all of them, which names the step (the first is 1) and the `layer` of the first rank that has
-/// one.
+/// Throws Error(aborted) on all ranks if the loss is not finite. `loss` is the same on all ranks;
+/// the function is collective only if it is not finite. The error names the step (the first is 1),
+/// and the `layer` of the lowest rank that passes one.
 void requireFinite(Communicator& comm, double loss, std::int64_t step, const std::string& layer);
 
 } // namespace rondo::training

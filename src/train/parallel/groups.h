@@ -1,4 +1,4 @@
-// Round-robin groups: communicators of the same ranks, which the buckets of gradients take in turn.
+// Round-robin groups: several communicators of the same ranks, which gradient buckets use in turn.
 #pragma once
 
 #include <deque>
@@ -8,13 +8,14 @@
 
 namespace rondo::training {
 
-/// The calls of one communicator run one behind the other: a bucket begins when the one before is
-/// there. With several as many are on their way at once, and what a link carries meanwhile is no
-/// longer broken off between two buckets. (PyTorch's round-robin process groups: Li et al., PyTorch
+/// The calls of one communicator run one after the other: a bucket starts when the previous one is
+/// complete. With N communicators N buckets are in flight, and a link stays busy between two
+/// buckets of one communicator. (PyTorch's round-robin process groups: Li et al., PyTorch
 /// Distributed, 2020, section 5.4.)
 class Groups {
  public:
-  /// Collective. `first` is the first of so many; it must live as long.
+  /// Collective. Makes `count` communicators of the same ranks: `first` and copies of it. `first`
+  /// must outlive this object.
   Groups(Communicator& first, int count) : all_{&first} {
     while (static_cast<int>(all_.size()) < count)
       all_.push_back(&own_.emplace_back(*first.split(0, first.rank())));
@@ -22,7 +23,7 @@ class Groups {
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
 
-  /// For a GradientReducer.
+  /// All communicators, for a GradientReducer.
   const std::vector<Communicator*>& all() const { return all_; }
 
  private:

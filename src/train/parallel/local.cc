@@ -1,19 +1,20 @@
-// Local SGD: every rank trains a model of its own, and each so many steps they are averaged.
+// Strategy local (local SGD): every rank trains its own model. Every `period` steps the models are
+// averaged.
 //
 //   sent                   when
-//   values                 AllReduce behind every `period`th step; between them where the trainer
-//                          wants to see the model, after which each rank goes on with its own
-//   loss sums, stop flag   AllReduce there, and where the trainer wants to see the model
+//   values                 AllReduce after every `period`th step. Between two of these also where
+//                          the trainer needs the model; each rank then goes on with its own values
+//   loss sums, stop flag   AllReduce at the same points
 //
-// With M bytes of values N ranks send 2 (N-1) M bytes once a period: 2 (N-1)/period M a step, if
-// nobody looks in between. Each has its own optimizer, whose state is not averaged. With a slow
-// momentum b the average is not the new model, but where the ranks go from here
-// (d = model - average, r = learning rate):
+// With M bytes of values N ranks send 2 (N-1) M bytes once per period: 2 (N-1)/period M a step, if
+// the trainer does not evaluate or save in between. Each rank has its own optimizer, whose state is
+// not averaged. With slow momentum b, the average is not the new model itself but gives a direction
+// (d = model before the period - average, r = learning rate):
 //
 //   u = b u + d / r;  model = model - r u
 //
-// With period 1, sgd and b = 0 the averages are those of `ddp`, but for rounding. Between averages
-// ranks wait for nobody, so that short stragglers cost less.
+// With period 1, sgd and b = 0 the averages equal those of `ddp`, except for rounding. Between
+// averages no rank waits for another, so short delays of a straggler cost less.
 //
 // Stich, Local SGD Converges Fast and Communicates Little, 2019; Wang et al., SlowMo, 2020.
 #include <algorithm>
@@ -61,15 +62,16 @@ class Local : public Strategy {
   AlignedVector<float> gradients_;
   const std::unique_ptr<Optimizer> optimizer_;
   const Schedule schedule_;
-  AlignedVector<float> slow_, before_; ///< u, and the weights before the period; empty without b
-  std::optional<OwnArrays> kept_;      ///< of the last snapshot
-  bool alike_ = true;                  ///< all ranks hold the same model
-  /// Of each step since the ranks last told each other, the sum over this rank's samples; behind
-  /// them how often it was asked to end.
+  /// u, and the weights before the period; empty if slow_momentum is 0
+  AlignedVector<float> slow_, before_;
+  std::optional<OwnArrays> kept_; ///< gathered by the last snapshot
+  bool alike_ = true;             ///< all ranks hold the same model
+  /// For each step since the last exchange(), the loss summed over this rank's samples. exchange()
+  /// appends the stop flag.
   std::vector<double> losses_;
-  double told_ = 0;   ///< Position::losses when they did
-  bool stop_ = false; ///< this rank was asked to end since
-  std::string layer_; ///< the first that gave what is not finite; "": none
+  double told_ = 0;   ///< Position::losses at the last exchange()
+  bool stop_ = false; ///< this rank was asked to stop since the last exchange()
+  std::string layer_; ///< the first layer with a value that is not finite; "" if there is none
 };
 
 Local::Local(const Setup& setup)
@@ -129,7 +131,8 @@ void Local::step(const Position& done, double learning_rate, StepClock& clock) {
   clock.lap(&TrainTimes::forward, "forward");
   replica_.network().backward([](std::size_t) {});
   clock.lap(&TrainTimes::backward, "backward");
-  // So that the mean over the ranks has the scale of the whole batch, however it is split.
+  // Each rank sees batch / size() samples. This scale makes the mean over the ranks the mean over
+  // the batch.
   optimizer_->step(learning_rate, static_cast<float>(comm_.size()) / options_.batch);
   if (!replica_.state().empty()) replica_.network().moveState(1);
   replica_.network().weightsChanged();
@@ -137,8 +140,7 @@ void Local::step(const Position& done, double learning_rate, StepClock& clock) {
   clock.lap(&TrainTimes::optimizer, "optimizer");
 }
 
-/// All ranks learn the losses of the steps since they last did, in place of what each had guessed
-/// by its own samples.
+/// Replaces this rank's losses since the last exchange by those of the whole batch.
 void Local::exchange(StepResult& result) {
   losses_.push_back(stop_ ? 1 : 0);
   comm_.allReduce(losses_.data(), losses_.data(), losses_.size(), DataType::float64, ReduceOp::sum);
@@ -146,7 +148,8 @@ void Local::exchange(StepResult& result) {
   losses_.pop_back();
   result.at.losses = told_;
   std::int64_t step = result.at.total - static_cast<std::int64_t>(losses_.size());
-  for (const double loss : losses_) { // one by one: when they are told changes no bit
+  // Added one by one, so that the result does not depend on when ranks exchange losses.
+  for (const double loss : losses_) {
     result.loss = loss / options_.batch;
     result.at.losses += result.loss;
     requireFinite(comm_, loss, ++step, layer_);
@@ -167,7 +170,7 @@ void Local::moveSlowly(double learning_rate) {
   const std::span<float> values = replica_.values();
   const auto rate = static_cast<float>(learning_rate);
   const auto momentum = static_cast<float>(options_.slow_momentum);
-  const float per_rate = rate > 0 ? 1 / rate : 0; // without a rate nothing has moved
+  const float per_rate = rate > 0 ? 1 / rate : 0; // with rate 0 nothing has moved
   for (std::size_t i = 0; i < slow_.size(); ++i) {
     slow_[i] = momentum * slow_[i] + per_rate * (before_[i] - values[i]);
     values[i] = before_[i] - rate * slow_[i];
@@ -196,7 +199,7 @@ double Local::evaluate() {
   return withAverage([&] { return model_.evaluate(); });
 }
 
-/// Beside rank 0's own every rank's values and optimizer.
+/// Contains the tensors of rank 0, and the values and optimizer state of every rank.
 Snapshot Local::snapshot() {
   std::vector<OwnArray> own = {{"local.values", replica_.values()}};
   for (StateArray& one : optimizer_->state()) own.push_back({"local." + one.name, one.values});

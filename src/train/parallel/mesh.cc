@@ -47,7 +47,7 @@ Mesh Mesh::parse(const std::string& text, int ranks) {
     return mesh;
   }
   std::int64_t product = 1;
-  std::istringstream parts(text + ","); // so that an empty last part is seen
+  std::istringstream parts(text + ","); // the comma makes getline() return an empty last part
   for (std::string part; std::getline(parts, part, ',');) {
     const std::size_t equals = part.find('=');
     const Axis axis = axisOf(text, part.substr(0, equals));
@@ -55,12 +55,12 @@ Mesh Mesh::parse(const std::string& text, int ranks) {
         countOf(text, part, equals == std::string::npos ? "" : part.substr(equals + 1));
     if (std::any_of(mesh.digits_.begin(), mesh.digits_.end(),
                     [&](const Digit& digit) { return digit.axis == axis; }))
-      refuse(text, "axis \"" + std::string(name(axis)) + "\" is there twice");
+      refuse(text, "axis \"" + std::string(name(axis)) + "\" is named twice");
     mesh.digits_.push_back({axis, count});
     product = std::min<std::int64_t>(product * count, std::numeric_limits<int>::max());
   }
   if (product != ranks)
-    refuse(text, "its axes have " + std::to_string(product) + " ranks together, this run has " +
+    refuse(text, "its axes need " + std::to_string(product) + " ranks in all, but this run has " +
                      std::to_string(ranks));
   return mesh;
 }
@@ -77,7 +77,7 @@ int Mesh::size(Axis axis) const {
   return 1;
 }
 
-/// By how much the ranks of neighbours along the axis differ.
+/// The difference between the ranks of two neighbours along the axis.
 int Mesh::stride(Axis axis) const {
   int product = 1;
   for (std::size_t i = digits_.size(); i-- > 0 && digits_[i].axis != axis;)
@@ -125,7 +125,7 @@ Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own,
 }
 
 Communicator Mesh::split(Communicator& comm, const std::vector<Axis>& axes) const {
-  // The lowest rank of a group is its name: no other group has it.
+  // The color is the lowest rank of the group: no other group has it.
   return *comm.split(neighbours(axes, comm.rank()).front(), comm.rank());
 }
 

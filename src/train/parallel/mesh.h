@@ -1,4 +1,4 @@
-// Ranks as a mesh with named axes: which of them are neighbours for what.
+// Arranges ranks as a mesh with named axes, such as data=2,pipe=2.
 #pragma once
 
 #include <array>
@@ -12,37 +12,38 @@
 
 namespace rondo::training {
 
-/// What the ranks along an axis do with each other.
+/// What the ranks along an axis share.
 enum class Axis {
-  data,   ///< other samples, the same weights: they add up gradients
-  shard,  ///< other samples, and each a part of the weights
-  pipe,   ///< other layers of the same samples
-  tensor, ///< other features of the same layers and samples
+  data,   ///< different samples, the same weights; gradients are added up
+  shard,  ///< different samples, each rank has a part of the weights
+  pipe,   ///< the same samples, different layers
+  tensor, ///< the same samples and layers, different features
 };
 inline constexpr std::array kAxes = {Axis::data, Axis::shard, Axis::pipe, Axis::tensor};
 std::string_view name(Axis axis);
 
-/// A value: axes with how many ranks each has. Ranks are dealt out like the digits of a number, the
-/// last axis that is named turning fastest: neighbours along it have ranks one behind the other.
+/// A value: the axes and the number of ranks along each. The coordinates of a rank are the digits
+/// of its number, the last named axis being the least significant digit: neighbours along it have
+/// consecutive ranks.
 class Mesh {
  public:
-  /// From "data=2,pipe=2": axes in any order, each once, with 1 or more ranks; axes that are not
-  /// named have one. "": all ranks along data. Throws Error(invalid_argument) that names what is
-  /// wrong: a word of no axis (with those there are), an axis twice, no number, numbers whose
-  /// product is not `ranks`.
+  /// Parses "data=2,pipe=2": axes in any order, each at most once, with 1 or more ranks. An axis
+  /// that is not named has one rank. "" puts all ranks along data. Throws Error(invalid_argument)
+  /// for an unknown axis (the text lists the valid ones), an axis that occurs twice, a missing
+  /// number, or numbers whose product is not `ranks`.
   static Mesh parse(const std::string& text, int ranks);
 
   int size() const;
-  /// Ranks along the axis.
+  /// The number of ranks along the axis.
   int size(Axis axis) const;
-  /// Where a rank stands on the axis: 0 to size(axis) - 1.
+  /// The coordinate of a rank on the axis: 0 to size(axis) - 1.
   int coordinate(Axis axis, int rank) const;
-  /// The ranks that differ from this one in these axes only, in order, itself among them.
+  /// The ranks that differ from this one only in these axes, in ascending order, including itself.
   std::vector<int> neighbours(const std::vector<Axis>& axes, int rank) const;
-  /// "data=2,pipe=2", with all axes of more than one rank; "data=1" for one rank.
+  /// "data=2,pipe=2": all axes of more than one rank; "data=1" for one rank.
   std::string text() const;
 
-  /// Collective: the communicator of neighbours(axes, rank), whose ranks are in that order.
+  /// Collective. Returns the communicator of neighbours(axes, rank), in that order of ranks.
   Communicator split(Communicator& comm, const std::vector<Axis>& axes) const;
 
  private:
@@ -52,12 +53,12 @@ class Mesh {
   };
   int stride(Axis axis) const;
 
-  std::vector<Digit> digits_; ///< the last turns fastest
+  std::vector<Digit> digits_; ///< the last is the least significant
 };
 
-/// The mesh of a strategy that shares something out along its own axis, and takes other axes beside
-/// it; all ranks along its own where options.mesh is empty. Throws Error(invalid_argument) as
-/// Mesh::parse(), and for any other axis.
+/// The mesh of a strategy that needs the axis `own` and also allows the axes `beside`. If
+/// options.mesh is empty, all ranks are along `own`. Throws Error(invalid_argument) as
+/// Mesh::parse() does, and for any other axis.
 Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own,
                   const std::vector<Axis>& beside = {Axis::data});
 

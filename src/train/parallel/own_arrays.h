@@ -1,4 +1,5 @@
-// Arrays of which each rank has values of its own, on their way into and out of a checkpoint.
+// Gathers arrays that have different values on each rank, to save them in a checkpoint, and
+// scatters them again.
 #pragma once
 
 #include <span>
@@ -15,18 +16,19 @@ struct OwnArray {
   std::span<float> values;
 };
 
-/// On rank 0 also those of all ranks, of each array one rank's behind the other's: shape
-/// [ranks x count]. The ranks name the same arrays in the same order.
+/// Rank 0 also holds the arrays of all ranks, concatenated in rank order: shape [ranks x count].
+/// All ranks must pass the same arrays, by name and size, in the same order.
 class OwnArrays {
  public:
   OwnArrays(Communicator& comm, std::vector<OwnArray> arrays);
 
   bool any() const { return !own_.empty(); }
-  /// Collective. Rank 0 gets what all ranks have.
+  /// Collective. Copies the arrays of all ranks to rank 0.
   void gather();
-  /// Collective. Each rank gets its part of what rank 0 has.
+  /// Collective. Copies to each rank its part of rank 0's arrays.
   void scatter();
-  /// On rank 0 adds what gather() got, to be written or filled; the memory is this object's.
+  /// On rank 0, appends the gathered arrays, to be saved or overwritten. This object owns the
+  /// memory.
   void describe(std::vector<TensorMemory>& into);
 
  private:

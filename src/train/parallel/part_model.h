@@ -1,4 +1,4 @@
-// Some of a model's layers, or all of them, as a stage of a pipeline runs them.
+// Interface to the layers of a model that one stage of a pipeline runs.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,22 @@
 
 namespace rondo::training {
 
-/// The functions mean what those of Network do, which one rank has to itself; behind this there may
-/// be several ranks with the same batches, who then call the same in the same order. One thread.
+/// Each function means the same as in Network, which runs on one rank. A PartModel may be spread
+/// over several ranks with the same batches: then all of them must make the same calls in the same
+/// order. One thread.
 class PartModel {
  public:
   virtual ~PartModel() = default;
 
-  /// Of one sample, on its way in and out; what this rank has of it.
+  /// Shapes of one sample at the input and at the output: the elements that this rank holds.
   virtual const SampleShape& inputShape() const = 0;
   virtual const SampleShape& outputShape() const = 0;
 
-  /// What this rank learns of the part; they have values. The owner gives the gradients memory.
+  /// The weights of the part that this rank learns, with their values. The caller provides memory
+  /// for the gradients.
   virtual std::span<Weight* const> weights() const = 0;
   virtual std::span<Weight* const> state() const = 0;
-  /// Where a forward pass puts the batch's own statistics: one array for all of the state.
+  /// Where a forward pass puts the statistics of the batch: one array for all of the state.
   virtual std::span<float> statistics() = 0;
   virtual void weightsChanged() = 0;
   virtual void moveState(std::size_t batches) = 0;
@@ -31,11 +33,11 @@ class PartModel {
   virtual double forward(const Batch& batch, const Pass& pass, std::size_t slot) = 0;
   virtual const float* output(std::size_t slot) const = 0;
   virtual void backward(const float* gradient, const GradientReady& ready, std::size_t slot) = 0;
-  /// Of the slot's pass back, valid until the next one.
+  /// The gradient of the input from the last backward pass of the slot, valid until the next one.
   virtual const float* inputGradient(std::size_t slot) const = 0;
-  /// The same on all ranks that are behind this.
+  /// The same text on all ranks of the part.
   virtual std::string firstNotFinite(std::size_t slot) const = 0;
-  /// Of the last pass, in which this waited for the other ranks behind it.
+  /// The exchanges of the last pass, in which this rank waited for the other ranks of the part.
   virtual std::span<const Exchange> exchanges() const { return {}; }
 
   virtual Score evaluate(const Batch& batch) = 0;

@@ -1,4 +1,4 @@
-// What the texts of the strategies' plans are put together from.
+// Helpers to print the plans of strategies.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace rondo::training {
 
-/// As printf().
+/// Formats like printf() and returns a string.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
-/// "mesh data=2,tensor=2: ranks 0 1; ranks 2 3": the mesh, and who are neighbours along the axis.
+/// "mesh data=2,tensor=2: ranks 0 1; ranks 2 3": the mesh, and the groups of neighbours on the
+/// axis.
 std::string meshText(const Mesh& mesh, Axis axis);
 
 } // namespace rondo::training

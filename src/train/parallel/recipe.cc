@@ -36,7 +36,7 @@ void requireParts(const TrainOptions& options, std::int64_t parts, const std::st
 void requireSliceable(const TrainOptions& options) {
   if (options.optimizer == "lars")
     throw Error(ErrorCode::invalid_argument,
-                "train: optimizer lars with axis tensor: the lengths that it needs are of whole "
+                "train: optimizer lars cannot train with axis tensor: it needs the norms of whole "
                 "weights");
 }
 

@@ -1,4 +1,4 @@
-// The table that strategies.def makes, and which options which strategy takes.
+// The table of strategies (strategies.def), and which options each strategy accepts.
 #include <algorithm>
 #include <array>
 
@@ -27,10 +27,10 @@ bool isSet(const TrainOptions& options) {
   return options.*kOption != kDefaults.*kOption;
 }
 
-/// An option that not every strategy takes.
+/// An option that only some strategies accept.
 struct Feature {
   std::string_view name;
-  bool (*is_set)(const TrainOptions&); ///< to something else than what it is by default
+  bool (*is_set)(const TrainOptions&); ///< whether it differs from its default
 };
 
 constexpr std::array kFeatures = {
@@ -65,7 +65,7 @@ bool takes(const StrategyKind& kind, std::string_view option) {
   return std::find(kind.takes.begin(), kind.takes.end(), option) != kind.takes.end();
 }
 
-/// "ddp, local"; those for which `wanted` holds.
+/// The names of the strategies for which `wanted` is true: "ddp, local".
 template <class Wanted>
 std::string names(const Wanted& wanted) {
   std::string text;

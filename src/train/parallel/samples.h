@@ -1,4 +1,4 @@
-// The training samples of a step, part by part.
+// Loads the training samples of a step, one part at a time.
 #pragma once
 
 #include <cstddef>
@@ -12,32 +12,33 @@
 
 namespace rondo::training {
 
-/// Shares out each step's batch to `parts` parts (micro-batches of all ranks), which differ by one
-/// sample at most. Which samples a step takes depends on (seed, epoch) only. One thread at a time.
+/// Divides the batch of each step into `parts` parts (the micro-batches of all ranks), whose sizes
+/// differ by at most one sample. The samples of a step depend on (seed, epoch) only. One thread at
+/// a time.
 ///
-/// With TrainOptions::remainder "uneven" an epoch's last step may have fewer samples than parts:
-/// some of these are empty then.
+/// With TrainOptions::remainder "uneven" the last step of an epoch may have fewer samples than
+/// parts: then some parts are empty.
 class Samples {
  public:
-  /// What is passed must live as long.
+  /// The arguments must outlive this object.
   Samples(const TrainOptions& options, const Data& data, std::size_t parts);
 
-  /// One part of step `step` (the first is 0) of an epoch (the first is 1), augmented as the
-  /// options ask for. Good until the next call.
+  /// Loads one part of step `step` (the first is 0) of an epoch (the first is 1), augmented if the
+  /// options ask for it. Valid until the next call.
   Batch load(int epoch, int step, std::size_t part);
-  /// Makes that batch now, while there is nothing else to do, for a load() of the same. Ends what
-  /// load() gave before.
+  /// Loads that part in advance: the next load() of the same part returns it. Invalidates the batch
+  /// that load() returned before.
   void prepare(int epoch, int step, std::size_t part);
-  /// The same without inputs.
+  /// Like load(), but without the inputs.
   Batch loadLabels(int epoch, int step, std::size_t part);
   std::size_t parts() const { return parts_; }
-  /// Samples of a step, over all parts.
+  /// Number of samples of a step, over all parts.
   std::size_t count(int epoch, int step) {
     return sampler_.samples(epoch, static_cast<std::size_t>(step)).size();
   }
 
  private:
-  /// A batch that stands in the loader, and where it belongs.
+  /// A batch that has been loaded in advance, and which part it is.
   struct Prepared {
     int epoch, step;
     std::size_t part;

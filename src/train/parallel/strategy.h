@@ -1,5 +1,5 @@
-// A strategy is how the ranks train one model together: what stands behind the trainer, which
-// knows no strategy by name.
+// Interface of strategies: how the ranks train one model together. The trainer knows no strategy by
+// name.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,26 @@
 
 namespace rondo::training {
 
-/// Where a run stands: the sampler's cursor. A step is one global batch.
+/// How far a run is: the sampler's cursor. A step is one global batch.
 struct Position {
   int epoch = 1;
-  int step = 0;           ///< that are done in this epoch
-  std::int64_t total = 0; ///< that are done over all epochs
-  double losses = 0;      ///< sum over the epoch's steps, a shorter one's by its share of a batch
+  int step = 0;           ///< steps done in this epoch
+  std::int64_t total = 0; ///< steps done over all epochs
+  /// Sum of the losses of the epoch's steps; a smaller batch counts by its share of a full one.
+  double losses = 0;
 };
 
 struct StepResult {
-  Position at;       ///< where the run stands now, as far as this rank knows
-  bool met = true;   ///< all ranks stand there, and nothing is on its way
+  Position at;       ///< how far the run is, as far as this rank knows
+  bool met = true;   ///< all ranks are at a synchronization point at `at`
   double loss = 0;   ///< mean over the samples of all ranks, as far as this rank knows
-  bool stop = false; ///< some rank was asked to end; said at a meeting
+  bool stop = false; ///< a rank was asked to stop; set at synchronization points only
   double learning_rate = 0;
   GradientNoise noise; ///< with TrainOptions::noise_scale
   TrainTimes times;
 };
 
-/// The position one step behind `done`, whose mean loss was `loss` over such a share of a batch.
+/// The position one step after `done`. The step had mean loss `loss` over `share` of a full batch.
 inline Position after(Position done, double loss, double share = 1) {
   ++done.step;
   ++done.total;
@@ -44,28 +45,33 @@ inline Position after(Position done, double loss, double share = 1) {
   return done;
 }
 
-/// What a checkpoint holds of a strategy. The memory is the strategy's, good until its next call.
+/// The part of a checkpoint that a strategy provides. The strategy owns the memory, which is valid
+/// until its next call.
 struct Snapshot {
-  /// On rank 0 all that the run consists of, which is what is written; on other ranks those that
-  /// they hold too, to be looked at only. Weights are called "weight.NAME", running statistics
-  /// "state.NAME", what the optimizer keeps "optimizer.NAME", each whole and of the shape that one
-  /// rank gives it: such a run may go on under another strategy, or on other ranks.
+  /// On rank 0 the whole state of the run: this is written. On other ranks the tensors that they
+  /// also hold, for reading only. Weights are called "weight.NAME", running statistics
+  /// "state.NAME", optimizer arrays "optimizer.NAME". Each is whole and has the shape that it has
+  /// on one rank, so that the run can continue under another strategy or on another number of
+  /// ranks.
   std::vector<TensorMemory> tensors;
-  /// Other than 0: each of so many ranks keeps something of its own, so no other number goes on.
+  /// If not 0, each of this many ranks saves state of its own: the run can continue only on this
+  /// number of ranks.
   int ranks = 0;
-  int updates = 1; ///< steps of the optimizer in one step of the run
+  int updates = 1; ///< optimizer steps in one step of the run
 };
 
-/// One rank's half. One thread a rank calls it (a strategy may have threads of its own).
+/// One rank's part of a strategy. One thread per rank calls it (a strategy may have threads of its
+/// own).
 ///
-/// The trainer calls run() until the run stands at a *meeting*, where all ranks are at the same
-/// place and nothing is on its way; only there it calls the other functions, on all ranks in the
-/// same order. Strategies that keep step are at a meeting behind every step. Others let ranks run
-/// ahead, each with as many calls as it likes, but no further than the meeting that they are told:
-/// what that is for (evaluation, verification, a checkpoint) is none of their business.
+/// The trainer calls run() until the run is at a *synchronization point* (parameter `meeting`): all
+/// ranks are at the same step, and nothing is in flight. Only there it calls the other functions,
+/// on all ranks in the same order. Synchronous strategies are at a synchronization point after
+/// every step. Others let ranks run ahead of each other, each with any number of calls to run(),
+/// but no further than the next synchronization point. A strategy does not know what that point is
+/// for (evaluation, verification, a checkpoint).
 ///
-/// Errors: those that ranks find together are the same on all of them; a rank that fails alone
-/// leaves nobody waiting, as it ends the communicator when it is destroyed within a step.
+/// Errors: an error that ranks find together is the same on all of them. A rank that fails alone
+/// leaves no rank waiting: destroying its strategy within a step aborts the communicator.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -73,36 +79,36 @@ class Strategy {
   Strategy(const Strategy&) = delete;
   Strategy& operator=(const Strategy&) = delete;
 
-  /// Takes this rank's part in what comes behind `done`, and returns when it has news: for
-  /// strategies that keep step, that is the next step. Never passes the meeting, which is a number
-  /// of total steps above done.total; all ranks are told the same one. Throws Error(aborted) on all
-  /// ranks where the loss is not finite. Fills the timeline, if there is one.
+  /// Does this rank's part of the work after `done`, and returns when the position has changed: for
+  /// synchronous strategies after one step. Never goes beyond `meeting`, the next synchronization
+  /// point: a total number of steps, greater than done.total and the same on all ranks. Throws
+  /// Error(aborted) on all ranks if the loss is not finite. Fills the timeline unless it is null.
   virtual StepResult run(const Position& done, std::int64_t meeting, Timeline* timeline) = 0;
 
-  /// Collective. The hash of all values, equal on all ranks: where a rank holds them all it is
-  /// Replica::hash(), so that strategies can be compared. Throws Error(mismatch), beginning with
-  /// `when`, where ranks hold different values that should be equal, Error(aborted) for values that
-  /// are not finite.
+  /// Collective. Returns the hash of all values, equal on all ranks. A rank that holds all values
+  /// returns Replica::hash(), so that strategies can be compared. Throws Error(mismatch), whose
+  /// text begins with `when`, if ranks disagree about values that must be equal, and Error(aborted)
+  /// for values that are not finite.
   virtual std::uint64_t verify(const std::string& when) = 0;
-  /// Collective. The share of the test samples that the model as it stands gets right.
+  /// Collective. Returns the fraction of the test samples that the model now classifies correctly.
   virtual double evaluate() = 0;
 
-  /// Collective. All that the next step depends on, but for the position.
+  /// Collective. Returns everything that the next step depends on, except the position.
   virtual Snapshot snapshot() = 0;
-  /// Collective, behind snapshot(), whose tensors on rank 0 have been given other values: every
-  /// rank takes over its part, and goes on from this position.
+  /// Collective, after snapshot(), when the caller has written new values into its tensors on rank
+  /// 0: every rank takes its part of the values and continues at this position.
   virtual void adopt(const Position& at) = 0;
 
   /// Bytes that all ranks together send in one step, by the formula at the head of the strategy's
-  /// file; without loss, stop flag, statistics of batch norms, norms and headers, and for
-  /// collectives by an algorithm that sends no more than needed.
+  /// file. Excludes loss, stop flag, statistics of batch norms, norms and headers. Assumes
+  /// collectives that send no more than the minimum.
   virtual double bytesPerStep() const = 0;
-  /// Collective, once, at the end: adds what only this strategy can tell. Every rank the same.
+  /// Collective, once, at the end. Adds results that only this strategy has. The same on all ranks.
   virtual void tell(TrainReport&) {}
 };
 
-/// What a strategy is made of; all of it must live as long. All ranks have the same options and
-/// data.
+/// The arguments of a strategy. The referenced objects must outlive it. All ranks have the same
+/// options and data.
 struct Setup {
   Communicator& comm;
   const TrainOptions& options;
@@ -112,23 +118,23 @@ struct Setup {
 /// A line of strategies.def.
 struct StrategyKind {
   std::string_view name, summary;
-  /// Those of the options in registry.cc that it can honour: others are refused by name.
+  /// The optional features (see registry.cc) that it supports. All others are refused by name.
   std::vector<std::string_view> takes;
-  /// Throws Error(invalid_argument) for values of options that make no sense together, or on so
-  /// many ranks. The same on all ranks.
+  /// Throws Error(invalid_argument) if values of options contradict each other or do not fit
+  /// `ranks`. The same on all ranks.
   void (*check)(const TrainOptions& options, int ranks);
-  /// Collective. What can go wrong on one rank alone is said inside agree().
+  /// Collective. Wraps anything that can fail on one rank alone in agree().
   std::unique_ptr<Strategy> (*make)(const Setup& setup);
-  /// What each rank computes, sends and receives in one step, in its order, as text. Null: the
-  /// strategy has no such plan.
+  /// Returns, as text, what each rank computes, sends and receives in one step, in order. Null if
+  /// the strategy has no such plan.
   std::string (*show)(const TrainOptions& options, const Dataset& samples, int ranks) = nullptr;
 };
 
 std::span<const StrategyKind* const> strategies();
 
-/// The one of options.strategy. Throws Error(invalid_argument): for a name that is not there, with
-/// those that are; for an option that it does not take, with the strategies that do; and as its
-/// check().
+/// Returns the strategy options.strategy. Throws Error(invalid_argument) for an unknown name
+/// (listing the valid ones), for an option that the strategy does not accept (listing the
+/// strategies that do), and if its check() throws.
 const StrategyKind& strategyFor(const TrainOptions& options, int ranks);
 
 } // namespace rondo::training

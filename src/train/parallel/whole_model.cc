@@ -21,7 +21,7 @@ WholeModel::WholeModel(const Setup& setup)
 std::uint64_t WholeModel::verify(const std::string& when) {
   const std::uint64_t hash = replica_->hash();
   compareHashes(comm_, hash, when);
-  // ReLU makes zeros of NaN: the loss may never tell. The values are the same on all ranks by now.
+  // ReLU turns NaN into 0, so the loss may stay finite. The values are equal on all ranks here.
   const std::string weight = replica_->firstNotFinite();
   if (!weight.empty())
     throw Error(ErrorCode::aborted, when + ": the values of " + weight + " are not finite");

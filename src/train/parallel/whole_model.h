@@ -1,4 +1,4 @@
-// What strategies share whose ranks all hold the whole model.
+// Shared by the strategies in which every rank holds the whole model.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,23 @@
 
 namespace rondo::training {
 
-/// This rank's replica, and what all ranks do with theirs at a meeting.
+/// This rank's replica, and the collective operations on replicas at a synchronization point.
 class WholeModel {
  public:
-  /// Collective. Errors as of Network, the same on all ranks.
+  /// Collective. Throws the errors of Network, the same on all ranks.
   explicit WholeModel(const Setup& setup);
 
   Replica& replica() { return *replica_; }
 
-  /// Collective, as Strategy::verify(): all replicas hold the same values.
+  /// Collective, implements Strategy::verify(): all replicas must hold the same values.
   std::uint64_t verify(const std::string& when);
-  /// Collective, as Strategy::evaluate(): every rank takes some of the batches of the test set, and
-  /// each is counted once.
+  /// Collective, implements Strategy::evaluate(): each rank evaluates some batches of the test set,
+  /// and each batch is counted once.
   double evaluate();
 
-  /// The values, and what the optimizer keeps, where they stand.
+  /// The values and the optimizer state, without copying.
   std::vector<TensorMemory> tensors(Optimizer& optimizer);
-  /// Collective. Gives all ranks rank 0's values of these.
+  /// Collective. Gives all ranks the values of these tensors on rank 0.
   void broadcast(const std::vector<TensorMemory>& tensors);
 
  private:

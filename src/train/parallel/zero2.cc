@@ -1,20 +1,22 @@
-// ZeRO-2: every rank holds the parameters whole, gradients and the optimizer's state of its shard.
+// Strategy zero2 (ZeRO-2): every rank holds all parameters, and its shard of the gradients and of
+// the optimizer state.
 //
-//   sent        when
-//   gradients   ReduceScatter of each bucket as soon as the backward pass has filled it; its memory
-//               is the next bucket's but one
-//   parameters  Allgather of each bucket behind the optimizer's step on the own shard; the next
-//               pass forward waits for a bucket where its first layer needs it
-//   2 sums      AllReduce of loss and stop flag beside the last backward pass, and of the
-//               statistics of batch norms; with --clip or lars, behind it, of norms
-//   batch norms AllReduce of each one's sums within the passes, with --sync-batch-norm
+//   sent         when
+//   gradients    ReduceScatter of each bucket as soon as the backward pass has filled it; two
+//                buffers take turns, so the bucket after the next one uses its memory again
+//   parameters   Allgather of each bucket after the optimizer's step on the own shard; the next
+//                forward pass waits for a bucket only when the first layer of the bucket needs it
+//   2 sums       AllReduce of loss and stop flag during the last backward pass, and one of the
+//                statistics of batch norms; with --clip or lars, another of norms after that pass
+//   batch norms  AllReduce of the sums of each one within the passes, with --sync-batch-norm
 //
 // With M bytes of parameters N ranks send (N-1) M for gradients, once for each micro-batch, and
 // (N-1) M for parameters: with one micro-batch as much as ddp. A rank holds M + M/N + A M/N and two
 // buckets, where the optimizer keeps A arrays.
 //
-// With --mesh data=D,shard=S gradients and optimizer are shared out over S ranks, and the D groups
-// add up their shards' gradients by AllReduce: 2 (D-1) M more, D (S-1) M in place of (N-1) M.
+// With --mesh data=D,shard=S gradients and optimizer state are sharded over S ranks, and the D
+// groups add up the gradients of their shards by AllReduce: 2 (D-1) M more, D (S-1) M in place of
+// (N-1) M.
 //
 // Rajbhandari, Rasley, Ruwase, He, ZeRO: Memory Optimizations Toward Training Trillion Parameter
 // Models, 2020: P_os+g.
@@ -33,7 +35,7 @@ Sharding sharding(const TrainOptions& options) {
 extern const StrategyKind zero2;
 const StrategyKind zero2{
     .name = "zero2",
-    .summary = "as zero1, and each rank keeps its shard of the gradients only",
+    .summary = "as zero1, and each rank keeps only its shard of the gradients",
     .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "mesh",
               "memory_limit"},
     .check = checkSharded,

@@ -1,4 +1,4 @@
-// The parts of a step: medians, so that a step that was disturbed says nothing.
+// Draws the parts of a step from medians, which single disturbed steps do not change.
 #include "train/report/breakdown.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kWidth = 1080, kBarHeight = 34;
 
-/// One part of all steps.
+/// One part of a step, with its time in all steps.
 struct Part {
   std::string name, style;
   std::vector<double> values = {};

@@ -1,4 +1,4 @@
-// Where the time of steps went: as a bar with a table, and as lanes of one step.
+// Draws where the time of steps went: a bar with a table, and the timeline of one step.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace rondo::training {
 
-/// The value below which this share of the values lies; 0 for none.
+/// The value below which this share of the finite values is; 0 if there are none.
 double percentile(std::vector<double> values, double share);
 
-/// Medians of the parts of all steps, as a bar and a table.
+/// Draws the medians of a step's parts as a bar and a table.
 std::string breakdownText(const std::vector<StepRecord>& steps);
 
-/// What each rank computed and communicated in the middle one of the observed steps, over time.
-/// Empty where no step was observed.
+/// Draws what each rank computed and communicated over time, in the middle one of the observed
+/// steps. Empty if no step was observed.
 std::string timelineText(const std::vector<TimelineEvent>& events);
 
 } // namespace rondo::training

@@ -1,4 +1,4 @@
-// Axes with round numbers, and lines through averages where there are more points than pixels.
+// Draws axes with round numbers, and lines. A line with too many points is drawn through averages.
 #include "train/report/chart.h"
 
 #include <algorithm>
@@ -14,19 +14,19 @@ constexpr double kWidth = 520, kHeight = 270;
 constexpr double kLeft = 64, kRight = 14, kTop = 12, kBottom = 42;
 constexpr std::size_t kMostPoints = 300;
 
-/// A stretch of an axis, and the pixels that it takes.
+/// A range of values on an axis, and its range of pixels.
 struct Scale {
   double low, high, from, to;
   double at(double value) const { return from + (value - low) / (high - low) * (to - from); }
 };
 
-/// Ticks that hold all values, and whose ends are the axis.
+/// Ticks for all values. The axis begins and ends with a tick.
 std::vector<double> rowTicks(const std::vector<double>& values, bool from_zero) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   return ticks(from_zero ? std::min(0.0, *low) : *low, *high, 5);
 }
 
-/// Steps and epochs are counted: there is nothing between two of them.
+/// Steps and epochs are integers, so ticks between two of them are removed.
 std::vector<double> columnTicks(const Scale& x) {
   std::vector<double> columns = ticks(x.low, x.high, 6);
   std::erase_if(columns, [&](double column) {
@@ -69,7 +69,7 @@ std::string picture(const Chart& chart, const std::vector<Series>& all) {
   if (across.empty()) return "<p class=\"none\">Nothing was recorded.</p>\n";
   const auto rows = rowTicks(up, chart.from_zero);
   const auto [first, last] = std::minmax_element(across.begin(), across.end());
-  // The picture ends where the data end; a single point stands in the middle.
+  // The picture ends at the last point. A single point is drawn in the middle.
   const double spread = *first == *last ? 0.5 : 0;
   const Scale x{*first - spread, *last + spread, kLeft, kWidth - kRight};
   const Scale y{rows.front(), rows.back(), kHeight - kBottom, kTop};
@@ -84,7 +84,7 @@ std::string picture(const Chart& chart, const std::vector<Series>& all) {
   text += labelText((kLeft + kWidth - kRight) / 2, kHeight - 6, "middle", chart.across, "axis");
   for (const Series& series : all) {
     text += path(series, x, y);
-    // A line needs two points.
+    // A line needs two points, so a single point gets a mark.
     if (series.marks || series.points.size() == 1) text += marks(series, x, y);
   }
   return text + "</svg>\n";

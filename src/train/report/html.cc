@@ -1,4 +1,4 @@
-// Numbers and shapes as a page shows them.
+// Formats numbers and shapes as HTML and SVG text.
 #include "train/report/html.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Pieces of HTML and SVG text.
+// Helpers that make HTML and SVG text.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,19 @@
 
 namespace rondo::training {
 
-/// What the text looks like, wherever it stands in a page.
+/// Escapes the text so that it is shown literally, in elements and attributes.
 std::string htmlText(std::string_view text);
 
-/// With so many digits behind the point; a dash for what is not finite.
+/// With this many digits after the decimal point; a dash for a value that is not finite.
 std::string fixedText(double value, int digits);
 
-/// With about three digits, and never an exponent where people read: "1.69", "0.0042", "12,300".
+/// With about three digits and without an exponent: "1.69", "0.0042", "12,300".
 std::string numberText(double value);
 
-/// "512 B", "1.0 MiB".
+/// For example "512 B", "1.0 MiB".
 std::string bytesText(std::uint64_t bytes);
 
-/// A rectangle of an SVG; `style` is the class that gives its colour, `hint` is shown when the
-/// pointer rests on it.
+/// A rectangle of an SVG. `style` is its CSS class, which sets its colour; `hint` is its tooltip.
 struct Box {
   double x, y, width, height;
 };
@@ -30,7 +29,7 @@ std::string boxText(const Box& box, std::string_view style, std::string_view hin
 std::string labelText(double x, double y, std::string_view anchor, std::string_view text,
                       std::string_view style = "tick");
 
-/// From (x1, y1) to (x2, y2).
+/// A line from (x1, y1) to (x2, y2).
 std::string lineText(double x1, double y1, double x2, double y2, std::string_view style);
 
 } // namespace rondo::training

@@ -1,4 +1,4 @@
-// Escapes what JSON forbids within strings.
+// Escapes strings and formats numbers for JSON.
 #include "train/report/json.h"
 
 #include <array>

@@ -8,13 +8,13 @@
 
 namespace rondo::training {
 
-/// The text as a JSON string, with its quotes. Bytes from 0x80 on are taken for UTF-8 as they are.
+/// The text as a JSON string, with its quotes. The text must be UTF-8.
 std::string jsonText(std::string_view text);
 
-/// With all its digits; null for what JSON has no word for, NaN and infinity.
+/// The number with all its digits; null for NaN and infinity, which JSON cannot represent.
 std::string jsonNumber(double value);
 
-/// One object, member by member: JsonObject().add("a", 1).add("b", "text").str().
+/// Builds an object member by member: JsonObject().add("a", 1).add("b", "text").str().
 class JsonObject {
  public:
   JsonObject& add(std::string_view name, double value) { return raw(name, jsonNumber(value)); }

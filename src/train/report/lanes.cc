@@ -1,4 +1,4 @@
-// The lanes of one step: each rank's compute and communication over the same time.
+// Draws the timeline of one step: each rank's computation and communication in lanes.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,7 +18,7 @@ constexpr std::size_t kMostRanks = 8;
 
 using LaneKey = std::pair<int, Lane>; ///< rank, lane
 
-/// The events of one lane of one rank, in rows in which none covers another.
+/// The events of one lane of one rank, in rows without overlap.
 struct Rows {
   std::vector<std::vector<const TimelineEvent*>> rows;
 
@@ -31,7 +31,7 @@ struct Rows {
   }
 };
 
-/// The middle one of the steps that have events: neither the first, which is slower, nor the last.
+/// The events of the middle one of the observed steps, since the first ones are slower.
 std::vector<TimelineEvent> middleStep(const std::vector<TimelineEvent>& events) {
   std::set<std::int64_t> steps;
   for (const TimelineEvent& event : events) steps.insert(event.step);
@@ -44,7 +44,7 @@ std::vector<TimelineEvent> middleStep(const std::vector<TimelineEvent>& events) 
   return result;
 }
 
-/// The class of its colour: parts of a step have their own.
+/// The CSS class that sets its colour: each part of a step has one.
 std::string styleOf(const TimelineEvent& event) {
   if (event.lane == Lane::communication) return "communication";
   for (const char* part : {"data", "forward", "backward", "optimizer"})
@@ -56,7 +56,7 @@ std::string eventText(const TimelineEvent& event, double x, double y, double wid
   std::string hint = event.name + ": " + numberText(event.seconds * 1e3) + " ms";
   if (event.bytes > 0) hint += ", " + bytesText(event.bytes);
   std::string text = boxText({x, y, std::max(1.0, width - 1), kRow - 3}, styleOf(event), hint);
-  // About 7 pixels a letter; what does not fit is left to the hint.
+  // A letter is about 7 pixels wide. A text that does not fit is only in the tooltip.
   const std::string with_bytes =
       event.bytes > 0 ? event.name + ", " + bytesText(event.bytes) : event.name;
   for (const std::string& label : {with_bytes, event.name})
@@ -109,7 +109,7 @@ std::string timelineText(const std::vector<TimelineEvent>& events) {
     }
   grid += labelText((kLeft + kWidth) / 2, y + 34, "middle", "milliseconds", "axis");
   return "<p>Step " + std::to_string(step[0].step) +
-         ". Communication beside computing is hidden; what stands alone is exposed.</p>\n"
+         ". Communication during computation is hidden; communication alone is exposed.</p>\n"
          "<svg viewBox=\"0 0 " +
          fixedText(kWidth, 0) + " " + fixedText(y + kAxis, 0) +
          "\" role=\"img\" aria-label=\"Timeline of a step\">\n" + grid + picture + "</svg>\n";

@@ -1,4 +1,4 @@
-// The members of the metrics' lines.
+// Writes the lines of the metrics file, and cuts it where a resumed run continues.
 #include "train/report/metrics.h"
 
 #include <charconv>
@@ -15,7 +15,7 @@ namespace rondo::training {
 
 namespace {
 
-/// The step that a line belongs to; beyond all steps for what is no line of metrics.
+/// The step that a line belongs to. For a line that is no metrics line: a number above all steps.
 std::int64_t stepOf(std::string_view line) {
   constexpr std::string_view kName = "\"number\":";
   std::int64_t number = std::numeric_limits<std::int64_t>::max();
@@ -32,7 +32,7 @@ void cutMetrics(const std::string& path, std::int64_t step) {
   if (!std::filesystem::is_regular_file(path, fault)) return;
   std::istringstream file(base::readFile(path).value_or(""));
   std::uintmax_t kept = 0;
-  // A last line without its end sets eof().
+  // getline() sets eof() on a last line without a newline, which is then cut off.
   for (std::string line; std::getline(file, line) && !file.eof() && stepOf(line) <= step;)
     kept += line.size() + 1;
   std::filesystem::resize_file(path, kept, fault);

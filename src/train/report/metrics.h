@@ -1,4 +1,4 @@
-// A training run's figures as JSONL: one JSON object a line, for other programs to follow.
+// Writes a run's metrics as JSONL, one JSON object per line, for other programs to follow.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ std::string metricsLine(const StepRecord& step);
 /// {"kind":"epoch","epoch":1,"number":468,"loss":0.61,"test_accuracy":0.85,"seconds":1.9}
 std::string metricsLine(const EpochRecord& epoch);
 
-/// Cuts a file, if there is one, behind its last line of a step up to this number: what a run that
-/// goes on there will not write again. A run that was killed may have written more, and half a
-/// line. Error(system) that names the file if that fails.
+/// Removes all lines of steps after `step` from the file, if it exists, since a run that is resumed
+/// there writes them again. A run that was killed may have written more steps, and part of a line.
+/// Throws Error(system), which names the file, if that fails.
 void cutMetrics(const std::string& path, std::int64_t step);
 
-/// Lines are in the file once an epoch ended, and behind flush() and close(). Errors as of
-/// TextFile.
+/// The metrics file of a run. Lines are in the file at the end of each epoch, and after flush() and
+/// close(). Errors as of TextFile.
 class MetricsFile {
  public:
-  /// A run that was resumed goes on behind what its first part wrote.
+  /// A resumed run appends to the file (TextFile::Begin::behind).
   MetricsFile(const std::string& path, TextFile::Begin begin) : file_(path, begin) {}
 
   void add(const StepRecord& step) { file_.write(metricsLine(step) + "\n"); }

@@ -1,4 +1,4 @@
-// Puts the page together.
+// Builds the report page from its parts.
 #include "train/report/page.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::vector<Point> ofSteps(const TrainRecord& record, double (*value)(const Step
   return points;
 }
 
-/// Of epochs, over steps: an epoch's mean stands in its middle.
+/// Mean losses of epochs; each is drawn at the middle step of its epoch.
 std::vector<Point> epochLosses(const TrainRecord& record) {
   std::vector<Point> points;
   std::int64_t before = record.steps.empty() ? 0 : record.steps.front().number - 1;
@@ -31,7 +31,7 @@ std::vector<Point> epochLosses(const TrainRecord& record) {
   return points;
 }
 
-/// In percent, behind each epoch and at the end.
+/// In percent, after each epoch and at the end.
 std::vector<Point> accuracies(const TrainRecord& record) {
   std::vector<Point> points;
   for (const EpochRecord& epoch : record.epochs)
@@ -45,7 +45,7 @@ std::string tile(const std::string& value, const std::string& name) {
   return "<div><b>" + htmlText(value) + "</b><span>" + htmlText(name) + "</span></div>\n";
 }
 
-/// The figures that people look for first.
+/// The main figures of the run.
 std::string tiles(const TrainRecord& record) {
   std::vector<double> times, exposed, speeds;
   for (const StepRecord& step : record.steps) {
@@ -120,7 +120,7 @@ std::string pageText(const TrainRecord& record) {
   const std::string lanes = timelineText(record.timeline);
   if (!lanes.empty())
     text +=
-        "<h2>Buckets beside the backward pass</h2>\n<div class=\"panel\">\n" + lanes + "</div>\n";
+        "<h2>Buckets during the backward pass</h2>\n<div class=\"panel\">\n" + lanes + "</div>\n";
   return text + settings(record) + "</body>\n</html>\n";
 }
 

@@ -1,4 +1,4 @@
-// The report of a training run: one HTML page that needs nothing else.
+// The report of a training run: one self-contained HTML page.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace rondo::training {
 
-/// Curves of loss, accuracy, learning rate and step time, where the time of a step went, the lanes
-/// of one step, and the settings. Inline SVG, light and dark as the reader's system is; no script,
-/// nothing from any network.
+/// Returns the page: curves of loss, accuracy, learning rate and step time, the parts of a step's
+/// time, the timeline of one step, and the settings. It has inline SVG and follows the reader's
+/// light or dark colour scheme. It has no scripts and loads nothing from a network.
 std::string pageText(const TrainRecord& record);
 
-/// Puts pageText() into a file; Error(system) that names it if that fails.
+/// Writes pageText() to a file. Throws Error(system), which names the file, if that fails.
 void writePage(const std::string& path, const TrainRecord& record);
 
 } // namespace rondo::training

@@ -1,5 +1,5 @@
-// The looks of the report's page. Colours are those of Okabe and Ito, which most colour-blind
-// readers tell apart; the dark ones are lighter.
+// The style sheet of the report pages. The colours are those of Okabe and Ito, which most
+// colour-blind readers can distinguish; those of the dark scheme are lighter.
 #pragma once
 
 namespace rondo::training {

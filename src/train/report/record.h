@@ -1,4 +1,4 @@
-// What a training run leaves behind for its reports: plain values.
+// The record of a training run, from which reports are made: plain values.
 #pragma once
 
 #include <cstdint>
@@ -12,42 +12,42 @@
 namespace rondo::training {
 
 struct StepRecord {
-  std::int64_t number = 0; ///< over all epochs, the first is 1
-  int epoch = 0, step = 0; ///< step within the epoch; the first of each is 1
+  std::int64_t number = 0; ///< over all epochs, counted from 1
+  int epoch = 0, step = 0; ///< step within the epoch, counted from 1
   double loss = 0;         ///< mean over the step's samples
   double learning_rate = 0;
-  double samples_per_second = 0; ///< all ranks
+  double samples_per_second = 0; ///< of all ranks
   TrainTimes times;              ///< of the rank that writes the report
 };
 
 struct EpochRecord {
   int epoch = 0;
-  std::int64_t last_step = 0; ///< its StepRecord's number
+  std::int64_t last_step = 0; ///< StepRecord::number of its last step
   double loss = 0;            ///< mean over the epoch's samples
   double test_accuracy = 0;   ///< in [0, 1]
-  double seconds = 0;         ///< with the evaluation
+  double seconds = 0;         ///< including the evaluation
 };
 
 enum class Lane { compute, communication };
 
-/// Something that took time on one rank: "forward", "backward", "bucket 3".
+/// A span of time on one rank: "forward", "backward", "bucket 3".
 struct TimelineEvent {
   std::string name;
   int rank = 0;
   Lane lane = Lane::compute;
-  std::int64_t step = 0; ///< its StepRecord's number
-  double begin = 0;      ///< seconds, from a moment that all events have in common
+  std::int64_t step = 0; ///< StepRecord::number
+  double begin = 0;      ///< seconds after the common zero of all events
   double seconds = 0;
-  std::uint64_t bytes = 0; ///< that were sent; 0: none
+  std::uint64_t bytes = 0; ///< bytes that were sent; 0: none
 };
 
 struct TrainRecord {
-  std::string title;                                         ///< "cnn on fashion-mnist, 2 ranks"
+  std::string title;                                         ///< for example "cnn, 2 ranks"
   std::vector<std::pair<std::string, std::string>> settings; ///< shown in this order
   std::vector<StepRecord> steps;
   std::vector<EpochRecord> epochs;
-  std::optional<double> end_accuracy;  ///< in [0, 1], of a run that ends amid an epoch
-  std::vector<TimelineEvent> timeline; ///< of the steps that were observed so closely
+  std::optional<double> end_accuracy;  ///< in [0, 1], for a run that ends within an epoch
+  std::vector<TimelineEvent> timeline; ///< events of the steps that were observed in detail
   double seconds = 0;                  ///< of the whole run
 };
 

@@ -1,4 +1,4 @@
-// The page of a sweep: its runs' accuracy against epochs and against time, beside each other.
+// Draws the page of a sweep: accuracy of its runs by epoch and by time, and a table.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -14,7 +14,7 @@ namespace rondo {
 namespace training {
 namespace {
 
-constexpr std::size_t kColours = 10; // of the page's style
+constexpr std::size_t kColours = 10; // colours of the page's style
 
 std::string styleOf(std::size_t run) { return "run" + std::to_string(run % kColours); }
 
@@ -22,8 +22,8 @@ double best(const TrainSweepRun& run) {
   return run.accuracy.empty() ? 0 : *std::max_element(run.accuracy.begin(), run.accuracy.end());
 }
 
-/// What runs are measured by: the worst of their best accuracies which is within two points of the
-/// best of all, so that as many runs as make sense come there.
+/// The accuracy that runs are compared at: the lowest of the runs' best accuracies that is at most
+/// two percentage points below the best of all, so that all useful runs reach it.
 double goalOf(const std::vector<TrainSweepRun>& runs) {
   constexpr double kNear = 0.02;
   double most = 0;
@@ -34,7 +34,8 @@ double goalOf(const std::vector<TrainSweepRun>& runs) {
   return goal;
 }
 
-/// Epochs and seconds until the run first has that accuracy, between two epochs linearly.
+/// Epochs and seconds until the run first reaches that accuracy, interpolated between epochs. No
+/// value if it never does.
 std::optional<Point> wayTo(const TrainSweepRun& run, double goal) {
   double epoch = 0, seconds = 0, accuracy = 0;
   for (std::size_t i = 0; i < run.accuracy.size(); ++i) {
@@ -50,7 +51,8 @@ std::optional<Point> wayTo(const TrainSweepRun& run, double goal) {
   return std::nullopt;
 }
 
-/// What lies further below the best than so much is left out, so that runs can be told apart.
+/// Points that are more than this below the best accuracy are not drawn, so that runs can be
+/// distinguished.
 constexpr double kShown = 0.15;
 
 Chart accuracyChart(const std::vector<TrainSweepRun>& runs, bool by_time) {
@@ -72,7 +74,7 @@ Chart accuracyChart(const std::vector<TrainSweepRun>& runs, bool by_time) {
   return chart;
 }
 
-/// Of the runs that estimated it: the noise scale, on a scale of powers of two.
+/// The noise scale of the runs that estimated it, on a logarithmic axis.
 Chart noiseChart(const std::vector<TrainSweepRun>& runs) {
   Chart chart{.title = "Gradient noise scale",
               .across = "epochs",
@@ -94,7 +96,7 @@ std::string table(const std::vector<TrainSweepRun>& runs, double goal) {
   std::string text =
       "<div class=\"panel\">\n<table class=\"runs\">\n<tr><th>run</th><th>settings</th>"
       "<th></th><th>ranks</th><th>accuracy</th><th>best</th><th>epochs to " +
-      fixedText(100 * goal, 1) + " %</th><th>seconds to it</th><th>noise scale</th></tr>\n";
+      fixedText(100 * goal, 1) + " %</th><th>seconds to the same</th><th>noise scale</th></tr>\n";
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const TrainSweepRun& run = runs[r];
     const std::optional<Point> way = wayTo(run, goal);
@@ -123,8 +125,7 @@ void writeTrainSweep(const std::string& path, const std::string& title,
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
       htmlText(title) + "</title>\n<style>" + kPageStyle + "</style>\n</head>\n<body>\n<h1>" +
-      htmlText(title) +
-      "</h1>\n<p>A sweep by Rondo: runs that differ in what their lines say</p>\n";
+      htmlText(title) + "</h1>\n<p>A sweep by Rondo: runs that differ in the settings below</p>\n";
   text += "<div class=\"charts\">\n" + chartText(accuracyChart(runs, false)) +
           chartText(accuracyChart(runs, true)) + (noise ? chartText(noiseChart(runs)) : "") +
           "</div>\n<h2>Runs</h2>\n" + table(runs, goalOf(runs));

@@ -1,4 +1,4 @@
-// Checks every write to a report.
+// Writes text files, and checks every operation for errors.
 #include "train/report/text_file.h"
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Files of text that reports are written to.
+// Text files that reports are written to.
 #pragma once
 
 #include <cstdio>
@@ -8,8 +8,8 @@
 
 namespace rondo::training {
 
-/// Begins anew, replacing what is there, or goes on behind it. All errors are Error(system) that
-/// names the file and says why.
+/// A text file that replaces an existing one (anew) or appends to it (behind). All errors are
+/// Error(system), which names the file and the reason.
 class TextFile {
  public:
   enum class Begin { anew, behind };
@@ -17,9 +17,9 @@ class TextFile {
   TextFile(const std::string& path, Begin begin);
 
   void write(std::string_view text);
-  /// What was written is in the file from now on; also tells errors that came late.
+  /// Writes buffered text to the file. It may report errors of earlier writes.
   void flush();
-  /// The same for the last time: nothing is told by an object that just goes away.
+  /// Flushes and closes the file. The destructor closes it too, but reports no errors.
   void close();
 
  private:

@@ -1,4 +1,5 @@
-// Complete events ("X") in microseconds, behind metadata ("M") that name ranks and lanes.
+// Writes metadata events ("M") that name ranks and lanes, then complete events ("X") in
+// microseconds.
 #include "train/report/trace.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The timeline of a training run for trace viewers.
+// Exports the timeline of a training run for trace viewers.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace rondo::training {
 
-/// In the Trace Event Format (JSON) that ui.perfetto.dev and chrome://tracing open: a process for
-/// each rank, with a lane for what it computes and one for what it communicates. The first event
-/// begins at 0.
+/// Returns the events in the Trace Event Format (JSON), which ui.perfetto.dev and chrome://tracing
+/// read. Each rank is a process with one lane for computation and one for communication. The first
+/// event begins at 0.
 std::string traceText(std::span<const TimelineEvent> events);
 
-/// Puts traceText() into a file; Error(system) that names it if that fails.
+/// Writes traceText() to a file. Throws Error(system), which names the file, if that fails.
 void writeTrace(const std::string& path, std::span<const TimelineEvent> events);
 
 } // namespace rondo::training

@@ -1,16 +1,18 @@
-// One rank as a process, for the tests: meets the others by the environment, and says what befalls
-// it.
+// One rank as a process, for the tests: joins the job by the environment, and prints what happens.
 //
-//   program_bootstrap_member wait     "ready", then "failed CODE CULPRIT TEXT", or, after a line on
-//                                     stdin, one more exchange and "done"
-//   program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
-//   program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
-//   program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
-//                                     another one when its session is gone
-//   program_bootstrap_member once     opens two communicators, splits, exchanges; "done"
-//   program_bootstrap_member host     makes a unique id, prints it as hex digits, sleeps
+//     program_bootstrap_member wait     "ready", then "failed CODE CULPRIT TEXT", or, after a line
+//   on
+//                                                                         stdin, one more exchange
+//                                     and "done"
+//     program_bootstrap_member quit     as wait, but after the line it leaves without an exchange
+//     program_bootstrap_member vanish   as quit, but it ends by _exit() as soon as it has left
+//     program_bootstrap_member fork     as wait, but it forks a child first that exits at once, and
+//                                                                         another one when its
+//                                     session is gone
+//     program_bootstrap_member once     opens two communicators, splits, exchanges; "done"
+//     program_bootstrap_member host     makes a unique id, prints it as hex digits, sleeps
 //
-// What goes wrong ends in "error CODE CULPRIT TEXT".
+// An error prints "error CODE CULPRIT TEXT".
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>

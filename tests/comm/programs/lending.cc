@@ -1,7 +1,7 @@
-// A rank that allocates, uses and releases memory again and again, and then says how much shared
+// A rank that allocates, uses and releases memory repeatedly, and then prints how much shared
 // memory this process maps.
 //
-// Argument: how often. Prints "mapped RANK KIB RESIDENT_KIB".
+// Argument: number of repetitions. Prints "mapped RANK KIB RESIDENT_KIB".
 #include <cstdio>
 #include <cstdlib>
 
@@ -18,7 +18,7 @@ int main(int, char** argv) {
     comm.allReduce(data, data, kCount, rondo::DataType::float32, rondo::ReduceOp::sum);
     if (data[kCount - 1] != static_cast<float>(comm.size())) return 1;
   }
-  comm.barrier(); // all have released all
+  comm.barrier(); // all ranks have released all memory
   const auto memory = rondo::test::sharedMemory();
   std::printf("mapped %d %zu %zu\n", comm.rank(), memory.mapped_kib, memory.resident_kib);
 }

@@ -1,8 +1,8 @@
-// A rank as a process, on a device without a GPU: runs a few calls and says what was wrong.
+// A rank as a process on an emulated device: runs a few calls and reports what was wrong.
 //
-// Argument "stay": prints "ok RANK TRANSPORT". Argument "leave": rank 1 ends without a word after
-// its first calls; the others print "error RANK CODE CULPRIT". "apart": as "stay", each rank on a
-// device of its own, the only one that its process sees.
+// Argument "stay": prints "ok RANK TRANSPORT". Argument "leave": rank 1 exits without notice after
+// its first calls; the others print "error RANK CODE CULPRIT". "apart": as "stay", with a device
+// for each rank, which is the only one that its process sees.
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,7 +17,7 @@
 
 namespace {
 
-/// To the right, from the left, and to itself.
+/// Sends to the right neighbour, receives from the left one, and sends to itself.
 std::string passMessages(rondo::Communicator& comm, std::size_t count) {
   const int ranks = comm.size(), rank = comm.rank(), left = (rank + ranks - 1) % ranks;
   std::vector<std::int32_t> out(count, rank), in(count, -1), own(count, -1);

@@ -33,7 +33,7 @@ cudaError_t CUDARTAPI cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 cudaError_t CUDARTAPI cudaGetDevice(int* device) {
-  Entry entry(__func__); // makes no context
+  Entry entry(__func__); // creates no context
   const auto& thread = self();
   *device = thread.contexts.empty() ? thread.device : thread.contexts.back()->device;
   return cudaSuccess;
@@ -41,7 +41,7 @@ cudaError_t CUDARTAPI cudaGetDevice(int* device) {
 cudaError_t CUDARTAPI cudaSetDevice(int device) {
   Entry entry(__func__);
   if (!exists(entry, device)) return entry.result(cudaErrorInvalidDevice);
-  entry.state.contexts.insert(device); // as the runtime does from version 12 on
+  entry.state.contexts.insert(device); // as the runtime does since version 12
   auto& thread = self();
   thread.device = device;
   if (!thread.contexts.empty())

@@ -1,17 +1,17 @@
-// How a function of the fake begins: counted by its name, under the lock.
+// The start of every function of the fake: counts the call and takes the lock.
 #pragma once
 
 #include "device_cuda/fake/state.h"
 
 namespace rondo::test::fake {
 
-/// Also the lock that waits need.
+/// Also provides the lock for waits.
 struct Entry {
   explicit Entry(const char* function)
       : name(function), state(FakeCuda::State::get()), lock(state.mutex) {
     ++state.calls[name];
   }
-  /// What the function returns.
+  /// Records an error and returns it.
   cudaError_t result(cudaError_t error) const {
     if (error != cudaSuccess) self().last = error;
     return error;

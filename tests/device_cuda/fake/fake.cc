@@ -1,4 +1,4 @@
-// Queues, contexts and what every function begins with.
+// Queues, contexts and common functions of the fake.
 #include "device_cuda/fake/fake.h"
 
 #include <algorithm>
@@ -47,8 +47,8 @@ FakeCuda::State::~State() {
   the_one = nullptr;
 }
 
-/// A queue starts its items in their order, each when all that it waits for is done; so one that
-/// waits holds up those behind it, whatever their streams.
+/// A queue starts its items in order, each when all items that it waits for are done. So a waiting
+/// item also blocks later items of other streams in the same queue.
 void FakeCuda::State::advance() {
   const auto ready = [](const fake::ItemPtr& item) {
     return std::all_of(item->after.begin(), item->after.end(),
@@ -152,7 +152,7 @@ cudaError_t FakeCuda::State::put(CUstream_st& stream, std::function<void()> run,
   item->apart = apart;
   if (before) item->after.push_back(std::move(before));
   if (stream.last) item->after.push_back(stream.last);
-  // The legacy stream and those that block wait for each other.
+  // The legacy stream and blocking streams wait for each other.
   if (&stream == &device.legacy) {
     for (const CUstream_st* other : streams)
       if (other->device == stream.device && !(other->flags & cudaStreamNonBlocking) && other->last)

@@ -1,4 +1,4 @@
-// Launches of the fake: the plan kernel's source as host code, a thread for each block.
+// Launches of the fake: runs the plan kernel's source as host code, with a thread for each block.
 #include <array>
 #include <string>
 
@@ -20,7 +20,7 @@ using rondo::test::fake::Entry;
 
 namespace {
 
-/// What a kernel's address is the address of.
+/// The object at a kernel's address.
 struct Kernel {
   LaneFunction lane = nullptr; ///< of a plan kernel
   bool loaded = false;
@@ -47,7 +47,7 @@ void load(Entry& entry, const void* kernel, int device) {
   loaded = true;
 }
 
-/// All memory that a launch names.
+/// Adds all memory that a launch refers to.
 void addMemory(const Launch& launch, std::vector<const void*>& memory) {
   const auto add = [&memory](const void* at) {
     if (at) memory.push_back(at);
@@ -68,7 +68,7 @@ void addMemory(const Launch& launch, std::vector<const void*>& memory) {
   }
 }
 
-/// Says which memory the device may not use.
+/// Complains about memory that the device may not access.
 void checkAccess(FakeCuda::State& state, const FakeCuda::State::Running& kernel) {
   for (const void* at : kernel.memory) {
     if (rondo::test::fake::isPinned(at)) continue;
@@ -88,7 +88,7 @@ bool isElsewhere(FakeCuda::State& state, int device, const void* at) {
   return region && region->device >= 0 && region->device != device;
 }
 
-/// Each block waits for a multiprocessor and keeps it to its end.
+/// Runs each block on a multiprocessor, which it keeps until it ends.
 void runKernel(FakeCuda::State& state, FakeCuda::State::Running kernel, std::uint32_t blocks,
                const std::function<void(std::uint32_t)>& run) {
   std::unique_lock lock(state.mutex);
@@ -159,7 +159,7 @@ std::function<void()> launchOf(FakeCuda::State& state, int device, const Kernel&
   };
 }
 
-/// Whether the launch is in a memory domain that the program's kernels are not in.
+/// Whether the launch uses another memory domain than the program's kernels.
 bool fencesApart(const cudaLaunchConfig_t& config) {
   for (unsigned a = 0; a < config.numAttrs; ++a)
     if (config.attrs[a].id == cudaLaunchAttributeMemSyncDomain)

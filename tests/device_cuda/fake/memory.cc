@@ -16,7 +16,7 @@ constexpr std::align_val_t kAlign{512};
 constexpr int kGarbage = 0xdd;
 using Kind = Region::Kind;
 
-/// Pinned memory is kept by the library from one fake to the next.
+/// The library keeps pinned memory from one fake to the next.
 std::map<std::byte*, std::size_t>& pinned() {
   static auto* const all = new std::map<std::byte*, std::size_t>;
   return *all;
@@ -24,13 +24,14 @@ std::map<std::byte*, std::size_t>& pinned() {
 
 std::byte* allocate(FakeCuda::State& state, std::size_t bytes, Region region) {
   auto* memory = static_cast<std::byte*>(::operator new(bytes, kAlign));
-  std::memset(memory, kGarbage, bytes); // no program may count on zeros
+  std::memset(memory, kGarbage, bytes); // a program must not rely on zeros
   region.bytes = bytes;
   state.regions[memory] = std::move(region);
   return memory;
 }
 
-/// Complains where a kernel that runs still has it; who reads it after this shall notice.
+/// Frees memory. Complains if a running kernel still uses it, and overwrites it, so that a later
+/// read is noticed.
 void release(FakeCuda::State& state, std::byte* memory) {
   const auto found = state.regions.find(memory);
   if (found == state.regions.end()) return state.complain("memory was freed that is none");
@@ -44,7 +45,7 @@ void release(FakeCuda::State& state, std::byte* memory) {
   ::operator delete(memory, kAlign);
 }
 
-/// A kernel of the driver's own takes a multiprocessor like any other.
+/// A kernel of the driver occupies a multiprocessor like any other.
 void onMultiprocessor(FakeCuda::State& state, int device, const std::function<void()>& run) {
   std::unique_lock lock(state.mutex);
   int& free = state.devices[static_cast<std::size_t>(device)].free_slots;
@@ -90,7 +91,7 @@ cudaError_t CUDARTAPI cudaMemPoolDestroy(cudaMemPool_t pool) {
   Entry entry(__func__);
   entry.state.current();
   if (entry.state.pools.erase(pool) == 0) return entry.result(cudaErrorInvalidValue);
-  delete pool; // what was allocated from it stays
+  delete pool; // its allocations stay valid
   return cudaSuccess;
 }
 cudaError_t CUDARTAPI cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr, void*) {
@@ -120,7 +121,7 @@ cudaError_t CUDARTAPI cudaMallocFromPoolAsync(void** memory, std::size_t bytes, 
 cudaError_t CUDARTAPI cudaFreeAsync(void* memory, cudaStream_t handle) {
   Entry entry(__func__);
   entry.state.current();
-  // Any device may be current: the stream says where.
+  // Any device may be current: the stream selects the device.
   if (!entry.state.streams.contains(handle)) return entry.result(cudaErrorInvalidResourceHandle);
   return entry.result(entry.state.put(
       *handle, [&state = entry.state, memory] { release(state, static_cast<std::byte*>(memory)); },
@@ -144,7 +145,7 @@ cudaError_t CUDARTAPI cudaMemcpyAsync(void* to, const void* from, std::size_t by
   CUstream_st* stream = entry.state.streamOf(handle);
   if (!stream) return entry.result(cudaErrorInvalidResourceHandle);
   entry.state.copied += bytes;
-  // The host may be held up until it has been copied, whatever the stream waits for.
+  // The driver may block the host until the copy has run, whatever the stream waits for.
   if (!entry.state.regionOf(from) && !isPinned(from))
     ++entry.state.calls["cudaMemcpyAsync of pageable memory"];
   return entry.result(entry.state.put(

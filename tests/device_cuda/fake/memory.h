@@ -1,13 +1,14 @@
-// What the rest of the fake asks of its memory.
+// Functions for the fake's memory that its other files use.
 #pragma once
 
 #include "device_cuda/fake/state.h"
 
 namespace rondo::test::fake {
 
-/// Whether cudaHostAlloc() gave it. Under State::mutex.
+/// Whether cudaHostAlloc() allocated it. Call under State::mutex.
 bool isPinned(const void* memory);
-/// The machine's end: device memory that nobody has freed, as where the library keeps it for good.
+/// Frees the device memory that is left when the machine ends, for example memory that the library
+/// keeps for good.
 void freeLeft(FakeCuda::State& state);
 
 } // namespace rondo::test::fake

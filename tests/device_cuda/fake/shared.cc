@@ -1,5 +1,5 @@
-// The driver's virtual memory of the fake, on memory files; and how the runtime names its
-// functions.
+// The fake's virtual memory functions of the driver, on memory files, and the look-up of driver
+// functions by name.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ void* pointer(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-/// A memory file of so many bytes; -1: there is none.
+/// A memory file of this many bytes; -1 on failure.
 int fileOf(std::size_t bytes) {
   const int file = ::memfd_create("fake", MFD_CLOEXEC);
   return file >= 0 && ::ftruncate(file, static_cast<off_t>(bytes)) == 0 ? file : -1;
@@ -138,7 +138,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr address, std::size_t bytes, std::size_t,
 }
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
   Entry entry(__func__);
-  // The driver unmaps where it stands: a kernel that uses the memory fails.
+  // The driver unmaps the memory at once: a kernel that uses it fails.
   for (const auto& kernel : entry.state.running)
     for (const void* used : kernel.memory)
       if (used >= at(address) && used < static_cast<std::byte*>(at(address)) + bytes)
@@ -147,7 +147,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr address, std::size_t bytes) {
     return CUDA_ERROR_INVALID_VALUE;
   auto* const begin = static_cast<std::byte*>(at(address));
   entry.state.switches.erase(begin);
-  if (!entry.state.isWindow(begin)) // others may be in the middle of a step
+  if (!entry.state.isWindow(begin)) // other ranks may be inside a step
     ::mmap(begin, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   return CUDA_SUCCESS;
 }

@@ -1,4 +1,5 @@
-// What the fake's functions share. All of it is under State::mutex, but for what is a thread's own.
+// The state that the fake's functions share. State::mutex protects all of it, except for state of a
+// single thread.
 #pragma once
 
 #include <cuda.h>
@@ -25,14 +26,14 @@ namespace rondo::test::fake {
 
 /// A piece of work in a queue.
 struct Item {
-  std::vector<std::shared_ptr<Item>> after; ///< what it waits for
+  std::vector<std::shared_ptr<Item>> after; ///< the items that it waits for
   std::function<void()> run;
-  bool apart = false; ///< on a thread of its own; else under the lock, at once
+  bool apart = false; ///< runs on its own thread; otherwise at once, under the lock
   bool done = false;
 };
 using ItemPtr = std::shared_ptr<Item>;
 
-/// Work that is recorded in place of being run.
+/// Work that is recorded instead of run.
 struct Node {
   std::vector<std::size_t> after;
   std::function<void()> run;
@@ -46,7 +47,7 @@ struct Capture {
   bool invalid = false;
 };
 
-/// What lies at an address.
+/// The memory at an address.
 struct Region {
   enum class Kind { pool, plain, host, registered, mapped } kind = Kind::plain;
   std::size_t bytes = 0;
@@ -54,7 +55,7 @@ struct Region {
   std::shared_ptr<std::set<int>> access; ///< devices that may use it; null: all
 };
 
-/// The thread's own.
+/// State of one thread.
 struct ThreadState {
   int device = 0;
   std::vector<CUctx_st*> contexts; ///< the driver's stack
@@ -79,7 +80,7 @@ struct CUstream_st {
   std::unique_ptr<CUgreenCtx_st> green;
   rondo::test::fake::ItemPtr last;
   std::shared_ptr<rondo::test::fake::Capture> capture;
-  std::vector<std::size_t> tail; ///< of the capture: what comes next runs after these
+  std::vector<std::size_t> tail; ///< of the capture: the next node runs after these
 };
 struct CUevent_st {
   int device = 0;
@@ -103,20 +104,20 @@ namespace rondo::test {
 struct FakeCuda::State {
   explicit State(const Settings& of);
   ~State();
-  static State& get(); ///< the one that is; ends the program where there is none
+  static State& get(); ///< the current one; aborts if there is none
 
   const Settings settings;
   mutable std::mutex mutex;
   std::condition_variable changed;
 
-  // What is known of the callers.
+  // State of the callers.
   std::set<int> contexts;
   std::vector<std::string> complaints;
   std::map<std::string, int> calls;
   std::size_t copied = 0;
   void complain(const std::string& what) { complaints.push_back(what); }
 
-  // What they made.
+  // Objects that the callers made.
   struct Device {
     CUctx_st primary;
     CUstream_st legacy;
@@ -131,44 +132,46 @@ struct FakeCuda::State {
   std::vector<std::weak_ptr<fake::Capture>> captures;
   unsigned long long next_capture = 1;
   std::map<unsigned long long, int> allocations; ///< handles of shared memory, and their files
-  /// Multicast objects that were ever made, by their files' numbers; they have handles and regions
-  /// as other shared memory.
+  /// All multicast objects ever made, by the numbers of their files. They have handles and regions
+  /// like other shared memory.
   struct Multicast {
     std::size_t devices = 0, bytes = 0;
     std::set<int> added;
-    std::vector<unsigned long> bound; ///< memory, by its files' numbers
-    /// Where what was bound is mapped, and where the fake's switch reaches it: one address for each
-    /// place, or the thread sanitizer would not know what meetings order. Mapped for good.
+    std::vector<unsigned long> bound; ///< bound memory, by the numbers of its files
+    /// The mappings of the bound memory, through which the fake's switch accesses it. There is one
+    /// address for each place, because otherwise the thread sanitizer would not know what barriers
+    /// order. Never unmapped.
     std::shared_ptr<std::vector<std::byte*>> windows = std::make_shared<std::vector<std::byte*>>();
   };
   std::map<unsigned long, Multicast> multicasts;
-  std::map<const std::byte*, std::unique_ptr<HostSwitch>> switches; ///< by where they are mapped
-  /// Of a handle; null where it is other memory's.
+  /// by the address of their mapping
+  std::map<const std::byte*, std::unique_ptr<HostSwitch>> switches;
+  /// The object of a handle; null if it is other memory.
   Multicast* multicastOf(unsigned long long handle);
   bool isWindow(const std::byte* at) const;
   unsigned long long next_allocation = 1;
   std::map<const std::byte*, fake::Region> regions;
 
-  /// The region with the address, or null.
+  /// The region that contains the address, or null.
   const fake::Region* regionOf(const void* at);
-  /// Memory that a kernel uses while it runs, on which device.
+  /// Memory that a kernel uses while it runs, with its device.
   struct Running {
     int device = 0;
     std::vector<const void*> memory;
   };
   std::list<Running> running;
-  int unfinished = 0; ///< items in all queues, and those that run
+  int unfinished = 0; ///< items in all queues, and running items
 
-  /// The device that the calling thread uses. The runtime makes its context at whatever call needs
-  /// one, also those that free.
+  /// The device that the calling thread uses. The runtime creates the device's context in the first
+  /// call that needs one, also in calls that free.
   int current();
   CUstream_st* streamOf(cudaStream_t handle);
-  /// Refuses what would break a capture that is going on; `name` goes into the complaint.
+  /// Refuses a call that would break a capture in progress. `name` is part of the complaint.
   bool unsafe(const char* name);
-  /// Waits for the device's kernels, where the driver is pessimistic.
+  /// Waits for the device's kernels if the driver is pessimistic.
   void waitForKernels(std::unique_lock<std::mutex>& lock, int device, const char* name);
-  /// Work for the stream. `apart`: on a thread of its own; else it is done under the lock. It also
-  /// waits for `before`.
+  /// Adds work to the stream. `apart`: it runs on its own thread; otherwise at once, under the
+  /// lock. It also waits for `before`.
   cudaError_t put(CUstream_st& stream, std::function<void()> run, bool apart,
                   fake::ItemPtr before = nullptr);
 

@@ -12,7 +12,7 @@ using rondo::test::fake::self;
 
 namespace {
 
-/// Runs a graph's nodes, each on a thread of its own when those before it are done.
+/// Runs a graph's nodes, each on its own thread after the nodes before it.
 void runNodes(const std::vector<Node>& nodes) {
   std::vector<std::atomic<bool>> done(nodes.size());
   std::vector<std::jthread> threads;
@@ -25,7 +25,7 @@ void runNodes(const std::vector<Node>& nodes) {
     });
 }
 
-/// The stream joins the event's capture, or waits for it there.
+/// Makes the stream join the event's capture, or wait for the event in it.
 cudaError_t joinCapture(CUstream_st& stream, const CUevent_st& event) {
   if (stream.capture && stream.capture != event.capture) {
     stream.capture->invalid = event.capture->invalid = true;
@@ -193,7 +193,7 @@ cudaError_t CUDARTAPI cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* gra
   for (CUstream_st* other : entry.state.streams) {
     if (other->capture != capture) continue;
     for (const std::size_t last : other->tail) {
-      // What is reached from the origin's end, backwards.
+      // The nodes that can be reached backwards from the origin's last nodes.
       std::vector<std::size_t> open = stream->tail;
       bool found = false;
       while (!open.empty() && !found) {

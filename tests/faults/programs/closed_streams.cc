@@ -1,5 +1,5 @@
-// A rank whose standard streams are closed, as a daemon's are: checks that Rondo takes none of
-// their numbers, and writes nothing into what the program opens under them.
+// A rank whose standard streams are closed, like a daemon's. Checks that Rondo does not use their
+// descriptor numbers, and writes nothing into files that the program opens under these numbers.
 //
 // Argument: FILE. Writes "ok", or what is wrong, to FILE.RANK.
 #include <fcntl.h>
@@ -40,7 +40,7 @@ void callAll(Communicator& comm) {
   }
 }
 
-/// Of a child that fork() makes.
+/// The same for a child made by fork().
 void requireClosedInChild() {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -65,7 +65,7 @@ void check(Communicator& comm, const std::string& file) {
   }
   requireClosedInChild();
 
-  // What the program opens now has the streams' numbers.
+  // Files that the program opens now get the streams' numbers.
   for (int fd = 0; fd < kStreams; ++fd) {
     const std::string name = file + "." + std::to_string(comm.rank()) + ".own" + std::to_string(fd);
     require(::open(name.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) == fd,

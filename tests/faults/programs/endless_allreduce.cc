@@ -1,10 +1,10 @@
-// A rank that reduces until something goes wrong, then says what and when.
+// A rank that reduces until something fails, and then prints the error and the time.
 //
 // Arguments: COUNT [ODD_RANK ODD_COUNT]; the odd rank uses another count from its 1000th call on.
-// Or: COUNT fork|clone; every rank has a child that outlives it, made by fork() as data loaders
-// are, or past fork()'s handlers.
-// Prints "ready RANK PID" after some calls, and at the end "error RANK NANOSECONDS CODE CULPRIT
-// TEXT" with the monotonic clock's time.
+// Or: COUNT fork
+// clone; every rank has a child that outlives it, made by fork() as data loaders are, or without
+// fork()'s handlers. Prints "ready RANK PID" after some calls, and at the end "error RANK
+// NANOSECONDS CALLED CODE CULPRIT TEXT" with the monotonic clock's time.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ void say(const std::string& line) {
   if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
 }
 
-/// For half a minute at most, and with no hold on what the rank prints.
+/// Lives for at most half a minute, and does not keep the rank's output open.
 void haveChild(const std::string& how) {
   const long child = how == "fork" ? ::fork() : ::syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
   if (child != 0) return;

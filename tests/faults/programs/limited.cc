@@ -1,10 +1,10 @@
 // A rank that runs out of a resource: lowers a limit of its process before it makes a communicator
-// or before its first call, then says how the call ended.
+// or before its first call, then prints how the call ended.
 //
 // Arguments: VICTIM RESOURCE SLACK WHEN CALL. VICTIM: a rank, or -1 for all. RESOURCE: `files`
-// (descriptors beside those that are open), `size` (of a file) or `memory` (address space beside
-// what is in use), of which SLACK (files, bytes) are left; or `memfd`, which the system then
-// refuses with the error number SLACK. WHEN: `create` or `call`. CALL: `reduce` or `broadcast`
+// (descriptors in addition to the open ones), `size` (of a file) or `memory` (address space in
+// addition to what is in use), of which SLACK (files, bytes) are left; or `memfd`, which the system
+// then refuses with the error number SLACK. WHEN: `create` or `call`. CALL: `reduce` or `broadcast`
 // (from rank 0). Prints "end RANK MILLISECONDS CODE CULPRIT TEXT"; after success CODE is "none",
 // and TEXT has the transports to all ranks.
 #include <fcntl.h>
@@ -29,7 +29,7 @@
 
 namespace {
 
-/// The limit under which so many more descriptors can be opened.
+/// The limit that allows this many more descriptors.
 rlim_t filesBelow(rlim_t slack) {
   int fd = 0;
   for (rlim_t unused = 0; unused < slack || ::fcntl(fd, F_GETFD) >= 0; ++fd)
@@ -43,7 +43,7 @@ rlim_t memoryInUse() {
   return static_cast<rlim_t>(pages) * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// From now on memfd_create() gives this error.
+/// Makes memfd_create() fail with this error from now on.
 void refuseMemoryFiles(unsigned error) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -67,13 +67,13 @@ void limit(const std::string& resource, rlim_t slack) {
   if (::setrlimit(which, &limits) != 0) std::abort();
 }
 
-/// A call that opens channels, and whose result is what it must be.
+/// A call that opens channels, and a check of its result.
 void makeCall(rondo::Communicator& comm, bool reduce) {
   constexpr auto kType = rondo::DataType::float32;
   std::vector<float> data(1000, reduce || comm.rank() == 0 ? 1.0f : 0.0f);
   if (reduce) comm.allReduce(data.data(), data.data(), data.size(), kType, rondo::ReduceOp::sum);
   else comm.broadcast(data.data(), data.data(), data.size(), kType, 0);
-  // Whose part of the broadcast was done at once hears of a failure here.
+  // A rank whose part of the broadcast ended at once gets a failure here.
   if (!reduce) comm.barrier();
   if (data[999] != (reduce ? static_cast<float>(comm.size()) : 1.0f)) std::abort();
 }
@@ -98,12 +98,12 @@ int main(int, char** argv) {
     try {
       makeCall(comm, argv[5] == std::string("reduce"));
     } catch (...) {
-      static_cast<void>(comm.memory()); // what is half open must not disturb who looks
+      static_cast<void>(comm.memory()); // half-open channels must not disturb memory()
       throw;
     }
     for (int peer = 0; peer < comm.size(); ++peer)
       text += (peer > 0 ? " " : "") + comm.transportTo(peer);
-    // Another communicator has nothing new to say.
+    // A second communicator must not report anything new.
     if (when == "create") comm.split(0, rank);
   } catch (const rondo::Error& error) {
     code = rondo::name(error.code());
@@ -114,5 +114,5 @@ int main(int, char** argv) {
       std::chrono::steady_clock::now() - start);
   std::printf("end %d %lld %s %d %s\n", rank, static_cast<long long>(took.count()), code.c_str(),
               culprit, text.c_str());
-  std::fflush(stdout); // at its end a sanitizer may want what there is no more of
+  std::fflush(stdout); // at exit a sanitizer may need the resource that has run out
 }

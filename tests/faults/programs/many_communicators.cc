@@ -1,10 +1,10 @@
-// A rank of a job that makes communicators by the hundred where descriptors are few.
+// A rank of a job that makes hundreds of communicators with few descriptors.
 //
-// Arguments: UNUSED USED [SMALL]; so many communicators are split off and kept, others used once
-// for a small all-reduce, and others for many small messages of all kinds. Prints "RANK unused
-// DESCRIPTORS BYTES", what the unused ones took together; then "RANK used COUNT TEXT", with the
-// error that came first, if any; then "RANK small BYTES", what the last kind took together; then
-// "RANK world SUM", the result of another call of the job's own communicator.
+// Arguments: UNUSED USED [SMALL]. So many communicators are split off and kept; others are used
+// once for a small all-reduce; and others for many small messages of all kinds. Prints "RANK unused
+// DESCRIPTORS BYTES", the total of the unused ones; then "RANK used COUNT TEXT", with the first
+// error, if any; then "RANK small BYTES", the total of the last kind; then "RANK world SUM", the
+// result of another call on the job's own communicator.
 #include <unistd.h>
 
 #include <cstdio>
@@ -43,7 +43,7 @@ int sum(rondo::Communicator& comm) {
   return value;
 }
 
-/// Bodies that fit a line of a channel, and that need slots.
+/// Messages that fit in a line of a channel, and messages that need slots.
 void moveSmallMessages(rondo::Communicator& comm) {
   constexpr auto kByte = rondo::DataType::uint8;
   static std::vector<std::byte> in(4096), out(4096 * 16);
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   auto world = rondo::Communicator::create(rondo::Rendezvous::environment());
   const std::string rank = std::to_string(world.rank());
   std::vector<rondo::Communicator> kept;
-  kept.push_back(*world.split(0, 0)); // what is made once for the process
+  kept.push_back(*world.split(0, 0)); // makes what exists once per process
   sum(world);                         // its channels exist from here on
   const long descriptors_before = descriptors(), bytes_before = residentBytes();
   for (int i = 0; i < unused; ++i) kept.push_back(*world.split(0, 0));

@@ -1,9 +1,9 @@
-// Ranks that call the same thing three times; then one of them calls it otherwise.
+// Ranks that make three equal calls; then one of them makes a different one.
 //
-// Arguments: CALL ODD_RANK THEN. CALL: what the odd rank does otherwise, see kCalls. THEN: "next",
-// the ranks go on with barriers, after a second's rest; "end", they end. Prints "error RANK
-// NANOSECONDS CALLED CODE CULPRIT TEXT" for an error that was thrown, "logged RANK TEXT" for each
-// that was logged when the communicator ended, and "heard RANK TEXT" for either.
+// Arguments: CALL ODD_RANK THEN. CALL: how the odd rank's call differs, see kCalls. THEN: "next":
+// the ranks go on with barriers after a second; "end": they end. Prints "error RANK NANOSECONDS
+// CALLED CODE CULPRIT TEXT" for an error that was thrown, "logged RANK TEXT" for each error that
+// was logged when the communicator ended, and "heard RANK TEXT" for either.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Rank 0 splits off and ends in good order; the others reduce until something goes wrong, then say
-// what and when.
+// Rank 0 splits off and ends in an orderly way; the others reduce until something fails, then print
+// the error and the time.
 //
 // Prints "ready RANK PID" when rank 0 has ended, and at the end "error RANK NANOSECONDS CALLED CODE
 // CULPRIT TEXT". RANK is the one after the split.
@@ -43,7 +43,7 @@ int main() {
   int ended = 0;
   try {
     for (;;) {
-      // All see in the same call that it is over: everybody's look is added up.
+      // All ranks see it in the same call, because each rank's observation is added up.
       if (ended == 0) {
         int look = ::kill(host, 0) != 0 ? 1 : 0;
         comm->allReduce(&look, &look, 1, rondo::DataType::int32, rondo::ReduceOp::max);

@@ -1,4 +1,4 @@
-// Trains a model written by hand on several ranks: rondo run -p 2 -- own_model
+// Trains a model without the trainer on several ranks: rondo run -p 2 -- own_model
 #include <rondo/rondo.h>
 
 #include <cmath>
@@ -8,7 +8,7 @@
 int main() {
   auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
 
-  // y = out * tanh(in * x + bias), with 16 hidden units; it is to learn sin(3x).
+  // The model is y = out * tanh(in * x + bias) with 16 hidden units. It learns sin(3x).
   constexpr std::size_t kHidden = 16;
   std::vector<float> in(kHidden), bias(kHidden), out(kHidden);
   for (std::size_t h = 0; h < kHidden; ++h) {
@@ -21,7 +21,7 @@ int main() {
                                         {.name = "bias", .value = bias.data(), .shape = {kHidden}},
                                         {.name = "out", .value = out.data(), .shape = {kHidden}}});
 
-  constexpr int kSamples = 64; // of a step, over all ranks
+  constexpr int kSamples = 64; // in one step, over all ranks
   for (int step = 0; step < 3000; ++step) {
     reducer.begin();
     float* gradients[3];
@@ -30,7 +30,8 @@ int main() {
       for (std::size_t h = 0; h < kHidden; ++h) gradients[i][h] = 0;
     }
     float loss = 0;
-    const float share = static_cast<float>(comm.size()) / kSamples; // 1 / this rank's samples
+    // 1 / samples of this rank, for its share of the mean.
+    const float share = static_cast<float>(comm.size()) / kSamples;
     for (int sample = comm.rank(); sample < kSamples; sample += comm.size()) {
       const float x = 2.0F * static_cast<float>(sample) / kSamples - 1.0F;
       float tanhs[kHidden], y = 0;
@@ -45,7 +46,7 @@ int main() {
         gradients[2][h] += 2 * error * share * tanhs[h];
       }
     }
-    for (std::size_t i = 3; i-- > 0;) reducer.ready(i); // as a real backward pass comes to them
+    for (std::size_t i = 3; i-- > 0;) reducer.ready(i); // in the order of a backward pass
     reducer.wait();
     for (std::size_t i = 0; i < 3; ++i)
       for (std::size_t h = 0; h < kHidden; ++h) (*values[i])[h] -= 0.05F * gradients[i][h];

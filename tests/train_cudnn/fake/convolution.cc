@@ -1,4 +1,4 @@
-// cuDNN's convolutions.
+// A fake of cuDNN's convolutions.
 #include "train_cudnn/fake/objects.h"
 
 using namespace rondo::test::fake_libraries;
@@ -18,11 +18,11 @@ struct Sizes {
            out.h == places(in.h, moved.padding_h, filter.h, moved.stride_h) &&
            out.w == places(in.w, moved.padding_w, filter.w, moved.stride_w);
   }
-  /// Made up, another one for each call and shape, so that who takes another's is seen.
+  /// An arbitrary size that differs for each call and shape, so that a wrong one is detected.
   std::size_t workspace(int call) const {
     return static_cast<std::size_t>(out.size() / out.n * (call + 1) + 8 * filter.h) * sizeof(float);
   }
-  /// Each pair of an input's and an output's value, and the filter's between them.
+  /// Calls run() for each pair of an input and an output value, with the filter value between them.
   template <class Do>
   void forEach(const Do& run) const {
     for (int n = 0; n < out.n; ++n)
@@ -44,7 +44,7 @@ struct Sizes {
 
 enum { kForward, kBackData, kBackFilter };
 
-/// Whether a call may run, with its workspace.
+/// Checks the arguments of a call and its workspace.
 bool accepted(const char* function, int call, const Sizes& sizes, const Memory& workspace,
               const std::vector<Memory>& read, const Memory& written) {
   notePrecision(sizes.moved.floats);
@@ -52,7 +52,7 @@ bool accepted(const char* function, int call, const Sizes& sizes, const Memory& 
   return present(function, read, {written, workspace});
 }
 
-/// Sums are doubles: what is compared with it sums in another order.
+/// Sums in double, because the code under comparison sums in another order.
 void write(std::vector<double>& sums, float* to, float by, float plus) {
   for (std::size_t i = 0; i < sums.size(); ++i) blend(to[i], by, static_cast<float>(sums[i]), plus);
 }

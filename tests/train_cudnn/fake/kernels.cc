@@ -1,4 +1,5 @@
-// The layers' own kernels on the fake's streams: their source as host code, thread by thread.
+// Runs the kernels of the layers on the fake's streams: their source as host code, thread by
+// thread.
 #include "device_cuda/fake/entry.h"
 #include "train/layers/cudnn/body.h"
 

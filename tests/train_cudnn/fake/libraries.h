@@ -1,5 +1,5 @@
-// cuDNN and cuBLAS without a GPU, on the streams of tests/device_cuda/fake: each call is a plain
-// loop over what the libraries' documentation says, run where the stream comes to it.
+// Fakes of cuDNN and cuBLAS without a GPU, on the streams of tests/device_cuda/fake. Each call is a
+// plain loop that does what the libraries' documentation says, and runs in stream order.
 #pragma once
 
 #include <map>
@@ -7,17 +7,17 @@
 
 namespace rondo::test {
 
-/// While it lives, calls are counted, and one of them may fail. One at a time.
+/// Counts calls while it exists, and can make one function fail. One instance at a time.
 class FakeLibraries {
  public:
   FakeLibraries();
   ~FakeLibraries();
 
-  /// Handles and descriptors that somebody still holds, by the function that made them.
+  /// Number of handles and descriptors that have not been destroyed, by kind.
   std::map<std::string, int> held() const;
-  /// All calls of this function fail from now on; "": none.
+  /// Makes all calls of this function fail from now on; "" for none.
   void fail(const std::string& function);
-  /// Whether every handle multiplies floats as floats.
+  /// Whether every handle multiplies in full float32.
   bool pedantic() const;
 };
 

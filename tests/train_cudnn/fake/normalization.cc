@@ -1,4 +1,4 @@
-// cuDNN's batch norm, and its sum of two tensors.
+// Fakes of cuDNN's batch norm and of its sum of two tensors.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace {
 
 double wide(float value) { return static_cast<double>(value); }
 
-/// A running value before a pass: where nobody has written to the device's memory, no number.
+/// A running value before a pass: NaN if the device memory was never written.
 double before(float value) {
   constexpr std::uint32_t kNeverWritten = 0xdddddddd;
   return std::bit_cast<std::uint32_t>(value) == kNeverWritten
@@ -20,12 +20,12 @@ double before(float value) {
              : wide(value);
 }
 
-/// Of [n x c x places] values.
+/// Iterates over [n x c x places] values.
 struct Channels {
   cudnnTensorStruct as;
 
   int values() const { return as.n * as.places(); }
-  /// run(the index of each value of the channel)
+  /// Calls run() with the index of each value of the channel.
   template <class Do>
   void forEach(int channel, const Do& run) const {
     for (int n = 0; n < as.n; ++n)
@@ -33,7 +33,7 @@ struct Channels {
   }
 };
 
-/// Whether calls for a value of each channel fit the tensors.
+/// Whether per-channel arguments fit the tensors.
 bool fit(cudnnBatchNormMode_t mode, const cudnnTensorDescriptor_t x,
          const cudnnTensorDescriptor_t y, const cudnnTensorDescriptor_t channels, double epsilon) {
   return mode == CUDNN_BATCHNORM_SPATIAL && *x == *y && channels->isPerChannel(x->c) &&
@@ -96,7 +96,7 @@ cudnnStatus_t CUDNNWINAPI cudnnBatchNormalizationForwardTraining(
           const double now = sum / all.values();
           all.forEach(c, [&](int i) { squares += (wide(from[i]) - now) * (wide(from[i]) - now); });
           const double inverse = 1 / std::sqrt(squares / all.values() + epsilon);
-          // A factor of 1 asks for the old value all the same; of one value 0 / 0 is no number.
+          // A factor of 1 still reads the old value; the variance of one value is 0 / 0.
           const double unbiased = squares / (all.values() - 1);
           mean[c] = static_cast<float>(newest * now + (1 - newest) * before(mean[c]));
           variance[c] = static_cast<float>(newest * unbiased + (1 - newest) * before(variance[c]));

@@ -1,5 +1,5 @@
-// What the stand-ins for cuDNN and cuBLAS share: their objects, how their calls begin, and whether
-// the memory that they are given is there.
+// Shared by the fakes of cuDNN and cuBLAS: their objects, the beginning of their calls, and checks
+// of the memory that they are given.
 #pragma once
 
 #include <cublas_v2.h>
@@ -25,7 +25,7 @@ struct cudnnTensorStruct {
 
   int places() const { return h * w; }
   int size() const { return n * c * places(); }
-  /// Values of each channel, of one sample.
+  /// One value for each channel, for one sample.
   bool isPerChannel(int channels) const { return n == 1 && c == channels && places() == 1; }
   bool operator==(const cudnnTensorStruct&) const = default;
 };
@@ -38,7 +38,7 @@ struct cudnnFilterStruct {
 };
 struct cudnnConvolutionStruct {
   int padding_h = 0, padding_w = 0, stride_h = 0, stride_w = 0;
-  bool floats = false; ///< multiplied as floats
+  bool floats = false; ///< multiplies in full float32
 };
 struct cudnnOpTensorStruct {
   bool adds = false;
@@ -50,7 +50,7 @@ struct cudnnPoolingStruct {
 
 namespace rondo::test::fake_libraries {
 
-/// Whether calls of the function are to fail.
+/// Whether calls of the function must fail.
 bool fails(const std::string& function);
 cublasStatus_t blas(const char* function);
 cudnnStatus_t dnn(const char* function);
@@ -67,16 +67,17 @@ void destroy(Handle handle, const char* kind) {
   delete handle;
 }
 
-/// Some handle or descriptor lets floats be multiplied as something else.
+/// Called for handles and descriptors; `floats` is false if one allows products in less than
+/// float32.
 void notePrecision(bool floats);
 
-/// Puts it on the stream.
+/// Queues the work on the stream.
 void put(cudaStream_t stream, std::function<void()> run);
 
-/// For all work on the current device, where the driver is pessimistic.
+/// Waits for all work on the current device, if the fake driver is pessimistic.
 void waitForDevice(const char* function);
 
-/// Memory that a call takes.
+/// A memory argument of a call.
 struct Memory {
   const void* at;
   std::size_t bytes;
@@ -84,8 +85,8 @@ struct Memory {
 inline Memory floats(const void* at, int count) {
   return {at, static_cast<std::size_t>(count) * sizeof(float)};
 }
-/// Whether all of it is the current device's own, and what is written overlaps nothing else: else a
-/// complaint, which names the function.
+/// Returns whether all memory is on the current device and written memory overlaps no other.
+/// Otherwise records a complaint that names the function.
 bool present(const char* function, const std::vector<Memory>& read,
              const std::vector<Memory>& written);
 
@@ -93,7 +94,7 @@ inline float scalar(const void* at) { return *static_cast<const float*>(at); }
 inline const float* in(const void* at) { return static_cast<const float*>(at); }
 inline float* out(void* at) { return static_cast<float*>(at); }
 
-/// beta 0 means that what stands there is not read: it may be anything.
+/// With beta 0 the old value is not read: it may be uninitialised.
 inline void blend(float& to, float alpha, float value, float beta) {
   to = alpha * value + (beta == 0 ? 0 : beta * to);
 }

@@ -1,4 +1,4 @@
-// cuDNN's pooling.
+// A fake of cuDNN's pooling.
 #include <cmath>
 
 #include "train_cudnn/fake/objects.h"
@@ -21,7 +21,7 @@ struct Sizes {
   }
   bool highest() const { return pooling.mode == CUDNN_POOLING_MAX_DETERMINISTIC; }
 
-  /// run(output, the window's inputs) for each window.
+  /// Calls run(output, inputs of the window) for each window.
   template <class Do>
   void forEach(const Do& run) const {
     std::vector<int> window;
@@ -37,7 +37,7 @@ struct Sizes {
   }
 };
 
-/// Values that are not numbers are higher than all others.
+/// NaN counts as higher than all numbers.
 int highest(const float* from, const std::vector<int>& window) {
   return *std::max_element(window.begin(), window.end(), [from](int a, int b) {
     return from[a] < from[b] || (std::isnan(from[b]) && !std::isnan(from[a]));

@@ -1,4 +1,4 @@
-// Sets up UCX as Rondo needs it, where its own variables do not say otherwise.
+// Configures UCX for Rondo, except for what the user has set with UCX's own variables.
 #include "transports/ucx/module/context.h"
 
 #include <array>
@@ -14,7 +14,8 @@ namespace rondo::transport::ucx {
 
 namespace {
 
-/// Asks for a value unless the environment has one. What a release does not know is left out.
+/// Sets a value unless the environment has one. A variable that this release of UCX does not know
+/// is ignored.
 void prefer(ucp_config_t* config, const char* name, const std::string& value,
             std::initializer_list<const char*> variables) {
   for (const char* variable : variables)
@@ -36,9 +37,9 @@ bool configure(ucp_config_t* config, const Settings& settings, std::string& why)
   prefer(config, "KEEPIDLE", beat, {"UCX_TCP_KEEPIDLE"});
   prefer(config, "KEEPINTVL", beat, {"UCX_TCP_KEEPINTVL"});
   prefer(config, "KEEPCNT", "2", {"UCX_TCP_KEEPCNT"});
-  // A host that does not answer must not hold up the thread that asks for a connection.
+  // An unreachable host must not block the thread that connects to it.
   prefer(config, "CONN_NB", "y", {"UCX_TCP_CONN_NB"});
-  // Else UCX uses no shared memory where the end of a peer must show.
+  // Without this, UCX does not use shared memory when errors of a peer must be reported.
   prefer(config, "MM_ERROR_HANDLING", "y",
          {"UCX_MM_ERROR_HANDLING", "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING"});
   return demand(config, "TLS", settings.transports, why) &&
@@ -57,7 +58,7 @@ std::shared_ptr<Context> Context::with(const Settings& settings, std::string& wh
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) {
-    why = std::string("UCX's variables: ") + ucs_status_string(status);
+    why = std::string("UCX cannot read its variables: ") + ucs_status_string(status);
     return nullptr;
   }
   const std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> owned(config, ucp_config_release);
@@ -77,7 +78,7 @@ std::shared_ptr<Context> Context::with(const Settings& settings, std::string& wh
   return made;
 }
 
-// UCX 1.13 tells what it would use only as text. Only what is known to be a fabric counts, so an
+// UCX 1.13 reports the transports that it would use only as text. Only known fabrics count, so an
 // unknown text means TCP.
 std::string Context::fabric() const {
   char* text = nullptr;

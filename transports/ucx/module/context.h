@@ -1,4 +1,4 @@
-// UCX's contexts: one for all workers of the process that are set up alike.
+// UCX contexts: workers with the same settings share one.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -12,7 +12,7 @@ namespace rondo::transport::ucx {
 
 class Context {
  public:
-  /// Null, and `why`. Any thread.
+  /// On failure returns null and sets `why`. Any thread.
   static std::shared_ptr<Context> with(const Settings& settings, std::string& why);
 
   explicit Context(ucp_context_h handle) : handle_(handle) {}
@@ -21,7 +21,7 @@ class Context {
   Context& operator=(const Context&) = delete;
 
   ucp_context_h handle() const { return handle_; }
-  /// "rc_mlx5/mlx5_0:1" of something that is faster than TCP, or empty.
+  /// A transport that is faster than TCP, for example "rc_mlx5/mlx5_0:1"; empty: none.
   std::string fabric() const;
 
  private:

@@ -1,4 +1,4 @@
-// A worker of UCX: active messages, and connections that tell when their peer is gone.
+// A worker of UCX: active messages, and connections that report the end of their peer.
 #include <ucp/api/ucp.h>
 #include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
@@ -18,14 +18,14 @@ namespace rondo::transport::ucx {
 class Endpoint {
  public:
   int peer = -1;
-  ucp_ep_h handle = nullptr; ///< null once it is closed
+  ucp_ep_h handle = nullptr; ///< null when it is closed
   Events* events = nullptr;
   bool broken = false;
 };
 
 namespace {
 
-/// All of Rondo's messages have one number; the header says what they are.
+/// All of Rondo's messages have the same id; the header tells their kind.
 constexpr unsigned kMessage = 0;
 
 static_assert(sizeof(Piece) == sizeof(ucp_dt_iov_t) &&
@@ -42,14 +42,14 @@ void fetched(void* request, ucs_status_t status, std::size_t /*bytes*/, void* of
   ended(request, status, of);
 }
 
-/// What UCX returned for an operation whose end will be told by a callback.
+/// Records what UCX returned for an operation that ends with a callback.
 void note(ucs_status_ptr_t returned, Operation& operation) {
   operation.pending = UCS_PTR_IS_PTR(returned);
   operation.error =
       UCS_PTR_IS_ERR(returned) ? ucs_status_string(UCS_PTR_STATUS(returned)) : nullptr;
 }
 
-/// The memory of a message, as UCX takes it.
+/// The memory of a message in UCX's form.
 struct Memory {
   explicit Memory(std::span<const Piece> body) {
     if (body.size() == 1) {
@@ -80,7 +80,7 @@ class OneWorker final : public UcpWorker {
     ucp_worker_params_t params{};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS;
     params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    params.flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK; // after a failure
+    params.flags = UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK; // they leak after a failure
     if (const auto status = ucp_worker_create(context_->handle(), &params, &handle_);
         status != UCS_OK)
       return status;
@@ -166,7 +166,8 @@ class OneWorker final : public UcpWorker {
   }
 
  private:
-  /// To cut a connection takes a few looks; one that hangs goes with the worker.
+  /// Time limit for cutting the connections, which takes a few polls. Connections that hang are
+  /// destroyed with the worker.
   static constexpr std::chrono::milliseconds kCut{100};
 
   void cut() {
@@ -228,7 +229,7 @@ class OneModule final : public Module {
     if (!context) return nullptr;
     auto worker = std::make_unique<OneWorker>(std::move(context), events);
     if (const auto status = worker->start(); status != UCS_OK) {
-      why = std::string("UCX makes no worker: ") + ucs_status_string(status);
+      why = std::string("UCX cannot make a worker: ") + ucs_status_string(status);
       return nullptr;
     }
     return worker;
@@ -255,8 +256,8 @@ ucs_log_func_rc_t logged(const char* /*file*/, unsigned /*line*/, const char* /*
 } // namespace
 } // namespace rondo::transport::ucx
 
-/// UCX takes over the signals of crashes when it is loaded, and writes to standard output: both
-/// belong to the program.
+/// By default UCX installs handlers for crash signals when it is loaded, and logs to standard
+/// output. Both belong to the program.
 extern "C" __attribute__((visibility("default"))) rondo::transport::ucx::Module* rondo_ucx_module_1(
     void (*log)(bool serious, const char* text)) {
   using namespace rondo::transport::ucx;

@@ -1,4 +1,5 @@
-// Batch norm by cuDNN; in training by the statistics of this rank's batch, or of all.
+// Batch norm by cuDNN. In training it uses the statistics of this rank's batch, or of all ranks'
+// batches.
 #include <optional>
 
 #include "train/layers/cudnn/layer.h"
@@ -12,7 +13,8 @@ namespace {
 constexpr float kOne = 1, kZero = 0;
 constexpr double kEpsilon = BatchNorm::kEpsilon;
 
-/// What both have: y = scale (x - mean) / deviation + shift, for each channel.
+/// The common part of training and evaluation: y = scale (x - mean) / deviation + shift, for each
+/// channel.
 class BatchNormLayer : public Layer {
  public:
   explicit BatchNormLayer(const Blueprint& from)
@@ -49,7 +51,7 @@ class TrainingLayer : public BatchNormLayer {
     gradient_ = gradient;
     made_scale_.emplace(site_, *node_.weights[0]);
     made_shift_.emplace(site_, *node_.weights[1]);
-    back_ = site_.tensor(in_.shape); // which the library makes in any case
+    back_ = site_.tensor(in_.shape); // cuDNN computes it in any case
     return wanted ? back_ : Tensor();
   }
 
@@ -58,8 +60,9 @@ class TrainingLayer : public BatchNormLayer {
     if (over_ranks_) return forwardOverRanks();
     scale_.refresh();
     shift_.refresh();
-    // With a factor of 1 it makes the batch's own statistics, the variance an unbiased one, of
-    // running ones, but multiplies these by 0: they must be numbers.
+    // With a factor of 1, cuDNN stores the statistics of this batch (with the unbiased variance) as
+    // the running ones. It still multiplies the old running statistics by 0, so these must not be
+    // NaN.
     clear(mean_);
     clear(variance_);
     check(cudnnBatchNormalizationForwardTraining(
@@ -67,7 +70,7 @@ class TrainingLayer : public BatchNormLayer {
               output_.data, channels_as_.get(), scale_.data(), shift_.data(), 1, mean_.data(),
               variance_.data(), kEpsilon, kept_mean_.get(), kept_inverse_.get()),
           "cudnnBatchNormalizationForwardTraining");
-    // One value varies by nothing: an unbiased variance would be 0 / 0.
+    // The unbiased variance of a single value would be 0 / 0.
     if (places() == 1) clear(variance_);
     mean_.depart();
     variance_.depart();
@@ -106,17 +109,17 @@ class TrainingLayer : public BatchNormLayer {
   void backwardOverRanks(const GradientReady& ready) {
     const RankStatistics::Gradients own{node_.weights[0]->gradient, node_.weights[1]->gradient};
     statistics_->sumGradients(gradient_, own);
-    site_.deliver(ready); // those behind this layer have come, too
+    site_.deliver(ready); // gradients of the layers after this one have arrived too
     statistics_->backward(weights(), own, gradient_, back_, *over_ranks_);
     for (const Weight* weight : node_.weights) ready(weight->number);
   }
 
-  Statistic mean_, variance_;                ///< of the batch
-  OnDevice<float> kept_mean_, kept_inverse_; ///< for the way back
+  Statistic mean_, variance_;                ///< of this batch
+  OnDevice<float> kept_mean_, kept_inverse_; ///< for the backward pass
   std::optional<Delivery> made_scale_, made_shift_;
   Tensor gradient_, back_;
   std::optional<RankStatistics> statistics_;
-  const SumOverRanks* over_ranks_ = nullptr; ///< of this pass
+  const SumOverRanks* over_ranks_ = nullptr; ///< in the current pass
 };
 
 class EvaluationLayer : public BatchNormLayer {
@@ -136,7 +139,7 @@ class EvaluationLayer : public BatchNormLayer {
   void backward(const GradientReady&) override {}
 
  private:
-  Upload mean_, variance_; ///< the running ones
+  Upload mean_, variance_; ///< running statistics
 };
 
 } // namespace

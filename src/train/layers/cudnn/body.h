@@ -1,4 +1,5 @@
-// What one thread of each kernel does: the same source on the device and, in tests, on the host.
+// The work of one thread of each kernel: the same source runs on the device and, in tests, on the
+// host.
 #pragma once
 
 #include <cmath>
@@ -25,14 +26,15 @@ RONDO_LAYER_BODY std::size_t items(const AffineCall& call) {
   return call.samples * call.channels * call.places;
 }
 
-/// The sample's i-th number from Random, which steps by a constant: so no thread waits for another.
+/// Computes the sample's i-th random number directly, because the state of Random advances by a
+/// constant. So no thread depends on another.
 RONDO_LAYER_BODY void runOne(const DropoutCall& call, std::size_t item) {
   const std::size_t sample = item / call.size, i = item % call.size;
   const std::uint64_t drawn = detail::finish(call.starts[sample] + (i + 1) * detail::kGoldenRatio);
   call.to[item] = (drawn >> 32) < call.limit ? 0.0F : call.from[item] * call.kept;
 }
 
-/// A sample's classes are few: one thread sums them in order, as the CPU does.
+/// One thread handles a sample and sums its few classes in order, as the CPU does.
 RONDO_LAYER_BODY void runOne(const LossCall& call, std::size_t sample) {
   const float* const row = call.from + sample * call.classes;
   float* const to = call.gradient + sample * call.classes;
@@ -48,13 +50,13 @@ RONDO_LAYER_BODY void runOne(const LossCall& call, std::size_t sample) {
   call.correct[sample] = highest == label ? 1 : 0;
 }
 
-/// All who find one write the same.
+/// All threads that find a value write the same.
 RONDO_LAYER_BODY void runOne(const FiniteCall& call, std::size_t item) {
   const float value = call.values[item];
   if (!(value - value == 0)) *call.found = 1;
 }
 
-/// Neighbours read places beside each other.
+/// Neighbouring threads read neighbouring places.
 RONDO_LAYER_BODY void runOne(const ChannelSumsCall& call, std::size_t item) {
   const std::size_t channel = item / kSumParts, part = item % kSumParts;
   double sum = 0, products = 0;
@@ -77,8 +79,8 @@ RONDO_LAYER_BODY void runOne(const JoinCall& call, std::size_t item) {
 
 RONDO_LAYER_BODY void runOne(const AffineCall& call, std::size_t item) {
   const Affine& by = call.by[item / call.places % call.channels];
-  const float behind = call.gradients ? by.gradient * call.gradients[item] : 0.0F;
-  call.to[item] = behind + (by.value * (call.values[item] - by.mean) + by.shift);
+  const float scaled = call.gradients ? by.gradient * call.gradients[item] : 0.0F;
+  call.to[item] = scaled + (by.value * (call.values[item] - by.mean) + by.shift);
 }
 
 } // namespace rondo::training::cudnn

@@ -13,8 +13,9 @@ bool learns(const Node& node) {
          std::any_of(node.shortcut.begin(), node.shortcut.end(), learns);
 }
 
-/// Runs what concerns a layer; errors name it, by the innermost one's name, which is the whole
-/// path. What another rank did is no layer's.
+/// Runs an operation of a layer and adds the layer to its errors, by the name of the innermost
+/// layer, which contains the whole path. An error with a culprit was caused by another rank, not by
+/// a layer.
 template <class Do>
 void at(const Node& node, Do&& run) {
   try {
@@ -61,8 +62,9 @@ void Chain::backward(const GradientReady& ready) {
   for (std::size_t i = layers_.size(); i-- > 0;) {
     if (before_) (*before_)(i);
     at(nodes_[i], [&] { layers_[i]->backward(ready); });
-    // Who is asked before each layer may take its memory away behind it. Else all kernels are put
-    // on the stream first, and gradients are waited for while those of the layers before them run.
+    // The callee of `before` may free this layer's memory when the next layer begins, so its
+    // gradients are delivered now. Without it, all kernels are queued first, and gradients are
+    // awaited while kernels of earlier layers run.
     if (before_) site_.deliver(ready);
   }
 }
@@ -80,7 +82,7 @@ std::size_t Chain::firstNotFinite() const {
   }
   site_.copy(seen_.get(), static_cast<const std::uint8_t*>(found_.get()), layers,
              cudaMemcpyDeviceToHost);
-  site_.wait("what tells which values are finite");
+  site_.wait("the check for values that are not finite");
   return static_cast<std::size_t>(std::find(seen_.get(), seen_.get() + layers, 1) - seen_.get());
 }
 

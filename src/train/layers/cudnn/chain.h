@@ -1,4 +1,4 @@
-// Layers one behind the other.
+// A sequence of layers.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@ namespace rondo::training::cudnn {
 
 class Chain : public Layer {
  public:
-  /// The nodes must live as long, and `before`. An empty chain gives what comes in. Errors name the
-  /// layer, here and in passes.
+  /// `nodes` and `before` must outlive this object. An empty chain outputs its input. Errors name
+  /// the layer, here and in passes.
   Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in,
         const Before* before = nullptr);
 
@@ -18,16 +18,16 @@ class Chain : public Layer {
   void forward(const Batch& batch, const Pass& pass) override;
   void backward(const GradientReady& ready) override;
 
-  /// The number of the first node whose output, of the last pass forward, is not finite; the number
-  /// of nodes if there is none.
+  /// The index of the first node whose output in the last forward pass is not finite; the number of
+  /// nodes if there is none.
   std::size_t firstNotFinite() const;
 
  private:
   Site& site_;
   const std::vector<Node>& nodes_;
   const Before* before_;
-  std::vector<std::unique_ptr<Layer>> layers_; ///< as many as nodes
-  mutable OnDevice<std::uint8_t> found_;       ///< for each: something not finite
+  std::vector<std::unique_ptr<Layer>> layers_; ///< one for each node
+  mutable OnDevice<std::uint8_t> found_;       ///< for each node: 1 if a value is not finite
   mutable Pinned<std::uint8_t> seen_;
 };
 

@@ -1,4 +1,4 @@
-// Convolutions by cuDNN, with the bias, in plain layouts.
+// Convolutions by cuDNN, with bias, in plain layouts.
 #include <optional>
 
 #include "train/layers/cudnn/layer.h"
@@ -10,9 +10,9 @@ namespace {
 
 constexpr float kOne = 1, kZero = 0;
 
-// One algorithm for every shape, by its name: each takes all shapes and is documented to give the
-// same bits from run to run, as BWD_DATA_ALGO_0 and BWD_FILTER_ALGO_0 do not. What a clock finds
-// quickest, or a version of the library holds for it, would make results differ between runs.
+// One fixed algorithm for every shape. Each supports all shapes and is documented as deterministic,
+// unlike BWD_DATA_ALGO_0 and BWD_FILTER_ALGO_0. The fastest algorithm by measurement, or by the
+// heuristics of a library version, would make results differ between runs.
 constexpr auto kForward = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
 constexpr auto kBackData = CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
 constexpr auto kBackFilter = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
@@ -102,12 +102,11 @@ class ConvolutionLayer : public Layer {
         cudnnSetFilter4dDescriptor(filter_.get(), CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
                                    dim(node_.out.channels), dim(node_.in.channels), kernel, kernel),
         "cudnnSetFilter4dDescriptor");
-    // What is called a convolution here is a correlation by the library's words: no filter is
-    // turned around.
+    // cuDNN calls this a cross-correlation: the filter is not flipped.
     check(cudnnSetConvolution2dDescriptor(moved_.get(), padding, padding, stride, stride, 1, 1,
                                           CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
           "cudnnSetConvolution2dDescriptor");
-    // Floats multiplied as floats, not as TF32's 10 bits.
+    // Multiplies in full float32, not in TF32 with its 10 bits of mantissa.
     check(cudnnSetConvolutionMathType(moved_.get(), CUDNN_FMA_MATH), "cudnnSetConvolutionMathType");
   }
 
@@ -118,7 +117,7 @@ class ConvolutionLayer : public Layer {
   std::optional<Upload> bias_;
   Description in_as_, out_as_, bias_as_;
   Filter filter_;
-  Correlation moved_; ///< how the filter moves over what comes in
+  Correlation moved_; ///< stride and padding of the filter
   std::optional<Delivery> made_weight_, made_bias_;
   Tensor gradient_, back_;
 };

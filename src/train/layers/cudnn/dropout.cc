@@ -1,4 +1,5 @@
-// Dropout: factors drawn for each sample by its number, and drawn again on the way back.
+// Dropout by kernels of its own: the random numbers of a sample depend on its number, and are drawn
+// again in the backward pass.
 #include "train/layers/dropout.h"
 #include "train/layers/cudnn/kernels.h"
 #include "train/layers/cudnn/layer.h"
@@ -56,7 +57,7 @@ class DropoutLayer : public Layer {
   Tensor gradient_, back_;
 };
 
-/// What evaluation makes of it.
+/// Dropout in evaluation: the identity.
 class Nothing : public Layer {
  public:
   explicit Nothing(const Tensor& in) { output_ = in; }

@@ -1,4 +1,4 @@
-// Flattening: the same memory, called by another shape, since all layouts are plain.
+// Flattening: the same memory with another shape, because all layouts are plain.
 #include "train/layers/cudnn/layer.h"
 
 namespace rondo::training::cudnn {

@@ -1,4 +1,4 @@
-// What CUDA's libraries make and must be given back, and their errors as Rondo's.
+// Owns the objects of CUDA's libraries, and converts their errors to rondo::Error.
 #pragma once
 
 #include <cublas_v2.h>
@@ -13,13 +13,13 @@
 
 namespace rondo::training::cudnn {
 
-/// Throws Error(system) that names the function and says what it said.
+/// Throws Error(system) with the name of the function and its error text.
 [[noreturn]] inline void refuse(const char* function, const char* words) {
   throw Error(ErrorCode::system, std::string(function) + ": " + words);
 }
 inline void check(cudaError_t status, const char* function) {
   if (status == cudaSuccess) return;
-  cudaGetLastError(); // or the next call's check would see it again
+  cudaGetLastError(); // clears the error, which the next call's check would return again
   refuse(function, cudaGetErrorString(status));
 }
 inline void check(cublasStatus_t status, const char* function) {
@@ -33,7 +33,7 @@ template <auto kDestroy>
 struct Destroy {
   template <class Object>
   void operator()(Object* object) const {
-    kDestroy(object); // nobody is left who could be told that it failed
+    kDestroy(object); // errors are ignored: a destructor cannot report them
   }
 };
 template <class Handle, auto kDestroy>
@@ -54,7 +54,7 @@ using OnDevice = std::unique_ptr<Value, Destroy<cudaFree>>;
 template <class Value>
 using Pinned = std::unique_ptr<Value, Destroy<cudaFreeHost>>;
 
-/// What make(&handle) makes.
+/// Returns the object that make(&handle) creates.
 template <class Handle, class Make>
 Handle made(Make make, const char* function) {
   typename Handle::pointer handle = nullptr;
@@ -62,7 +62,7 @@ Handle made(Make make, const char* function) {
   return Handle(handle);
 }
 
-/// A size as the libraries take it.
+/// Converts a size to the type of the libraries.
 inline int dim(std::size_t size) { return static_cast<int>(size); }
 
 } // namespace rondo::training::cudnn

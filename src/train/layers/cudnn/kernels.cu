@@ -1,4 +1,4 @@
-// The kernels, and their launch.
+// Launches the kernels of the GPU layers.
 #include "train/layers/cudnn/kernels.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace rondo::training::cudnn {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr std::size_t kMaxBlocks = 1024; ///< each thread then takes several items
+constexpr std::size_t kMaxBlocks = 1024; ///< above this each thread handles several items
 
 template <class Call>
 __global__ void __launch_bounds__(kThreads) layerKernel(const __grid_constant__ Call call) {

@@ -1,4 +1,5 @@
-// What the layers need and no library has: a value of each on one thread, on any device.
+// Kernels for operations that CUDA's libraries lack. One thread computes each value. Tests run the
+// same source on the host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,17 +9,18 @@
 
 namespace rondo::training::cudnn {
 
-/// to = from, but for what is dropped, scaled.
+/// Dropout: to = from * kept, or 0 for dropped values.
 struct DropoutCall {
   const float* from;
   float* to;
-  const std::uint64_t* starts; ///< [samples], where each one's random numbers begin
-  std::size_t samples, size;   ///< size: values of a sample
-  std::uint64_t limit;         ///< numbers of 32 bits below this drop
-  float kept;                  ///< what the others are multiplied by
+  const std::uint64_t* starts; ///< [samples], start of each sample's random numbers
+  std::size_t samples, size;   ///< size: values of one sample
+  std::uint64_t limit;         ///< a value is dropped if its 32-bit random number is below this
+  float kept;                  ///< factor of the other values
 };
 
-/// Of [samples x classes] values: each sample's loss, whether it is right, and the gradient.
+/// For [samples x classes] values: the loss of each sample, whether its class is right, and the
+/// gradient.
 struct LossCall {
   const float* from;
   float* gradient;
@@ -28,15 +30,15 @@ struct LossCall {
   std::size_t samples, classes;
 };
 
-/// *found = 1 if a value is not finite.
+/// Sets *found to 1 if a value is not finite.
 struct FiniteCall {
   const float* values;
   std::size_t count;
   std::uint8_t* found;
 };
 
-/// Of the values of each channel in [samples x channels x places]: the sum, and that of their
-/// products with the other values at the same places, each in kSumParts parts. Doubles, in which
+/// For each channel of [samples x channels x places] values: their sum, and the sum of their
+/// products with `times` at the same places, each in kSumParts partial sums. In doubles, in which
 /// products of floats are exact.
 struct ChannelSumsCall {
   const float *values, *times;
@@ -45,7 +47,7 @@ struct ChannelSumsCall {
 };
 inline constexpr std::size_t kSumParts = 64;
 
-/// Adds the parts up, in their order: so results are the same from run to run.
+/// Adds the partial sums in order, so that results are the same in every run.
 struct JoinCall {
   const double* parts;
   double* sums;
@@ -55,16 +57,16 @@ struct JoinCall {
 struct Affine {
   float gradient, value, mean, shift;
 };
-/// to = a gradient + b (value - mean) + shift, by each channel's numbers.
+/// to = a gradient + b (value - mean) + shift, with the numbers of each channel.
 struct AffineCall {
-  const float* gradients; ///< null: none, and a is not asked
+  const float* gradients; ///< null: there are none, and a is not used
   const float* values;
   const Affine* by; ///< [channels]
   float* to;
   std::size_t samples, channels, places;
 };
 
-/// Put the work on the stream. Throw Error(system) if it cannot be launched.
+/// Queue the work on the stream. Throw Error(system) if it cannot be launched.
 void run(const DropoutCall& call, cudaStream_t stream);
 void run(const LossCall& call, cudaStream_t stream);
 void run(const FiniteCall& call, cudaStream_t stream);

@@ -1,4 +1,4 @@
-// A layer built on a device for batches of one size.
+// Interface of a layer that is built on a device for batches of one size.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,10 @@
 
 namespace rondo::training::cudnn {
 
-/// Built with the tensor that comes in; for training, the way back is built behind that, from the
-/// last layer to the first. A pass only puts work on the site's stream, but for batch norm over
-/// ranks. A layer leaves what comes in, and the gradient that comes back, as they are.
+/// The constructor gets the input tensor. For training, the backward passes are built after all
+/// constructors, from the last layer to the first. A pass only queues work on the site's stream,
+/// except batch norm over ranks, which waits. A layer does not modify its input or the gradient
+/// that it gets.
 class Layer {
  public:
   Layer() = default;
@@ -18,22 +19,22 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  /// What it makes.
+  /// The output tensor.
   const Tensor& output() const { return output_; }
-  /// Given the gradient of its output; gives that of its input, or an empty tensor if that is not
-  /// wanted.
+  /// Gets the gradient of the output. Returns the gradient of the input, or an empty tensor if
+  /// `wanted` is false.
   virtual Tensor buildBack(const Tensor& gradient, bool wanted) = 0;
 
   virtual void forward(const Batch& batch, const Pass& pass) = 0;
-  /// Gradients of weights depart to the host. A layer that waits for the stream says of all that
-  /// have come that they are ready.
+  /// Starts to copy gradients of weights to the host. A layer that waits for the stream also calls
+  /// `ready` for all gradients that have arrived.
   virtual void backward(const GradientReady& ready) = 0;
 
  protected:
   Tensor output_;
 };
 
-/// What a layer is built from.
+/// The arguments of a layer's constructor.
 struct Blueprint {
   Site& site;
   const Node& node;

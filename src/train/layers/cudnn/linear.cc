@@ -1,5 +1,5 @@
-// Linear layers: three products by cuBLAS, whose matrices stand column by column, so that each of
-// ours is its transpose; the bias by cuDNN.
+// Linear layers: three products by cuBLAS, and the bias by cuDNN. cuBLAS matrices are column-major,
+// so each of our row-major matrices is passed as its transpose.
 #include <optional>
 
 #include "train/layers/cudnn/layer.h"
@@ -67,7 +67,7 @@ class LinearLayer : public Layer {
   template <class Value>
   struct Matrix {
     Value* data;
-    int rows; ///< as it stands in memory
+    int rows; ///< rows of the column-major matrix
   };
 
   void multiply(cublasOperation_t left_as, cublasOperation_t right_as, const Sizes& sizes,

@@ -10,7 +10,7 @@ int devices(std::string& why) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaSuccess && count > 0) return count;
-  cudaGetLastError(); // or the next call's check would see it again
+  cudaGetLastError(); // clears the error, which the next call's check would return again
   why = status == cudaSuccess
             ? "there is no GPU"
             : std::string("no GPU can be used (") + cudaGetErrorString(status) + ")";

@@ -64,7 +64,7 @@ std::unique_ptr<Layer> buildPool(cudnnPoolingMode_t mode, const Window& window,
 } // namespace
 
 std::unique_ptr<Layer> build(const MaxPool& value, const Blueprint& from) {
-  // Where windows overlap, the plain mode adds gradients up in any order.
+  // If windows overlap, CUDNN_POOLING_MAX adds gradients in an undefined order.
   return buildPool(CUDNN_POOLING_MAX_DETERMINISTIC, value.window, from);
 }
 

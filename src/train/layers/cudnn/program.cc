@@ -1,4 +1,4 @@
-// A network's layers and its loss, built on a device for batches of one size.
+// Implements Program on a device: the layers of a network and its loss, for batches of one size.
 #include "train/layers/cudnn/program.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace rondo::training::cudnn {
 
 namespace {
 
-/// Values that cross between a device and the host's caller.
+/// Values that are copied between the device and the caller's host memory.
 class Crossing {
  public:
   Crossing(Site& site, const Tensor& tensor)
@@ -36,7 +36,7 @@ class Crossing {
   Pinned<float> host_;
 };
 
-/// All that is on the device.
+/// Everything that is on the device.
 struct Parts {
   Parts(const std::vector<Node>& nodes, const Binding& binding, const Gpu& gpu)
       : site(binding, gpu),
@@ -46,9 +46,9 @@ struct Parts {
     if (binding.ends) loss.emplace(site, layers.output());
     else output.emplace(site, layers.output());
     if (!binding.training) return;
-    const Tensor behind = loss ? loss->gradient() : site.tensor(layers.output().shape);
-    if (!loss) gradient.emplace(site, behind);
-    const Tensor made = layers.buildBack(behind, !binding.begins);
+    const Tensor output_gradient = loss ? loss->gradient() : site.tensor(layers.output().shape);
+    if (!loss) gradient.emplace(site, output_gradient);
+    const Tensor made = layers.buildBack(output_gradient, !binding.begins);
     if (!binding.begins) back.emplace(site, made);
   }
 
@@ -57,10 +57,11 @@ struct Parts {
   Chain layers;
   Crossing sent;
   std::optional<SoftmaxCrossEntropy> loss;
-  std::optional<Crossing> output, gradient, back; ///< where other ranks have the other layers
+  /// Used if other ranks have the layers before or after these.
+  std::optional<Crossing> output, gradient, back;
 };
 
-/// Keeps them to the program's end, where the leak sanitizer sees them.
+/// Keeps the parts until the program ends, in memory that the leak sanitizer can see.
 void keep(std::unique_ptr<Parts> parts) {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::unique_ptr<Parts>>;
@@ -80,7 +81,7 @@ class NetworkProgram : public Program {
       site.use();
       if (!site.stuck()) site.wait("its last work");
     } catch (const Error&) {
-      // Work that does not end shows below; behind any other error nothing runs any more.
+      // Work that does not end is detected below. After any other error no work is running.
     }
     if (site.stuck()) keep(std::move(parts_));
   }
@@ -93,7 +94,7 @@ class NetworkProgram : public Program {
     if (parts_->gradient) parts_->gradient->send(gradient);
     parts_->layers.backward(ready);
     parts_->site.deliver(ready);
-    if (parts_->back) parts_->back->fetch("the gradient of what came in");
+    if (parts_->back) parts_->back->fetch("the gradient of its input");
     parts_->site.end();
   }
 
@@ -108,13 +109,13 @@ class NetworkProgram : public Program {
   Score run(const Batch& batch, const Pass& pass) {
     Parts& all = *parts_;
     all.site.begin();
-    pass_ = pass; // the way back may ask for sums over ranks, too
+    pass_ = pass; // the backward pass may also need sums over ranks
     all.sent.send(batch.inputs);
     all.layers.forward(batch, pass_);
     Score score;
     if (all.loss) score = all.loss->score(batch);
-    else all.output->fetch("what its layers make");
-    all.site.end(); // both have waited
+    else all.output->fetch("the output of its layers");
+    all.site.end(); // score() and fetch() have waited for the stream
     return score;
   }
 

@@ -1,4 +1,4 @@
-// Networks by cuDNN and cuBLAS, on a GPU.
+// Makes programs that run networks on a GPU, by cuDNN and cuBLAS.
 #pragma once
 
 #include <chrono>
@@ -12,17 +12,19 @@
 
 namespace rondo::training::cudnn {
 
-/// Where a program runs, and how long it waits for anything there.
+/// The GPU of a program, and the longest time that it waits for any work there.
 struct Gpu {
   int number;
   std::chrono::milliseconds timeout = Options().timeout;
 };
 
-/// On this GPU, in floats. The nodes must live as long; weights and gradients stay in host memory.
-/// Throws Error(unsupported) for another precision, and Error(system), with the library's words, if
-/// that cannot; passes throw the latter, too, and Error(timeout), which says what did not come. A
-/// program whose work does not end is kept for good when it is destroyed, since what still runs
-/// must not lose its memory; and while it runs, so are others on that GPU: CUDA would wait for it.
+/// Builds a program on this GPU, in float32. The nodes must outlive it; weights and gradients stay
+/// in host memory. Throws Error(unsupported) for another precision, and Error(system), with the
+/// library's text, if a library call fails. Passes throw Error(system) too, and Error(timeout),
+/// which names the work that did not complete. If the work of a program does not end, the program
+/// is never freed when it is destroyed, because running work must not lose its memory. While it
+/// runs, other destroyed programs of that GPU are not freed either, because CUDA would wait for the
+/// work.
 std::unique_ptr<Program> makeProgram(const std::vector<Node>& nodes, const Binding& binding,
                                      const Gpu& gpu);
 

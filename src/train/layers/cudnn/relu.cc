@@ -1,4 +1,4 @@
-// ReLU; values that are not numbers stay so.
+// ReLU by cuDNN; NaN stays NaN.
 #include "train/layers/cudnn/layer.h"
 
 namespace rondo::training::cudnn {

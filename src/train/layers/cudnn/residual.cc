@@ -1,4 +1,4 @@
-// Two chains from the same input, added.
+// Residual by cuDNN: adds two chains with the same input.
 #include "train/layers/cudnn/chain.h"
 
 namespace rondo::training::cudnn {

@@ -10,16 +10,18 @@ namespace rondo::training::cudnn {
 
 namespace {
 
-// Small layers take tens of microseconds; who waits longer leaves the processor to others.
+// Small layers take tens of microseconds, so a wait spins first. A longer wait sleeps, to leave the
+// processor to other threads.
 constexpr std::chrono::microseconds kSpinning{200}, kNap{50};
 
-/// The sites of this process whose work did not end in time.
+/// The sites of this process whose work did not complete in time.
 struct Overdue {
   std::mutex mutex;
   std::vector<const Site*> sites;
 
   static Overdue& get() {
-    static auto* const one = new Overdue; // sites that are kept outlive whatever is destroyed
+    // Never freed, because sites that are kept outlive static objects.
+    static auto* const one = new Overdue;
     return *one;
   }
 };
@@ -34,7 +36,7 @@ Site::Site(const Binding& binding, const Gpu& gpu) : binding_(binding), gpu_(gpu
   reached_ = event();
   blas_ = made<Blas>(cublasCreate, "cublasCreate");
   check(cublasSetStream(blas(), stream()), "cublasSetStream");
-  // Floats multiplied as floats, not as TF32's 10 bits.
+  // Multiplies in full float32, not in TF32 with its 10 bits of mantissa.
   check(cublasSetMathMode(blas(), CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
   dnn_ = made<Dnn>(cudnnCreate, "cudnnCreate");
   check(cudnnSetStream(dnn(), stream()), "cudnnSetStream");
@@ -50,7 +52,7 @@ void Site::use() const { check(cudaSetDevice(gpu_.number), "cudaSetDevice"); }
 
 void Site::begin() {
   use();
-  if (under_way_) wait("what the pass before has left");
+  if (under_way_) wait("the work of the previous pass");
   under_way_ = true;
   deliveries_.clear();
   statistics_.clear();
@@ -72,11 +74,11 @@ void Site::wait(cudaEvent_t event, std::string_view what, std::string_view whose
   for (;;) {
     const cudaError_t status = cudaEventQuery(event);
     if (status != cudaErrorNotReady) return check(status, "cudaEventQuery");
-    cudaGetLastError(); // it is no error
+    cudaGetLastError(); // clears cudaErrorNotReady
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (waited > gpu_.timeout) {
       noteOverdue();
-      throw Error(ErrorCode::timeout, "GPU " + std::to_string(gpu_.number) + " did not make " +
+      throw Error(ErrorCode::timeout, "GPU " + std::to_string(gpu_.number) + " did not complete " +
                                           std::string(what) + std::string(whose) + " within " +
                                           std::to_string(gpu_.timeout.count()) + " ms");
     }
@@ -95,11 +97,11 @@ void Site::noteOverdue() const {
 bool Site::stuck() const {
   Overdue& overdue = Overdue::get();
   const std::lock_guard lock(overdue.mutex);
-  // Behind an error nothing runs any more, and what has ended meanwhile holds nobody up.
+  // Removes sites whose work has completed meanwhile, or failed: after an error no work is running.
   std::erase_if(overdue.sites, [this](const Site* site) {
     return site->gpu_.number == gpu_.number && cudaStreamQuery(site->stream()) != cudaErrorNotReady;
   });
-  cudaGetLastError(); // that something still runs is no error
+  cudaGetLastError(); // clears cudaErrorNotReady
   return std::any_of(overdue.sites.begin(), overdue.sites.end(),
                      [this](const Site* site) { return site->gpu_.number == gpu_.number; });
 }
@@ -121,7 +123,7 @@ Description Site::description(const SampleShape& shape, std::size_t samples) con
 void Site::reserve(std::size_t bytes) {
   if (bytes <= workspace_bytes_) return;
   workspace_.reset();
-  workspace_bytes_ = 0; // of an allocation that fails nothing is left
+  workspace_bytes_ = 0; // correct also if the next allocation throws
   workspace_ = onDevice<std::byte>(bytes);
   workspace_bytes_ = bytes;
 }

@@ -1,4 +1,5 @@
-// Where a program's layers are built and run: a device, a stream, the libraries on it, memory.
+// The place where a program's layers are built and run: a device, its stream, library handles and
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@ namespace rondo::training::cudnn {
 
 /// Values on the device, [count x channels x height x width].
 struct Tensor {
-  float* data = nullptr; ///< null: there is none
+  float* data = nullptr; ///< null: no tensor
   SampleShape shape{};
 
   explicit operator bool() const { return data != nullptr; }
@@ -22,10 +23,9 @@ struct Tensor {
 class Delivery;
 class Statistic;
 
-/// All work of a program is on one stream, so it runs in the order in which it was asked for. Each
-/// program has the libraries to itself: results of cuBLAS are the same from run to run only for a
-/// handle whose work stays on one stream. One thread at a time, and use() before all else in a
-/// pass.
+/// All work of a program is on one stream, so it runs in the order of the calls. Each program has
+/// its own library handles: results of cuBLAS are reproducible only if all work of a handle is on
+/// one stream. One thread at a time. A pass must call begin() or use() first.
 class Site {
  public:
   Site(const Binding& binding, const Gpu& gpu);
@@ -38,23 +38,23 @@ class Site {
   cublasHandle_t blas() const { return blas_.get(); }
   cudnnHandle_t dnn() const { return dnn_.get(); }
 
-  /// The device is this thread's current one from then on.
+  /// Makes the device the current device of this thread.
   void use() const;
-  /// use(), for a pass. What is left of one that an error ended is waited for, since host memory is
-  /// to be written that it may read; its gradients and statistics are forgotten.
+  /// Calls use() and begins a pass. If an error ended the previous pass, waits for its remaining
+  /// work, which may still read host memory that this pass writes, and drops its gradients and
+  /// statistics.
   void begin();
-  /// The pass is over, and has waited for the stream: statistics are taken.
+  /// Ends the pass, which has waited for the stream: takes over its statistics.
   void end();
-  /// Until all that is on the stream is done. Throws Error(timeout), which names what was waited
-  /// for: `what`, and whose.
+  /// Waits until all work on the stream has completed. Throws Error(timeout), which names the work
+  /// by `what` and `whose`.
   void wait(std::string_view what, std::string_view whose = {}) const;
   void wait(cudaEvent_t event, std::string_view what, std::string_view whose) const;
-  /// Whether work on the device still runs that some program of this process has not waited for to
-  /// its end. What frees memory there, or the libraries' handles, would wait for it as well. Behind
-  /// use().
+  /// Whether work is still running on the device that a program of this process stopped waiting
+  /// for. Freeing device memory or library handles would wait for that work. Call use() first.
   bool stuck() const;
 
-  /// Uninitialised, freed with its owner.
+  /// Uninitialised memory, freed with its owner.
   template <class Value>
   OnDevice<Value> onDevice(std::size_t count) const {
     void* memory = nullptr;
@@ -67,14 +67,14 @@ class Site {
     check(cudaHostAlloc(&memory, count * sizeof(Value), 0), "cudaHostAlloc");
     return Pinned<Value>(static_cast<Value*>(memory));
   }
-  /// For the program's samples; lives as long as the site.
+  /// A tensor for the program's samples, which lives as long as the site.
   Tensor tensor(const SampleShape& shape);
   std::size_t size(const Tensor& tensor) const { return binding_.count * tensor.shape.size(); }
   Description description(const SampleShape& shape, std::size_t samples) const;
   static Event event();
 
-  /// Scratch memory that all calls of the program share, one behind the other on its stream: at
-  /// least so many bytes. While layers are built; it may move.
+  /// Provides at least `bytes` of scratch memory, which all calls of the program share, because
+  /// they run one after the other. Only while layers are built; the memory may move.
   void reserve(std::size_t bytes);
   void* workspace() const { return workspace_.get(); }
   std::size_t workspaceBytes() const { return workspace_bytes_; }
@@ -84,11 +84,11 @@ class Site {
     check(cudaMemcpyAsync(to, from, count * sizeof(Value), kind, stream()), "cudaMemcpyAsync");
   }
 
-  /// Gradients on their way to the host, in the order in which they were asked for.
+  /// Adds a gradient that is being copied to the host.
   void add(Delivery& delivery) { deliveries_.push_back(&delivery); }
-  /// Waits for each of them, and says so.
+  /// Waits for each of these gradients, in the order of the calls, and calls `ready` for it.
   void deliver(const GradientReady& ready);
-  /// Statistics on their way to the host, until end().
+  /// Adds statistics that are being copied to the host; they arrive at end().
   void add(Statistic& statistic) { statistics_.push_back(&statistic); }
 
  private:
@@ -97,7 +97,7 @@ class Site {
   Binding binding_;
   Gpu gpu_;
   Stream stream_;
-  Event reached_; ///< what wait() waits for
+  Event reached_; ///< the event that wait() records
   Blas blas_;
   Dnn dnn_;
   std::vector<OnDevice<float>> tensors_;
@@ -105,7 +105,7 @@ class Site {
   std::size_t workspace_bytes_ = 0;
   std::vector<Delivery*> deliveries_;
   std::vector<Statistic*> statistics_;
-  bool under_way_ = false; ///< a pass
+  bool under_way_ = false; ///< during a pass
 };
 
 } // namespace rondo::training::cudnn

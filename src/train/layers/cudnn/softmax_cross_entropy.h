@@ -1,4 +1,4 @@
-// The loss behind the last layer: softmax, then cross-entropy with the labels.
+// The loss after the last layer: softmax and cross-entropy with the labels, on the device.
 #pragma once
 
 #include "train/layers/cudnn/site.h"
@@ -10,9 +10,9 @@ class SoftmaxCrossEntropy {
   /// in: [count x classes]
   SoftmaxCrossEntropy(Site& site, const Tensor& in);
 
-  /// Of the sum of losses, by the last call of score().
+  /// The gradient of the sum of the losses, set by the last score().
   const Tensor& gradient() const { return gradient_; }
-  /// Waits for all that is on the stream. Sums in the samples' order.
+  /// Waits for all work on the stream. Adds the losses in the order of the samples.
   Score score(const Batch& batch);
 
  private:
@@ -20,7 +20,7 @@ class SoftmaxCrossEntropy {
   Tensor in_, gradient_;
   OnDevice<std::uint8_t> labels_, correct_;
   OnDevice<double> losses_;
-  Pinned<std::uint8_t> leaving_; ///< the batch's labels
+  Pinned<std::uint8_t> leaving_; ///< labels of the batch, in pinned memory
   Pinned<std::uint8_t> seen_correct_;
   Pinned<double> seen_losses_;
 };

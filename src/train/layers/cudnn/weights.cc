@@ -15,7 +15,7 @@ Upload::Upload(const Site& site, const Weight& weight)
 void Upload::refresh() {
   const Binding& binding = site_.binding();
   if (binding.weights_stay && version_ == *binding.version) return;
-  // The pass that read it last has ended, and with it what is copied from there.
+  // The pass that read this memory last has completed, and so has its copy to the device.
   std::copy_n(weight_.value, weight_.size(), leaving_.get());
   site_.copy(copy_.get(), static_cast<const float*>(leaving_.get()), weight_.size(),
              cudaMemcpyHostToDevice);

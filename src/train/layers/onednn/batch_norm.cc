@@ -1,4 +1,5 @@
-// Batch norm, with ReLU behind it; in training by the statistics of this rank's batch, or of all.
+// Batch norm by oneDNN, with the ReLU after it. In training it uses the statistics of this rank's
+// batch, or of all ranks' batches.
 #include <optional>
 
 #include "train/layers/onednn/layer.h"
@@ -121,7 +122,7 @@ class BatchNormLayer : public Layer {
                                                          forwardArguments());
   }
 
-  /// Gives the number of places over all ranks.
+  /// Returns the number of places of all ranks.
   std::size_t forwardOverRanks() {
     if (!over_ranks_) {
       const auto lock = making();
@@ -135,14 +136,15 @@ class BatchNormLayer : public Layer {
     return all;
   }
 
-  /// oneDNN takes given statistics as constants; what the gradient lacks is added.
+  /// oneDNN treats given statistics as constants. The missing part of the gradient is added.
   void backwardOverRanks() {
     back_given_.run();
     over_ranks_->addToGradient({scale_->tensor(), made_scale_->tensor(), made_shift_->tensor()},
                                *synchronised_);
   }
 
-  /// Of `all` places, of which the running variance is the unbiased one.
+  /// Updates the running statistics from a batch of `all` places; the running variance is the
+  /// unbiased one.
   void moveRunning(std::size_t all) const {
     takeStatistic(*node_.state[0], static_cast<const float*>(mean_.get_data_handle()));
     takeStatistic(*node_.state[1], static_cast<const float*>(variance_.get_data_handle()),
@@ -154,13 +156,13 @@ class BatchNormLayer : public Layer {
   bool relu_;
   Tensor in_, mean_, variance_, kept_, result_;
   std::optional<Packed> scale_, shift_;
-  std::optional<Packed> mean_weight_, variance_weight_; ///< evaluation's
+  std::optional<Packed> mean_weight_, variance_weight_; ///< in evaluation only
   std::optional<Unpacked> made_scale_, made_shift_;
   dnnl::batch_normalization_forward::primitive_desc description_;
   Arguments back_arguments_;
   Op forward_, convert_, back_, forward_given_, back_given_;
   std::optional<RankStatistics> over_ranks_;
-  const SumOverRanks* synchronised_ = nullptr; ///< of this pass
+  const SumOverRanks* synchronised_ = nullptr; ///< in the current pass; null: no sums over ranks
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-// Builds layers from nodes, each with the ReLU behind it where it can do that along.
+// Builds layers from nodes, fusing a ReLU into the layer before it if possible.
 #include "train/layers/onednn/chain.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ bool takesRelu(const LayerValue& value) {
 bool finite(const Tensor& tensor) {
   const std::size_t bytes = tensor.get_desc().get_size();
   if (tensor.get_desc().data_type() == Type::bf16) {
-    constexpr std::uint16_t kExponent = 0x7F80; // all of its bits: infinite, or not a number
+    // A value with all of these bits set is infinite or NaN.
+    constexpr std::uint16_t kExponent = 0x7F80;
     const auto* const values = static_cast<const std::uint16_t*>(tensor.get_data_handle());
     return std::none_of(values, values + bytes / sizeof *values,
                         [](std::uint16_t value) { return (value & kExponent) == kExponent; });
@@ -48,7 +49,7 @@ Chain::Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in, const
       output_ = links_.back().layer->output();
       site_.release(mark, output_);
     };
-    // Features may come as channels of 1 x 1.
+    // A linear layer may get channels of 1 x 1 places as features.
     if (std::holds_alternative<Linear>(node.value) && output_.get_desc().dims().size() > 2)
       add(Flatten{});
     std::visit(add, node.value);

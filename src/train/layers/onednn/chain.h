@@ -1,4 +1,4 @@
-// Layers one behind the other.
+// A sequence of layers.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ namespace rondo::training::onednn {
 
 class Chain : public Layer {
  public:
-  /// The nodes must live as long, and `before`. An empty chain gives what comes in.
+  /// `nodes` and `before` must outlive this object. An empty chain outputs its input.
   Chain(Site& site, const std::vector<Node>& nodes, const Tensor& in,
         const Before* before = nullptr);
 
@@ -17,15 +17,15 @@ class Chain : public Layer {
   void forward(const Batch& batch, const Pass& pass) override;
   void backward(const GradientReady& ready) override;
 
-  /// The number of the first node whose output, of the last pass forward, is not finite; the number
-  /// of nodes if there is none.
+  /// The index of the first node whose output in the last forward pass is not finite; the number of
+  /// nodes if there is none.
   std::size_t firstNotFinite() const;
 
  private:
   struct Link {
     std::unique_ptr<Layer> layer;
-    bool behind_learners; ///< some layer before it needs a gradient
-    std::size_t node;     ///< the number of its own
+    bool behind_learners; ///< a layer before it has weights, and so needs a gradient
+    std::size_t node;     ///< index of its node
   };
 
   void announce(const Link& link) const {

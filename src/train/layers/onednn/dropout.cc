@@ -1,4 +1,4 @@
-// Dropout: factors drawn for each sample by its number.
+// Dropout on the CPU: the random factors of a sample depend on its number.
 #include "train/layers/dropout.h"
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/op.h"
@@ -7,7 +7,7 @@ namespace rondo::training::onednn {
 
 namespace {
 
-/// Plain layouts only: which value is dropped must not depend on where it stands in memory.
+/// Uses plain layouts only: which value is dropped must not depend on its position in memory.
 class DropoutLayer : public Layer {
  public:
   DropoutLayer(const Dropout& value, const Blueprint& from)
@@ -56,12 +56,12 @@ class DropoutLayer : public Layer {
   Site& site_;
   Dropping dropping_;
   Converted in_;
-  AlignedVector<float> factors_; ///< 0, or what makes up for the zeros
+  AlignedVector<float> factors_; ///< 0, or the scale of values that are kept
   Op convert_back_;
   Tensor gradient_, back_;
 };
 
-/// What evaluation makes of it.
+/// Dropout in evaluation: the identity.
 class Nothing : public Layer {
  public:
   explicit Nothing(const Tensor& in) { output_ = in; }

@@ -1,4 +1,4 @@
-// Flattening: the same values in a row, behind a copy only where the layout was not plain.
+// Flattening: the same values with another shape. It copies only if the layout is not plain.
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/op.h"
 
@@ -22,7 +22,7 @@ class FlattenLayer : public Layer {
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
     if (!wanted) return {};
-    // The row of a sample is its places: the same memory, called by other dimensions.
+    // The same memory with other dimensions.
     const Converted flat(site_, gradient, output_.get_desc(), Lifetime::passing);
     flatten_back_ = flat.convert;
     back_ = site_.view(placed_.tensor.get_desc());
@@ -32,7 +32,7 @@ class FlattenLayer : public Layer {
 
   void forward(const Batch&, const Pass&) override {
     placed_.convert.run();
-    // A network's input is elsewhere in every pass.
+    // The input of a network has another address in every pass.
     output_.set_data_handle(placed_.tensor.get_data_handle());
   }
 

@@ -1,4 +1,4 @@
-// A layer built by oneDNN for batches of one size.
+// Interface of a layer that is built by oneDNN for batches of one size.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace rondo::training::onednn {
 
-/// Built with the tensor that comes in; for training, the way back is built behind that, from the
-/// last layer to the first. Tensors are where they are from then on: passes only run. A layer
-/// leaves what comes in, and the gradient that comes back, as they are.
+/// The constructor gets the input tensor. For training, the backward passes are built after all
+/// constructors, from the last layer to the first. Tensors do not move after that: passes only run
+/// primitives. A layer does not modify its input or the gradient that it gets.
 class Layer {
  public:
   Layer() = default;
@@ -18,10 +18,10 @@ class Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  /// What it makes.
+  /// The output tensor.
   const Tensor& output() const { return output_; }
-  /// Given the gradient of its output; gives that of its input, or an empty tensor if that is not
-  /// wanted.
+  /// Gets the gradient of the output. Returns the gradient of the input, or an empty tensor if
+  /// `wanted` is false.
   virtual Tensor buildBack(const Tensor& gradient, bool wanted) = 0;
 
   virtual void forward(const Batch& batch, const Pass& pass) = 0;
@@ -31,12 +31,12 @@ class Layer {
   Tensor output_;
 };
 
-/// What a layer is built from.
+/// The arguments of a layer's constructor.
 struct Blueprint {
   Site& site;
   const Node& node;
   Tensor in;
-  bool relu; ///< followed by ReLU, which the layer does too
+  bool relu; ///< a ReLU follows, which the layer computes too
 };
 
 std::unique_ptr<Layer> build(const Linear& value, const Blueprint& from);
@@ -50,7 +50,7 @@ std::unique_ptr<Layer> build(const BatchNorm& value, const Blueprint& from);
 std::unique_ptr<Layer> build(const Dropout& value, const Blueprint& from);
 std::unique_ptr<Layer> build(const Residual& value, const Blueprint& from);
 
-/// Layers that can do the ReLU behind them in the same go.
+/// Whether a layer can compute the ReLU after it in the same primitive.
 template <class Value>
 inline constexpr bool kTakesRelu = false;
 template <>

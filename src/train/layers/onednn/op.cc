@@ -1,4 +1,4 @@
-// Runs bound primitives.
+// Runs primitives that are bound to their tensors.
 #include "train/layers/onednn/op.h"
 
 #include <string>
@@ -16,15 +16,16 @@ Op::Op(Site& site, dnnl::primitive primitive, Arguments arguments)
 void Op::run() const {
   if (site_ == nullptr) return;
   const dnnl_status_t status = [&] {
-    // Some of oneDNN's compiled kernels use the stack pointer as one more register: a signal's
-    // handler that ran on it would write its frame over the tensors. Signals wait for the end.
+    // Some compiled kernels of oneDNN use the stack pointer as a general register. A signal handler
+    // that ran on that stack would overwrite tensors. So signals are blocked until the kernel has
+    // returned.
     const base::NoSignals until_done;
     return dnnl_primitive_execute(primitive_.get(), site_->stream().get(),
                                   static_cast<int>(arguments_.size()), arguments_.data());
   }();
   if (status != dnnl_success) {
     throw Error(ErrorCode::system,
-                "oneDNN could not run a layer: its status " + std::to_string(status));
+                "oneDNN could not run a layer: status " + std::to_string(status));
   }
 }
 
@@ -37,9 +38,9 @@ dnnl::primitive_attr attributes() {
 dnnl::primitive_attr attributes(bool relu) {
   dnnl::primitive_attr result = attributes();
   if (!relu) return result;
-  dnnl::post_ops behind;
-  behind.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
-  result.set_post_ops(behind);
+  dnnl::post_ops after;
+  after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+  result.set_post_ops(after);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Primitives bound to their tensors, so that a pass only runs them.
+// Binds primitives to their tensors, so that a pass only runs them.
 #pragma once
 
 #include <utility>
@@ -8,10 +8,10 @@
 
 namespace rondo::training::onednn {
 
-/// An argument's name (DNNL_ARG_...) and its tensor.
+/// Pairs of an argument's name (DNNL_ARG_...) and its tensor.
 using Arguments = std::vector<std::pair<int, Tensor>>;
 
-/// One primitive with its tensors; does nothing if made without.
+/// A primitive with its tensors. A default-constructed Op does nothing.
 class Op {
  public:
   Op() = default;
@@ -24,7 +24,7 @@ class Op {
     return Op(site, Primitive(description), std::move(arguments));
   }
 
-  /// Throws Error(system) if oneDNN cannot.
+  /// Throws Error(system) if oneDNN reports an error.
   void run() const;
 
  private:
@@ -32,19 +32,19 @@ class Op {
 
   Site* site_ = nullptr;
   dnnl::primitive primitive_;
-  Arguments tensors_; ///< kept alive
+  Arguments tensors_; ///< keeps the tensors alive
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-/// For every primitive: its passing needs come from Site::scratch().
+/// Attributes of every primitive: its scratchpad comes from Site::scratch().
 dnnl::primitive_attr attributes();
-/// The same, and ReLU behind it.
+/// The same, with a ReLU after the primitive if `relu`.
 dnnl::primitive_attr attributes(bool relu);
 
-/// Copies from one layout into the other.
+/// Copies from one layout to the other.
 Op reorder(Site& site, const Tensor& from, const Tensor& to);
 
-/// The tensor as a primitive wants it: itself, or a copy that the op makes.
+/// A tensor in the layout that a primitive wants: the original, or a copy that `convert` makes.
 struct Converted {
   Converted(Site& site, const Tensor& from, const Layout& wanted, Lifetime lifetime);
 

@@ -1,4 +1,4 @@
-// Max and average pooling, in the layout that comes in.
+// Max and average pooling by oneDNN, in the layout of the input.
 #include "train/layers/onednn/layer.h"
 #include "train/layers/onednn/op.h"
 
@@ -9,7 +9,7 @@ namespace {
 using Forward = dnnl::pooling_forward;
 using Back = dnnl::pooling_backward;
 
-/// What to pool, and how.
+/// The kind and the window of a pooling.
 struct Pooling {
   dnnl::algorithm algorithm;
   Dims kernel, strides, padding;
@@ -62,7 +62,7 @@ class PoolLayer : public Layer {
  private:
   Site& site_;
   Pooling pooling_;
-  Tensor in_, choices_; ///< which of a window's values was the highest
+  Tensor in_, choices_; ///< choices_: which value of each window was the maximum
   Dims out_dims_;
   Forward::primitive_desc description_;
   Op forward_, convert_, back_;

@@ -1,4 +1,4 @@
-// A network's layers and its loss, built for batches of one size.
+// Implements Program by oneDNN: the layers of a network and its loss, for batches of one size.
 #include "train/layers/onednn/program.h"
 
 #include <algorithm>
@@ -21,7 +21,8 @@ Layout inputLayout(const Binding& binding) {
 
 float* values(const Tensor& tensor) { return static_cast<float*>(tensor.get_data_handle()); }
 
-/// Where layers end without a loss: what they make, and its gradient, in plain layouts.
+/// Replaces the loss if other ranks have the next layers: the output and its gradient, in plain
+/// layouts.
 class Outlet {
  public:
   Outlet(Site& site, const Tensor& made)
@@ -56,7 +57,7 @@ class NetworkProgram : public Program {
   }
 
   double forward(const Batch& batch, const Pass& pass) override {
-    pass_ = pass; // the way back may ask for sums over ranks, too
+    pass_ = pass; // the backward pass may also need sums over ranks
     run(batch);
     return loss_ ? loss_->loss(batch) : 0;
   }
@@ -79,7 +80,7 @@ class NetworkProgram : public Program {
 
  private:
   void run(const Batch& batch) {
-    input_.set_data_handle(const_cast<float*>(batch.inputs)); // which nothing writes to
+    input_.set_data_handle(const_cast<float*>(batch.inputs)); // never written
     layers_.forward(batch, pass_);
     if (outlet_) outlet_->forward();
   }
@@ -88,7 +89,7 @@ class NetworkProgram : public Program {
   Tensor input_;
   Chain layers_;
   std::optional<SoftmaxCrossEntropy> loss_;
-  std::optional<Outlet> outlet_; ///< in its place
+  std::optional<Outlet> outlet_; ///< if there is no loss
   std::optional<Converted> back_;
   Pass pass_;
 };
@@ -96,7 +97,7 @@ class NetworkProgram : public Program {
 } // namespace
 
 bool computes(Precision precision) {
-  // The value of a set of instructions has the bits of all sets that it includes.
+  // The value of an instruction set contains the bits of all sets that it includes.
   const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   const auto there = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   return precision == Precision::float32 || (there & wanted) == wanted;

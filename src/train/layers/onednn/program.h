@@ -1,4 +1,4 @@
-// Networks by oneDNN, on the CPU.
+// Makes programs that run networks on the CPU, by oneDNN.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,11 @@
 
 namespace rondo::training::onednn {
 
-/// The nodes must live as long. Throws Error(system), with oneDNN's words, if it cannot.
+/// The nodes must outlive the program. Throws Error(system), with oneDNN's text, if oneDNN cannot
+/// build it.
 std::unique_ptr<Program> makeProgram(const std::vector<Node>& nodes, const Binding& binding);
 
-/// Whether this processor has instructions for it.
+/// Whether this processor has the instructions for the precision.
 bool computes(Precision precision);
 
 } // namespace rondo::training::onednn

@@ -1,4 +1,4 @@
-// Sums statistics over ranks, and puts into the gradient what depends on them.
+// Sums statistics over ranks, and corrects the gradient for their dependence on the input.
 #include "train/layers/onednn/rank_statistics.h"
 
 #include "train/layers/values.h"
@@ -12,7 +12,7 @@ using Flags = dnnl::normalization_flags;
 
 float* numbers(const Tensor& tensor) { return static_cast<float*>(tensor.get_data_handle()); }
 
-/// Normalises `in` by the given statistics, scale and shift.
+/// Normalises `in` with given statistics, scale and shift.
 Op affine(Site& site, const Tensor& in, Arguments arguments) {
   const Forward::primitive_desc description(
       {dnnl::prop_kind::forward_inference, in.get_desc(), BatchNorm::kEpsilon,
@@ -40,7 +40,7 @@ RankStatistics::RankStatistics(Site& site, const Tensor& in, const Tensor& gradi
                                 {{DNNL_ARG_SRC, in},
                                  {DNNL_ARG_MEAN, own_mean_},
                                  {DNNL_ARG_VARIANCE, own_variance_},
-                                 {DNNL_ARG_DST, correction_}}); // the values are of no use
+                                 {DNNL_ARG_DST, correction_}}); // only the statistics are used
   correct_ = affine(site, in,
                     {{DNNL_ARG_SRC, in},
                      {DNNL_ARG_MEAN, mean},

@@ -1,4 +1,4 @@
-// Batch norm over the batches of all ranks: what it needs beyond each rank's own.
+// Batch norm over the batches of all ranks: the part that goes beyond each rank's own batch.
 #pragma once
 
 #include "train/layers/onednn/op.h"
@@ -8,20 +8,21 @@ namespace rondo::training::onednn {
 
 class RankStatistics {
  public:
-  /// Of `in`, whose gradient is to be `gradient`; `mean` and `variance` are written by sum().
+  /// For the input `in` with the gradient `gradient`. sum() writes `mean` and `variance`.
   RankStatistics(Site& site, const Tensor& in, const Tensor& gradient, const Tensor& mean,
                  const Tensor& variance);
 
-  /// The statistics of all ranks' batches, of which this one's has so many places; gives how many
-  /// all have.
+  /// Computes the statistics of all ranks' batches, where this rank's batch has `places` places.
+  /// Returns the number of places of all ranks.
   std::size_t sum(std::size_t places, const SumOverRanks& over_ranks);
 
   struct Gradients {
-    const Tensor& scale_value; ///< the weight
+    const Tensor& scale_value; ///< value of the weight
     const Tensor& scale;       ///< this rank's gradients of scale and shift
     const Tensor& shift;
   };
-  /// The gradient is there as if the statistics were constants; what follows from them is added.
+  /// The gradient must have been computed as if the statistics were constants. Adds the part that
+  /// comes from the statistics.
   void addToGradient(const Gradients& gradients, const SumOverRanks& over_ranks);
 
  private:

@@ -1,4 +1,4 @@
-// ReLU by itself, and the way back through one that another layer did along.
+// ReLU as a layer of its own, and the backward pass of a fused ReLU.
 #include "train/layers/onednn/relu.h"
 
 #include "train/layers/onednn/layer.h"

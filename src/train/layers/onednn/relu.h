@@ -1,15 +1,16 @@
-// The way back through ReLU, which other layers' way forward does along.
+// The backward pass of a ReLU that another layer computed in its forward pass.
 #pragma once
 
 #include "train/layers/onednn/op.h"
 
 namespace rondo::training::onednn {
 
-/// Gives the gradient in front of the ReLU that made `output`: zero where that is zero.
+/// Computes the gradient of the input of the ReLU that made `output`: zero where the output is
+/// zero.
 class ReluBack {
  public:
   ReluBack() = default;
-  /// The gradient keeps its layout if the output has the same, else it gets the output's.
+  /// The result has the layout of the output; `gradient` is converted if it has another one.
   ReluBack(Site& site, const Tensor& output, const Tensor& gradient);
 
   const Tensor& gradient() const { return masked_; }

@@ -1,4 +1,4 @@
-// Two chains from the same input, added, and ReLU behind the sum.
+// Residual by oneDNN: adds two chains with the same input, and computes the ReLU after the sum.
 #include "train/layers/onednn/chain.h"
 #include "train/layers/onednn/relu.h"
 
@@ -6,7 +6,7 @@ namespace rondo::training::onednn {
 
 namespace {
 
-/// to = a + b, in a's layout, which is to's; b is converted where it has another.
+/// to = a + b, in the common layout of a and to. b is converted if it has another layout.
 struct Sum {
   Sum() = default;
   Sum(Site& site, const Tensor& a, const Tensor& b, const Tensor& to, bool relu) {
@@ -40,13 +40,13 @@ class ResidualLayer : public Layer {
   }
 
   Tensor buildBack(const Tensor& gradient, bool wanted) override {
-    Tensor behind = gradient;
+    Tensor output_gradient = gradient;
     if (relu_) {
       relu_back_ = ReluBack(site_, output_, gradient);
-      behind = relu_back_.gradient();
+      output_gradient = relu_back_.gradient();
     }
-    const Tensor shortcut = shortcut_.buildBack(behind, wanted);
-    const Tensor body = body_.buildBack(behind, wanted);
+    const Tensor shortcut = shortcut_.buildBack(output_gradient, wanted);
+    const Tensor body = body_.buildBack(output_gradient, wanted);
     if (!wanted) return {};
     Tensor result = site_.tensor(body.get_desc(), Lifetime::passing);
     sum_back_ = Sum(site_, body, shortcut, result, false);

@@ -1,4 +1,4 @@
-// Hands out tensors, and one scratchpad as large as the most demanding primitive wants it.
+// Allocates tensors, and one scratchpad that is large enough for every primitive.
 #include "train/layers/onednn/site.h"
 
 #include <array>

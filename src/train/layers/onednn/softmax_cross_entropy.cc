@@ -1,4 +1,5 @@
-// Softmax cross-entropy, moved by the highest value so that no exponential is too large.
+// Softmax and cross-entropy on the CPU. The maximum is subtracted first, so that no exponential
+// overflows.
 #include "train/layers/onednn/softmax_cross_entropy.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@ namespace rondo::training::onednn {
 
 namespace {
 
-/// Of one sample's values; writes the exponentials to `to`, and gives their sum.
+/// Writes the exponentials of one sample's values to `to`, and returns their sum.
 float exponentials(const float* row, std::size_t classes, float highest, float* to) {
   float sum = 0;
   for (std::size_t c = 0; c < classes; ++c) sum += to[c] = std::exp(row[c] - highest);

@@ -1,20 +1,20 @@
-// The loss behind the last layer: softmax, then cross-entropy with the labels.
+// The loss after the last layer: softmax and cross-entropy with the labels, on the CPU.
 #pragma once
 
 #include "train/layers/onednn/op.h"
 
 namespace rondo::training::onednn {
 
-/// Sums over the samples; plain loops, since there are as few values as classes.
+/// Sums over the samples. Plain loops suffice, because there are only as many values as classes.
 class SoftmaxCrossEntropy {
  public:
   /// in: [count x classes]
   SoftmaxCrossEntropy(Site& site, const Tensor& in);
 
-  /// Of the sum of losses, by the last call of loss().
+  /// The gradient of the sum of the losses, set by the last loss() or score().
   const Tensor& gradient() const { return gradient_; }
   double loss(const Batch& batch);
-  /// Without a gradient.
+  /// Loss, and number of samples that are classified correctly.
   Score score(const Batch& batch);
 
  private:

@@ -1,4 +1,4 @@
-// Packs a weight once per change of its values, and unpacks a gradient once per pass back.
+// Packs a weight once per change of its values, and unpacks a gradient once per backward pass.
 #include "train/layers/onednn/weights.h"
 
 namespace rondo::training::onednn {

@@ -1,18 +1,18 @@
-// A layer's weights and their gradients between the plain layout and the one that a primitive
-// wants.
+// Converts weights and their gradients between the plain layout and the layout of a primitive.
 #pragma once
 
 #include "train/layers/onednn/op.h"
 
 namespace rondo::training::onednn {
 
-/// Values on their way into a primitive.
+/// The values of a weight, converted for a primitive.
 class Packed {
  public:
   Packed(Site& site, const Weight& weight, const Layout& plain, const Layout& wanted);
 
   const Tensor& tensor() const { return packed_; }
-  /// Before the primitive runs: packs anew if the values changed, or the copy did not stay.
+  /// Call before the primitive runs: converts again if the values have changed, or if the copy is
+  /// not kept.
   void refresh();
 
  private:
@@ -24,15 +24,15 @@ class Packed {
   std::uint64_t version_ = 0;
 };
 
-/// Gradients on their way out of one.
+/// The gradient of a weight, converted from a primitive.
 class Unpacked {
  public:
   Unpacked(Site& site, const Weight& weight, const Layout& plain, const Layout& made);
 
   const Tensor& tensor() const { return made_; }
-  /// Before the primitive runs: says where the gradient's memory is now.
+  /// Call before the primitive runs: reads the current address of the gradient's memory.
   void aim();
-  /// Behind it: the gradient is where it belongs.
+  /// Call after the primitive has run: stores the gradient in that memory.
   void deliver() const { unpack_.run(); }
 
  private:

@@ -32,7 +32,7 @@ bool isReceive(Task task) {
   return task == Task::receive_activation || task == Task::receive_gradient;
 }
 
-/// Calls visit(rank, operation) for all operations until it gives a fault.
+/// Calls visit(rank, operation) for all operations until it returns a fault.
 template <class Visit>
 Fault each(const Timetable& timetable, const Visit& visit) {
   for (std::size_t rank = 0; rank < timetable.ranks.size(); ++rank)
@@ -60,7 +60,7 @@ Fault checkForm(const Timetable& timetable) {
   });
 }
 
-/// Where each operation of a rank stands in its list; a second one of the same is a fault.
+/// The index of each operation in the list of its rank. An operation that occurs twice is a fault.
 using Places = std::map<std::array<int, 3>, std::size_t>;
 
 std::array<int, 3> key(Task task, int micro, int part) {
@@ -73,13 +73,13 @@ Fault findPlaces(const Timetable& timetable, Places& places) {
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (list[i].task == Task::update) continue;
       if (!places.try_emplace(key(list[i].task, list[i].micro, list[i].part), i).second)
-        return fault(TimetableRule::once, text(static_cast<int>(rank), list[i]) + " comes twice");
+        return fault(TimetableRule::once, text(static_cast<int>(rank), list[i]) + " occurs twice");
     }
   }
   return std::nullopt;
 }
 
-/// Calls visit(micro, part) for all passes until it gives a fault.
+/// Calls visit(micro, part) for all passes until it returns a fault.
 template <class Visit>
 Fault eachPass(const PipelineShape& shape, const Visit& visit) {
   for (int micro = 0; micro < shape.micro_batches; ++micro)
@@ -88,7 +88,7 @@ Fault eachPass(const PipelineShape& shape, const Visit& visit) {
   return std::nullopt;
 }
 
-/// That one operation stands behind another of the same rank; both exist, or this is a fault too.
+/// Checks that one operation of a rank comes before another. A missing operation is a fault too.
 class Order {
  public:
   Order(const Timetable& timetable, const Places& places)
@@ -98,7 +98,7 @@ class Order {
     const int rank = shape_.rankOf(operation.part);
     if (places_.contains(key(operation.task, operation.micro, operation.part)) == wanted)
       return std::nullopt;
-    return fault(rule, text(rank, operation) + (wanted ? " is missing" : " has no use"));
+    return fault(rule, text(rank, operation) + (wanted ? " is missing" : " is not needed"));
   }
 
   Fault before(TimetableRule rule, const Operation& first, const Operation& second) const {
@@ -127,17 +127,17 @@ Fault checkOnce(const Timetable& timetable, const Order& order) {
   });
 }
 
-/// With recomputation a part keeps the activations of its last pass forward only.
+/// With recomputation a part keeps only the activations of its last forward pass.
 Fault checkActivations(const Timetable& timetable) {
   const bool recompute = timetable.trains && timetable.shape.recompute;
-  std::map<int, int> last; // micro-batch, by part
+  std::map<int, int> last; // the micro-batch of the last forward pass of each part
   std::set<std::pair<int, int>> done;
   return each(timetable, [&](int rank, const Operation& operation) -> Fault {
     const auto [task, micro, part] = operation;
     if (task == Task::forward) last[part] = micro;
     if (task == Task::recompute) {
       if (!recompute || !last.contains(part) || last[part] == micro || done.contains({micro, part}))
-        return fault(TimetableRule::once, text(rank, operation) + " has no use");
+        return fault(TimetableRule::once, text(rank, operation) + " is not needed");
       last[part] = micro;
     }
     if (task == Task::backward && recompute && last[part] != micro)
@@ -147,8 +147,8 @@ Fault checkActivations(const Timetable& timetable) {
   });
 }
 
-/// A message on its way from one part to another: it is received before it is used, and sent behind
-/// the pass that makes it; where there is no other part, there is none.
+/// Checks a message between two parts: it is received before it is used. If there is no
+/// neighbouring part (`there` is false), there must be no message.
 Fault checkMessage(const Order& order, bool there, Operation receive, Operation use) {
   if (Fault found = order.require(TimetableRule::data_flow, there, receive)) return found;
   return there ? order.before(TimetableRule::data_flow, receive, use) : std::nullopt;
@@ -175,14 +175,14 @@ Fault checkDataFlow(const Timetable& timetable, const Order& order) {
   });
 }
 
-/// The send that a receive is for.
+/// The send that matches a receive.
 Operation sendOf(const Operation& receive) {
   return receive.task == Task::receive_activation
              ? Operation{Task::send_activation, receive.micro, receive.part - 1}
              : Operation{Task::send_gradient, receive.micro, receive.part + 1};
 }
 
-/// Sender and receiver.
+/// The ranks of sender and receiver.
 using Channel = std::pair<int, int>;
 
 Channel channelOf(const PipelineShape& shape, int rank, const Operation& message) {
@@ -200,12 +200,12 @@ Fault checkMatching(const Timetable& timetable) {
       channels[channelOf(timetable.shape, rank, operation)].second.push_back(operation);
     return std::nullopt;
   });
-  // Data flow holds, so that each has its counterpart, somewhere.
+  // The data flow rule has been checked, so every send has a receive on the same channel.
   for (const auto& [channel, lists] : channels)
     for (std::size_t i = 0; i < lists.first.size(); ++i)
       if (sendOf(lists.second[i]) != lists.first[i])
         return fault(TimetableRule::matching, text(channel.second, lists.second[i]) +
-                                                  " gets, from " +
+                                                  " is matched with " +
                                                   text(channel.first, lists.first[i]));
   return std::nullopt;
 }
@@ -252,7 +252,7 @@ Fault checkWeights(const Timetable& timetable) {
              operation.task == Task::recompute;
     });
     if (late != list.end())
-      return fault(TimetableRule::weights, text(number, *late) + " comes behind the update");
+      return fault(TimetableRule::weights, text(number, *late) + " comes after the update");
   }
   return std::nullopt;
 }
@@ -265,7 +265,8 @@ Fault checkInFlight(const Timetable& timetable) {
     if (most > limit)
       return fault(TimetableRule::in_flight, "rank " + std::to_string(rank) +
                                                  " holds activations of " + std::to_string(most) +
-                                                 " passes, may hold " + std::to_string(limit));
+                                                 " passes, but may hold only " +
+                                                 std::to_string(limit));
   }
   return std::nullopt;
 }

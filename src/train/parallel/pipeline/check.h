@@ -1,4 +1,4 @@
-// Proves that a timetable is right, or says in a sentence what is wrong.
+// Proves that a timetable is correct, or describes the first fault in a sentence.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,35 @@
 
 namespace rondo::training {
 
-/// What a timetable must satisfy; each is looked at only when those before it hold.
+/// The rules for timetables. A rule is checked only if all rules before it hold.
 enum class TimetableRule : std::uint8_t {
-  well_formed, ///< a list for each rank; micro-batches and parts that there are, on their ranks
-  once,        ///< each micro-batch once forward through each part, once back, in this order; with
-               ///< recomputation made again where the part ran another micro-batch in between
-  data_flow,   ///< a pass runs behind the receipt of what it needs, and all it makes for others is
-               ///< sent once, behind it
-  matching,    ///< the i-th receive of a channel is for its i-th send: messages have no names
-  deadlock,    ///< all ranks come to their ends, though channels hold one message, a send waits for
-               ///< room and a receive for its message
-  weights,     ///< each rank updates once, behind all passes: both passes of a micro-batch see the
-               ///< weights that the step began with
-  in_flight,   ///< no rank holds more activations at once than the timetable says
+  /// One list per rank; only micro-batches and parts that exist, and parts of that rank.
+  well_formed,
+  /// Each micro-batch passes each part once forward, then once backward; with recomputation, a
+  /// recompute in between if the part has run another micro-batch since.
+  once,
+  data_flow, ///< a pass runs after its input was received; its output is sent once, after the pass
+  matching,  ///< the i-th receive of a channel is for its i-th send (messages carry no tags)
+  /// All ranks finish although a channel holds one message: a send waits for an empty channel, a
+  /// receive waits for its message.
+  deadlock,
+  /// Each rank updates once, after all passes: both passes of a micro-batch use the weights from
+  /// the beginning of the step.
+  weights,
+  in_flight, ///< no rank holds more activations at once than Timetable::in_flight
 };
 std::string_view name(TimetableRule rule);
 
 struct TimetableFault {
   TimetableRule rule;
-  std::string text; ///< names rank, micro-batch and part
+  std::string text; ///< names the rank, the micro-batch and the part
 };
 
-/// The first fault that is found.
+/// Returns the first fault, if there is one.
 std::optional<TimetableFault> check(const Timetable& timetable);
 
-/// The most micro-batches times parts that the rank holds at once, from the pass forward to the end
-/// of the pass back; inputs that came before they were needed are not counted.
+/// The maximum number of (micro-batch, part) pairs whose activations the rank holds at once, from
+/// the forward pass to the end of the backward pass. Inputs that were received early do not count.
 int mostInFlight(const Timetable& timetable, int rank);
 
 } // namespace rondo::training

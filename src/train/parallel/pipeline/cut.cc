@@ -25,13 +25,14 @@ bool beginsUnit(const LayerValue& layer) {
          std::holds_alternative<Residual>(layer);
 }
 
-constexpr int kPasses = 4; ///< the first of them builds the program
+constexpr int kPasses = 4; ///< the first pass builds the program and is slower
 
 void fill(AlignedVector<float>& values, Random& random) {
   for (float& value : values) value = static_cast<float>(random.symmetric());
 }
 
-/// Memory of a unit's weights. Network::initialise() would draw for all other layers too.
+/// Allocates and initialises the weights of one unit. Network::initialise() would draw random
+/// values for all other layers too.
 class UnitMemory {
  public:
   explicit UnitMemory(Network& unit) {
@@ -80,7 +81,7 @@ UnitTime measureOne(Network& network, std::size_t samples, const Compute& comput
 
 std::vector<LayerRange> units(const LayerValues& layers) {
   std::vector<LayerRange> all;
-  bool learns = false; // the unit at work has what makes it one
+  bool learns = false; // the current unit already has the layer that begins a unit
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const bool begins = beginsUnit(layers[i]);
     if (all.empty() || (begins && learns)) {
@@ -107,10 +108,10 @@ std::vector<UnitTime> measure(const LayerValues& layers, const SampleShape& inpu
 std::vector<LayerRange> cutEvenly(std::span<const double> costs, std::size_t parts) {
   const std::size_t items = costs.size();
   assert(parts >= 1 && parts <= items);
-  std::vector<double> before(items + 1); // costs of the items before
+  std::vector<double> before(items + 1); // sum of the costs of the first i items
   std::partial_sum(costs.begin(), costs.end(), before.begin() + 1);
-  // best[k][i]: the cost of the most expensive of k parts of the first i items; from[k][i]: where
-  // the last of these begins.
+  // best[k][i]: the cost of the most expensive part if the first i items are cut into k parts as
+  // evenly as possible; from[k][i]: where the last of these parts begins.
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> best(parts + 1, std::vector<double>(items + 1, kNever));
   std::vector<std::vector<std::size_t>> from(parts + 1, std::vector<std::size_t>(items + 1));

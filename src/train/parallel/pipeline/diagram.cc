@@ -23,7 +23,7 @@ std::string diagram(const Timetable& timetable) {
   const PipelineShape& shape = timetable.shape;
   const SimulatedStep step = simulate(timetable, PassCosts::even(shape, 1, 2));
   const std::size_t cell =
-      label(shape, {Task::forward, shape.micro_batches - 1, 0}).size() + 1; // and a gap
+      label(shape, {Task::forward, shape.micro_batches - 1, 0}).size() + 1; // 1 column for a gap
   const auto column = [&](double time) {
     return static_cast<std::size_t>(std::lround(time)) * cell;
   };
@@ -33,7 +33,7 @@ std::string diagram(const Timetable& timetable) {
     for (std::size_t at = 0; at < row.size(); at += cell) row[at] = '.';
     for (const TimedOperation& one : step.ranks[rank]) {
       std::string shown = label(shape, one.operation);
-      // A pass of two units goes on to the end of the second.
+      // A pass of two units is drawn to the end of the second unit.
       shown.resize(column(one.end) - column(one.begin) - 1, '-');
       row.replace(column(one.begin), shown.size() + 1, shown + " ");
     }

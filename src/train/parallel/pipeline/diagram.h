@@ -1,4 +1,4 @@
-// A timetable as people read it.
+// Draws a timetable as text.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace rondo::training {
 
-/// A row for each rank and a column for each unit of time, with passes forward that take one and
-/// passes back that take two. "F3" is the pass forward of micro-batch 3, "B3" the one back, "R3"
-/// the one forward again; with several laps a letter behind it names the part of this rank: "F3b".
+/// Returns a row for each rank, with a column for each unit of time: a forward pass takes one unit,
+/// a backward pass two. "F3" is the forward pass of micro-batch 3, "B3" its backward pass, "R3" its
+/// recomputation. With several laps a letter names the part on this rank: "F3b".
 std::string diagram(const Timetable& timetable);
 
 } // namespace rondo::training

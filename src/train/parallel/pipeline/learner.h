@@ -1,5 +1,5 @@
-// What becomes of the gradients of a pipeline's stage: sums over all ranks that have the stage, and
-// the optimizer's step.
+// Interface that reduces the gradients of a pipeline stage over all ranks with the same stage, and
+// takes the optimizer's step.
 #pragma once
 
 #include <cstddef>
@@ -16,51 +16,54 @@
 
 namespace rondo::training {
 
-/// A step is begin(), the stage's passes with ready(), wait(), update(). Every rank that has the
-/// stage calls the same in the same order. One thread.
+/// One step calls begin(), the stage's passes with ready(), wait(), update(). All ranks with the
+/// same stage make the same calls in the same order. One thread.
 class StageLearner {
  public:
   virtual ~StageLearner() = default;
 
-  /// What the step's collectives take is shown in the timeline; null: nowhere.
+  /// Adds the durations of the step's collectives to the timeline, unless it is null.
   virtual void begin(Timeline* timeline) = 0;
-  /// Where the sum of the gradients of the stage's weights()[i] over this rank's micro-batches is
-  /// to stand.
+  /// Where the caller must write the gradient of the stage's weights()[weight], summed over this
+  /// rank's micro-batches.
   virtual float* gradient(std::size_t weight) const = 0;
-  /// It stands there: its reduction may begin, while other stages' passes back go on.
+  /// The gradient has been written: its reduction may begin, while backward passes of other stages
+  /// go on.
   virtual void ready(std::size_t weight) = 0;
   /// Returns when all gradients are reduced.
   virtual void wait() = 0;
-  /// The optimizer's step. A limit of 0 clips nothing; the norm is that of all stages' gradients,
-  /// which `over_stages` adds up.
+  /// Takes the optimizer's step. A limit of 0 disables clipping. The norm is that of the gradients
+  /// of all stages, which `over_stages` adds up.
   virtual void update(double learning_rate, float scale, double clip_limit,
                       const SumOverShards& over_stages) = 0;
 
-  /// Behind an update weights may be on their way: returns when they are there.
+  /// After an update weights may still be in transit: returns when they have arrived.
   virtual void settle() = 0;
-  /// Collective. What the optimizer keeps, each array whole, in memory that is good until begin().
+  /// Collective. Returns the optimizer state, each array whole, in memory that is valid until
+  /// begin().
   virtual std::vector<TensorMemory> gather() = 0;
-  /// Collective, behind gather(): goes on with the values that stand there now, and in the weights.
+  /// Collective, after gather(): continues with the values that are now in those arrays and in the
+  /// weights.
   virtual void adopt(std::uint64_t steps) = 0;
 
-  /// Of weights, gradients and what the optimizer keeps.
+  /// Bytes of weights, gradients and optimizer state on this rank.
   virtual std::uint64_t heldBytes() const = 0;
 };
 
 struct LearnerSetup {
-  Communicator& comm;   ///< of all ranks of the mesh
-  Communicator& beside; ///< of those that have this stage
+  Communicator& comm;   ///< all ranks of the mesh
+  Communicator& beside; ///< the ranks with the same stage
   const Mesh& mesh;
   const TrainOptions& options;
   Stage& stage;
 };
 
-/// Every rank keeps all that belongs to its stage; buckets of gradients are all-reduced.
+/// Every rank holds the whole state of its stage. Buckets of gradients are all-reduced.
 std::unique_ptr<StageLearner> wholeLearner(const LearnerSetup& setup);
 
-/// The ranks along the axis shard keep a part each of what the optimizer needs, as in zero1; those
-/// along data add up their parts. The stage's weights are without memory before. Collective over
-/// setup.comm.
+/// The ranks along the axis shard hold one shard of the optimizer state each, as in zero1. The
+/// ranks along data add up the gradients of their shards. The weights of the stage must have no
+/// memory yet. Collective over setup.comm.
 std::unique_ptr<StageLearner> shardedLearner(const LearnerSetup& setup);
 
 } // namespace rondo::training

@@ -1,35 +1,34 @@
-// Pipeline: rank r has the r-th stage of the model's layers alone, and the micro-batches of a step
-// go through the ranks one behind the other, forward and back, in the order of a timetable.
+// Strategy pipeline: rank r has only the r-th stage of the model's layers. The micro-batches of a
+// step go through the ranks one after the other, forward and backward, in the order of a timetable.
 //
 //   sent         when
-//   activations  to the next part's rank, behind each micro-batch's pass forward
-//   gradients    of a part's input, to the rank of the part before, behind each pass back
-//   2 sums       AllReduce of loss and stop flag behind the last pass; with --clip the stages'
-//                norms, behind it, by Allgather
-//   statistics   of batch norms, behind the last pass: AllReduce between the pipelines
+//   activations  to the rank of the next part, after the forward pass of each micro-batch
+//   gradients    of a part's input, to the rank of the previous part, after each backward pass
+//   2 sums       AllReduce of loss and stop flag after the last pass; with --clip then an Allgather
+//                of the norms of the stages
+//   statistics   of batch norms, after the last pass: AllReduce between the pipelines
 //   weights'     with --mesh data=D,pipe=P: AllReduce of each bucket of a stage's gradients between
-//   gradients    the D pipelines, as soon as its last micro-batch has filled it, while the passes
-//                back of the stages in front go on: the pipeline's drain
-//   the same     with --mesh data=D,pipe=P,shard=S: ReduceScatter of each unit between the S ranks
-//                that share the stage's optimizer out, then AllReduce of the shard between the D
-//                groups, as soon; Allgather of the weights behind the update, beside the next pass
-//                forward (learner.h)
-//   sums of      with --mesh pipe=P,tensor=T: AllReduce between the T ranks that are a stage
-//   features     together, within its passes, as in tensor.cc
+//   gradients    the D pipelines, as soon as the last micro-batch has filled it, while earlier
+//                stages still run backward passes (the drain of the pipeline)
+//   the same     with --mesh data=D,pipe=P,shard=S: as early, ReduceScatter of each unit between
+//                the S ranks that shard the optimizer of the stage, then AllReduce of the shard
+//                between the D groups; Allgather of the weights after the update, during the next
+//                forward pass (learner.h)
+//   sums of      with --mesh pipe=P,tensor=T: AllReduce between the T ranks that form a stage,
+//   features     within its passes, as in tensor.cc
 //
 // With batches of b samples, and a(k) floats between parts k and k + 1 for one sample, all ranks
-// together send 2 * 4 b * (sum of a(k) over the cuts) bytes in a step, whatever the number of
-// micro-batches. Weights, gradients and optimizer are on their stage only, and nothing of them is
-// sent, but for checkpoints and hashes, which rank 0 gathers. N = D or D S pipelines beside each
-// other, each with its share of the batch, send 2 (N-1) M more for M bytes of weights. Along tensor
-// a rank has its features of the stage's layers. It sends those where a cut lies between columns
-// and rows, else all of the cut's; f floats that T ranks sum up for one sample, those of passes
-// that are made again twice, are 2 (T-1) 4 b f bytes more (traffic.h).
+// together send 2 * 4 b * (sum of a(k) over the cuts) bytes in a step, for any number of
+// micro-batches. Weights, gradients and optimizer exist on their own stage only; they are sent only
+// for checkpoints and hashes, which rank 0 gathers. N parallel pipelines (N = D or D S), each with
+// its share of the batch, send 2 (N-1) M bytes more for M bytes of weights. Along tensor a rank has
+// a slice of the features of its stage. At a cut between a layer cut by columns and one cut by rows
+// it sends its slice, at other cuts all features. If T ranks sum f floats for one sample (counting
+// recomputed passes twice), they send 2 (T-1) 4 b f bytes more (traffic.h).
 //
-// Gradients are summed from the first micro-batch to the last in every order, so that a step has
-// the bits of one rank that accumulates as many micro-batches. Batch norm takes the statistics of a
-// micro-batch. Model parallelism and pipelines of the lectures; the papers are named at the heads
-// of kinds/*.cc.
+// Every order sums gradients from the first micro-batch to the last, so that a step has the same
+// bits as one rank that accumulates the same micro-batches. Batch norm uses the statistics of a
+// micro-batch. The files kinds/*.cc name the papers.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -53,7 +52,8 @@ namespace rondo::training::parallel {
 
 namespace {
 
-/// As Replica::hash(): each weight begins on a cache line, running statistics behind the weights.
+/// Hashes like Replica::hash(): each weight is padded to whole cache lines, and running statistics
+/// come after the weights.
 std::uint64_t replicaHash(const CutModel& model, const std::vector<TensorMemory>& tensors) {
   Weights order;
   place(model.layers, model.input, "", order);
@@ -103,9 +103,11 @@ class Pipeline : public Strategy {
   const TrainOptions& options_;
   const Data& data_;
   const PipelineMesh mesh_;
-  Communicator pipe_, beside_;       ///< this pipeline's stages; those that are this one elsewhere
-  std::optional<Communicator> line_; ///< those that are this stage together, if there are several
-  const int pipelines_, pipeline_;   ///< beside each other; the number of this rank's
+  /// The stages of this pipeline; the ranks with the same stage in other pipelines.
+  Communicator pipe_, beside_;
+  /// The ranks that form this stage together, if there are several.
+  std::optional<Communicator> line_;
+  const int pipelines_, pipeline_; ///< number of parallel pipelines; which of them this rank is in
   const Timetable timetable_;
   CutModel model_;
   std::unique_ptr<Stage> stage_;
@@ -113,14 +115,14 @@ class Pipeline : public Strategy {
   Loader test_;
   std::unique_ptr<StageLearner> learner_;
   const Schedule schedule_;
-  std::optional<StagedTensors> values_; ///< from their first use on
-  std::optional<StagedTensors> kept_;   ///< of the last snapshot, until the next step
+  std::optional<StagedTensors> values_; ///< set at first use
+  std::optional<StagedTensors> kept_;   ///< from the last snapshot, until the next step
   std::optional<Timetable> test_timetable_;
-  int steps_ = 0;              ///< of this run
-  double busy_ = 0, span_ = 0; ///< milliseconds of this rank in those that count
+  int steps_ = 0;              ///< steps of this run
+  double busy_ = 0, span_ = 0; ///< milliseconds of this rank, after the first steps
 };
 
-/// Steps that build programs and open channels, and so say nothing of those that follow.
+/// The first steps build programs and open channels, so their times are not representative.
 constexpr int kFirstSteps = 2;
 
 Pipeline::Pipeline(const Setup& setup)
@@ -137,11 +139,11 @@ Pipeline::Pipeline(const Setup& setup)
       test_(data_.test, data_.statistics, kTestBatch),
       schedule_(schedule(options_, totalSteps(options_, data_))) {
   if (mesh_.mesh.size(Axis::tensor) > 1) line_ = mesh_.mesh.split(comm_, {Axis::tensor});
-  requireUnits(options_, data_.train, timetable_.shape); // the same on all ranks
+  requireUnits(options_, data_.train, timetable_.shape); // throws the same error on all ranks
   model_ = cutModel(options_, data_.train, timetable_.shape, agreeOnTimes()).model;
   model_.compute = computeOf(options_.device, options_.precision, comm_);
   const bool shares = mesh_.mesh.size(Axis::shard) > 1;
-  if (shares) model_.seed.reset(); // the learner gives the weights their memory
+  if (shares) model_.seed.reset(); // the learner allocates the weights
   agree(comm_, [&]() -> std::string {
     stage_ = std::make_unique<Stage>(pipe_, model_, line_ ? &*line_ : nullptr);
     return {};
@@ -150,7 +152,8 @@ Pipeline::Pipeline(const Setup& setup)
       (shares ? shardedLearner : wholeLearner)({comm_, beside_, mesh_.mesh, options_, *stage_});
 }
 
-/// Rank 0 measures while the others wait: all cut alike, and nobody's measuring disturbs another's.
+/// Rank 0 measures while the others wait: all ranks must cut the model alike, and concurrent
+/// measurements would disturb each other.
 std::vector<UnitTime> Pipeline::agreeOnTimes() {
   std::vector<UnitTime> times(
       units(model(options_.model, data_.train.shape, data_.train.classes)).size());
@@ -168,7 +171,7 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
   const Stopwatch whole;
   std::array<double, 2> sums = {0, options_.stop && options_.stop() ? 1.0 : 0.0};
   StepClock clock(result.times, timeline);
-  kept_.reset(); // whose memory is gone with the next line
+  kept_.reset(); // the next line invalidates its memory
   learner_->begin(timeline);
   const double loss = passes(done, clock);
   if (isLineLeader()) sums[0] = loss;
@@ -190,7 +193,7 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
   return result;
 }
 
-/// This stage's part of the loss: all of it on the last one.
+/// Returns this stage's part of the loss: all of it on the last stage, else 0.
 double Pipeline::passes(const Position& done, StepClock& clock) {
   const auto number = static_cast<std::uint64_t>(done.total);
   const auto count = static_cast<std::size_t>(options_.accumulate);
@@ -217,14 +220,14 @@ void Pipeline::update(double learning_rate) {
                    [this](std::span<double> sums) { addOverStages(sums); });
 }
 
-/// The batches' own, of all pipelines.
+/// Adds up the statistics of the batches over all pipelines.
 void Pipeline::addStatistics() {
   if (pipelines_ == 1) return;
   for (std::span<float> part : stage_->statistics())
     beside_.allReduce(part.data(), part.data(), part.size(), DataType::float32, ReduceOp::sum);
 }
 
-/// In the order of the ranks, so that all get the same.
+/// Adds in rank order, so that all ranks get the same sum.
 void Pipeline::addOverStages(std::span<double> sums) {
   const auto ranks = static_cast<std::size_t>(pipe_.size());
   std::vector<double> all(ranks * sums.size());
@@ -242,7 +245,8 @@ void Pipeline::countIdle(const TrainTimes& times, double span) {
   span_ += span;
 }
 
-/// As Replica::hash(), of values that a pipeline's first rank puts where a replica has them.
+/// The hash equals Replica::hash(): the first rank of each pipeline gathers the values and hashes
+/// them in the order of a replica.
 std::uint64_t Pipeline::verify(const std::string& when) {
   learner_->settle();
   agree(comm_, [&]() -> std::string {
@@ -268,7 +272,7 @@ std::uint64_t Pipeline::verify(const std::string& when) {
   return hash;
 }
 
-/// Each pipeline takes some of the batches.
+/// Each pipeline evaluates some of the batches.
 double Pipeline::evaluate() {
   learner_->settle();
   const std::size_t samples = data_.test.size();
@@ -303,7 +307,7 @@ std::vector<TensorMemory> Pipeline::valueTensors() const {
   return all;
 }
 
-/// A line's first rank has them whole.
+/// With tensor slices, the first rank of a line has the whole tensors.
 StagedTensors Pipeline::staged(const std::vector<TensorMemory>& own) {
   if (!line_) return {pipe_, own, nullptr};
   return {pipe_, {}, std::make_unique<SlicedTensors>(*line_, stage_->sliced(), own)};
@@ -326,7 +330,7 @@ Snapshot Pipeline::snapshot() {
 
 void Pipeline::adopt(const Position& at) {
   for (StagedTensors* staged : {&*values_, &*kept_}) {
-    // Rank 0's to the other pipelines' first ranks.
+    // Rank 0 sends its values to the first ranks of the other pipelines.
     for (const TensorMemory& one : staged->tensors())
       if (pipe_.rank() == 0)
         beside_.broadcast(one.data, one.data, one.label.bytes() / sizeof(float), DataType::float32,
@@ -338,7 +342,7 @@ void Pipeline::adopt(const Position& at) {
 
 double Pipeline::bytesPerStep() const { return training::bytesPerStep(mesh_, model_, timetable_); }
 
-/// Beside what the learner holds a stage has the gradients of one more micro-batch.
+/// In addition to what the learner holds, a stage has gradient memory for one more micro-batch.
 void Pipeline::tellMemory(TrainReport& report) {
   std::uint64_t bytes = learner_->heldBytes();
   for (const Weight* weight : stage_->weights()) bytes += weight->size() * sizeof(float);
@@ -350,7 +354,8 @@ void Pipeline::tell(TrainReport& report) {
   tellMemory(report);
   const auto parts = static_cast<std::size_t>(timetable_.shape.parts());
   const int alike = comm_.size() / pipe_.size();
-  std::vector<double> sums(2 * parts + 2); // each from the ranks that have it
+  // Each entry is the sum over the ranks that have the part.
+  std::vector<double> sums(2 * parts + 2);
   for (std::size_t own = 0; own < stage_->times().size(); ++own) {
     const PartTimes& times = stage_->times()[own];
     const std::size_t part =
@@ -373,7 +378,7 @@ void Pipeline::tell(TrainReport& report) {
                         .backward = costs.backward.back()});
   }
   to.idle_even = pipelineKind(options_.pipeline).idle(timetable_.shape);
-  if (sums[2 * parts + 1] == 0) return; // too few steps to know
+  if (sums[2 * parts + 1] == 0) return; // too few steps to tell
   to.idle_predicted = simulate(timetable_, costs).idle();
   to.idle_measured = 1 - sums[2 * parts] / sums[2 * parts + 1];
 }
@@ -383,7 +388,7 @@ void Pipeline::tell(TrainReport& report) {
 extern const StrategyKind pipeline;
 const StrategyKind pipeline{
     .name = "pipeline",
-    .summary = "each rank some of the layers; micro-batches go through the ranks",
+    .summary = "each rank has some of the layers; micro-batches go through the ranks",
     .takes = {"accumulate", "clip", "pipeline", "laps", "recompute", "mesh", "bucket_bytes",
               "overlap", "groups"},
     .check =

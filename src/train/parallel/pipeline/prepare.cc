@@ -40,12 +40,11 @@ PipelineMesh pipelineMesh(const TrainOptions& options, int ranks) {
   const int pipelines = mesh.size(Axis::data) * mesh.size(Axis::shard);
   if (mesh.size(Axis::shard) > 1 && options.groups > 1)
     refuse(named + "groups is " + std::to_string(options.groups) +
-           ", but what is shared out goes over one communicator");
+           ", but with axis shard a stage uses one communicator: set groups to 1");
   if (mesh.size(Axis::tensor) > 1) {
     if (mesh.size(Axis::shard) > 1)
-      refuse(named +
-             "what tensor has cut is not shared out once more: use one of shard and tensor");
-    if (options.clip > 0) refuse(named + "axis tensor takes no clip");
+      refuse(named + "slices of axis tensor cannot be sharded: use one of shard and tensor");
+    if (options.clip > 0) refuse(named + "axis tensor does not support clip");
     requireSliceable(options);
   }
   if (options.batch % pipelines != 0)

@@ -1,4 +1,4 @@
-// A pipeline as a run's options want it.
+// Derives mesh, timetable and cut of a pipeline from the options of a run.
 #pragma once
 
 #include <string>
@@ -13,44 +13,45 @@
 
 namespace rondo::training {
 
-/// Throws Error(invalid_argument) as makeTimetable(), and for a batch that cannot be split into
-/// equal micro-batches.
+/// The timetable of the options. Throws Error(invalid_argument) as makeTimetable() does, and if the
+/// batch cannot be split into equal micro-batches.
 Timetable timetable(const TrainOptions& options, int stages);
 
-/// Samples of a micro-batch.
+/// Number of samples in a micro-batch.
 std::size_t microBatch(const TrainOptions& options);
 
-/// Pipelines beside each other, each with its share of every batch: all that differ in the axes
-/// data and shard. Along tensor the ranks of a line are one stage of one pipeline together.
+/// Several parallel pipelines, each with its share of every batch: one for each pair of coordinates
+/// on the axes data and shard. Along tensor the ranks of a line form one stage of one pipeline.
 struct PipelineMesh {
   Mesh mesh;
   int pipelines;
-  TrainOptions options; ///< of one of them: of its share
+  TrainOptions options; ///< options of one pipeline, with its share of the batch
 };
 
-/// The mesh that the options name; where they name none, one pipeline of all ranks. Throws
-/// Error(invalid_argument) as Mesh::parse(), for a batch that the pipelines cannot share evenly,
-/// for groups with shard, and for shard, clipping or lars with tensor.
+/// The mesh that the options name, by default one pipeline of all ranks. Throws
+/// Error(invalid_argument) as Mesh::parse() does, for a batch that the pipelines cannot share
+/// evenly, for groups together with shard, and for tensor together with shard, clipping or lars.
 PipelineMesh pipelineMesh(const TrainOptions& options, int ranks);
 
-/// The model's layers; along tensor with the first rank's features.
+/// The layers of the model; along tensor with the features of the first rank.
 LayerValues ownLayers(const PipelineMesh& mesh, const Dataset& train);
 
-/// measure() of the units of these.
+/// Calls measure() for the units of ownLayers().
 std::vector<UnitTime> measureUnits(const PipelineMesh& mesh, const Dataset& train);
 
 struct PreparedModel {
   CutModel model;
-  PassCosts costs; ///< of the parts, in seconds
+  PassCosts costs; ///< of each part, in seconds
 };
 
-/// The model in as many parts as the shape has. Throws Error(invalid_argument) if it has not so
-/// many units.
+/// Cuts the model into as many parts as the shape has. Throws Error(invalid_argument) if the model
+/// has fewer units than that.
 PreparedModel cutModel(const TrainOptions& options, const Dataset& train,
                        const PipelineShape& shape, const std::vector<UnitTime>& times);
 
-/// What `rondo train --show-schedule` says: how the model is cut, by what its layers take on this
-/// machine just now, and when each rank runs which micro-batch. Throws as cutModel().
+/// The text of `rondo train --show-schedule`: where the model is cut, according to the times of its
+/// layers measured on this machine now, and when each rank runs which micro-batch. Throws as
+/// cutModel() does.
 std::string showPipeline(const TrainOptions& options, const Dataset& samples, int ranks);
 
 /// Throws as cutModel() does, before anything is measured.

@@ -1,4 +1,4 @@
-// A part of a model that is this rank's alone: a Replica.
+// A part of a model that is on one rank only, run by a Replica.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ namespace rondo::training {
 
 class ReplicaPart : public PartModel {
  public:
-  /// What is passed by reference must live as long.
+  /// `replica` must outlive this object.
   explicit ReplicaPart(Replica& replica) : replica_(replica), network_(replica.network()) {}
 
   const SampleShape& inputShape() const override { return network_.inputShape(); }

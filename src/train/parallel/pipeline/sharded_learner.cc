@@ -1,5 +1,5 @@
-// Stages whose optimizer is shared out between the ranks along the axis shard: a sharded model for
-// each part of the stage.
+// Implements StageLearner with an optimizer that is sharded between the ranks along the axis shard,
+// with a sharded model for each part of the stage.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -38,18 +38,19 @@ class ShardedLearner : public StageLearner {
   }
 
  private:
-  /// Each has communicators of its own: when its gradients go from the shards to the replicas
-  /// depends on the time, so two parts on one communicator would come in any order.
+  /// Each part has its own communicators. When the gradients go from the shards to the replicas
+  /// depends on timing, so two parts that shared a communicator could call in different orders on
+  /// different ranks.
   struct Part {
-    std::size_t first_weight; ///< of the stage's
+    std::size_t first_weight; ///< index of its first weight among those of the stage
     Communicator shards;
     std::optional<Communicator> replicas;
     std::unique_ptr<ShardedModel> model;
   };
 
   std::deque<Part> parts_;
-  std::vector<float*> gradients_;           ///< of each weight of the stage
-  std::deque<AlignedVector<float>> arrays_; ///< the optimizer's, whole, of the last gather()
+  std::vector<float*> gradients_;           ///< gradient memory of each weight of the stage
+  std::deque<AlignedVector<float>> arrays_; ///< the optimizer arrays, whole, from the last gather()
 };
 
 ShardedLearner::ShardedLearner(const LearnerSetup& setup) {
@@ -70,8 +71,8 @@ ShardedLearner::ShardedLearner(const LearnerSetup& setup) {
   }
 }
 
-/// The stage adds its micro-batches up where one of them has its gradients: to the sharded model a
-/// step is one pass.
+/// The stage adds up its micro-batches in the gradient memory: for the sharded model a step is one
+/// pass.
 void ShardedLearner::begin(Timeline* timeline) {
   arrays_.clear();
   for (Part& part : parts_) {
@@ -82,10 +83,10 @@ void ShardedLearner::begin(Timeline* timeline) {
 }
 
 void ShardedLearner::ready(std::size_t weight) {
-  const auto behind = std::find_if(parts_.begin(), parts_.end(), [weight](const Part& part) {
+  const auto next_part = std::find_if(parts_.begin(), parts_.end(), [weight](const Part& part) {
     return part.first_weight > weight;
   });
-  const Part& part = *std::prev(behind);
+  const Part& part = *std::prev(next_part);
   part.model->stands(weight - part.first_weight);
 }
 
@@ -111,7 +112,7 @@ std::vector<TensorMemory> ShardedLearner::gather() {
   std::vector<TensorMemory> all;
   for (Part& part : parts_)
     for (const ShardedArray& array : part.model->arrays()) {
-      if (!array.name.starts_with("optimizer.")) continue; // weights are whole everywhere
+      if (!array.name.starts_with("optimizer.")) continue; // every rank has the whole weights
       const TensorLabel label{array.name, array.shape};
       float* const whole = arrays_.emplace_back(label.bytes() / sizeof(float)).data();
       part.shards.allGatherv(array.own.data(), array.own.size(), whole,

@@ -1,4 +1,4 @@
-// Pipelines as the public header shows them: their kinds, the cut and the timetable as text.
+// Implements trainPipelines() and prints the cut and the timetable of a pipeline.
 #include "train/loop/compute_threads.h"
 #include "train/parallel/pipeline/diagram.h"
 #include "train/parallel/pipeline/traffic.h"
@@ -10,7 +10,7 @@ namespace {
 
 using namespace training;
 
-/// `layers` are the first rank's, along tensor.
+/// Along tensor, `layers` are those of the first rank.
 std::string parts(const PreparedModel& prepared, const PipelineShape& shape, std::size_t samples,
                   const LayerValues& layers) {
   Weights weights;
@@ -19,7 +19,7 @@ std::string parts(const PreparedModel& prepared, const PipelineShape& shape, std
   std::string text;
   for (std::size_t part = 0; part < model.parts.size(); ++part) {
     const LayerRange range = model.parts[part];
-    text += formatted("part %zu on stage %d: layers %zu to %zu, forward %.3f ms, back %.3f ms",
+    text += formatted("part %zu on stage %d: layers %zu to %zu, forward %.3f ms, backward %.3f ms",
                       part, shape.rankOf(static_cast<int>(part)), range.begin, range.end - 1,
                       prepared.costs.forward[part] * 1000, prepared.costs.backward[part] * 1000);
     if (part + 1 < model.parts.size())
@@ -56,20 +56,20 @@ std::string training::showPipeline(const TrainOptions& wanted, const Dataset& sa
       simulate(table, prepared.costs).idle() * 100);
   text += parts(prepared, shape, microBatch(options), ownLayers(where, samples));
   if (pipelines > 1)
-    text += formatted("%d pipelines beside each other, mesh %s: ", pipelines, mesh.text().c_str());
+    text += formatted("%d parallel pipelines, mesh %s: ", pipelines, mesh.text().c_str());
   if (shards > 1)
     text += formatted(
-        "ReduceScatter of a stage's gradients between %d ranks%s, unit by unit behind its last "
-        "pass back, and Allgather of its weights behind the optimizer\n",
+        "ReduceScatter of a stage's gradients between %d ranks%s, unit by unit after its last "
+        "backward pass, and Allgather of its weights after the optimizer\n",
         shards, mesh.size(Axis::data) > 1 ? ", then AllReduce of each shard between groups" : "");
   else if (pipelines > 1)
     text += formatted(
-        "AllReduce of a stage's gradients between its %d ranks, bucket by bucket behind its last "
-        "pass back\n",
+        "AllReduce of a stage's gradients between its %d ranks, bucket by bucket after its last "
+        "backward pass\n",
         pipelines);
   if (const std::size_t bytes = summedBytes(where, prepared.model); bytes > 0)
     text += formatted(
-        "%d ranks are a stage together, each with its features: AllReduce of up to %zu bytes "
+        "%d ranks form each stage, each with its features: AllReduce of up to %zu bytes "
         "within a micro-batch's passes\n",
         mesh.size(Axis::tensor), bytes);
   return text + "\n" + diagram(table);

@@ -20,8 +20,8 @@ double SimulatedStep::idle() const {
 
 namespace {
 
-/// Runs each rank as far as it comes, again and again: what a pass needs decides when it begins,
-/// not the order in which ranks are looked at.
+/// Repeatedly runs each rank as far as its inputs allow. The begin of a pass depends only on its
+/// inputs, not on the order in which ranks are visited.
 class Simulation {
  public:
   Simulation(const Timetable& timetable, const PassCosts& costs)
@@ -58,7 +58,7 @@ class Simulation {
     return true;
   }
 
-  /// Negative for what is no pass.
+  /// Negative if the operation is not a pass.
   double costOf(const Operation& operation) const {
     const auto part = static_cast<std::size_t>(operation.part);
     if (operation.task == Task::backward) return costs_.backward[part];
@@ -77,8 +77,8 @@ class Simulation {
 
   const Timetable& timetable_;
   const PassCosts& costs_;
-  std::vector<std::size_t> next_; ///< operation of each rank
-  std::vector<double> now_;       ///< on each rank
+  std::vector<std::size_t> next_; ///< index of the next operation of each rank
+  std::vector<double> now_;       ///< current time of each rank
   std::map<std::pair<Task, std::pair<int, int>>, double> ends_;
   SimulatedStep step_;
 };

@@ -1,4 +1,4 @@
-// What a timetable's step takes, from what its passes take.
+// Predicts the duration of a timetable's step from the durations of its passes.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,15 @@
 
 namespace rondo::training {
 
-/// Of one micro-batch, by part, in any unit of time.
+/// Durations of the passes of one micro-batch, by part, in any unit of time.
 struct PassCosts {
   std::vector<double> forward, backward;
 
-  /// All parts alike.
+  /// The same costs for all parts.
   static PassCosts even(const PipelineShape& shape, double forward, double backward);
 };
 
-/// When an operation ran.
+/// When a pass ran.
 struct TimedOperation {
   Operation operation;
   double begin, end;
@@ -25,12 +25,12 @@ struct SimulatedStep {
   std::vector<std::vector<TimedOperation>> ranks; ///< passes only
   double makespan = 0;
 
-  /// The share of all ranks' time in which they wait: the bubble.
+  /// The fraction of all ranks' time in which they wait (the bubble).
   double idle() const;
 };
 
-/// Messages take no time, and no sender waits: the runner sends asynchronously. Updates count as
-/// nothing. The timetable must be without faults, as check() finds them.
+/// Assumes that messages take no time and that no sender waits, because stages send asynchronously.
+/// Updates take no time. The timetable must satisfy check().
 SimulatedStep simulate(const Timetable& timetable, const PassCosts& costs);
 
 } // namespace rondo::training

@@ -49,9 +49,9 @@ Stage::~Stage() {
   const auto leave = [this](Work& work) {
     try {
       if (work.test()) return;
-      pipe_.abort("train: a step was left by an exception");
+      pipe_.abort("train: an exception ended a step of this rank");
       work.waitFor(std::chrono::seconds(10));
-    } catch (const std::exception&) { // how it ended is of no interest
+    } catch (const std::exception&) { // the result no longer matters
     }
   };
   for (Message& message : outgoing_) leave(message.work);
@@ -115,7 +115,7 @@ void Stage::execute(const Timetable& timetable, const MicroBatches& micro_batche
       case Task::backward: backward(operation); break;
       case Task::forward:
       case Task::recompute: step_ ? forward(operation) : evaluateOne(operation); break;
-      case Task::update: break; // the owner's
+      case Task::update: break; // done by the caller
     }
   }
   settle(true);
@@ -152,8 +152,8 @@ void Stage::await(Message& message) {
   lapWaiting();
 }
 
-/// The inputs of the first part are copied, since those that were loaded are gone with the next
-/// micro-batch's; the pass back needs them.
+/// The inputs of the first part are copied: the backward pass needs them, and loading the next
+/// micro-batch overwrites them.
 Batch Stage::load(Part& part, const Operation& operation, Flight& flight) {
   const bool first = part.number == 0, again = operation.task == Task::recompute;
   if (!first && !again) await(flight.input);
@@ -186,8 +186,8 @@ void Stage::forward(const Operation& operation) {
   lapWaiting();
 }
 
-/// The first micro-batch writes where the sum is to stand, the others beside that; so sums go from
-/// the first to the last.
+/// The first micro-batch writes its gradients directly into the sums, the others are added to them:
+/// sums go from the first micro-batch to the last.
 void Stage::backward(const Operation& operation) {
   Part& part = partOf(operation);
   const auto flight = part.flights.find(operation.micro);
@@ -229,8 +229,8 @@ void Stage::evaluateOne(const Operation& operation) {
   give(flight->second.input.memory);
 }
 
-/// As gradients are summed, from the first micro-batch to the last. Apart, since a pass that runs
-/// again writes its batch's statistics again.
+/// Adds from the first micro-batch to the last, as for gradients. The sums have their own memory,
+/// because a recomputed pass writes the statistics of its batch again.
 void Stage::addStatistics(Part& part) {
   const std::span<float> own = part.model->statistics();
   if (part.forwards++ > 0) add(part.statistics.data(), own.data(), own.size());
@@ -244,7 +244,7 @@ void Stage::gradientStands(Part& part, std::size_t weight) {
   if (part.backs + 1 == timetable_->shape.micro_batches) step_->ready(number);
 }
 
-/// With recomputation a part keeps one micro-batch's activations.
+/// With recomputation a part keeps the activations of one micro-batch only.
 std::size_t Stage::takeSlot(Part& part) {
   if (timetable_->shape.recompute) return 0;
   if (part.free_slots.empty()) return part.slots++;
@@ -272,12 +272,12 @@ Stage::Floats* Stage::copy(const float* values, std::size_t count) {
   return memory;
 }
 
-/// Takes back the memory of what was sent; of all, or of what is done.
+/// Recycles the memory of completed sends; with `all`, waits for all sends first.
 void Stage::settle(bool all) {
   while (!outgoing_.empty()) {
     Message& message = outgoing_.front();
     if (!all && !message.work.test()) return;
-    message.work.wait(); // or throws
+    message.work.wait(); // rethrows its error
     give(message.memory);
     outgoing_.pop_front();
   }

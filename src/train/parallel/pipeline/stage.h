@@ -1,4 +1,4 @@
-// One rank's stage of a pipeline: its parts of the model, and what it does in a step.
+// Runs one rank's stage of a pipeline: its parts of the model, by a timetable.
 #pragma once
 
 #include <cstddef>
@@ -21,82 +21,84 @@
 
 namespace rondo::training {
 
-/// A model in parts; part k of timetables is layers parts[k].
+/// A model and its parts: part k of a timetable is the layers parts[k].
 struct CutModel {
   LayerValues layers;
   SampleShape input;
   std::vector<LayerRange> parts;
-  /// Of the first values; without it the weights' memory and all first values are for another to
-  /// give.
+  /// Seed of the initial values. Without it the caller must provide memory and initial values of
+  /// the weights.
   std::optional<std::uint64_t> seed;
   Compute compute{};
 };
 
 /// The micro-batches of one timetable.
 struct MicroBatches {
-  std::vector<std::size_t> counts; ///< samples of each
-  /// Labels and numbers of one, and the inputs where they are asked for; good until the next call.
+  std::vector<std::size_t> counts; ///< number of samples of each
+  /// Loads labels and sample numbers of one micro-batch, and its inputs if requested. Valid until
+  /// the next call.
   std::function<Batch(int micro, bool inputs)> load;
 };
 
-/// One training step, as its owner wants it.
+/// The parameters of one training step.
 struct StageStep {
   const MicroBatches& micro_batches;
   Pass pass;
-  /// Where the sum over the micro-batches of the gradients of weights()[i] is to stand.
+  /// Where to write the gradient of weights()[weight], summed over the micro-batches.
   std::function<float*(std::size_t weight)> sum;
-  /// It stands there. The owner may have it reduced over other pipelines meanwhile: the passes back
-  /// of other parts, and of other stages, go on.
+  /// Called when that sum has been written. The callee may start to reduce it over other pipelines
+  /// while the backward passes of other parts and stages go on.
   GradientReady ready;
 };
 
-/// Passes of a part in the steps so far, in milliseconds.
+/// Durations of the passes of a part in the steps so far, in milliseconds.
 struct PartTimes {
   double forward = 0, backward = 0;
-  int passes = 0; ///< of either kind, by how many the sums are to be divided
+  int passes = 0; ///< the number of forward passes, which is that of backward passes too
 };
 
-/// Sends are copied and asynchronous, so that a rank goes on with its next pass at once; receives
-/// are posted where the timetable has them, and waited for where they are needed. One thread.
+/// Sends are copied and asynchronous, so that a rank continues with its next pass at once. Receives
+/// are posted where the timetable has them, and waited for where their data is needed. One thread.
 class Stage {
  public:
-  /// Rank r of `pipe` is stage r. With a `line` its ranks share the features of every layer out,
-  /// and run the same timetables with the same micro-batches, each in its own pipeline; else the
-  /// stage is this rank's alone. Errors as of Replica, or of TensorModel. What is passed by
-  /// reference must live as long.
+  /// Rank r of `pipe` is stage r. If `line` is not null, its ranks form this stage together and
+  /// share the features of every layer: they run the same timetables with the same micro-batches,
+  /// each in its own pipeline. Throws the errors of Replica or TensorModel. References and pointers
+  /// must outlive this object.
   Stage(Communicator& pipe, const CutModel& model, Communicator* line);
-  /// Where an exception has left a run it aborts the communicator, and returns when nothing is on
-  /// its way.
+  /// If an exception ended a run, aborts the communicator and returns when no message is in flight.
   ~Stage();
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
 
-  /// Of all its parts, the first part's first; they have values. Weight::number is not the place
-  /// among these.
+  /// The weights of all parts, in the order of the parts, with their values. The index in this list
+  /// differs from Weight::number.
   std::span<Weight* const> weights() const { return weights_; }
   std::span<Weight* const> state() const { return state_; }
-  /// This rank's parts, and the network of each where they are this rank's alone.
+  /// Number of parts on this rank, and the network of each. network() is valid only without a line.
   std::size_t parts() const { return own_.size(); }
   Network& network(std::size_t part) { return own_[part].replica->network(); }
-  /// What its line shares out, by part; with a line.
+  /// The parts as tensor models. Valid only with a line.
   std::vector<TensorModel*> sliced();
-  /// Sums over the micro-batches of the last step, where batches' own statistics stand: one array a
+  /// The statistics of the batches, summed over the micro-batches of the last step: one array per
   /// part.
   std::vector<std::span<float>> statistics();
-  /// As Network has them.
+  /// As in Network.
   void moveState(std::size_t batches);
   void weightsChanged();
 
-  /// Collective over the pipe: all of the timetable but the update. Gives the sum of the losses, on
-  /// the last stage; 0 elsewhere. Adds what passed to `clock`, whose name for each pass is its
-  /// operation's.
+  /// Collective over the pipe: runs the timetable, except the update. Returns the sum of the losses
+  /// on the last stage, 0 elsewhere. Adds the durations to `clock`, where each pass has the name of
+  /// its operation.
   double train(const Timetable& timetable, const StageStep& step, StepClock& clock);
-  /// Collective over the pipe: how many samples are classified rightly; on the last stage.
+  /// Collective over the pipe: returns the number of correctly classified samples on the last
+  /// stage, 0 elsewhere.
   std::size_t evaluate(const Timetable& timetable, const MicroBatches& micro_batches);
 
-  /// Of the last step's passes forward that are still there: "layer 3", as Network has it.
+  /// The first layer with a value that is not finite, among the forward passes of the last step
+  /// that are still in memory: "layer 3", as in Network.
   std::string firstNotFinite() const;
-  /// By its own parts.
+  /// One entry for each part of this rank.
   const std::vector<PartTimes>& times() const { return times_; }
   void forgetTimes() { times_.assign(times_.size(), {}); }
 
@@ -106,23 +108,23 @@ class Stage {
     Floats* memory = nullptr;
     Work work;
   };
-  /// A micro-batch between its arrival and the end of its pass back.
+  /// The state of a micro-batch from its arrival to the end of its backward pass.
   struct Flight {
     Message input, gradient;
     std::size_t slot = 0;
-    Floats *made = nullptr, *made_back = nullptr; ///< what is to be sent
+    Floats *made = nullptr, *made_back = nullptr; ///< outputs to be sent
   };
   struct Part {
     std::unique_ptr<Replica> replica; ///< null with a line
     std::unique_ptr<PartModel> model;
     int number = 0;
     std::size_t first_weight = 0;
-    std::vector<Floats> beside; ///< gradients of a micro-batch behind the first
-    Floats statistics;          ///< sums of those that came before
+    std::vector<Floats> beside; ///< gradients of a micro-batch after the first
+    Floats statistics;          ///< sums over the earlier micro-batches
     std::map<int, Flight> flights;
     std::vector<std::size_t> free_slots;
     std::size_t slots = 0;
-    int forwards = 0, backs = 0; ///< in this step
+    int forwards = 0, backs = 0; ///< passes in this step
     GradientReady stands;
   };
 
@@ -148,17 +150,17 @@ class Stage {
   void lapWaiting() { clock_->lap(&TrainTimes::communication, nullptr); }
 
   Communicator& pipe_;
-  const int parts_; ///< of the model
+  const int parts_; ///< parts of the whole model
   std::deque<Part> own_;
   std::vector<Weight*> weights_, state_;
   std::vector<PartTimes> times_;
   std::deque<Floats> memory_;
-  std::map<std::size_t, std::vector<Floats*>> free_; ///< by their size
+  std::map<std::size_t, std::vector<Floats*>> free_; ///< by size
   std::deque<Message> outgoing_;
-  // Of the run at work.
+  // State of the current run.
   const Timetable* timetable_ = nullptr;
   const MicroBatches* micro_batches_ = nullptr;
-  const StageStep* step_ = nullptr; ///< null: evaluation
+  const StageStep* step_ = nullptr; ///< null during evaluation
   StepClock* clock_ = nullptr;
   double loss_ = 0;
   std::size_t correct_ = 0;

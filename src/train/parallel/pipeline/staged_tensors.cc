@@ -9,7 +9,7 @@ namespace {
 
 std::size_t elements(const TensorMemory& tensor) { return tensor.label.bytes() / sizeof(float); }
 
-/// A line for each: its name, which has no blanks, then its shape.
+/// One line for each tensor: its name, which contains no blanks, and its shape.
 std::string describe(const std::vector<TensorMemory>& tensors) {
   std::string text;
   for (const TensorMemory& one : tensors) {

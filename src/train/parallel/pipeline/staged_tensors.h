@@ -1,4 +1,4 @@
-// Tensors of which each rank has some, on their way to rank 0 and back.
+// Gathers tensors that are distributed over the ranks to rank 0, and scatters them again.
 #pragma once
 
 #include <cstddef>
@@ -12,24 +12,25 @@
 
 namespace rondo::training {
 
-/// All functions are collective; the tensors of two ranks have different names. One thread.
+/// All functions are collective. Tensors on different ranks must have different names. One thread.
 class StagedTensors {
  public:
-  /// Rank 0 gets to know what the others have. The memory must stay where it is. With `sliced` it
-  /// is those tensors in place of `own`: they come together behind this rank first.
+  /// Sends names and shapes of all ranks' tensors to rank 0. The memory of the tensors must not
+  /// move. If `sliced` is not null its tensors replace `own`: gather() first assembles them from
+  /// the slices of this rank's line, and scatter() slices them again.
   StagedTensors(Communicator& comm, std::vector<TensorMemory> own,
                 std::unique_ptr<SlicedTensors> sliced);
 
-  /// Rank 0 gets the values of all.
+  /// Copies the values of all tensors to rank 0.
   void gather();
-  /// Each rank gets the values of its own from rank 0.
+  /// Sends each rank the values of its tensors from rank 0.
   void scatter();
 
-  /// On rank 0 all of them, its own where they stand; elsewhere the rank's own.
+  /// On rank 0 all tensors, its own without a copy; on other ranks their own.
   const std::vector<TensorMemory>& tensors() const { return all_; }
 
  private:
-  /// The tensors of one rank among those of all.
+  /// The range of one rank's tensors in all_.
   struct Share {
     std::size_t begin, end;
   };
@@ -41,7 +42,7 @@ class StagedTensors {
   Communicator& comm_;
   std::unique_ptr<SlicedTensors> sliced_;
   std::vector<TensorMemory> all_;
-  std::vector<Share> shares_; ///< of each rank; rank 0's
+  std::vector<Share> shares_; ///< of each rank; on rank 0 only
   std::vector<std::vector<float>> memory_;
 };
 

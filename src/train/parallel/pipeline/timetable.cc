@@ -1,4 +1,5 @@
-// Builds a step's lists: what a kind orders, and the messages in between.
+// Builds the timetable of a step: the passes in the order of a PipelineKind, with the messages
+// between them.
 #include "train/parallel/pipeline/timetable.h"
 
 #include <algorithm>
@@ -57,15 +58,15 @@ void requireShape(const PipelineShape& shape) {
   atLeastOne(shape.micro_batches, "micro-batches");
   atLeastOne(shape.laps, "laps");
   if (shape.laps == 1) return;
-  if (shape.stages == 1) refuse("more than one lap on one stage: there is nothing to go round");
+  if (shape.stages == 1) refuse("more than one lap needs more than one stage");
   if (shape.micro_batches % shape.stages != 0)
     refuse(std::to_string(shape.micro_batches) + " micro-batches on " +
            std::to_string(shape.stages) + " stages with " + std::to_string(shape.laps) +
            " laps: must be a multiple of the stages");
 }
 
-/// Goes through a step in the order of time, with passes forward that take one unit and passes back
-/// that take two, and writes down what comes.
+/// Simulates a step in the order of time, with forward passes of one unit and backward passes of
+/// two, and records the operations of each rank.
 class Clockwork {
  public:
   explicit Clockwork(Timetable& timetable)
@@ -79,12 +80,12 @@ class Clockwork {
     while (const auto rank = first()) step(*rank);
     for (std::size_t rank = 0; rank < orders_.size(); ++rank)
       if (next_[rank] < orders_[rank].size())
-        refuse("rank " + std::to_string(rank) + " would wait for ever");
+        refuse("rank " + std::to_string(rank) + " would wait forever");
     return std::move(lists_);
   }
 
  private:
-  /// What a pass made: the activation of a part, or the gradient of its input.
+  /// The output of a pass: the activation of a part, or the gradient of its input.
   using Made = std::pair<Task, std::pair<int, int>>;
   struct Message {
     Operation send, receive;
@@ -92,7 +93,7 @@ class Clockwork {
 
   const Operation& pending(std::size_t rank) const { return orders_[rank][next_[rank]]; }
 
-  /// What the operation waits for; none where it needs nothing.
+  /// The output that the operation waits for; empty if it needs none.
   std::optional<Made> needs(const Operation& operation) const {
     const auto [task, micro, part] = operation;
     if (task == Task::forward && part > 0) return Made{Task::forward, {micro, part - 1}};
@@ -141,7 +142,7 @@ class Clockwork {
     const Task sent = needed.first == Task::forward ? Task::send_activation : Task::send_gradient;
     if (waiting == slots_.end() ||
         waiting->second.send != Operation{sent, needed.second.first, needed.second.second})
-      return; // it was taken sooner
+      return; // it was received earlier
     lists_[rank].push_back(waiting->second.receive);
     slots_.erase(waiting);
   }
@@ -166,16 +167,17 @@ class Clockwork {
   const PipelineShape shape_;
   const std::vector<std::vector<Operation>> orders_;
   std::vector<std::vector<Operation>> lists_;
-  std::vector<std::size_t> next_; ///< operation of each rank
-  std::vector<int> free_;         ///< when each rank is done with what it does
-  std::map<Made, int> made_;      ///< and when
-  std::map<std::pair<std::size_t, std::size_t>, Message> slots_; ///< by sender and receiver
+  std::vector<std::size_t> next_; ///< index of the next operation of each rank
+  std::vector<int> free_;         ///< when each rank ends its current operation
+  std::map<Made, int> made_;      ///< when each output was complete
+  /// The message in each channel, by sender and receiver.
+  std::map<std::pair<std::size_t, std::size_t>, Message> slots_;
 };
 
-/// Right before the pass back, behind what brings the gradient; not where the part's last pass was
-/// that of the same micro-batch.
+/// Inserts recomputations directly before backward passes, after the receipt of the gradient. None
+/// is needed if the last forward pass of the part was that of the same micro-batch.
 void addRecomputation(std::vector<Operation>& list) {
-  std::map<int, int> last; // micro-batch, by part
+  std::map<int, int> last; // the micro-batch of the last forward pass of each part
   std::vector<Operation> with;
   for (const Operation& operation : list) {
     const auto [task, micro, part] = operation;
@@ -207,7 +209,7 @@ Timetable makeTimetable(const PipelineKind& kind, PipelineShape shape) {
   return timetable;
 }
 
-/// In groups as large as there are ranks, so that with several laps all ranks have something to do.
+/// Batches go in groups of `stages`, so that with several laps all ranks have work.
 Timetable evaluationTimetable(PipelineShape shape) {
   shape.recompute = false;
   Timetable timetable{.shape = shape, .trains = false, .ranks = {}, .in_flight = {}};

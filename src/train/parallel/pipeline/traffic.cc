@@ -8,7 +8,7 @@ namespace rondo::training {
 
 namespace {
 
-/// Floats of one sample that a rank with these layers sends, over all cuts.
+/// Floats of one sample that a rank with these layers sends, summed over all cuts.
 std::size_t overCuts(const LayerValues& layers, const CutModel& model) {
   Weights weights;
   const std::vector<Node> nodes = place(layers, model.input, "", weights);
@@ -31,7 +31,7 @@ std::vector<TensorPlan> slices(const PipelineMesh& mesh, const CutModel& model) 
                      static_cast<std::size_t>(mesh.mesh.size(Axis::tensor)));
 }
 
-/// Floats of one sample that the ranks of a line sum up in a step.
+/// Floats of one sample that the ranks of a line all-reduce in a step.
 double summed(const TensorPlan& plan, const CutModel& model, const Timetable& timetable) {
   double floats = 0;
   for (const std::vector<Operation>& rank : timetable.ranks)
@@ -50,7 +50,7 @@ double summed(const TensorPlan& plan, const CutModel& model, const Timetable& ti
 double bytesPerStep(const PipelineMesh& mesh, const CutModel& model, const Timetable& timetable) {
   const double batch = static_cast<double>(mesh.options.batch) * mesh.pipelines;
   const int lines = mesh.mesh.size(Axis::tensor);
-  double passed = 0, weights = 0; // floats
+  double passed = 0, weights = 0; // in floats
   if (lines == 1) {
     passed = static_cast<double>(overCuts(model.layers, model));
     weights = static_cast<double>(learned(model));

@@ -1,4 +1,5 @@
-// Stages that are whole on every rank: a GradientReducer and an optimizer.
+// Implements StageLearner for stages that every rank holds whole, with a GradientReducer and an
+// optimizer.
 #include "rondo/gradients.h"
 #include "train/parallel/bucket_lanes.h"
 #include "train/parallel/groups.h"

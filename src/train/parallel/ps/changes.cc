@@ -22,7 +22,7 @@ void Changes::before(std::span<const float> values) {
   std::copy(values.begin(), values.end(), before_.begin());
 }
 
-/// By bits: a zero that changed its sign has changed.
+/// Compares bits, so that a zero whose sign flips counts as changed.
 void Changes::behind(std::span<const float> values) {
   ++newest_;
   for (std::size_t i = 0; i < values.size(); ++i)

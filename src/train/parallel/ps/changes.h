@@ -1,4 +1,4 @@
-// Which keys of a piece have changed since when, and the answer that tells a worker just those.
+// Tracks which keys of a piece have changed, and makes answers that contain only the changed keys.
 #pragma once
 
 #include <cstddef>
@@ -10,25 +10,26 @@
 
 namespace rondo::training::servers {
 
-/// Of each key the number of the last move that changed it, counted from the last meeting, where
-/// everybody holds the same values. A worker whose values are those behind move n lacks the keys
-/// with higher numbers: it gets a bit for each key, and the values of those.
+/// For each key, stores the number of the last move that changed it. Moves are counted from the
+/// last synchronization point, where all ranks hold the same values. If a worker's values are those
+/// after move n, its answer contains the keys with higher numbers: one bit for each key of the
+/// piece, and the values of the changed keys.
 class Changes {
  public:
   using Move = std::uint32_t;
 
   explicit Changes(std::size_t count) : before_(count), changed_(count) {}
 
-  /// At a meeting.
+  /// Called at a synchronization point.
   void begin();
-  /// Before and behind a move of the values.
+  /// Called before and after each move of the values.
   void before(std::span<const float> values);
   void behind(std::span<const float> values);
-  /// Of the newest values.
+  /// The number of the last move.
   Move newest() const { return newest_; }
 
-  /// Writes the answer for whoever has the values behind that move: answerWords() of what it
-  /// returns, which is how many keys are in it.
+  /// Writes the answer for a worker whose values are those after move `has`. Returns the number of
+  /// keys in the answer; answerWords() gives its length.
   std::size_t answer(std::span<const float> values, Move has, float* words) const;
 
  private:
@@ -37,10 +38,11 @@ class Changes {
   Move newest_ = 0;
 };
 
-/// Of 4 bytes, for so many of a piece's keys. None for none.
+/// Length of an answer with `keys` of the piece's `keys_of_piece` keys, in words of 4 bytes. 0 for
+/// no keys.
 std::size_t answerWords(std::size_t keys_of_piece, std::size_t keys);
 
-/// Brings the piece's values up to date.
+/// Applies an answer to the worker's values of the piece.
 void take(const float* words, std::span<float> values);
 
 } // namespace rondo::training::servers

@@ -16,15 +16,15 @@ Exchange::Exchange(Links& links, const Keys& keys, const Ends& ends, GradientCod
     }
 }
 
-/// Messages on their way use the memory on both ends.
+/// Pending messages use memory of both ranks.
 Exchange::~Exchange() {
   const auto end = [this](Work& work) {
     try {
       if (work.test()) return;
-      links_.up.abort("train: a worker was left by an exception");
-      links_.down.abort("train: a worker was left by an exception");
+      links_.up.abort("train: an exception ended a step of this worker");
+      links_.down.abort("train: an exception ended a step of this worker");
       work.waitFor(std::chrono::seconds(10));
-    } catch (const std::exception&) { // how it ended is of no interest
+    } catch (const std::exception&) { // the result no longer matters
     }
   };
   for (Server& server : servers_) {
@@ -70,7 +70,7 @@ void Exchange::sendReady(std::size_t s) {
   }
 }
 
-/// Running statistics are no gradients: they travel as they are.
+/// Running statistics are not gradients: they are sent without the codec.
 void Exchange::send(std::size_t s, Traffic& one) {
   const Piece& piece = *one.piece;
   const std::span gradients = ends_.gradients.subspan(piece.begin, piece.count);
@@ -101,7 +101,7 @@ Notice Exchange::pull() {
   return notice;
 }
 
-/// All pieces of all servers at once.
+/// Receives all pieces of all servers at the same time.
 void Exchange::pullAll() {
   for (std::size_t s = 0; s < servers_.size(); ++s)
     for (const Traffic& one : servers_[s].pieces)
@@ -110,8 +110,8 @@ void Exchange::pullAll() {
                                 DataType::float32, static_cast<int>(s)));
 }
 
-/// How much comes of a piece is known when its server has said so; until then the other servers'
-/// pieces are on their way.
+/// The length of a piece's answer is known only after its server has announced it. While one
+/// server's announcement is awaited, pieces of other servers are in flight.
 void Exchange::pullChanges() {
   const auto listen = [this](std::size_t s, std::size_t p) {
     Traffic& one = servers_[s].pieces[p];

@@ -1,4 +1,4 @@
-// A worker's half of the exchange: carries gradients to the servers, and values back.
+// Sends a worker's gradients to the servers, and receives the new values.
 #pragma once
 
 #include <cstddef>
@@ -13,47 +13,50 @@
 
 namespace rondo::training::servers {
 
-/// The memory on both ends of it, in the layout of the keys.
+/// The worker's arrays, in the layout of the keys.
 struct Ends {
   std::span<const float> gradients;
   std::span<float> values;
-  std::span<float> kept; ///< what a sparse codec has not sent yet; of others: empty
+  /// The part of the gradients that a sparse codec has not sent yet; empty for other codecs.
+  std::span<float> kept;
 };
 
-/// One thread. What is passed must live as long.
+/// One thread. The arguments must outlive this object.
 class Exchange {
  public:
-  /// `codec` makes messages of the gradients; null: they travel as they are.
+  /// `codec` encodes the gradients; if it is null they are sent as float32.
   Exchange(Links& links, const Keys& keys, const Ends& ends, GradientCodec* codec);
-  /// Aborts the links where messages are on their way.
+  /// Aborts the links if messages are in flight.
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  /// Returns when nothing is on its way: gradients may be written.
+  /// Returns when no message is in flight: then gradients may be overwritten.
   void settle();
-  /// Tells all servers what comes; running statistics are complete, and leave.
+  /// Sends the request to all servers, and the running statistics, which are complete by now.
   void begin(const Request& request);
-  /// Each piece leaves as soon as all of it stands.
+  /// Called when the gradient of a weight is complete. Sends each piece whose gradients are all
+  /// complete.
   void gradientStands(std::size_t weight);
-  /// Returns when the values are the servers' new ones. `oldest` is the least of all servers'.
+  /// Returns when the replica holds the servers' new values. `oldest` is the minimum over all
+  /// servers.
   Notice pull();
-  /// Instead of another push.
+  /// Informs the servers that this worker pushes nothing more before the synchronization point.
   void end();
 
  private:
-  /// A piece of the parameters as it comes and goes.
+  /// The messages of one piece of the parameters.
   struct Traffic {
     const Piece* piece;
-    std::size_t missing = 0;      ///< weights whose gradients do not stand yet
-    AlignedBytes message;         ///< of a codec
-    Told told;                    ///< what the answer tells, if it does not tell all
-    AlignedVector<float> changes; ///< of it
+    std::size_t missing = 0;      ///< weights whose gradients are not complete yet
+    AlignedBytes message;         ///< encoded by the codec
+    Told told;                    ///< announces an answer that contains only the changed keys
+    AlignedVector<float> changes; ///< that answer
     Work announced;
   };
   struct Server {
-    std::vector<Traffic> pieces; ///< in the order in which they leave
-    std::size_t left = 0;        ///< that have left
+    std::vector<Traffic> pieces; ///< in the order in which they are sent
+    std::size_t left = 0;        ///< number of pieces that have been sent
     std::vector<Work> on_their_way;
     Notice notice;
   };

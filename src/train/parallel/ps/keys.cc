@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::size_t kLine = kAlignment / sizeof(float);
 
-/// Where a weight's keys begin.
+/// The first key of a weight.
 std::size_t keyOf(const Weight& weight, std::span<const float> values) {
   return static_cast<std::size_t>(weight.value - values.data());
 }
 
-/// The pieces of [begin, end), all of one kind, the last ones first.
+/// Cuts a range of keys of one kind into pieces, the last keys first.
 void cut(Range keys, bool state, std::size_t most, std::vector<Piece>& into) {
   for (std::size_t end = keys.end; end > keys.begin;) {
     const std::size_t count = std::min(most, end - keys.begin);
@@ -41,8 +41,8 @@ Keys layOut(std::span<const float> values, std::span<Weight* const> weights,
   const auto parts = static_cast<std::size_t>(servers);
   if (lines < parts)
     throw Error(ErrorCode::invalid_argument, "train: servers is " + std::to_string(servers) +
-                                                 ", but the model fills only " +
-                                                 std::to_string(lines) + " cache lines");
+                                                 ", but the model has only " +
+                                                 std::to_string(lines) + " cache lines of values");
   for (std::size_t server = 0; server < parts; ++server) {
     const Range own = share(lines, server, parts);
     const Range& range = keys.ranges.emplace_back(own.begin * kLine, own.end * kLine);

@@ -1,4 +1,4 @@
-// What workers and servers say to each other, beside the pieces.
+// Messages between workers and servers, other than the pieces.
 #pragma once
 
 #include <cstdint>
@@ -9,42 +9,43 @@
 
 namespace rondo::training::servers {
 
-/// From a worker to each server: what comes next.
+/// From a worker to each server: what the worker does next.
 struct Request {
   enum Kind : std::int64_t {
-    push, ///< all pieces; then it waits for the new values
-    last, ///< all pieces; it wants no values before the meeting
-    end,  ///< nothing more before the meeting
+    push, ///< sends all pieces, then waits for the new values
+    last, ///< sends all pieces, and needs no values before the synchronization point
+    end,  ///< sends nothing more before the synchronization point
   };
   Kind kind = push;
-  std::int64_t stop = 0; ///< other than 0: it was asked to end
-  double loss = 0;       ///< sum over the samples of its step
+  std::int64_t stop = 0; ///< not 0 if this worker was asked to stop
+  double loss = 0;       ///< sum over the samples of the worker's step
 };
 
-/// From a server to a worker, behind all pieces.
+/// From a server to a worker, after all pieces of an answer.
 struct Notice {
-  std::int64_t go = 0, last = 0; ///< a Grant; only the first server's counts
-  std::int64_t oldest = 0;       ///< steps of every worker that the values hold at least
-  std::int64_t steps = 0; ///< of the run since the last meeting, all workers' pushes together
-  double losses = 0;      ///< sum over the epoch's steps
-  double loss = 0;        ///< of the newest of these steps
+  std::int64_t go = 0, last = 0; ///< a Grant; workers use that of the first server
+  std::int64_t oldest = 0; ///< the values contain at least this number of steps of every worker
+  /// Steps of the run since the last synchronization point, counting the pushes of all workers.
+  std::int64_t steps = 0;
+  double losses = 0; ///< sum over the steps of the epoch
+  double loss = 0;   ///< loss of the newest of these steps
 };
 
-/// From a server to a worker, before a piece of which it tells what has changed only.
+/// From a server to a worker, before a piece that contains only changed keys.
 struct Told {
-  std::int64_t keys = 0; ///< of the piece, whose answerWords() follow
+  std::int64_t keys = 0; ///< number of changed keys; answerWords() of them follow
 };
 
-/// The links between workers and servers. Either direction has a communicator of its own: a rank
-/// may be both, with a thread for each, and what one of them sends never stands between what the
-/// other does.
+/// The communicators between workers and servers, one for each direction. A rank may be both worker
+/// and server, with a thread for each: separate communicators keep the calls of one thread from
+/// waiting for those of the other.
 struct Links {
-  Communicator up;          ///< workers' sends
-  Communicator down;        ///< servers' sends
-  std::vector<int> workers; ///< their ranks
+  Communicator up;          ///< workers send, servers receive
+  Communicator down;        ///< servers send, workers receive
+  std::vector<int> workers; ///< the ranks of the workers
 };
 
-/// Collective. The first ranks serve, those from `first_worker` on work.
+/// Collective. The first ranks are servers; the ranks from `first_worker` on are workers.
 inline Links link(Communicator& comm, int first_worker) {
   Links links{
       .up = *comm.split(0, comm.rank()), .down = *comm.split(0, comm.rank()), .workers = {}};

@@ -9,7 +9,7 @@ namespace rondo::training::servers {
 
 namespace {
 
-/// Keys: 16 KiB, of which two fit a first-level cache.
+/// Keys of a block: 16 KiB. Two blocks fit in a first-level cache.
 constexpr std::size_t kBlock = 4096;
 
 void add(float* to, const float* from, std::size_t count) {
@@ -53,8 +53,9 @@ void PieceServer::push(int worker, float* gradient, double learning_rate) {
   addInOrder(learning_rate);
 }
 
-/// Into the first worker's gradient, when all have come: a block of all workers at a time, so that
-/// the sum stays in a cache, and memory is read once.
+/// When the pushes of all workers have arrived, adds them into the gradient of the first worker. It
+/// adds one block of all workers at a time, so that the sum stays in a cache and memory is read
+/// once.
 void PieceServer::addInOrder(double learning_rate) {
   if (++added_ < how_.workers) return;
   added_ = 0;
@@ -81,7 +82,7 @@ void PieceServer::move(float* gradient, double learning_rate) {
   if (changes_) changes_->behind(values_);
 }
 
-/// Running statistics as Network::moveState() moves them.
+/// Running statistics are updated as in Network::moveState().
 void PieceServer::step(float* gradient, double learning_rate) {
   if (piece_.state) {
     const float scale = 1.0F / static_cast<float>(how_.parts);

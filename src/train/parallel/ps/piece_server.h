@@ -1,4 +1,4 @@
-// One piece of the parameters on its server: adds up pushes and moves the values.
+// Holds one piece of the parameters on its server: adds up pushes and moves the values.
 #pragma once
 
 #include <cstdint>
@@ -17,41 +17,43 @@ namespace rondo::training::servers {
 /// How pushes become moves of the values.
 struct Application {
   int workers = 1;
-  bool in_order = false; ///< bulk-synchronous: one move for one push of every worker
-  int parts = 1;         ///< micro-batches in as many pushes as there are workers
-  float scale = 1;       ///< of gradients: 1 / batch
-  bool sparse = false;   ///< notes which keys move
+  bool in_order = false; ///< bulk-synchronous: one move for one push from every worker
+  int parts = 1;         ///< micro-batches in one push from every worker
+  float scale = 1;       ///< of the gradients: 1 / batch
+  bool sparse = false;   ///< records which keys each move changes
 };
 
-/// Bulk-synchronous workers' pushes are added in the order of workers, from left to right, and make
-/// one step of the optimizer: bit for bit what the rank-order reduction and one optimizer make.
-/// Else each push is a step by itself, as it comes, with the same scale: as many pushes as there
-/// are workers go about as far as one bulk-synchronous step. Running statistics always move once
-/// for as many pushes as there are workers.
+/// Bulk-synchronous pushes are added in the order of the workers and make one optimizer step: the
+/// result equals, bit for bit, a rank-order reduction followed by one optimizer step. Otherwise
+/// each push is an optimizer step of its own, in the order of arrival, with the same scale: one
+/// push from every worker moves the values about as far as one bulk-synchronous step. Running
+/// statistics always move once per as many pushes as there are workers.
 class PieceServer {
  public:
-  /// `keys` and `weights` are the replica's, as of layOut(); they must live as long.
+  /// `keys` and `weights` are those of the replica, as in layOut(); they must outlive this object.
   PieceServer(const Piece& piece, std::span<const float> keys, std::span<Weight* const> weights,
               std::string_view optimizer, const OptimizerSettings& settings,
               const Application& how);
 
-  /// At a meeting, behind which the run's optimizer has made so many steps.
+  /// Called at a synchronization point, where the run's optimizer has made `optimizer_steps` steps.
   void begin(std::uint64_t optimizer_steps);
 
-  /// A push of this worker, which stays where it is until its round has moved the values (with a
-  /// bound on staleness other than 0: until the worker's next one); may be changed.
+  /// Takes a push of this worker. May change `gradient`. The caller must keep it in place until the
+  /// round of pushes has moved the values; if not bulk-synchronous, until the worker's next push.
   void push(int worker, float* gradient, double learning_rate);
 
-  /// Steps of this worker that have come since the meeting, and the least over all workers.
+  /// clock(): pushes of this worker since the synchronization point. oldest(): the minimum over all
+  /// workers.
   std::int64_t clock(int worker) const { return clocks_[static_cast<std::size_t>(worker)]; }
   std::int64_t oldest() const;
-  /// Pushes that have come since the meeting.
+  /// Pushes of all workers since the synchronization point.
   std::int64_t pushes() const { return pushes_; }
 
   std::span<float> values() { return values_; }
-  /// With Application::sparse.
+  /// Valid only with Application::sparse.
   const Changes& changes() const { return *changes_; }
-  /// The arrays that the optimizer keeps, one array for each of the piece's slices, then the next.
+  /// The arrays that the optimizer keeps: for each kind of array, one array for each slice of the
+  /// piece.
   std::vector<StateArray> state() {
     return optimizer_ ? optimizer_->state() : std::vector<StateArray>();
   }
@@ -69,11 +71,11 @@ class PieceServer {
   AlignedVector<float> values_, sum_;
   std::optional<Changes> changes_;
   std::vector<Weight> slices_;
-  std::unique_ptr<Optimizer> optimizer_; ///< null: running statistics
+  std::unique_ptr<Optimizer> optimizer_; ///< null for running statistics
   std::vector<std::int64_t> clocks_;     ///< by worker
-  std::vector<float*> pushed_;           ///< by worker: of the round at work
+  std::vector<float*> pushed_;           ///< the pushes of the current round, by worker
   std::int64_t pushes_ = 0;
-  int added_ = 0; ///< pushes of the round at work
+  int added_ = 0; ///< number of pushes in the current round
 };
 
 } // namespace rondo::training::servers

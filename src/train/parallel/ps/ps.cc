@@ -1,36 +1,37 @@
-// Parameter servers: the first K ranks hold a range of the parameters each, and the optimizer's
-// state of it; workers push gradients to them and pull values.
+// Strategy ps (parameter servers): each of the first K ranks holds a range of the parameters and
+// its optimizer state. Workers push gradients to the servers and pull values.
 //
 //   sent                          when
 //   gradients, worker to servers  each piece (1 MiB) as soon as the backward pass has written it,
-//                                 or what --hook makes of it
+//                                 encoded by --hook
 //   loss, stop flag, to servers   before the pieces of a push
-//   values, server to worker      each piece as soon as they are new enough; where pushes leave
-//                                 keys out (topk), those only that have changed since the last ones
-//   what may come next, to worker behind the values, from each server
-//   all values, to all ranks      at meetings (Allgather of the servers' ranges)
+//   values, server to worker      each piece as soon as it is new enough; if pushes leave keys out
+//                                 (topk), only the keys that changed since the last answer
+//   next grant, to worker         after the values, from each server
+//   all values, to all ranks      at synchronization points (Allgather of the servers' ranges)
 //
-// With M bytes of values W workers send and get 2 W M bytes in a step. Where servers are workers
-// too, each range stays on its rank once, which leaves 2 (W-1) M, as many as a ring all-reduce
-// sends; one server alone sends and gets 2 (W-1) M of them, K servers 1/K each. A hook takes M/2
-// (fp16, bf16) or 2 D M (topk:D) in place of M on the way up. On the way down M is the most: with
-// topk and an optimizer that moves no key without a gradient (sgd, --momentum 0) W D of the keys or
-// fewer have changed, and travel with a bit for each key there is; TrainReport::pulled counts them.
+// With M bytes of values W workers send and receive 2 W M bytes in a step. If servers are workers
+// too, one copy of each range stays on its rank: 2 (W-1) M bytes, as many as a ring all-reduce
+// sends. A single server sends and receives all 2 (W-1) M of them, each of K servers 1/K. A hook
+// sends M/2 (fp16, bf16) or 2 D M (topk:D) in place of M on the way to the servers. On the way back
+// M is the maximum: with topk and an optimizer that moves no key without a gradient (sgd,
+// --momentum 0), at most a fraction W D of the keys has changed. These are sent with one bit for
+// each key of the piece; TrainReport::pulled counts them.
 //
-// All pieces of a push are on their way at once, and so are those of its answer. But of an answer
-// that leaves keys out each server has one at a time, as its length has to be told first; and with
-// BSP and whole answers a server takes two pieces of each worker at a time, which stay in its
-// caches.
+// All pieces of a push are in flight together, and so are those of its answer, with two exceptions.
+// If answers leave keys out, each server has one piece in flight at a time, because it must
+// announce the length first. With BSP and whole answers a server receives two pieces of each worker
+// at a time, which stay in its caches.
 //
-// How new is new enough is one bound s, between the steps of a worker and of the slowest one
-// (clocks.h). s = 0 is BSP: every push of a step is in the values before anybody reads them, added
-// in the order of workers, so that a run is bit for bit one of `ddp` in deterministic mode. With
-// s > 0 (SSP) or none (ASP) each push moves the values as it comes. Between meetings ASP's workers
-// share out the steps as they have time; with a bound all do the same number.
+// One bound s defines how new values must be: the number of steps that a worker may be ahead of the
+// slowest one (clocks.h). s = 0 is BSP: the values contain every push of a step before any worker
+// reads them. Pushes are added in the order of the workers, so that the run equals `ddp` in
+// deterministic mode bit for bit. With s > 0 (SSP) or no bound (ASP) each push moves the values
+// when it arrives. Between synchronization points the workers of ASP share the steps, each taking
+// another one when it is ready; with a bound all do the same number.
 //
 // Li et al., Scaling Distributed Machine Learning with the Parameter Server, 2014; Ho et al., More
-// Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, 2013; PS, BSP, SSP
-// and ASP of the lectures.
+// Effective Distributed ML via a Stale Synchronous Parallel Parameter Server, 2013.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -81,11 +82,11 @@ class Ps : public Strategy {
   void serveToTheEnd();
   void meet(StepResult& result);
   void gatherValues();
-  void countRead(std::int64_t behind);
+  void countRead(std::int64_t staleness);
   double rate(std::int64_t step) const {
     return rateAt(schedule_, static_cast<std::uint64_t>(step));
   }
-  /// The position so many steps behind the last meeting.
+  /// The position `steps` steps after the last synchronization point.
   Position ahead(std::int64_t steps) const;
 
   Communicator& comm_;
@@ -97,23 +98,26 @@ class Ps : public Strategy {
   Replica& replica_;
   Links links_;
   const Keys keys_;
-  const std::unique_ptr<GradientCodec> up_, down_; ///< a worker's and a server's; null: none
-  AlignedVector<float> kept_; ///< by the worker's, in the layout of the keys; empty: it keeps none
-  std::optional<OwnArrays> all_kept_; ///< of the last snapshot
-  std::deque<PieceServer> pieces_;    ///< of this rank's range; empty: it is no server
+  /// Codecs of the worker and of the server; null without a hook.
+  const std::unique_ptr<GradientCodec> up_, down_;
+  /// What the worker's codec has not sent yet, in the layout of the keys; empty if it keeps
+  /// nothing.
+  AlignedVector<float> kept_;
+  std::optional<OwnArrays> all_kept_; ///< from the last snapshot
+  std::deque<PieceServer> pieces_; ///< the pieces of this rank's range; empty if it is not a server
   ServerState state_;
   std::optional<Server> server_;
   std::optional<Worker> worker_;
-  std::thread serving_;      ///< where this rank is a worker too
-  std::exception_ptr fault_; ///< of that thread
+  std::thread serving_;      ///< the server's thread, if this rank is also a worker
+  std::exception_ptr fault_; ///< exception of that thread
 
-  bool open_ = false;                ///< between two meetings
-  Position begin_;                   ///< the last meeting
-  std::int64_t steps_ = 0;           ///< from it to the next one
-  std::int64_t own_ = 0;             ///< steps of this worker since
-  std::int64_t oldest_ = 0;          ///< steps of every worker since, that its values hold
-  Grant grant_;                      ///< for its next one
-  std::vector<std::uint64_t> reads_; ///< by how many steps they were behind
+  bool open_ = false;       ///< between two synchronization points
+  Position begin_;          ///< position at the last synchronization point
+  std::int64_t steps_ = 0;  ///< steps from there to the next one
+  std::int64_t own_ = 0;    ///< steps of this worker since then
+  std::int64_t oldest_ = 0; ///< steps of every worker since then that this worker's values contain
+  Grant grant_;             ///< for its next step
+  std::vector<std::uint64_t> reads_; ///< counts reads by how many steps the values were behind
 };
 
 Keys keysOf(const Setup& setup, Replica& replica) {
@@ -155,12 +159,12 @@ Ps::Ps(const Setup& setup)
     worker_.emplace(setup, replica_, links_, keys_, number, up_.get(), kept_);
 }
 
-/// Whoever leaves by an exception, between two meetings or at one, has peers that count on it. A
-/// server's thread ends where its links do.
+/// A rank that leaves by an exception, at a synchronization point or between two, has peers that
+/// wait for it. Aborting the links also ends the server's thread.
 Ps::~Ps() {
   if (open_ || std::uncaught_exceptions() > 0) {
-    links_.up.abort("train: a rank left the run by an exception");
-    links_.down.abort("train: a rank left the run by an exception");
+    links_.up.abort("train: an exception ended the run on this rank");
+    links_.down.abort("train: an exception ended the run on this rank");
   }
   if (serving_.joinable()) serving_.join();
 }
@@ -210,7 +214,8 @@ Position Ps::ahead(std::int64_t steps) const {
   return at;
 }
 
-/// A worker's step. True: nothing more before the meeting.
+/// Does one step of the worker. Returns true if it has no more steps before the synchronization
+/// point.
 bool Ps::work(StepResult& result, StepClock& clock) {
   countRead(own_ - oldest_);
   worker_->push(ahead(own_), grant_.last ? Request::last : Request::push, clock);
@@ -229,13 +234,13 @@ bool Ps::work(StepResult& result, StepClock& clock) {
   return true;
 }
 
-/// Until all workers have ended, which may be behind the last step: who is bound to nobody asks
-/// then whether there is another one.
+/// Serves until all workers have ended. This may be after the last step: an unbounded worker still
+/// asks then whether there is another step.
 void Ps::serveToTheEnd() {
   while (!server_->ended()) server_->serve(steps_ + 1);
 }
 
-/// A step of the run, as a server sees it that is no worker.
+/// Serves one step of the run, on a server that is not a worker.
 bool Ps::serve(StepResult& result) {
   const Tally& tally = server_->tally();
   server_->serve(tally.steps() + 1);
@@ -248,7 +253,7 @@ bool Ps::serve(StepResult& result) {
   return server_->ended();
 }
 
-/// What the first server says of all steps since the last meeting.
+/// The first server's summary of all steps since the last synchronization point.
 struct SyncRecord {
   std::int64_t steps = 0, stop = 0;
   double losses = 0, loss = 0;
@@ -282,7 +287,7 @@ void Ps::meet(StepResult& result) {
   throw Error(ErrorCode::aborted, what);
 }
 
-/// Every replica gets what the servers hold.
+/// Copies the servers' values to every replica.
 void Ps::gatherValues() {
   float* const values = replica_.values().data();
   for (PieceServer& piece : pieces_)
@@ -291,8 +296,8 @@ void Ps::gatherValues() {
   replica_.network().weightsChanged();
 }
 
-void Ps::countRead(std::int64_t behind) {
-  const auto place = static_cast<std::size_t>(behind);
+void Ps::countRead(std::int64_t staleness) {
+  const auto place = static_cast<std::size_t>(staleness);
   if (place >= reads_.size()) reads_.resize(place + 1);
   ++reads_[place];
 }
@@ -350,15 +355,15 @@ void check(const TrainOptions& options, int ranks) {
   const auto refuse = [](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, "train: " + what);
   };
-  const Staleness staleness(options.consistency); // throws for what is none
-  makeCodec(options.hook);                        // for what needs collectives, too
+  const Staleness staleness(options.consistency); // throws for an unknown consistency
+  makeCodec(options.hook); // throws for an unknown hook, and for hooks that need collectives
   const int most = ranks - (options.dedicated_servers ? 1 : 0);
   if (options.servers < 1 || options.servers > most)
     refuse("servers is " + std::to_string(options.servers) + ", must be 1 to " +
            std::to_string(most) + " of " + std::to_string(ranks) + " ranks" +
-           (options.dedicated_servers ? ", one of which has to work" : ""));
+           (options.dedicated_servers ? ", because one rank must be a worker" : ""));
   if (options.optimizer == "lars")
-    refuse("strategy ps takes no optimizer lars: it needs whole weights, and servers hold pieces");
+    refuse("strategy ps takes no optimizer lars, which needs whole weights: servers hold pieces");
   requireParts(options, std::int64_t{ranks - firstWorker(options)} * options.accumulate,
                "workers x accumulate");
 }
@@ -372,8 +377,8 @@ extern const StrategyKind ps;
 const StrategyKind ps{
     .name = "ps",
     .summary =
-        "parameter servers hold the parameters; workers push gradients and pull values, in "
-        "step or not",
+        "parameter servers hold the parameters; workers push gradients and pull values, "
+        "synchronously or not",
     .takes = {"accumulate", "servers", "dedicated_servers", "consistency", "hook"},
     .check = servers::check,
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {

@@ -33,15 +33,15 @@ Server::Server(Links& links, std::deque<PieceServer>& pieces, const ServerPlan& 
   }
 }
 
-/// Messages on their way use the buffers.
+/// Pending messages use the buffers.
 Server::~Server() {
   const auto end = [this](Work& work) {
     try {
       if (work.test()) return;
-      links_.up.abort("train: a server was left by an exception");
-      links_.down.abort("train: a server was left by an exception");
+      links_.up.abort("train: an exception ended the server of this rank");
+      links_.down.abort("train: an exception ended the server of this rank");
       work.waitFor(std::chrono::seconds(10));
-    } catch (const std::exception&) { // how it ended is of no interest
+    } catch (const std::exception&) { // the result no longer matters
     }
   };
   for (Client& client : clients_) {
@@ -75,13 +75,14 @@ void Server::serve(std::int64_t steps) {
   }
 }
 
-/// Waits for the message of one worker; those of others are seen when it has ended.
+/// Waits for a message of one worker; messages of other workers are noticed after this wait.
 void Server::rest() {
   for (std::size_t i = 0; i < clients_.size(); ++i) {
     Client& client = clients_[turn_++ % clients_.size()];
     if (!client.open) continue;
     const bool pieces = client.pushing && client.arrived < client.receiving;
-    if (client.pushing && !pieces) continue; // it waits for us, or for another worker
+    // This worker waits for this server, or for another worker.
+    if (client.pushing && !pieces) continue;
     Work& work = pieces ? client.received[client.arrived] : client.requested;
     work.waitFor(nap_);
     nap_ = std::min(2 * nap_, kLongestNap);
@@ -123,12 +124,12 @@ void Server::take(Client& client) {
   while (client.receiving < window()) receive(client);
 }
 
-/// The next piece of its push, if there is one more.
+/// Posts the receive of the next piece of the push, if there is one.
 void Server::receive(Client& client) {
   const std::size_t p = client.receiving;
   if (p == pieces_.size()) return;
   ++client.receiving;
-  client.sent[p].wait(); // the buffer is the next push's
+  client.sent[p].wait(); // its buffer is reused for this push
   const Piece& piece = pieces_[p].piece();
   if (coded(piece))
     client.received[p] =
@@ -161,7 +162,7 @@ bool Server::takePieces(std::size_t worker) {
   return moved;
 }
 
-/// All of a push has come.
+/// Called when all pieces of a push have arrived.
 void Server::complete(std::size_t worker) {
   Client& client = clients_[worker];
   tally_.add(static_cast<int>(worker), client.request.loss);
@@ -170,17 +171,18 @@ void Server::complete(std::size_t worker) {
   --open_;
 }
 
-/// In the order of the pieces, each as soon as its values are new enough.
+/// Answers in the order of the pieces, each as soon as its values are new enough.
 bool Server::answer(std::size_t worker) {
   Client& client = clients_[worker];
-  if (client.request.kind == Request::last) return false; // it wants none
+  if (client.request.kind == Request::last) return false; // it needs no values
   bool moved = false;
   for (; client.pushing && client.answered < client.arrived; ++client.answered, moved = true) {
     const std::size_t p = client.answered;
     PieceServer& piece = pieces_[p];
     const std::int64_t oldest = piece.oldest();
     if (!plan_.staleness.allows(piece.clock(static_cast<int>(worker)), oldest)) return moved;
-    if (p == 0) client.noticed.wait(); // the worker has it: it has pushed since
+    // Does not block: the worker has pushed since it received this.
+    if (p == 0) client.noticed.wait();
     client.notice.oldest = p == 0 ? oldest : std::min(client.notice.oldest, oldest);
     if (sparse()) sendChanges(client, p);
     else sendValues(client, p);
@@ -189,8 +191,8 @@ bool Server::answer(std::size_t worker) {
   return moved;
 }
 
-/// Bulk-synchronous values stay as they are until every worker has got them, so they are sent from
-/// where they stand.
+/// In BSP values do not change before every worker has received them, so they are sent without a
+/// copy.
 void Server::sendValues(Client& client, std::size_t p) {
   const std::span<float> values = pieces_[p].values();
   const float* from = values.data();
@@ -206,7 +208,7 @@ void Server::sendValues(Client& client, std::size_t p) {
 void Server::sendChanges(Client& client, std::size_t p) {
   const std::span<float> values = pieces_[p].values();
   const Changes& changes = pieces_[p].changes();
-  client.announced[p].wait(); // the worker has it: it has pushed since
+  client.announced[p].wait(); // does not block: the worker has pushed since it received this
   const std::size_t told = changes.answer(values, client.has[p], client.buffers[p].data());
   client.has[p] = changes.newest();
   client.told[p] = {static_cast<std::int64_t>(told)};

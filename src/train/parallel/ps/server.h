@@ -1,4 +1,4 @@
-// A server: holds a range of keys, answers what workers send.
+// A parameter server: holds a range of keys and answers the messages of workers.
 #pragma once
 
 #include <algorithm>
@@ -18,34 +18,37 @@
 
 namespace rondo::training::servers {
 
-/// What a server is made for.
+/// The settings of a server.
 struct ServerPlan {
   const Staleness& staleness;
-  std::function<double(std::int64_t)> rate; ///< of a step of the run, counted from 0
+  std::function<double(std::int64_t)> rate; ///< learning rate of a step of the run, counted from 0
   std::int64_t batch = 1;
-  GradientCodec* codec = nullptr; ///< of the pushes; null: they are what they are
+  GradientCodec* codec = nullptr; ///< decodes pushes; null if they are float32
 };
 
-/// Keys that answers told, and those that they would have told if they told all.
+/// Number of keys that answers contained, and number that they would have contained without leaving
+/// any out.
 struct Pulled {
   std::uint64_t told = 0, all = 0;
 };
 
-/// One thread at a time. Between meetings it has a receive open to every worker that has not ended,
-/// and answers whom it may: nobody waits for a worker that nothing binds it to.
+/// One thread at a time. Between synchronization points it always has a receive posted for every
+/// worker that has not ended. It answers each worker as soon as the bound allows: no worker waits
+/// for another without need.
 class Server {
  public:
-  /// What is passed must live as long.
+  /// The arguments must outlive this object.
   Server(Links& links, std::deque<PieceServer>& pieces, const ServerPlan& plan);
-  /// Aborts the links where messages are on their way.
+  /// Aborts the links if messages are in flight.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// At a meeting: the run has done `total` steps, and will meet after `steps` more.
+  /// Called at a synchronization point: the run has done `total` steps, and the next
+  /// synchronization point is `steps` steps later.
   void begin(std::int64_t total, std::int64_t steps, double losses);
-  /// Serves until all workers have ended; or until so many steps of the run are done since the
-  /// meeting.
+  /// Serves until all workers have ended, or until the run has done `steps` steps since the
+  /// synchronization point.
   void serve(std::int64_t steps);
   bool ended() const { return open_ == 0; }
 
@@ -54,35 +57,36 @@ class Server {
   bool stopped() const { return stopped_; }
 
  private:
-  /// What goes on with one worker.
+  /// The state of the communication with one worker.
   struct Client {
     int rank = 0;
     Request request;
     Notice notice;
-    std::vector<AlignedVector<float>> buffers; ///< by piece, modulo window(): its push, then its
-                                               ///< answer
-    std::vector<AlignedBytes> messages;        ///< likewise: its push, with a codec
-    std::vector<Told> told;                    ///< by piece, of its answer
-    std::vector<Changes::Move> has;            ///< by piece: behind which move its values stand
+    /// By piece modulo window(): its push, then its answer.
+    std::vector<AlignedVector<float>> buffers;
+    std::vector<AlignedBytes> messages; ///< by piece modulo window(): its encoded push
+    std::vector<Told> told;             ///< by piece: the announcement of its answer
+    std::vector<Changes::Move> has; ///< by piece: the last move that the worker's values contain
     Work requested;
     std::vector<Work> received, announced, sent; ///< by piece
     Work noticed;
-    bool open = false;         ///< has not ended
-    bool pushing = false;      ///< its pieces come
-    std::size_t receiving = 0; ///< pieces of this push that have a receive
-    std::size_t arrived = 0;   ///< and have come
-    std::size_t answered = 0;  ///< and answers to it
+    bool open = false;         ///< it has not ended
+    bool pushing = false;      ///< its push is arriving
+    std::size_t receiving = 0; ///< pieces of this push for which a receive was posted
+    std::size_t arrived = 0;   ///< pieces of this push that have arrived
+    std::size_t answered = 0;  ///< pieces of this push that have been answered
   };
 
-  /// Whether this piece's pushes come as messages of the codec: gradients do.
+  /// Whether the pushes of this piece are encoded: those of gradients are, those of state are not.
   bool coded(const Piece& piece) const { return plan_.codec && !piece.state; }
-  /// Where pushes leave keys out, answers leave out those that nobody moved.
+  /// If pushes leave keys out, answers leave out the keys that have not changed.
   bool sparse() const { return plan_.codec && plan_.codec->sparse(); }
-  /// Pieces of a push that have a buffer at a time. Bulk-synchronous pushes of a piece are done
-  /// with when all have come, so that a few buffers serve all pieces, and stay in the caches. (25
-  /// MiB, 4 ranks on 2 cores, tcp, beside other work, a buffer for each piece and two: one server
-  /// 63 and 53 ms, four 63 and 57.) What workers in their own time push has to come in whatever the
-  /// slowest does.
+  /// Number of pieces of a push that have buffers at the same time. In BSP the buffers of a piece
+  /// are free again when the pushes of all workers have arrived, so that a few buffers serve all
+  /// pieces and stay in the caches. (25 MiB, 4 ranks on 2 cores, tcp, with other load, a buffer for
+  /// each piece against two buffers: one server 63 and 53 ms, four servers 63 and 57.) Without BSP
+  /// a server must receive pushes without waiting for the slowest worker, so every piece has its
+  /// own buffer.
   std::size_t window() const {
     return plan_.staleness.bulk() && !sparse() ? std::min(kWindow, pieces_.size()) : pieces_.size();
   }
@@ -98,8 +102,8 @@ class Server {
   void endPush(std::size_t worker);
   void rest();
 
-  /// Between looks at all workers: what is on its way often comes soon, and a server that looks all
-  /// the time takes a core from the workers.
+  /// Wait between two looks at all workers. The next message often arrives soon, but a server that
+  /// polls all the time takes a core from the workers.
   static constexpr std::chrono::microseconds kShortestNap{50}, kLongestNap{1000};
 
   static constexpr std::size_t kWindow = 2;
@@ -111,10 +115,10 @@ class Server {
   Tally tally_;
   Pulled pulled_;
   std::vector<Client> clients_;
-  std::int64_t total_ = 0; ///< steps of the run at the last meeting
-  int open_ = 0;           ///< workers that have not ended
-  bool stopped_ = false;   ///< a worker was asked to end
-  std::size_t turn_ = 0;   ///< whose message the next rest waits for
+  std::int64_t total_ = 0; ///< steps of the run at the last synchronization point
+  int open_ = 0;           ///< number of workers that have not ended
+  bool stopped_ = false;   ///< a worker was asked to stop
+  std::size_t turn_ = 0;   ///< the worker whose message the next rest() waits for
   std::chrono::microseconds nap_ = kShortestNap;
 };
 

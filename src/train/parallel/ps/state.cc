@@ -19,7 +19,8 @@ void ServerState::allGather(float* values) {
   comm_.allGatherv(values + offsets_[rank], counts_[rank], values, blocks(), DataType::float32);
 }
 
-/// How many kinds there are. The first server holds the first keys, which are a weight's.
+/// Sets the kinds of arrays that the optimizer keeps. The last piece of the first server belongs to
+/// a weight, because the first keys do.
 void ServerState::learnKinds() {
   if (!arrays_.empty()) return;
   const auto rank = static_cast<std::size_t>(comm_.rank());

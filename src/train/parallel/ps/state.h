@@ -1,4 +1,4 @@
-// What the servers hold, whole on rank 0 for a checkpoint, and back.
+// Gathers the state of all servers to rank 0 for a checkpoint, and scatters it again.
 #pragma once
 
 #include <cstddef>
@@ -15,36 +15,39 @@
 
 namespace rondo::training::servers {
 
-/// Of each kind of array that the optimizer keeps ("velocity") one in the layout of the keys, which
-/// lies in parts on the servers. Rank 0 is a server.
+/// For each kind of array that the optimizer keeps ("velocity"), one array in the layout of the
+/// keys, of which each server has its range. Rank 0 is a server.
 class ServerState {
  public:
-  /// What is passed must live as long.
+  /// The arguments must outlive this object.
   ServerState(Communicator& comm, const Keys& keys, Replica& replica,
               std::deque<PieceServer>& pieces);
 
-  /// Collective. Of an array in the layout of the keys every rank gets each server's range.
+  /// Collective. Gives every rank the ranges of all servers, for an array in the layout of the
+  /// keys.
   void allGather(float* values);
-  /// Collective. Rank 0 gets what the optimizers of all servers keep.
+  /// Collective. Copies the optimizer state of all servers to rank 0.
   void gather();
-  /// Collective. Every server gets its part of what rank 0 has.
+  /// Collective. Copies to every server its range of rank 0's arrays.
   void scatter();
-  /// On rank 0 the replica's values and what gather() got, by weights; on others the values.
+  /// On rank 0 the values of the replica and the gathered optimizer state, by weight; on other
+  /// ranks the values only.
   std::vector<TensorMemory> tensors();
 
  private:
   Blocks blocks() const { return {counts_, offsets_}; }
   void learnKinds();
-  /// Calls copy(array of the optimizer, its keys in the range's part of arrays_[kind]).
+  /// Calls copy(array of the optimizer, the same keys in arrays_[kind]) for all arrays.
   template <class Copy>
   void forEach(const Copy& copy);
 
   Communicator& comm_;
   Replica& replica_;
   std::deque<PieceServer>& pieces_;
-  std::vector<std::size_t> counts_, offsets_; ///< of each rank's keys
-  std::vector<std::string> kinds_;            ///< on rank 0
-  std::vector<AlignedVector<float>> arrays_;  ///< by kind: on rank 0 of all keys, else of the range
+  std::vector<std::size_t> counts_, offsets_; ///< range of each rank's keys
+  std::vector<std::string> kinds_;            ///< name prefixes; on rank 0 only
+  /// By kind: on rank 0 all keys, on other ranks their range.
+  std::vector<AlignedVector<float>> arrays_;
 };
 
 } // namespace rondo::training::servers

@@ -1,4 +1,4 @@
-// Makes steps of the run of what single workers did.
+// Counts the steps of the run from the steps of single workers.
 #pragma once
 
 #include <cstddef>
@@ -7,18 +7,19 @@
 
 namespace rondo::training::servers {
 
-/// A step of the run is as many steps of workers as there are workers, whosever they are.
+/// With W workers, any W worker steps make one step of the run, even if one worker did several of
+/// them.
 class Tally {
  public:
   Tally(int workers, int batch) : batch_(batch), round_(static_cast<std::size_t>(workers)) {}
 
-  /// At a meeting; `losses` is the sum over the epoch's steps so far.
+  /// Called at a synchronization point; `losses` is the sum over the epoch's steps so far.
   void begin(double losses) {
     steps_ = 0;
     losses_ = losses;
   }
-  /// A worker's step, with the sum of its samples' losses. In a round to which every worker has
-  /// contributed once, losses are added in the order of workers.
+  /// Adds a worker's step, with the sum of the losses of its samples. If every worker contributes
+  /// once to a step of the run, its losses are added in the order of the workers.
   void add(int worker, double loss) {
     auto place = static_cast<std::size_t>(worker);
     if (round_[place].there) place = firstFree();
@@ -35,7 +36,7 @@ class Tally {
     losses_ += newest_;
   }
 
-  std::int64_t steps() const { return steps_; } ///< since the meeting
+  std::int64_t steps() const { return steps_; } ///< since the synchronization point
   double losses() const { return losses_; }
   double newest() const { return newest_; } ///< loss of the newest step
 

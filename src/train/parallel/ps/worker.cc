@@ -48,7 +48,7 @@ void Worker::push(const Position& at, Request::Kind kind, StepClock& clock) {
   }
 }
 
-/// Lets the passes write here.
+/// Makes the passes write their gradients here.
 void Worker::aim(float* gradients) {
   for (const auto list : {replica_.weights(), replica_.state()})
     for (Weight* weight : list)

@@ -1,4 +1,4 @@
-// A worker: passes forward and back, pushes gradients, pulls values.
+// A worker of a parameter server: runs the passes, pushes gradients and pulls values.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +15,24 @@
 
 namespace rondo::training::servers {
 
-/// One thread. What is passed must live as long.
+/// One thread. The arguments must outlive this object.
 class Worker {
  public:
-  /// The `number`th of the links' workers. `codec` makes messages of the gradients, if there is
-  /// one; a sparse one leaves in `kept`, an array in the layout of the keys, what it does not send.
+  /// `number` is the index of this worker in links.workers. `codec`, if not null, encodes the
+  /// gradients. A sparse codec stores what it does not send in `kept`, an array in the layout of
+  /// the keys.
   Worker(const Setup& setup, Replica& replica, Links& links, const Keys& keys, int number,
          GradientCodec* codec, std::span<float> kept);
-  /// This worker's part of the step behind `at`: each piece of the gradients leaves as soon as the
-  /// backward pass has written it.
+  /// Computes this worker's part of the step after `at`, and sends each piece of the gradients as
+  /// soon as the backward pass has written it.
   void push(const Position& at, Request::Kind kind, StepClock& clock);
-  /// Returns when the replica has the servers' new values. `oldest` is the least of all servers'.
+  /// Returns when the replica holds the servers' new values. `oldest` is the minimum over all
+  /// servers.
   Notice pull();
-  /// Instead of another push.
+  /// Informs the servers that this worker pushes nothing more before the synchronization point.
   void end() { exchange_.end(); }
 
-  /// The first layer that gave what is not finite; "": none.
+  /// The first layer with a value that is not finite; "" if there is none.
   const std::string& layer() const { return layer_; }
 
  private:
@@ -41,11 +43,11 @@ class Worker {
   Replica& replica_;
   const std::size_t number_;
   Samples samples_;
-  AlignedVector<float> gradients_; ///< in the layout of keys
-  AlignedVector<float> part_;      ///< of a micro-batch behind the first
+  AlignedVector<float> gradients_; ///< in the layout of the keys
+  AlignedVector<float> part_;      ///< gradients of a micro-batch after the first
   Exchange exchange_;
   std::string layer_;
-  int micro_ = 0; ///< the micro-batch at work
+  int micro_ = 0; ///< the current micro-batch
 };
 
 } // namespace rondo::training::servers

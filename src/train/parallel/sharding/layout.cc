@@ -19,7 +19,7 @@ void collect(const Node& node, std::vector<std::size_t>& sizes) {
     for (const Node& one : *inner) collect(one, sizes);
 }
 
-/// The first layer of each unit, from the first unit on.
+/// The first layer of each unit, in the order of the units.
 std::vector<std::size_t> firstLayers(const LayerSizes& layers, std::span<const std::size_t> caps) {
   std::vector<std::size_t> first;
   std::size_t bytes = 0, closed = 0;

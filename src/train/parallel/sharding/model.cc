@@ -45,8 +45,8 @@ ShardedModel::ShardedModel(Communicator& shards, Communicator* replicas, Network
   network_.shareWeights([this](std::size_t layer) { enter(layer); }, !sharesParameters());
 }
 
-/// Works on their way use the buffers. Behind a step they end by themselves: all ranks have called
-/// for them.
+/// Pending operations use the buffers. Operations that are pending between steps end without an
+/// abort, because all ranks have called them.
 ShardedModel::~ShardedModel() {
   for (auto* works : {&gathered_, &reduced_, &replicated_})
     for (Work& work : *works) settle(work);
@@ -57,15 +57,15 @@ void ShardedModel::settle(Work& work) noexcept {
     if (work.test()) return;
     for (Communicator* one : {&shards_, replicas_})
       if (in_step_ && one != nullptr)
-        one->abort("train: a step of a sharded model was left by an exception");
+        one->abort("train: an exception ended a step of this rank's sharded model");
     work.waitFor(std::chrono::seconds(10)); // much longer than an abort takes
-  } catch (const std::exception&) {         // how it ended is of no interest
+  } catch (const std::exception&) {         // the result no longer matters
   }
 }
 
 // Memory ------------------------------------------------------------------------------------------
 
-/// Zeroed, and read in place by the ranks of this machine.
+/// Allocates zeroed memory that other ranks of this machine can read in place.
 Buffer ShardedModel::take(std::size_t count, std::size_t ModelMemory::*counter) {
   held_.*counter += count * sizeof(float);
   return count > 0 ? shards_.allocate(count * sizeof(float)) : Buffer();
@@ -103,7 +103,7 @@ void ShardedModel::cutPieces() {
     const Range own = layout_.piece(w, rank_);
     Weight& piece = pieces_.emplace_back(*weights_[w]);
     piece.shape = {own.size()};
-    // Nothing of the weight: nothing is read there.
+    // If the piece is empty, this address is never read.
     const std::size_t place = unit.places[w - unit.weights.begin] + own.begin;
     const std::size_t offset = own.size() > 0 ? place - unit.offsets[rank_] : 0;
     piece.value = ownParameters(u) + offset;
@@ -117,11 +117,12 @@ std::vector<Weight*> ShardedModel::pieces() {
   return all;
 }
 
-/// Weight by weight, so that no rank holds more of the model than it will later on.
+/// Initialises weight by weight, so that no rank ever holds more of the model than later on.
 void ShardedModel::initialise(std::uint64_t seed) {
   std::size_t next = 0;
   network_.initialise(seed, [&](const Weight& weight) {
-    if (next == weights_.size() || !sharesParameters()) return; // the state, or where it belongs
+    // Running statistics, or parameters already in place.
+    if (next == weights_.size() || !sharesParameters()) return;
     const Range own = layout_.piece(next, rank_);
     std::copy(weight.value + own.begin, weight.value + own.end, pieces_[next].value);
     ++next;
@@ -148,14 +149,14 @@ float* ShardedModel::ownParameters(std::size_t unit) const {
   return parameters(unit) + layout_.units[unit].offsets[rank_];
 }
 
-/// Where the sum over the ranks arrives.
+/// Where the sum over the ranks of the group arrives.
 float* ShardedModel::incoming(std::size_t unit) const {
   if (settings_.level != ShardLevel::optimizer)
     return static_cast<float*>(gradients_.data()) + own_begin_[unit];
   return gradients(unit) + layout_.units[unit].offsets[rank_];
 }
 
-/// What the optimizer takes.
+/// The gradients that the optimizer uses.
 float* ShardedModel::ownGradients(std::size_t unit) const {
   if (settings_.micro_batches == 1) return incoming(unit);
   return static_cast<float*>(sums_.data()) + own_begin_[unit];
@@ -192,10 +193,10 @@ void ShardedModel::enter(std::size_t layer) {
   enterUnit(unit);
 }
 
-/// The unit's parameters are there when it returns, and the next unit's are on their way.
+/// Returns when the parameters of the unit have arrived. Starts to gather those of the next unit.
 void ShardedModel::enterUnit(std::size_t unit) {
   if (sharesParameters()) {
-    // The parameters that were left there on the way forward.
+    // This slot still contains parameters from the forward pass: gradients overwrite them now.
     if (backward_) holds_[ShardSlots::gradients(unit, settings_.level)] = kNone;
     gather(unit);
   }
@@ -204,12 +205,13 @@ void ShardedModel::enterUnit(std::size_t unit) {
   gathered_[unit] = {};
   if (std::exchange(narrow_gathered_[unit], 0) != 0)
     narrow_.widen(parameters(unit), layout_.units[unit].count);
-  const std::size_t next = backward_ ? unit - 1 : unit + 1; // wraps behind the last
+  // Wraps around below unit 0, so that next >= units_.
+  const std::size_t next = backward_ ? unit - 1 : unit + 1;
   if (sharesParameters() && next < units_) gather(next);
 }
 
-/// Into a slot whose last contents are used no more, but for gradients that are perhaps still on
-/// their way: these were called for before, and collectives run in the order of the calls.
+/// Gathers into a slot whose old contents are no longer used. Gradients in it may still be in
+/// flight: their reduction was called earlier, and collectives run in the order of the calls.
 void ShardedModel::gather(std::size_t unit) {
   std::size_t& held = holds_[ShardSlots::parameters(unit)];
   if (held == unit) return;
@@ -242,7 +244,7 @@ void ShardedModel::stands(std::size_t weight) {
   if (--missing_[unit] == 0) reduce(unit);
 }
 
-/// Narrow gradients leave from where they stood wide: nobody reads these any more.
+/// Gradients are converted to bfloat16 in place, because the float32 values are no longer needed.
 void ShardedModel::callReduce(std::size_t unit) {
   const ShardUnit& of = layout_.units[unit];
   reduced_elements_ += of.count;
@@ -259,7 +261,7 @@ void ShardedModel::callReduce(std::size_t unit) {
   passages_.begin("reduce unit", unit, wireBytes(unit), reduced_[unit]);
 }
 
-/// Returns when the sum over the ranks stands at incoming().
+/// Returns when the sum over the ranks is at incoming().
 void ShardedModel::arrived(std::size_t unit) {
   reduced_[unit].wait();
   passages_.look();
@@ -270,12 +272,12 @@ void ShardedModel::arrived(std::size_t unit) {
 void ShardedModel::reduce(std::size_t unit) {
   callReduce(unit);
   if (!settings_.overlap) reduced_[unit].wait();
-  // The unit in front writes its gradients where those of the unit behind were.
+  // The previous unit will write its gradients into the slot of the next unit's.
   if (settings_.level == ShardLevel::gradients && unit + 1 < units_) reduced_[unit + 1].wait();
   if (settings_.micro_batches == 1) replicate(false);
 }
 
-/// Sends what is complete in this group to the other groups, in the order of the units.
+/// Sends complete gradients of this group to the other groups, in the order of the units.
 void ShardedModel::replicate(bool all) {
   if (replicas_ == nullptr) return;
   while (replicating_ > 0) {
@@ -292,7 +294,7 @@ void ShardedModel::replicate(bool all) {
 }
 
 void ShardedModel::endBackward() {
-  for (std::size_t u = units_; u-- > 0;) { // as they were called for
+  for (std::size_t u = units_; u-- > 0;) { // in the order of the calls
     arrived(u);
     reduced_[u] = {};
   }
@@ -331,7 +333,7 @@ void ShardedModel::published() {
   for (std::size_t u = 0; u < units_; ++u) call(u);
 }
 
-/// Parameters as they travel until they change again.
+/// Converts the own parameters to bfloat16 for sending, each time after they change.
 void ShardedModel::shrinkOwn() {
   if (settings_.narrow)
     narrow_.shrink(static_cast<const float*>(values_.data()), layout_.ownCount(rank_),

@@ -1,5 +1,5 @@
-// A model whose optimizer state, gradients or parameters are shared out over ranks: what is sent
-// when, and where everything stands meanwhile.
+// Trains a model whose optimizer state, gradients or parameters are sharded over ranks: decides
+// what is sent when, and where it is in memory.
 #pragma once
 
 #include <array>
@@ -21,75 +21,77 @@ namespace rondo::training {
 
 struct ShardSettings {
   ShardLevel level;
-  std::vector<std::size_t> unit_bytes; ///< as shardLayout() takes its caps
+  std::vector<std::size_t> unit_bytes; ///< caps for shardLayout()
   std::string optimizer;
-  OptimizerSettings optimizer_settings; ///< sum_over_shards is the model's to set
-  int micro_batches = 1;                ///< of a step, on this rank
-  bool overlap =
-      true; ///< gradients travel while the backward pass goes on; else each is waited for
-  /// With ShardLevel::parameters: within the group parameters and gradients travel as bfloat16.
-  /// This rank's pieces, their sums of gradients and the optimizer stay float32.
+  OptimizerSettings optimizer_settings; ///< the model sets sum_over_shards
+  int micro_batches = 1;                ///< micro-batches of a step on this rank
+  /// Gradients are reduced while the backward pass goes on; if false, it waits for each reduction.
+  bool overlap = true;
+  /// With ShardLevel::parameters: parameters and gradients are sent as bfloat16 within the group.
+  /// This rank's pieces, the sums of their gradients and the optimizer stay float32.
   bool narrow = false;
 };
 
-/// An array that has an element for each of a weight's, of which this rank holds one piece.
+/// An array with one element for each element of a weight, of which this rank holds one piece.
 struct ShardedArray {
   std::string name;               ///< "weight.3.weight"
-  std::vector<std::size_t> shape; ///< of the whole
+  std::vector<std::size_t> shape; ///< of the whole array
   std::span<float> own;
-  std::vector<std::size_t> counts, offsets; ///< of each rank's piece, in elements
+  std::vector<std::size_t> counts, offsets; ///< piece of each rank, in elements
 };
 
-/// One thread. A step is, for each micro-batch, beginForward(), the network's forward(),
-/// beginBackward(), its backward() with stands(), endBackward(); then update(). Every rank calls
-/// the same in the same order.
+/// One thread. A step consists, for each micro-batch, of beginForward(), the network's forward(),
+/// beginBackward(), the network's backward() with calls of stands(), and endBackward(); then
+/// update(). Every rank makes the same calls in the same order.
 class ShardedModel {
  public:
-  /// Collective. The ranks of `shards` share the model out. Those of `replicas`, if any, hold the
-  /// same pieces of it, and add up their gradients. Gives the network's weights their memory and
-  /// initial values; its state has memory already, and gets its values. What is passed must live as
-  /// long.
+  /// Collective. The model is sharded over the ranks of `shards`. The ranks of `replicas`, if not
+  /// null, hold the same pieces and add up their gradients. Allocates and initialises the weights
+  /// of the network. Its state must have memory, and is initialised. References and pointers must
+  /// outlive this object.
   ShardedModel(Communicator& shards, Communicator* replicas, Network& network, std::uint64_t seed,
                ShardSettings settings);
-  /// Where an exception has left a step it aborts the communicators, and returns when nothing of
-  /// the step is on its way.
+  /// If an exception ended a step, aborts the communicators and returns when no operation of the
+  /// step is in flight.
   ~ShardedModel();
   ShardedModel(const ShardedModel&) = delete;
   ShardedModel& operator=(const ShardedModel&) = delete;
 
-  /// What the step's collectives take is shown there; null: nowhere.
+  /// Adds the durations of the step's collectives to this timeline, unless it is null.
   void observe(Timeline* timeline) { passages_.observe(timeline); }
   void beginForward();
   void beginBackward();
-  /// The weight's gradient is complete. A unit's gradients leave with its last one.
+  /// Reports that the gradient of the weight is complete. The last weight of a unit starts the
+  /// reduction of the unit.
   void stands(std::size_t weight);
-  /// Waits until the gradients of all ranks are added up.
+  /// Returns when the gradients of all ranks have been added up.
   void endBackward();
-  /// The optimizer's step on this rank's piece. A limit of 0 clips nothing.
+  /// Takes the optimizer's step on this rank's pieces. A limit of 0 disables clipping.
   void update(double learning_rate, float scale, double clip_limit);
 
-  /// Before the network evaluates a batch.
+  /// Must be called before the network evaluates a batch.
   void beginEvaluation();
-  /// Takes part in what the others' evaluation of a batch sends, without a batch.
+  /// Takes part in the collectives of an evaluation on the other ranks, without evaluating a batch.
   void passAlong();
-  /// Collective. Calls `visit` for each unit in order, while all its parameters are there.
+  /// Collective. Calls `visit` for each unit in order, while all parameters of the unit are
+  /// present.
   void visitUnits(const std::function<void(const ShardUnit&, const float* values)>& visit);
 
   Optimizer& optimizer() { return *optimizer_; }
-  /// This rank's part of each weight, and of its gradient.
+  /// This rank's piece of each weight, and of its gradient.
   std::vector<Weight*> pieces();
-  /// Weights, then what the optimizer keeps of them, named as a checkpoint names them.
+  /// The weights, then the optimizer's arrays, with their names in checkpoints.
   std::vector<ShardedArray> arrays();
-  /// Collective. To be called when own pieces of weights were written.
+  /// Collective. Must be called after pieces of weights were written.
   void published();
 
   const ShardLayout& layout() const { return layout_; }
   ShardLevel level() const { return settings_.level; }
   bool narrow() const { return settings_.narrow; }
-  /// Elements that this group gathered and reduced so far.
+  /// Elements that this group has gathered and reduced so far.
   std::uint64_t gatheredElements() const { return gathered_elements_; }
   std::uint64_t reducedElements() const { return reduced_elements_; }
-  /// All memory that it ever took, counted where it did; nothing is given back before it ends.
+  /// All memory that this object has allocated; it frees nothing before its destruction.
   const ModelMemory& held() const { return held_; }
 
  private:
@@ -129,23 +131,27 @@ class ShardedModel {
   const ShardLayout layout_;
   const std::size_t rank_, units_;
   ModelMemory held_;
-  std::vector<std::size_t> own_begin_, slot_begin_; ///< of each unit, of each slot; elements
+  std::vector<std::size_t> own_begin_, slot_begin_; ///< first element of each unit and of each slot
   Buffer values_, gradients_, sums_, slots_;
-  std::vector<Weight> pieces_; ///< this rank's part of each weight
+  std::vector<Weight> pieces_; ///< this rank's piece of each weight
   std::unique_ptr<Optimizer> optimizer_;
 
   bool in_step_ = false, backward_ = false;
-  int micro_ = 0;          ///< the micro-batch at work; 1 is the first
-  std::size_t at_ = kNone; ///< the unit at work
-  std::array<std::size_t, ShardSlots::kOfParameters> holds_; ///< whose parameters are in each slot
-  std::vector<std::size_t> missing_;                         ///< gradients of each unit
-  std::vector<Work> gathered_, reduced_, replicated_;        ///< of each unit
+  int micro_ = 0;          ///< the current micro-batch; the first is 1
+  std::size_t at_ = kNone; ///< the current unit
+  /// The unit whose parameters are in each slot.
+  std::array<std::size_t, ShardSlots::kOfParameters> holds_;
+  /// Of each unit: number of gradients that are not complete yet.
+  std::vector<std::size_t> missing_;
+  std::vector<Work> gathered_, reduced_, replicated_; ///< of each unit
   Passages passages_;
   Narrow narrow_;
-  Buffer narrow_values_; ///< this rank's pieces of parameters, as they travel
-  std::vector<char> narrow_gathered_, narrow_reduced_; ///< units that are to be widened yet
+  Buffer narrow_values_; ///< this rank's parameters as bfloat16, for sending
+  /// Of each unit: not yet converted back to float32.
+  std::vector<char> narrow_gathered_, narrow_reduced_;
   std::uint64_t gathered_elements_ = 0, reduced_elements_ = 0;
-  std::size_t replicating_ = 0; ///< units whose gradients do not yet go to the replicas
+  /// Number of units whose gradients have not been sent to the replicas yet.
+  std::size_t replicating_ = 0;
 };
 
 } // namespace rondo::training

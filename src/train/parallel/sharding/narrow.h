@@ -1,4 +1,4 @@
-// Values as bfloat16 in the memory of the floats that they are of.
+// Converts floats to bfloat16 and back in place.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 namespace rondo::training {
 
-/// Block by block, from the front: a block is read before what it becomes is written over it.
+/// Converts block by block from the front: each block is read before its memory is overwritten.
 class Narrow {
  public:
-  static constexpr std::size_t kBytes = 2; ///< of a value
+  static constexpr std::size_t kBytes = 2; ///< bytes of a bfloat16 value
 
-  /// To `to`, which may be the beginning of the same memory.
+  /// `to` may be the same memory as `from`.
   void shrink(const float* from, std::size_t count, void* to) {
     forBlocks(count, [&](std::size_t at, std::size_t size) {
       codec_->encode({from + at, size}, 1, {}, block_.data());
@@ -24,7 +24,7 @@ class Narrow {
     });
   }
 
-  /// Where narrow values are to lie in the memory of as many floats, for widen().
+  /// Where the bfloat16 values must be in the memory of `count` floats before widen().
   static std::byte* place(float* values, std::size_t count) {
     return reinterpret_cast<std::byte*>(values) + count * (sizeof(float) - kBytes);
   }

@@ -1,4 +1,4 @@
-// What a step's collectives are seen to take, for its timeline.
+// Measures the collectives of a step for its timeline.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,18 @@
 
 namespace rondo::training {
 
-/// Collectives on their way, whose ends are known as finely as look() is called.
+/// The collectives that are in flight. The end of each is only known as precisely as look() is
+/// called often.
 class Passages {
  public:
-  /// From now on into this timeline; null: nowhere, and nothing is noted. What is on its way is
-  /// forgotten.
+  /// Adds collectives to this timeline from now on; if it is null, nothing is recorded. Drops those
+  /// that are in flight.
   void observe(Timeline* timeline) {
     timeline_ = timeline;
     under_way_.clear();
   }
 
-  /// A collective was called for; the Work must stay where it is.
+  /// Records that a collective was called. The Work must not move.
   void begin(const char* what, std::size_t unit, std::uint64_t bytes, Work& work) {
     if (timeline_)
       under_way_.push_back(

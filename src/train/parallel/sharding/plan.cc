@@ -9,7 +9,7 @@ namespace rondo::training {
 
 namespace {
 
-/// Writes moves down, and knows whose parameters are in which slot meanwhile.
+/// Records the moves of a step, and tracks which unit's parameters are in which slot.
 class Writer {
  public:
   Writer(std::size_t units, ShardLevel level, bool groups)
@@ -30,7 +30,7 @@ class Writer {
   void backward(std::size_t unit) {
     if (shared_) holds_[ShardSlots::gradients(unit, ShardLevel::parameters)] = units_;
     gather(unit);
-    gather(unit - 1); // of the first: none
+    gather(unit - 1); // wraps around below unit 0: then this does nothing
     add(ShardTask::backward, unit);
     add(ShardTask::reduce, unit);
     if (groups_) add(ShardTask::replicate, unit);
@@ -83,14 +83,16 @@ std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mes
                           std::size_t arrays, bool narrow) {
   const int shards = mesh.size(Axis::shard), groups = mesh.size(Axis::data);
   std::string all = meshText(mesh, Axis::shard);
-  all += groups > 1 ? " share a model out each\n" : " share the model out\n";
+  all += groups > 1 ? " (each group holds one model)\n" : " (together they hold the model)\n";
   for (std::size_t u = 0; u < layout.units.size(); ++u) {
     const ShardUnit& unit = layout.units[u];
     all += formatted("unit %zu: layers %zu to %zu, %zu bytes, of which rank 0 holds %zu\n", u,
                      unit.layers.begin, unit.layers.end - (unit.layers.end > 0 ? 1 : 0),
                      unit.count * sizeof(float), unit.counts[0] * sizeof(float));
   }
-  all += "a step of each rank (what stands left begins there, and goes on beside what follows):\n";
+  all +=
+      "a step of each rank (lines further left start collectives that overlap with the next "
+      "lines):\n";
   for (const ShardMove& move : shardMoves(layout, level, groups > 1))
     all += text(move, layout, static_cast<std::size_t>(shards), narrow) + "\n";
   all += formatted(

@@ -1,4 +1,5 @@
-// A sharded step as a value: what a rank calls for and computes, in its order; and as text.
+// The moves of a sharded step as a value: what a rank calls and computes, in order. Also prints
+// them.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +13,28 @@
 namespace rondo::training {
 
 enum class ShardTask {
-  gather,    ///< Allgather of the unit's parameters begins
-  forward,   ///< its layers, behind the end of that
-  backward,  ///< the same, back
-  reduce,    ///< ReduceScatter of the unit's gradients begins
-  replicate, ///< AllReduce of the own shard's gradients between groups begins, behind the reduce
-  update,    ///< the optimizer, on the own shards of all units, behind all of these
+  gather,   ///< starts the Allgather of the unit's parameters
+  forward,  ///< forward pass of the unit's layers, after its Allgather has ended
+  backward, ///< backward pass of the unit's layers, likewise
+  reduce,   ///< starts the ReduceScatter of the unit's gradients
+  /// Starts the AllReduce of the own shard's gradients between groups, after the ReduceScatter.
+  replicate,
+  update, ///< the optimizer, on the own shards of all units, after all of the above
 };
 
 struct ShardMove {
   ShardTask task;
-  std::size_t unit = 0; ///< of update: nothing
+  std::size_t unit = 0; ///< not used by update
 
   bool operator==(const ShardMove&) const = default;
 };
 
-/// One step of one micro-batch, the same on all ranks. What begins here goes on beside what comes
-/// behind it. (What groups call for between them may begin later, but in this order.)
+/// A step of one micro-batch, the same on all ranks. A collective that starts here runs while the
+/// following moves go on. (AllReduces between groups may start later, but in this order.)
 std::vector<ShardMove> shardMoves(const ShardLayout& layout, ShardLevel level, bool groups);
 
-/// Units, the step's moves, bytes sent and held by an optimizer with so many arrays: for people.
+/// Prints the units, the moves of the step, and the bytes sent and held, for an optimizer with
+/// `arrays` arrays.
 std::string shardPlanText(const ShardLayout& layout, ShardLevel level, const Mesh& mesh,
                           std::size_t arrays, bool narrow = false);
 

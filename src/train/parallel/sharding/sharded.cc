@@ -43,9 +43,9 @@ class Sharded : public Strategy {
   Samples samples_;
   const Schedule schedule_;
   const GradientReady ready_;
-  AlignedVector<float> statistics_; ///< sums of the micro-batches that came before
-  std::string layer_;               ///< the first that gave what is not finite; "": none
-  /// Over this rank's samples; over all ranks' when sent_ is done.
+  AlignedVector<float> statistics_; ///< sums over the earlier micro-batches
+  std::string layer_; ///< the first layer with a value that is not finite; "" if there is none
+  /// Sums over this rank's samples; over the samples of all ranks once sent_ is done.
   struct Sums {
     double loss, stops;
   } sums_{};
@@ -66,14 +66,14 @@ Sharded::Sharded(const Setup& setup, const Sharding& sharding)
       ready_([this](std::size_t weight) { replica_.model().stands(weight); }),
       statistics_(options_.accumulate > 1 ? replica_.statistics().size() : 0) {}
 
-/// Works on their way use sums_, and the replica's statistics.
+/// Pending operations still use sums_ and the statistics of the replica.
 Sharded::~Sharded() {
   for (Work* work : {&sent_, &statistics_sent_}) {
     try {
       if (work->test()) continue;
-      comm_.abort("train: a step was left by an exception");
+      comm_.abort("train: an exception ended a step of this rank");
       work->waitFor(std::chrono::seconds(10));
-    } catch (const std::exception&) { // how it ended is of no interest
+    } catch (const std::exception&) { // the result no longer matters
     }
   }
 }
@@ -128,7 +128,7 @@ void Sharded::computeGradients(const Position& done, StepClock& clock) {
   }
 }
 
-/// As in ddp: running statistics move by the mean over all micro-batches.
+/// As in ddp: running statistics change by the mean over all micro-batches.
 void Sharded::addStatistics(bool first) {
   const std::span<float> own = replica_.statistics();
   if (statistics_.empty()) return;
@@ -137,7 +137,7 @@ void Sharded::addStatistics(bool first) {
   std::copy(own.begin(), own.end(), statistics_.begin());
 }
 
-/// Loss and statistics are complete before the last backward pass, and travel while it goes on.
+/// Loss and statistics are complete before the last backward pass, and are reduced during it.
 void Sharded::sendSums() {
   static_assert(sizeof sums_ == 2 * sizeof(double));
   sent_ = comm_.allReduceAsync(&sums_, &sums_, 2, DataType::float64, ReduceOp::sum);

@@ -1,4 +1,4 @@
-// What the strategies zero1, zero2 and fsdp do alike: a sharded model, trained in step.
+// The common part of the strategies zero1, zero2 and fsdp: synchronous training of a sharded model.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,15 @@
 
 namespace rondo::training {
 
-/// Throws Error(invalid_argument) as strategyMesh(), for a hook but bf16, and for a batch with
-/// fewer samples than ranks x accumulate.
+/// Throws Error(invalid_argument) as strategyMesh() does, for a hook other than bf16, and for a
+/// batch with fewer samples than ranks x accumulate.
 void checkSharded(const TrainOptions& options, int ranks);
 
-/// As StrategyKind::show.
+/// Implements StrategyKind::show.
 std::string showSharded(const TrainOptions& options, const Dataset& samples, int ranks,
                         const Sharding& sharding);
 
-/// Collective. Errors as of ShardedReplica.
+/// Collective. Throws the errors of ShardedReplica.
 std::unique_ptr<Strategy> makeSharded(const Setup& setup, const Sharding& sharding);
 
 } // namespace rondo::training

@@ -43,7 +43,7 @@ ShardedReplica::ShardedReplica(const Setup& setup, const Sharding& sharding)
                                           setup.options.seed, settings(setup.options, sharding));
 }
 
-/// Of the rank that holds most, so that all find the same.
+/// Checks the rank that holds most, so that all ranks come to the same result.
 void ShardedReplica::checkMemory(const Setup& setup, const Sharding& sharding) const {
   const auto ranks = static_cast<std::size_t>(shards_.size());
   const ShardLayout layout = shardLayout(sizesOf(network_->nodes()), ranks, sharding.unit_bytes);
@@ -58,7 +58,7 @@ void ShardedReplica::checkMemory(const Setup& setup, const Sharding& sharding) c
   requireFits(sharding.name, most, setup.options.memory_limit);
 }
 
-/// As a Replica has it.
+/// Lays out the state as a Replica does.
 void ShardedReplica::placeState() {
   std::size_t count = 0;
   const std::vector<Weight*> state = network_->state();
@@ -83,7 +83,8 @@ std::string ShardedReplica::firstNotFinite(const ShardUnit& unit, const float* v
   return {};
 }
 
-/// The hash of a Replica with these values: unit by unit, as they lie one behind the other there.
+/// The hash equals that of a Replica with these values: it adds unit by unit, in the replica's
+/// order.
 std::uint64_t ShardedReplica::verify(const std::string& when) {
   detail::HashStream stream;
   std::string bad;
@@ -101,7 +102,8 @@ std::uint64_t ShardedReplica::verify(const std::string& when) {
   return stream.hash();
 }
 
-/// Every rank takes some of the batches; those that have one less take part in its exchanges.
+/// Every rank evaluates some of the batches. A rank with one batch less takes part in the
+/// collectives of the last one.
 double ShardedReplica::evaluate() {
   const std::size_t samples = data_.test.size();
   const std::size_t batches = (samples + kTestBatch - 1) / kTestBatch;
@@ -126,7 +128,7 @@ std::vector<TensorMemory> ShardedReplica::gather() {
   std::vector<TensorMemory> weights, optimizer;
   const bool writes = comm_.rank() == 0;
   for (ShardedArray& array : model_->arrays()) {
-    if (!first()) break; // other groups hold the same
+    if (!first()) break; // all groups hold the same arrays
     const TensorLabel label{array.name, array.shape};
     float* whole = nullptr;
     if (writes) whole = whole_.emplace_back(label.bytes() / sizeof(float)).data();

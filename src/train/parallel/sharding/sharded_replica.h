@@ -1,4 +1,4 @@
-// One rank's share of a model, and what all ranks do with theirs at a meeting.
+// One rank's shard of a model, and the collective operations on it at a synchronization point.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +15,31 @@
 
 namespace rondo::training {
 
-/// In what the sharded strategies differ.
+/// The properties that differ between the sharded strategies.
 struct Sharding {
-  std::string name; ///< of the strategy, for errors
+  std::string name; ///< name of the strategy, for errors
   ShardLevel level;
-  std::vector<std::size_t> unit_bytes; ///< as shardLayout() takes its caps
+  std::vector<std::size_t> unit_bytes; ///< caps for shardLayout()
 };
 
 class ShardedReplica {
  public:
-  /// Collective. Throws, on all ranks, what Network does, and Error(invalid_argument) where some
+  /// Collective. Throws on all ranks: the errors of Network, and Error(invalid_argument) if some
   /// rank would hold more than memory_limit.
   ShardedReplica(const Setup& setup, const Sharding& sharding);
 
   Network& network() { return *network_; }
   ShardedModel& model() { return *model_; }
   const ShardedModel& model() const { return *model_; }
-  /// That hold the same pieces.
+  /// Number of groups; all hold the same pieces.
   int groups() const { return mesh_.size(Axis::data); }
-  /// Where a forward pass puts the batch's own statistics; empty: it has none.
+  /// Where a forward pass puts the statistics of the batch; empty if it has none.
   std::span<float> statistics() { return statistics_; }
 
-  // Collective, as the functions of Strategy.
+  // Collective, like the functions of Strategy.
   std::uint64_t verify(const std::string& when);
   double evaluate();
-  /// On rank 0 whole arrays, gathered into memory that forget() gives back; on others none.
+  /// On rank 0 the whole arrays, gathered into memory that forget() frees; on other ranks empty.
   std::vector<TensorMemory> gather();
   void scatter(std::uint64_t steps);
   void forget() { whole_.clear(); }
@@ -54,12 +54,12 @@ class ShardedReplica {
   const Data& data_;
   const Mesh mesh_;
   Communicator shards_;
-  std::optional<Communicator> replicas_; ///< those that hold the same pieces, if there are any
+  std::optional<Communicator> replicas_; ///< ranks with the same pieces, if there are any
   std::unique_ptr<Network> network_;
   AlignedVector<float> state_, statistics_;
   std::unique_ptr<ShardedModel> model_;
   Loader test_;
-  std::vector<AlignedVector<float>> whole_; ///< of the last gather(), on rank 0
+  std::vector<AlignedVector<float>> whole_; ///< from the last gather(), on rank 0
 };
 
 } // namespace rondo::training

@@ -1,4 +1,4 @@
-// What sharded training sends in a step, in closed form.
+// Computes the bytes that sharded training sends in a step.
 #pragma once
 
 #include "train/parallel/sharding/layout.h"
@@ -8,23 +8,23 @@ namespace rondo::training {
 
 struct TrafficQuestion {
   ShardLevel level;
-  int groups = 1; ///< that hold the same pieces
-  int shards = 1; ///< ranks of each group
+  int groups = 1; ///< groups of ranks, each with the whole model
+  int shards = 1; ///< ranks in each group
   int micro_batches = 1;
-  bool narrow = false; ///< within groups as bfloat16
+  bool narrow = false; ///< sent as bfloat16 within groups
 };
 
-/// Elements that the ranks of a group gather in a step. Where parameters come and go that is each
-/// unit forward and back, but for what is still in its slot: the last two units when the way back
-/// begins, and the first when the next micro-batch does. With M elements, U of the last two units
-/// and F of the first, and A micro-batches:
+/// Elements that the ranks of a group gather in a step. If parameters are sharded, each unit is
+/// gathered for the forward pass and for the backward pass, except units that are still in their
+/// slots: the last two when the backward pass begins, and the first when the next micro-batch
+/// begins. With M elements, U of the last two units and F of the first, and A micro-batches:
 ///
 ///   optimizer, gradients   M
 ///   parameters             A (2 M - U) - (A - 1) F
 double gatheredElements(const ShardLayout& layout, const TrafficQuestion& question);
 
-/// Bytes that all ranks send in a step, at 4 bytes an element (2 within groups where they are
-/// narrow), if G are gathered:
+/// Bytes that all ranks send in a step, with 4 bytes per element (2 within groups for bfloat16), if
+/// G elements are gathered:
 ///
 ///   groups (shards - 1) (A M + G)   each group: ReduceScatter, Allgather
 ///   2 (groups - 1) M                between groups: AllReduce of the pieces

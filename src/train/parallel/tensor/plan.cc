@@ -9,12 +9,12 @@ namespace rondo::training {
 
 namespace {
 
-/// "layer 3 (linear)"; those of a plan are named as the model's.
+/// "layer 3 (linear)". A plan names layers like the model.
 std::string named(const Node& node) {
   return "layer " + node.path + " (" + std::string(kindOf(node.value)) + ")";
 }
 
-/// Of the first rank of a line, which has something of every weight.
+/// Lists the slices of the first rank of a line, which has a part of every weight.
 std::string slices(const TensorPlan& plan, const std::vector<Node>& nodes) {
   std::string text;
   auto weight = plan.weights.begin();
@@ -31,7 +31,8 @@ std::string slices(const TensorPlan& plan, const std::vector<Node>& nodes) {
   return text;
 }
 
-/// What a segment is for people: some of the model's `layers` layers, and the loss behind the last.
+/// The text for a segment: layers of the model, of which there are `layers`, and the loss after the
+/// last one.
 std::string work(const LayerRange& range, const std::vector<Node>& nodes, std::size_t layers) {
   const std::size_t end = std::min(range.end, layers);
   std::string text;
@@ -41,7 +42,7 @@ std::string work(const LayerRange& range, const std::vector<Node>& nodes, std::s
   return text + (text.empty() ? "the loss" : ", the loss");
 }
 
-/// The passes of a step with `samples` on each line.
+/// The text for the passes of a step with `samples` samples on each line.
 std::string passes(const TensorPlan& plan, const std::vector<Node>& nodes, std::size_t layers,
                    std::size_t samples) {
   const std::vector<LayerRange> all = segments(plan, {0, nodes.size()});
@@ -53,15 +54,15 @@ std::string passes(const TensorPlan& plan, const std::vector<Node>& nodes, std::
     text += "    forward    " + work(range, nodes, layers) + "\n";
     const Node& last = nodes[range.end - 1];
     if (plan.sums[range.end - 1].output)
-      text += formatted("  AllReduce    what %s makes, %zu bytes\n", named(last).c_str(),
+      text += formatted("  AllReduce    output of %s, %zu bytes\n", named(last).c_str(),
                         bytes(last.out));
   }
   for (auto range = all.rbegin(); range != all.rend(); ++range) {
     text += "    backward   " + work(*range, nodes, layers) + "\n";
     const Node& first = nodes[range->begin];
     if (plan.sums[range->begin].gradient)
-      text += formatted("  AllReduce    the gradient in front of %s, %zu bytes\n",
-                        named(first).c_str(), bytes(first.in));
+      text += formatted("  AllReduce    input gradient of %s, %zu bytes\n", named(first).c_str(),
+                        bytes(first.in));
   }
   return text;
 }
@@ -86,11 +87,12 @@ std::string tensorPlanText(const LayerValues& layers, const SampleShape& input, 
   const std::vector<Node> nodes = place(plan.layers, input, "", weights);
   const std::size_t samples =
       share(static_cast<std::size_t>(batch), 0, static_cast<std::size_t>(copies)).size();
-  std::string text = meshText(mesh, Axis::tensor) +
-                     (copies > 1 ? " have a model together each\n" : " have the model together\n") +
-                     slices(plan, nodes) +
-                     "a step of each rank (what stands left is between the ranks of a line):\n" +
-                     passes(plan, nodes, layers.size(), samples);
+  std::string text =
+      meshText(mesh, Axis::tensor) +
+      (copies > 1 ? " (each group holds one model)\n" : " (together they hold the model)\n") +
+      slices(plan, nodes) +
+      "a step of each rank (lines further left are collectives of the ranks of a line):\n" +
+      passes(plan, nodes, layers.size(), samples);
   if (copies > 1)
     text += formatted(
         "  AllReduce    the slices' gradients, %zu bytes, between the %d ranks that have the "

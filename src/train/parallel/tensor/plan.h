@@ -1,4 +1,4 @@
-// A step of ranks with cut features, as text, and what it sends.
+// Prints a step of tensor parallelism, and computes the bytes that it sends.
 #pragma once
 
 #include <string>
@@ -9,12 +9,11 @@
 
 namespace rondo::training {
 
-/// Bytes that so many lines of ranks with these plans send in a step of `batch` samples, all
-/// together.
+/// Bytes that `lines` lines of ranks with these plans send together in a step of `batch` samples.
 double tensorTraffic(const std::vector<TensorPlan>& plans, const SampleShape& input, int batch,
                      int lines);
 
-/// How each layer is cut, the step's passes and sums, and bytes sent: for people.
+/// Prints how each layer is cut, the passes and sums of a step, and the bytes sent.
 std::string tensorPlanText(const LayerValues& layers, const SampleShape& input, const Mesh& mesh,
                            int batch);
 

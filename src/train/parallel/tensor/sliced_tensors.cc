@@ -6,7 +6,7 @@ namespace rondo::training {
 
 namespace {
 
-/// "optimizer.momentum." of "optimizer.momentum.3.weight"
+/// "optimizer.momentum." for "optimizer.momentum.3.weight"
 std::string kindOf(const TensorMemory& array, const Weight& weight) {
   const std::string& name = array.label.name;
   return name.substr(0, name.size() - weight.name.size());

@@ -1,4 +1,5 @@
-// Arrays beside the weights of cut layers, whole on the line's first rank.
+// Gathers the slices of weights and optimizer arrays on the first rank of a line, and scatters them
+// again.
 #pragma once
 
 #include <cstddef>
@@ -15,25 +16,25 @@ namespace rondo::training {
 /// All functions are collective over the line. One thread.
 class SlicedTensors {
  public:
-  /// `own` are this rank's arrays beside all weights() of the models, in that order, once or
-  /// several times over; the names of each end with the weight's. The memory must stay where it is,
-  /// and the models too.
+  /// `own` are this rank's arrays: one for each of weights() of all models, in that order, and
+  /// possibly several such sequences. The name of each array ends with the name of the weight. The
+  /// memory and the models must not move.
   SlicedTensors(Communicator& line, const std::vector<TensorModel*>& models,
                 const std::vector<TensorMemory>& own);
 
-  /// On the line's first rank those of the whole weights; elsewhere none.
+  /// On the first rank of the line the arrays of the whole weights; on other ranks empty.
   const std::vector<TensorMemory>& tensors() const { return tensors_; }
-  /// They get the ranks' values.
+  /// Copies the values of all ranks into tensors().
   void gather();
-  /// The ranks get theirs.
+  /// Copies to each rank its slices of tensors().
   void scatter();
 
  private:
-  /// A whole array, and what this rank has of it.
+  /// A whole array, and this rank's slice of it.
   struct Array {
     TensorModel* model;
     const TensorModel::Whole* weight;
-    float* own; ///< null: nothing
+    float* own; ///< null if this rank has no part of it
     std::size_t own_count;
     AlignedVector<float> whole; ///< on the first rank
   };

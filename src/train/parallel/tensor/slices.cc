@@ -30,7 +30,7 @@ namespace {
 
 template <class Value>
 constexpr bool kCut = std::is_same_v<Value, Linear> || std::is_same_v<Value, Convolution>;
-/// Each feature goes through by itself.
+/// Layers in which each output feature depends on one input feature only.
 template <class Value>
 constexpr bool kPasses = std::is_same_v<Value, Relu> || std::is_same_v<Value, Flatten> ||
                          std::is_same_v<Value, MaxPool> || std::is_same_v<Value, AveragePool> ||
@@ -40,10 +40,10 @@ bool isCut(const LayerValue& layer) {
   return std::visit([](const auto& value) { return kCut<std::decay_t<decltype(value)>>; }, layer);
 }
 
-/// A layer that makes features of features, whichever of the two kinds it is.
+/// The shape of a linear layer or a convolution.
 struct Dense {
   std::size_t outputs, inputs;
-  std::size_t window; ///< weights between an output and an input
+  std::size_t window; ///< weights between one output and one input
   bool bias;
 };
 
@@ -61,7 +61,7 @@ Convolution withOutputs(Convolution convolution, std::size_t outputs) {
   return convolution;
 }
 
-/// Writes the plan layer by layer.
+/// Builds the plan layer by layer.
 class Cutter {
  public:
   Cutter(const SampleShape& input, std::size_t ranks, std::size_t rank, std::ptrdiff_t to_cut)
@@ -97,15 +97,15 @@ class Cutter {
  private:
   void addColumns(const Dense& shape, std::size_t layer) {
     if (shape.outputs < ranks_)
-      refuse(layer, "has " + std::to_string(shape.outputs) + " features to be cut for " +
+      refuse(layer, "has " + std::to_string(shape.outputs) + " features, too few for " +
                         std::to_string(ranks_) + " ranks");
     between_ = share(shape.outputs, rank_, ranks_);
     plan.weights.push_back(
         {1, shape.outputs, shape.inputs * shape.window, *between_, Cut::columns});
     if (shape.bias) plan.weights.push_back({1, shape.outputs, 1, *between_, Cut::columns});
-    plan.sums.back().gradient = learns_; // else nobody wants it
+    plan.sums.back().gradient = learns_; // otherwise no layer before it needs the gradient
   }
-  /// The bias is one rank's, or the sum would get it from all.
+  /// Only one rank has the bias, because the outputs of all ranks are summed.
   void addRows(const Dense& shape) {
     spread(shape.inputs / whole_.channels);
     plan.weights.push_back({shape.outputs, shape.inputs, shape.window, *between_, Cut::rows});
@@ -122,14 +122,15 @@ class Cutter {
     all(shape.outputs * shape.inputs * shape.window);
     if (shape.bias) all(shape.outputs);
   }
-  /// Each feature becomes so many, one behind the other.
+  /// Each feature becomes `times` consecutive features.
   void spread(std::size_t times) { between_ = {between_->begin * times, between_->end * times}; }
 
   const std::size_t ranks_, rank_;
-  std::ptrdiff_t left_; ///< layers that can be cut
+  std::ptrdiff_t left_; ///< remaining layers that can be cut
   SampleShape whole_;
-  std::optional<Range> between_; ///< columns and rows: this rank's features
-  bool learns_ = false;          ///< a layer before
+  /// After a layer cut by columns, until the layer cut by rows: this rank's features.
+  std::optional<Range> between_;
+  bool learns_ = false; ///< an earlier layer has weights
 };
 
 } // namespace

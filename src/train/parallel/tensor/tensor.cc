@@ -1,21 +1,21 @@
-// Tensor parallel: the ranks of a line have parts of the features of every linear layer and
-// convolution, and the same samples.
+// Strategy tensor (tensor parallelism): each rank of a line has a part of the features of every
+// linear layer and convolution. All ranks of a line have the same samples.
 //
 //   sent         when
-//   activations  AllReduce of what a layer cut by rows makes, behind it, forward
-//   gradients    AllReduce of the gradient of what goes into a layer cut by columns, behind its
-//                pass back; not of the first layer that learns, in front of which nobody wants it
+//   activations  AllReduce of the output of a layer cut by rows, after its forward pass
+//   gradients    AllReduce of the gradient of the input of a layer cut by columns, after its
+//                backward pass; not for the first layer with weights, where it is not needed
 //   slices       AllReduce of their gradients between the lines, as in ddp, with --mesh
 //                data=D,tensor=T
-//   2 sums       AllReduce of loss and stop flag behind the passes
+//   2 sums       AllReduce of loss and stop flag after the passes
 //
-// Linear layers and convolutions are cut by columns and by rows in turn (slices.h). With batches of
-// b samples and f floats of activations and gradients summed up for one sample, T ranks send
-// 2 (T-1) 4 b f bytes in a step, and D lines 2 (D-1) M for M bytes of weights, those counted T
-// times that are whole on all ranks. A rank holds about 1/T of weights, gradients and optimizer.
-// For models of linear layers, convolutions and pools; sums over the ranks stand in another order
-// than one rank's, so results are those of one rank but for rounding. Pipelines of such lines are
-// the axis tensor of the strategy pipeline.
+// Linear layers and convolutions are cut alternately by columns and by rows (slices.h). With
+// batches of b samples, and f floats of activations and gradients summed for one sample, T ranks
+// send 2 (T-1) 4 b f bytes in a step. D lines send 2 (D-1) M bytes more for M bytes of weights,
+// where weights that all ranks hold whole count T times. A rank holds about 1/T of weights,
+// gradients and optimizer. Supports linear layers, convolutions and pools. Sums over ranks are
+// added in another order than on one rank, so results equal those of one rank except for rounding.
+// The strategy pipeline has an axis tensor for pipelines of such lines.
 //
 // Shoeybi et al., Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
 // Parallelism, 2019, section 3, for its multi-layer perceptron.
@@ -65,15 +65,16 @@ class Tensor : public Strategy {
   const TrainOptions& options_;
   const Data& data_;
   const Mesh mesh_;
-  Communicator line_, lines_; ///< of one copy of the model; of those with the same slices
-  const Groups groups_;       ///< of the latter
+  /// The ranks of one copy of the model; the ranks with the same slices.
+  Communicator line_, lines_;
+  const Groups groups_; ///< communicators of the ranks in lines_
   std::optional<TensorModel> model_;
   Samples samples_;
   Loader test_;
   std::optional<GradientReducer> reducer_;
   std::unique_ptr<Optimizer> optimizer_;
   const Schedule schedule_;
-  std::optional<SlicedTensors> whole_; ///< of the last snapshot, until the next step
+  std::optional<SlicedTensors> whole_; ///< from the last snapshot, until the next step
 };
 
 Tensor::Tensor(const Setup& setup)
@@ -135,7 +136,7 @@ StepResult Tensor::run(const Position& done, std::int64_t, Timeline* timeline) {
   clock.lap(&TrainTimes::backward, "backward", model_->exchanges());
   reducer_->wait();
   if (timeline) showBuckets(*reducer_, reducing, *timeline);
-  // All ranks of a line have the same loss: it is counted once.
+  // All ranks of a line compute the same loss: it is counted once.
   std::array<double, 2> sums = {line_.rank() == 0 ? loss : 0.0,
                                 options_.stop && options_.stop() ? 1.0 : 0.0};
   comm_.allReduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);
@@ -153,7 +154,7 @@ StepResult Tensor::run(const Position& done, std::int64_t, Timeline* timeline) {
   return result;
 }
 
-/// The lines share the batches of the test set out; the ranks of a line go through each together.
+/// Each line evaluates some batches of the test set; its ranks evaluate each batch together.
 double Tensor::evaluate() {
   const std::size_t samples = data_.test.size();
   const Range own =
@@ -176,7 +177,8 @@ std::vector<TensorMemory> Tensor::values() const {
   return all;
 }
 
-/// As Replica::hash(), of values that each line's first rank puts where a replica has them.
+/// The hash equals Replica::hash(): the first rank of each line lays out the values as a replica
+/// does.
 std::uint64_t Tensor::verify(const std::string& when) {
   SlicedTensors whole(line_, {&*model_}, values());
   whole.gather();
@@ -210,7 +212,7 @@ Snapshot Tensor::snapshot() {
 }
 
 void Tensor::adopt(const Position& at) {
-  if (line_.rank() == 0) // rank 0's to the other lines' first ranks
+  if (line_.rank() == 0) // rank 0 sends its values to the first ranks of the other lines
     for (const TensorMemory& one : whole_->tensors())
       lines_.broadcast(one.data, one.data, one.label.bytes() / sizeof(float), DataType::float32, 0);
   whole_->scatter();
@@ -240,7 +242,7 @@ void Tensor::tell(TrainReport& report) {
 extern const StrategyKind tensor;
 const StrategyKind tensor{
     .name = "tensor",
-    .summary = "each rank some of the features of all layers, and all samples",
+    .summary = "each rank has some of the features of all layers, and all samples",
     .takes = {"bucket_bytes", "overlap", "groups", "mesh"},
     .check =
         [](const TrainOptions& options, int ranks) {

@@ -40,7 +40,7 @@ void TensorModel::makeSegments(const SampleShape& input, LayerRange part, Comput
   }
 }
 
-/// Which of the whole model's weights are those of these layers.
+/// Finds the weights of these layers among those of the whole model.
 void TensorModel::findWeights(const LayerValues& layers, const SampleShape& input,
                               LayerRange part) {
   Weights all;
@@ -69,7 +69,8 @@ void TensorModel::placeWeights() {
     else unlearned = std::max(unlearned, onGrains(weight.size()));
   });
   values_.resize(learned);
-  unlearned_.resize(2 * unlearned); // zeros to read, and what nobody reads
+  // Zeros for values, and memory for gradients that are never read.
+  unlearned_.resize(2 * unlearned);
   float* at = values_.data();
   each([&](Segment& segment, Weight& weight, Whole& whole) {
     if (owns(whole)) whole.place = learned_.size();
@@ -85,7 +86,7 @@ void TensorModel::placeWeights() {
   });
 }
 
-/// The whole model's weights are written one after the other to the same place.
+/// All weights of the whole model are initialised one after the other in the same memory.
 void TensorModel::initialise(const LayerValues& layers, const SampleShape& input,
                              std::uint64_t seed) {
   Network all(layers, input);
@@ -156,9 +157,9 @@ void TensorModel::backward(const float* gradient, const GradientReady& ready, st
   input_gradient_ = gradient;
 }
 
-/// A rank sees its own features, and sums that another rank's features have spoilt; the first layer
-/// is that of the rank who saw it first. What is not finite as a sum only comes from the layer that
-/// was summed up.
+/// Each rank sees its own features, and sums into which other ranks' bad values have spread. The
+/// first bad layer is the earliest one that any rank has seen. If only a sum is not finite, it is
+/// attributed to the layer that was summed.
 std::string TensorModel::firstNotFinite(std::size_t slot) const {
   std::vector<std::string> layers;
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
@@ -176,7 +177,7 @@ std::string TensorModel::firstNotFinite(std::size_t slot) const {
   return ends_ ? "the loss" : "";
 }
 
-/// All segments but the last; gives the batch that goes into that.
+/// Evaluates all segments but the last, and returns the input of the last one.
 Batch TensorModel::evaluateFront(const Batch& batch) {
   exchanges_.clear();
   Batch at = batch;
@@ -205,7 +206,7 @@ void TensorModel::gather(const Whole& weight, std::span<const float> own, float*
   std::vector<std::size_t> counts, offsets;
   std::size_t all = 0;
   for (const TensorPlan& plan : plans_) {
-    // What is whole everywhere comes from rank 0.
+    // A weight that every rank has whole is taken from rank 0.
     const WeightSlice& slice = plan.weights[weight.number];
     counts.push_back(slice.cut == Cut::everywhere && !counts.empty() ? 0 : slice.size());
     offsets.push_back(all);

@@ -1,5 +1,4 @@
-// A model, or some of its layers, whose features are cut between ranks: its passes, and what they
-// send.
+// Runs a model, or some of its layers, whose features are cut between the ranks of a line.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +15,14 @@
 
 namespace rondo::training {
 
-/// One thread. The ranks of `line` call the same in the same order, with the same batches. Where a
-/// part begins or ends between columns and rows, what comes in and goes out are this rank's
-/// features; else they are all of them, the same on all ranks.
+/// One thread. The ranks of `line` make the same calls in the same order, with the same batches. If
+/// a part begins or ends between a layer cut by columns and one cut by rows, its input or output is
+/// this rank's features; otherwise it is all features, the same on all ranks.
 class TensorModel : public PartModel {
  public:
-  /// Has the part of the values that the seed gives to the whole model; at no time holds more than
-  /// its part and one weight. Errors as of tensorPlan() and Network. What is passed by reference
-  /// must live as long.
+  /// Initialises its slices to the values that the seed gives the whole model; never holds more
+  /// than its slices and one whole weight. Throws the errors of tensorPlan() and Network.
+  /// References must outlive this object.
   TensorModel(Communicator& line, const LayerValues& layers, const SampleShape& input,
               std::uint64_t seed, LayerRange part = kAllLayers, Compute compute = {});
 
@@ -32,14 +31,14 @@ class TensorModel : public PartModel {
     return segments_.back().network->outputShape();
   }
 
-  /// In the order of the whole model's weights, named as there.
+  /// In the order of the whole model's weights, with the same names.
   std::span<Weight* const> weights() const override { return learned_; }
   std::span<Weight* const> state() const override { return {}; }
   std::span<float> statistics() override { return {}; }
   void weightsChanged() override;
   void moveState(std::size_t) override {}
 
-  /// The sum of the samples' losses, the same on all ranks of the line.
+  /// Returns the sum of the samples' losses, the same on all ranks of the line.
   double forward(const Batch& batch, const Pass& pass, std::size_t slot) override;
   const float* output(std::size_t slot) const override;
   void backward(const float* gradient, const GradientReady& ready, std::size_t slot) override;
@@ -49,20 +48,20 @@ class TensorModel : public PartModel {
   Score evaluate(const Batch& batch) override;
   const float* evaluateOutput(const Batch& batch) override;
 
-  /// A weight of these layers of the whole model.
+  /// A whole weight of these layers.
   struct Whole {
     std::string name;
     std::vector<std::size_t> shape;
     std::size_t size;
-    std::size_t number; ///< among the whole model's
-    std::size_t place;  ///< among weights(); kNone: this rank has nothing of it
+    std::size_t number; ///< index among the weights of the whole model
+    std::size_t place;  ///< index in weights(); kNone if this rank has no part of it
   };
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
   const std::vector<Whole>& whole() const { return whole_; }
-  /// Collective over the line. `own` are this rank's values that belong to the weight, perhaps
-  /// none; rank 0 of the line gets all of them into `to`.
+  /// Collective over the line. `own` is this rank's slice of the weight, which may be empty. The
+  /// first rank of the line gets the whole weight in `to`.
   void gather(const Whole& weight, std::span<const float> own, float* to);
-  /// Takes this rank's part of the weight out of all of it.
+  /// Copies this rank's slice out of a whole weight.
   void take(const Whole& weight, const float* from, float* own) const {
     plans_[rank_].weights[weight.number].take(from, own);
   }
@@ -72,9 +71,9 @@ class TensorModel : public PartModel {
   struct Segment {
     std::unique_ptr<Network> network;
     LayerSums sums;
-    std::vector<Floats> outputs; ///< summed up, by slot
+    std::vector<Floats> outputs; ///< sums of the outputs, by slot
     Floats evaluated, gradient;
-    std::vector<std::size_t> places; ///< of its weights among weights()
+    std::vector<std::size_t> places; ///< index of each of its weights in weights()
   };
 
   void makeSegments(const SampleShape& input, LayerRange part, Compute compute);
@@ -87,12 +86,13 @@ class TensorModel : public PartModel {
   Communicator& line_;
   const std::size_t rank_;
   const std::vector<TensorPlan> plans_; ///< of each rank
-  const bool begins_, ends_;            ///< with samples, with the loss
+  const bool begins_, ends_;            ///< has the first layer; has the loss
   std::vector<Segment> segments_;
   std::vector<Weight*> learned_;
   std::vector<Whole> whole_;
-  Floats values_, unlearned_;       ///< biases that other ranks have: zeros, and gradients
-  std::vector<std::size_t> counts_; ///< samples of the last pass forward, by slot
+  /// For biases that another rank has: zeros as values, and memory for gradients.
+  Floats values_, unlearned_;
+  std::vector<std::size_t> counts_; ///< samples of the last forward pass, by slot
   const float* input_gradient_ = nullptr;
   std::vector<Exchange> exchanges_;
 };

@@ -1,4 +1,4 @@
-// The part of the CUDA driver that Rondo calls, as cuda_runtime_api.h beside it.
+// The part of the CUDA driver's interface that Rondo calls, see cuda_runtime_api.h.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +59,7 @@ struct CUdevResource {
   CUdevSmResource sm;
 };
 
-// As in the toolkit, whose names for the second versions are these.
+// The toolkit's header also maps these names to the second versions.
 #define cuCtxPushCurrent cuCtxPushCurrent_v2
 #define cuCtxPopCurrent cuCtxPopCurrent_v2
 #define cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2

@@ -1,6 +1,6 @@
-// The part of the CUDA runtime that Rondo and its tests call, declared for builds without a
-// toolkit. Types have the members that are used. Where a toolkit is found, the fake is compiled
-// against its headers too, so that nothing here can say what they do not.
+// The part of the CUDA runtime's interface that Rondo and its tests call, declared for builds
+// without a toolkit. Types have only the members that are used. If a toolkit is found, the fake is
+// also compiled against its headers, so these declarations cannot differ from it.
 #pragma once
 
 #include <cstddef>

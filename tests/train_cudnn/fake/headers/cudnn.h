@@ -1,5 +1,5 @@
-// The part of cuDNN that the layers call, declared for builds without it. Where a toolkit is found,
-// the fake is compiled against its headers too.
+// Declares the part of cuDNN that the layers call, for builds without it. Where a toolkit is found,
+// the fake is also compiled against its headers.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,12 +1,13 @@
-// GPipe (Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline
-// Parallelism, 2019): all micro-batches forward, then all back.
+// Order gpipe (Huang et al., GPipe: Efficient Training of Giant Neural Networks using Pipeline
+// Parallelism, 2019): all micro-batches forward, then all backward.
 //
 //   rank r: F0 F1 ... Fm-1 B0 B1 ... Bm-1
 //
-// Sends 2 m (p - 1) messages, as every order with one part a rank does; pipeline.cc has the bytes.
-// Holds the activations of all m micro-batches; waits (p - 1) / (m + p - 1) of the time. The paper
-// goes back from the last micro-batch to the first. Here gradients are summed from the first to the
-// last, in every kind, so that all kinds give the same bits.
+// With m micro-batches and p ranks it sends 2 m (p - 1) messages, as every order with one part per
+// rank does; pipeline.cc gives the bytes. A rank holds the activations of all m micro-batches, and
+// is idle for (p - 1) / (m + p - 1) of the time. The paper runs the backward passes from the last
+// micro-batch to the first. Here every order sums gradients from the first micro-batch to the last,
+// so that all orders give the same bits.
 #include <algorithm>
 
 #include "train/parallel/pipeline/timetable.h"
@@ -32,7 +33,7 @@ double idle(const PipelineShape& shape) {
 
 extern const PipelineKind gpipe;
 const PipelineKind gpipe{.name = "gpipe",
-                         .summary = "all micro-batches forward, then all back",
+                         .summary = "all micro-batches forward, then all backward",
                          .laps = false,
                          .order = order,
                          .in_flight = inFlight,

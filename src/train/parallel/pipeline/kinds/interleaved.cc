@@ -1,14 +1,15 @@
-// Interleaved 1F1B (Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters
-// Using Megatron-LM, 2021): each rank has v parts of the model, and micro-batches go round the
-// ranks v times, in groups as large as there are ranks.
+// Order interleaved (Narayanan et al., Efficient Large-Scale Language Model Training on GPU
+// Clusters Using Megatron-LM, 2021): interleaved 1F1B. Each of p ranks has v parts of the model.
+// The m micro-batches go around the ranks v times, in groups of p.
 //
-// In the k-th pass forward a rank takes part (k / p) % v of its own, micro-batch k % p of group
-// k / (p v); back it takes the parts from the last to the first. As in 1F1B it begins with some
-// passes forward, 2 (p - r - 1) + (v - 1) p of them, then does one back for each.
+// The k-th forward pass of a rank uses its part (k / p) % v, on micro-batch k % p of group k / (p
+// v). Backward passes use the parts from the last to the first. As in 1F1B, rank r begins with
+// forward passes only, 2 (p - r - 1) + (v - 1) p of them. Then it does one backward pass after each
+// forward pass.
 //
-// The pipe fills in a v-th of the time: ranks wait (p - 1) / (v m + p - 1) of it. For that
-// 2 m (v p - 1) messages are sent in place of 2 m (p - 1), whose bytes pipeline.cc has, and
-// activations of 2 (p - r - 1) + (v - 1) p + 1 passes are held, each of a v-th of the layers.
+// The pipeline fills v times as fast: ranks are idle for (p - 1) / (v m + p - 1) of the time. The
+// price is 2 m (v p - 1) messages in place of 2 m (p - 1) (pipeline.cc gives the bytes), and a rank
+// holds the activations of 2 (p - r - 1) + (v - 1) p + 1 passes, each through 1/v of its layers.
 #include <algorithm>
 
 #include "train/parallel/pipeline/timetable.h"
@@ -23,7 +24,7 @@ int warmUp(const PipelineShape& shape, int rank) {
 
 int passes(const PipelineShape& shape) { return shape.micro_batches * shape.laps; }
 
-/// The rank's k-th pass in this direction.
+/// The k-th pass of the rank in the direction of `task`.
 Operation pass(const PipelineShape& shape, int rank, Task task, int k) {
   const int group = k / shape.parts(), within = k % shape.parts();
   const int lap = within / shape.stages;
@@ -54,7 +55,7 @@ double idle(const PipelineShape& shape) {
 
 extern const PipelineKind interleaved;
 const PipelineKind interleaved{.name = "interleaved",
-                               .summary = "1f1b over several parts of the model a rank",
+                               .summary = "1f1b with several parts of the model on each rank",
                                .laps = true,
                                .order = order,
                                .in_flight = inFlight,

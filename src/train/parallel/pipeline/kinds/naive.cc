@@ -1,11 +1,11 @@
-// Naive layer split: a micro-batch goes forward and back through all ranks before the next one
+// Order naive: a micro-batch goes forward and backward through all ranks before the next one
 // starts, so one rank works at a time.
 //
 //   rank r: F0 B0 F1 B1 ...
 //
-// Sends 2 m (p - 1) messages, as every order with one part a rank does; pipeline.cc has the bytes.
-// Holds the activations of one micro-batch; waits (p - 1) / p of the time. Model parallelism of the
-// lectures.
+// With m micro-batches and p ranks it sends 2 m (p - 1) messages, as every order with one part per
+// rank does; pipeline.cc gives the bytes. A rank holds the activations of one micro-batch, and is
+// idle for (p - 1) / p of the time. This is plain model parallelism.
 #include "train/parallel/pipeline/timetable.h"
 
 namespace rondo::training::pipelines {

@@ -1,12 +1,12 @@
-// 1F1B (Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, 2019, with
-// the flush of Memory-Efficient Pipeline-Parallel DNN Training, 2021): behind some passes forward
-// that fill the pipe, a rank does one back for each forward.
+// Order 1f1b (Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN Training, 2019,
+// with the flush of Memory-Efficient Pipeline-Parallel DNN Training, 2021): a few forward passes
+// fill the pipeline. Then a rank does one backward pass after each forward pass.
 //
 //   rank r: F0 ... Fw-1 | Fw B0 Fw+1 B1 ... | Bm-w ... Bm-1, with w = min(m, p - r - 1)
 //
-// Sends 2 m (p - 1) messages, as every order with one part a rank does; pipeline.cc has the bytes.
-// Holds the activations of p - r micro-batches at most, however many there are; waits as GPipe
-// does, (p - 1) / (m + p - 1) of the time.
+// With m micro-batches and p ranks it sends 2 m (p - 1) messages, as every order with one part per
+// rank does; pipeline.cc gives the bytes. A rank holds the activations of at most p - r
+// micro-batches, for any m. It is idle for (p - 1) / (m + p - 1) of the time, as with GPipe.
 #include <algorithm>
 
 #include "train/parallel/pipeline/timetable.h"
@@ -38,11 +38,12 @@ double idle(const PipelineShape& shape) {
 } // namespace
 
 extern const PipelineKind one_f_one_b;
-const PipelineKind one_f_one_b{.name = "1f1b",
-                               .summary = "one forward, one back, once the pipe is full",
-                               .laps = false,
-                               .order = order,
-                               .in_flight = inFlight,
-                               .idle = idle};
+const PipelineKind one_f_one_b{
+    .name = "1f1b",
+    .summary = "alternates forward and backward passes once the pipeline is full",
+    .laps = false,
+    .order = order,
+    .in_flight = inFlight,
+    .idle = idle};
 
 } // namespace rondo::training::pipelines
