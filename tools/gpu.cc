@@ -15,8 +15,8 @@ namespace rondo::tools {
 
 namespace {
 
-/// Above the default of Options::timeout, so that the library's own error, which says more, comes
-/// first.
+/// Above the default of Options::timeout, so that the library's own error, which says more,
+/// comes first.
 constexpr std::chrono::seconds kLongest{150};
 
 void check(cudaError_t status, const char* what) {
@@ -68,8 +68,8 @@ class CudaGpu final : public Gpu {
     check(cudaEventRecord(spare_.back(), stream_), "the event cannot be recorded");
     marks_.push_back(spare_.back());
     spare_.pop_back();
-    // If the queue of launches were full, a launch would wait, perhaps for a rank that then cannot
-    // launch.
+    // If the queue of launches were full, a launch would wait, perhaps for a rank that then
+    // cannot launch.
     if (marks_.size() > kAhead) await(marks_[marks_.size() - 1 - kAhead]);
   }
   std::vector<double> times() override {

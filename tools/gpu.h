@@ -1,5 +1,5 @@
-// Gpu: a GPU as the benchmark uses it, with memory, one stream, times by the GPU's clock, and
-// graphs.
+// Gpu: a GPU as the benchmark uses it, with memory, one stream, times by the GPU's
+// clock, and graphs.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ class Gpu {
   /// each to the next. Throws if the stream makes no progress.
   virtual std::vector<double> times() = 0;
 
-  /// Calls between beginGraph() and endGraph() do not run; they become the graph that replay()
-  /// runs.
+  /// Calls between beginGraph() and endGraph() do not run; they become the graph that
+  /// replay() runs.
   virtual void beginGraph() = 0;
   virtual void endGraph() = 0;
   virtual void replay() = 0;
@@ -41,8 +41,8 @@ class Gpu {
 
 using GpuOpener = std::function<std::unique_ptr<Gpu>(int number)>;
 
-/// Opens GPU `number` of this process. Throws Error(unsupported) with one line that says what is
-/// missing.
+/// Opens GPU `number` of this process. Throws Error(unsupported) with one line that says
+/// what is missing.
 std::unique_ptr<Gpu> openGpu(int number);
 
 } // namespace rondo::tools

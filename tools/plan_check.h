@@ -10,8 +10,8 @@
 
 namespace rondo::tools {
 
-/// An algorithm with a collective, and the specs (rank counts, roots, parameters, layouts) to
-/// prove.
+/// An algorithm with a collective, and the specs (rank counts, roots, parameters,
+/// layouts) to prove.
 struct PlanPair {
   const plan::Algorithm* algorithm = nullptr;
   Collective collective = Collective::allreduce;
@@ -27,9 +27,9 @@ std::vector<PlanPair> pairsToCheck(const std::vector<const plan::Algorithm*>& al
                                    const std::vector<int>& ranks,
                                    const std::vector<plan::Layout>& layouts = {});
 
-/// Parses --layout as used with --check: a written layout, or "all": every way to put the ranks on
-/// nodes in order, 2^(ranks-1) layouts. Throws Error(invalid_argument) for "all" with more than 16
-/// ranks.
+/// Parses --layout as used with --check: a written layout, or "all": every way to put the ranks
+/// on nodes in order, 2^(ranks-1) layouts. Throws Error(invalid_argument) for "all" with more
+/// than 16 ranks.
 std::vector<plan::Layout> layoutsToCheck(const std::string& text, const std::vector<int>& ranks);
 
 /// Result of the checks of one pair.

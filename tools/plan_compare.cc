@@ -1,5 +1,5 @@
-// Compares all algorithms of a collective in a table: counts, predicted times, the planner's
-// choice.
+// Compares all algorithms of a collective in a table: counts, predicted times, the
+// planner's choice.
 #include "tools/plan_compare.h"
 
 #include <algorithm>

@@ -8,8 +8,8 @@
 
 namespace rondo::tools {
 
-/// Names of the algorithms that support the collective with so many ranks in a layout ("":
-/// unknown).
+/// Names of the algorithms that support the collective with so many ranks in a layout
+/// ("": unknown).
 std::vector<std::string> algorithmsFor(Collective collective, int ranks,
                                        const std::string& layout = "");
 

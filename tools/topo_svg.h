@@ -18,10 +18,10 @@ struct DrawnNode {
   std::vector<std::pair<int, topology::Seat>> ranks;
 };
 
-/// Returns an SVG for browsers. Each node is a box: packages with their caches and cores, the PCI
-/// devices near each package, and NVLinks below. Ranks are written on their cores and GPUs. Below
-/// the nodes a table shows how ranks (or, without ranks, devices) are linked; it is left out above
-/// 64.
+/// Returns an SVG for browsers. Each node is a box: packages with their caches and cores, the
+/// PCI devices near each package, and NVLinks below. Ranks are written on their cores and GPUs.
+/// Below the nodes a table shows how ranks (or, without ranks, devices) are linked; it is left
+/// out above 64.
 std::string machineSvg(const topology::Machine& machine, const std::vector<topology::Seat>& seats);
 
 /// The same for machines that may differ, with a title and a note.

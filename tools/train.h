@@ -22,8 +22,8 @@ struct TrainConfig {
   std::vector<std::string> arguments;
 };
 
-/// Returns the same exit statuses as runBench(), and kStopped if SIGINT or SIGTERM ended it after a
-/// step.
+/// Returns the same exit statuses as runBench(), and kStopped if SIGINT or SIGTERM ended it
+/// after a step.
 int runTrain(const TrainConfig& config);
 /// Throws one line, before any rank starts, if this machine cannot train with these options.
 void requireHere(const TrainOptions& options);

@@ -7,8 +7,8 @@
 
 namespace rondo::tools {
 
-/// Sets in `config` what the line says. Throws Error(invalid_argument) that says what is wrong with
-/// it.
+/// Sets in `config` what the line says. Throws Error(invalid_argument) that says what is
+/// wrong with it.
 void parseTrain(const std::string& line, TrainConfig& config);
 
 } // namespace rondo::tools

@@ -35,8 +35,8 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Config of one line's run: the common options without those for the whole sweep, and the line's
-/// own.
+/// Config of one line's run: the common options without those for the whole sweep, and
+/// the line's own.
 TrainConfig configOf(const TrainConfig& common, const SweepLine& line) {
   TrainConfig config = common;
   config.sweep.clear();

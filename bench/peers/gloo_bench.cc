@@ -1,6 +1,6 @@
 // Measures Gloo's all-reduce over TCP in the same way as `rondo bench` measures Rondo's
-// (mpi_bench.c says what is timed). Each size is run with each of Gloo's algorithms; the fastest is
-// printed.
+// (mpi_bench.c says what is timed). Each size is run with each of Gloo's algorithms; the
+// fastest is printed.
 //
 // usage: gloo_bench RANKS BYTES...        prints for each size: bytes, microseconds
 #include <gloo/algorithm.h>

@@ -52,12 +52,12 @@ struct MemoryUse {
 
 /// A fixed group of ranks that call collectives together.
 ///
-/// Calls. Each collective has two forms: the plain form returns when the result is complete; the
-/// Async form returns a Work at once. All ranks must make the same collective calls in the same
-/// order (Send and Recv concern their two ranks only). A difference is Error(mismatch) on every
-/// rank. Collectives of one communicator run in the order of the calls. Sends to one peer run in
-/// the order of the calls, and so do receives from one peer; both are independent of all other
-/// calls.
+/// Calls. Each collective has two forms: the plain form returns when the result is complete;
+/// the Async form returns a Work at once. All ranks must make the same collective calls in the
+/// same order (Send and Recv concern their two ranks only). A difference is Error(mismatch) on
+/// every rank. Collectives of one communicator run in the order of the calls. Sends to one peer
+/// run in the order of the calls, and so do receives from one peer; both are independent of all
+/// other calls.
 ///
 /// Buffers. Counts are in elements of `type`. A buffer may be null if its element count is zero.
 /// Input and output must not overlap, except in place as each call describes. Outputs are defined
@@ -126,14 +126,14 @@ class RONDO_API Communicator {
   /// order of the calls. See createAsync().
   std::future<std::optional<Communicator>> splitAsync(int color, int key);
 
-  /// Collective. Sends `own`, at most 16 KiB, to all ranks; element r of the result is what rank r
-  /// passed. It is for small data that ranks must agree on between calls: it uses the control
-  /// plane, as split() does. It is ordered with splits and other exchanges only, and does not make
-  /// progress on other calls. Errors: those of split(); Error(invalid_argument) for more than 16
-  /// KiB.
+  /// Collective. Sends `own`, at most 16 KiB, to all ranks; element r of the result is what rank
+  /// r passed. It is for small data that ranks must agree on between calls: it uses the control
+  /// plane, as split() does. It is ordered with splits and other exchanges only, and does not
+  /// make progress on other calls. Errors: those of split(); Error(invalid_argument) for more
+  /// than 16 KiB.
   std::vector<std::vector<std::byte>> exchange(std::span<const std::byte> own);
-  /// Does what exchange() does, on a new thread; `own` is read before the function returns. See
-  /// splitAsync().
+  /// Does what exchange() does, on a new thread; `own` is read before the function returns.
+  /// See splitAsync().
   std::future<std::vector<std::vector<std::byte>>> exchangeAsync(std::span<const std::byte> own);
 
   /// Collective over the ranks that are not in `excluded`. Returns a communicator of these ranks,
@@ -171,23 +171,23 @@ class RONDO_API Communicator {
   /// Returns `bytes` bytes of zeroed, page-aligned memory that peers on this machine read in place.
   /// Throws Error(system).
   Buffer allocate(std::size_t bytes);
-  /// Turns memory that the program already has into such a buffer. Address and contents stay. It
-  /// must be whole pages of private anonymous memory; large blocks from malloc() are that, apart
-  /// from partial pages at both ends. No other thread may touch it during the call. Throws
-  /// Error(invalid_argument) for parts of pages, Error(unsupported) for other kinds of memory,
-  /// Error(system).
+  /// Turns memory that the program already has into such a buffer. Address and contents stay.
+  /// It must be whole pages of private anonymous memory; large blocks from malloc() are that,
+  /// apart from partial pages at both ends. No other thread may touch it during the call.
+  /// Throws Error(invalid_argument) for parts of pages, Error(unsupported) for other kinds of
+  /// memory, Error(system).
   Buffer registerBuffer(void* data, std::size_t bytes);
 
   // Collectives ---------------------------------------------------------------------------------
   //
-  // Rules for all collectives. Every rank of the communicator makes the call, with the same count,
-  // type, operator and root. A reduction applies `op` to the ranks' contributions element by
-  // element; 16- and 8-bit floats are combined in fp32. Errors: invalid_argument if this rank's
-  // arguments are wrong (the text names the call and the argument; nothing was sent); unsupported
-  // if the type does not have the operator; mismatch if ranks differ; and the errors that end a
-  // communicator: peer_dead, unresponsive, timeout, aborted, transport, system. Each file
-  // src/algorithms/*.cc begins with how its algorithm works and what it costs; `rondo plan` prints
-  // both.
+  // Rules for all collectives. Every rank of the communicator makes the call, with the same
+  // count, type, operator and root. A reduction applies `op` to the ranks' contributions element
+  // by element; 16- and 8-bit floats are combined in fp32. Errors: invalid_argument if this
+  // rank's arguments are wrong (the text names the call and the argument; nothing was sent);
+  // unsupported if the type does not have the operator; mismatch if ranks differ; and the errors
+  // that end a communicator: peer_dead, unresponsive, timeout, aborted, transport, system. Each
+  // file src/algorithms/*.cc begins with how its algorithm works and what it costs; `rondo plan`
+  // prints both.
 
   /// Combines one vector of every rank and gives the result to all ranks: output[i] is `op` over
   /// the ranks' input[i]. Both buffers have `count` elements. In place: output == input. The order
@@ -326,8 +326,8 @@ class RONDO_API Communicator {
   ///     group.end();
   void send(const void* input, std::size_t count, DataType type, int peer);
   Work sendAsync(const void* input, std::size_t count, DataType type, int peer);
-  /// Receives `count` elements into `output` that `peer` sends with send(). Order and errors as for
-  /// send().
+  /// Receives `count` elements into `output` that `peer` sends with send(). Order and errors
+  /// as for send().
   void recv(void* output, std::size_t count, DataType type, int peer);
   Work recvAsync(void* output, std::size_t count, DataType type, int peer);
   /// Returns whether a message from `peer`'s send() has arrived, or begun to arrive, for which no
@@ -380,8 +380,8 @@ RONDO_API std::vector<TransportInfo> transports();
 class RONDO_API Group {
  public:
   Group();
-  /// Does what end() does if the group is still open, but logs errors. Call end() to have them
-  /// thrown.
+  /// Does what end() does if the group is still open, but logs errors. Call end() to have
+  /// them thrown.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;

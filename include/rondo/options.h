@@ -91,8 +91,8 @@ struct RONDO_API Options {
   std::string socket_interface;
   /// RONDO_SOCKET_FAMILY, NCCL_SOCKET_FAMILY: AF_INET or AF_INET6. Empty: either.
   std::string socket_family;
-  /// RONDO_TCP_SOCKETS. Sockets per channel and interface, 1 to 16. Large messages are striped over
-  /// them.
+  /// RONDO_TCP_SOCKETS. Sockets per channel and interface, 1 to 16. Large messages are
+  /// striped over them.
   int tcp_sockets = 1;
   /// RONDO_TCP_CONGESTION. Congestion control of the sockets ("reno", "cubic", "bbr"). Empty: the
   /// system's default.
@@ -117,9 +117,9 @@ struct RONDO_API Options {
   /// RONDO_DEBUG_FILE, NCCL_DEBUG_FILE. %h is the host's name, %p the process id. Empty: stderr.
   std::string log_file;
 
-  /// Limits of the three durations above. Within them, arithmetic with deadlines cannot overflow. A
-  /// heartbeat below its limit would report live ranks as silent, and one above would never report
-  /// any.
+  /// Limits of the three durations above. Within them, arithmetic with deadlines cannot
+  /// overflow. A heartbeat below its limit would report live ranks as silent, and one above
+  /// would never report any.
   static constexpr std::chrono::milliseconds kShortestTimeout{1}, kLongestTimeout{8760L * 3600'000};
   static constexpr std::chrono::milliseconds kShortestHeartbeat{10}, kLongestHeartbeat{3600'000};
 

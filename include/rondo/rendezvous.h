@@ -46,8 +46,8 @@ class RONDO_API Rendezvous {
   /// Returns the copy of an in-process Rendezvous for `rank`.
   Rendezvous as(int rank) const;
 
-  /// Rank `rank` of `size` ranks that meet over TCP. Any one process makes the id, by
-  /// UniqueId::create().
+  /// Rank `rank` of `size` ranks that meet over TCP. Any one process makes the id,
+  /// by UniqueId::create().
   static Rendezvous uniqueId(const UniqueId& id, int rank, int size);
 
   /// Rank `rank` of `size` ranks that meet at Options::comm_id, where rank 0 listens. The ranks

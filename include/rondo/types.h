@@ -72,12 +72,12 @@ class RONDO_API ReduceOp {
   /// Every contribution of the calling rank is multiplied by `factor` (and rounded to the element
   /// type) before the sum. Ranks may pass different factors.
   static constexpr ReduceOp preMulSum(double factor) { return {Kind::premul_sum, factor}; }
-  /// The same, with a factor in memory that the device can read, for communicators on devices. The
-  /// factor is one element of the call's type. It is read when the call's stream runs the call (and
-  /// at each replay of a captured call), so earlier work of the stream may write it; it must stay
-  /// valid until the call is done. Integer factors are exact up to 2^53. A call throws
-  /// Error(invalid_argument) on a communicator without a device, and if the device cannot read the
-  /// address.
+  /// The same, with a factor in memory that the device can read, for communicators on devices.
+  /// The factor is one element of the call's type. It is read when the call's stream runs the
+  /// call (and at each replay of a captured call), so earlier work of the stream may write it; it
+  /// must stay valid until the call is done. Integer factors are exact up to 2^53. A call throws
+  /// Error(invalid_argument) on a communicator without a device, and if the device cannot read
+  /// the address.
   static constexpr ReduceOp preMulSumAt(const void* factor) {
     ReduceOp op{Kind::premul_sum};
     op.factor_at_ = factor;

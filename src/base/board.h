@@ -1,5 +1,5 @@
-// Board: shares objects by name among the ranks of a process. The first rank to ask makes the
-// object.
+// Board: shares objects by name among the ranks of a process. The first rank to ask
+// makes the object.
 #pragma once
 
 #include <algorithm>

@@ -19,8 +19,8 @@ class Deadline {
   explicit Deadline(std::chrono::duration<Count, Unit> limit) {
     using Limit = std::chrono::duration<Count, Unit>;
     const Clock::time_point now = Clock::now();
-    // Compared in the limit's own unit, since the clock's unit may not be able to express the
-    // limit.
+    // Compared in the limit's own unit, since the clock's unit may not be able to
+    // express the limit.
     if (limit >= std::chrono::floor<Limit>(Clock::time_point::max() - now))
       at_ = Clock::time_point::max();
     else at_ = now + std::chrono::duration_cast<Clock::duration>(std::max(limit, Limit::zero()));

@@ -26,9 +26,9 @@ constexpr int kWordBits = 64;
 // Destructors of other statics use these variables, so none of them may have a destructor.
 constinit std::mutex section; ///< held by NoFork, and during a fork
 thread_local int depth = 0;   ///< number of NoFork objects of this thread
-/// Number of threads that call fork() and wait for `section`. Other threads let them in first;
-/// otherwise a thread that takes and releases the section all the time could keep them out for
-/// ever.
+/// Number of threads that call fork() and wait for `section`. Other threads let them in
+/// first; otherwise a thread that takes and releases the section all the time could keep them
+/// out for ever.
 constinit std::atomic<int> forking{0};
 /// Bit fd: descriptor fd is replaced in children.
 constinit std::array<std::atomic<std::uint64_t>, kMostDescriptors / kWordBits> ending{};

@@ -23,9 +23,9 @@ class NoFork {
   NoFork& operator=(const NoFork&) = delete;
 };
 
-/// Remembers the process that made an object. In a forked child the object is a copy of something
-/// that is still in use by the parent: it must take no lock, send no message, and change nothing
-/// shared.
+/// Remembers the process that made an object. In a forked child the object is a copy of
+/// something that is still in use by the parent: it must take no lock, send no message, and
+/// change nothing shared.
 class Maker {
  public:
   bool elsewhere() const { return ::getpid() != process_; }

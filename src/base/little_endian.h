@@ -8,9 +8,9 @@
 
 namespace rondo::base {
 
-/// Swaps the bytes if the machine is big-endian. On a little-endian machine it returns the value at
-/// once: compilers turn the general loop into a hundred instructions if several numbers follow each
-/// other.
+/// Swaps the bytes if the machine is big-endian. On a little-endian machine it returns the value
+/// at once: compilers turn the general loop into a hundred instructions if several numbers
+/// follow each other.
 template <std::unsigned_integral T>
 constexpr T littleEndian(T value) {
   if constexpr (std::endian::native == std::endian::little) return value;

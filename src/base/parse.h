@@ -60,8 +60,8 @@ struct NameFilter {
 std::string_view trim(std::string_view text);
 /// ASCII only.
 bool equalIgnoringCase(std::string_view a, std::string_view b);
-/// The text in double quotes, with control characters escaped and cut to 80 characters, for error
-/// texts.
+/// The text in double quotes, with control characters escaped and cut to 80 characters, for
+/// error texts.
 std::string quoted(std::string_view text);
 // Without these overloads a call with a std::string could also mean std::quoted().
 inline std::string quoted(const std::string& text) { return quoted(std::string_view(text)); }

@@ -70,8 +70,8 @@ class SharedRegions {
 
   /// Adds a region whose file is mapped at `data`.
   void add(void* data, std::unique_ptr<SharedRegion> region);
-  /// Removes the region at `data` from the list; it is not lent any more. Returns null in a forked
-  /// child.
+  /// Removes the region at `data` from the list; it is not lent any more. Returns null in a
+  /// forked child.
   std::unique_ptr<SharedRegion> remove(const void* data);
   /// Calls SharedRegion::keep() on all regions.
   void keepAll();

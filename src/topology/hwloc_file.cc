@@ -159,7 +159,7 @@ class Assembly {
     if (word == "Misc") return fill(element, around);
     const Processors own = mask(element, "cpuset");
     if (!contains(around.near, own))
-      complain(file_, element.line, word + " has processors that what it lies in has not");
+      complain(file_, element.line, word + " has processors that its parent does not have");
     const std::optional<Object> part = partOf(element, word, own);
     if (!part) return fill(element, {around.parent, own.empty() ? around.near : own});
     machine_.objects.push_back(*part);
@@ -244,7 +244,8 @@ class Assembly {
                       text.find_first_not_of("0123456789abcdef") == 4 && text.size() > bracket + 5;
     if (!good)
       complain(file_, element.line,
-               "pci_type " + base::quoted(text) + " is none; valid: one like \"0302 [10de:2330]\"");
+               "pci_type " + base::quoted(text) +
+                   " is no PCI type; valid: one like \"0302 [10de:2330]\"");
     return {std::stoi(text.substr(0, 2), nullptr, 16), text.substr(bracket + 1, 4)};
   }
 

@@ -1,5 +1,5 @@
-// Machine: a machine as a value, with its processors, caches, memory, GPUs, network cards and
-// links.
+// Machine: a machine as a value, with its processors, caches, memory, GPUs, network
+// cards and links.
 #pragma once
 
 #include <cstdint>
@@ -87,9 +87,9 @@ struct Machine {
   void insert(Object object);
 };
 
-/// "2 packages, 2 NUMA nodes, 64 cores, 128 processors, 512 GiB, 8 GPUs, 4 network cards". If
-/// programs may use only some of the processors, their number is added: "128 processors (96
-/// allowed)".
+/// "2 packages, 2 NUMA nodes, 64 cores, 128 processors, 512 GiB, 8 GPUs, 4 network cards".
+/// If programs may use only some of the processors, their number is added: "128 processors
+/// (96 allowed)".
 std::string summary(const Machine& machine);
 
 /// A number of bytes with a binary unit: "480 MiB".

@@ -8,10 +8,10 @@
 namespace rondo::topology {
 
 /// Reads from the kernel's files the packages, cores, caches from level 2 on and NUMA nodes of
-/// these processors; no devices. It reads a few files per processor: for a rank with few processors
-/// this takes 0.1 ms, while hwloc takes 3 ms and opens libraries. Missing files (in some
-/// containers) are skipped; then all processors are cores of one package. `sys`: where /sys is, for
-/// tests.
+/// these processors; no devices. It reads a few files per processor: for a rank with few
+/// processors this takes 0.1 ms, while hwloc takes 3 ms and opens libraries. Missing files (in
+/// some containers) are skipped; then all processors are cores of one package. `sys`: where /sys
+/// is, for tests.
 Machine systemMachine(const Processors& of, const std::filesystem::path& sys = "/sys");
 
 /// Reads the whole machine with its devices by hwloc, through the module librondo_hwloc.so, and the

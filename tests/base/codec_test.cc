@@ -1,5 +1,5 @@
-// Proves: what is written is read back, in little-endian order; no prefix of it and no length in it
-// makes the reader read past the end or allocate.
+// Proves: what is written is read back, in little-endian order; and no truncated text and no wrong
+// length makes the reader allocate, or read past the end.
 #include "base/codec.h"
 
 #include <limits>
@@ -26,7 +26,7 @@ Writer example() {
   return writer;
 }
 
-/// Whether the example's fields are there, and nothing behind them.
+/// Whether the example's fields are there, and nothing after them.
 bool readExample(Reader& reader) {
   bool right = reader.u8() == 0xab;
   right &= reader.u16() == 0x1234;

@@ -1,4 +1,4 @@
-// The table of collectives, against what MPI and NCCL say of each, written out.
+// The table of collectives, compared with what MPI and NCCL specify.
 #include "rondo/collectives.h"
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace rondo {
 namespace {
 
-/// "4 on root -> 1, own 2 -> 0, in place": blocks with 4 ranks, own blocks of rank 2.
+/// "4 on root -> 1, own 2 -> 0, in place": numbers of blocks with 4 ranks, own blocks of rank 2.
 std::string words(Collective c) {
   const CollectiveTraits& of = traits(c);
   const auto blocks = [](const BufferBlocks& buffer) {
@@ -39,7 +39,7 @@ TEST_CASE("each collective has its blocks, its in-place rule and its v-form") {
   CHECK(words(Collective::sendrecv) == "1 -> 1, own 0 -> 0");
 }
 
-TEST_CASE("collectives are known by their name, title and alias, and no word means two") {
+TEST_CASE("collectives are found by name, title and alias, and no word means two of them") {
   for (const Collective c : kCollectives)
     for (const Collective d : kCollectives)
       for (const std::string_view word : {traits(c).name, traits(c).alias})

@@ -1,5 +1,5 @@
-// Proves: messages are whole lines whatever threads do, levels filter, texts cannot forge lines,
-// and a message that is off is not even put together.
+// Proves: messages are whole lines with any number of threads; levels filter; texts cannot forge
+// lines; and a message whose level is off is not even formatted.
 #include "base/log.h"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ using namespace rondo::base;
 
 namespace {
 
-/// Logs into a file of its own while it lives.
+/// Logs into a temporary file while the object lives.
 class LogFile {
  public:
   explicit LogFile(LogLevel level)
@@ -49,7 +49,7 @@ class LogFile {
   std::string pattern_, path_;
 };
 
-/// Counts how often it is printed.
+/// Counts how often it is formatted.
 struct Printed {
   int* times;
 };
@@ -60,7 +60,7 @@ std::ostream& operator<<(std::ostream& out, const Printed& printed) {
 
 } // namespace
 
-TEST_CASE("a level shows itself and what is graver, and the rest costs no formatting") {
+TEST_CASE("a level shows its own and more severe messages, and formats no others") {
   const LogLevel levels[] = {LogLevel::none, LogLevel::error, LogLevel::warn, LogLevel::info,
                              LogLevel::trace};
   for (LogLevel set : levels) {
@@ -94,7 +94,7 @@ TEST_CASE("a line names host, process, rank and level") {
                                                  head + "[rank 3] INFO d", head + "INFO e"});
 }
 
-TEST_CASE("a text cannot begin a new line or steer a terminal") {
+TEST_CASE("a text cannot begin a new line or send control characters to a terminal") {
   const LogFile file(LogLevel::info);
   log(LogLevel::info, "x\nforged:1 ERROR y\x1b[2J\r");
   REQUIRE(file.lines().size() == 1);
@@ -125,7 +125,7 @@ TEST_CASE("lines of many threads do not mix") {
   }
 }
 
-TEST_CASE("a file that cannot be opened is an error that names it, and the old log goes on") {
+TEST_CASE("a file that cannot be opened is an error that names it, and the old log stays in use") {
   const LogFile file(LogLevel::info);
   try {
     configureLog(LogLevel::trace, "/nonexistent-folder/x.log");

@@ -1,5 +1,5 @@
-// Proves: buffers are aligned and fail with a typed error, futexes wake and time out, deadlines do
-// not overflow, random bytes are all filled, a board forgets the names of what is gone.
+// Proves: buffers are aligned and fail with a typed error; futexes wake and time out; deadlines do
+// not overflow; all random bytes are filled; a board forgets the names of objects that are gone.
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -22,7 +22,7 @@ TEST_CASE("an aligned buffer is aligned, large enough, and only grows") {
       AlignedBuffer buffer(bytes, alignment);
       CHECK(buffer.size() >= bytes);
       CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % alignment == 0);
-      if (bytes > 0) std::memset(buffer.data(), 1, buffer.size()); // the sanitizer watches
+      if (bytes > 0) std::memset(buffer.data(), 1, buffer.size()); // checked by the sanitizer
       const std::byte* before = buffer.data();
       CHECK(buffer.reserve(bytes) == before);
       CHECK(buffer.reserve(bytes / 2) == before);
@@ -48,10 +48,10 @@ TEST_CASE("a moved-from buffer is empty and usable") {
   CHECK(a.data() == memory);
 }
 
-TEST_CASE("memory that does not exist is Error(system), and the buffer stays as it was") {
+TEST_CASE("too large an allocation is Error(system), and the buffer stays as it was") {
   AlignedBuffer buffer(64);
   const std::byte* before = buffer.data();
-  // Rounding up would wrap around; nothing reaches the allocator.
+  // Rounding up would overflow; the allocator is not called.
   for (std::size_t bytes : {~std::size_t{0}, ~std::size_t{0} - 62}) {
     try {
       buffer.reserve(bytes);
@@ -64,7 +64,7 @@ TEST_CASE("memory that does not exist is Error(system), and the buffer stays as 
   }
 }
 
-TEST_CASE("a futex returns at once for another value, at the limit, and at a wake") {
+TEST_CASE("a futex wait returns at once for another value, at the limit, and on a wake") {
   for (FutexScope scope : {FutexScope::process, FutexScope::shared}) {
     std::atomic<std::uint32_t> word{5};
     CHECK(futexWait(word, 4, 1h, scope));
@@ -84,7 +84,7 @@ TEST_CASE("a futex returns at once for another value, at the limit, and at a wak
   }
 }
 
-TEST_CASE("deadlines: never negative, never overflowing") {
+TEST_CASE("deadlines are never negative and never overflow") {
   CHECK(Deadline(Clock::duration::max()).at() == Clock::time_point::max());
   CHECK_FALSE(Deadline(Clock::duration::max()).passed());
   CHECK(Deadline(std::chrono::milliseconds::max()).at() == Clock::time_point::max());
@@ -107,13 +107,13 @@ TEST_CASE("random bytes fill the whole range and nothing else") {
       CHECK(bytes.front() == std::byte{0});
       CHECK(bytes.back() == std::byte{0});
     }
-    // A byte that stays zero in 16 rounds has a probability of 2^-128.
+    // The probability that a byte is zero in all 16 rounds is 2^-128.
     for (std::byte b : sum) CHECK(b != std::byte{0});
   }
   CHECK(randomNumber() != randomNumber());
 }
 
-TEST_CASE("a board gives one object per name, and forgets the names of those that are gone") {
+TEST_CASE("a board gives one object per name, and forgets the names of objects that are gone") {
   Board board;
   const auto make = [] { return std::make_shared<int>(7); };
   const auto kept = board.findOrMake<int>("kept", make);

@@ -1,5 +1,5 @@
-// Proves: every variable sets its field, RONDO names win over NCCL's, wrong values name the
-// variable and what is valid, misspelt variables are reported, and the help is complete.
+// Proves: every variable sets its field; RONDO names win over NCCL's; errors of wrong values name
+// the variable and the valid values; misspelt variables are reported; and the help is complete.
 #include "rondo/options.h"
 
 #include <unistd.h>
@@ -22,7 +22,7 @@ namespace {
 
 using Values = std::map<std::string, std::string>;
 
-/// The environment without any RONDO_ or NCCL_ variable, and with the given ones, while it lives.
+/// While it lives, the environment has the given variables and no other RONDO_ or NCCL_ variable.
 class Environment {
  public:
   explicit Environment(const Values& values) {
@@ -49,7 +49,7 @@ class Environment {
   std::vector<std::string> set_;
 };
 
-/// All fields as text, so that a variable that touches another field is seen.
+/// All fields as text, so that a variable that changes another field is noticed.
 std::string dump(const Options& o) {
   std::ostringstream out;
   out << o.algorithm << '|' << o.transports << '|' << o.deterministic << '|' << o.timeout.count()
@@ -109,7 +109,7 @@ const Case kCases[] = {
     {"RONDO_DEBUG_FILE", "NCCL_DEBUG_FILE", "x.%h.%p", [](Options& o) { o.log_file = "x.%h.%p"; }},
 };
 
-/// The refusal's text; fails the test when there is none.
+/// Text of the error; fails the test if there is none.
 std::string refusal(const std::string& variable, const std::string& value) {
   const Environment environment(Values{{variable, value}});
   try {
@@ -135,7 +135,7 @@ TEST_CASE("every variable, and its alias, sets its field and no other") {
     if (!c.alias.empty()) {
       const std::string value = c.value.starts_with('?') ? c.value.substr(1) : c.value;
       CHECK(read({{c.alias, value}}) == wanted);
-      // Set but empty: the default, and the alias is not asked.
+      // Set but empty: the default applies, and the alias is not read.
       CHECK(read({{c.variable, ""}, {c.alias, c.value}}) == dump(Options{}));
     }
     CHECK(read({{c.variable, ""}}) == dump(Options{}));
@@ -150,7 +150,7 @@ TEST_CASE("the RONDO name wins over the NCCL name, even when that one is wrong")
   CHECK(read({{"RONDO_SHM_DISABLE", "0"}, {"NCCL_SHM_DISABLE", "1"}}) == dump(Options{}));
 }
 
-TEST_CASE("shm is taken out of whatever the transport list allows") {
+TEST_CASE("RONDO_SHM_DISABLE removes shm from the allowed transports") {
   const std::pair<const char*, const char*> cases[] = {
       {"", "^shm"}, {"shm,tcp", "tcp"}, {"tcp", "tcp"}, {"^tcp", "^tcp,shm"}, {"^shm", "^shm"}};
   for (const auto& [before, after] : cases) {
@@ -162,7 +162,7 @@ TEST_CASE("shm is taken out of whatever the transport list allows") {
   CHECK_THROWS_AS(Options::fromEnvironment(), Error);
 }
 
-TEST_CASE("options that a program made are held to what the environment may say") {
+TEST_CASE("validate() accepts the same values as the environment") {
   const auto refusedAs = [](const std::function<void(Options&)>& change) {
     Options options;
     change(options);
@@ -226,7 +226,8 @@ TEST_CASE("a wrong value is refused, naming the variable that was read and the v
   CHECK(refusal("RONDO_DETERMINISTIC", "2").find("0, 1") != std::string::npos);
 }
 
-TEST_CASE("what an NCCL variable cannot mean here is named once, and the default holds") {
+TEST_CASE(
+    "a value of an NCCL variable without a meaning here is logged once, and the default holds") {
   const std::string path = "/tmp/rondo_options_test." + std::to_string(::getpid());
   const std::pair<const char*, const char*> ignored[] = {
       {"NCCL_SHM_DISABLE", "2"}, {"NCCL_BUFFSIZE", "4 M"},
@@ -254,7 +255,7 @@ TEST_CASE("what an NCCL variable cannot mean here is named once, and the default
                                             {"NCCL_DEBUG_FILE", 1}});
 }
 
-TEST_CASE("NCCL's own ways to write numbers and lists are understood") {
+TEST_CASE("NCCL's own ways to write numbers and lists are accepted") {
   const auto with = [](const char* variable, const char* value) {
     const Environment environment(Values{{variable, value}});
     return Options::fromEnvironment();
@@ -339,7 +340,7 @@ TEST_CASE("the help has a line for every variable, with its alias and the true d
     bool found = false;
     for (const Case& c : kCases) found |= c.variable == line.variable && c.alias == line.alias;
     CHECK(found);
-    // The printed default is what the parser reads back as the default.
+    // Parsing the printed default gives the default.
     CHECK(read({{line.variable, line.default_value}}) == dump(Options{}));
   }
 }

@@ -1,4 +1,5 @@
-// Proves: each parser takes all of its language, and nothing else: no blanks, no rest, no overflow.
+// Proves: each parser accepts all valid texts and nothing else: no blanks, no trailing text,
+// no overflow.
 #include "base/parse.h"
 
 #include <limits>
@@ -86,7 +87,7 @@ TEST_CASE("byte counts: every suffix, and the edge of 64 bits for each") {
   CHECK(parseBytes("128", "WHAT", 64, 128) == 128);
 }
 
-TEST_CASE("byte counts are written as they are read") {
+TEST_CASE("formatBytes() writes what parseBytes() reads") {
   for (std::uint64_t n : {0ull, 1ull, 1023ull, 1024ull, 1025ull, 65536ull, 1ull << 20, 3ull << 30,
                           1ull << 40, 1ull << 50, 1ull << 63, 18446744073709551615ull}) {
     CHECK(parseBytes(formatBytes(n), "WHAT") == n);
@@ -170,7 +171,7 @@ TEST_CASE("lists") {
   }
 }
 
-TEST_CASE("name filters allow what is listed, or what is not") {
+TEST_CASE("name filters allow the listed names, or all others") {
   const char* names[] = {"shm", "tcp", "inproc"};
   for (const char* name : names) CHECK(NameFilter::parse("", "WHAT").allows(name));
   for (const char* name : names) {
@@ -183,13 +184,13 @@ TEST_CASE("name filters allow what is listed, or what is not") {
   }
 }
 
-TEST_CASE("quoted texts hold no control characters and are cut") {
+TEST_CASE("quoted texts have no control characters and are cut") {
   CHECK(quoted("a b") == "\"a b\"");
   CHECK(quoted("a\nb\x1b[0m") == "\"a\\x0ab\\x1b[0m\"");
   CHECK(quoted(std::string(1000, 'x')).size() < 100);
 }
 
-TEST_CASE("the nearest name is found by edit distance, far words have none") {
+TEST_CASE("the nearest name is found by edit distance; dissimilar words have none") {
   const std::string_view names[] = {"TIMEOUT", "INIT_TIMEOUT", "DEPTH", "DEBUG"};
   CHECK(nearest("TIMOUT", names) == "TIMEOUT");
   CHECK(nearest("timeout", names) == "TIMEOUT");

@@ -1,5 +1,5 @@
-// Proves: every name leads back to its value, aliases lead to theirs, other words are refused with
-// the valid ones listed.
+// Proves: every name gives its value again, aliases give theirs, and other words are refused with a
+// list of the valid ones.
 #include <set>
 
 #include "rondo/error.h"
@@ -61,7 +61,7 @@ TEST_CASE("data types have the aliases that people write, in any case") {
   for (const auto& [text, type] : cases) CHECK(parseDataType(text) == type);
 }
 
-TEST_CASE("an unknown name is refused with all the valid ones") {
+TEST_CASE("an unknown name is refused with a list of the valid ones") {
   for (std::string text : {"", " ", "floa", "floatt", "float ", " float", "int128", "float16x"}) {
     CAPTURE(text);
     const std::string message = refusal([&] { parseDataType(text); });
@@ -80,7 +80,7 @@ TEST_CASE("an unknown name is refused with all the valid ones") {
   }
 }
 
-TEST_CASE("every error code has a name of its own") {
+TEST_CASE("every error code has a different name") {
   std::set<std::string_view> seen;
   for (int code = 0; code <= static_cast<int>(ErrorCode::data); ++code) {
     const std::string_view text = name(static_cast<ErrorCode>(code));

@@ -8,10 +8,10 @@
 namespace compat {
 namespace {
 
-/// Bytes around every buffer that nobody may touch; types may begin this far below it.
+/// Bytes around every buffer that no call may change; types may begin this far below it.
 constexpr std::size_t kMargin = 512;
 
-/// How many of a layout make one of the shape's unit.
+/// Number of layouts that make one of the shape's unit.
 int perUnit(const Layout& layout, const Shape& shape) {
   return shape.layouts && layout.elements() == 1 ? kLayoutElements : 1;
 }
@@ -55,7 +55,7 @@ const Layout& Case::pickLayout(std::uint64_t salt) const {
   return all[mix(shape_.seed ^ (salt << 8) ^ (rank << 16)) % all.size()];
 }
 
-/// How much `sender` gives `receiver`; symmetric, as an in-place Alltoallv needs it.
+/// How much `sender` sends to `receiver`. Symmetric, as an in-place Alltoallv requires.
 int Case::blockCount(int sender, int receiver) const {
   if (!shape_.spread.uneven || !hasCounts(shape_.what)) return shape_.count;
   const int part = ((sender + receiver) * 5 + sender * receiver + 3) % 4;
@@ -162,7 +162,7 @@ void Case::fill() {
       undefined_from_ = kMargin + static_cast<std::size_t>(blocks_.result[0]) * extent;
       undefined_to_ = kMargin + bytes(actual_receive_);
     }
-    // The buffer had room for all blocks of an in-place call; what comes is the first one.
+    // The buffer has room for all blocks, as for an in-place call; data arrive in the first one.
     if (shape_.what == Collective::Reduce_scatter_block) {
       for (Image* image : {&actual_receive_, &expected_receive_}) image->side.counts.resize(1);
     }

@@ -1,5 +1,5 @@
-// One case of the grid: the same call for the library under test and for the MPI library's own, on
-// the same data, and the comparison of what they left.
+// One case of the grid: the same call on the same data, once for the library under test and once
+// for the MPI library's own function, and the comparison of the results.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace compat {
 
-/// How the blocks of a call with counts lie.
+/// Layout of the blocks of a call with counts.
 struct Spread {
-  bool uneven = false;   ///< else all blocks have the same count
-  bool gaps = false;     ///< room between blocks
+  bool uneven = false;   ///< false: all blocks have the same count
+  bool gaps = false;     ///< gaps between blocks
   bool reversed = false; ///< the last rank's block comes first
 };
 
@@ -25,22 +25,23 @@ struct Shape {
   std::size_t base = 0; ///< in Datatypes::bases()
   Operator op{};        ///< reductions only
   bool in_place = false;
-  /// The call under test gives other types on each rank and side, all of the same signature. The
-  /// MPI library's own call always gets the base type: libraries fail on some of these calls.
+  /// The call under test uses different types on each rank and side, all with the same
+  /// signature. The MPI library's own call always uses the base type, since libraries fail on
+  /// some of these calls.
   bool layouts = false;
-  int count = 0; ///< in layouts' elements where there are layouts, else in base elements
+  int count = 0; ///< in elements of the layout if there is one, else in base elements
   int root = 0;
   Spread spread{};
   std::uint64_t seed = 0;
 };
 
-/// One side's arguments with the memory that they speak of.
+/// One side's arguments, with the memory that they refer to.
 struct Image {
   const Layout* layout = nullptr;
   Side side;
   std::vector<unsigned char> memory;
 
-  /// Where base element k of a block begins in memory.
+  /// Address of base element k of a block.
   std::size_t position(std::size_t block, std::size_t k) const;
 };
 
@@ -54,16 +55,16 @@ class Case {
   const Operation& expected() const { return expected_; }
   /// For the function under test.
   const Operation& actual() const { return actual_; }
-  /// Empty if both calls left the same data, and touched nothing else.
+  /// Returns an empty text if both calls left the same data and changed nothing else.
   std::string difference() const;
   std::string describe() const;
 
  private:
-  /// Counts of each block, in the shape's unit, of the two sides.
+  /// Counts of each block of the two sides, in the shape's unit.
   struct Blocks {
     std::vector<int> send;
     std::vector<int> receive;
-    /// What the send buffer holds, where that is not what the arguments say.
+    /// Contents of the send buffer, if they are not those that the arguments imply.
     std::vector<int> result;
   };
 
@@ -88,7 +89,7 @@ class Case {
   Image expected_receive_;
   std::vector<unsigned char> sent_before_;
   std::vector<unsigned char> received_before_;
-  /// Where an in-place reduce-scatter leaves bytes undefined.
+  /// Bytes that an in-place reduce-scatter leaves undefined.
   std::size_t undefined_from_ = 0;
   std::size_t undefined_to_ = 0;
   Operation expected_;

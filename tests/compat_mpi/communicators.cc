@@ -23,7 +23,7 @@ Communicators::Communicators() {
   MPI_Comm_split(MPI_COMM_WORLD, 0, -world.rank, &made);
   add("reversed", made);
 
-  // All but one, by MPI_Comm_create: with the first left out, ranks move.
+  // By MPI_Comm_create, without the first rank, so that the other ranks' numbers change.
   MPI_Group everyone = MPI_GROUP_NULL;
   MPI_Group some = MPI_GROUP_NULL;
   const int left_out = 0;

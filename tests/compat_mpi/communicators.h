@@ -1,4 +1,4 @@
-// The communicators of the grid, each made in another way.
+// The communicators of the grid, each made by another function.
 #pragma once
 
 #include <mpi.h>
@@ -15,7 +15,7 @@ struct Communicator {
   int size = 0;
 };
 
-/// The communicators that this rank is in; all return errors. Collective over MPI_COMM_WORLD.
+/// Makes the communicators that this rank is in; all return errors. Collective over MPI_COMM_WORLD.
 class Communicators {
  public:
   Communicators();
@@ -24,7 +24,7 @@ class Communicators {
   Communicators& operator=(const Communicators&) = delete;
 
   const std::vector<Communicator>& all() const { return all_; }
-  /// nullptr where this rank is not in it.
+  /// Null if this rank is not in it.
   const Communicator* find(const std::string& name) const;
 
  private:

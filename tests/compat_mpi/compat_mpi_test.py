@@ -19,22 +19,22 @@ RANKS = [1, 2, 3, 4, 5, 7, 8]
 COLLECTIVES = ["Allreduce", "Reduce", "Bcast", "Scatter", "Scatterv", "Gather", "Gatherv",
                "Allgather", "Allgatherv", "Reduce_scatter", "Reduce_scatter_block", "Alltoall",
                "Alltoallv", "Barrier"]
-# What the grid passes on, and nothing else.
+# The only reasons for which the grid passes calls on.
 REASONS = {"an operator that Rondo does not have",
            "a type that Rondo does not reduce with this operator",
            "an intercommunicator"}
-# At these numbers of ranks. MPICH's ranks never give the processor away: few of them, where there
-# is a choice.
+# Checks and their numbers of ranks. MPICH's ranks never yield the processor, so the numbers are
+# small if that is possible.
 SEMANTICS = {"ordering": [2, 3], "between": [1, 3], "apart": [2, 3], "threads": [1, 3],
              "finalize": [1, 3], "columns": [1, 2, 5], "bottom": [1, 3], "unsigned": [1, 3],
              "nan": [1, 3], "late": [3], "stopped": [3], "refused": [1, 3], "aliased": [1, 3],
              "idup": [1, 3], "errors": [1, 3], "handler": [1, 3], "truncate": [2, 3],
              "descriptors": [3]}
 ENDS = ["fatal", "killed", "abort"]
-# The launchers' options by which they let a rank end without MPI_Finalize.
+# Options of the launchers that allow a rank to end without MPI_Finalize.
 LENIENT = {"openmpi": ["--mca", "orte_allowed_exit_without_sync", "1"],
            "mpich": ["-disable-auto-cleanup"]}
-# A program that takes longer hangs.
+# A program that takes longer counts as hung.
 DEADLINE_S = 240
 
 STATISTIC = re.compile(r"rondo_mpi: (\w+) +(taken over|passed on) +(\d+) calls +\d+ bytes *(.*)")
@@ -49,17 +49,17 @@ def fail(what, output=""):
 
 def run(options, ranks, program, *arguments, library=True, statistics=False, before="",
         launcher=()):
-    """The exit status and everything printed; None as status if it hung. `before`: commands of the
-    shell that each rank begins as. `launcher`: options of mpirun."""
+    """The exit status and all output; the status is None if it hung. `before`: shell commands that
+    each rank runs first. `launcher`: options of mpirun."""
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                        OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1")
     environment.pop("RONDO_MPI_STATS", None)
-    # Set for the ranks alone: mpirun itself is no MPI program.
+    # Set for the ranks only: mpirun itself is not an MPI program.
     words = [f"LD_PRELOAD={options.library}"] if library else []
     if statistics:
         words.append("RONDO_MPI_STATS=1")
-    # The ranks' errors go to a file: mpirun mixes them with the output, and drops some when a job
-    # dies.
+    # The ranks' errors go to a file: mpirun mixes them with the output, and drops some
+    # when a job dies.
     with tempfile.NamedTemporaryFile(mode="r", prefix="compat_mpi.") as errors:
         command = [options.mpirun, *launcher, "-n", str(ranks),
                    "sh", "-c", before + 'exec "$@" 2>>"$0"',
@@ -76,7 +76,7 @@ def run_command(command, environment):
             output = process.communicate(timeout=DEADLINE_S)
             return process.returncode, "\n".join(output)
         except subprocess.TimeoutExpired:
-            # mpirun passes it on, and the programs say what they were in.
+            # mpirun passes the signal on, and the programs print what they were doing.
             process.terminate()
         try:
             return None, "\n".join(process.communicate(timeout=10))
@@ -100,8 +100,8 @@ def expect_success(options, ranks, program, *arguments, library=True, **more):
 
 
 def part_of_grid(options, ranks):
-    """All of it, or with more ranks than four, and more of MPICH's than two, a third, each time
-    another one."""
+    """Options for the whole grid, or, above four ranks (two with MPICH), for a third of it, each
+    time another third."""
     if ranks <= (2 if options.mpi == "mpich" else 4):
         return []
     return ["--part", f"{options.ranks.index(ranks) % 3}/3"]
@@ -130,7 +130,7 @@ def check_grid(options, ranks):
 
 
 def statistics_of(output):
-    """Calls taken over by function, and the functions passed on by reason."""
+    """{function: calls taken over}, {reason: functions passed on}."""
     taken, passed = {}, {}
     for function, which, calls, reason in STATISTIC.findall(output):
         if which == "taken over":
@@ -152,7 +152,7 @@ def check_immediate(options, ranks):
 
 
 def check_many(options, ranks, transport):
-    """Over shared memory communicators need no descriptors to stay; over TCP, MPI runs the rest."""
+    """Over shared memory open communicators need no descriptors; over TCP, MPI runs the rest."""
     what = f"semantics many on {ranks} ranks over {transport}"
     status, output = run(options, ranks, "semantics", "many", statistics=True,
                          before=f"ulimit -n 1024; export RONDO_TRANSPORT={transport}; ")
@@ -166,7 +166,7 @@ def check_many(options, ranks, transport):
 
 
 def check_nodes(options, ranks):
-    """An MPI program gets what its ranks' nodes call for, as any program of Rondo's does."""
+    """In an MPI program too, algorithms are chosen by the nodes of the ranks."""
     for nodes in [2, 1]:
         what = f"grid --large on {ranks} ranks of {nodes} nodes"
         place = f"$((${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} * {nodes} / {ranks}))"
@@ -181,7 +181,7 @@ def check_nodes(options, ranks):
 
 
 def check_spawned(options, ranks):
-    """Not every MPI installation can start processes: asked without the interposer."""
+    """Some MPI installations cannot start processes, which is found out without the interposer."""
     status, output = run(options, ranks, "semantics", "spawned", library=False)
     if status != 0:
         reason = next((line for line in output.splitlines() if "spawn" in line), output[-200:])
@@ -191,7 +191,7 @@ def check_spawned(options, ranks):
 
 
 def check_end(options, ranks, check):
-    """The job must end by itself, and not with success."""
+    """The job must end by itself, without success."""
     status, output = run(options, ranks, "semantics", check)
     if status is None:
         fail(f"semantics {check} on {ranks} ranks hung", output)
@@ -207,8 +207,8 @@ def check_end(options, ranks, check):
 
 
 def check_statistics(options, ranks):
-    """Statistics change nothing that a program sees: which errors it gets, and how often it hears
-    of them; also where only some ranks count."""
+    """Statistics change nothing for the program: neither its errors nor how often handlers are
+    called, even if only some ranks count."""
     expect_success(options, ranks, "semantics", "statistics")
     for check in ["statistics", "errors", "handler", "refused", "aliased"]:
         expect_success(options, ranks, "semantics", check, statistics=True)
@@ -219,7 +219,7 @@ def check_statistics(options, ranks):
 
 
 def check_unfinalized(options, ranks, check, transport):
-    """Ranks go on after one has ended without MPI_Finalize, where they do so without Rondo."""
+    """Ranks go on after one has ended without MPI_Finalize, if they do so without Rondo."""
     what = f"semantics {check} on {ranks} ranks over {transport}"
     for library in [False, True]:
         status, output = run(options, ranks, "semantics", check, library=library,
@@ -236,7 +236,7 @@ def check_unfinalized(options, ranks, check, transport):
 
 
 def check_needed(options):
-    """No MPI library's file is named in the interposer: any of the same ABI serves."""
+    """The interposer is not linked to an MPI library, so it works with any of the same ABI."""
     output = subprocess.run(["readelf", "-d", options.library], stdout=subprocess.PIPE, text=True,
                             check=True).stdout
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", output)
@@ -247,7 +247,7 @@ def check_needed(options):
 
 
 def check_other_library(options):
-    """Under the other MPI's interposer a program ends, told which one it needs."""
+    """With the wrong interposer a program ends with an error that names the right one."""
     right = options.library.name
     for wrong in {"librondo_mpich.so", "librondo_mpi.so", "librondo_mpi_abi.so"} - {right}:
         other = argparse.Namespace(**{**vars(options), "library": options.library.with_name(wrong)})
@@ -269,7 +269,7 @@ def main():
     parser.add_argument("--ranks", nargs="+", type=int, default=RANKS)
     options = parser.parse_args()
 
-    # The comparison itself holds where both sides are the MPI library.
+    # The comparison itself must succeed if both sides are the MPI library.
     expect_success(options, 2, "grid", library=False)
     check_needed(options)
     check_other_library(options)

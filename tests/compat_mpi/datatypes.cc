@@ -13,7 +13,7 @@ void maximum(void* in, void* inout, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) b[i] = std::max(a[i], b[i]);
 }
 
-/// (a, b) of the lower rank after (a, b) of the higher: associative, not commutative.
+/// Applies (a, b) of the lower rank after (a, b) of the higher rank: associative, not commutative.
 void compose(void* in, void* inout, int* count, MPI_Datatype*) {
   const auto* const low = static_cast<const unsigned*>(in);
   auto* const high = static_cast<unsigned*>(inout);
@@ -23,7 +23,7 @@ void compose(void* in, void* inout, int* count, MPI_Datatype*) {
   }
 }
 
-/// What of a type's extent is data, by its name: MPI has no question for it.
+/// Which bytes of a type's extent are data, by its name, since MPI has no function for that.
 void markPadding(BaseType& base) {
   const auto extent = static_cast<std::size_t>(base.extent);
   base.significant.assign(extent, true);
@@ -43,7 +43,7 @@ void markPadding(BaseType& base) {
   }
 }
 
-/// An int, a double and a char at odd places, so that the type has holes and no one width.
+/// An int, a double and a char at odd offsets, so that the type has holes and mixed sizes.
 MPI_Datatype mixedStruct() {
   std::array<int, 3> lengths{1, 1, 3};
   std::array<MPI_Aint, 3> at{0, 8, 17};
@@ -73,7 +73,7 @@ void Datatypes::add(const char* name, MPI_Datatype type, Kind kind) {
   MPI_Aint lb = 0;
   MPI_Type_size(type, &base.size);
   MPI_Type_get_extent(type, &lb, &base.extent);
-  // Open MPI names types that this machine does not have, of size 0.
+  // Open MPI defines names for types that this machine does not have; their size is 0.
   if (base.size == 0) return;
   markPadding(base);
   bases_.push_back(base);
@@ -103,7 +103,7 @@ void Datatypes::addLayouts(const BaseType& base) {
   put("duplicate", made, in_a_row);
   MPI_Type_vector(3, 2, 3, base.type, &made);
   put("vector", made, {0, 1, 3, 4, 6, 7});
-  // Data that comes in another order than it lies.
+  // Data whose order in the type map differs from their order in memory.
   std::array<int, 3> lengths{1, 2, 3};
   std::array<int, 3> at{7, 4, 0};
   MPI_Type_indexed(3, lengths.data(), at.data(), base.type, &made);

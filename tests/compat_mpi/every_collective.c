@@ -1,5 +1,5 @@
-/* Every collective that an interposer takes over, blocking and as I-form, on three communicators:
- * results are compared with what they must be. For the mpicc of any MPI of C99 and MPI 3.0.
+/* Calls every collective that an interposer takes over, blocking and as I-form, on three
+ * communicators, and checks the results. It needs only C99 and MPI 3.0.
  *
  * Prints the MPI library's version and "every_collective: ok" on rank 0. */
 #include <mpi.h>
@@ -21,7 +21,7 @@ static void check(int holds, const char* call, int form) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* What rank `of` has at index i. */
+/* The value of rank `of` at index i. */
 static int value(int of, int i) { return of * 1000 + i; }
 /* The sum of the values at index i of all ranks. */
 static int sum(int i) { return size * (size - 1) / 2 * 1000 + size * i; }
@@ -83,7 +83,7 @@ static void move(int form, int root) {
   CALL(form, Barrier, Ibarrier, comm);
 }
 
-/* Blocks of r + 1 elements, with gaps of one block's room between them. */
+/* Blocks of r + 1 elements with gaps between them. */
 static void move_uneven(int form, int root) {
   for (int r = 0; r < size; ++r) {
     counts[r] = r + 1;

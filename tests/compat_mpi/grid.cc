@@ -1,16 +1,15 @@
-// Every collective, compared with the MPI library's own in one process: type x operator x in place
-// x root x count x spread x communicator, blocking and as I-form.
+// Compares every collective with the MPI library's own in the same process: type x operator x in
+// place x root x count x spread x communicator, blocking and as I-form.
 //
 //   compat_mpi_grid [--seed N] [--passes N] [--taken-over] [--large] [--part I/N]
 //
-// The product of all of it would be millions of cases. Collective x form x communicator x in place
-// x count, and collective x form x type x operator, are complete; what a list does not fix is
-// drawn, equally on all ranks.
+// The full product would be millions of cases. Collective x form x communicator x in place x count,
+// and collective x form x type x operator, are complete; everything else is chosen at random,
+// equally on all ranks.
 //
-// --taken-over: with the legal calls too that Open MPI 4.1.4 or MPICH 4.0.2 get wrong by
-// themselves, above all types of the same signature that differ between ranks and sides.
-// --large: large counts alone, of all ranks.
-// --part I/N: every Nth case of the lists, from the Ith on.
+// --taken-over: also legal calls that Open MPI 4.1.4 or MPICH 4.0.2 themselves get wrong, mainly
+// types with the same signature that differ between ranks and sides. --large: only large counts,
+// equal on all ranks. --part I/N: every Nth case of the lists, from the Ith on.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -35,7 +34,7 @@ bool hasInPlace(Collective what) {
   return what != Collective::Bcast && what != Collective::Barrier;
 }
 
-/// Waits for a request and lets other ranks run meanwhile.
+/// Waits for a request, and lets other ranks run meanwhile.
 int testUntilDone(MPI_Request& request) {
   for (int done = 0;;) {
     const int result = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
@@ -74,7 +73,7 @@ class Grid {
   }
   const BaseType& base(const Shape& shape) const { return types_.bases()[shape.base]; }
   void drawType(Shape& shape);
-  /// Whatever the shape's caller leaves open.
+  /// Chooses what the caller has not set in the shape.
   void drawRest(Shape& shape, const Communicator& where);
   void avoidKnownFaults(Shape& shape, const Communicator& where) const;
   Form formThatWorks(const Shape& shape, Form form) const;
@@ -114,9 +113,9 @@ void Grid::avoidKnownFaults(Shape& shape, const Communicator& where) const {
 #ifdef MPICH
   // MPICH 4.0.2 reports truncation where much of a type with holes is sent.
   if (base(shape).padded) shape.count = std::min(shape.count, shape.layouts ? 1 : 7);
-  // Its Allgatherv on one rank ignores where the block shall go.
+  // Its Allgatherv on one rank ignores the displacement of the block.
   if (shape.what == Collective::Allgatherv && where.size == 1) shape.spread.gaps = false;
-  // Its Reduce of more than 2048 bytes to another root than 0 reads from MPI_IN_PLACE.
+  // Its Reduce of more than 2048 bytes to a root other than 0 reads from MPI_IN_PLACE.
   if (shape.what == Collective::Reduce && shape.in_place && shape.count * base(shape).size > 2048) {
     shape.root = 0;
   }
@@ -125,7 +124,7 @@ void Grid::avoidKnownFaults(Shape& shape, const Communicator& where) const {
 }
 
 Form Grid::formThatWorks(const Shape& shape, Form form) const {
-  // Passed on; MPICH 4.0.2's I-forms give wrong results.
+  // The call is passed on, and MPICH 4.0.2's I-forms give wrong results.
   if (reduces(shape.what) && base(shape).type == MPI_LONG_DOUBLE_INT) return Form::blocking;
   // Open MPI 4.1.4 hangs.
   if (shape.what == Collective::Alltoallv && shape.in_place && !options_.taken_over) {
@@ -134,7 +133,7 @@ Form Grid::formThatWorks(const Shape& shape, Form form) const {
   return form;
 }
 
-/// MPICH never gives the processor away while it waits: with more ranks than processors one
+/// MPICH's ranks never yield the processor while they wait: with more ranks than processors one
 /// blocking call takes tens of milliseconds.
 Form Grid::originalForm(const Shape& shape, const Communicator& where) const {
 #ifdef MPICH
@@ -210,7 +209,7 @@ void Grid::largeCounts(const Communicator& where) {
       Shape shape{what, base, operators[static_cast<std::size_t>(draw(3))]};
       shape.in_place = draw(2) == 0 && hasInPlace(what);
       drawRest(shape, where);
-      // One block, or one for every rank: about as many elements in all.
+      // One block, or one for every rank: about the same number of elements in all.
       const bool one_block =
           what == Collective::Allreduce || what == Collective::Reduce || what == Collective::Bcast;
       shape.count = (one_block ? 300007 : 300007 / where.size) / (shape.layouts ? 6 : 1);
@@ -230,7 +229,7 @@ int main(int argc, char** argv) {
     const Communicator& world = communicators.all()[0];
     const Datatypes types;
     Progress progress(world.rank);
-    // A counterpart is made in a blocking call; what comes before it, in_flight.cc looks at.
+    // A blocking call makes the counterpart; in_flight.cc tests I-forms before it.
     for (const Communicator& where : communicators.all()) MPI_Barrier(where.comm);
     for (int pass = 0; pass < options.passes; ++pass) {
       const std::uint64_t seed = mix(options.seed + static_cast<std::uint64_t>(pass));

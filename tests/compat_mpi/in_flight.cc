@@ -1,5 +1,5 @@
-// Several I-forms in flight at once, on several communicators, among the program's own messages and
-// an I-form that is always passed on, completed in every way that MPI has.
+// Several I-forms in flight at once, on several communicators, together with the program's own
+// messages and an I-form that is always passed on. They are completed in every way that MPI has.
 //
 //   compat_mpi_in_flight [ROUNDS]
 #include <array>
@@ -28,7 +28,7 @@ int size(const Requests& requests) { return static_cast<int>(requests.size()); }
 
 void rest() { std::this_thread::sleep_for(std::chrono::microseconds(1)); }
 
-// Each finishes all requests; an empty text, or what was wrong.
+// Each function completes all requests, and returns an empty text or a description of the error.
 
 std::string byWait(Requests& requests) {
   for (std::size_t i = requests.size(); i-- > 0;) MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
@@ -100,7 +100,7 @@ std::string byTestsome(Requests& requests) {
   }
 }
 
-/// Looks until all are done, without completing them, and then completes them.
+/// Tests until all are done, without completing them, and then completes them.
 std::string byStatus(Requests& requests) {
   for (const MPI_Request request : requests) {
     for (int done = 0; done == 0; rest()) {
@@ -115,7 +115,7 @@ std::string byStatus(Requests& requests) {
   return "";
 }
 
-/// One by one, in the order of their start.
+/// Completes them one by one, in the order in which they were started.
 std::string byTest(Requests& requests) {
   for (MPI_Request& request : requests) {
     for (int done = 0; done == 0; rest()) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
@@ -145,7 +145,7 @@ Shape drawShape(const Datatypes& types, const Communicator& where, std::uint64_t
   shape.count = std::array<int, 4>{1, 101, 1021, 20011}[draw(4)];
   shape.root = static_cast<int>(draw(static_cast<std::uint64_t>(where.size)));
   shape.spread = {draw(2) == 0, draw(2) == 0, draw(2) == 0};
-  // MPICH 4.0.2 ignores on one rank where Allgatherv's block shall go.
+  // MPICH 4.0.2 ignores the displacement of the block in an Allgatherv on one rank.
   if (where.size == 1) shape.spread.gaps = false;
   shape.seed = state;
   const MPI_Datatype type = draw(2) == 0 ? MPI_INT : MPI_DOUBLE;
@@ -155,7 +155,7 @@ Shape drawShape(const Datatypes& types, const Communicator& where, std::uint64_t
   return shape;
 }
 
-/// A ring of messages of the program's own, and a scan.
+/// A ring of the program's own messages, and a scan.
 struct OwnTraffic {
   explicit OwnTraffic(const Communicator& world)
       : out(20000, world.rank), in(20000, -1), summand(world.rank + 1) {
@@ -185,7 +185,7 @@ struct OwnTraffic {
 void round(const Datatypes& types, const Communicators& communicators, std::uint64_t seed,
            Progress& progress) {
   const Communicator& world = communicators.all()[0];
-  // Ranks complete in different ways, and so in different order.
+  // Ranks complete requests in different ways, and so in different orders.
   const Way& way = kWays[(seed + static_cast<std::uint64_t>(world.rank)) % kWays.size()];
   std::deque<Case> cases;
   Requests requests;
@@ -227,7 +227,7 @@ int main(int argc, char** argv) {
     const Datatypes types;
     Progress progress(communicators.all()[0].rank);
     for (int i = 0; i < rounds; ++i) {
-      // A communicator's counterpart is made in a blocking call: I-forms before it are passed on.
+      // A blocking call makes a communicator's counterpart: I-forms before it are passed on.
       if (i == 1) {
         for (const Communicator& each : communicators.all()) MPI_Barrier(each.comm);
       }

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Tries the interposers with all MPIs that are installed: builds every_collective.c with each one's
-own compiler wrapper, runs it without Rondo, under the interposer of its ABI, and under the others,
+"""Tests the interposers with all installed MPIs: builds every_collective.c with the compiler
+wrapper of each, and runs it without Rondo, with the interposer of its ABI, and with the others,
 which must refuse it and name the right one. Installs nothing.
 
 usage: installed_test.py --libraries FOLDER [--ranks N] [FOLDER...]
 
---libraries: where librondo_mpi*.so are. The other folders are those that MPIs are installed in,
-with mpicc and mpiexec in FOLDER/bin; without them those of RONDO_MPI_FOLDERS, separated by colons,
-and /usr, where Debian has both Open MPI and MPICH.
+--libraries: the folder of librondo_mpi*.so. The other folders are installations of MPI, with mpicc
+and mpiexec in FOLDER/bin. Default: those of RONDO_MPI_FOLDERS, separated by colons, and /usr, where
+Debian has both Open MPI and MPICH.
 
-Says which of the MPIs that Rondo is meant for are missing. Ends with 1 if anything failed, with 77
-if there is no MPI at all.
+Prints which of the supported MPIs are missing. Exits with 1 if anything failed, with 77 if there is
+no MPI at all.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from compat_mpi_test import COLLECTIVES, REASONS, run_command, statistics_of
 HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
 INTERPOSERS = ["librondo_mpi.so", "librondo_mpich.so", "librondo_mpi_abi.so"]
-# What the library says of its version, whether the program has the standard ABI, and the name.
+# (pattern of the version text, whether the program uses the standard ABI, name).
 WANTED = [(r"Open MPI v4\.1", False, "Open MPI 4.1"), (r"Open MPI v5\.0", False, "Open MPI 5.0"),
           (r"MPICH Version:\s+4\.0", False, "MPICH 4.0"),
           (r"MPICH Version:\s+5\.0", False, "MPICH 5.0"),
@@ -71,13 +71,13 @@ class Build:
         return more
 
     def run(self, ranks, words):
-        """The exit status and everything printed; None as status if it hung."""
+        """The exit status and all output; the status is None if it hung."""
         return run_command([self.launcher, "-n", str(ranks), "env", *words, self.program],
                            self.environment())
 
 
 def builds_of(folder, work):
-    """One for each ABI of each MPI in the folder."""
+    """One program for each ABI of each MPI in the folder."""
     suffixes = [s for s in [".openmpi", ".mpich"] if (folder / f"bin/mpicc{s}").exists()]
     for suffix in suffixes or [""]:
         compiler = first_of(folder, [f"mpicc{suffix}"])
@@ -126,7 +126,7 @@ def check_refused(build, ranks, library, right):
 
 
 def check(build, options):
-    """The version of its library, or nothing where the program cannot be built and run at all."""
+    """The version of the library; None if the program cannot be built and run at all."""
     print(f"{build.compiler} in {build.folder}{', standard ABI' if build.standard else ''}:",
           flush=True)
     built, output = build.compile()

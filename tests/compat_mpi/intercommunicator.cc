@@ -22,7 +22,7 @@ std::vector<int> number(std::size_t count, int from) {
   return values;
 }
 
-/// The call with both libraries; receives `count` ints.
+/// Makes the call with both libraries; receives `count` ints.
 void compare(Operation operation, std::size_t count, bool immediate, Progress& progress) {
   progress.begin(std::string(immediate ? "I-form of " : "") + name(operation.what) +
                  " on an intercommunicator");
@@ -57,7 +57,7 @@ void checkAll(const Groups& groups, bool immediate, Progress& progress) {
     operation.what = what;
     compare(operation, 4 * others, immediate, progress);
   }
-  // The even group's rank 0 is the root: its group's others give MPI_PROC_NULL.
+  // Rank 0 of the even group is the root: the other ranks of its group pass MPI_PROC_NULL.
   operation.root = !groups.even ? 0 : groups.rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
   for (const Collective what : {Collective::Reduce, Collective::Gather, Collective::Scatter}) {
     operation.what = what;
@@ -81,7 +81,7 @@ void checkIntercommunicator(const Communicator& world, Progress& progress) {
   MPI_Comm_remote_size(groups.comm, &groups.remote_size);
   for (const bool immediate : {false, true}) checkAll(groups, immediate, progress);
 
-  // Merged, it is an intracommunicator like any other.
+  // After the merge it is an intracommunicator like any other.
   MPI_Comm merged = MPI_COMM_NULL;
   MPI_Intercomm_merge(groups.comm, groups.even ? 0 : 1, &merged);
   int one = 1;

@@ -1,4 +1,4 @@
-// Collectives on an intercommunicator, which every library must leave as they are.
+// Collectives on an intercommunicator, which every interposer must pass on.
 #pragma once
 
 #include "communicators.h"
@@ -6,7 +6,7 @@
 
 namespace compat {
 
-/// Collective over `world`; with one rank there is nothing to do.
+/// Collective over `world`; with one rank it does nothing.
 void checkIntercommunicator(const Communicator& world, Progress& progress);
 
 } // namespace compat

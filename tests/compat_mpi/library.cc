@@ -1,4 +1,4 @@
-// Finds the MPI library's own functions behind whatever is preloaded.
+// Finds the MPI library's own functions, also if an interposer is preloaded.
 #include "library.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@ namespace {
   std::exit(2);
 }
 
-/// The library that defines a function which nobody interposes.
+/// The library that defines a function which no library interposes.
 void* mpiLibrary() {
   Dl_info info{};
   void* const known = dlsym(RTLD_DEFAULT, "MPI_Get_processor_name");

@@ -1,5 +1,5 @@
-// The collectives of the MPI library twice: as the program's calls are bound, and the library's
-// own.
+// The collectives of the MPI library, twice: as the program's calls are bound, and as the library
+// itself defines them.
 #pragma once
 
 #include <mpi.h>
@@ -30,11 +30,12 @@ struct Library {
 #undef COMPAT_MEMBER
 };
 
-/// What calls of MPI_X reach: a preloaded library, if there is one.
+/// The MPI_X that the program's calls reach: that of a preloaded library, if there is one.
 const Library& called();
-/// What calls of PMPI_X reach.
+/// The PMPI_X that the program's calls reach.
 const Library& calledByProfilingName();
-/// The PMPI_X of the MPI library itself, whatever is preloaded. Ends the program if there is none.
+/// The PMPI_X of the MPI library itself, even if a library is preloaded. Ends the program if there
+/// is none.
 const Library& original();
 
 } // namespace compat

@@ -26,7 +26,7 @@ bool hasRoot(Collective what);
 /// One count for each rank, given by the caller.
 bool hasCounts(Collective what);
 
-/// What a call gives for its send or its receive side. Calls with one count use counts[0].
+/// Arguments of the send or the receive side. Calls with one count use counts[0].
 struct Side {
   void* data = nullptr;
   std::vector<int> counts;
@@ -40,10 +40,10 @@ struct Operation {
   int root = 0;
   MPI_Op op = MPI_OP_NULL;
   Side send;
-  Side receive; ///< Bcast's only buffer too
+  Side receive; ///< also Bcast's only buffer
 };
 
-/// Makes the call, its I-form if there is a request for it. Returns MPI's code.
+/// Makes the call, or its I-form if `request` is not null. Returns MPI's code.
 int call(const Library& library, const Operation& operation, MPI_Request* request);
 
 } // namespace compat

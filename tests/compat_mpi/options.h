@@ -12,7 +12,7 @@ struct Options {
   std::uint64_t seed = 1;
   int passes = 1;
   bool taken_over = false;
-  bool large = false; ///< large counts alone
+  bool large = false; ///< only large counts
   int part = 0;
   int parts = 1;
 };

@@ -1,4 +1,5 @@
-// What a program is doing, told when it differs, is stopped by a signal, or ends.
+// Reports what a test program is doing when results differ, when a signal stops it, or
+// when it ends.
 #pragma once
 
 #include <map>
@@ -6,17 +7,17 @@
 
 namespace compat {
 
-/// Counts cases, prints the first difference of each rank and each collective.
+/// Counts cases, and prints the first difference of each rank and each collective.
 class Progress {
  public:
-  /// Says on SIGTERM what the rank was in, so that a hang has a name; a crash likewise.
+  /// On SIGTERM or a crash, prints the case in which the rank was, so that a hang can be found.
   explicit Progress(int rank);
 
   void begin(const std::string& what);
-  /// `group` is what is counted together; an empty `difference` is a case that holds.
+  /// `group` is counted together; an empty `difference` is a success.
   void end(const std::string& group, const std::string& difference);
 
-  /// Collective over MPI_COMM_WORLD: prints the sums, returns whether every rank saw none differ.
+  /// Collective over MPI_COMM_WORLD: prints the sums; returns whether no rank found a difference.
   bool report(const char* program);
 
  private:

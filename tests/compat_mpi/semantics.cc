@@ -1,10 +1,10 @@
-// What MPI promises beside results: order, threads, errors, and what happens when a rank ends.
+// Tests what MPI promises besides results: order, threads, errors, and the end of a rank.
 //
 //   compat_mpi_semantics CHECK
 //
-// Prints "CHECK: ok" on rank 0. The checks fatal, killed and abort end the job otherwise; in
-// unfinalized and exit all ranks end without MPI_Finalize, and all but the first print that they
-// went on.
+// Prints "CHECK: ok" on rank 0. The checks fatal, killed and abort end the job in another way.
+// In unfinalized and exit all ranks end without MPI_Finalize, and all but the first print that
+// they continued.
 #include "semantics.h"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// The named checks of the semantics program, and what they share.
+// The named checks of the semantics program, and their common functions.
 #pragma once
 
 #include <mpi.h>
@@ -11,9 +11,9 @@ namespace compat {
 void require(bool holds, const std::string& what);
 int rankIn(MPI_Comm comm);
 int sizeOf(MPI_Comm comm);
-/// The class of a code.
+/// The error class of a code.
 int errorClass(int code);
-/// Where the program's file is.
+/// Path of the program's file.
 std::string programPath();
 
 // semantics_order.cc

@@ -1,4 +1,4 @@
-// Buffers that are no plain arrays, values at the end of a type's range, ranks that come late.
+// Buffers that are not plain arrays, values at the limits of a type, and ranks that arrive late.
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -24,7 +24,7 @@ void checkLargestOf(MPI_Datatype type, const char* name) {
   require(result == (sizeOf(MPI_COMM_WORLD) == 1 ? largest : 1), std::string("MPI_MIN of ") + name);
 }
 
-/// One rank's numbers are NaN, or the last time all ranks'.
+/// The numbers of one rank are NaN; in the last round those of all ranks.
 template <typename T>
 void checkNanOf(MPI_Datatype type, const std::string& what) {
   const int p = sizeOf(MPI_COMM_WORLD);
@@ -48,7 +48,7 @@ void checkNanOf(MPI_Datatype type, const std::string& what) {
 
 } // namespace
 
-/// The transpose of a matrix that is spread by rows: columns are sent, whose types interleave.
+/// Transposes a matrix that is distributed by rows: columns are sent, whose types interleave.
 void checkColumns() {
   const int rank = rankIn(MPI_COMM_WORLD);
   const int p = sizeOf(MPI_COMM_WORLD);
@@ -65,7 +65,7 @@ void checkColumns() {
   MPI_Type_commit(&stepping);
   std::vector<int> got(mine.size(), -1);
   MPI_Alltoall(mine.data(), rows, stepping, got.data(), rows * rows, MPI_INT, MPI_COMM_WORLD);
-  // From rank r: my columns of its rows, one column after the other.
+  // From rank r: this rank's columns of r's rows, one column after the other.
   for (int r = 0; r < p; ++r) {
     for (int c = 0; c < rows; ++c) {
       for (int i = 0; i < rows; ++i) {
@@ -75,7 +75,7 @@ void checkColumns() {
       }
     }
   }
-  // Every rank's first column beside each other, in the root's matrix.
+  // The first columns of all ranks, next to each other in the root's matrix.
   std::vector<int> gathered(static_cast<std::size_t>(rows * width), -1);
   MPI_Gather(mine.data(), 1, stepping, gathered.data(), 1, stepping, p - 1, MPI_COMM_WORLD);
   for (int r = 0; rank == p - 1 && r < p; ++r) {
@@ -111,8 +111,8 @@ void checkBottom() {
   MPI_Type_free(&both);
 }
 
-/// The largest value is the largest: MPICH 4.0.2, and Open MPI 4.1.4 for unsigned long, compare as
-/// if there were a sign, so the grid cannot compare with them.
+/// The maximum is right for unsigned types. MPICH 4.0.2, and Open MPI 4.1.4 for unsigned long,
+/// compare them as signed, so the grid cannot compare with these libraries.
 void checkUnsigned() {
   checkLargestOf<unsigned char>(MPI_UNSIGNED_CHAR, "MPI_UNSIGNED_CHAR");
   checkLargestOf<unsigned short>(MPI_UNSIGNED_SHORT, "MPI_UNSIGNED_SHORT");
@@ -125,15 +125,15 @@ void checkUnsigned() {
   checkLargestOf<std::uint64_t>(MPI_UINT64_T, "MPI_UINT64_T");
 }
 
-/// A number wins against NaN wherever it stands. The MPI libraries have no rule: which of both it
-/// is depends on who is combined with whom, differs between the elements of one call, and a NaN
-/// in between may drop the numbers before it.
+/// NaN loses against a number, wherever it is. The MPI libraries have no rule: the result depends
+/// on which ranks are combined first, differs between the elements of one call, and a NaN may drop
+/// the numbers before it.
 void checkNan() {
   checkNanOf<float>(MPI_FLOAT, "MPI_FLOAT");
   checkNanOf<double>(MPI_DOUBLE, "MPI_DOUBLE");
 }
 
-/// A rank that computes for seconds without a call keeps nobody from anything but time.
+/// A rank that computes for seconds without a call only delays the other ranks.
 void checkLate() {
   if (rankIn(MPI_COMM_WORLD) == 0) std::this_thread::sleep_for(std::chrono::seconds(3));
   int one = 1;

@@ -1,4 +1,4 @@
-// Calls that MPI calls erroneous, ranks that disagree, ranks that end.
+// Erroneous calls, ranks that disagree, and ranks that end.
 #include <unistd.h>
 
 #include <array>
@@ -17,8 +17,9 @@
 namespace compat {
 namespace {
 
-/// Erroneous calls that the MPI libraries find too: neither looks at all that MPI forbids, and some
-/// calls with negative counts crash in them. Returns what the calls returned.
+/// Erroneous calls that the MPI libraries detect too: they do not check everything that
+/// MPI forbids, and some calls with negative counts crash in them. Returns the return
+/// values of the calls.
 std::vector<int> makeErroneousCalls(const Library& l, MPI_Comm comm) {
   std::array<int, 64> in{};
   std::array<int, 64> out{};
@@ -73,12 +74,12 @@ void requireTruncation(int code, const std::string& what) {
   require(length > 0, what + " has no text");
 }
 
-/// After a barrier the first rank ends; the others need nothing of it any more, and go on.
+/// After a barrier the first rank ends; the others do not need it any more, and continue.
 void goOnWithoutFirst(void (*end)(int)) {
   const int rank = rankIn(MPI_COMM_WORLD);
   MPI_Comm rest = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, rank == 0 ? MPI_UNDEFINED : 0, rank, &rest);
-  // The others are in the barrier when the first leaves it.
+  // The first rank may leave the barrier while the others are still in it.
   if (rank == sizeOf(MPI_COMM_WORLD) - 1)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   MPI_Barrier(MPI_COMM_WORLD);
@@ -102,7 +103,7 @@ void goOnWithoutFirst(void (*end)(int)) {
 
 } // namespace
 
-/// The MPI library's own class for each, and the communicator works afterwards.
+/// Each call returns the MPI library's own error class, and the communicator works afterwards.
 void checkErrors() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
@@ -125,8 +126,8 @@ void checkErrors() {
   MPI_Comm_free(&free_it);
 }
 
-/// Only the program's calls call an error handler, whatever is counted for the statistics: one of
-/// other communicators is called as often as the MPI library calls it.
+/// Only the program's calls call an error handler, not the statistics: the handler of another
+/// communicator is called only as often as the MPI library itself calls it.
 void checkStatistics() {
   const MPI_Comm comm = duplicateThatReturnsErrors();
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
@@ -145,7 +146,7 @@ void checkStatistics() {
   MPI_Comm_free(&free_it);
 }
 
-/// A handler of the program's own is called once, with the code that the call returns.
+/// The program's own handler is called once, with the code that the call returns.
 void checkHandler() {
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   MPI_Comm_create_errhandler(countErrors, &handler);
@@ -160,7 +161,7 @@ void checkHandler() {
   MPI_Errhandler_free(&handler);
 }
 
-/// Ranks give different counts: each gets MPI_ERR_TRUNCATE, through the handler.
+/// Ranks pass different counts: each gets MPI_ERR_TRUNCATE, through the handler.
 void checkTruncate() {
   if (sizeOf(MPI_COMM_WORLD) == 1) return;
   const int more = rankIn(MPI_COMM_WORLD) == 0 ? 0 : 1;
@@ -171,7 +172,7 @@ void checkTruncate() {
   requireTruncation(MPI_Allreduce(in.data(), out.data(), 4 + more, MPI_INT, MPI_SUM, comm),
                     "Allreduce of 4 and 5");
   comm = duplicateThatReturnsErrors();
-  // The root of a broadcast may be done before the others know what comes.
+  // The root of a broadcast may be done before the others receive the size.
   const int code_of_bcast = MPI_Bcast(in.data(), 4 + more, MPI_INT, 0, comm);
   if (more != 0) requireTruncation(code_of_bcast, "Bcast of 4 and 5");
   comm = duplicateThatReturnsErrors();
@@ -186,7 +187,7 @@ void checkTruncate() {
       "Allreduce of 4 and 5 on MPI_COMM_WORLD");
 }
 
-/// The same with the handler that is fatal: the job ends.
+/// The same with the fatal handler: the job ends.
 void checkFatal() {
   const int more = rankIn(MPI_COMM_WORLD) == 0 ? 0 : 1;
   std::array<int, 8> in{};
@@ -213,8 +214,8 @@ void checkAbort() {
   callForEver();
 }
 
-/// MPI's own finalize would wait for the first rank: the launcher must not mind that nobody calls
-/// it.
+/// MPI's own finalize would wait for the first rank. The launcher must accept that no
+/// rank calls it.
 void checkUnfinalized() { goOnWithoutFirst(_exit); }
 
 void checkExit() { goOnWithoutFirst(std::exit); }

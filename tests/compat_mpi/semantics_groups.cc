@@ -1,4 +1,4 @@
-// Communicators of all kinds: which of them are taken over, from which call on.
+// Communicators of all kinds: which of them are taken over, and from which call on.
 #include <array>
 #include <cstdlib>
 #include <string>
@@ -13,7 +13,7 @@ constexpr int kChildren = 2;
 
 void wait(MPI_Request& request) { MPI_Wait(&request, MPI_STATUS_IGNORE); }
 
-/// Nothing but I-forms, then the end of the communicator.
+/// Only I-forms, then the end of the communicator.
 void useByImmediate(MPI_Comm comm, const std::string& what) {
   if (comm == MPI_COMM_NULL) return;
   const int p = sizeOf(comm);
@@ -45,7 +45,7 @@ void useGraphs() {
   MPI_Cart_sub(cart, remain.data(), &made);
   useByImmediate(made, "Cart_sub's");
   useByImmediate(cart, "Cart_create's");
-  // Everybody's only neighbour is the next rank.
+  // The only neighbour of each rank is the next rank.
   std::vector<int> index, edges;
   for (int r = 0; r < p; ++r) {
     index.push_back(r + 1);
@@ -56,7 +56,7 @@ void useGraphs() {
   const int one = 1;
   const int next = (rank + 1) % p;
   const int last = (rank + p - 1) % p;
-#ifndef OPEN_MPI // 4.1.4's hangs at times, with and without the interposer
+#ifndef OPEN_MPI // hangs at times in 4.1.4, with and without the interposer
   MPI_Dist_graph_create(MPI_COMM_WORLD, 1, &rank, &one, &next, &one, MPI_INFO_NULL, 0, &made);
   useByImmediate(made, "Dist_graph_create's");
 #endif
@@ -77,7 +77,7 @@ void useMerged() {
   MPI_Comm_free(&half);
 }
 
-/// What parents and children do alike on the communicator of both.
+/// What parents and children do in the same way on their common communicator.
 void useTogether(MPI_Comm merged) {
   const int p = sizeOf(merged);
   const int rank = rankIn(merged);
@@ -94,7 +94,7 @@ void useTogether(MPI_Comm merged) {
     wait(request);
     require(sum == p - 1 + i, "Iallreduce with children");
   }
-  // Part of it are the processes of one side, and nobody else.
+  // A part of it that has only the processes of one side.
   MPI_Comm side = MPI_COMM_NULL;
   MPI_Comm_split(merged, rank < p - kChildren ? 0 : 1, rank, &side);
   int one = 1;
@@ -106,8 +106,8 @@ void useTogether(MPI_Comm merged) {
 
 } // namespace
 
-/// Communicators that hear of no blocking collective: their I-forms are taken over. That they are
-/// tells the statistics.
+/// Communicators without any blocking collective: their I-forms are taken over, as the
+/// statistics show.
 void checkImmediate() {
   useByImmediate(MPI_COMM_WORLD, "MPI_COMM_WORLD");
   useByImmediate(MPI_COMM_SELF, "MPI_COMM_SELF");
@@ -137,8 +137,9 @@ void checkImmediate() {
   useMerged();
 }
 
-/// MPI_Comm_idup's: ranks need not meet for it, so its I-forms are taken over only behind a
-/// blocking collective. A rank that waits for the communicator waits for no other rank's wait.
+/// MPI_Comm_idup does not synchronise ranks, so the new communicator's I-forms are taken over only
+/// after a blocking collective. A rank that waits for the communicator does not wait for other
+/// ranks' waits.
 void checkIdup() {
   const int rank = rankIn(MPI_COMM_WORLD);
   const int p = sizeOf(MPI_COMM_WORLD);
@@ -161,8 +162,8 @@ void checkIdup() {
   useByImmediate(made, "Comm_idup's");
 }
 
-/// Processes of another MPI_COMM_WORLD, with the interposer or without: what has them and ours is
-/// the MPI library's on both sides.
+/// Processes of another MPI_COMM_WORLD, with the interposer or without: communicators with
+/// processes of both worlds are left to the MPI library on both sides.
 void checkSpawned() {
   const char* const preloaded = std::getenv("LD_PRELOAD");
   for (const bool with : {false, true}) {
@@ -180,19 +181,19 @@ void checkSpawned() {
   }
 }
 
-/// The other side of it.
+/// The spawned side of it.
 void checkChild() {
   MPI_Comm parents = MPI_COMM_NULL, merged = MPI_COMM_NULL;
   MPI_Comm_get_parent(&parents);
-  require(parents != MPI_COMM_NULL, "a child of nobody");
+  require(parents != MPI_COMM_NULL, "a child without parents");
   MPI_Intercomm_merge(parents, 1, &merged);
   useTogether(merged);
   MPI_Comm_free(&merged);
   MPI_Comm_disconnect(&parents);
 }
 
-/// More communicators than there are descriptors for, all of them in use: what Rondo cannot open is
-/// the MPI library's, on all ranks.
+/// More communicators than there are descriptors for, all of them in use: those that Rondo cannot
+/// open are left to the MPI library, on all ranks.
 void checkMany() {
   constexpr std::size_t kComms = 300;
   std::vector<MPI_Comm> comms(kComms, MPI_COMM_NULL);

@@ -1,4 +1,5 @@
-// Order with the program's own messages, threads, and the life of communicators and requests.
+// Order with respect to the program's own messages, threads, and lifetimes of communicators
+// and requests.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 namespace compat {
 namespace {
 
-/// Far more than any MPI library sends before the receiver asks.
+/// Far more bytes than any MPI library sends before the receiver asks for them.
 constexpr int kRendezvousBytes = 4 << 20;
 
 void userMaximum(void* in, void* inout, int* count, MPI_Datatype*) {
@@ -31,7 +32,7 @@ void collective(int which, MPI_Comm comm) {
     case 0: MPI_Barrier(comm); break;
     case 1:
       MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
-      require(sum == sizeOf(comm), "Allreduce beside own messages");
+      require(sum == sizeOf(comm), "Allreduce during own messages");
       break;
     case 2:
       MPI_Ibarrier(comm, &request);
@@ -40,7 +41,7 @@ void collective(int which, MPI_Comm comm) {
     default:
       MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm, &request);
       for (int done = 0; done == 0;) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      require(sum == sizeOf(comm), "Iallreduce beside own messages");
+      require(sum == sizeOf(comm), "Iallreduce during own messages");
   }
 }
 
@@ -67,8 +68,8 @@ void useInThread(MPI_Comm comm, int thread) {
 
 } // namespace
 
-/// The sender of a large message is inside a collective before the receiver asks for the message:
-/// that ends only if waiting in the collective moves the sender's message.
+/// The sender of a large message enters a collective before the receiver asks for the message. This
+/// ends only if waiting in the collective makes progress on the message.
 void checkOrdering() {
   const int rank = rankIn(MPI_COMM_WORLD);
   std::vector<char> data(kRendezvousBytes, static_cast<char>(rank));
@@ -82,7 +83,7 @@ void checkOrdering() {
       MPI_Wait(&request, MPI_STATUS_IGNORE);
     } else {
       if (rank == 1) {
-        // Time for the sender to be inside.
+        // Time for the sender to enter the collective.
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         MPI_Recv(data.data(), kRendezvousBytes, MPI_CHAR, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         require(data.front() == which + 1 && data.back() == which + 1, "the message's data");
@@ -92,8 +93,8 @@ void checkOrdering() {
   }
 }
 
-/// Programs that MPI's text forbids and its libraries bear: blocking and I-forms in another order
-/// on rank 0 than elsewhere.
+/// Programs that MPI forbids but its libraries tolerate: blocking forms and I-forms are in another
+/// order on rank 0 than elsewhere.
 void checkApart() {
   const MPI_Comm comm = MPI_COMM_WORLD;
   int one = 1;
@@ -104,10 +105,10 @@ void checkApart() {
   MPI_Barrier(comm);
   if (rankIn(comm) != 0) start();
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  require(sum == sizeOf(comm), "Iallreduce before a Barrier here, behind it there");
+  require(sum == sizeOf(comm), "Iallreduce before a Barrier on one rank, after it on others");
 }
 
-/// Collectives that are passed on between others that are taken over, on one communicator.
+/// Collectives that are passed on, between others that are taken over, on one communicator.
 void checkBetween() {
   const int rank = rankIn(MPI_COMM_WORLD);
   const int p = sizeOf(MPI_COMM_WORLD);
@@ -151,7 +152,8 @@ void checkThreads() {
   for (MPI_Comm& comm : comms) MPI_Comm_free(&comm);
 }
 
-/// MPI_Finalize at once after I-forms that only Test has seen done; a communicator is still there.
+/// MPI_Finalize directly after I-forms whose end only Test has reported; a communicator
+/// still exists.
 void checkFinalize() {
   MPI_Comm comm = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -167,7 +169,7 @@ void checkFinalize() {
   require(out.back() == sizeOf(comm), "Iallreduce before Finalize");
 }
 
-/// MPI waits for a rank that is stopped, whichever it is, far beyond Rondo's heartbeats.
+/// MPI waits for a rank that is stopped, whichever it is, much longer than Rondo's heartbeats.
 void checkStopped() {
   for (const int victim : {0, sizeOf(MPI_COMM_WORLD) - 1}) {
     int one = 1;
@@ -201,7 +203,7 @@ void checkDescriptors() {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   const std::ptrdiff_t after = descriptors();
-  // The MPI library and a connection that is being closed may hold a few more.
+  // The MPI library, and a connection that is being closed, may hold a few more.
   require(after < before + 20, std::to_string(before) + " descriptors became " +
                                    std::to_string(after) + " in 180 communicators");
 }

@@ -1,5 +1,5 @@
-// Calls that are wrong on one rank and not on the others: MPI's error there, nothing amiss on the
-// others, nor in the calls that follow.
+// Calls that are wrong on one rank only: that rank gets MPI's error, while the others, and later
+// calls, work.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -15,15 +15,15 @@ constexpr int kFew = 4;
 constexpr int kMany = 40;
 constexpr int kRoot = 0;
 
-/// A collective whose blocks have `block` elements, but that one rank has another number of on the
-/// other side, for the block that it sends to itself.
+/// A collective whose blocks have `block` elements. One rank passes another number on the other
+/// side, for the block that it sends to itself.
 struct Uneven {
   Collective what;
   int block, other;
 
   bool scatters() const { return what == Collective::Scatter || what == Collective::Scatterv; }
   int odd(int ranks) const { return hasRoot(what) ? kRoot : ranks - 1; }
-  /// From one block to the next.
+  /// Distance from one block to the next.
   int stride() const { return hasCounts(what) ? kMany : block; }
   int sent() const { return scatters() ? block : other; }
   int received() const { return scatters() ? other : block; }
@@ -56,7 +56,7 @@ Operation operationOf(const Uneven& call, Buffers& buffers, MPI_Comm comm) {
   return made;
 }
 
-/// What a rank's receive buffer holds afterwards.
+/// Expected contents of a rank's receive buffer.
 std::vector<int> expected(const Uneven& call, int rank, int ranks) {
   std::vector<int> result(static_cast<std::size_t>(ranks * kMany), -1);
   const bool one_block = call.scatters();
@@ -80,7 +80,7 @@ int finish(const Operation& operation, bool immediate) {
   return code == MPI_SUCCESS && immediate ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code;
 }
 
-/// Every rank is at the same call of the communicator, blocking or not.
+/// All ranks are at the same call of the communicator, blocking or not.
 void requireOrder(MPI_Comm comm, const std::string& what) {
   const int p = sizeOf(comm);
   int one = 1;
@@ -106,7 +106,7 @@ MPI_Comm duplicate() {
   return comm;
 }
 
-/// The error of this MPI in a call whose own block has the same address on both sides.
+/// Error of this MPI library for a call whose own block has the same address on both sides.
 int aliasClass(Collective what, bool root) {
 #ifdef OPEN_MPI
   if (what == Collective::Allreduce) return MPI_ERR_BUFFER;
@@ -119,8 +119,8 @@ int aliasClass(Collective what, bool root) {
 
 } // namespace
 
-/// A rank sends itself more or less than it receives, and the other ranks do not see it: too much
-/// is MPI_ERR_TRUNCATE there, as MPI's libraries have it, and all else arrives.
+/// A rank sends to itself more or less than it receives, which the other ranks do not see. Too much
+/// is MPI_ERR_TRUNCATE on that rank, as in the MPI libraries; all other data arrive.
 void checkRefused() {
   MPI_Comm comm = duplicate();
   const int p = sizeOf(comm);
@@ -143,7 +143,8 @@ void checkRefused() {
   MPI_Comm_free(&comm);
 }
 
-/// The send buffer is the receive buffer: the error where this MPI finds one, and no other.
+/// The send buffer is the receive buffer: an error if this MPI library reports one, and no
+/// other error.
 void checkAliased() {
   MPI_Comm comm = duplicate();
   const int p = sizeOf(comm);
@@ -157,7 +158,7 @@ void checkAliased() {
       Buffers buffers(p, rank);
       Operation operation = operationOf(call, buffers, comm);
       operation.op = MPI_SUM;
-      // The block that stays on the rank is at the same place.
+      // The block that stays on the rank is at the same address on both sides.
       const bool gathers = what == Collective::Gather || what == Collective::Gatherv ||
                            what == Collective::Allgather || what == Collective::Allgatherv;
       const int own = (hasRoot(what) ? kRoot : rank) * call.stride();

@@ -24,14 +24,14 @@ void putReal(int value, int size, unsigned char* to) {
   }
 }
 
-/// Sums of eight stay within a signed byte, products of eight within 256.
+/// Values whose sums of eight fit a signed byte, and whose products of eight are below 256.
 int exactValue(const Operator& op, std::uint64_t random, bool is_signed) {
   if (op.op == MPI_PROD) return random % 3 == 0 ? 2 : 1;
   return static_cast<int>(random % 16) - (is_signed ? 8 : 0);
 }
 
 void putPair(const BaseType& base, std::uint64_t random, unsigned char* to) {
-  // Few different values, so that the smaller location has to decide.
+  // Few different values, so that the smaller location decides often.
   const int value = static_cast<int>(random % 3);
   const int location = static_cast<int>(random >> 32 & 0xffff);
   int size = 0;
@@ -39,7 +39,7 @@ void putPair(const BaseType& base, std::uint64_t random, unsigned char* to) {
   const bool real =
       base.first == MPI_FLOAT || base.first == MPI_DOUBLE || base.first == MPI_LONG_DOUBLE;
   real ? putReal(value, size, to) : putInteger(value, size, to);
-  // The Fortran pairs hold two of one kind; those of C a value and an int, aligned.
+  // The Fortran pairs have two values of one type; those of C a value and an int, aligned.
   const bool fortran = base.name.starts_with("MPI_2") && base.name != "MPI_2INT";
   if (fortran && real) {
     putReal(location, size, to + size);
@@ -59,7 +59,7 @@ void putOne(const BaseType& base, const Operator& op, std::uint64_t random, unsi
       putInteger(op.exact_values_only ? exactValue(op, random, is_signed)
                                       : static_cast<std::int64_t>(random),
                  base.size, to);
-      // Random bytes are hardly ever zero, which the logical operators are about.
+      // Random bytes are hardly ever zero, which logical operators test.
       if (op.name[4] == 'L' && random % 3 == 0) putInteger(0, base.size, to);
       // MPICH 4.0.2 compares unsigned types as signed ones; Open MPI 4.1.4 unsigned long, and
       // MPI_OFFSET the other way round.
@@ -67,8 +67,8 @@ void putOne(const BaseType& base, const Operator& op, std::uint64_t random, unsi
       break;
     case Kind::real: putReal(exactValue(op, random, true), base.size, to); break;
     case Kind::complex: {
-      // Powers of 3 + i stay below 10^4 in products of eight, and no part of one is ever zero,
-      // whose sign would depend on the order.
+      // In products of eight, powers of 3 + i stay below 10^4, and no part is ever zero (its sign
+      // would depend on the order).
       const bool one = op.op == MPI_PROD && random % 2 == 0;
       const int re = op.op != MPI_PROD ? exactValue(op, random, true) : one ? 1 : 3;
       const int im = op.op != MPI_PROD ? exactValue(op, random >> 8, true) : one ? 0 : 1;

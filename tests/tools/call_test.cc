@@ -1,4 +1,5 @@
-// Proves that the benchmark's check sees one wrong element, in any collective, at any place.
+// Proves that the benchmark's check finds a single wrong element, in every collective, at
+// every position.
 #include <thread>
 
 #include "rondo/communicator.h"

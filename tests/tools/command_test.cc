@@ -1,4 +1,5 @@
-// The built command from outside: refused arguments, help, plans, benchmarks that must be right.
+// Runs the built command: refused arguments, help, plans, and benchmarks whose results
+// must be right.
 #include <unistd.h>
 
 #include <algorithm>
@@ -187,7 +188,7 @@ std::size_t expectGood(const Outcome& outcome) {
 }
 
 TEST_CASE("bench: every collective on every transport is right, with all algorithms", "[command]") {
-  // What this adds to the grids of the library is the benchmark's part for each collective.
+  // The library's grids test the collectives; this tests the benchmark's code for each of them.
   const std::vector<std::string> transports{"inproc", "shm", "tcp"};
   for (std::size_t i = 0; i < std::size(kCollectives); ++i) {
     const Collective collective = kCollectives[i];
@@ -204,7 +205,7 @@ TEST_CASE("bench: every collective on every transport is right, with all algorit
   }
 }
 
-TEST_CASE("the command takes the other names of collectives too", "[command]") {
+TEST_CASE("the command accepts aliases of collectives", "[command]") {
   const Outcome one = shell("$RONDO plan broadcast -p 4 --algorithm tree");
   const Outcome other = shell("$RONDO plan bcast -p 4 --algorithm tree");
   CHECK(one.status == 0);
@@ -217,9 +218,9 @@ TEST_CASE("the command takes the other names of collectives too", "[command]") {
 }
 
 // Proves: ranks on machines of their own (here: network namespaces) meet, and get right results,
-// over links that are much slower than the ranks; and the links are as slow as they should be,
-// since what no rank could be faster than is no claim about speed.
-TEST_CASE("ranks behind slow links of their own get the same results", "[command]") {
+// over links that are much slower than the ranks; and that the links really are that slow, since
+// otherwise the test would not show anything.
+TEST_CASE("ranks with slow links get right results", "[command]") {
   const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network ";
   if (const Outcome probe = shell(network + "--probe"); probe.status == 77) {
     WARN("skipped: " << probe.err);
@@ -233,7 +234,7 @@ TEST_CASE("ranks behind slow links of their own get the same results", "[command
   CHECK(outcome.seconds > 2); // each rank sends 80 MiB at 25 MB/s
   for (const TransportInfo& transport : transports()) {
     if (transport.name != "ucx" || !transport.missing.empty()) continue;
-    // UCX would share memory all the same.
+    // UCX would use shared memory even so.
     const Outcome by_ucx =
         shell("RONDO_TRANSPORT=ucx RONDO_UCX_TLS=tcp " + network +
               "-- $RONDO bench allreduce -b 8 -e 1M -n 2 -f 512 --transport ucx");
@@ -243,11 +244,11 @@ TEST_CASE("ranks behind slow links of their own get the same results", "[command
   CHECK(shell(network + "-- sh -c 'exit $RONDO_RANK'").status == 1);
 }
 
-// Proves: links that are late, or lose packets, cost no result; and they are late, and do lose
-// some.
-TEST_CASE("ranks behind links that are late or lose packets get the same results", "[command]") {
+// Proves: links that are slow to deliver, or lose packets, do not change results; and that the
+// links under test really are late and lose packets.
+TEST_CASE("ranks with links that delay or lose packets get right results", "[command]") {
   const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network --ranks 3 --mbit 50 ";
-  if (shell(network + "--probe").status == 77) return; // said by the test above
+  if (shell(network + "--probe").status == 77) return; // the test above reports it
   const auto bench = [&](const std::string& links, const std::string& most) {
     Outcome outcome = shell(network + links + " -- $RONDO bench allreduce -b 8 -e " + most +
                             " -f 4096 -n 10 -w 1 -z 1");
@@ -264,17 +265,17 @@ TEST_CASE("ranks behind links that are late or lose packets get the same results
   double bytes = 0, elements = 0, microseconds = 0;
   std::string type, operation, root;
   words >> bytes >> elements >> type >> operation >> root >> microseconds;
-  // All ranks but the last to begin wait for that one's word, which takes 20 ms: two of three.
+  // Two of the three ranks wait 20 ms for a message of the rank that begins last.
   CHECK(microseconds > 13'000);
   CHECK(bench("--loss 3", "32K").second > 0);
 }
 
-// Proves: every network interface that is named carries a share; and a rail that becomes slow, and
-// then carries nothing any more, costs no result and no call more than five seconds, and is said
-// once by each rank.
-TEST_CASE("rails carry a share each, and stand in for one that fails", "[command]") {
+// Proves: every network interface that is named carries a share of the data. A rail that becomes
+// slow, and then carries nothing, changes no result, delays no call by more than five seconds, and
+// is reported once by each rank.
+TEST_CASE("each rail carries a share, and replaces a rail that fails", "[command]") {
   const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network --rails 2 ";
-  if (shell(network + "--probe").status == 77) return; // said by the test above
+  if (shell(network + "--probe").status == 77) return; // the test above reports it
   const TemporaryFolder folder;
   const std::string settings = "RONDO_SOCKET_IFNAME==rail0,rail1 RONDO_TIMEOUT=5 RONDO_DEBUG=warn ";
   const auto bench = [&](const std::string& links, const std::string& calls) {
@@ -286,7 +287,7 @@ TEST_CASE("rails carry a share each, and stand in for one that fails", "[command
   CHECK(expectGood(bench("", "5")) == 1);
   for (const char* rank : {"0", "1"}) {
     std::istringstream sent(readFile(folder.file("sent.") + rank));
-    double first = 0, second = 0; // of 33 MB at least
+    double first = 0, second = 0; // at least 33 MB
     sent >> first >> second;
     CHECK(std::min(first, second) > 5e6);
   }
@@ -296,7 +297,7 @@ TEST_CASE("rails carry a share each, and stand in for one that fails", "[command
   for (const char* rank : {"0", "1"}) {
     const auto said = linesOf(readFile(folder.file("said.") + rank));
     CAPTURE(said);
-    // Where the processor stands still, the other one may be late once, too.
+    // On a starved processor the other rail may be late once, too.
     CHECK(std::count_if(said.begin(), said.end(), [](const std::string& line) {
             return line.find("by rail 1 (10.213.1.") != std::string::npos &&
                    line.find("uses other rails now") != std::string::npos;
@@ -304,11 +305,12 @@ TEST_CASE("rails carry a share each, and stand in for one that fails", "[command
   }
 }
 
-// Proves: hosts with several ranks are found out by themselves, large calls over them are composed,
-// and what leaves the hosts is what the closed form says, 2 (N-1) n for AllReduce, and headers.
-TEST_CASE("ranks on hosts send between them what the closed form says", "[command]") {
+// Proves: ranks detect that they share hosts; large calls between such hosts use composed
+// algorithms; and hosts send each other as much as the closed form says, 2 (N-1) n for AllReduce,
+// plus headers.
+TEST_CASE("hosts send each other as many bytes as the closed form says", "[command]") {
   const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network ";
-  if (shell(network + "--probe").status == 77) return; // said by the test above
+  if (shell(network + "--probe").status == 77) return; // the test above reports it
   const auto sent = [&](const std::string& calls) {
     const std::string file = "/tmp/rondo_host_bytes." + std::to_string(::getpid());
     const Outcome outcome =
@@ -323,9 +325,9 @@ TEST_CASE("ranks on hosts send between them what the closed form says", "[comman
     std::remove(file.c_str());
     return bytes;
   };
-  const double calls = (sent("11") - sent("1")) / (4 * 4194304.0); // 2 (3-1) n each
+  const double calls = (sent("11") - sent("1")) / (4 * 4194304.0); // each call: 2 (3-1) n
   CHECK(calls > 20);
-  CHECK(calls < 21); // 10 more of them, in place and out of place
+  CHECK(calls < 21); // 10 more calls, each in place and out of place
 }
 
 TEST_CASE("plan: layouts are explained, compared and proved", "[command]") {
@@ -356,7 +358,7 @@ TEST_CASE("bench: processes that read each other's buffers get the same results"
   }
 }
 
-TEST_CASE("bench: all types with all operators that they have", "[command]") {
+TEST_CASE("bench: all types with all operators that they support", "[command]") {
   std::size_t valid = 0;
   for (const DataType type : kDataTypes) {
     for (const ReduceOp op : kReduceOps) valid += op.supports(type) ? 1 : 0;
@@ -398,7 +400,7 @@ TEST_CASE("bench: as a rank of a launcher, and JSON", "[command]") {
   const Outcome unwritable = shell("$RONDO bench allreduce -n 1 -e 8 -J /no/such/folder/x");
   CHECK(unwritable.status == 3);
   CHECK(unwritable.err.find("/no/such/folder/x") != std::string::npos);
-  CHECK(unwritable.out == ""); // known before anything is measured
+  CHECK(unwritable.out == ""); // the error comes before the measurement
 }
 
 TEST_CASE("bench: a killed rank ends all, and every survivor names it", "[command]") {
@@ -407,8 +409,8 @@ TEST_CASE("bench: a killed rank ends all, and every survivor names it", "[comman
       INFO(transport << ", rank " << victim);
       const std::string rank = std::to_string(victim);
       TemporaryFolder folder;
-      // Rank 0 prints the titles when the ranks have met. Their processes, by what the launcher
-      // told them.
+      // Rank 0 prints the titles after the ranks have met. The launcher's variables identify the
+      // ranks' processes.
       const Outcome outcome =
           shell("$RONDO bench allreduce -p 4 -b 4K -e 4K -n 100000000 --transport " +
                     std::string(transport) + " >" + folder.file("table") +

@@ -1,4 +1,4 @@
-// `rondo bench --device cuda` from its configuration to its results, on devices without a GPU.
+// `rondo bench --device cuda` from its configuration to its results, with a fake GPU.
 #include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -15,8 +15,7 @@ namespace {
 using test::HostDevices;
 using test::HostStream;
 
-/// What the benchmark asks of a GPU, of a stream that is a thread. `spoil`: a bit of what comes
-/// back is wrong.
+/// A fake Gpu whose stream is a thread. `spoil`: inverts one bit of each copy back to the host.
 class HostGpu final : public Gpu {
  public:
   explicit HostGpu(bool spoil) : spoil_(spoil) {}
@@ -56,7 +55,8 @@ class HostGpu final : public Gpu {
 struct Bench {
   BenchConfig config;
   TemporaryFolder folder;
-  std::vector<int> opened; ///< numbers of GPUs, by the check that all are there and by the ranks
+  std::vector<int>
+      opened; ///< numbers of the opened GPUs: one by the initial check, then one per rank
 
   explicit Bench(int ranks, int ranks_per_gpu, bool spoil = false) {
     config.ranks = ranks;
@@ -127,12 +127,12 @@ TEST_CASE("bench on GPUs: rank r has GPU r / ranks-per-gpu", "[bench][gpu]") {
   const HostDevices devices(settings);
   Bench bench(4, 2);
   REQUIRE(bench.run() == kSuccess);
-  CHECK(bench.opened[0] == 1); // the last one: whether there are enough
+  CHECK(bench.opened[0] == 1); // the initial check opens the last one
   std::sort(bench.opened.begin() + 1, bench.opened.end());
   CHECK(bench.opened == std::vector<int>{1, 0, 0, 1, 1});
 }
 
-TEST_CASE("bench on GPUs: results that come back wrong are counted, status 1", "[bench][gpu]") {
+TEST_CASE("bench on GPUs: wrong results are counted, status 1", "[bench][gpu]") {
   const HostDevices devices;
   Bench bench(2, 2, true);
   bench.config.min_bytes = bench.config.max_bytes = 4096;

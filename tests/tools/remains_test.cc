@@ -1,4 +1,4 @@
-// `rondo run`: what ranks start ends with the job, whoever ends it, and without /proc too.
+// `rondo run`: processes that ranks start end with the job, whatever ends it, also without /proc.
 #include <csignal>
 #include <thread>
 
@@ -9,18 +9,18 @@
 namespace rondo::tools {
 namespace {
 
-/// For a line: a program that writes its number to the file $1 before it sleeps.
+/// Shell code: a program that writes its process id to the file $1 before it sleeps.
 const std::string kSleeper =
     "cat >sleeper <<'END'\n#!/bin/sh\necho $$ >$1.new\nmv $1.new $1\nexec sleep 1000\nEND\n"
     "chmod +x sleeper\n";
 
-/// For a line: waits for the files.
+/// Shell code: waits for the files.
 std::string waitFor(const std::string& files) {
   return "for FILE in " + files + "; do while [ ! -e $FILE ]; do sleep 0.02; done; done\n";
 }
 
-/// For a line: prints "gone" when the processes of these files have ended, or are zombies that no
-/// process has waited for yet; and "alive" with those that have not in 15 s, which it kills.
+/// Shell code: prints "gone" when the processes of these files have ended or are zombies. After 15
+/// s it prints "alive" with those that have not ended, and kills them.
 std::string untilGone(const std::string& files) {
   return "for PID in $(cat " + files +
          "); do\n  TRIES=0\n  while grep -qs '^State:.[^ZX]' /proc/$PID/status; do\n"
@@ -29,9 +29,9 @@ std::string untilGone(const std::string& files) {
          "    sleep 0.05\n  done\ndone\necho gone\n";
 }
 
-TEST_CASE("run: what a rank's shell started ends with the job, whoever ends it", "[run]") {
+TEST_CASE("run: programs that a rank's shell started end with the job, whatever ends it", "[run]") {
   const std::string wait = waitFor("pid0 pid1"), gone = untilGone("pid0 pid1");
-  // The shell is the rank, and would wait for its program, which it does not become.
+  // The rank is the shell, which waits for its program instead of executing it.
   const std::string run =
       "env --default-signal=INT $RONDO run -p 2 -- sh -c './sleeper pid$RONDO_RANK; true' &\n"
       "JOB=$!\n" +
@@ -57,9 +57,10 @@ TEST_CASE("run: what a rank's shell started ends with the job, whoever ends it",
   }
 }
 
-TEST_CASE("run: what ranks leave running is ended, also in another process group", "[run]") {
+TEST_CASE("run: processes that ranks leave running are ended, also in another process group",
+          "[run]") {
   const TemporaryFolder folder;
-  // timeout(1) makes itself a group, and the other one does not hear SIGTERM.
+  // timeout(1) puts itself into a new process group, and the second one ignores SIGTERM.
   const Outcome outcome = shell(
       "cd " + folder.file("") + "\n" + kSleeper +
           "$RONDO run -p 2 -- sh -c 'if [ $RONDO_RANK = 0 ]; then timeout 1000 ./sleeper pid0 & "
@@ -72,7 +73,8 @@ TEST_CASE("run: what ranks leave running is ended, also in another process group
   CHECK(outcome.err == "");
 }
 
-TEST_CASE("run: what is left has time to write what it has read of a rank's output", "[run]") {
+TEST_CASE("run: remaining processes get time to write a rank's output that they have read",
+          "[run]") {
   for (const char* tag : {"", "--tag"}) {
     const Outcome outcome = shell(std::string("$RONDO run -p 1 ") + tag +
                                   " -- sh -c '(sleep 0.3; echo late) & exit 0'");
@@ -83,7 +85,8 @@ TEST_CASE("run: what is left has time to write what it has read of a rank's outp
 }
 
 TEST_CASE("run: a process in a session of its own goes on, and is named", "[run]") {
-  for (const char* end : {"exit 0", "exit 7", "kill -9 $PPID"}) { // the last ends the supervisor
+  for (const char* end :
+       {"exit 0", "exit 7", "kill -9 $PPID"}) { // the last one ends the supervisor
     INFO(end);
     const TemporaryFolder folder;
     const Outcome outcome = shell(
@@ -106,7 +109,7 @@ TEST_CASE("run: a job whose output no process reads any more ends", "[run]") {
   CHECK(outcome.out.find("] line\n") != std::string::npos);
 }
 
-TEST_CASE("run: a signal that is ignored, as nohup has it, does not end the job", "[run]") {
+TEST_CASE("run: a signal that is ignored, as by nohup, does not end the job", "[run]") {
   const TemporaryFolder folder;
   const pid_t launcher = fork();
   if (launcher == 0) {
@@ -125,7 +128,7 @@ TEST_CASE("run: a signal that is ignored, as nohup has it, does not end the job"
   CHECK(WEXITSTATUS(status) == 9);
 }
 
-/// For a line: runs $@ in a mount namespace in which /proc is not mounted; fails where this process
+/// Shell code: runs $@ in a mount namespace in which /proc is not mounted; fails if this process
 /// may not make one.
 const std::string kWithoutProc =
     "WITHOUT_PROC='mount -t tmpfs none /proc && exec \"$@\"'\n"
@@ -141,7 +144,7 @@ TEST_CASE("run and bench: the command works where /proc is not mounted", "[run]"
   CHECK(run.out == "hello\nhello\n");
   CHECK(run.status == 0);
   CHECK(run.err == "");
-  // By its full path, a relative one, and as a shell finds it.
+  // Found by its full path, by a relative path, and through PATH.
   const std::string bench = " bench allreduce -p 2 -n 1 -e 1K";
   for (const char* name : {"$RONDO", "./rondo", "rondo"}) {
     INFO(name);
@@ -154,7 +157,7 @@ TEST_CASE("run and bench: the command works where /proc is not mounted", "[run]"
   const Outcome shm = shell(kWithoutProc + "without_proc $RONDO" + bench + " --transport shm");
   CHECK(shm.status == 3);
   CHECK(shm.err.find("shm is not used: it needs /proc") != std::string::npos);
-  // What is left cannot be listed, but the ranks' groups still end.
+  // Processes in other groups cannot be listed, but the ranks' own groups are still ended.
   const Outcome left = shell(
       "cd " + folder.file("") + "\n" + kSleeper + kWithoutProc +
       "without_proc $RONDO run -p 1 -- sh -c './sleeper pid & while [ ! -e pid ]; do sleep 0.02; "

@@ -1,4 +1,4 @@
-// What the benchmark and the trainer print: the columns that scripts parse, JSON, statistics.
+// Output of the benchmark and the trainer: columns that scripts parse, JSON, statistics.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -31,7 +31,7 @@ std::vector<std::string> words(const std::string& line) {
   return result;
 }
 
-TEST_CASE("A row has nccl-tests' 13 columns, whatever its values", "[table]") {
+TEST_CASE("A row has nccl-tests' 13 columns, for all values", "[table]") {
   for (const double time : {0.123, 4.5, 99.9, 1234.5, 98765.4, 5e6}) {
     for (const auto& bus : {std::optional<double>(1.5), std::optional<double>()}) {
       for (const auto& wrong : {std::optional<std::size_t>(0), std::optional<std::size_t>(7),
@@ -62,7 +62,7 @@ TEST_CASE("A row has nccl-tests' 13 columns, whatever its values", "[table]") {
   CHECK(words(rowText(moving))[4] == "3");
 }
 
-TEST_CASE("The footer tells damage, wrong elements and the average", "[table]") {
+TEST_CASE("The footer reports damage, wrong elements and the average", "[table]") {
   BenchConfig config;
   TableResult table;
   Row row{8, 2, DataType::float32, ReduceOp::sum, -1, "ring", timingOf(1, 2.0, 0), {}};
@@ -101,7 +101,8 @@ TEST_CASE("Every line that is not a row starts with '#'", "[table]") {
   }
 }
 
-TEST_CASE("JSON: the shape that scripts for nccl-tests read, without the environment", "[json]") {
+TEST_CASE("JSON: the structure that scripts for nccl-tests read, without environment variables",
+          "[json]") {
   BenchConfig config;
   config.arguments = {"bench", "allreduce", "bad \xff utf-8"};
   Environment environment = describeMachine();
@@ -136,7 +137,7 @@ TEST_CASE("JSON: the shape that scripts for nccl-tests read, without the environ
   CHECK_FALSE(json.contains("env"));
 }
 
-TEST_CASE("Percentiles are by nearest rank, of any order of samples", "[statistics]") {
+TEST_CASE("Percentiles are by nearest rank, for any order of samples", "[statistics]") {
   for (const std::size_t count : {1, 2, 3, 10, 99, 100, 101, 1000}) {
     std::vector<double> samples;
     for (std::size_t i = 0; i < count; ++i) {
@@ -158,7 +159,7 @@ TEST_CASE("Percentiles are by nearest rank, of any order of samples", "[statisti
   }
 }
 
-TEST_CASE("Guards see every byte written next to a buffer", "[guards]") {
+TEST_CASE("Guards detect every byte written next to a buffer", "[guards]") {
   for (const std::size_t bytes : {0, 1, 64, 1000, 4096}) {
     GuardedBuffer buffer(bytes);
     for (const std::size_t used : {std::size_t{0}, bytes / 2, bytes}) {
@@ -177,7 +178,7 @@ TEST_CASE("Guards see every byte written next to a buffer", "[guards]") {
   }
 }
 
-TEST_CASE("Training lines: the bar fits its line at every width and step", "[train]") {
+TEST_CASE("Training lines: the progress bar fits the line at every width and step", "[train]") {
   for (const std::size_t columns : {0, 10, 40, 80, 200}) {
     std::size_t filled = 0;
     for (int step = 0; step <= 100; ++step) {
@@ -195,7 +196,7 @@ TEST_CASE("Training lines: the bar fits its line at every width and step", "[tra
         "epoch 2/5: loss 0.4321, test accuracy 0.8612, 12345 samples/s");
 }
 
-TEST_CASE("The training report as JSON holds the hash as text", "[train]") {
+TEST_CASE("The training report as JSON contains the hash as text", "[train]") {
   TrainConfig config;
   config.options.epochs = 2;
   config.options.slow = {{.rank = 1, .factor = 3}};

@@ -1,4 +1,5 @@
-// `rondo run`: statuses, signals, output and environment of the ranks, and that nobody outlives it.
+// `rondo run`: statuses, signals, output and environment of the ranks, and that no rank
+// outlives it.
 #include <algorithm>
 #include <csignal>
 #include <set>
@@ -11,8 +12,8 @@
 namespace rondo::tools {
 namespace {
 
-/// The launcher's status where it starts a shell with these lines and, once they made a file
-/// "ready", gets SIGTERM so many times (fewer if it ends before), with a pause in between.
+/// Status of the launcher when it runs these shell lines. Once they have created a file "ready",
+/// the launcher gets SIGTERM `times` times, with pauses (fewer if it ends before).
 int statusBehindSignals(const std::string& lines, bool patient, int signals,
                         std::chrono::milliseconds between = {}) {
   const TemporaryFolder folder;
@@ -79,7 +80,7 @@ TEST_CASE("run: every rank once, its own arguments untouched, lines tagged on de
     CHECK(lines.count(std::to_string(rank) + " of 5: -p 9 --tag -- --help") == 1);
   }
 
-  // Both outputs, many lines, and a last line without its end.
+  // Both outputs, many lines, and a last line without a line end.
   const Outcome tagged = shell(
       "$RONDO run -p 3 --tag -- sh -c 'i=0; while [ $i -lt 2000 ]; do "
       "echo line $i; i=$((i+1)); done; echo oops >&2; printf end'");
@@ -103,9 +104,9 @@ TEST_CASE("run: every rank once, its own arguments untouched, lines tagged on de
   CHECK(errors == std::vector<std::string>{"[0] oops", "[1] oops", "[2] oops"});
 }
 
-TEST_CASE("run: when a rank fails the others may end by themselves, else they are stopped",
+TEST_CASE("run: when a rank fails, the others may end by themselves, otherwise they are stopped",
           "[run]") {
-  // Rank 1 goes on, deaf to SIGTERM; rank 2 takes a second to end well.
+  // Rank 1 ignores SIGTERM and goes on; rank 2 takes a second and ends with success.
   const Outcome outcome = shell(
       "$RONDO run -p 3 -- sh -c 'case $RONDO_RANK in 0) exit 5;; 1) trap \"\" TERM; "
       "while :; do sleep 0.2; done;; 2) sleep 1; echo done;; esac'",
@@ -121,8 +122,8 @@ TEST_CASE("run: signals are passed on to every rank", "[run]") {
   for (const char* signal : {"TERM", "INT", "HUP"}) {
     INFO(signal);
     TemporaryFolder folder;
-    // The ranks say when they are ready: the signal must find their traps set. (A shell makes its
-    // background jobs deaf to SIGINT, which env undoes.)
+    // The ranks report that they are ready, since the signal must come after their traps are set.
+    // (A shell makes its background jobs ignore SIGINT; env undoes that.)
     const Outcome outcome = shell(
         "cd " + folder.file("") + "\nenv --default-signal=" + signal +
             " $RONDO run -p 3 -- sh -c 'trap \"echo got; exit 9\" " + signal +
@@ -136,13 +137,14 @@ TEST_CASE("run: signals are passed on to every rank", "[run]") {
   }
 }
 
-TEST_CASE("run: a patient launcher lets ranks end after a signal; asked again it kills", "[run]") {
+TEST_CASE("run: a patient launcher lets ranks end after a signal; a second signal kills them",
+          "[run]") {
   const std::string slow = "trap 'sleep 2; exit 9' TERM; touch ready; while :; do sleep 0.05; done";
   CHECK(statusBehindSignals(slow, true, 1) == 9);
   CHECK(statusBehindSignals(slow, false, 1) == 128 + SIGKILL);
   const std::string deaf = "trap '' TERM; touch ready; while :; do sleep 0.05; done";
   CHECK(statusBehindSignals(deaf, true, 100, kOneAsking) == 128 + SIGKILL);
-  // timeout(1) tells the launcher, then all of its process group: that is one signal.
+  // timeout(1) signals the launcher, then its whole process group; that counts as one signal.
   CHECK(statusBehindSignals(slow, true, 2, std::chrono::milliseconds(20)) == 9);
 }
 
@@ -154,7 +156,7 @@ TEST_CASE("run: the ranks die with the launcher, even when it is killed", "[run]
                 "pid$RONDO_RANK; exec sleep 1000' &\njob=$!\n"
                 "while [ ! -e pid0 ] || [ ! -e pid1 ] || [ ! -e pid2 ]; do sleep 0.05; done\n"
                 "kill -9 $job\n"
-                // Until all are gone (or zombies that nobody has waited for yet).
+                // Until all are gone, or zombies that no process has waited for yet.
                 "for pid in $(cat pid0 pid1 pid2); do\n"
                 "  while grep -qs '^State:.[^ZX]' /proc/$pid/status; do sleep 0.05; done\n"
                 "done\necho gone",

@@ -1,4 +1,4 @@
-// Words, sizes and factors of the benchmark: grids against rules written down apart.
+// Words, sizes and factors of the benchmark, compared on grids with rules written separately.
 #include <string>
 #include <vector>
 
@@ -89,13 +89,14 @@ TEST_CASE("Row sizes: step, factor, and a single size", "[sizes]") {
   CHECK(elementCounts(config, DataType::float32, 2) == std::vector<std::size_t>{1, 3, 9});
   config.min_bytes = config.max_bytes = 16;
   CHECK(elementCounts(config, DataType::float32, 2) == std::vector<std::size_t>{4});
-  config.collective = Collective::allgather; // 16 bytes are less than one element of each of 5
+  config.collective =
+      Collective::allgather; // 16 bytes are less than one element of each of 5 ranks
   CHECK(elementCounts(config, DataType::float32, 5) == std::vector<std::size_t>{1});
   config.min_bytes = config.max_bytes = 0;
   CHECK(elementCounts(config, DataType::float32, 5) == std::vector<std::size_t>{0});
 }
 
-TEST_CASE("busbw: what the busiest wire carries over the size, for every collective", "[sizes]") {
+TEST_CASE("busbw: bytes on the busiest link divided by the size, for every collective", "[sizes]") {
   for (const Collective collective : kCollectives) {
     CHECK_FALSE(busFactor(collective, 1).has_value());
     for (int n = 2; n <= 64; ++n) {
@@ -146,7 +147,7 @@ TEST_CASE("Every finite value of the narrow floats is encoded as itself; ties go
   struct Format {
     DataType type;
     int exponent, mantissa;
-    std::uint64_t finite; ///< patterns of the positive finite values
+    std::uint64_t finite; ///< number of bit patterns with positive finite values
   };
   for (const auto& [type, exponent, mantissa, finite] :
        {Format{DataType::float16, 5, 10, 0x7c00}, Format{DataType::bfloat16, 8, 7, 0x7f80},

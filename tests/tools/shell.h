@@ -1,4 +1,4 @@
-// Runs a shell line with a deadline and keeps what it printed.
+// Runs a line of shell code with a deadline, and keeps its output.
 #pragma once
 
 #include <sys/wait.h>
@@ -17,7 +17,7 @@
 
 namespace rondo::tools {
 
-/// A folder of its own that goes away with the object.
+/// A temporary folder that is removed with the object.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -52,7 +52,7 @@ inline std::vector<std::string> linesOf(const std::string& text) {
   return lines;
 }
 
-/// How often the word stands in the text.
+/// Number of occurrences of the word in the text.
 inline int countOf(const std::string& text, const std::string& word) {
   int count = 0;
   for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++count;
@@ -65,17 +65,17 @@ struct Outcome {
   double seconds = 0;
 };
 
-/// For a line: the ranks of the launcher $JOB, which are children of its supervisor.
+/// Shell code: the ranks of the launcher $JOB, which are children of its supervisor.
 inline const std::string kRanksOfJob = "$(pgrep -P $(pgrep -P $JOB))";
 
-/// For a line: ends this rank of the launcher $JOB. (By the order of process numbers, which begin
-/// again at some time, it might be another one.)
+/// Shell code: ends this rank of the launcher $JOB. (Ranks are found by the order of process ids,
+/// so when these wrap around it may end another rank.)
 inline std::string killRank(int rank) {
   return "for CHILD in " + kRanksOfJob + "; do\n  grep -qzx RONDO_RANK=" + std::to_string(rank) +
          " /proc/$CHILD/environ && kill -9 $CHILD\ndone\n";
 }
 
-/// In the line, $RONDO is the command under test.
+/// Runs the line; in it, $RONDO is the command under test.
 inline Outcome shell(const std::string& line, int deadline_seconds = 120) {
   TemporaryFolder folder;
   std::ofstream(folder.file("script")) << "RONDO=" << RONDO_COMMAND << "\n" << line << "\n";

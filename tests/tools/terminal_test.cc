@@ -1,4 +1,4 @@
-// `rondo run` on a terminal: Ctrl-C, Ctrl-Z and `fg`, and ranks that read what is typed.
+// `rondo run` on a terminal: Ctrl-C, Ctrl-Z and `fg`, and ranks that read typed input.
 #include <poll.h>
 #include <pty.h>
 #include <unistd.h>
@@ -14,11 +14,11 @@
 namespace rondo::tools {
 namespace {
 
-/// A shell line on a terminal of its own; in it $RONDO is the command under test.
+/// A shell line on a terminal of its own; in the line $RONDO is the command under test.
 class TerminalJob {
  public:
   explicit TerminalJob(const std::string& line) { start({"sh", "-c", line.c_str(), nullptr}); }
-  /// A shell with job control, as people have it: a line that is typed runs in it.
+  /// An interactive shell with job control, in which typed lines run.
   TerminalJob() {
     start({"bash", "--norc", "--noprofile", "--noediting", "-i", nullptr});
     expect("prompt> ");
@@ -35,7 +35,7 @@ class TerminalJob {
   void type(const std::string& text) {
     REQUIRE(::write(fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   }
-  /// Waits until the text was printed so many times, and forgets all that was printed until then.
+  /// Waits until the text was printed `times` times, and forgets the output up to then.
   void expect(const std::string& text, int times = 1) {
     for (int seen = 0; seen < times; ++seen) {
       std::size_t at;
@@ -46,7 +46,7 @@ class TerminalJob {
       printed_.erase(0, at + text.size());
     }
   }
-  /// What is printed in this time.
+  /// Returns the output of this period.
   std::string during(std::chrono::milliseconds time) {
     printed_.clear();
     const auto end = std::chrono::steady_clock::now() + time;
@@ -71,7 +71,7 @@ class TerminalJob {
     ::execvp(words[0], const_cast<char**>(words.data()));
     ::_exit(127);
   }
-  /// False: nothing came in the time, or the terminal has no process any more.
+  /// Returns false if nothing was printed in time, or if the terminal has no process any more.
   bool more(std::chrono::milliseconds most) {
     pollfd readable = {fd_, POLLIN, 0};
     if (::poll(&readable, 1, static_cast<int>(most.count())) <= 0) return false;
@@ -88,7 +88,7 @@ class TerminalJob {
 
 const std::string kCtrlC = "\x03", kCtrlZ = "\x1a";
 
-/// A rank that says a word that is not typed, and goes on until Ctrl-C.
+/// A rank that prints a word which is never typed, and runs until Ctrl-C.
 const std::string kTicking =
     "sh -c 'trap \"echo go\"\"t; exit 9\" INT; echo rea\"\"dy; "
     "while :; do sleep 0.05; echo tick$RONDO_RANK; done'";
@@ -101,7 +101,8 @@ TEST_CASE("terminal: Ctrl-C reaches every rank", "[run]") {
   CHECK(job.status() == 9);
 }
 
-/// Ranks that read a word each, the first one first: where both read at once, each gets letters.
+/// Ranks that read one word each, one rank after the other: if both read at once, each
+/// gets letters.
 std::string readers(const TemporaryFolder& folder) {
   const std::string file = folder.file("read");
   return "sh -c 'echo rea\"\"dy; while [ $RONDO_RANK = 1 ] && [ ! -e " + file +
@@ -119,7 +120,7 @@ TEST_CASE("terminal: each rank reads what is typed", "[run]") {
   CHECK(job.status() == 0);
 }
 
-TEST_CASE("terminal: Ctrl-C ends all ranks where one has read from the terminal", "[run]") {
+TEST_CASE("terminal: Ctrl-C ends all ranks after one has read from the terminal", "[run]") {
   TerminalJob job(
       "exec $RONDO run -p 2 -- sh -c 'if [ $RONDO_RANK = 0 ]; then read WORD; fi; echo rea\"\"dy; "
       "sleep 1000; true'");
@@ -140,7 +141,7 @@ TEST_CASE("terminal: a shell with job control may be a rank", "[run]") {
   TerminalJob job("PS1='inner> ' exec $RONDO run -p 1 -- bash --norc --noprofile --noediting -i");
   job.expect("inner> ");
   job.type("sleep 1000\n");
-  job.during(std::chrono::milliseconds(500)); // the program has the terminal then
+  job.during(std::chrono::milliseconds(500)); // the program has the terminal by then
   job.type(kCtrlC);
   job.expect("inner> ");
   job.type("sleep 1000.0417 &\n");
@@ -148,10 +149,10 @@ TEST_CASE("terminal: a shell with job control may be a rank", "[run]") {
   job.type("echo al''ive; exit 5\n");
   job.expect("alive");
   CHECK(job.status() == 5);
-  CHECK(shell("pgrep -fx 'sleep 1000.0417'").status == 1); // it was a group of its own
+  CHECK(shell("pgrep -fx 'sleep 1000.0417'").status == 1); // it was in a process group of its own
 }
 
-TEST_CASE("terminal: Ctrl-Z stops the whole job, and fg goes on with it", "[run]") {
+TEST_CASE("terminal: Ctrl-Z stops the whole job, and fg continues it", "[run]") {
   if (!haveBash()) return;
   TerminalJob job;
   job.type("$RONDO run -p 2 -- " + kTicking + "; echo sta''tus $?\n");
@@ -161,7 +162,7 @@ TEST_CASE("terminal: Ctrl-Z stops the whole job, and fg goes on with it", "[run]
     job.expect("tick1");
     job.type(kCtrlZ);
     job.expect("Stopped");
-    job.during(std::chrono::milliseconds(100)); // what is on its way
+    job.during(std::chrono::milliseconds(100)); // output that is still on its way
     CHECK(job.during(std::chrono::milliseconds(500)).find("tick") == std::string::npos);
     job.type("fg; echo sta''tus $?\n");
   }

@@ -1,4 +1,4 @@
-// `rondo topo`: this machine, machine files, drawings, and what is wrong with a file.
+// `rondo topo`: this machine, machine files, drawings, and errors in files.
 #include <fstream>
 #include <string>
 
@@ -28,7 +28,7 @@ TEST_CASE("topo: a running job's ranks, their links and transports are drawn", "
   const std::string svg = folder.file("j.svg");
   const Outcome outcome = shell("$RONDO topo -p 3 --svg " + svg);
   REQUIRE(outcome.status == 0);
-  // Each rank is bound to a core of the machine, which is described as a whole.
+  // Each rank is bound to one core; the description shows the whole machine.
   const std::string machine = shell("$RONDO topo").out;
   CHECK(outcome.out.find(machine.substr(0, machine.find('\n') + 1)) == 0);
   CHECK(outcome.out.find("  rank 2: processor") != std::string::npos);

@@ -1,6 +1,6 @@
-// Proves that the benchmark's inputs are exactly predictable: for every data type, operator and
-// rank count, reductions in many orders, rounded to the type after every step, all give the
-// expected bits. The arithmetic here is written apart from the one in tools/.
+// Proves that the benchmark's results can be predicted exactly: for every data type, operator and
+// rank count, reductions in many orders, rounded to the type after every step, give the expected
+// bits. The arithmetic here is independent of the one in tools/.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -31,7 +31,7 @@ Widths widthsOf(DataType type) {
   }
 }
 
-/// Bits of a finite float -> its value, field by field.
+/// Decodes the bits of a finite float field by field.
 double decode(DataType type, std::uint64_t bits) {
   const auto [exponent_bits, mantissa_bits] = widthsOf(type);
   const std::uint64_t mantissa = bits & ((std::uint64_t{1} << mantissa_bits) - 1);
@@ -45,7 +45,7 @@ double decode(DataType type, std::uint64_t bits) {
   return negative ? -value : value;
 }
 
-/// The nearest value of the type; of two equally near ones the one with the even last bit.
+/// The nearest value of the type; of two equally near values the one whose last bit is 0.
 double nearest(DataType type, double value) {
   if (type == DataType::float64) return value;
   if (type == DataType::float32) return static_cast<float>(value);
@@ -60,7 +60,8 @@ double nearest(DataType type, double value) {
   return std::fmod(std::fabs(below / unit), 2) == 0 ? below : above; // a tie: the even one
 }
 
-/// The bits of a value that the type can hold. Values of one sign ascend with their bits: bisect.
+/// The bits of a value that the type can represent. Found by bisection: values of one sign ascend
+/// with their bits.
 std::uint64_t encode(DataType type, double value) {
   const std::uint64_t sign = std::uint64_t{1} << (8 * sizeOf(type) - 1);
   std::uint64_t low = 0, high = sign - 1;
@@ -94,7 +95,7 @@ double floatStep(ReduceOp op, DataType type, double a, double b) {
   }
 }
 
-/// `wide`: the factor is applied in double precision, else in single, as libraries differ there.
+/// `wide`: the factor is applied in double precision, else in single; libraries differ in that.
 double scaled(ReduceOp op, DataType type, double value, int ranks, bool wide) {
   double factor = 1;
   if (op.kind() == ReduceOp::Kind::avg) factor = 1.0 / ranks;
@@ -119,7 +120,7 @@ T integerStep(ReduceOp op, T a, T b) {
   }
 }
 
-/// Reduces the values in the order given, left to right or pairwise.
+/// Reduces the values in the given order, from left to right or pairwise.
 template <class T, class F>
 T fold(std::vector<T> values, bool pairwise, F step) {
   if (!pairwise) {
@@ -183,12 +184,12 @@ std::uint64_t resultBits(const Recipe& recipe, std::size_t index) {
                               : integerResult(recipe, index);
 }
 
-/// Whether the low bytes that an element has are the same.
+/// Whether the low bytes, as many as an element has, are equal.
 bool same(DataType type, std::uint64_t a, std::uint64_t b) {
   return std::memcmp(&a, &b, sizeOf(type)) == 0;
 }
 
-/// Whether every order of reducing element `index` gives what the recipe expects.
+/// Whether every order of reducing element `index` gives the recipe's result.
 bool predicted(const Recipe& recipe, std::size_t index,
                const std::vector<std::vector<std::byte>>& inputs, std::vector<int> order,
                std::mt19937& random) {
@@ -252,7 +253,7 @@ TEST_CASE("Every reduction of the inputs is exact in any order, many ranks", "[v
   for (const int ranks : {9, 12, 13, 16, 17, 31, 64, 100, 128}) prove(ranks, 100);
 }
 
-TEST_CASE("Buffers hold these inputs and results, from any element on", "[values]") {
+TEST_CASE("Buffers contain these inputs and results, from any first element", "[values]") {
   for (const DataType type : kDataTypes) {
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
       const Recipe recipe{type, op, 3};
@@ -277,7 +278,7 @@ TEST_CASE("Buffers hold these inputs and results, from any element on", "[values
   }
 }
 
-TEST_CASE("Inputs tell ranks and positions apart, and results are not trivial", "[values]") {
+TEST_CASE("Inputs differ between ranks and positions, and results are not trivial", "[values]") {
   for (const DataType type : kDataTypes) {
     for (const ReduceOp op : kReduceOps) {
       if (!op.supports(type)) continue;
@@ -293,7 +294,7 @@ TEST_CASE("Inputs tell ranks and positions apart, and results are not trivial", 
           for (const std::size_t shift : {1, 2, 3, 64, 512, 1024}) {
             CHECK(pattern.differsFromInput(data.data(), rank, shift, count) > count / 10);
           }
-          // A rank that is left out, or counted twice, must show: the result is no single input.
+          // A rank that is left out or counted twice must change the result: no input equals it.
           CHECK(pattern.differsFromReduction(data.data(), 0, count) > count / 20);
         }
       }
@@ -301,7 +302,7 @@ TEST_CASE("Inputs tell ranks and positions apart, and results are not trivial", 
   }
 }
 
-TEST_CASE("Without a reduction every byte matters", "[values]") {
+TEST_CASE("Without a reduction a change of any byte is found", "[values]") {
   for (const DataType type : kDataTypes) {
     const Pattern pattern(type, 3);
     const std::size_t count = 3 * Pattern::kPeriod / 2; // wraps

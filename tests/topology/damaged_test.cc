@@ -1,4 +1,4 @@
-// What is wrong with a machine file is said with its file, its line and the reason.
+// Errors in a machine file are reported with file, line and reason.
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -37,7 +37,7 @@ std::string complaint(const std::function<void()>& body) {
   return error.text;
 }
 
-/// The line on which a text first has a word.
+/// The first line of a text that contains a word.
 std::string lineOf(const std::string& text, const std::string& word) {
   const auto at = text.find(word);
   REQUIRE(at != std::string::npos);
@@ -46,7 +46,7 @@ std::string lineOf(const std::string& text, const std::string& word) {
 
 } // namespace
 
-TEST_CASE("damaged XML is refused by line and reason") {
+TEST_CASE("damaged XML is refused with line and reason") {
   const std::string good = dataFile("job.xml");
   struct Damage {
     std::string from, to, reason;
@@ -62,7 +62,7 @@ TEST_CASE("damaged XML is refused by line and reason") {
       {"type=\"Package\" os_index=\"0\" cpuset=\"0x000000ff\"",
        "type=\"Package\" os_index=\"0\" cpuset=\"0x00zz00ff\"", "is no mask of processors"},
       {"type=\"Package\" os_index=\"0\" cpuset=\"0x000000ff\"",
-       "type=\"Package\" os_index=\"0\" cpuset=\"0x000100ff\"", "what it lies in has not"},
+       "type=\"Package\" os_index=\"0\" cpuset=\"0x000100ff\"", "that its parent does not have"},
       {"allowed_cpuset=\"0x0000ffff\"", "allowed_cpuset=\"0xffff0000\"",
        "'allowed_cpuset' has none of the machine's processors"},
       {"allowed_cpuset=\"0x0000ffff\"", "allowed_cpuset=\"\"", "is no mask of processors"},
@@ -85,7 +85,7 @@ TEST_CASE("damaged XML is refused by line and reason") {
   }
 }
 
-TEST_CASE("damaged XML of hwloc 1 and 3 is refused by line and reason") {
+TEST_CASE("damaged XML of hwloc 1 and 3 is refused with line and reason") {
   struct Damage {
     std::string file, from, to, reason;
   };
@@ -97,7 +97,7 @@ TEST_CASE("damaged XML of hwloc 1 and 3 is refused by line and reason") {
        "has no attribute 'type'"},
       {"small_1.xml", "\"NUMANode\" os_index=\"1\" cpuset=\"0x000000f0\"",
        "\"NUMANode\" os_index=\"1\" cpuset=\"0x00000030\"",
-       "Package has processors that what it lies in has not"},
+       "Package has processors that its parent does not have"},
       {"small_3.xml", "<memtier", "<tier", "unknown element <tier>"},
       {"small_3.xml", "osdev_type=\"48\"", "osdev_type=\"Network\"", "'osdev_type'"},
       {"small_3.xml", "</topology>", "<object type=\"Machine\" cpuset=\"0x1\"/></topology>",
@@ -108,14 +108,14 @@ TEST_CASE("damaged XML of hwloc 1 and 3 is refused by line and reason") {
     const std::string bad = replaced(dataFile(damage.file), damage.from, damage.to);
     const std::string text = complaint([&] { parseHwloc(bad, "f"); });
     CAPTURE(text);
-    // The package is the next line after its node's page sizes.
+    // The package is on the line after its node's page sizes.
     const auto line = std::stoi(lineOf(bad, damage.to)) + (damage.reason[0] == 'P' ? 2 : 0);
     CHECK(text.find("f:" + std::to_string(line) + ": ") == 0);
     CHECK(text.find(damage.reason) != std::string::npos);
   }
 }
 
-TEST_CASE("a file that ends too early is refused wherever it ends") {
+TEST_CASE("a truncated file is refused, wherever it ends") {
   for (const char* name : {"job.xml", "small_1.xml", "small_3.xml"}) {
     const std::string good = dataFile(name);
     const std::size_t last = good.rfind("</topology>");
@@ -135,7 +135,7 @@ TEST_CASE("a file that ends too early is refused wherever it ends") {
   CHECK(complaint([&] { parseHwloc(deep, "x"); }).find("more than 256 deep") != std::string::npos);
 }
 
-TEST_CASE("a links file is refused by line and reason") {
+TEST_CASE("a damaged links file is refused with line and reason") {
   const std::string xml = dataFile("job.xml");
   const std::vector<std::pair<std::string, std::string>> damages{
       {"", "f:1: the file is empty"},
@@ -167,7 +167,7 @@ TEST_CASE("a links file is refused by line and reason") {
   }
 }
 
-TEST_CASE("a file that is not there is an error that names it") {
+TEST_CASE("a missing file is an error that names it") {
   const test::Caught error = test::caught([] { readMachine("/no/such/machine.xml"); });
   CHECK(error.code == ErrorCode::system);
   CHECK(error.text.find("/no/such/machine.xml") != std::string::npos);

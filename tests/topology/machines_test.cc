@@ -1,4 +1,5 @@
-// The four machines of data/ are read as they were described, and links on them have their class.
+// The four machines in data/ are read as they were described, and their links have the
+// right classes.
 #include <map>
 #include <set>
 #include <string>
@@ -24,7 +25,7 @@ int device(const Machine& machine, const std::string& word) {
   return gpu >= 0 ? gpu : machine.device(Kind::card, word);
 }
 
-/// The code of the link between two devices by name.
+/// Code of the link between two devices, which are given by name.
 std::string between(const Machine& machine, const std::string& a, const std::string& b) {
   REQUIRE(device(machine, a) >= 0);
   REQUIRE(device(machine, b) >= 0);
@@ -39,7 +40,7 @@ std::string processorsLink(const Machine& machine, int a, int b) {
 
 } // namespace
 
-TEST_CASE("two sockets: hardware threads, caches, packages; a display adapter is no GPU") {
+TEST_CASE("two sockets: hardware threads, caches, packages; a display adapter is not a GPU") {
   const Machine machine = dataMachine("two_sockets");
   CHECK(machine.name == "two-sockets");
   CHECK(summary(machine) ==
@@ -56,7 +57,8 @@ TEST_CASE("two sockets: hardware threads, caches, packages; a display adapter is
   CHECK(machine.at(machine.around(Kind::numa, {24})).number == 3);
 }
 
-TEST_CASE("eight GPUs with NVSwitch: each has a card below its own switch, in a rail of its own") {
+TEST_CASE(
+    "eight GPUs with NVSwitch: each has a card below the same PCIe switch, in a separate rail") {
   const Machine machine = dataMachine("dgx");
   CHECK(machine.all(Kind::gpu).size() == 8);
   CHECK(machine.all(Kind::card).size() == 10);
@@ -92,7 +94,7 @@ TEST_CASE("four GPUs on PCIe: a switch, roots of one package, packages, and a br
   CHECK(between(machine, "gpu2", "gpu3") == "NV12");
   CHECK(between(machine, "gpu2", "mlx5_0") == "PHB");
   CHECK(between(machine, "gpu3", "mlx5_0") == "sock");
-  CHECK(between(machine, "gpu0", "eth0") == "SYS"); // by its other name
+  CHECK(between(machine, "gpu0", "eth0") == "SYS"); // an alias
 }
 
 TEST_CASE("a job of four nodes: GPUs and cores inside, rails between cards of one rail") {
@@ -109,14 +111,14 @@ TEST_CASE("a job of four nodes: GPUs and cores inside, rails between cards of on
   CHECK(linkOf(1, 12) == "rail a");
   CHECK(linkOf(2, 7) == "rail b");
   CHECK(linkOf(0, 6) == "net");
-  // More ranks than GPUs: they sit on cores alone, and share the cards of their package.
+  // With more ranks than GPUs, ranks get only cores, and share the cards of their package.
   const auto many = seatsFor(machine, {BindRule::To::core}, 64);
   CHECK(many[0].gpu == -1);
   CHECK(code(linkBetween(machine, many[0], many[1])) == "L3");
   CHECK(code(linkBetween(machine, many[0], many[4])) == "sock");
   CHECK(code(linkBetween(machine, many[0], many[8])) == "SYS");
   CHECK(railOf(machine, many[8].card) == "b");
-  // Uneven: the first nodes have one more.
+  // Uneven: the first nodes have one rank more.
   std::map<int, int> on;
   for (const Seat& seat : seatsFor(machine, {}, 6)) ++on[seat.node];
   CHECK(on == std::map<int, int>{{0, 2}, {1, 2}, {2, 1}, {3, 1}});

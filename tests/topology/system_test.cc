@@ -1,4 +1,4 @@
-// This machine, by hwloc and by /sys; other machines' /sys; NVML's links; who is bound where.
+// This machine by hwloc and by /sys; the /sys of other machines; NVML's links; bindings of ranks.
 #include "topology/system.h"
 
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ void write(const fs::path& file, const std::string& text) {
   std::ofstream(file) << text << "\n";
 }
 
-/// /sys of two packages of two cores of two threads, with an L3 a package and an L2 a core.
+/// A /sys of two packages of two cores of two threads, with an L3 per package and an L2 per core.
 fs::path twoPackages(const fs::path& sys) {
   for (int cpu = 0; cpu < 8; ++cpu) {
     const int package = cpu % 4 / 2, core = cpu % 2, first = package * 2;
@@ -58,7 +58,7 @@ const Processors kAll{0, 1, 2, 3, 4, 5, 6, 7};
 
 } // namespace
 
-TEST_CASE("the kernel's files make the same kind of machine, for the processors asked for") {
+TEST_CASE("the kernel's files give packages, caches and cores of the given processors") {
   const test::TemporaryFolder folder;
   const Machine machine = systemMachine(kAll, twoPackages(folder.file("sys")));
   CHECK(summary(machine) ==
@@ -80,9 +80,9 @@ TEST_CASE("the kernel's files make the same kind of machine, for the processors 
   CHECK(code(linkBetween(nothing, Processors{0}, Processors{1})) == "sock");
 }
 
-// Proves: who asks for NUMA nodes gets them in the order of their numbers, those without processors
-// too, and nothing of what only lies beside them.
-TEST_CASE("NUMA nodes are what the kernel's files say") {
+// Proves: NUMA nodes are returned in the order of their numbers, including nodes without
+// processors; other files next to them are ignored.
+TEST_CASE("NUMA nodes are read from the kernel's files") {
   const test::TemporaryFolder folder;
   const fs::path sys = folder.file("sys"), nodes = sys / "devices/system/node";
   write(nodes / "node10" / "cpulist", "4-5,8");
@@ -99,7 +99,7 @@ TEST_CASE("NUMA nodes are what the kernel's files say") {
   for (const base::NumaNode& node : base::numaNodes()) CHECK(fs::exists(node.folder / "cpulist"));
 }
 
-TEST_CASE("the processors that are allowed are the same for a thread that is bound to one") {
+TEST_CASE("allowedProcessors() does not depend on the binding of the thread") {
   const Processors before = ownProcessors(), allowed = allowedProcessors();
   REQUIRE(!before.empty());
   CHECK(contains(allowed, before));
@@ -117,7 +117,7 @@ TEST_CASE("the processors that are allowed are the same for a thread that is bou
 TEST_CASE("hwloc and the kernel's files agree about this machine") {
   std::string missing;
   const Machine by_hwloc = thisMachine(missing);
-  if (!missing.empty()) return; // it was not built, or hwloc cannot be opened
+  if (!missing.empty()) return; // the module was not built, or hwloc cannot be opened
   CHECK(by_hwloc.source.find("hwloc") == 0);
   const Machine by_system = systemMachine(by_hwloc.processors());
   for (const Kind kind : {Kind::package, Kind::core, Kind::processor})
@@ -128,8 +128,8 @@ TEST_CASE("hwloc and the kernel's files agree about this machine") {
             linkBetween(by_system, Processors{a}, Processors{b}));
 }
 
-TEST_CASE("NVML's links are those that are up, to GPUs and to switches") {
-  // dlopen() takes a library that is loaded under this name already.
+TEST_CASE("NVML reports the links that are up, to GPUs and to switches") {
+  // dlopen() returns a library that is already loaded under this name.
   void* const fake = ::dlopen(RONDO_TEST_PROGRAMS "/fake/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   REQUIRE(fake != nullptr);
   std::ifstream file(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/job.xml");
@@ -163,7 +163,7 @@ TEST_CASE("ranks are bound core by core along caches and packages, or to package
   }
 }
 
-TEST_CASE("a machine travels as it is, and one that is cut off is refused") {
+TEST_CASE("a machine is decoded as it was encoded, and a truncated one is refused") {
   const Machine machine =
       readMachine(std::string(RONDO_SOURCE_DIR) + "/tests/topology/data/pcie4.xml");
   const auto bytes = encoded(machine);

@@ -1,4 +1,4 @@
-// Files of hwloc 1, 2 and 3 are read alike; ranks sit on allowed processors only.
+// Files of hwloc 1, 2 and 3 are read alike; ranks get allowed processors only.
 #include <string>
 #include <vector>
 
@@ -20,7 +20,7 @@ Machine small(int version) {
                      std::to_string(version) + ".xml");
 }
 
-/// A file of hwloc 1 that has these objects.
+/// A file of hwloc 1 with these objects.
 Machine version1(const std::string& objects) {
   return parseHwloc("<topology>\n" + objects + "</topology>\n", "f");
 }
@@ -36,7 +36,7 @@ const std::string kTwoCores =
 
 } // namespace
 
-TEST_CASE("files that hwloc 1, 2 and 3 wrote of one machine give the same machine") {
+TEST_CASE("files by hwloc 1, 2 and 3 of one machine give the same Machine") {
   Machine second = small(2);
   CHECK(summary(second) ==
         "2 packages, 2 NUMA nodes, 4 cores, 8 processors (6 allowed), 32 GiB, 2 GPUs, "
@@ -53,21 +53,21 @@ TEST_CASE("files that hwloc 1, 2 and 3 wrote of one machine give the same machin
   }
 }
 
-TEST_CASE("hwloc 1's machines have all forms that hwloc 1 gives them") {
+TEST_CASE("all forms of hwloc 1's machines are read") {
   const std::string package = object("Socket", "0x3", kTwoCores);
-  // Memory that is all alike is the machine's own.
+  // Uniform memory is a property of the machine.
   const Machine plain =
       version1("<object type=\"Machine\" cpuset=\"0x3\" local_memory=\"1073741824\">\n" + package +
                "</object>\n");
   CHECK(summary(plain) ==
         "1 package, 1 NUMA node, 2 cores, 2 processors, 1 GiB, 0 GPUs, 0 network cards");
-  // A NUMA node may be the outermost object, and have several packages.
+  // A NUMA node may be the outermost object, and contain several packages.
   const Machine node = version1(object(
       "NUMANode", "0x3", object("Socket", "0x1", "") + object("Socket", "0x2", "") + kTwoCores));
   CHECK(node.all(Kind::package).size() == 2);
   CHECK(node.at(node.around(Kind::numa, {1})).processors == Processors{0, 1});
   CHECK(node.at(node.all(Kind::package)[0]).parent == 0);
-  // Caches of instructions are not the second level's.
+  // Instruction caches are not second-level caches.
   const Machine caches =
       version1(object("System", "0x3",
                       "<object type=\"Cache\" depth=\"2\" cache_type=\"2\" cpuset=\"0x3\">\n" +
@@ -82,7 +82,7 @@ TEST_CASE("hwloc 1's machines have all forms that hwloc 1 gives them") {
   CHECK(several.text.find("f:2: a System that joins machines; valid: a file of one Machine") == 0);
 }
 
-TEST_CASE("ranks sit only on processors that are allowed") {
+TEST_CASE("ranks get only processors that are allowed") {
   for (const int version : {1, 2, 3})
     for (const BindRule::To to : {BindRule::To::core, BindRule::To::socket, BindRule::To::none})
       for (const int ranks : {1, 2, 3, 6, 8, 64}) {
@@ -95,7 +95,7 @@ TEST_CASE("ranks sit only on processors that are allowed") {
       }
   Machine machine = small(3);
   CHECK(seatsFor(machine, {BindRule::To::core}, 2)[1].processors == Processors{4, 5});
-  // A GPU whose processors are all forbidden still has its rank.
+  // A GPU without an allowed processor near it still gets its rank.
   machine.allowed = {0, 1, 3};
   const auto seats = seatsFor(machine, {BindRule::To::core}, 2);
   CHECK(machine.at(seats[1].gpu).name == "gpu1");

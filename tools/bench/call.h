@@ -19,8 +19,8 @@ struct Call {
   ReduceOp op = ReduceOp::sum;
   int root = 0;
 
-  /// Makes the blocking call. For sendrecv: sends to the next rank and receives from the previous
-  /// one.
+  /// Makes the blocking call. For sendrecv: sends to the next rank and receives from the
+  /// previous one.
   void run() const;
   /// Starts the same call.
   Work start() const;
@@ -28,8 +28,8 @@ struct Call {
   void runGroup(int calls) const;
   Work startGroup(int calls) const;
 
-  /// Number of output elements that differ from the result of the pattern's inputs. 0 for a
-  /// barrier.
+  /// Number of output elements that differ from the result of the pattern's inputs. 0
+  /// for a barrier.
   std::size_t wrongElements(const Pattern& pattern) const;
 };
 

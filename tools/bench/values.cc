@@ -15,7 +15,7 @@ namespace {
 using Kind = ReduceOp::Kind;
 
 constexpr int kProductFactors = 4; ///< most factors of an element that are not 1 or -1
-constexpr int kMultiplesBelow = 8; ///< below: fp8_e5m2 has multiples of the rank count
+constexpr int kMultiplesBelow = 8; ///< smaller rank counts, doubled or not, are exact in fp8_e5m2
 
 std::uint64_t bitsOf(int rank, std::size_t index) {
   return mix(static_cast<std::uint64_t>(rank) + 1, index);

@@ -128,9 +128,9 @@ std::size_t openDescriptors() {
   return none ? 0 : static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-/// Whether the channels of this communicator, and those that other communicators have yet to open,
-/// will get descriptors. Once a rank is in a call, the call cannot be left to the MPI library any
-/// more.
+/// Whether the channels of this communicator, and those that other communicators have yet to
+/// open, will get descriptors. Once a rank is in a call, the call cannot be left to the MPI
+/// library any more.
 bool descriptorsLeft(const Counterpart& at) {
   // 64 and 8 per rank: for opening channels of shared memory, and for the program itself.
   std::size_t wanted = 64 + 8 * static_cast<std::size_t>(at.size) + at.sockets;

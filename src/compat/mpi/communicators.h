@@ -41,8 +41,8 @@ Counterpart* makeCounterpart(MPI_Comm comm);
 /// MPI_COMM_NULL on ranks that are not in it. Collective over `from`.
 void makeCounterpartFrom(MPI_Comm from, MPI_Comm comm);
 
-/// The existing counterpart, or a new one if this rank is the only one of the communicator; else
-/// null.
+/// The existing counterpart, or a new one if this rank is the only one of the
+/// communicator; else null.
 Counterpart* makeCounterpartAlone(MPI_Comm comm);
 
 /// The counterpart that this thread used last. Programs use few communicators, mostly one at a

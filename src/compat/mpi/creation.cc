@@ -21,8 +21,8 @@ int madeOf(MPI_Comm from, int result, const MPI_Comm* comm) noexcept {
   }
 }
 
-/// Called after a function that only ranks of the new communicator call, or ranks of several
-/// communicators.
+/// Called after a function that only ranks of the new communicator call, or ranks of
+/// several communicators.
 int made(int result, const MPI_Comm* comm) noexcept {
   if (result != MPI_SUCCESS || *comm == MPI_COMM_NULL) return result;
   try {

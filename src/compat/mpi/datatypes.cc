@@ -102,8 +102,8 @@ class ErrorsReturned {
   ErrorsReturned& operator=(const ErrorsReturned&) = delete;
 
  private:
-  // Errors of calls without a communicator go to MPI_COMM_WORLD in MPI 3, to MPI_COMM_SELF in MPI
-  // 4.
+  // Errors of calls without a communicator go to MPI_COMM_WORLD in MPI 3, to
+  // MPI_COMM_SELF in MPI 4.
   const std::array<MPI_Comm, 2> comms_{MPI_COMM_WORLD, MPI_COMM_SELF};
   std::array<MPI_Errhandler, 2> before_{MPI_ERRHANDLER_NULL, MPI_ERRHANDLER_NULL};
 };

@@ -22,8 +22,8 @@ struct Reduction {
   std::size_t bytes() const { return sizeOf(type) * factor; }
 };
 
-/// Depends on the two handles only, which MPI requires to be the same on all ranks. Takes a few
-/// nanoseconds.
+/// Depends on the two handles only, which MPI requires to be the same on all ranks. Takes a
+/// few nanoseconds.
 Reduction reductionOf(MPI_Datatype type, MPI_Op op);
 
 /// Layout of a type's elements in memory.

@@ -1,5 +1,5 @@
-// Translates Rondo's errors to MPI's: a code of the right class, raised at the communicator's error
-// handler.
+// Translates Rondo's errors to MPI's: a code of the right class, raised at the communicator's
+// error handler.
 #pragma once
 
 #include <string>
@@ -29,9 +29,9 @@ struct Failure {
   bool raised = false; ///< the error handler was called already
 };
 
-/// Returns MPI's code for the exception that is being handled. The text of a rondo::Error is
-/// available by MPI_Error_string if the MPI library supports that; otherwise it is printed on
-/// stderr.
+/// Returns MPI's code for the exception that is being handled. The text of a rondo::Error
+/// is available by MPI_Error_string if the MPI library supports that; otherwise it is
+/// printed on stderr.
 Failure currentFailure() noexcept;
 
 /// Calls the communicator's error handler, unless it was called already; returns the code.

@@ -69,8 +69,8 @@ class Names {
 
   /// Null if there is no such function.
   void* function(const char* name) const { return ::dlsym(hidden_ ? hidden_ : RTLD_NEXT, name); }
-  /// Searches the program first: programs at a fixed address have the only valid copy of a
-  /// variable.
+  /// Searches the program first: programs at a fixed address have the only valid copy
+  /// of a variable.
   void* variable(const char* name) const {
     void* const found = ::dlsym(RTLD_DEFAULT, name);
     return found || !hidden_ ? found : ::dlsym(hidden_, name);

@@ -62,8 +62,8 @@ inline constexpr bool kForOpenMpi = false;
   X(Grequest_start) X(Grequest_complete) X(Status_set_elements) X(Status_set_cancelled)
 // clang-format on
 
-/// The MPI library's functions, by name without prefix, and the variables whose addresses are
-/// handles.
+/// The MPI library's functions, by name without prefix, and the variables whose addresses
+/// are handles.
 struct MpiLibrary {
 #define RONDO_MPI_FIELD(name) decltype(&PMPI_##name) name;
   RONDO_MPI_ENTRY_POINTS(RONDO_MPI_FIELD)

@@ -41,8 +41,8 @@ struct Later {
   void giveUp(Counterpart& at, const std::string& why) const { at.immediate->abort(why); }
 };
 
-/// Makes the call. If this rank cannot, aborts the communicator, so that no rank waits for it, and
-/// throws.
+/// Makes the call. If this rank cannot, aborts the communicator, so that no rank waits for
+/// it, and throws.
 template <class Form, class Mode>
 void takeTurn(const Form& form, Mode mode, Counterpart& at, Staging& staging) {
   try {

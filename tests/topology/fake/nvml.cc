@@ -1,5 +1,5 @@
-// A libnvidia-ml.so.1 for tests: GPUs 0 and 1 have three links to each other and one that is down,
-// 2 and 3 have twelve each to a switch. GPUs are told apart by their PCI addresses.
+// A libnvidia-ml.so.1 for tests: GPUs 0 and 1 have three links to each other and one that is down;
+// GPUs 2 and 3 have twelve links each to a switch. GPUs are identified by their PCI addresses.
 #include <cstdio>
 #include <cstring>
 
