@@ -1,5 +1,5 @@
-// What all layers of one compiled network (layers/program.h) share on a GPU: the device, its stream,
-// library handles and memory.
+// What all layers of one compiled network (layers/program.h) share on a GPU: the device, its
+// stream, library handles and memory.
 #pragma once
 
 #include <cstddef>
