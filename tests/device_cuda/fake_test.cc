@@ -79,8 +79,8 @@ TEST_CASE("fake CUDA: wrong devices, double frees and leaks are reported") {
   CHECK(cudaEventDestroy(event) == cudaErrorInvalidResourceHandle);
   CHECK(machine.complaints() ==
         "a stream of device 1 was used while device 0 is current\n"
-        "memory was freed that is none\n"
-        "an event was destroyed that is none\n");
+        "memory was freed that is not allocated\n"
+        "an event was destroyed that does not exist\n");
 }
 
 } // namespace rondo::test

@@ -47,7 +47,7 @@ TEST_CASE("a sleeping crew wakes up for new work", "[crew]") {
   CHECK(all < std::chrono::seconds(2));
 }
 
-TEST_CASE("a forked child drops a crew without joining threads, its own included", "[crew]") {
+TEST_CASE("a forked child drops a crew and leaves its own threads alone", "[crew]") {
   auto crew = std::make_unique<Crew>(3);
   test::Child child([&] { return test::dropBesideOwnThreads([&] { crew.reset(); }); });
   CHECK(child.end() == 0);

@@ -55,7 +55,7 @@ class HostDevices {
  public:
   struct Settings {
     int devices = 1;
-    /// Number of the first device in the machine; devices before it are not visible.
+    /// Number, in the machine, of the first device that this process sees.
     int first = 0;
     int blocks = 64;            ///< that each can run at once
     std::uint32_t threads = 1;  ///< of a block

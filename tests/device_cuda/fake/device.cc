@@ -94,7 +94,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device) {
   Entry entry(__func__);
   if (!exists(entry, device)) return CUDA_ERROR_INVALID_VALUE;
   auto& primary = entry.state.devices[static_cast<std::size_t>(device)].primary;
-  if (primary.retained-- == 0) entry.state.complain("a context was released that nobody had");
+  if (primary.retained-- == 0) entry.state.complain("a context was released that was not retained");
   return CUDA_SUCCESS;
 }
 CUresult CUDAAPI cuCtxPushCurrent(CUcontext context) {

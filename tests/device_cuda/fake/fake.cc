@@ -99,7 +99,7 @@ CUstream_st* FakeCuda::State::streamOf(cudaStream_t handle) {
   if (handle == nullptr || handle == cudaStreamLegacy)
     return &devices[static_cast<std::size_t>(device)].legacy;
   if (!streams.contains(handle)) {
-    complain("a stream was used that is none");
+    complain("a stream was used that does not exist");
     return nullptr;
   }
   if (handle->device != device) {

@@ -73,7 +73,7 @@ void checkAccess(FakeCuda::State& state, const FakeCuda::State::Running& kernel)
   for (const void* at : kernel.memory) {
     if (rondo::test::fake::isPinned(at)) continue;
     const auto* region = state.regionOf(at);
-    if (!region) state.complain("a kernel was given memory that nobody has allocated");
+    if (!region) state.complain("a kernel was given memory that is not allocated");
     else if (region->access && !region->access->contains(kernel.device))
       state.complain("a kernel on device " + std::to_string(kernel.device) +
                      " was given memory of device " + std::to_string(region->device) +
@@ -205,7 +205,7 @@ cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t* config, cons
   Entry entry(__func__);
   CUstream_st* stream = entry.state.streamOf(config->stream);
   if (!fencesApart(*config))
-    entry.state.complain("fences of a kernel that others wait for wait for the program's kernels");
+    entry.state.complain("the fences of a plan kernel wait for the program's kernels");
   if (!stream) return entry.result(cudaErrorInvalidResourceHandle);
   load(entry, kernel, stream->device);
   return entry.result(

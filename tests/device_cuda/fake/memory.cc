@@ -34,7 +34,7 @@ std::byte* allocate(FakeCuda::State& state, std::size_t bytes, Region region) {
 /// read is noticed.
 void release(FakeCuda::State& state, std::byte* memory) {
   const auto found = state.regions.find(memory);
-  if (found == state.regions.end()) return state.complain("memory was freed that is none");
+  if (found == state.regions.end()) return state.complain("memory was freed that is not allocated");
   const std::size_t bytes = found->second.bytes;
   for (const auto& kernel : state.running)
     for (const void* used : kernel.memory)

@@ -112,7 +112,7 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* address, std::size_t bytes, st
 CUresult CUDAAPI cuMemAddressFree(CUdeviceptr address, std::size_t bytes) {
   Entry entry(__func__);
   if (entry.state.regionOf(at(address)))
-    entry.state.complain("addresses were given up with memory mapped there");
+    entry.state.complain("addresses were freed while memory was mapped there");
   if (!entry.state.isWindow(static_cast<std::byte*>(at(address)))) ::munmap(at(address), bytes);
   return CUDA_SUCCESS;
 }

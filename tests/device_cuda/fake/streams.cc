@@ -57,7 +57,7 @@ cudaError_t CUDARTAPI cudaStreamDestroy(cudaStream_t stream) {
   Entry entry(__func__);
   entry.state.current();
   if (entry.state.streams.erase(stream) == 0) {
-    entry.state.complain("a stream was destroyed that is none");
+    entry.state.complain("a stream was destroyed that does not exist");
     return entry.result(cudaErrorInvalidResourceHandle);
   }
   delete stream;
@@ -69,7 +69,7 @@ cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t handle) {
   if (!stream) return entry.result(cudaErrorInvalidResourceHandle);
   if (stream->capture) {
     stream->capture->invalid = true;
-    entry.state.complain("a stream was waited for that is being captured");
+    entry.state.complain("a stream was synchronized while it was being captured");
     return entry.result(cudaErrorStreamCaptureUnsupported);
   }
   if (const auto last = stream->last)
@@ -83,7 +83,7 @@ cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t handle) {
   if (entry.state.unsafe(entry.name)) return entry.result(cudaErrorStreamCaptureUnsupported);
   if (stream->capture) {
     stream->capture->invalid = true;
-    entry.state.complain("a stream was asked for that is being captured");
+    entry.state.complain("a stream was queried while it was being captured");
     return entry.result(cudaErrorStreamCaptureUnsupported);
   }
   if (stream->last && !stream->last->done) return entry.result(cudaErrorNotReady);
@@ -106,7 +106,7 @@ cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event
   if (!event->item) return cudaSuccess;
   if (stream->capture) {
     stream->capture->invalid = true;
-    entry.state.complain("a captured stream was to wait for work that is not in its capture");
+    entry.state.complain("a captured stream was told to wait for work outside its capture");
     return entry.result(cudaErrorStreamCaptureIsolation);
   }
   return entry.result(entry.state.put(
@@ -124,7 +124,7 @@ cudaError_t CUDARTAPI cudaEventDestroy(cudaEvent_t event) {
   Entry entry(__func__);
   entry.state.current();
   if (entry.state.events.erase(event) == 0) {
-    entry.state.complain("an event was destroyed that is none");
+    entry.state.complain("an event was destroyed that does not exist");
     return entry.result(cudaErrorInvalidResourceHandle);
   }
   delete event;
@@ -150,7 +150,7 @@ cudaError_t CUDARTAPI cudaEventQuery(cudaEvent_t event) {
   if (entry.state.unsafe(entry.name)) return entry.result(cudaErrorStreamCaptureUnsupported);
   if (!entry.state.events.contains(event)) return entry.result(cudaErrorInvalidResourceHandle);
   if (event->capture) {
-    entry.state.complain("an event was asked for that stands in a capture");
+    entry.state.complain("an event was queried that was recorded in a capture");
     return entry.result(cudaErrorCapturedEvent);
   }
   return entry.result(!event->item || event->item->done ? cudaSuccess : cudaErrorNotReady);
