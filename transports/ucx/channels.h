@@ -81,9 +81,9 @@ struct Inbox {
   Place& place(std::uint32_t number) { return places[number % kUcxWindow]; }
 };
 
-/// Any thread may open and use ends. When an end is destroyed, UCX no longer uses user memory that
-/// was passed to it. Messages that were still pending are dropped: the connection to the peer is
-/// closed, and they are never sent.
+/// Any thread may open and use ends. Destroying an end does not wait for its pending messages, nor
+/// for a body that is being received: UCX may use their memory until this object is destroyed. The
+/// destructor then closes all connections by force, and what has not been sent is lost.
 ///
 /// UCX moves nothing unless it is polled, not even the rest of what it has taken. So a thread that
 /// finds nothing to do polls the other workers of its process, whose own threads may be waiting
