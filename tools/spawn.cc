@@ -1,4 +1,4 @@
-// Starts the ranks of a job as processes of this machine, watches over them, and ends with them.
+// Implements spawnRanks(): the launcher's process, and the supervisor's process that it starts.
 #include "tools/spawn.h"
 
 #include <poll.h>
@@ -28,7 +28,7 @@ namespace rondo::tools {
 
 namespace {
 
-/// Where each rank is to run; none, where they are not to be bound.
+/// The processors of each rank; empty if ranks are not bound.
 std::vector<topology::Processors> placesFor(const SpawnOptions& options) {
   const char* set = std::getenv("RONDO_BIND");
   const std::string words = !options.bind.empty() ? options.bind : set ? set : "";
@@ -44,7 +44,7 @@ std::vector<topology::Processors> placesFor(const SpawnOptions& options) {
   return places;
 }
 
-/// The children that this process has already.
+/// The children that this process had before it starts the job.
 std::vector<pid_t> children() {
   siginfo_t info;
   if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return {}; // the usual case
@@ -56,8 +56,8 @@ std::vector<pid_t> children() {
   return own;
 }
 
-/// The supervisor's process: the ranks' parent, which does not end before them. It is no member of
-/// the launcher's process group, so each signal reaches it once, from the launcher.
+/// Runs in the supervisor's process, the ranks' parent, which outlives them. It is not in the
+/// launcher's process group, so it gets each signal only once, from the launcher.
 int supervise(const Job::Settings& settings) {
   setpgid(0, 0);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -69,7 +69,7 @@ int supervise(const Job::Settings& settings) {
   }
 }
 
-/// The launcher's own process: passes signals on, and ends with the supervisor.
+/// Runs in the launcher's own process: passes signals on, and ends when the supervisor ends.
 class Launcher {
  public:
   Launcher(pid_t supervisor, const SignalWatch& signals, std::vector<pid_t> others)
@@ -91,18 +91,21 @@ class Launcher {
   }
 
  private:
-  /// The supervisor has stopped the ranks and itself: the shell is to see this process stopped.
+  /// The supervisor has stopped the ranks and itself. Stops this process too, so that the shell
+  /// notices.
   void stopBy(int signal) {
     SignalWatch::stopBy(signal);
     sigset_t pending;
     sigpending(&pending);
-    // A process whose shell has gone cannot stop. The terminal that a rank waits for is gone too.
+    // A process whose shell has ended cannot stop. The terminal that a rank waits for no longer
+    // exists either, so the job ends.
     if (!sigismember(&pending, SIGCONT) && (signal == SIGTTIN || signal == SIGTTOU))
       kill(supervisor_, SIGHUP);
     kill(supervisor_, SIGCONT);
   }
 
-  /// The ranks die with the supervisor, and what they started has become children of this process.
+  /// The supervisor was killed, and the ranks died with it. Ends the processes that they started,
+  /// which are now children of this process.
   int endWithout(int signal) {
     std::fprintf(stderr,
                  "rondo: the process that watched over the ranks (pid %d) was killed by signal %d "
@@ -119,7 +122,7 @@ class Launcher {
 
   const pid_t supervisor_;
   const SignalWatch& signals_;
-  const std::vector<pid_t> others_; ///< children that are not of the job
+  const std::vector<pid_t> others_; ///< children that do not belong to the job
 };
 
 } // namespace
@@ -127,10 +130,10 @@ class Launcher {
 int spawnRanks(const SpawnOptions& options) {
   const auto places = placesFor(options);
   const auto others = children();
-  const SignalWatch signals; // before the job's thread begins, which must not take the signals
+  const SignalWatch signals; // before the job's thread begins, which must not receive the signals
   auto [ending, own] = makePipe();
   const pid_t group = getpgrp();
-  prctl(PR_SET_CHILD_SUBREAPER, 1); // if the supervisor is killed
+  prctl(PR_SET_CHILD_SUBREAPER, 1); // adopts the ranks' processes if the supervisor is killed
   const pid_t supervisor = fork();
   if (supervisor < 0)
     throw Error(ErrorCode::system,
@@ -150,7 +153,7 @@ std::string ownExecutable() {
   const ssize_t size = readlink(link.c_str(), path.data(), path.size());
   if (size > 0 && static_cast<std::size_t>(size) < path.size()) {
     std::string own(path.data(), static_cast<std::size_t>(size));
-    // A program replaced while it runs can still be reached by the link.
+    // If the program's file was replaced while it runs, the link still leads to the old one.
     return access(own.c_str(), X_OK) == 0 ? own : link;
   }
   // /proc is not mounted: the name by which the system found this program.

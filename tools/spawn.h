@@ -1,4 +1,5 @@
-// Starts the ranks of a job as processes of this machine, watches over them, and ends with them.
+// Starts the ranks of a job as processes of this machine, supervises them, and returns their
+// status.
 #pragma once
 
 #include <chrono>
@@ -7,15 +8,16 @@
 
 namespace rondo::tools {
 
-/// Signals so close to each other ask once: timeout(1) and batch systems tell a launcher, then its
-/// whole process group, and a launcher passes on what its ranks may have had already.
+/// Ending signals within this time count as one request: timeout(1) and batch systems signal a
+/// launcher and then its whole process group, and a launcher passes on signals that its ranks may
+/// already have received.
 inline constexpr std::chrono::milliseconds kOneAsking{1000};
 
 struct SpawnOptions {
   int ranks = 2;
   std::vector<std::string> command; ///< program (searched in PATH) and its arguments
   bool tag = false;                 ///< lines of the ranks' output start with "[rank] "
-  std::string bind = {};            ///< as RONDO_BIND, which counts where this is empty
+  std::string bind = {};            ///< as RONDO_BIND, which is used if this is empty
   bool report_status = true;        ///< name on stderr the first rank with a status that is not 0
   /// How long the other ranks may go on once one has failed or a signal came; then SIGTERM, and a
   /// second later SIGKILL.
@@ -50,8 +52,8 @@ struct SpawnOptions {
 /// invalid_argument); what is wrong later is said on stderr, and the status as of reportError().
 int spawnRanks(const SpawnOptions& options);
 
-/// This program, for starting it again. Throws Error(system) where /proc is not mounted and the
-/// program is no longer where it was.
+/// The path of this program, for starting it again. Throws Error(system) if /proc is not mounted
+/// and the program's file was moved.
 std::string ownExecutable();
 
 } // namespace rondo::tools

@@ -1,4 +1,4 @@
-// One job's ranks: starts them, passes signals and output on, and ends them.
+// Implements Job: starts the ranks, passes signals and output on, and ends them.
 #include "tools/spawn_job.h"
 
 #include <fcntl.h>
@@ -91,7 +91,7 @@ bool Job::anyRunning() const {
                      [](const Child& child) { return child.running; });
 }
 
-/// The rank and what it started, but for processes that have left its group.
+/// Signals the rank and the processes that it started, except those that have left its group.
 void Job::signalRank(const Child& child, int signal) {
   kill(-child.pid, signal);
   if (getpgid(child.pid) != child.pid) kill(child.pid, signal);
@@ -111,7 +111,7 @@ void Job::become(int rank, const std::array<Descriptor, 2>& outputs) {
     if (end) dup2(end.get(), i == 0 ? STDOUT_FILENO : STDERR_FILENO);
   }
   fcntl(launch_.descriptor(), F_SETFD, 0);
-  // Before the program's libraries count the processors that they may use.
+  // Binds before exec(), because the program's libraries count the processors that they may use.
   if (!settings_.places.empty())
     topology::bindThread(settings_.places[static_cast<std::size_t>(rank)]);
   pthread_sigmask(SIG_SETMASK, &settings_.signals.before(), nullptr);
@@ -164,8 +164,8 @@ bool Job::start(int rank) {
   return false;
 }
 
-/// Waits for one event: a signal, output, the launcher's end, or the end of a grace period; or for
-/// so long.
+/// Waits for one event (a signal, output, the launcher's end, or the end of a grace period), but at
+/// most for the given time.
 void Job::step(std::chrono::milliseconds most) {
   std::vector<pollfd> polls = {{settings_.signals.fd(), POLLIN, 0}};
   if (!launcher_lost_) polls.push_back({settings_.launcher.get(), POLLIN, 0});
@@ -192,7 +192,7 @@ std::chrono::milliseconds Job::waitAtMost(std::chrono::milliseconds most) const 
   return std::clamp(left + std::chrono::milliseconds(1), std::chrono::milliseconds(0), most);
 }
 
-/// All that may have happened but output.
+/// Handles all events except output.
 void Job::takeNews() {
   pollfd launcher = {settings_.launcher.get(), POLLIN, 0};
   if (!launcher_lost_ && poll(&launcher, 1, 0) > 0) loseLauncher();
@@ -215,7 +215,7 @@ void Job::endBySignal(int signal) {
   if (!anyRunning()) hurried_ = true;
   if (interrupted_) {
     if (Clock::now() - *interrupted_ < kOneAsking) return;
-    hurried_ = true; // asked twice
+    hurried_ = true; // this is the second request
     signalAll(SIGKILL);
     return;
   }
@@ -224,15 +224,15 @@ void Job::endBySignal(int signal) {
   if (!options_.patient) startGrace();
 }
 
-/// The whole job stops, as a job of a shell does: the launcher stops when it sees this process
-/// stopped, and has it go on later; then SIGCONT comes, which is passed on.
+/// Stops the whole job, like a job of a shell. The launcher sees this process stopped and stops
+/// too. Later it continues this process by SIGCONT, which is passed on to the ranks.
 void Job::stopBy(int signal) {
   signalAll(SIGTSTP);
   terminal_.takeBack();
   SignalWatch::stopBy(signal);
 }
 
-/// It was killed, or has crashed: no status is wanted any more.
+/// The launcher was killed or has crashed. Kills the ranks; no process needs the status any more.
 void Job::loseLauncher() {
   launcher_lost_ = stopping_ = hurried_ = true;
   signalAll(SIGKILL);
@@ -249,8 +249,9 @@ void Job::reap() {
   }
 }
 
-/// Ranks that a program stops, as a debugger does, stay so. But the terminal stops those that read
-/// from it while they do not have it, and the one that has it by Ctrl-Z.
+/// Handles a rank that was stopped. Ranks that were stopped by a program, such as a debugger, stay
+/// stopped. A rank that reads from the terminal without having it gets it, and Ctrl-Z in the rank
+/// that has the terminal stops the whole job.
 void Job::noteStop(const Child& child, int signal) {
   if (!terminal_.isThere()) return;
   if (signal == SIGTSTP && terminal_.isLentTo(child.pid)) return stopBy(SIGTSTP);
@@ -271,8 +272,8 @@ void Job::noteEnd(std::size_t rank, int status) {
                            (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT);
   if (by_terminal) endBySignal(WTERMSIG(status));
   const bool own_doing = stopping_ || reported_ || interrupted_.has_value();
-  // The others see a rank's connections break before its parent sees it dead: one that a signal
-  // killed is the cause even if another, which suffered from it, was quicker to end.
+  // Other ranks may notice the broken connections of a dead rank and end before its parent sees its
+  // death. So a rank that was killed by a signal is the cause, even if another rank ended earlier.
   const bool killed = WIFSIGNALED(status) && !own_doing;
   const bool cause = status_ == 0 || (killed && !cause_killed_);
   if (cause) {
@@ -309,8 +310,8 @@ void Job::escalate() {
   next_ = Clock::now() + kAfterTerm;
 }
 
-/// Ends what ranks started and left running. Its output still counts: a rank's `tee` may have the
-/// last lines.
+/// Ends processes that ranks started and left running. Still passes their output on: a rank's `tee`
+/// may hold the last lines.
 void Job::endRemains() {
   constexpr std::chrono::milliseconds kPause{20};
   EndOptions end;
@@ -323,10 +324,10 @@ void Job::endRemains() {
   endDescendants(end);
 }
 
-/// Waits until there is room, but also takes the news meanwhile. False: the text can no longer be
-/// written, as to a pipe that no process reads.
+/// Writes the text. Handles other events while it waits for room. Returns false if the text cannot
+/// be written any more, for example to a pipe without a reader.
 bool Job::write(int fd, std::string_view text) {
-  constexpr std::size_t kOnce = PIPE_BUF; // that a pipe with room takes without blocking
+  constexpr std::size_t kOnce = PIPE_BUF; // a writable pipe takes so many bytes without blocking
   while (!text.empty()) {
     std::array<pollfd, 3> polls = {{{fd, POLLOUT, 0},
                                     {settings_.signals.fd(), POLLIN, 0},

@@ -1,4 +1,4 @@
-// One job's ranks: starts them, passes signals and output on, and ends them.
+// Starts the ranks of one job, passes signals and output on, and ends them.
 #pragma once
 
 #include <poll.h>
@@ -27,16 +27,17 @@ class Job {
     const SignalWatch& signals;
     const std::vector<topology::Processors>& places; ///< of each rank; empty: none is bound
     const Descriptor& launcher;                      ///< a pipe that ends when the launcher does
-    pid_t terminal_group;                            ///< that may have the terminal: the launcher's
+    pid_t terminal_group; ///< the launcher's, which may have the terminal
   };
 
   explicit Job(const Settings& settings);
-  /// Kills the ranks where run() has thrown.
+  /// Kills the ranks if run() has thrown.
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  /// Returns spawnRanks()' status, when neither ranks nor what they started in this session runs.
+  /// Returns the status of spawnRanks() when the ranks, and all processes that they started in this
+  /// session, have ended.
   int run();
 
  private:
@@ -84,12 +85,12 @@ class Job {
   std::vector<Child> children_;
   std::optional<Clock::time_point> next_; ///< end of the present grace period
   int status_ = 0;
-  int cause_ = -1; ///< rank that status_ is of
+  int cause_ = -1; ///< the rank that status_ belongs to
   bool cause_killed_ = false;
   bool stopping_ = false, reported_ = false;
   bool launcher_lost_ = false;
-  bool hurried_ = false; ///< processes that are left are killed at once
-  bool closing_ = false; ///< outputs end, though a process may hold them open
+  bool hurried_ = false; ///< kill remaining processes at once
+  bool closing_ = false; ///< stop reading outputs, even if a process holds them open
   std::optional<Clock::time_point> interrupted_; ///< by the first signal
 };
 

@@ -24,10 +24,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// For each of: to end by itself, after SIGTERM, and after SIGKILL.
+/// Time for each stage: to end without a signal, after SIGTERM, and after SIGKILL.
 constexpr std::chrono::milliseconds kStage{1000};
 
-/// None for a process that has ended.
+/// Reads a process's folder in /proc. Returns nullopt for a process that has ended.
 std::optional<Process> processAt(const std::filesystem::path& folder) {
   std::ifstream file(folder / "stat");
   const std::string text(std::istreambuf_iterator<char>(file), {});
@@ -105,7 +105,7 @@ Descendants descendants(const std::vector<pid_t>& except) {
   for (const auto& [id, process] : all) {
     if (id == self) continue;
     pid_t above = id;
-    // A list that changes while it is read might have a circle.
+    // The number of steps is limited: a list that changes while it is read may contain a cycle.
     for (std::size_t steps = 0; above != self && steps < all.size(); ++steps) {
       const auto at = all.find(above);
       if (at == all.end() || std::count(except.begin(), except.end(), above) > 0) break;
@@ -138,7 +138,7 @@ void endDescendants(const EndOptions& options) {
     const Clock::time_point limit = Clock::now() + kStage;
     for (bool first = true; Clock::now() < limit && (!hurry || signal == SIGKILL); first = false) {
       if (ended()) return left.outside.empty() ? void() : report(left);
-      // Again and again: what is killed may have started another process just before.
+      // SIGKILL is repeated: a killed process may have started another one just before.
       if (signal == SIGKILL || (signal != 0 && first)) send(signal, left, options.groups);
       hurry = options.wait() || hurry;
     }

@@ -14,8 +14,8 @@ struct Process {
   std::string name;
 };
 
-/// The processes that descend from this one, but for zombies and for the descendants of the
-/// processes in `except`.
+/// The descendants of this process, without zombies and without the descendants of the processes in
+/// `except`.
 struct Descendants {
   bool listed = false;          ///< /proc shows this process; without it the lists are empty
   std::vector<Process> here;    ///< in this process's session
@@ -23,14 +23,14 @@ struct Descendants {
 };
 Descendants descendants(const std::vector<pid_t>& except = {});
 
-/// Whether this process has a child, which it then may wait for. Reaps all that have ended.
+/// Reaps all children that have ended. Returns whether this process still has a child.
 bool hasChildren();
 
 struct EndOptions {
   /// Process groups that get the signals where /proc is not mounted: processes that have left them
   /// cannot be found then.
   std::vector<pid_t> groups;
-  std::vector<pid_t> except; ///< children of this process that are not to end
+  std::vector<pid_t> except; ///< children of this process that must not be ended
   /// Waits for a moment, and says whether the processes are to be killed at once. Otherwise they
   /// have a second to end by themselves, and another one after SIGTERM.
   std::function<bool()> wait;

@@ -1,4 +1,4 @@
-// The signals that a launcher handles, as they come.
+// Receives the signals that a launcher handles, through a descriptor.
 #pragma once
 
 #include <signal.h>
@@ -19,9 +19,9 @@ namespace rondo::tools {
 /// These ask a job to end. (The launcher and its supervisor pass all that they handle on.)
 inline constexpr std::array kEndingSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-/// The signals that the launcher handles are blocked while this lives, and read() gives them; but
-/// those that were ignored before (as nohup(1) has it) stay so. Children get SIGCHLD as by default,
-/// which waitpid() needs; and the program is not stopped or ended by what it writes.
+/// Blocks the signals that the launcher handles while the object lives; read() returns them.
+/// Signals that were ignored before (as by nohup(1)) stay ignored. SIGCHLD gets its default action,
+/// which waitpid() needs. Writing to a terminal or a closed pipe does not stop or end the program.
 class SignalWatch {
  public:
   SignalWatch() {
@@ -48,10 +48,10 @@ class SignalWatch {
 
   /// To poll. A forked process may use it for its own signals.
   int fd() const { return fd_.get(); }
-  /// The mask that children are to have.
+  /// The signal mask for children.
   const sigset_t& before() const { return before_; }
 
-  /// The next signal; 0: none has come.
+  /// Returns the next signal, or 0 if none is pending.
   int read() const {
     signalfd_siginfo info;
     const ssize_t size = ::read(fd_.get(), &info, sizeof info);

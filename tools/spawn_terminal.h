@@ -24,7 +24,8 @@ class Terminal {
   bool isThere() const { return tty_ && tcgetpgrp(tty_.get()) >= 0; }
   bool isLentTo(pid_t group) const { return holder_ == group; }
 
-  /// False: the launcher itself is in the background, and has no terminal to lend.
+  /// Gives the terminal to the group. Returns false if the launcher is in the background and does
+  /// not have the terminal itself.
   bool lend(pid_t group) {
     if (holder_ < 0 && tcgetpgrp(tty_.get()) != home_) return false;
     if (tcsetpgrp(tty_.get(), group) != 0) return false;

@@ -1,5 +1,5 @@
-// Measures the cost of NCCL's ABI over the public API: the same AllReduce through both, in turn, in
-// one process whose ranks are threads.
+// Measures how much NCCL's ABI costs compared with the public API: runs the same AllReduce through
+// both, in turn, in one process whose ranks are threads.
 //
 // usage: bench_nccl [RANKS [ROUNDS]]   (2, 31). Times are medians over the rounds, of rank 0; the
 // last column is the median of the rounds' differences.
@@ -52,9 +52,9 @@ void run(rondo::Communicator& direct, ncclComm_t comm, int rounds, std::barrier<
       check(ncclAllReduce(input.data(), output.data(), count, ncclFloat, ncclSum, comm, nullptr));
     };
     std::vector<double> api, abi, difference;
-    for (int round = -2; round < rounds; ++round) { // the first two warm up
+    for (int round = -2; round < rounds; ++round) { // two rounds to warm up
       all.arrive_and_wait();
-      // The first one changes from round to round, so that the caches favour neither.
+      // The order changes from round to round, so that the caches favour neither.
       double times[2];
       for (int turn = 0; turn < 2; ++turn) {
         const bool first = (turn + round) % 2 == 0;

@@ -218,7 +218,7 @@ void bucket(Bench& bench, DataType tensor_type, DataType bucket_type) {
   const Memory packed = allocate(elements * sizeOf(bucket_type));
   const BucketKernel kernel(tensor_type, bucket_type);
   const BucketCall call{tensors, packed.get(), 1};
-  // A second rounding would not change the values.
+  // The values are exact, so a second rounding would not change them.
   const auto ends = [&] {
     std::vector<std::byte> host(2 * kChecked);
     check(cudaMemcpy(host.data(), packed.get(), kChecked, cudaMemcpyDeviceToHost));

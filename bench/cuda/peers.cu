@@ -1,4 +1,4 @@
-// CUB's transforms.
+// Implements the sums of peers.h with CUB's transforms.
 #include "bench/cuda/peers.h"
 
 #if __has_include(<cub/device/device_transform.cuh>)

@@ -1,4 +1,4 @@
-// The same work by other libraries of the CUDA toolkit, for comparison.
+// The same operations by other libraries of the CUDA toolkit, for comparison.
 #pragma once
 
 #include <cstddef>

@@ -67,7 +67,7 @@ void barrier(const std::shared_ptr<gloo::Context>& context) {
   gloo::barrier(options);
 }
 
-/// The largest value of all ranks.
+/// Returns the largest value of all ranks.
 double agree(const std::shared_ptr<gloo::Context>& context, double mine) {
   gloo::AllreduceOptions options(context);
   options.setOutput(&mine, 1);

@@ -1,4 +1,4 @@
-// Times MPI collectives the way `rondo bench` times Rondo's, so that figures can stand side by side.
+// Times MPI collectives in the same way as `rondo bench` times Rondo's, so that figures compare.
 //
 // usage: mpi_bench COLLECTIVE BYTES...
 //   COLLECTIVE  allreduce broadcast reduce reducescatter allgather gather scatter alltoall barrier
@@ -25,8 +25,8 @@ void shim_call(int which, float *in, float *out, int count);
 #endif
 
 enum { kClockEachFrom = 64 << 10, kMostSamples = 200, kBatch = 50, kFewest = 5, kMostAlone = 20 };
-enum { kPeriod = 10007 }; // of the inputs, in elements
-static const double kSeconds = 0.05, kSecondsAlone = 1.0; // of the timed calls of one size
+enum { kPeriod = 10007 }; // period of the inputs' values, in elements
+static const double kSeconds = 0.05, kSecondsAlone = 1.0; // time for the timed calls of one size
 
 static int rank, ranks;
 
@@ -74,10 +74,10 @@ static void call(const Collective *which, float *in, float *out, int count) {
 #endif
 }
 
-// Element i of what rank `from` has.
+// Element i of rank `from`'s input.
 static float value(int from, size_t i) { return (float)((i % kPeriod + (size_t)from) % 16); }
 
-// By memcpy, as `rondo bench` does: how the caches were filled is worth up to 25% of what follows.
+// Fills with memcpy, as `rondo bench` does: how the caches were filled changes times by up to 25%.
 static void fill(float *in, size_t elements) {
   static float table[kPeriod];
   if (table[1] == 0)
@@ -86,7 +86,7 @@ static void fill(float *in, size_t elements) {
     memcpy(in + i, table, sizeof *in * (elements - i < kPeriod ? elements - i : kPeriod));
 }
 
-// Elements of the output that are wrong, where this rank has one.
+// Returns the number of wrong elements of the output; 0 if this rank has no output.
 static long wrong(const Collective *which, const float *out, int count) {
   const int has_output = which->output_blocks == 1 || strcmp(which->name, "gather") || rank == 0;
   const int reduced_here = strcmp(which->name, "reduce") || rank == 0;
@@ -96,7 +96,7 @@ static long wrong(const Collective *which, const float *out, int count) {
   long bad = 0;
   for (int b = 0; b < blocks; ++b)
     for (size_t i = 0; i < (size_t)count; ++i) {
-      // Inputs of one block for each rank hold this rank's block at its place.
+      // An input with one block for each rank holds this rank's block at position `rank`.
       const size_t at = which->input_blocks ? i : i + (size_t)count * (size_t)rank;
       float due = 0;
       if (which->reduces)
@@ -148,7 +148,7 @@ static double median(const Collective *which, float *in, float *out, int count, 
   return agree(times[samples / 2], control) * 1e6;
 }
 
-// Whole pages for blocks of `bytes`; `blocks` 0: one for each rank.
+// Allocates whole pages for blocks of `bytes`; `blocks` 0: one block for each rank.
 static float *buffer(long long bytes, int blocks) {
   const size_t all = (size_t)bytes * (size_t)(blocks ? 1 : ranks);
   return aligned_alloc(4096, (all + 4095) / 4096 * 4096);

@@ -1,6 +1,7 @@
-// UCC's collectives for mpi_bench.c, linked to it where UCC is defined: MPI starts the processes and
-// meets between what is timed, UCC moves the data. A request is kept for as long as the call's
-// arguments stay the same (UCC's persistent collectives), which is the best that UCC offers.
+// Calls UCC's collectives for mpi_bench.c, if that is compiled with UCC defined. MPI starts the
+// processes and does the barriers between timed calls; UCC moves the data. A request is reused
+// while the call's arguments stay the same (UCC's persistent collectives), which is UCC's fastest
+// way.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +9,12 @@
 
 void shim_open(void);
 void shim_close(void);
-void shim_call(int which, float *in, float *out, int count);
+void shim_call(int which, float* in, float* out, int count);
 
 static ucc_context_h ucc_context;
 static ucc_team_h ucc_team;
 static ucc_lib_h ucc_lib;
-static ucc_coll_req_h ucc_request; // the last call's; null: none
+static ucc_coll_req_h ucc_request; // the last call's request, or null
 
 static void ucc_require(ucc_status_t status, const char* what) {
   if (status == UCC_OK) return;
@@ -23,7 +24,7 @@ static void ucc_require(ucc_status_t status, const char* what) {
 
 static ucc_status_t ucc_meet(void* mine, void* all, size_t bytes, void* unused, void** request) {
   (void)unused;
-  *request = mine; // anything: the call below has ended
+  *request = mine; // any value will do: the call below has ended when this returns
   MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
   return UCC_OK;
 }
@@ -71,7 +72,7 @@ void shim_close(void) {
   ucc_finalize(ucc_lib);
 }
 
-// Counts are of floats, of one block.
+// `count`: number of floats in one block.
 void shim_call(int which, float* in, float* out, int count) {
   static const ucc_coll_type_t kTypes[] = {
       UCC_COLL_TYPE_ALLREDUCE,      UCC_COLL_TYPE_BCAST,     UCC_COLL_TYPE_REDUCE,
@@ -86,7 +87,7 @@ void shim_call(int which, float* in, float* out, int count) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     const ucc_coll_type_t type = kTypes[which];
-    // UCC counts all blocks where there is one for each rank.
+    // If a buffer has one block for each rank, UCC's count includes all blocks.
     const int all_in = type == UCC_COLL_TYPE_REDUCE_SCATTER || type == UCC_COLL_TYPE_SCATTER ||
                        type == UCC_COLL_TYPE_ALLTOALL;
     const int all_out = type == UCC_COLL_TYPE_ALLGATHER || type == UCC_COLL_TYPE_GATHER ||

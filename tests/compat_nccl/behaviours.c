@@ -1,5 +1,5 @@
-/* What programs rely on beside results, one function each: communicators, groups, operators,
- * memory, and what is refused. usage: behaviours processes|threads RANKS [NAME] */
+/* Tests behaviour that programs rely on besides results, in one function each: communicators,
+ * groups, operators, memory and refused calls. usage: behaviours processes|threads RANKS [NAME] */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
@@ -28,7 +28,8 @@ static void questions(Held* held) {
 static void splits(Held* held) {
   const int rank = held->ranks[0], size = held->size;
   ncclComm_t part = NULL;
-  /* The last rank stays out; the others come in reverse, but for the first two, whose keys tie. */
+  /* The last rank stays out. The others get the reverse order, except for the first two, which
+   * have equal keys. */
   const int out = rank == size - 1 && size > 1, inside = size > 1 ? size - 1 : 1;
   const int key = rank == 0 ? -1 : -rank;
   OK(ncclCommSplit(held->comms[0], out ? -1 : 3, key, &part, NULL));
@@ -46,7 +47,7 @@ static void splits(Held* held) {
     REQUIRE((before == 0 ? -1 : -before) <= (here == 0 ? -1 : -here));
     REQUIRE(before + here != 1 || before < here);
   }
-  /* Several in one group, made in the order of the calls. */
+  /* Several splits in one group are made in the order of the calls. */
   ncclComm_t both[2] = {NULL, NULL};
   OK(ncclGroupStart());
   OK(ncclCommSplit(part, 0, 0, &both[0], NULL));
@@ -68,17 +69,17 @@ static void groups(Held* held) {
   OK(ncclAllReduce(&one, &first, 1, ncclInt, ncclSum, comm, 0));
   OK(ncclAllReduce(&one, &second, 1, ncclInt, ncclSum, other, 0));
   OK(ncclGroupEnd());
-  REQUIRE(first == -1 && second == -1); /* nothing before the outermost end */
+  REQUIRE(first == -1 && second == -1); /* no call runs before the outermost group ends */
   OK(ncclGroupEnd());
   REQUIRE(first == held->size && second == held->size);
-  /* An error is the group's, and nothing of it is made. */
+  /* An error of one call is the group's result, and no call of the group runs. */
   first = -1;
   OK(ncclGroupStart());
   OK(ncclAllReduce(&one, &first, 1, ncclInt, ncclSum, comm, 0));
   REQUIRE(ncclBroadcast(&one, &one, 1, ncclInt, 99, comm, 0) == ncclInvalidArgument);
   REQUIRE(ncclGroupEnd() == ncclInvalidArgument && says("root 99") && first == -1);
   REQUIRE(ncclGroupEnd() == ncclInvalidUsage && says("ncclGroupStart"));
-  /* A prediction makes nothing either. */
+  /* ncclGroupSimulateEnd() runs no call either. */
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   OK(ncclGroupStart());
   OK(ncclAllReduce(&one, &first, 1, ncclInt, ncclSum, comm, 0));
@@ -97,12 +98,12 @@ static void operators(Held* held) {
   ncclRedOp_t op, later;
   OK(ncclRedOpCreatePreMulSum(&op, &factor, ncclFloat, ncclScalarHostImmediate, comm));
   OK(ncclRedOpCreatePreMulSum(&later, &factor, ncclFloat, ncclScalarDevice, comm));
-  factor = 0.25F; /* the first has read it, the second has not */
+  factor = 0.25F; /* the first operator has already read the factor, the second has not */
   OK(ncclAllReduce(&value, &sum, 1, ncclFloat, later, comm, 0));
   REQUIRE(sum == 1.0F * (float)held->size);
   OK(ncclGroupStart());
   OK(ncclAllReduce(&value, &sum, 1, ncclFloat, op, comm, 0));
-  OK(ncclRedOpDestroy(op, comm)); /* before the end of the group */
+  OK(ncclRedOpDestroy(op, comm)); /* allowed before the group ends */
   OK(ncclGroupEnd());
   REQUIRE(sum == 2.0F * (float)held->size);
   REQUIRE(ncclAllReduce(&value, &sum, 1, ncclFloat, op, comm, 0) == ncclInvalidArgument);
@@ -142,8 +143,8 @@ static void memory(Held* held) {
   ncclWindow_t window = NULL;
   OK(ncclMemAlloc((void**)&send, BYTES));
   OK(ncclMemAlloc((void**)&recv, BYTES));
-  OK(ncclCommRegister(comm, own + 3, BYTES, &handles[0])); /* no whole pages */
-  OK(ncclCommRegister(comm, send, BYTES, &handles[1]));    /* known already */
+  OK(ncclCommRegister(comm, own + 3, BYTES, &handles[0])); /* not aligned to pages */
+  OK(ncclCommRegister(comm, send, BYTES, &handles[1]));    /* already registered */
   OK(ncclCommWindowRegister(comm, recv, BYTES, &window, 1));
   REQUIRE(handles[0] && handles[1] && window);
   memset(own, 1, BYTES + 100);
@@ -183,7 +184,7 @@ static void refusals(Held* held) {
   REQUIRE(ncclCommCount(comm, NULL) == bad);
   REQUIRE(ncclCommGetAsyncError(comm, NULL) == bad);
   REQUIRE(ncclCommUserRank(NULL, &number) == bad);
-  /* There is no driver that could wait for a stream. */
+  /* Without a driver, calls cannot wait for a stream. */
   REQUIRE(ncclAllReduce(a, b, 1, ncclInt, ncclSum, comm, (cudaStream_t)a) == ncclInvalidUsage);
   REQUIRE(says("stream"));
   ncclComm_t none = comm;
@@ -208,7 +209,7 @@ static void refusals(Held* held) {
   REQUIRE(ncclCommShrink(comm, NULL, 0, &none, NULL, 0) == bad);
   REQUIRE(ncclCommShrink(comm, (int*)&held->ranks[0], 1, &none, NULL, 0) == bad);
   REQUIRE(ncclCommRevoke(comm, 3) == bad);
-  REQUIRE(sumOf(comm) == held->size); /* it goes on */
+  REQUIRE(sumOf(comm) == held->size); /* the communicator still works */
 }
 
 static void ends(Held* held) {
@@ -232,7 +233,7 @@ static void ends(Held* held) {
 static void notBlocking(Held* held) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  config.size = 20; /* of an older client: up to here, and the rest takes defaults */
+  config.size = 20; /* an older client's size; fields after it take their defaults */
   ncclComm_t comm = NULL, part = NULL;
   const ncclUniqueId id = exchangedId(held->ranks[0], held->size);
   const ncclResult_t made = ncclCommInitRankConfig(&comm, held->size, id, held->ranks[0], &config);
@@ -256,7 +257,8 @@ static void notBlocking(Held* held) {
   OK(ncclCommDestroy(comm));
 }
 
-/* Programs ask the parent when a split is done: then those in it have it, and others have none. */
+/* Programs poll the parent until a split is complete. Then the members have a communicator, and
+ * the other ranks have none. */
 static void notBlockingSplits(Held* held) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -279,12 +281,12 @@ static void notBlockingSplits(Held* held) {
     REQUIRE((part == NULL) == out);
     if (out) continue;
     int count = 0;
-    OK(ncclCommCount(part, &count)); /* it is there */
+    OK(ncclCommCount(part, &count)); /* the communicator can be used */
     REQUIRE(count == inside);
     finished(ncclCommFinalize(part), part);
     OK(ncclCommDestroy(part));
   }
-  /* The parent is not at rest while the others are still to come. */
+  /* The parent is in progress until the other ranks have called the split. */
   if (held->size > 1) {
     static __thread int go, none;
     ncclComm_t part = NULL;
@@ -307,7 +309,7 @@ static void notBlockingSplits(Held* held) {
   OK(ncclCommDestroy(comm));
 }
 
-/* What a client of another version did not know is not read of its configuration. */
+/* Fields that a client's version of NCCL does not have are not read from its configuration. */
 static void configurations(Held* held) {
   (void)held;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -317,7 +319,7 @@ static void configurations(Held* held) {
   config.cgaClusterSize = 99;
   REQUIRE(ncclCommInitRankConfig(&comm, 1, id, 0, &config) == ncclInvalidArgument);
   REQUIRE(says("cgaClusterSize is 99"));
-  config.version = 21699; /* 2.17 brought it */
+  config.version = 21699; /* the field is new in 2.17 */
   OK(ncclCommInitRankConfig(&comm, 1, id, 0, &config));
   OK(ncclCommDestroy(comm));
   OK(ncclGetUniqueId(&id));
@@ -327,7 +329,7 @@ static void configurations(Held* held) {
   OK(ncclCommDestroy(comm));
 }
 
-/* A message without bytes is one: who receives it waits for it. */
+/* A message of zero bytes is a message: the receiver waits for it. */
 static void emptyMessages(Held* held) {
   if (held->size == 1) return;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -368,7 +370,7 @@ static void scalable(Held* held) {
 static void shrinks(Held* held) {
   const int last = held->size - 1;
   if (held->size == 1) return;
-  if (held->ranks[0] == last) return; /* it takes no part */
+  if (held->ranks[0] == last) return; /* the last rank takes no part */
   ncclComm_t part = NULL;
   OK(ncclCommShrink(held->comms[0], (int*)&last, 1, &part, NULL, 0));
   REQUIRE(sumOf(part) == held->size - 1);
@@ -380,7 +382,7 @@ static void revokes(Held* held) {
   int one = 1, sum;
   OK(ncclCommSplit(held->comms[0], 0, 0, &whole, NULL));
   REQUIRE(sumOf(whole) == held->size);
-  REQUIRE(sumOf(held->comms[0]) == held->size); /* behind which no call is in flight on it */
+  REQUIRE(sumOf(held->comms[0]) == held->size); /* after it, no call is in flight */
   OK(ncclCommRevoke(whole, 0));
   REQUIRE(settled(whole) == ncclSuccess);
   REQUIRE(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, whole, 0) == ncclRemoteError);
@@ -405,7 +407,7 @@ static void aborts(Held* held) {
     OK(ncclCommAbort(part));
     return;
   }
-  /* Rank 0 waits for a message that nobody sends; its other thread ends that. */
+  /* Rank 0 waits for a message that no rank sends. Its other thread aborts the wait. */
   if (held->ranks[0] == 0) {
     pthread_t thread;
     REQUIRE(pthread_create(&thread, NULL, abortSoon, part) == 0);
@@ -418,10 +420,10 @@ static void aborts(Held* held) {
     REQUIRE(strstr(ncclGetLastError(part), "rank 0 aborted"));
     OK(ncclCommAbort(part));
   }
-  REQUIRE(sumOf(held->comms[0]) == held->size); /* only the part has failed */
+  REQUIRE(sumOf(held->comms[0]) == held->size); /* only the split communicator has failed */
 }
 
-/* All ranks of a communicator made by one thread, by ids and in a group. */
+/* One thread creates all ranks of a communicator, from an id and in a group. */
 static void groupedRanks(Held* held) {
   ncclComm_t comms[MOST_RANKS], parts[MOST_RANKS];
   int sums[MOST_RANKS], one = 1;
@@ -444,7 +446,7 @@ static void groupedRanks(Held* held) {
   }
 }
 
-/* What is there by name only says so. */
+/* Unsupported functions are exported, and their error says that they are unsupported. */
 static void stubs(Held* held) {
   (void)held;
   ncclResult_t (*suspend)(void) = NULL;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A client as Python's serving engines have it: libnccl.so.2 opened by name, its functions by
-ctypes, a process for each rank, the id carried by a pipe.
+"""A client like those of Python's serving engines: opens libnccl.so.2 by name and calls its
+functions through ctypes, with a process for each rank and a pipe that passes the id.
 
 usage: client.py RANKS
 """
@@ -19,7 +19,7 @@ class UniqueId(ctypes.Structure):
 
 
 class Nccl:
-    """Each function with its types, looked up before any is called."""
+    """Looks up all functions and sets their types before the first call."""
 
     SIGNATURES = {
         "ncclGetErrorString": (ctypes.c_char_p, [ctypes.c_int]),
@@ -78,8 +78,8 @@ def run(rank, ranks, pipes):
         raise AssertionError("a root that is not there was taken")
     except RuntimeError as error:
         assert f"root {ranks}" in str(error), error
-    # multiprocessing ends processes by _exit(): rank 0, which hosts the control plane, has handed
-    # it on by then.
+    # multiprocessing ends processes by _exit(). Before that, rank 0 must hand over the control
+    # plane that it hosts.
     nccl.check(nccl.ncclCommDestroy(comm))
 
 

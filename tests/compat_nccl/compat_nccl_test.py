@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the programs of this folder with libnccl.so.2 in NVIDIA's place, and compares its symbols.
+"""Runs this folder's programs with Rondo's libnccl.so.2 in place of NVIDIA's, and compares symbols.
 
 usage: compat_nccl_test.py --library LIBRARY --source FOLDER --programs FOLDER [--other LIBRARY]
                            [--sanitized]
 
-FOLDER of the programs has them compiled with our declarations (own) and, where --other names a
-toolkit's library, with NVIDIA's (nvidia). --sanitized: a sanitizer's run time must come first, so
-nothing is preloaded; fewer ranks.
+The FOLDER of --programs contains the programs, compiled with our declarations (own) and, if --other
+names a toolkit's library, with NVIDIA's (nvidia). --sanitized: preloads no library, since a
+sanitizer's run time must be loaded first, and runs fewer ranks.
 """
 
 import argparse
@@ -22,14 +22,14 @@ RANKS = [1, 2, 3, 4, 5, 7, 8]
 
 
 def exported(library):
-    """name -> kind, of what a library shows; a versioned name keeps its version."""
+    """Returns {name: kind} of a library's exported symbols; a versioned name keeps its version."""
     lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, text=True,
                            stdout=subprocess.PIPE).stdout.splitlines()
     return {line.split()[-1]: line.split()[-2] for line in lines if line.split()[-2] in "TW"}
 
 
 def named(source):
-    """What the source says is exported."""
+    """Returns the names that the sources say are exported."""
     folder = source / "src/compat/nccl"
     declared = "".join((folder / name).read_text() for name in ("functions.def", "newer.def"))
     found = re.findall(r"^FUNCTION\([^,]+, (\w+)", declared, re.M)
@@ -85,8 +85,8 @@ class Programs:
 
 
 def check_settings(programs, header):
-    """NCCL's variables reach Rondo's settings."""
-    # What NCCL takes is no error; what of it has no effect is said once by each process.
+    """NCCL's environment variables set Rondo's options."""
+    # A value that NCCL accepts is no error. If it has no effect, each process says so once.
     taken = {"NCCL_ALGO": ["allreduce:tree,ring;broadcast:ring", "Ring,CollnetDirect,NVLS",
                            "^PAT,NVLSTree", "NVLSTree"],
              "NCCL_PROTO": ["LL128", "^Simple;allreduce:LL"], "NCCL_DEBUG": ["LOUD", "1", "ABORT"],
@@ -105,7 +105,7 @@ def check_settings(programs, header):
     programs.run(header, "behaviours", "processes", 2, "questions", NCCL_ALGO="Ring",
                  NCCL_SHM_DISABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_BUFFSIZE="1048576")
     programs.run(header, "behaviours", "processes", 2, "splits", NCCL_COMM_BLOCKING="1")
-    # No id is carried where all know an address.
+    # No id needs to be passed if all ranks know an address.
     with tempfile.TemporaryDirectory() as folder:
         secret = pathlib.Path(folder) / "secret"
         secret.write_bytes(bytes(range(32)))
@@ -137,7 +137,7 @@ def main():
     headers = ["own", "nvidia"] if given.other else ["own"]
     last = headers[-1]
     for ranks in [1, 2, 4] if given.sanitized else RANKS:
-        # Some numbers of ranks run a share of the cases, each another one.
+        # For some numbers of ranks only a share of the cases runs, each time a different one.
         stride = (1 if ranks in (1, 2, 3, 8) else 5) * (11 if given.sanitized else 1)
         for how in ("processes", "threads", "one"):
             programs.run(last, "grid", how, ranks, stride)

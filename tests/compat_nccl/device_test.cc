@@ -1,4 +1,4 @@
-// NCCL's functions on devices, which are emulated: the library's sources, linked to the test.
+// Tests NCCL's functions on emulated devices. The library's sources are linked into the test.
 #include <cstdlib>
 #include <numeric>
 #include <thread>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kCount = 3000;
 
-/// Ranks of one thread on emulated devices, with a stream each.
+/// Several ranks of one thread, each on its own emulated device with its own stream.
 class OnDevices {
  public:
   explicit OnDevices(int ranks)
@@ -38,8 +38,8 @@ class OnDevices {
 
 } // namespace
 
-// Proves: calls of a group are launched on the streams that each was given, and are done when these
-// are; nobody waits on the host.
+// Proves: each call of a group runs on the stream that was passed to it, and is complete when the
+// stream is. No call waits on the host.
 TEST_CASE("nccl on devices: one thread calls for all ranks, on streams") {
   OnDevices ranks(3);
   std::vector<std::vector<float>> input(3, std::vector<float>(kCount, -1)),
@@ -78,7 +78,7 @@ TEST_CASE("nccl on devices: one thread calls for all ranks, on streams") {
   }
 }
 
-// Proves: what a graph has captured runs again on whatever its buffers hold then.
+// Proves: a captured graph can be replayed, and then uses the current contents of the buffers.
 TEST_CASE("nccl on devices: calls are captured, and replayed") {
   OnDevices ranks(2);
   std::vector<std::vector<float>> data(2, std::vector<float>(kCount));
@@ -110,11 +110,11 @@ TEST_CASE("nccl on devices: calls are captured, and replayed") {
   }
 }
 
-// Proves: a kernel that waits for a rank which never comes ends when another thread aborts.
+// Proves: a kernel that waits for a missing rank ends when another thread aborts the communicator.
 TEST_CASE("nccl on devices: an abort in another thread ends a waiting launch") {
   OnDevices ranks(2);
   std::vector<float> data(kCount, 1);
-  // Whether the launch is under way already or not.
+  // The abort must work whether or not the launch has begun.
   const std::jthread aborting([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     ncclCommAbort(ranks.comms[0]);
@@ -132,8 +132,8 @@ TEST_CASE("nccl on devices: an abort in another thread ends a waiting launch") {
   CHECK(std::string(ncclGetLastError(ranks.comms[1])).find("rank 0 aborted") != std::string::npos);
 }
 
-// Proves: communicators on devices do not grow, nor do those on host memory by a rank on a device;
-// all ranks hear of it, who joins too, long before a deadline.
+// Proves: communicators on devices cannot grow, and those on host memory cannot grow by a rank on a
+// device. All ranks, including the joining one, get the error long before a deadline.
 TEST_CASE("nccl on devices: growth is refused on all ranks") {
   const auto growth = [](std::vector<ncclComm_t> parents, const char* joiner, const char* words) {
     const int size = static_cast<int>(parents.size()) + 1;
@@ -163,8 +163,8 @@ TEST_CASE("nccl on devices: growth is refused on all ranks") {
   for (ncclComm_t one : on_host) CHECK(ncclCommDestroy(one) == ncclSuccess);
 }
 
-// Proves: a factor in the device's memory is read when the stream comes to the call, each rank's
-// its own; the operator serves no other type.
+// Proves: a factor in device memory is read when the call runs on the stream, and each rank uses
+// its own factor. The operator is refused for other types.
 TEST_CASE("nccl on devices: factors in the device's memory") {
   OnDevices ranks(2);
   std::vector<float> factor(2, 100);
@@ -192,8 +192,8 @@ TEST_CASE("nccl on devices: factors in the device's memory") {
   }
 }
 
-// Proves: what a device cannot do yet is refused in words, and what a launch meets shows without a
-// call that waits.
+// Proves: calls that devices do not support are refused with an explanation, and an error of a
+// launch is reported without a call that waits.
 TEST_CASE("nccl on devices: refusals and failures") {
   OnDevices ranks(2);
   float factor = 0.5F;

@@ -1,5 +1,5 @@
-/* Every collective x type x operator x count, in place and not, in groups and not, over ranks that
- * are processes, threads, or all held by one thread: results must be what arithmetic says.
+/* Tests every collective x type x operator x count, in place and not, in groups and not, with ranks
+ * that are processes, threads, or all in one thread. Compares results with exact arithmetic.
  * usage: grid processes|threads|one RANKS STRIDE   (every STRIDE-th case) */
 #include <math.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@ typedef struct {
   int in_place, root;
 } Case;
 
-/* Bits of exponent and mantissa of the narrow floats; 0: none of them. */
+/* Exponent and mantissa bits of the narrow floats; 0 for other types. */
 static int exponentOf(ncclDataType_t type) {
   switch (type) {
     case ncclFloat16: return 5;
@@ -60,7 +60,7 @@ static int isFloating(ncclDataType_t type) {
   return isNarrow(type) || type == ncclFloat32 || type == ncclFloat64;
 }
 
-/* Positive whole numbers that the type holds. */
+/* Stores a positive whole number that the type represents exactly. */
 static void put(ncclDataType_t type, void* at, size_t i, double value) {
   if (isNarrow(type)) {
     int power = 0;
@@ -98,7 +98,7 @@ static int rooted(enum Kind kind) {
   return kind == REDUCE || kind == BROADCAST || kind == BCAST || kind == GATHER || kind == SCATTER;
 }
 
-/* What a rank brings; small, so that sums and products are exact in every type. */
+/* Element i of a rank's input: small, so that sums and products are exact in every type. */
 static double brings(const Case* of, int rank, size_t i) {
   if (!reduces(of->kind)) return (double)(((size_t)rank * 3 + i) % 4 + 1);
   return (double)((isEight(of->type) ? i : (size_t)rank + i) % 2 + 1);
@@ -122,7 +122,8 @@ static double reduced(const Case* of, int size, size_t i) {
   }
 }
 
-/* Elements of the buffers, and what element i of a rank's output is; negative: it does not say. */
+/* Number of elements of the buffers, and the expected element i of a rank's output; negative: not
+ * defined. */
 static size_t inputs(const Case* of, int size) {
   const int many = of->kind == REDUCESCATTER || of->kind == ALLTOALL || of->kind == SCATTER;
   return of->count * (size_t)(many ? size : 1);
@@ -152,7 +153,7 @@ typedef struct {
   void* memory[2];
 } Buffers;
 
-/* Places a rank's buffers, filled: guards behind them show who writes too far. */
+/* Places and fills a rank's buffers. Guards after them detect writes beyond the end. */
 static void place(const Case* of, int rank, int size, Buffers* at) {
   const size_t bytes = bytesOf(of->type), own = (size_t)rank * of->count * bytes;
   memset(at->memory[0], 0x5a, 8 * (MOST_COUNT * MOST_RANKS + 1));
@@ -225,7 +226,7 @@ static void runCase(const Case* of, Held* held, Buffers* buffers, int grouped) {
 static int stride = 1;
 
 static void runGrid(Held* held) {
-  int number = held->size; /* another share of the cases for each number of ranks */
+  int number = held->size; /* each number of ranks runs a different share of the cases */
   Buffers buffers[MOST_RANKS];
   for (int i = 0; i < held->count; ++i)
     for (int m = 0; m < 2; ++m)

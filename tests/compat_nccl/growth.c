@@ -1,11 +1,11 @@
-/* A communicator grows by the last rank of all: what it needs, who is told what is wrong, and what
- * the program may call meanwhile. usage: growth processes|threads RANKS [NAME] */
+/* Tests ncclCommGrow(): all ranks but the last have a communicator, and the last one joins it. Also
+ * tests its errors and concurrent calls. usage: growth processes|threads RANKS [NAME] */
 #include <dlfcn.h>
 #include <string.h>
 
 #include "header.h"
 
-/* By name, since NVIDIA's header of 2.28 does not declare them. */
+/* Looks the functions up by name, since NVIDIA's header of 2.28 does not declare them. */
 static ncclResult_t growthId(ncclComm_t comm, ncclUniqueId* id) {
   ncclResult_t (*call)(ncclComm_t, ncclUniqueId*) = NULL;
   *(void**)&call = dlsym(RTLD_DEFAULT, "ncclCommGetUniqueId");
@@ -21,10 +21,10 @@ static ncclResult_t grow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int
   return call(comm, ranks, id, rank, grown, config);
 }
 
-/* The last rank of all, which joins a communicator of the others. */
+/* Whether this is the last rank, which joins the communicator of the others. */
 static int joins(const Held* held) { return held->ranks[0] == held->size - 1; }
 
-/* An id that rank 0 of the part makes, on all ranks. */
+/* Rank 0 of the part creates an id; returns it on all ranks. */
 static ncclUniqueId idOf(ncclComm_t part, const Held* held) {
   ncclUniqueId id;
   if (held->ranks[0] == 0) OK(growthId(part, &id));
@@ -32,7 +32,7 @@ static ncclUniqueId idOf(ncclComm_t part, const Held* held) {
   return id;
 }
 
-/* Joins, or grows the part with an id on rank 0 alone. */
+/* Joins the part, or grows it; of its ranks only rank 0 passes the id. */
 static void growsTo(ncclComm_t part, const Held* held) {
   const int rank = held->ranks[0], size = held->size;
   const ncclUniqueId id = idOf(part, held);
@@ -56,20 +56,21 @@ static void grows(Held* held) {
     REQUIRE(growthId(NULL, &id) == ncclInvalidArgument);
   }
   growsTo(part, held);
-  growsTo(part, held); /* as often as one likes */
+  growsTo(part, held); /* a communicator can grow repeatedly */
   if (part) OK(ncclCommDestroy(part));
   REQUIRE(sumOf(held->comms[0]) == held->size);
 }
 
 enum Wrong { RANKS_FEW, RANKS_OTHER, RANK_GIVEN, NO_ID, OTHER_ID, CONFIG, NOWHERE, JOINER, WRONGS };
 
-/* One rank's call is wrong: the others, and who joins, are told the same at once. */
+/* One rank's call is wrong: all ranks, including the joining one, get the same error at once. */
 static void refusedGrowth(ncclComm_t part, const Held* held, enum Wrong wrong) {
   static const char* const texts[WRONGS] = {
       "already",         "ranks, rank",        "pass -1", "no rank passed",
       "ids that differ", "CONFIG_INITIALIZER", "address", "CONFIG_INITIALIZER"};
   const int rank = held->ranks[0], size = held->size, last = size - 2;
-  /* A single rank differs from nobody, and where it counts too few no joiner's place is known. */
+  /* A part of one rank cannot differ from others; and if its only rank passes too small a size, the
+   * joining rank cannot be found. */
   if (last == 0 && (wrong == RANKS_FEW || wrong == RANKS_OTHER || wrong == OTHER_ID)) return;
   const ncclUniqueId id = idOf(part, held);
   ncclUniqueId other = id;
@@ -86,7 +87,7 @@ static void refusedGrowth(ncclComm_t part, const Held* held, enum Wrong wrong) {
     passed = &other;
   }
   if (odd && (wrong == CONFIG || wrong == JOINER)) config.magic = 0;
-  if (wrong == NO_ID && joins(held)) return; /* nobody could tell it */
+  if (wrong == NO_ID && joins(held)) return; /* without an id no rank could tell it the error */
   if (wrong == NO_ID) passed = NULL;
   const double begin = now();
   REQUIRE(grow(part, ranks, passed, given, odd && wrong == NOWHERE ? NULL : &grown, &config) ==
@@ -109,7 +110,7 @@ static void growthsAreRefused(Held* held) {
   if (part) OK(ncclCommDestroy(part));
 }
 
-/* The communicator has failed: who would have joined it hears so at once. */
+/* The communicator has failed: the joining rank gets its error at once. */
 static void failedOnesDoNotGrow(Held* held) {
   if (held->size == 1) return;
   ncclComm_t part = NULL, grown = NULL;
@@ -123,12 +124,12 @@ static void failedOnesDoNotGrow(Held* held) {
   REQUIRE(result != ncclSuccess && grown == NULL);
   REQUIRE(now() - begin < 15); /* the deadline is 60 s */
   if (joins(held)) REQUIRE(says("rank 0"));
-  /* The id's process is there until all have heard. */
+  /* Keeps rank 0, which serves the id, alive until all ranks have the error. */
   REQUIRE(sumOf(held->comms[0]) == held->size);
   if (part) OK(ncclCommAbort(part));
 }
 
-/* Calls and a split that the program makes while the communicator grows. */
+/* The program makes calls and a split while the communicator grows. */
 static void growsBesideCalls(Held* held) {
   if (held->size == 1) return;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -141,7 +142,7 @@ static void growsBesideCalls(Held* held) {
     if (joins(held)) {
       OK(grow(NULL, held->size, &id, held->ranks[0], &grown, NULL));
     } else {
-      /* Ranks come to the growth at different places among calls that are on their way. */
+      /* Ranks call ncclCommGrow() at different positions among calls in flight. */
       int ones[2] = {1, 1}, sums[2] = {0, 0};
       const int before = (held->ranks[0] + i) % 2;
       for (int call = 0; call < 2; ++call) {

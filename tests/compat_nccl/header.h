@@ -1,4 +1,5 @@
-/* NCCL's declarations, NVIDIA's or (OWN_HEADER) ours, and what the test programs share. */
+/* Includes NVIDIA's declarations or (OWN_HEADER) ours, and declares helpers of the test programs.
+ */
 #ifndef COMPAT_NCCL_HEADER_H
 #define COMPAT_NCCL_HEADER_H
 
@@ -21,7 +22,7 @@
 
 enum { MOST_RANKS = 8 };
 
-/* Ends the process with a line that says where. */
+/* If the condition is false, prints the place and ends the process. */
 #define REQUIRE(condition)                                                                    \
   do {                                                                                        \
     if (!(condition)) {                                                                       \
@@ -32,32 +33,32 @@ enum { MOST_RANKS = 8 };
   } while (0)
 #define OK(call) REQUIRE((call) == ncclSuccess)
 
-/* The ranks that a thread holds: one, or all of them. */
+/* The ranks of one thread: one, or all of them. */
 typedef struct {
-  int size;  /* of the communicator */
-  int count; /* held here */
+  int size;  /* number of ranks of the communicator */
+  int count; /* number of ranks of this thread */
   int ranks[MOST_RANKS];
   ncclComm_t comms[MOST_RANKS];
 } Held;
 
 typedef void (*Body)(Held* held);
 
-/* Runs the body on ranks that are "processes", "threads", or all held by "one" thread. They have a
- * communicator if `made`, which is destroyed afterwards unless the body set it to null. */
+/* Runs the body on ranks that are "processes", "threads", or all in "one" thread. If `made`, they
+ * get a communicator, which is destroyed afterwards unless the body has set it to null. */
 int runRanks(const char* how, int size, int made, Body body);
 
-/* The id that rank 0 makes, on every rank; one after the other, as a collective. */
+/* Rank 0 creates an id; returns it on every rank. All ranks must call it in the same order. */
 ncclUniqueId exchangedId(int rank, int size);
 
 double now(void); /* seconds */
 
-/* Sums ones: the number of ranks that took part. */
+/* Returns the number of ranks, by an AllReduce of ones. */
 int sumOf(ncclComm_t comm);
-/* Whether the last error has these words. */
+/* Whether the last error contains the text. */
 int says(const char* text);
-/* Polls until the communicator is at rest. */
+/* Polls until the communicator is no longer in progress. Returns its state. */
 ncclResult_t settled(ncclComm_t comm);
-/* A call that may be on its way on return. */
+/* Waits for a call that may still be in progress; it must succeed. */
 void finished(ncclResult_t result, ncclComm_t comm);
 
 #endif

@@ -1,5 +1,5 @@
-/* A rank is killed: all others hear of it within a second without calling anything, their calls
- * end, they go on without it, and clean up. usage: killed RANKS */
+/* Kills a rank. Within a second, and without making a call, all others learn of it; their calls
+ * end, they continue without it, and clean up. usage: killed RANKS */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ static void survive(Held* held) {
   int one = 1, sum = 0;
   OK(ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, 0));
   if (held->ranks[0] == last) {
-    usleep(100000); /* the others' call is over */
+    usleep(100000); /* so that the others' call has ended */
     raise(SIGKILL);
   }
   const double begin = now();

@@ -1,4 +1,4 @@
-/* Starts the ranks of the test programs, which meet by ids that a shared page carries. */
+/* Starts the ranks of the test programs, and passes ids between them through a shared page. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 
 enum { MOST_IDS = 64 };
 
-/* What all ranks see, as processes too. */
+/* State that all ranks share, also if they are processes. */
 typedef struct {
   atomic_int made[MOST_IDS];
   ncclUniqueId ids[MOST_IDS];
 } Page;
 static Page* page;
-static int numbers[MOST_RANKS]; /* of the next id, by rank */
+static int numbers[MOST_RANKS]; /* number of the next id, by rank */
 
 typedef struct {
   Body body;
@@ -85,11 +85,11 @@ static Start startOf(int first, int count, int size, int made, Body body) {
   return start;
 }
 
-/* Killed ranks are the body's business: it says so by the signal that it expects. */
+/* Runs each rank in a process. A body that kills ranks sets the signal that is expected. */
 static int runProcesses(int size, int made, Body body) {
   pid_t children[MOST_RANKS];
   int failed = 0;
-  fflush(NULL); /* or children print it too */
+  fflush(NULL); /* otherwise children would print buffered output again */
   for (int rank = 0; rank < size; ++rank) {
     children[rank] = fork();
     if (children[rank] == 0) {

@@ -1,4 +1,4 @@
-"""Callbacks of futures that wait themselves, for calls of the same group: as with Gloo."""
+"""Tests callbacks of futures that wait for other calls of the same group, which works with Gloo."""
 
 import datetime
 import threading
@@ -20,7 +20,7 @@ def first(future):
 
 
 def late(rank):
-    """So that rank 0's calls have not ended when it takes their futures."""
+    """Delays rank 1, so that rank 0's calls have not ended when it takes their futures."""
     if rank == 1:
         time.sleep(0.3)
 
@@ -48,7 +48,7 @@ def waits(rank, size, how):
                 lambda one: reduced(5).get_future().then(
                     lambda two: two.wait()[0] + one.wait()[0]).wait())
             return deeper.wait()
-        # Futures from outside, which were taken before or after this one's.
+        # The callback waits for another call's future, taken before or after its own.
         if how == "message":
             if rank == 1:
                 dist.send(torch.full((3,), 2.0 * size), 0)
@@ -70,7 +70,7 @@ def waits(rank, size, how):
 
 
 def in_vain(rank, size):
-    """Rank 1 does not make the inner call."""
+    """Rank 1 does not make the call that rank 0's callback waits for."""
     def callback(future):
         return first(reduced(2).get_future())
 
@@ -89,11 +89,11 @@ def in_vain(rank, size):
 
 
 def unordered(rank, size):
-    """A future whose call goes on holds up no other one."""
+    """A future whose call is still in flight does not delay other futures."""
     buffer = torch.zeros(1)
     if rank == 0:
         received = dist.irecv(buffer, 1).get_future()
-        # Nobody keeps this one's handle.
+        # The program drops this call's handle.
         dist.irecv(torch.zeros(1), 1)
     same(first(reduced(1).get_future()), torch.full((3,), float(size)))
     dist.barrier()
@@ -106,7 +106,7 @@ def unordered(rank, size):
 
 
 def in_order(rank, size):
-    """Callbacks that do not wait run one after the other, in the order of the calls."""
+    """Callbacks that do not wait run one after the other, in the order of their calls."""
     seen, running = [], []
 
     def note(number):
@@ -128,7 +128,7 @@ def in_order(rank, size):
 
 
 def leaves(rank, size):
-    """A callback may end the group that it belongs to."""
+    """A callback may destroy its own group."""
     part = dist.new_group(list(range(size)))
     late(rank)
     work = dist.all_reduce(torch.ones(3), group=part, async_op=True)

@@ -1,4 +1,4 @@
-"""The grid: every collective x element type x operator x number of ranks, waiting and not."""
+"""Tests every collective x element type x operator x number of ranks, blocking and not."""
 
 import functools
 
@@ -17,7 +17,7 @@ Op = dist.ReduceOp
 
 
 def given(rank, count, dtype, salt=0):
-    """Elements of a rank, small enough that sums and products are exact in all types."""
+    """A rank's elements, small enough that sums and products are exact in all types."""
     return ((torch.arange(count) + rank + salt) % 2 + (0 if dtype == torch.bool else 1)).to(dtype)
 
 
@@ -43,7 +43,7 @@ BOOL_OPS = {Op.SUM: INTEGER_OPS[Op.MAX], Op.MAX: INTEGER_OPS[Op.MAX], Op.BOR: IN
 
 
 def reductions():
-    """(type, operator, what it makes of the ranks' elements, tolerance)"""
+    """Yields (type, operator, function that computes the expected result, tolerance)."""
     for dtype in FLOATS + NARROW:
         tolerance = 0.25 if dtype in NARROW else 2e-2 if dtype.itemsize == 2 else 1e-6
         for op, expected in FLOAT_OPS.items():
@@ -192,7 +192,7 @@ def coalesced(rank, size):
         for i, out in enumerate(outs):
             same(out, torch.full((2,), float(sum(r + i for r in range(size)))))
 
-    # Calls of a kind that Python passes on one by one, and their own handles.
+    # A kind of call that Python passes on one by one, and the handles of those calls.
     tensors = [torch.full((4,), float(rank)), torch.full((4,), float(rank))]
     with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as manager:
         early = dist.broadcast(tensors[0], size - 1, async_op=True)
@@ -205,7 +205,7 @@ def coalesced(rank, size):
 
 
 def neighbours(rank, size):
-    """Batches of messages in both directions at once, more than fit between two ranks."""
+    """Batches of messages in both directions at once, more than a channel can hold."""
     right, left = (rank + 1) % size, (rank - 1) % size
     count = 1 << 20
     outs = [torch.zeros(count), torch.zeros(count)]

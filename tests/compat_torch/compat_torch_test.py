@@ -1,6 +1,6 @@
-"""torch.distributed over Rondo, tried through torch's public functions.
+"""Tests torch.distributed over Rondo, through torch's public functions.
 
-usage: compat_torch_test.py [WORD...]   runs the tests whose names have one of the words, or all
+usage: compat_torch_test.py [WORD...]   runs the tests whose names contain one of the words, or all
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""DDP for libtorch (rondo/torch.h): a C++ program trains as Python's DDP over Gloo does."""
+"""Tests rondo/torch.h: a C++ program with libtorch gets the results of Python's DDP over Gloo."""
 
 import os
 import pathlib
@@ -12,11 +12,11 @@ from harness import ranks
 from training import STEPS, Cnn
 
 HERE = pathlib.Path(__file__).resolve().parent
-BUILD = os.environ.get("BUILD_OF_RONDO")  # a build folder of the tree, with the command rondo
-SANITIZE = os.environ.get("SANITIZE")  # what its librondo was built with
+BUILD = os.environ.get("BUILD_OF_RONDO")  # a build folder that contains the command rondo
+SANITIZE = os.environ.get("SANITIZE")  # the sanitizers that its librondo was built with
 FLAGS = [f"-fsanitize={SANITIZE}", "-fno-sanitize=vptr"] if SANITIZE else []
-# Python has a sanitizer's run time by LD_PRELOAD, which compilers do not stand; the program has its
-# own. libtorch keeps much until it ends.
+# Python gets a sanitizer's run time by LD_PRELOAD, which compilers do not work with. The program is
+# linked to its own. Leaks are not checked, because libtorch never frees much of its memory.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 
 
@@ -45,8 +45,8 @@ def python_ddp(rank, size):
 
 
 def build(folder):
-    """The program, by CMake as a user would; where torch's CMake package cannot be used, since it
-    asks for a CUDA toolkit of its version, by the compiler."""
+    """Builds the program: with CMake, as a user would, or directly with the compiler if torch's
+    CMake package cannot be used because it needs a CUDA toolkit of its version."""
     folder.mkdir(parents=True, exist_ok=True)
     package = pathlib.Path(torch.__file__).parent
     lib = pathlib.Path(BUILD) / "lib"

@@ -1,4 +1,4 @@
-"""torchrun: a worker that is killed, and the job that goes on with new ones."""
+"""Tests torchrun: after a worker is killed, the job continues with new workers."""
 
 import json
 import os
@@ -19,5 +19,5 @@ def test_torchrun_restarts():
         assert run.returncode == 0, run.stderr[-4000:]
         results = [json.loads((pathlib.Path(folder) / f"rank{rank}.json").read_text())
                    for rank in range(3)]
-    # Rank 1 died in step 6 of the first turn; the second began where the checkpoint was.
+    # Rank 1 died in step 6 of the first turn. The second turn began at the checkpoint.
     assert all(one == {"turn": 1, "began": 5, "sum": 3 * 10} for one in results), results

@@ -1,4 +1,4 @@
-"""A rank of test_torchrun_restarts(): counts steps, and dies in one of them the first time."""
+"""A rank of test_torchrun_restarts(): counts steps. Rank 1 dies in one of them in the first run."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Timeouts, deaths and mismatches: an exception on every rank that says who and where."""
+"""Tests timeouts, deaths and mismatches: every rank gets an exception with the cause and place."""
 
 import datetime
 import functools
@@ -17,7 +17,7 @@ Broken = dist.DistBackendError
 
 
 def leave():
-    """After a failure a process can end its group, and soon."""
+    """After a failure a process can destroy its group quickly."""
     began = time.monotonic()
     dist.destroy_process_group()
     return time.monotonic() - began
@@ -29,7 +29,8 @@ def survivor(rank, size, later):
     store = dist.distributed_c10d._get_default_store()
     store.set(f"done {rank}", "")
     if rank == 1:
-        store.wait([f"done {other}" for other in range(size)])  # or it dies in their first call
+        # Without this it would die during the others' first call.
+        store.wait([f"done {other}" for other in range(size)])
         die()
     began = time.monotonic()
     with raises(Broken, "all_reduce", f"on rank {rank} of {size}", "rank 1 died"):
@@ -57,7 +58,7 @@ def future_fails(rank, size):
 
 
 def late(rank, size, how):
-    """Rank 1 does not come; the others say so."""
+    """Rank 1 does not make the call; the other ranks' errors say so."""
     dist.barrier()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     short = datetime.timedelta(milliseconds=400)
@@ -90,7 +91,7 @@ def mismatched(rank, size):
 
 
 def mismatch_of(what):
-    """Who has nothing to wait for returns, and hears of it within a second."""
+    """A rank that need not wait returns, and learns of the death within a second."""
     def body(rank, size):
         dist.barrier()
         backend = dist.group.WORLD._get_backend(torch.device("cpu"))
@@ -118,7 +119,7 @@ def mismatch_of(what):
 
 
 def first_words(rank, size):
-    """What happened to whom comes first, and details after it."""
+    """The text begins with the event and its ranks; details follow."""
     dist.barrier()
     part = dist.new_group(list(range(size)))
     named = dist.new_group(list(range(size)))
@@ -152,7 +153,7 @@ def aborted(rank, size):
 
 
 def in_a_part(rank, size):
-    """The culprit's rank in the job is said, too."""
+    """The text also names the culprit's rank in the job."""
     part = dist.new_group([2, 1])
     if rank == 2:
         die()
@@ -226,7 +227,7 @@ def test_missing_ranks_are_listed():
 
 
 def threads(rank, size):
-    """A thread per group."""
+    """Uses each group in its own thread."""
     groups = [dist.new_group(list(range(size))) for _ in range(3)]
     sums = [torch.ones(1000) for _ in groups]
 

@@ -1,4 +1,4 @@
-"""Ranks as forked processes: torch is imported once, and each test says what a rank does."""
+"""Runs ranks as forked processes. torch is imported once, and each test is a function of a rank."""
 
 import contextlib
 import datetime
@@ -11,10 +11,10 @@ import traceback
 
 import torch
 import torch.distributed as dist
-import torch.distributed.tensor  # noqa: F401: what assert_close() imports, which takes seconds
+import torch.distributed.tensor  # noqa: F401: assert_close() imports it, which takes seconds
 
 CONTEXT = multiprocessing.get_context("fork")
-PATIENCE = 180  # seconds until ranks that hang are killed
+PATIENCE = 180  # seconds until hanging ranks are killed
 
 
 def join(rank, size, path, backend="rondo", timeout=60.0, **options):
@@ -36,8 +36,9 @@ def _main(pipe, rank, size, path, body, arguments, options):
 
 
 def ranks(size, body, *arguments, dying=(), **options):
-    """What body(rank, size, *arguments) returned on each rank, after init_process_group() with
-    these options. Ranks in `dying` need not return. Raises the traceback of those that failed."""
+    """Runs body(rank, size, *arguments) on each rank after init_process_group() with these options,
+    and returns the ranks' results. Ranks in `dying` need not return. If ranks failed, raises an
+    exception with their tracebacks."""
     with tempfile.TemporaryDirectory() as folder:
         pipes, processes = [], []
         for rank in range(size):
@@ -74,7 +75,7 @@ def die():
 
 @contextlib.contextmanager
 def raises(kind, *words):
-    """The block must raise this kind of exception, whose text has all of the words."""
+    """The block must raise this kind of exception, with a text that contains all of the words."""
     try:
         yield
     except kind as error:

@@ -1,11 +1,11 @@
-"""Tensors that are not contiguous, sparse tensors, and lists of lists: Gloo takes them, too."""
+"""Tests tensors that are not contiguous, sparse tensors and lists of lists, as Gloo accepts."""
 
 import torch
 import torch.distributed as dist
 
 from harness import raises, ranks, same
 
-# Each makes a tensor of 3 x 4 elements with these values, in a layout of its own.
+# Each function creates a tensor of 3 x 4 elements with the given values, in a different layout.
 LAYOUTS = {
     "contiguous": lambda values: values.clone(),
     "transposed": lambda values: values.t().contiguous().t(),
@@ -75,7 +75,7 @@ def all_layouts(rank, size):
                 every_call(rank, size, layout, later)
             except AssertionError as error:
                 raise AssertionError(f"{layout}, async {later}: {error}") from error
-    # Elements go in the order of the indices, whatever the strides of the ranks are.
+    # Elements are sent in the order of the indices, even if the ranks' strides differ.
     data = LAYOUTS["transposed" if rank == 0 else "contiguous"](matrix(rank))
     dist.all_reduce(data)
     same(data, sum(matrix(r) for r in range(size)))
@@ -90,7 +90,7 @@ def all_layouts(rank, size):
     dist.broadcast(parameter, 0)
     same(parameter.detach(), matrix(0).t())
 
-    # Halves of one matrix, and calls that start together or whose handle the program drops.
+    # The two halves of one matrix; then coalesced calls, and calls whose handle is dropped.
     whole = torch.zeros(3, 2 * size)
     into = [whole[:, 2 * r:2 * r + 2] for r in range(size)]
     dist.all_gather(into, torch.full((3, 2), float(rank)))
@@ -116,8 +116,8 @@ def all_layouts(rank, size):
 
 
 def lazy_inputs(rank, size):
-    """Views that torch negates when it reads them. (As outputs torch passes copies of them to any
-    backend, so they keep what they had.)"""
+    """Views that torch negates when it reads them. (As outputs they keep their values, because
+    torch passes copies of them to every backend.)"""
     lazy = torch._neg_view(-matrix(rank))
     outs = [LAYOUTS["columns"](torch.zeros(3, 4)) for _ in range(size)]
     dist.all_gather(outs, lazy)
@@ -145,7 +145,7 @@ def sparse(rank, size):
         finish(dist.all_reduce(data, async_op=later), later)
         assert data.is_sparse
         same(data.to_dense(), sum(sparse_of(r).to_dense() for r in range(size)))
-    # Not coalesced, and with nothing on some rank.
+    # Tensors that are not coalesced, and a rank without elements.
     data = torch.sparse_coo_tensor([[1, 1]], [1.0, 2.0], (3,))
     dist.all_reduce(data)
     same(data.to_dense(), torch.tensor([0.0, 3.0 * size, 0.0]))

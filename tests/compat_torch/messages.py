@@ -1,4 +1,4 @@
-"""Messages between two ranks: tags, and receives from any rank."""
+"""Tests messages between two ranks: tags, and receives from any rank."""
 
 import datetime
 import time
@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from harness import raises, ranks, same
 
-LARGE = 1 << 20  # elements: more than a channel holds
+LARGE = 1 << 20  # elements: more than a channel can hold
 
 
 def filled(value, count=5):
@@ -22,7 +22,7 @@ def tags_in_any_order(rank, size):
         sends = [dist.isend(filled(100 * rank + i, count), right, tag=tag)
                  for i, tag in enumerate(tags)]
         outs = {i: torch.zeros(count) for i in range(len(tags))}
-        # The last first; those of one tag in their order.
+        # Tags are received in another order than sent; messages of one tag in their order.
         for i in (4, 2, 5, 1, 0, 3):
             if i % 2:
                 assert dist.recv(outs[i], left, tag=tags[i]) == left
@@ -32,7 +32,7 @@ def tags_in_any_order(rank, size):
             work.wait()
         for i, out in outs.items():
             same(out, filled(100 * left + i, count))
-    # A tag for each message costs nothing that stays.
+    # Using a new tag for each message does not use up memory.
     works = [dist.isend(filled(i), right, tag=1000 + i) for i in range(300)]
     works += [dist.irecv(torch.zeros(5), left, tag=1000 + i) for i in reversed(range(300))]
     for work in works:
@@ -40,7 +40,7 @@ def tags_in_any_order(rank, size):
     for i, work in zip(reversed(range(300)), works[300:]):
         same(work.result()[0], filled(i))
 
-    # Columns, both ways.
+    # Sends and receives columns.
     out = torch.zeros(5, 2)
     work = dist.irecv(out[:, 1], left, tag=9)
     dist.send(torch.arange(10.0).reshape(5, 2)[:, 0], right, tag=9)
@@ -68,7 +68,7 @@ def from_any_rank(rank, size):
             else:
                 dist.send(filled(rank, count), 0, tag=tag)
             dist.barrier()
-    # A receive from a named rank that was called later gets the later message.
+    # A receive from one rank that is called after a receive from any rank gets the later message.
     if rank == 0:
         outs = [torch.zeros(5), torch.zeros(5), torch.zeros(5)]
         works = [dist.irecv(outs[0]), dist.irecv(outs[1], 1), dist.irecv(outs[2], 1)]
@@ -84,7 +84,7 @@ def from_any_rank(rank, size):
 
 
 def moves_beside_collectives(rank, size):
-    """A receive goes on while its rank waits for the sender in another call."""
+    """A receive makes progress while its rank waits for the sender in another call."""
     for tag in (0, 6):
         for source in (None, 1):
             data = filled(rank, 3)
@@ -147,7 +147,7 @@ def other_size(rank, size):
 
 
 def one_leaves(rank, size):
-    """A rank that has nothing to send may leave while others receive from any rank."""
+    """A rank that sends nothing may leave while others receive from any rank."""
     out = torch.zeros(5)
     if rank == 0:
         assert dist.recv(out, tag=2) == 1

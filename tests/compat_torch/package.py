@@ -1,4 +1,4 @@
-"""The package: its version, how torch finds it, and what its profiler shows."""
+"""Tests the package: its version, how torch finds it, and the events in torch's profiler."""
 
 import subprocess
 import sys

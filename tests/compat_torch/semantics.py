@@ -1,4 +1,4 @@
-"""What else a backend of torch.distributed must do: futures, groups, refusals, forks, options."""
+"""Tests other duties of a torch.distributed backend: futures, groups, refusals, forks, options."""
 
 import datetime
 import gc
@@ -21,7 +21,7 @@ def handles(rank, size):
     same(work.result()[0], data)
     assert dist.all_reduce(data, async_op=True).get_future().wait()[0] is not None
 
-    # Nobody keeps these: neither their handles nor their tensors.
+    # The program keeps neither the handles nor the tensors of these calls.
     for _ in range(20):
         dist.all_reduce(torch.ones(100_003), async_op=True)
         dist.isend(torch.ones(7), (rank + 1) % size)
@@ -85,7 +85,7 @@ def groups(rank, size):
     dist.all_reduce(data, group=row)
     same(data, torch.full((3,), size / 2))
 
-    # What torch.distributed.split_group() calls, which asks for a GPU first.
+    # torch.distributed.split_group() calls this, but needs a GPU.
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))
     assert backend.supports_splitting
     part = dist.group.WORLD.split_group([0, 2], group_name="split", group_desc="two",
@@ -112,7 +112,7 @@ def refusals(rank, size):
     with raises(ValueError, "all_gather_into_tensor", "as many elements"):
         dist.group.WORLD._get_backend(torch.device("cpu"))._allgather_base(
             torch.ones(size * 3), torch.ones(2))
-    # Elements would go to other places than the shapes say.
+    # Otherwise elements would move to other places than the shapes say.
     tall, wide = torch.ones(3, 2), [torch.ones(2, 3) for _ in range(size)]
     with raises(ValueError, "all_gather", "[2, 3]", "[3, 2]", "same shape"):
         dist.all_gather(wide, tall)
@@ -127,7 +127,7 @@ def refusals(rank, size):
             dist.scatter(tall, wide)
     with raises(ValueError, "all_reduce", "2 tensors"):
         dist.group.WORLD._get_backend(torch.device("cpu")).allreduce([matrix, matrix])
-    # Nothing was sent, so the group works on.
+    # Nothing was sent, so the group still works.
     dist.all_reduce(matrix)
     same(matrix, torch.full((4, 6), float(size)))
 
@@ -135,10 +135,10 @@ def refusals(rank, size):
 def one_store(rank, size):
     store = dist.distributed_c10d._get_default_store()
     dist.destroy_process_group()
-    # The same store, and the same keys in it.
+    # Uses the same store, and the same keys, several times.
     for turn in range(3):
         if rank == 0:
-            time.sleep(0.2)  # what is left of the last turn would be read by the others
+            time.sleep(0.2)  # the others would now read keys that the last turn has left
         dist.init_process_group("rondo", store=store, rank=rank, world_size=size)
         data = torch.full((3,), float(turn))
         dist.all_reduce(data)

@@ -1,4 +1,4 @@
-"""Training over Rondo gives what it gives over Gloo: DDP, FSDP, ZeRO."""
+"""Tests that training with DDP, FSDP and ZeRO gives the same results over Rondo and over Gloo."""
 
 import torch
 import torch.distributed as dist
@@ -40,7 +40,7 @@ class Transformer(nn.Module):
 
 
 def batches(rank, steps=STEPS):
-    """The same samples every second step, so that there is something to learn."""
+    """Yields batches. Every second step has the same samples, so that the model can learn."""
     for step in range(steps):
         generator = torch.Generator().manual_seed(100 + 2 * rank + step % 2)
         yield (torch.rand(8, 1, 16, 16, generator=generator),
@@ -48,7 +48,7 @@ def batches(rank, steps=STEPS):
 
 
 def whole(loss):
-    """The mean over the ranks."""
+    """Returns the mean over the ranks."""
     loss = loss.detach().clone()
     dist.all_reduce(loss)
     return loss.item() / dist.get_world_size()
@@ -56,7 +56,7 @@ def whole(loss):
 
 def ddp(rank, size, settings, zero):
     torch.manual_seed(rank)  # DDP must give all ranks rank 0's weights
-    # Small buckets, so that there are many, and they start while the backward pass goes on.
+    # Small buckets: there are many, and they start during the backward pass.
     model = DistributedDataParallel(Cnn(), bucket_cap_mb=0.005, **settings)
     if zero:
         from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -88,7 +88,7 @@ def fsdp(rank, size, wrapper):
         policy = wrap.ModuleWrapPolicy({nn.TransformerEncoderLayer})
         model = FullyShardedDataParallel(model, auto_wrap_policy=policy,
                                          device_id=torch.device("cpu"))
-    # Not Adam, whose first steps make a rounding of a small gradient a whole step.
+    # Not Adam: its first steps turn a rounding error of a small gradient into a whole step.
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     tokens = torch.randint(0, 50, (4, 12), generator=torch.Generator().manual_seed(rank))
     losses = []
@@ -102,7 +102,7 @@ def fsdp(rank, size, wrapper):
 
 
 def compare(size, body, *arguments):
-    """Rondo's losses and weights must be Gloo's on all ranks."""
+    """Rondo's losses and weights must equal Gloo's on all ranks."""
     ours = ranks(size, body, *arguments)
     theirs = ranks(size, body, *arguments, backend="gloo")
     for (losses, total), (expected, expected_total) in zip(ours, theirs):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Proves that tools/cuda_ptx passes kernels whose memory instructions are those that the plan
-kernel's argument is about, and fails for each of them that is weaker, missing, non-coherent or
-narrower, for local memory, and where it finds no PTX.
+"""Proves that tools/cuda_ptx accepts kernels with the memory instructions that the plan kernel's
+correctness relies on, and fails if one of them is weaker, missing, non-coherent or narrower, for
+local memory, and if it finds no PTX.
 
 usage: cuda_ptx_test.py SOURCE_FOLDER
 """
@@ -53,7 +53,7 @@ PROBE = "ld.acquire.sys.b64 %rd1,[%rd2];\nst.release.sys.b64 [%rd3],%rd1;\n"
 
 
 def moving(loads):
-    """So many loads in flight, all stored."""
+    """The given number of loads in flight, and their stores."""
     registers = ["{" + ", ".join(f"%r{100 + 4 * n + i}" for i in range(4)) + "}"
                  for n in range(loads)]
     return ("".join(f"ld.v4.u32 {r}, [%rd50+{8192 * n}];\n" for n, r in enumerate(registers)) +

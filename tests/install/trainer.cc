@@ -1,4 +1,4 @@
-// A user of the trainer: where there are no data, the call says so by a typed error on every rank.
+// A program that uses the trainer: if the data are missing, every rank gets a typed error.
 #include <rondo/rondo.h>
 #include <rondo/train.h>
 #include <cstdio>

@@ -138,7 +138,7 @@ def load(source):
 
 
 def planted(check, root, path, line):
-    """What is said of a new file with the line as line 2."""
+    """Returns the tool's messages about a new file that has the line as line 2."""
     file = root / path
     before = file.read_bytes() if file.exists() else None
     file.parent.mkdir(parents=True, exist_ok=True)

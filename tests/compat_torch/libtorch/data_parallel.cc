@@ -25,7 +25,7 @@ struct Cnn : nn::Module {
   nn::Sequential linear{nn::Linear(16 * 4 * 4, 64), nn::ReLU(), nn::Linear(64, 10)};
 };
 
-// The same numbers in every language.
+// The same numbers as in the Python program.
 torch::Tensor numbers(torch::IntArrayRef shape, double from) {
   const auto count = c10::multiply_integers(shape);
   return (torch::arange(count, torch::kDouble) * 0.7 + from).sin().reshape(shape).to(torch::kFloat);
@@ -38,10 +38,10 @@ int main() {
   {
     torch::NoGradGuard guard;
     for (auto& weights : model.parameters())
-      weights.copy_(numbers(weights.sizes(), comm.rank()) * 0.1); // all ranks get rank 0's
+      weights.copy_(numbers(weights.sizes(), comm.rank()) * 0.1); // replaced by rank 0's weights
   }
   rondo::GradientOptions options;
-  options.bucket_bytes = {4096}; // several buckets, also of this small model
+  options.bucket_bytes = {4096}; // gives several buckets, although the model is small
   rondo::TorchDataParallel parallel(comm, model, options);
   torch::optim::SGD optimizer(model.parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
 
