@@ -3,7 +3,6 @@
 
 #include <c10/util/Exception.h>
 #include <pthread.h>
-#include <torch/csrc/python_headers.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +17,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "compat/torch/interpreter.h"
 
 namespace rondo::compat {
 
@@ -41,20 +42,6 @@ class NoSignals {
 
  private:
   sigset_t before_{};
-};
-
-/// Releases Python's lock if this thread holds it, so that callbacks of futures can run.
-class WithoutInterpreter {
- public:
-  WithoutInterpreter() {
-    if (Py_IsInitialized() && PyGILState_Check()) thread_ = PyEval_SaveThread();
-  }
-  ~WithoutInterpreter() {
-    if (thread_) PyEval_RestoreThread(thread_);
-  }
-
- private:
-  PyThreadState* thread_ = nullptr;
 };
 
 } // namespace
