@@ -220,7 +220,8 @@ class RONDO_API Communicator {
   /// root only, and may be null elsewhere. In place: output == input.
   ///
   ///     std::vector<float> weights(64, comm.rank() == 0 ? 0.5F : 0.0F);
-  ///     comm.broadcast(weights.data(), weights.data(), weights.size(), DataType::float32, 0);
+  ///     comm.broadcast(weights.data(), weights.data(), weights.size(), DataType::float32,
+  ///                    0);
   void broadcast(const void* input, void* output, std::size_t count, DataType type, int root);
   Work broadcastAsync(const void* input, void* output, std::size_t count, DataType type, int root);
 
@@ -320,7 +321,7 @@ class RONDO_API Communicator {
   ///     std::int64_t token = comm.rank(), from_left = -1;
   ///     const int right = (comm.rank() + 1) % comm.size();
   ///     const int left = (comm.rank() + comm.size() - 1) % comm.size();
-  ///     Group group; // starts both at once, so that no rank waits for a waiting neighbour
+  ///     Group group; // starts both at once: no rank waits for a neighbour
   ///     comm.send(&token, 1, DataType::int64, right);
   ///     comm.recv(&from_left, 1, DataType::int64, left);
   ///     group.end();

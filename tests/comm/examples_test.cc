@@ -81,7 +81,7 @@ TEST_CASE("the examples of communicator.h give the right results") {
                 std::int64_t token = comm.rank(), from_left = -1;
                 const int right = (comm.rank() + 1) % comm.size();
                 const int left = (comm.rank() + comm.size() - 1) % comm.size();
-                Group group; // both start together, so that no rank waits for a waiting neighbour
+                Group group; // starts both at once: no rank waits for a neighbour
                 comm.send(&token, 1, DataType::int64, right);
                 comm.recv(&from_left, 1, DataType::int64, left);
                 group.end();
