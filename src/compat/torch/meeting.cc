@@ -39,7 +39,7 @@ UniqueId take(c10d::Store& store, const Options& options) {
   } catch (const c10::Error& error) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::steady_clock::now() - began);
-    const std::string how = waited >= options.init_timeout
+    const std::string how = waited >= options.init_timeout * 9 / 10
                                 ? "timed out after " + std::to_string(waited.count()) +
                                       " ms: rank 0 did not come; its id is not in the store: "
                                 : "failed: the store cannot be read: ";
