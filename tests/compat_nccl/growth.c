@@ -136,7 +136,7 @@ static void growsBesideCalls(Held* held) {
   config.blocking = 0;
   ncclComm_t part = NULL, grown = NULL, half = NULL;
   const ncclResult_t split = ncclCommSplit(held->comms[0], joins(held) ? -1 : 0, 0, &part, &config);
-  finished(split, part);
+  finished(split, held->comms[0]); /* a rank that stays out has no other */
   for (int i = 0; i < 3; ++i) {
     const ncclUniqueId id = idOf(part, held);
     if (joins(held)) {
