@@ -299,7 +299,7 @@ TEST_CASE("each rail carries a share, and replaces a rail that fails", "[command
     CAPTURE(said);
     // On a starved processor the other rail may be late once, too.
     CHECK(std::count_if(said.begin(), said.end(), [](const std::string& line) {
-            return line.find("by rail 1 (10.213.1.") != std::string::npos &&
+            return line.find("on rail 1 (10.213.1.") != std::string::npos &&
                    line.find("uses other rails now") != std::string::npos;
           }) == 1);
   }
