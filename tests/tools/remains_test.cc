@@ -1,4 +1,4 @@
-// `rondo run`: processes that ranks start end with the job, whatever ends it, also without /proc.
+// `rondo run`: processes that ranks start end with the job, whatever ends it.
 #include <csignal>
 #include <thread>
 
@@ -9,24 +9,9 @@
 namespace rondo::tools {
 namespace {
 
-/// Shell code: a program that writes its process id to the file $1 before it sleeps.
-const std::string kSleeper =
-    "cat >sleeper <<'END'\n#!/bin/sh\necho $$ >$1.new\nmv $1.new $1\nexec sleep 1000\nEND\n"
-    "chmod +x sleeper\n";
-
 /// Shell code: waits for the files.
 std::string waitFor(const std::string& files) {
   return "for FILE in " + files + "; do while [ ! -e $FILE ]; do sleep 0.02; done; done\n";
-}
-
-/// Shell code: prints "gone" when the processes of these files have ended or are zombies. After 15
-/// s it prints "alive" with those that have not ended, and kills them.
-std::string untilGone(const std::string& files) {
-  return "for PID in $(cat " + files +
-         "); do\n  TRIES=0\n  while grep -qs '^State:.[^ZX]' /proc/$PID/status; do\n"
-         "    TRIES=$((TRIES + 1))\n"
-         "    if [ $TRIES = 300 ]; then echo alive $PID; kill -9 $PID; fi\n"
-         "    sleep 0.05\n  done\ndone\necho gone\n";
 }
 
 TEST_CASE("run: programs that a rank's shell started end with the job, whatever ends it", "[run]") {
@@ -126,49 +111,6 @@ TEST_CASE("run: a signal that is ignored, as by nohup, does not end the job", "[
   int status = 0;
   REQUIRE(waitpid(launcher, &status, 0) == launcher);
   CHECK(WEXITSTATUS(status) == 9);
-}
-
-/// Shell code: runs $@ in a mount namespace in which /proc is not mounted; fails if this process
-/// may not make one.
-const std::string kWithoutProc =
-    "WITHOUT_PROC='mount -t tmpfs none /proc && exec \"$@\"'\n"
-    "without_proc() { unshare --mount sh -c \"$WITHOUT_PROC\" sh \"$@\"; }\n";
-
-TEST_CASE("run and bench: the command works where /proc is not mounted", "[run]") {
-  if (shell(kWithoutProc + "without_proc test ! -e /proc/self").status != 0) {
-    WARN("skipped: this process may not make a mount namespace");
-    return;
-  }
-  const TemporaryFolder folder;
-  const Outcome run = shell(kWithoutProc + "without_proc $RONDO run -p 2 -- sh -c 'echo hello'");
-  CHECK(run.out == "hello\nhello\n");
-  CHECK(run.status == 0);
-  CHECK(run.err == "");
-  // Found by its full path, by a relative path, and through PATH.
-  const std::string bench = " bench allreduce -p 2 -n 1 -e 1K";
-  for (const char* name : {"$RONDO", "./rondo", "rondo"}) {
-    INFO(name);
-    const Outcome outcome = shell(kWithoutProc + "cd $(dirname $RONDO)\nPATH=.:$PATH\n" +
-                                  "without_proc " + name + bench);
-    INFO(outcome.out << outcome.err);
-    CHECK(outcome.status == 0);
-    CHECK(outcome.out.find("transport tcp") != std::string::npos);
-  }
-  const Outcome shm = shell(kWithoutProc + "without_proc $RONDO" + bench + " --transport shm");
-  CHECK(shm.status == 3);
-  CHECK(shm.err.find("shm is not used: it needs /proc") != std::string::npos);
-  // Processes in other groups cannot be listed, but the ranks' own groups are still ended.
-  const Outcome left = shell(
-      "cd " + folder.file("") + "\n" + kSleeper + kWithoutProc +
-      "without_proc $RONDO run -p 1 -- sh -c './sleeper pid & while [ ! -e pid ]; do sleep 0.02; "
-      "done'\n" +
-      untilGone("pid"));
-  CHECK(left.out == "gone\n");
-  const Outcome outside = shell(
-      "cd " + folder.file("") + "\nrm -f pid\n" + kSleeper + kWithoutProc +
-      "without_proc $RONDO run -p 1 -- sh -c 'setsid ./sleeper pid & while [ ! -e pid ]; do sleep "
-      "0.02; done'\nkill $(cat pid)\n");
-  CHECK(outside.err.find("/proc, which is not mounted") != std::string::npos);
 }
 
 } // namespace

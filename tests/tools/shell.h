@@ -75,6 +75,21 @@ inline std::string killRank(int rank) {
          " /proc/$CHILD/environ && kill -9 $CHILD\ndone\n";
 }
 
+/// Shell code: a program that writes its process id to the file $1 before it sleeps.
+inline const std::string kSleeper =
+    "cat >sleeper <<'END'\n#!/bin/sh\necho $$ >$1.new\nmv $1.new $1\nexec sleep 1000\nEND\n"
+    "chmod +x sleeper\n";
+
+/// Shell code: prints "gone" when the processes of these files have ended or are zombies. After 15
+/// s it prints "alive" with those that have not ended, and kills them.
+inline std::string untilGone(const std::string& files) {
+  return "for PID in $(cat " + files +
+         "); do\n  TRIES=0\n  while grep -qs '^State:.[^ZX]' /proc/$PID/status; do\n"
+         "    TRIES=$((TRIES + 1))\n"
+         "    if [ $TRIES = 300 ]; then echo alive $PID; kill -9 $PID; fi\n"
+         "    sleep 0.05\n  done\ndone\necho gone\n";
+}
+
 /// Runs the line; in it, $RONDO is the command under test.
 inline Outcome shell(const std::string& line, int deadline_seconds = 120) {
   TemporaryFolder folder;

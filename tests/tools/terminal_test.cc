@@ -204,7 +204,8 @@ TEST_CASE("terminal: a job in the background reads nothing before fg", "[run]") 
   job.during(std::chrono::milliseconds(300));
   job.type("echo pr''inted\n");
   job.expect("printed");
-  job.expect("Stopped");
+  job.type("until jobs -s | grep -q .; do sleep 0.02; done; echo stop''ped\n");
+  job.expect("stopped");
   job.type("fg; echo sta''tus $?\n");
   job.during(std::chrono::milliseconds(300));
   job.type("one\n");

@@ -21,8 +21,8 @@ namespace rondo::test {
 namespace {
 
 std::string textOf(const std::string& path) {
-  const Bytes bytes = readRaw(path);
-  return {bytes.begin(), bytes.end()};
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::size_t occurrences(const std::string& text, const std::string& piece) {
