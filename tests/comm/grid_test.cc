@@ -21,6 +21,7 @@ std::vector<std::string> transportNames() {
 
 std::vector<int> roots(Collective collective, int ranks) {
   if (!hasRoot(collective)) return {0};
+  if (kOnlyOrders) return {ranks / 2};
   if (ranks <= 2) return ranks == 1 ? std::vector<int>{0} : std::vector<int>{0, 1};
   return {0, ranks / 2, ranks - 1};
 }
@@ -36,8 +37,9 @@ std::string runAll(std::vector<Communicator>& ranks, const std::vector<Collectiv
 
 /// Counts around the boundaries of chunks and tiles, in elements of 4 bytes with slots of 4 KiB.
 const std::vector<std::size_t> kCounts =
-    kWholeGrid ? std::vector<std::size_t>{0, 1, 2, 7, 8, 9, 63, 1021, 1024, 4099, 20011}
-               : std::vector<std::size_t>{0, 1, 9, 4099};
+    kWholeGrid    ? std::vector<std::size_t>{0, 1, 2, 7, 8, 9, 63, 1021, 1024, 4099, 20011}
+    : kOnlyOrders ? std::vector<std::size_t>{1, 4099}
+                  : std::vector<std::size_t>{0, 1, 9, 4099};
 /// For types that are only moved, only the size matters.
 const std::vector<DataType> kMovedTypes =
     kWholeGrid ? std::vector<DataType>(kDataTypes.begin(), kDataTypes.end())

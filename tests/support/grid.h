@@ -10,4 +10,12 @@ inline constexpr bool kWholeGrid = false;
 inline constexpr bool kWholeGrid = true;
 #endif
 
+/// The thread sanitizer needs every order of steps that threads may run in, but few sizes and
+/// roots.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kOnlyOrders = true;
+#else
+inline constexpr bool kOnlyOrders = false;
+#endif
+
 } // namespace rondo::test
