@@ -7,8 +7,9 @@
 # there that do not exist.
 set(precompiled_warnings -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
 
-# rondo_precompile(TARGET HEADERS...): HEADERS are further headers, for example Catch2's. Targets with
-# the same options share what the first of them made; so that one may have no definitions of its own.
+# rondo_precompile(TARGET HEADERS...): HEADERS are further headers, for example Catch2's. Targets
+# with the same options share what the first of them made; so that one may have no definitions of
+# its own.
 function(rondo_precompile target)
   # GCC reads a precompiled header only with the options that it was made with: they are the key.
   target_compile_options(${target} PRIVATE
