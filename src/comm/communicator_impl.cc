@@ -43,6 +43,12 @@ plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
   return plan;
 }
 
+/// Ends a run that the engine does not have.
+void endAtOnce(engine::Run& run, const Error& error) {
+  run.error.emplace(engine::anew(error));
+  run.done.store(true, std::memory_order_release);
+}
+
 } // namespace
 
 CommunicatorImpl::CommunicatorImpl(std::unique_ptr<bootstrap::Session> session,
@@ -171,7 +177,7 @@ void CommunicatorImpl::call(const Call& call) {
   }
   const auto done = [&run] { return run.done.load(std::memory_order_acquire); };
   if (!done()) progress_loop_.run(done);
-  if (run.error) failure_.rethrow(run.error);
+  if (run.error) failure_.rethrow(*run.error);
 }
 
 Work CommunicatorImpl::start(const Call& call) {
@@ -230,9 +236,10 @@ void CommunicatorImpl::startOnStreams(std::span<const std::shared_ptr<WorkState>
       go(state->stream);
       submit(*state->call, state->run);
       state->run.keep = state;
-    } catch (...) {
-      state->run.error = std::current_exception();
-      state->run.done.store(true, std::memory_order_release);
+    } catch (const Error& error) {
+      endAtOnce(state->run, error);
+    } catch (const std::exception& error) {
+      endAtOnce(state->run, Error(ErrorCode::system, title(*state->call) + ": " + error.what()));
     }
   }
   engine_->flush();

@@ -95,7 +95,7 @@ class CommunicatorImpl : public std::enable_shared_from_this<CommunicatorImpl> {
   void setTimeout(std::chrono::milliseconds timeout);
   std::optional<Error> failure() const;
   /// Rethrows the error that one of its calls ended with. Any thread.
-  [[noreturn]] void rethrow(const std::exception_ptr& error) const { failure_.rethrow(error); }
+  [[noreturn]] void rethrow(const Error& error) const { failure_.rethrow(error); }
   void setStream(Stream stream);
   /// The stream of the next call. Any thread.
   Stream stream() const { return Stream(stream_.load(std::memory_order_relaxed)); }

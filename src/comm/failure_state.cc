@@ -111,9 +111,9 @@ void FailureState::breakDown(const bootstrap::Failure& failure,
 }
 
 void FailureState::endCalls(const bootstrap::Failure& failure) {
-  error_ = std::make_exception_ptr(failure.error());
+  error_.emplace(failure.error());
   base::log(LogLevel::info, "communicator failed: ", failure.text);
-  engine_.failAll(error_);
+  engine_.failAll(*error_);
 }
 
 } // namespace rondo::comm

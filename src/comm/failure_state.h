@@ -4,13 +4,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <string>
 
 #include "base/clock.h"
 #include "bootstrap/session.h"
 #include "engine/engine.h"
+#include "rondo/error.h"
 
 namespace rondo::comm {
 
@@ -38,16 +38,16 @@ class FailureState {
   }
 
   /// Whether the calls have been ended with an error.
-  bool ended() const { return error_ != nullptr; }
+  bool ended() const { return error_.has_value(); }
   void throwIfEnded() const {
     if (error_) rethrow();
   }
   /// Requires ended().
-  [[noreturn]] void rethrow() const { rethrow(error_); }
-  /// Throws `error`, of one of this communicator's calls. Any thread.
-  [[noreturn]] void rethrow(const std::exception_ptr& error) const {
+  [[noreturn]] void rethrow() const { rethrow(*error_); }
+  /// Throws a copy of `error`, of one of this communicator's calls. Any thread.
+  [[noreturn]] void rethrow(const Error& error) const {
     if (pending()) session_.told();
-    std::rethrow_exception(error);
+    throw engine::anew(error);
   }
   /// Requires pending(). Ends all calls with the job's failure and returns true. With
   /// Options::patient, the death of a process does not end the calls: messages that it sent before
@@ -88,7 +88,7 @@ class FailureState {
   const std::atomic<std::uint32_t> never_{0};
   std::atomic<bool> spared_{false}; ///< with Options::patient: calls go on after a process died
   base::Clock::time_point death_heard_{}; ///< valid if spared_
-  std::exception_ptr error_;
+  std::optional<Error> error_;
   base::Clock::time_point woke_{};
 };
 

@@ -22,8 +22,8 @@ void WorkState::attend() {
 }
 
 void WorkState::rethrow() const {
-  if (run.error && communicator) communicator->rethrow(run.error);
-  if (run.error) std::rethrow_exception(run.error);
+  if (run.error && communicator) communicator->rethrow(*run.error);
+  if (run.error) throw engine::anew(*run.error);
   for (const auto& part : parts) part->rethrow();
 }
 

@@ -455,17 +455,17 @@ Position DeviceEngine::position(const Run& run) {
 
 /// Launches end by themselves soon after the abort. They use the program's memory until then, like
 /// other work on the stream.
-void DeviceEngine::failAll(const std::exception_ptr& error) {
+void DeviceEngine::failAll(const Error& error) {
   abortLaunches();
   endOthers();
   proxy_.stop();
   for (InFlight& flight : runs_) {
     Run& run = *flight.run;
     if (flight.mark) given_up_.push_back(std::move(flight));
-    end(run, error);
+    end(run, &error);
   }
   runs_.clear();
-  for (const Noted& noted : noted_) end(*noted.run, error);
+  for (const Noted& noted : noted_) end(*noted.run, &error);
   noted_.clear();
   layout_.clear();
 }

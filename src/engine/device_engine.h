@@ -89,7 +89,7 @@ class DeviceEngine final : public Engine {
                                  base::Clock::duration at_least) override;
   const Run* findRun(const std::function<bool(const Run&)>& wanted) const override;
   Position position(const Run& run) override;
-  void failAll(const std::exception_ptr& error) override;
+  void failAll(const Error& error) override;
 
  private:
   /// Throws if the device cannot access a buffer, or if two ranks would share a stream.

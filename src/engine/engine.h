@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,14 @@
 #include "engine/bound_plan.h"
 #include "engine/scaling.h"
 #include "plan/plan_cache.h"
+#include "rondo/error.h"
 #include "rondo/stream.h"
 
 namespace rondo::engine {
+
+/// A copy of `error` with a text of its own. The copy constructor shares the text and counts its
+/// users inside the C++ library, where the thread sanitizer does not see the order of threads.
+inline Error anew(const Error& error) { return {error.code(), error.what(), error.culprit()}; }
 
 /// One call in flight. The caller of Engine::submit() owns it.
 struct Run {
@@ -31,7 +37,9 @@ struct Run {
   /// Stored last, with release. A thread that reads true with acquire sees everything that the run
   /// wrote.
   std::atomic<bool> done{false};
-  std::exception_ptr error;   ///< set before `done` if the run failed
+  /// Set before `done` if the run failed. Throw a copy, made by anew(): threads never share an
+  /// exception.
+  std::optional<Error> error;
   std::shared_ptr<void> keep; ///< keeps an asynchronous run alive until it is done
   /// A thread has waited for this run. Only then does a send or receive have a deadline; a
   /// collective always has one.
@@ -155,17 +163,17 @@ class Engine {
   virtual bool arrived(int peer) = 0;
 
   /// Ends every run with the error.
-  virtual void failAll(const std::exception_ptr& error) = 0;
+  virtual void failAll(const Error& error) = 0;
 
  protected:
   /// `launches`: whether admit() and flush() have an effect; if not, they cost no virtual call.
   explicit Engine(bool launches) : launches_(launches) {}
 
   /// Ends a run. The caller may free the run as soon as this stores `done`.
-  void end(Run& run, const std::exception_ptr& error) {
+  void end(Run& run, const Error* error) {
     const std::shared_ptr<void> keep = std::move(run.keep);
     if (error) {
-      run.error = error;
+      run.error.emplace(anew(*error));
     } else if (run.sequence > 0) {
       completed_ = run.sequence;
     }

@@ -28,7 +28,7 @@ void HostEngine::submit(Run& run, int queue) {
 }
 
 /// Removes the head of its queue. The run may be freed when this returns.
-void HostEngine::complete(Queue& queue, const std::exception_ptr& error) {
+void HostEngine::complete(Queue& queue, const Error* error) {
   Run& run = *queue.head;
   queue.head = run.next_;
   if (!queue.head) queue.tail = nullptr;
@@ -97,11 +97,11 @@ std::vector<Standing> HostEngine::standing(base::Clock::time_point now,
   return found;
 }
 
-void HostEngine::failAll(const std::exception_ptr& error) {
+void HostEngine::failAll(const Error& error) {
   for (Queue* queue : active_)
     while (queue->head) {
       endLoans(*queue->head);
-      complete(*queue, error);
+      complete(*queue, &error);
     }
   active_.clear();
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,7 +47,7 @@ class HostEngine final : public Engine {
   }
   Position position(const Run& run) override;
   bool arrived(int peer) override;
-  void failAll(const std::exception_ptr& error) override;
+  void failAll(const Error& error) override;
 
  private:
   struct Queue {
@@ -64,7 +63,7 @@ class HostEngine final : public Engine {
   };
 
   static bool attended(const Queue& queue);
-  void complete(Queue& queue, const std::exception_ptr& error);
+  void complete(Queue& queue, const Error* error);
   bool advanceAll();
   bool advance(Run& run);
   bool connect(BoundPlan& plan);

@@ -334,9 +334,9 @@ void EventLoop::call(const std::function<void()>& run) {
     } catch (...) {
       error = std::current_exception();
     }
-    std::lock_guard lock(
-        outcome.mutex); // notify under it: `outcome` dies as soon as the waiter sees
-    outcome.error = error;
+    // Notify under the mutex: `outcome` dies as soon as the waiter sees `done`.
+    std::lock_guard lock(outcome.mutex);
+    outcome.error = std::move(error);
     outcome.done = true;
     outcome.done_changed.notify_all();
   });

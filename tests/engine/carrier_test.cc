@@ -247,7 +247,7 @@ class Rank {
   }
   bool progress() { return engine_.progress(); }
   void fail() {
-    engine_.failAll(std::make_exception_ptr(Error(ErrorCode::aborted, "the test ends it")));
+    engine_.failAll(Error(ErrorCode::aborted, "the test ends it"));
   }
   bool done() const { return run_->done.load(); }
   std::string position() { return done() ? "done" : engine_.position(*run_).text; }
