@@ -246,9 +246,7 @@ class Rank {
     engine_.submit(*run_, engine::HostEngine::kCollectives);
   }
   bool progress() { return engine_.progress(); }
-  void fail() {
-    engine_.failAll(Error(ErrorCode::aborted, "the test ends it"));
-  }
+  void fail() { engine_.failAll(Error(ErrorCode::aborted, "the test ends it")); }
   bool done() const { return run_->done.load(); }
   std::string position() { return done() ? "done" : engine_.position(*run_).text; }
 
