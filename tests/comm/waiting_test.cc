@@ -117,7 +117,8 @@ TEST_CASE(
   CHECK(waited.wait_for(50ms) == std::future_status::timeout);
   stop = true;
   CHECK(!waited.get().has_value());
-  ranks[1].send(&x, 1, i32, 0);
+  const std::int32_t y = 0;
+  ranks[1].send(&y, 1, i32, 0);
   CHECK(Work::waitAny({&work, 1}, stop) == 0);
 
   Group group; // no call in it ends before the group does
