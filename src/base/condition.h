@@ -22,7 +22,7 @@ class Condition {
   std::condition_variable* operator->() { return condition_.get(); }
 
  private:
-  const Maker maker_;
+  const Maker maker_{};
   std::unique_ptr<std::condition_variable> condition_ = std::make_unique<std::condition_variable>();
 };
 
