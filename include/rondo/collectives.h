@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -27,13 +28,15 @@ enum class Collective : std::uint8_t {
 /// What a buffer of a collective contains, in blocks of the call's `count` elements.
 struct BufferBlocks {
   enum class Number : std::uint8_t { none, one, one_per_rank };
+  enum class Holders : std::uint8_t { all, root };
 
   Number number = Number::none;
-  bool root_only = false; ///< the other ranks do not have this buffer
+  Holders holders = Holders::all; ///< the other ranks do not have this buffer
 
   constexpr bool perRank() const { return number == Number::one_per_rank; }
-  constexpr std::size_t count(int ranks, bool is_root) const {
-    if (number == Number::none || (root_only && !is_root)) return 0;
+  constexpr bool rootOnly() const { return holders == Holders::root; }
+  constexpr std::size_t count(int ranks, int rank, int root) const {
+    if (number == Number::none || (rootOnly() && rank != root)) return 0;
     return perRank() ? static_cast<std::size_t>(ranks) : 1;
   }
   /// Index of the rank's own block.
@@ -52,6 +55,14 @@ enum class Contributors : std::uint8_t {
   everyone, ///< all ranks' contributions, reduced
 };
 
+/// Ranks [first, end).
+struct RankRange {
+  int first = 0, end = 0;
+
+  constexpr bool empty() const { return first == end; }
+  auto operator<=>(const RankRange&) const = default;
+};
+
 struct CollectiveTraits {
   Collective collective{};
   std::string_view name;  ///< lower case, as in options and commands
@@ -65,7 +76,21 @@ struct CollectiveTraits {
 
   constexpr bool reduces() const { return contributors == Contributors::everyone; }
   constexpr bool movesData() const { return contributors != Contributors::nobody; }
-  constexpr bool hasRoot() const { return input.root_only || output.root_only; }
+  constexpr bool hasRoot() const { return input.rootOnly() || output.rootOnly(); }
+  /// The ranks whose input block `block` of `rank`'s output is made from, in this order if they are
+  /// reduced. Of their input it is block input.own(rank). Empty for barriers, and for Send and
+  /// Recv.
+  constexpr RankRange contributorsTo(int rank, int block, int root, int ranks) const {
+    static_cast<void>(rank);
+    switch (contributors) {
+      case Contributors::root: return {root, root + 1};
+      case Contributors::of_block: return {block, block + 1};
+      case Contributors::everyone: return {0, ranks};
+      case Contributors::nobody:
+      case Contributors::peer: break;
+    }
+    return {};
+  }
   /// Whether a buffer has one block for each rank. Such a collective has a v-form, with blocks of
   /// different sizes.
   constexpr bool perRank() const { return input.perRank() || output.perRank(); }
@@ -78,8 +103,8 @@ inline constexpr auto kCollectiveTraits = [] {
   constexpr BufferBlocks none{};
   constexpr BufferBlocks one{BufferBlocks::Number::one};
   constexpr BufferBlocks each{BufferBlocks::Number::one_per_rank};
-  constexpr BufferBlocks root_one{BufferBlocks::Number::one, true};
-  constexpr BufferBlocks root_each{BufferBlocks::Number::one_per_rank, true};
+  constexpr BufferBlocks root_one{BufferBlocks::Number::one, BufferBlocks::Holders::root};
+  constexpr BufferBlocks root_each{BufferBlocks::Number::one_per_rank, BufferBlocks::Holders::root};
   return std::to_array<CollectiveTraits>({
       // collective, name, title, alias, input, output, contributors, in_place
       {C::allreduce, "allreduce", "AllReduce", "all_reduce", one, one, From::everyone, true},

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rondo/buffer.h"
+#include "rondo/collective_call.h"
 #include "rondo/error.h"
 #include "rondo/export.h"
 #include "rondo/options.h"
@@ -26,14 +27,6 @@ namespace rondo {
 namespace comm {
 class CommunicatorImpl;
 }
-
-/// Position of the blocks of a v-form in a buffer that has one block for each rank: block r has
-/// counts[r] elements and begins offsets[r] elements after the start of the buffer. Both spans have
-/// size() entries; they are read during the call only, also by the Async forms. Blocks that are
-/// written must not overlap.
-struct Blocks {
-  std::span<const std::size_t> counts, offsets;
-};
 
 /// Memory that this rank of a communicator has reserved for messages. All values but `channels` are
 /// in bytes. Channels open with the first call that uses them and stay open. Parts of slots
@@ -188,6 +181,11 @@ class RONDO_API Communicator {
   // that end a communicator: peer_dead, unresponsive, timeout, aborted, transport, system. Each
   // file src/algorithms/*.cc begins with how its algorithm works and what it costs; `rondo plan`
   // prints both.
+
+  /// Makes any of the calls below. For code that takes the collective as a value, as benchmarks and
+  /// bindings do.
+  void call(const CollectiveCall& call);
+  Work callAsync(const CollectiveCall& call);
 
   /// Combines one vector of every rank and gives the result to all ranks: output[i] is `op` over
   /// the ranks' input[i]. Both buffers have `count` elements. In place: output == input. The order

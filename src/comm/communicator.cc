@@ -14,7 +14,6 @@
 
 namespace rondo {
 
-using comm::Call;
 using comm::UnevenCall;
 
 Communicator::Communicator(std::shared_ptr<comm::CommunicatorImpl> impl) : impl_(std::move(impl)) {}
@@ -156,6 +155,9 @@ std::vector<TransportInfo> transports() {
 }
 
 // Each collective in its blocking and its asynchronous form.
+
+void Communicator::call(const CollectiveCall& call) { impl_->call(call); }
+Work Communicator::callAsync(const CollectiveCall& call) { return impl_->start(call); }
 
 void Communicator::allReduce(const void* input, void* output, std::size_t count, DataType type,
                              ReduceOp op) {

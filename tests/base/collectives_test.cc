@@ -12,10 +12,10 @@ namespace {
 std::string words(Collective c) {
   const CollectiveTraits& of = traits(c);
   const auto blocks = [](const BufferBlocks& buffer) {
-    const std::size_t root = buffer.count(4, true), other = buffer.count(4, false);
-    if (buffer.root_only) CHECK(other == 0);
+    const std::size_t root = buffer.count(4, 3, 3), other = buffer.count(4, 2, 3);
+    if (buffer.rootOnly()) CHECK(other == 0);
     else CHECK(root == other);
-    return std::to_string(root) + (buffer.root_only ? " on root" : "");
+    return std::to_string(root) + (buffer.rootOnly() ? " on root" : "");
   };
   return blocks(of.input) + " -> " + blocks(of.output) + ", own " +
          std::to_string(of.input.own(2)) + " -> " + std::to_string(of.output.own(2)) +

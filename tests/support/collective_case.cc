@@ -89,10 +89,9 @@ struct Layout {
 Layout layoutOf(const CollectiveCase& call, int rank, int ranks) {
   // sendrecv is a ring: to the right, from the left
   const CollectiveTraits& of = traits(call.collective);
-  const bool root = rank == call.root;
-  return {static_cast<int>(of.input.count(ranks, root)),
-          static_cast<int>(of.output.count(ranks, root)), static_cast<int>(of.input.own(rank)),
-          static_cast<int>(of.output.own(rank))};
+  return {static_cast<int>(of.input.count(ranks, rank, call.root)),
+          static_cast<int>(of.output.count(ranks, rank, call.root)),
+          static_cast<int>(of.input.own(rank)), static_cast<int>(of.output.own(rank))};
 }
 
 /// The reduction of one block over all ranks, in rank order.
