@@ -251,6 +251,25 @@ class RONDO_API Communicator {
   void allToAll(const void* input, void* output, std::size_t count, DataType type);
   Work allToAllAsync(const void* input, void* output, std::size_t count, DataType type);
 
+  /// Combines the vectors of ranks 0 to rank(), in this order: output[i] of rank r is `op` over
+  /// input[i] of ranks 0 to r (MPI_Scan). Both buffers have `count` elements. In place: output ==
+  /// input. The contributions may be grouped differently by different algorithms, but are never
+  /// reordered; with Options::deterministic they are combined from rank 0 on. ReduceOp::avg divides
+  /// by size() on every rank.
+  ///
+  ///     std::int32_t elements = 3 * comm.rank(), end = 0; // of this rank; of all up to this one
+  ///     comm.scan(&elements, &end, 1, DataType::int32, ReduceOp::sum);
+  void scan(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
+  Work scanAsync(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
+
+  /// Does what scan() does, without this rank's own vector: output[i] of rank r is `op` over
+  /// input[i] of ranks 0 to r - 1 (MPI_Exscan). Rank 0's output is left unchanged, and may be null.
+  /// In place: output == input, on all ranks.
+  void exclusiveScan(const void* input, void* output, std::size_t count, DataType type,
+                     ReduceOp op);
+  Work exclusiveScanAsync(const void* input, void* output, std::size_t count, DataType type,
+                          ReduceOp op);
+
   // v-forms: blocks of different sizes. Counts and offsets are in elements of `type`. Sender and
   // receiver must pass the same count for a block, or the call is Error(mismatch).
 

@@ -229,6 +229,24 @@ Work Communicator::allToAllAsync(const void* input, void* output, std::size_t co
   return impl_->start({Collective::alltoall, input, output, count, type});
 }
 
+void Communicator::scan(const void* input, void* output, std::size_t count, DataType type,
+                        ReduceOp op) {
+  impl_->call({Collective::scan, input, output, count, type, op});
+}
+Work Communicator::scanAsync(const void* input, void* output, std::size_t count, DataType type,
+                             ReduceOp op) {
+  return impl_->start({Collective::scan, input, output, count, type, op});
+}
+
+void Communicator::exclusiveScan(const void* input, void* output, std::size_t count, DataType type,
+                                 ReduceOp op) {
+  impl_->call({Collective::exclusivescan, input, output, count, type, op});
+}
+Work Communicator::exclusiveScanAsync(const void* input, void* output, std::size_t count,
+                                      DataType type, ReduceOp op) {
+  return impl_->start({Collective::exclusivescan, input, output, count, type, op});
+}
+
 namespace {
 
 constexpr std::size_t kNone = 0;

@@ -135,6 +135,7 @@ TEST_CASE("Buffers: blocks of input and output agree over ranks", "[sizes]") {
           case Collective::alltoall: CHECK((in == n * n && out == n * n)); break;
           case Collective::broadcast: CHECK((in == 1 && out == n)); break;
           case Collective::reduce: CHECK((in == n && out == 1)); break;
+          case Collective::exclusivescan: CHECK((in == n && out == n - 1)); break;
           default: CHECK((in == n && out == n)); break;
         }
       }
