@@ -51,7 +51,8 @@ void exclusiveScan(LaneWriter lane, int rank, bool last) {
 RankPlan build(const Spec& spec, int rank) {
   const int p = spec.ranks;
   if (p == 1) return alone(spec);
-  const bool root = rank == spec.root, last = wrap(rank + 1, p) == spec.root;
+  const int start = hasRoot(spec.collective) ? spec.root : 0;
+  const bool root = rank == start, last = wrap(rank + 1, p) == start;
   const int towards = wrap(rank - 1, p), away = wrap(rank + 1, p); // the root
   Builder plan(spec, rank);
   auto lane = plan.lane();
