@@ -1,4 +1,4 @@
-// MPI_Allreduce, Reduce, Reduce_scatter, Reduce_scatter_block and their I-forms.
+// MPI_Allreduce, Reduce, Reduce_scatter, Reduce_scatter_block, Scan, Exscan and their I-forms.
 //
 // They are taken over if Rondo supports both operator and type, which MPI requires to be the same
 // on all ranks.
@@ -104,6 +104,32 @@ struct Reduce : Reducing {
         static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op, root);
   }
 };
+
+/// Scan, and Exscan, whose receive buffer has no meaning on rank 0 except as the input in place.
+template <bool exclusive>
+struct Prefix : Reducing {
+  static constexpr Function kFunction = exclusive ? Function::exscan : Function::scan;
+  std::ptrdiff_t count;
+
+  using Reducing::refuse;
+  Reason refuse(const Counterpart&) const {
+    return count < 0 || receive == MPI_IN_PLACE ? Reason::erroneous : Reason::none;
+  }
+  int aliasError(const Counterpart&) const { return Reducing::aliasError(count); }
+  std::size_t bytes(int, int) const { return bytesOf(positive(count)); }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    constexpr auto blocking = exclusive ? &Communicator::exclusiveScan : &Communicator::scan;
+    constexpr auto async = exclusive ? &Communicator::exclusiveScanAsync : &Communicator::scanAsync;
+    const bool receives = !exclusive || at.rank > 0;
+    mode.template call<blocking, async>(
+        at, input(count, staging), receives ? staging.writable(elements(receive, count)) : nullptr,
+        static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
+  }
+};
+using Scan = Prefix<false>;
+using Exscan = Prefix<true>;
 
 struct ReduceScatterBlock : Reducing {
   static constexpr Function kFunction = Function::reduce_scatter_block;
@@ -223,6 +249,28 @@ extern "C" int MPI_Ireduce_scatter(const void* send, void* receive, const int co
   });
 }
 
+extern "C" int MPI_Scan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
+                        MPI_Comm comm) {
+  return run(Scan{{send, receive, type, op}, count}, comm,
+             [&] { return mpi().Scan(send, receive, count, type, op, comm); });
+}
+extern "C" int MPI_Iscan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
+                         MPI_Comm comm, MPI_Request* request) {
+  return start(Scan{{send, receive, type, op}, count}, comm, request,
+               [&] { return mpi().Iscan(send, receive, count, type, op, comm, request); });
+}
+
+extern "C" int MPI_Exscan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
+                          MPI_Comm comm) {
+  return run(Exscan{{send, receive, type, op}, count}, comm,
+             [&] { return mpi().Exscan(send, receive, count, type, op, comm); });
+}
+extern "C" int MPI_Iexscan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
+                           MPI_Comm comm, MPI_Request* request) {
+  return start(Exscan{{send, receive, type, op}, count}, comm, request,
+               [&] { return mpi().Iexscan(send, receive, count, type, op, comm, request); });
+}
+
 RONDO_MPI_EXPORT(Allreduce);
 RONDO_MPI_EXPORT(Iallreduce);
 RONDO_MPI_EXPORT(Reduce);
@@ -231,3 +279,7 @@ RONDO_MPI_EXPORT(Reduce_scatter_block);
 RONDO_MPI_EXPORT(Ireduce_scatter_block);
 RONDO_MPI_EXPORT(Reduce_scatter);
 RONDO_MPI_EXPORT(Ireduce_scatter);
+RONDO_MPI_EXPORT(Scan);
+RONDO_MPI_EXPORT(Iscan);
+RONDO_MPI_EXPORT(Exscan);
+RONDO_MPI_EXPORT(Iexscan);
