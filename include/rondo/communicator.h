@@ -19,6 +19,7 @@
 #include "rondo/place.h"
 #include "rondo/rendezvous.h"
 #include "rondo/stream.h"
+#include "rondo/typed_calls.h"
 #include "rondo/types.h"
 #include "rondo/work.h"
 
@@ -67,7 +68,7 @@ struct MemoryUse {
 ///
 /// Devices. With Options::device, buffers are in the memory of a GPU, and calls go to streams.
 /// stream.h describes the differences.
-class RONDO_API Communicator {
+class RONDO_API Communicator : public TypedCalls<Communicator> {
  public:
   /// Meets the other ranks and returns this rank's communicator. Throws Error(init_failed) at the
   /// deadline (Options::init_timeout); the text lists the missing ranks.
@@ -182,6 +183,20 @@ class RONDO_API Communicator {
   // file src/algorithms/*.cc begins with how its algorithm works and what it costs; `rondo plan`
   // prints both.
 
+  // Each call also has a form for arrays, from which count and type follow: typed_calls.h.
+  using TypedCalls::allGather, TypedCalls::allGatherAsync;
+  using TypedCalls::allReduce, TypedCalls::allReduceAsync;
+  using TypedCalls::allToAll, TypedCalls::allToAllAsync;
+  using TypedCalls::broadcast, TypedCalls::broadcastAsync;
+  using TypedCalls::exclusiveScan, TypedCalls::exclusiveScanAsync;
+  using TypedCalls::gather, TypedCalls::gatherAsync;
+  using TypedCalls::recv, TypedCalls::recvAsync;
+  using TypedCalls::reduce, TypedCalls::reduceAsync;
+  using TypedCalls::reduceScatter, TypedCalls::reduceScatterAsync;
+  using TypedCalls::scan, TypedCalls::scanAsync;
+  using TypedCalls::scatter, TypedCalls::scatterAsync;
+  using TypedCalls::send, TypedCalls::sendAsync;
+
   /// Makes any of the calls below. For code that takes the collective as a value, as benchmarks and
   /// bindings do.
   void call(const CollectiveCall& call);
@@ -257,7 +272,7 @@ class RONDO_API Communicator {
   /// reordered; with Options::deterministic they are combined from rank 0 on. ReduceOp::avg divides
   /// by size() on every rank.
   ///
-  ///     std::int32_t elements = 3 * comm.rank(), end = 0; // of this rank; of all up to this one
+  ///     std::int32_t elements = 3 * comm.rank(), end = 0; // of this rank; of all up to this
   ///     comm.scan(&elements, &end, 1, DataType::int32, ReduceOp::sum);
   void scan(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
   Work scanAsync(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
