@@ -73,9 +73,9 @@ struct Allreduce : Reducing {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    mode.template call<&Communicator::allReduce, &Communicator::allReduceAsync>(
-        at, input(count, staging), staging.writable(elements(receive, count)),
-        static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
+    mode.make(at, Collective::allreduce, input(count, staging),
+              staging.writable(elements(receive, count)),
+              static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
   }
 };
 
@@ -98,10 +98,10 @@ struct Reduce : Reducing {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    mode.template call<&Communicator::reduce, &Communicator::reduceAsync>(
-        at, input(count, staging),
-        at.rank == root ? staging.writable(elements(receive, count)) : nullptr,
-        static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op, root);
+    mode.make(at, Collective::reduce, input(count, staging),
+              at.rank == root ? staging.writable(elements(receive, count)) : nullptr,
+              static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op,
+              root);
   }
 };
 
@@ -120,12 +120,10 @@ struct Prefix : Reducing {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    constexpr auto blocking = exclusive ? &Communicator::exclusiveScan : &Communicator::scan;
-    constexpr auto async = exclusive ? &Communicator::exclusiveScanAsync : &Communicator::scanAsync;
     const bool receives = !exclusive || at.rank > 0;
-    mode.template call<blocking, async>(
-        at, input(count, staging), receives ? staging.writable(elements(receive, count)) : nullptr,
-        static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
+    mode.make(at, exclusive ? Collective::exclusivescan : Collective::scan, input(count, staging),
+              receives ? staging.writable(elements(receive, count)) : nullptr,
+              static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
   }
 };
 using Scan = Prefix<false>;
@@ -146,9 +144,9 @@ struct ReduceScatterBlock : Reducing {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    mode.template call<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-        at, input(count * at.size, staging), scattered(at.rank, count, staging),
-        static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
+    mode.make(at, Collective::reducescatter, input(count * at.size, staging),
+              scattered(at.rank, count, staging),
+              static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
   }
 };
 
@@ -178,9 +176,8 @@ struct ReduceScatter : Reducing {
     const void* const from = input(total(at.size), staging);
     void* const to = scattered(at.rank, counts[at.rank], staging);
     if (std::all_of(counts, counts + ranks, [this](int c) { return c == *counts; })) {
-      mode.template call<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-          at, from, to, static_cast<std::size_t>(*counts) * reduction.factor, reduction.type,
-          reduction.op);
+      mode.make(at, Collective::reducescatter, from, to,
+                static_cast<std::size_t>(*counts) * reduction.factor, reduction.type, reduction.op);
       return;
     }
     std::vector<std::size_t> sizes(ranks), offsets(ranks);
