@@ -53,14 +53,14 @@ void printHead(const TrainConfig& config, const Communicator& comm) {
   const TrainOptions& options = config.options;
   std::printf("model %s, %d %s over %s, batch %d, %s, learning rate %g, momentum %g%s\n",
               options.model.c_str(), comm.size(), comm.size() == 1 ? "rank" : "ranks",
-              transportsOf(comm).c_str(), options.batch, options.optimizer.c_str(),
-              options.learning_rate, options.momentum,
+              transportsOf(comm).c_str(), options.batch, options.optimizer.name.c_str(),
+              options.optimizer.learning_rate, options.optimizer.momentum,
               config.deterministic ? ", deterministic" : "");
   std::fflush(stdout);
 }
 
 void printEnd(const TrainConfig& config, const TrainReport& report) {
-  const std::string& checkpoint = config.options.checkpoint;
+  const std::string& checkpoint = config.options.files.checkpoint;
   if (report.times.step > 0) std::printf("%s\n", timesLine(report.times).c_str());
   if (report.stopped) {
     std::printf("stopped after step %lld%s\n", static_cast<long long>(report.steps),

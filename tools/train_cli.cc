@@ -1,7 +1,10 @@
 // `rondo train`: defines its options.
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <type_traits>
+#include <variant>
 
 #include "rondo/error.h"
 #include "rondo/rendezvous.h"
@@ -26,6 +29,11 @@ std::string summaries(const std::vector<TrainChoice>& choices) {
 
 /// Accepts one of the choices; if its name has a colon, any text may follow the colon.
 CLI::Validator choice(const std::vector<TrainChoice>& choices) {
+  if (choices.front().summary.empty()) { // the help names them
+    std::vector<std::string> names;
+    for (const TrainChoice& one : choices) names.push_back(one.name);
+    return CLI::IsMember(names);
+  }
   return CLI::Validator(
       [choices](const std::string& text) -> std::string {
         std::string valid;
@@ -51,57 +59,6 @@ CLI::Validator dataSource() {
       "FOLDER|synthetic");
 }
 
-void addJob(CLI::App& app, TrainConfig& config) {
-  TrainOptions& options = config.options;
-  app.add_option("--model", options.model, summaries(trainModels()))
-      ->check(choice(trainModels()))
-      ->capture_default_str();
-  app.add_option("--data", options.data,
-                 "Samples: " + summaries(trainData()) +
-                     ". Default: RONDO_DATA, else the folder of Debian's dataset-fashion-mnist")
-      ->check(dataSource());
-  app.add_option("--device", options.device, "Where the layers run: cpu, or cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
-  app.add_option("--precision", options.precision,
-                 "Type of the numbers that layers multiply: " + summaries(trainPrecisions()))
-      ->check(choice(trainPrecisions()))
-      ->capture_default_str();
-  app.add_flag("--show-schedule", config.show_schedule,
-               "Print what each rank computes, sends and receives in one step, and end");
-  app.add_option("--epochs", options.epochs, "Passes over the training samples")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  app.add_option("--steps", options.steps,
-                 "End after this many steps instead of --epochs; 0: use --epochs")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
-  app.add_option("--batch", options.batch, "Samples of one step, over all ranks and micro-batches")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--accumulate,--micro-batches", options.accumulate,
-                 "Micro-batches per rank and step; with a pipeline, per step")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--remainder", options.remainder,
-                 "What to do with samples that do not fill an epoch's last step: drop (leave them "
-                 "out), pad (fill the step with the epoch's first samples), uneven (make a smaller "
-                 "step; ddp only)")
-      ->check(CLI::IsMember({"drop", "pad", "uneven"}))
-      ->capture_default_str();
-  app.add_option("--seed", options.seed, "Seed of the initial weights and of the order of samples")
-      ->capture_default_str();
-  app.add_option("--limit", options.limit_samples, "Use only this many training samples; 0: all")
-      ->capture_default_str();
-  app.add_flag("--augment", options.augment, "Flip and crop training samples");
-  app.add_flag("--sync-batch-norm", options.sync_batch_norm,
-               "Batch norm uses the statistics of all ranks' samples");
-  app.add_option(
-         "--sweep", config.sweep,
-         "Run one training for each line of this file, NAME: OPTIONS, with the options of the line "
-         "added to those given here; --report compares the runs")
-      ->check(CLI::ExistingFile);
-}
-
 /// "1:3" or "0.1:3".
 std::pair<double, double> parsePair(const std::string& text, const std::string& usage) {
   const std::size_t colon = text.find(':');
@@ -112,202 +69,109 @@ std::pair<double, double> parsePair(const std::string& text, const std::string& 
   return {first, second};
 }
 
-void addStrategy(CLI::App& app, TrainOptions& options) {
-  const std::string group = "Strategy";
-  app.add_option("--strategy", options.strategy,
-                 "How the ranks train together: " + summaries(trainStrategies()))
-      ->check(choice(trainStrategies()))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option(
-         "--servers", options.servers,
-         "ps: number of servers: the first ranks, each of which holds a range of the parameters")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str()
-      ->group(group);
-  app.add_flag("--dedicated-servers", options.dedicated_servers, "ps: servers do not train")
-      ->group(group);
-  app.add_option(
-         "--consistency", options.consistency,
-         "ps: bsp; ssp:S (a worker is at most S steps ahead of the values that it reads); asp "
-         "(no worker waits)")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--period", options.period, "local: steps between two averages")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--slow-momentum", options.slow_momentum, "local: momentum of the averages")
-      ->check(CLI::Range(0.0, 1.0))
-      ->group(group);
-  app.add_option_function<std::vector<std::string>>(
-         "--slow",
-         [&options](const std::vector<std::string>& all) {
-           for (const std::string& text : all) {
-             const auto [rank, factor] = parsePair(text, "--slow RANK:FACTOR");
-             options.slow.push_back({static_cast<int>(rank), factor});
-           }
-         },
-         "RANK:FACTOR: make this rank slower by this factor (it sleeps)")
-      ->group(group);
-  app.add_option_function<std::string>(
-         "--jitter",
-         [&options](const std::string& text) {
-           const auto [probability, factor] = parsePair(text, "--jitter PROBABILITY:FACTOR");
-           options.jitter = {probability, factor};
-         },
-         "PROBABILITY:FACTOR: make random steps slower by this factor; --seed decides which")
-      ->group(group);
-  app.add_option(
-         "--pace", options.pace_ms,
-         "Least milliseconds of computation per step, reached by sleeping: ranks that share "
-         "cores behave as if each had its own")
-      ->check(CLI::Range(0.0, 1e6))
-      ->group(group);
+/// Adds a row of the table to the command line: add() exists for each type of members.
+class Adder {
+ public:
+  Adder(CLI::App& app, const TrainOption& option) : app_(app), option_(option) {
+    if (const std::size_t at = help_.find("{}"); at != std::string::npos)
+      help_.replace(at, 2, summaries(option.choices()));
+  }
+
+  CLI::Option* add(bool& value, bool usual) const {
+    return app_.add_flag((usual ? "!" : "") + flag_, value, help_);
+  }
+
+  CLI::Option* add(std::string& value, const std::string& usual) const {
+    CLI::Option* added = app_.add_option(flag_, value, help_);
+    if (option_.unit == TrainUnit::source) return added->check(dataSource());
+    if (option_.choices != nullptr) added->check(choice(option_.choices()));
+    return usual.empty() ? added : added->capture_default_str();
+  }
+
+  template <class Number>
+  CLI::Option* add(Number& value, Number usual) const {
+    if constexpr (std::is_same_v<Number, std::uint64_t>)
+      if (option_.unit == TrainUnit::bytes)
+        return addText([&value](const std::string& text) { value = parseBytes(text); })
+            ->check(byteCount());
+    CLI::Option* added = app_.add_option(flag_, value, help_);
+    const TrainRange range = option_.typed == TrainRange() ? option_.range : option_.typed;
+    if (range != TrainRange())
+      added->check(CLI::Range(static_cast<Number>(range.least), static_cast<Number>(range.most)));
+    return usual == 0 ? added : added->capture_default_str(); // 0 is explained by the help
+  }
+
+  CLI::Option* add(std::vector<std::size_t>& value, const std::vector<std::size_t>&) const {
+    return addText([&value](const std::string& text) { value = parseByteCounts(text); })
+        ->check(byteCounts());
+  }
+
+  CLI::Option* add(std::vector<TrainSlowRank>& value, const std::vector<TrainSlowRank>&) const {
+    return app_.add_option_function<std::vector<std::string>>(
+        flag_,
+        [&value, usage = usage()](const std::vector<std::string>& all) {
+          for (const std::string& text : all) {
+            const auto [rank, factor] = parsePair(text, usage);
+            value.push_back({static_cast<int>(rank), factor});
+          }
+        },
+        help_);
+  }
+
+  CLI::Option* add(TrainJitter& value, const TrainJitter&) const {
+    return addText([&value, usage = usage()](const std::string& text) {
+      const auto [probability, factor] = parsePair(text, usage);
+      value = {probability, factor};
+    });
+  }
+
+ private:
+  CLI::Option* addText(const std::function<void(const std::string&)>& take) const {
+    return app_.add_option_function<std::string>(flag_, take, help_);
+  }
+  /// The flag and the form of its value, with which the help begins.
+  std::string usage() const { return flag_ + " " + help_.substr(0, help_.find(": ")); }
+
+  CLI::App& app_;
+  const TrainOption& option_;
+  std::string flag_{option_.flag}, help_{option_.help};
+};
+
+/// Adds all rows of the table.
+void addTable(CLI::App& app, TrainOptions& options) {
+  TrainOptions defaults;
+  for (const TrainOption& option : trainOptionTable()) {
+    const TrainMember usual = option.member(defaults);
+    CLI::Option* added = std::visit(
+        [&](auto* value) {
+          return Adder(app, option).add(*value, *std::get<decltype(value)>(usual));
+        },
+        option.member(options));
+    if (!option.group.empty()) added->group(std::string(option.group));
+    if (!option.needs.empty()) added->needs(app.get_option("--" + std::string(option.needs)));
+  }
 }
 
-void addOptimizer(CLI::App& app, TrainOptions& options) {
-  const std::string group = "Optimizer";
-  app.add_option("--optimizer", options.optimizer, summaries(trainOptimizers()))
-      ->check(choice(trainOptimizers()))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--lr", options.learning_rate, "Learning rate")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--scale-lr", options.base_batch,
-                 "Batch size for which --lr was chosen; --lr is scaled to --batch")
-      ->check(CLI::Range(1, 1 << 20))
-      ->group(group);
-  app.add_option("--scaling", options.scaling,
-                 "How --scale-lr scales: " + summaries(trainScalings()))
-      ->check(choice(trainScalings()))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--schedule", options.schedule,
-                 "How the learning rate changes: " + summaries(trainSchedules()))
-      ->check(choice(trainSchedules()))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--warm-up", options.warm_up,
-                 "Steps over which the learning rate rises to its full value")
-      ->check(CLI::Range(0, 1 << 30))
-      ->group(group);
-  app.add_option("--momentum", options.momentum, "Momentum of sgd and lars")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str()
-      ->group(group);
-  app.add_flag("--nesterov", options.nesterov, "sgd: use Nesterov's momentum")->group(group);
-  app.add_option("--weight-decay", options.weight_decay, "Weight decay of matrices and filters")
-      ->check(CLI::Range(0.0, 1e6))
-      ->group(group);
-  app.add_option("--clip", options.clip, "Upper limit of the gradient's norm; 0: no limit")
-      ->check(CLI::Range(0.0, 1e30))
-      ->group(group);
-}
-
-void addReduction(CLI::App& app, TrainConfig& config) {
-  TrainOptions& options = config.options;
-  const std::string group = "Gradients";
-  app.add_option_function<std::string>(
-         "--bucket-cap",
-         [&options](const std::string& text) { options.bucket_bytes = parseByteCounts(text); },
-         "Sizes of the gradient buckets in bytes: the first, the second, ...; the last value is "
-         "for all others. Default: 1M,25M; 0: one bucket per parameter")
-      ->check(byteCounts())
-      ->group(group);
-  app.add_flag("!--no-overlap", options.overlap, "Send gradients only after the backward pass")
-      ->group(group);
+/// Adds what belongs to the command only, in the groups of the table.
+void addOthers(CLI::App& app, TrainConfig& config) {
+  app.add_flag("--show-schedule", config.show_schedule,
+               "Print what each rank computes, sends and receives in one step, and end");
   app.add_option(
-         "--groups", options.groups,
-         "Communicators that buckets use in turn (round-robin groups); this many buckets can be "
-         "in flight at once")
-      ->check(CLI::Range(1, 16))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--hook", options.hook, "How gradients are sent: " + summaries(trainHooks()))
-      ->check(choice(trainHooks()))
-      ->capture_default_str()
-      ->group(group);
-  app.add_flag("--noise-scale", options.noise_scale,
-               "Estimate the gradient noise scale, that is, how large a batch makes sense")
-      ->group(group);
+         "--sweep", config.sweep,
+         "Run one training for each line of this file, NAME: OPTIONS, with the options of the line "
+         "added to those given here; --report compares the runs")
+      ->check(CLI::ExistingFile);
+  const auto group = [&](const char* flag) { return app.get_option(flag)->get_group(); };
   app.add_flag("--deterministic", config.deterministic,
                "Reduce in rank order: results are the same in every run and for every transport")
-      ->group(group);
-  CLI::Option* every = app.add_option("--verify-every", options.verify_every,
-                                      "Compare the ranks' parameters every so many steps, after "
-                                      "each epoch and at the end; 0: only at the end")
-                           ->check(CLI::Range(0, 1'000'000))
-                           ->capture_default_str()
-                           ->group(group);
+      ->group(group("--groups"));
   app.add_flag_callback(
-         "--no-verify", [&options] { options.verify_every = 0; },
+         "--no-verify", [&config] { config.options.gradients.verify_every = 0; },
          "Compare the ranks' parameters only at the end")
-      ->excludes(every)
-      ->group(group);
-}
-
-void addSharding(CLI::App& app, TrainOptions& options) {
-  const std::string group = "Sharding";
-  const auto bytes = [&](const std::string& name, auto& value, const std::string& help) {
-    app.add_option_function<std::string>(
-           name, [&value](const std::string& text) { value = parseBytes(text); }, help)
-        ->check(byteCount())
-        ->group(group);
-  };
-  bytes("--unit-bytes", options.unit_bytes,
-        "fsdp: layers are joined into units of this size. Default: 128K; 0: each layer is a unit");
-  bytes(
-      "--memory-limit", options.memory_limit,
-      "Refuse a run that needs more bytes of parameters, gradients and optimizer state on a rank");
-  app.add_option("--mesh", options.mesh,
-                 "Sizes of the axes of a grid of ranks, such as data=2,shard=2; consecutive ranks "
-                 "differ in the last axis")
-      ->group(group);
-}
-
-void addPipeline(CLI::App& app, TrainOptions& options) {
-  const std::string group = "Pipeline (--strategy pipeline)";
-  app.add_option("--pipeline", options.pipeline,
-                 "Order of the micro-batches: " + summaries(trainPipelines()))
-      ->check(choice(trainPipelines()))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--laps", options.laps, "interleaved: parts of the model per rank")
-      ->check(CLI::Range(1, 1 << 10))
-      ->capture_default_str()
-      ->group(group);
-  app.add_flag("--recompute", options.recompute,
-               "Compute activations again before the backward pass instead of keeping them")
-      ->group(group);
-}
-
-void addOutput(CLI::App& app, TrainConfig& config) {
-  TrainOptions& options = config.options;
-  const std::string group = "Files";
-  CLI::Option* checkpoint =
-      app.add_option("--checkpoint", options.checkpoint,
-                     "Write a checkpoint at the end, and when stopped by SIGINT or SIGTERM")
-          ->group(group);
-  app.add_option("--checkpoint-every", options.checkpoint_every,
-                 "Also write a checkpoint every so many steps")
-      ->check(CLI::Range(1, 1 << 30))
-      ->needs(checkpoint)
-      ->group(group);
-  app.add_flag("--resume", options.resume, "Continue from the checkpoint")
-      ->needs(checkpoint)
-      ->group(group);
-  app.add_option("--report", options.report,
-                 "Write a page of curves and timings, index.html, into this folder")
-      ->group(group);
-  app.add_option("--trace", options.trace, "Write a timeline for ui.perfetto.dev to this file")
-      ->group(group);
-  app.add_option("--metrics", options.metrics,
-                 "Write a line of JSON for each step and epoch to this file")
-      ->group(group);
-  app.add_option("--json", config.json, "Also write the report to this file as JSON")->group(group);
+      ->excludes(app.get_option("--verify-every"))
+      ->group(group("--verify-every"));
+  app.add_option("--json", config.json, "Also write the report to this file as JSON")
+      ->group(group("--report"));
 }
 
 /// Returns -p.
@@ -327,13 +191,8 @@ CLI::Option* addRanks(CLI::App& app, TrainConfig& config) {
 
 /// Returns -p.
 CLI::Option* addAll(CLI::App& app, TrainConfig& config) {
-  addJob(app, config);
-  addStrategy(app, config.options);
-  addOptimizer(app, config.options);
-  addReduction(app, config);
-  addSharding(app, config.options);
-  addPipeline(app, config.options);
-  addOutput(app, config);
+  addTable(app, config.options);
+  addOthers(app, config);
   return addRanks(app, config);
 }
 

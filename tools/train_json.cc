@@ -22,55 +22,24 @@ nlohmann::ordered_json pipelineJson(const TrainPipeline& pipeline) {
           {"idle_measured", pipeline.idle_measured}};
 }
 
+nlohmann::ordered_json json(const auto& value) { return value; }
+nlohmann::ordered_json json(const TrainJitter& jitter) {
+  return {jitter.probability, jitter.factor};
+}
+nlohmann::ordered_json json(const std::vector<TrainSlowRank>& slow) {
+  auto all = nlohmann::ordered_json::array();
+  for (const TrainSlowRank& one : slow) all.push_back({one.rank, one.factor});
+  return all;
+}
+
 nlohmann::ordered_json optionsJson(const TrainConfig& config) {
-  const TrainOptions& options = config.options;
-  auto slow = nlohmann::ordered_json::array();
-  for (const TrainSlowRank& one : options.slow) slow.push_back({one.rank, one.factor});
-  return {{"model", options.model},
-          {"strategy", options.strategy},
-          {"servers", options.servers},
-          {"dedicated_servers", options.dedicated_servers},
-          {"consistency", options.consistency},
-          {"period", options.period},
-          {"slow_momentum", options.slow_momentum},
-          {"epochs", options.epochs},
-          {"steps", options.steps},
-          {"batch", options.batch},
-          {"accumulate", options.accumulate},
-          {"remainder", options.remainder},
-          {"pipeline", options.pipeline},
-          {"laps", options.laps},
-          {"recompute", options.recompute},
-          {"learning_rate", options.learning_rate},
-          {"base_batch", options.base_batch},
-          {"scaling", options.scaling},
-          {"momentum", options.momentum},
-          {"nesterov", options.nesterov},
-          {"seed", options.seed},
-          {"limit_samples", options.limit_samples},
-          {"deterministic", config.deterministic},
-          {"data", options.data},
-          {"device", options.device},
-          {"augment", options.augment},
-          {"precision", options.precision},
-          {"sync_batch_norm", options.sync_batch_norm},
-          {"optimizer", options.optimizer},
-          {"weight_decay", options.weight_decay},
-          {"clip", options.clip},
-          {"schedule", options.schedule},
-          {"warm_up", options.warm_up},
-          {"bucket_bytes", options.bucket_bytes},
-          {"overlap", options.overlap},
-          {"groups", options.groups},
-          {"hook", options.hook},
-          {"unit_bytes", options.unit_bytes},
-          {"mesh", options.mesh},
-          {"memory_limit", options.memory_limit},
-          {"noise_scale", options.noise_scale},
-          {"pace_ms", options.pace_ms},
-          {"slow", slow},
-          {"jitter", {options.jitter.probability, options.jitter.factor}},
-          {"verify_every", options.verify_every}};
+  nlohmann::ordered_json all;
+  for (const TrainOption& option : trainOptionTable())
+    if (option.in_json)
+      all[std::string(option.name)] =
+          option.read(config.options, [](const auto& value) { return json(value); });
+  all["deterministic"] = config.deterministic;
+  return all;
 }
 
 } // namespace
@@ -89,7 +58,7 @@ std::string trainJsonText(const TrainConfig& config, const TrainReport& report) 
   json["test_accuracy"] = report.test_accuracy;
   json["epoch_loss"] = report.epoch_loss;
   json["epoch_accuracy"] = report.epoch_accuracy;
-  if (config.options.noise_scale) json["epoch_noise_scale"] = report.epoch_noise_scale;
+  if (config.options.gradients.noise_scale) json["epoch_noise_scale"] = report.epoch_noise_scale;
   json["parameter_hash"] = hash.data();
   json["steps"] = report.steps;
   json["stopped"] = report.stopped;

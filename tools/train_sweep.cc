@@ -41,7 +41,7 @@ TrainConfig configOf(const TrainConfig& common, const SweepLine& line) {
   TrainConfig config = common;
   config.sweep.clear();
   config.json.clear();
-  config.options.report.clear();
+  config.options.files.report.clear();
   try {
     parseTrain(line.settings, config);
     requireHere(config.options);
@@ -49,8 +49,8 @@ TrainConfig configOf(const TrainConfig& common, const SweepLine& line) {
     throw Error(error.code(), "sweep, " + line.name + ": " + error.what());
   }
   const TrainOptions& options = config.options;
-  const bool files =
-      !options.checkpoint.empty() || !options.metrics.empty() || !options.trace.empty();
+  const bool files = !options.files.checkpoint.empty() || !options.files.metrics.empty() ||
+                     !options.files.trace.empty();
   if (files || !config.sweep.empty() || config.show_schedule)
     throw Error(ErrorCode::invalid_argument,
                 "sweep, " + line.name +
@@ -95,7 +95,7 @@ std::string jsonText(const TrainConfig& config, const std::vector<TrainSweepRun>
 /// Checks, before the first run, that write() can write its files.
 void requireFiles(const TrainConfig& config) {
   if (!config.json.empty()) requireWritable("--json", config.json);
-  const std::string& report = config.options.report;
+  const std::string& report = config.options.files.report;
   if (report.empty()) return;
   if (const auto why = detail::whyNotWritableIn(report, "index.html"))
     throw Error(ErrorCode::system, "--report: cannot write '" + report + "': " + why.message());
@@ -103,9 +103,9 @@ void requireFiles(const TrainConfig& config) {
 
 void write(const TrainConfig& config, const std::vector<TrainSweepRun>& runs) {
   if (!config.json.empty()) writeFile(config.json, jsonText(config, runs));
-  if (config.options.report.empty()) return;
-  std::filesystem::create_directories(config.options.report);
-  writeTrainSweep(config.options.report + "/index.html",
+  if (config.options.files.report.empty()) return;
+  std::filesystem::create_directories(config.options.files.report);
+  writeTrainSweep(config.options.files.report + "/index.html",
                   "Statistical efficiency: " + config.options.model, runs);
 }
 

@@ -38,7 +38,7 @@ class Loop {
  public:
   Loop(const TrainOptions& options, const Data& data)
       : batch_(static_cast<float>(options.batch)),
-        rate_(options.learning_rate),
+        rate_(options.optimizer.learning_rate),
         samples_(options, data, 1),
         replica_(options.model, data.train.shape, data.train.classes, options.seed) {}
 

@@ -9,144 +9,9 @@
 
 #include "rondo/communicator.h"
 #include "rondo/export.h"
+#include "rondo/train_options.h"
 
 namespace rondo {
-
-/// The folder of Fashion-MNIST: $RONDO_DATA if that is set, else the folder in which Debian's
-/// package dataset-fashion-mnist installs it.
-RONDO_API std::string defaultDataFolder();
-
-/// Makes a rank slow on purpose: computation in each of its steps takes `factor` times as long.
-struct TrainSlowRank {
-  int rank = 0;
-  double factor = 1; ///< 1 or more
-  bool operator==(const TrainSlowRank&) const = default;
-};
-
-/// Makes random steps slow on purpose: with this probability, computation in a rank's step takes
-/// `factor` times as long. TrainOptions::seed decides which steps.
-struct TrainJitter {
-  double probability = 0; ///< in [0, 1]
-  double factor = 1;      ///< 1 or more
-};
-
-/// Options of a training run. They must be equal on all ranks, except `stop` and the paths of files
-/// and folders (`data`, `checkpoint`, `report`, `trace`, `metrics`). Only rank 0 writes files, but
-/// all ranks must agree on whether there is a checkpoint, a report and a trace.
-struct TrainOptions {
-  std::string model = "mlp"; ///< one of trainModels()
-  /// A folder with the *-ubyte files of Fashion-MNIST or MNIST, or with the *.bin files of
-  /// CIFAR-10, each with or without gzip compression (.gz); or "synthetic".
-  std::string data = defaultDataFolder();
-  /// The device that computes the layers, as requireTrainDevice() takes it. With "cuda" a rank uses
-  /// the GPU that RONDO_DEVICE names. If RONDO_DEVICE is not set, the ranks of a machine take the
-  /// visible GPUs in turn. Ranks always send from host memory: the communicator's Options::device
-  /// is -1.
-  std::string device = "cpu";
-  /// Type of the numbers that layers multiply, as requireTrainPrecision() takes it. Weights, their
-  /// gradients and the state of optimizers are always floats, and `hook` decides what ranks send.
-  /// This is mixed precision (Micikevicius et al., 2018); bfloat16 needs no loss scaling.
-  std::string precision = "float32";
-  /// How the ranks train one model together; one of trainStrategies(). A strategy does not use
-  /// every option. An option that is set although the strategy does not use it is an error that
-  /// names the option.
-  std::string strategy = "ddp";
-  /// ps: number of servers; ranks 0 to servers - 1, each of which holds a range of the parameters.
-  int servers = 1;
-  bool dedicated_servers = false; ///< ps: servers do not train
-  /// ps: "bsp": all workers are in the same step; "ssp:S": a worker never reads values in which
-  /// more than S steps of another worker are missing, compared with its own steps; "asp": no worker
-  /// waits for another.
-  std::string consistency = "bsp";
-  int period = 8;           ///< local: steps between two averages
-  double slow_momentum = 0; ///< local: momentum of the averages, in [0, 1)
-  int epochs = 5;
-  /// If not 0, training ends after this many steps, even within an epoch; 0: it ends after
-  /// `epochs`.
-  std::int64_t steps = 0;
-  int batch = 128; ///< samples of one step, of all ranks and micro-batches
-  /// Micro-batches per rank and step, whose gradients a rank sums locally. With a pipeline:
-  /// micro-batches per step.
-  int accumulate = 1;
-  /// What to do with samples that do not fill an epoch's last step: "drop" leaves them out, "pad"
-  /// fills the step with the first samples of the epoch, "uneven" (ddp only) makes a smaller step.
-  std::string remainder = "drop";
-  std::uint64_t seed = 1; ///< seed of initial weights, sampler, dropout and augmentation
-  /// Number of training samples to use, from the first on; 0: all.
-  std::size_t limit_samples = 0;
-  bool augment = false; ///< flips and crops training samples at random
-  /// Batch norm uses the statistics of all ranks' samples instead of each rank's own. This costs
-  /// one more sum over the ranks for each such layer and direction.
-  bool sync_batch_norm = false;
-
-  std::string pipeline = "1f1b"; ///< pipeline: order of the passes; one of trainPipelines()
-  int laps = 2;                  ///< pipeline "interleaved": parts of the model per rank
-  /// pipeline: keeps only the inputs of the model's parts, and computes the activations again
-  /// before the backward pass.
-  bool recompute = false;
-  // Artificial stragglers, to compare strategies: ranks sleep before their steps. Servers (ps) do
-  // not.
-  /// Shortest time that a rank's step computes, in milliseconds: as if each rank had a core of its
-  /// own.
-  double pace_ms = 0;
-  std::vector<TrainSlowRank> slow;
-  TrainJitter jitter;
-
-  std::string optimizer = "sgd"; ///< one of trainOptimizers()
-  double learning_rate = 0.02;
-  /// The batch for which learning_rate was chosen. The learning rate is scaled from this batch to
-  /// `batch`, and the warm-up starts at the unscaled rate. 0: no scaling.
-  int base_batch = 0;
-  std::string scaling = "linear";    ///< how base_batch scales; one of trainScalings()
-  double momentum = 0.9;             ///< sgd and lars
-  bool nesterov = false;             ///< sgd: Nesterov's momentum
-  double weight_decay = 0;           ///< of matrices and filters, not of biases and norms
-  double clip = 0;                   ///< upper limit of the norm of the whole gradient; 0: no limit
-  std::string schedule = "constant"; ///< of the learning rate; one of trainSchedules()
-  int warm_up = 0;                   ///< steps in which the learning rate rises to its full value
-
-  /// As GradientOptions::bucket_bytes and ::overlap.
-  std::vector<std::size_t> bucket_bytes = {std::size_t{1} << 20, std::size_t{25} << 20};
-  bool overlap = true;
-  /// Number of communicators, 1 to 16. Buckets use them in turn, so this many buckets can be in
-  /// flight at once.
-  int groups = 1;
-  /// fsdp: layers are joined into units until a unit has this many bytes of weights; 0: each layer
-  /// is a unit.
-  std::size_t unit_bytes = std::size_t{128} << 10;
-  /// Sizes of the axes of a grid of ranks, for example "data=2,shard=2"; neighbouring ranks differ
-  /// in the last axis. "": all ranks are on the axis of the strategy.
-  std::string mesh;
-  /// Most bytes of parameters, gradients and optimizer state that a rank may hold; 0: no limit. A
-  /// run that needs more is refused before it begins.
-  std::uint64_t memory_limit = 0;
-  /// Estimates the gradient noise scale during training, from the gradients of single micro-batches
-  /// and their mean. This costs two more passes over the gradients in each step. Only for ddp with
-  /// at least two micro-batches.
-  bool noise_scale = false;
-  /// How gradients are sent: one of trainHooks(), followed by ":VALUE" if that hook takes a value.
-  std::string hook = "none";
-  /// Every this many steps, after each epoch and at the end, ranks compare the hash of all
-  /// parameters and check that all are finite; 0: only at the end. The check reads all parameters.
-  /// Made in each step, it would slow a small model down by some percent.
-  int verify_every = 50;
-
-  /// File; "": no checkpoints. Rank 0 writes it, also at the end of the run.
-  std::string checkpoint;
-  /// Steps between two checkpoints; 0: only at the end, and when the run is stopped.
-  int checkpoint_every = 0;
-  bool resume = false; ///< continues from the checkpoint
-
-  /// Files that rank 0 writes; "": none. `report` is a folder: its index.html shows curves, the
-  /// parts of a step's time, and the buckets of one step. `trace` is a timeline for ui.perfetto.dev
-  /// of what ten steps computed and communicated. `metrics` has one line of JSON per step and
-  /// epoch; a resumed run appends to it. (For ps without bsp, rank 0 writes the lines of the steps
-  /// that it finds complete whenever it has completed one of its own.)
-  std::string report, trace, metrics;
-  /// Called in every step on every rank, on the thread that called train(). If it returns true on
-  /// any rank, all ranks end after this step. Null: never.
-  std::function<bool()> stop;
-};
 
 /// Where the time of a step went on this rank, in milliseconds.
 struct TrainTimes {
@@ -199,7 +64,7 @@ struct TrainReport {
   /// The gradient noise scale of each epoch of this call, in samples. Averaging over a batch much
   /// smaller than it wastes almost nothing; enlarging a batch that is much larger gains almost
   /// nothing (McCandlish et al., An Empirical Model of Large-Batch Training, 2018). Empty without
-  /// TrainOptions::noise_scale; not finite if the gradients are only noise.
+  /// TrainOptions::Gradients::noise_scale; not finite if the gradients are only noise.
   std::vector<double> epoch_noise_scale;
   std::uint64_t parameter_hash = 0; ///< of all parameters, equal on all ranks
   /// Steps of the whole training, including those before it was resumed.
@@ -297,10 +162,6 @@ struct TrainSweepRun {
 RONDO_API void writeTrainSweep(const std::string& path, const std::string& title,
                                const std::vector<TrainSweepRun>& runs);
 
-/// A value that an option takes, with a line of description.
-struct TrainChoice {
-  std::string name, summary;
-};
 RONDO_API std::vector<TrainChoice> trainModels();
 /// Kinds of samples; each summary says what TrainOptions::data must be.
 RONDO_API std::vector<TrainChoice> trainData();

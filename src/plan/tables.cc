@@ -85,7 +85,8 @@ struct Systems {
 };
 
 void addWiresAndRounds(Table& table, const Systems& systems, const Numbers& x) {
-  const auto& [server, ring, tree, butterfly, naive, subjects, names] = systems;
+  const auto& [server, ring, tree, butterfly, naive, subjects, all_names] = systems;
+  const auto& names = all_names; // lambdas cannot use a structured binding
   const auto add = [&](TableCell cell) { table.cells.push_back(std::move(cell)); };
   const double n = x.n, fold_rounds = x.floor + 2 * x.folds();
 

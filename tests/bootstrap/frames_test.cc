@@ -207,16 +207,16 @@ std::pair<base::UniqueFd, base::UniqueFd> socketPair() {
 /// The bytes of three authentic frames of a member, `ask 1`, `ask 2`, `ask 3`.
 std::vector<std::byte> threeFrames(const net::Key& key) {
   const auto loop = net::EventLoop::get();
-  auto [ours, theirs] = socketPair();
+  auto ends = socketPair();
   std::shared_ptr<Link> link;
   loop->call([&] {
-    link = Link::open(loop, std::move(theirs), key, Link::Side::member, {});
+    link = Link::open(loop, std::move(ends.second), key, Link::Side::member, {});
     for (const std::uint64_t number : {1, 2, 3})
       link->send(frames::Type::ask, frames::Ask{number, 0});
     link.reset();
   });
   std::vector<std::byte> bytes(4096);
-  const ssize_t size = ::recv(ours.get(), bytes.data(), bytes.size(), 0);
+  const ssize_t size = ::recv(ends.first.get(), bytes.data(), bytes.size(), 0);
   REQUIRE(size > 0);
   bytes.resize(static_cast<std::size_t>(size));
   return bytes;
@@ -230,12 +230,12 @@ struct Heard {
 /// What a hub's link receives if the bytes arrive in pieces of `piece`, followed by the end.
 Heard hear(const net::Key& key, const std::vector<std::byte>& bytes, std::size_t piece) {
   const auto loop = net::EventLoop::get();
-  auto [ours, theirs] = socketPair();
+  auto ends = socketPair();
   Heard heard;
   std::atomic<bool> closed{false};
   std::shared_ptr<Link> link;
   loop->call([&] {
-    link = Link::open(loop, std::move(theirs), key, Link::Side::hub,
+    link = Link::open(loop, std::move(ends.second), key, Link::Side::hub,
                       {[&](frames::Type, base::Reader& in) {
                          heard.asks.push_back(frames::Ask::read(in).number);
                        },
@@ -246,9 +246,9 @@ Heard hear(const net::Key& key, const std::vector<std::byte>& bytes, std::size_t
   });
   for (std::size_t at = 0; at < bytes.size() && !closed; at += piece) {
     const std::size_t size = std::min(piece, bytes.size() - at);
-    if (::send(ours.get(), bytes.data() + at, size, MSG_NOSIGNAL) < 0) break;
+    if (::send(ends.first.get(), bytes.data() + at, size, MSG_NOSIGNAL) < 0) break;
   }
-  ours.reset();
+  ends.first.reset();
   for (int i = 0; i < 5000 && !closed; ++i) std::this_thread::sleep_for(1ms);
   loop->call([&] { link.reset(); });
   return heard;

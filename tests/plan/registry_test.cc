@@ -119,7 +119,6 @@ TEST_CASE("a section must leave something for its collective") {
 }
 
 TEST_CASE("a wish restricts collectives that it can, and is no error for others") {
-  using Words = std::vector<std::string>;
   CHECK(isWish("?ring"));
   CHECK_FALSE(isWish("ring"));
   // Lists that NCCL accepts.

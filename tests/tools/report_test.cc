@@ -199,8 +199,8 @@ TEST_CASE("Training lines: the progress bar fits the line at every width and ste
 TEST_CASE("The training report as JSON contains the hash as text", "[train]") {
   TrainConfig config;
   config.options.epochs = 2;
-  config.options.slow = {{.rank = 1, .factor = 3}};
-  config.options.jitter = {.probability = 0.1, .factor = 2};
+  config.options.stragglers.slow = {{.rank = 1, .factor = 3}};
+  config.options.stragglers.jitter = {.probability = 0.1, .factor = 2};
   TrainReport report;
   report.test_accuracy = 0.875;
   report.epoch_loss = {1.0, 0.5};

@@ -41,11 +41,11 @@ struct Half {
 TEST_CASE("a checkpoint with an invalid position is refused, though its check sums are right") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
-  options.checkpoint = folder.file("file");
+  options.files.checkpoint = folder.file("file");
   options.steps = 4;
   trainAll(makeRanks(2), options);
-  const Bytes good = readRaw(options.checkpoint);
-  options.resume = true;
+  const Bytes good = readRaw(options.files.checkpoint);
+  options.files.resume = true;
   options.steps = 6;
   struct Forgery {
     std::string value;
@@ -71,17 +71,17 @@ TEST_CASE("a checkpoint with an invalid position is refused, though its check su
     std::string word(8, '\0');
     word[0] = static_cast<char>(value.size());
     forge(forged, word + value, 1, number);
-    writeRaw(options.checkpoint, forged);
+    writeRaw(options.files.checkpoint, forged);
     auto ranks = makeRanks(2);
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
     INFO(value << " " << number << ": " << thrown.text);
     REQUIRE(thrown.code == ErrorCode::data);
-    REQUIRE(contains(thrown.text,
-                     options.checkpoint + (value == "optimizer_steps"
-                                               ? ": has 5 optimizer steps for 4 "
-                                               : ": has a position that is not in this run: ")));
+    REQUIRE(contains(thrown.text, options.files.checkpoint +
+                                      (value == "optimizer_steps"
+                                           ? ": has 5 optimizer steps for 4 "
+                                           : ": has a position that is not in this run: ")));
   }
-  writeRaw(options.checkpoint, good);
+  writeRaw(options.files.checkpoint, good);
   REQUIRE(trainAll(makeRanks(2), options).steps == 6);
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("a rank with wrong parameters is found at the end of the run or before
   TrainOptions options = smallRun();
   for (int every : {0, 50})
     for (int steps : {1, 2, 3, 5}) {
-      options.verify_every = every;
+      options.gradients.verify_every = every;
       options.steps = steps;
       auto ranks = makeRanks(3);
       const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {

@@ -71,8 +71,8 @@ TEST_CASE("neither bucket sizes nor overlap nor transport change a bit, for 1 to
     options.accumulate = 1;
     for (const Bucketing& bucketing : kBucketings)
       for (const std::string transport : {"inproc", "shm", "tcp"}) {
-        options.bucket_bytes = bucketing.bytes;
-        options.overlap = bucketing.overlap;
+        options.gradients.bucket_bytes = bucketing.bytes;
+        options.gradients.overlap = bucketing.overlap;
         INFO(split << " ranks on " << transport << ", first cap " << bucketing.bytes[0]
                    << ", overlap " << bucketing.overlap);
         requireSame(trainAll(makeRanks(split, transport), options), expected);
@@ -88,15 +88,15 @@ TEST_CASE("all optimizers and hooks keep the ranks equal after every step") {
         if (!kWholeGrid && optimizer.name != std::string("sgd") && hook != std::string("none"))
           continue;
         TrainOptions options = smallRun();
-        options.optimizer = optimizer.name;
-        options.learning_rate = 0.002;
-        options.weight_decay = 0.01;
-        options.clip = 1;
-        options.schedule = "cosine";
-        options.warm_up = 2;
+        options.optimizer.name = optimizer.name;
+        options.optimizer.learning_rate = 0.002;
+        options.optimizer.weight_decay = 0.01;
+        options.optimizer.clip = 1;
+        options.optimizer.schedule = "cosine";
+        options.optimizer.warm_up = 2;
         options.augment = true;
-        options.hook = hook;
-        options.verify_every = 1; // throws if ranks differ
+        options.gradients.hook = hook;
+        options.gradients.verify_every = 1; // throws if ranks differ
         INFO(optimizer.name << ", " << hook << ", " << size << " ranks");
         const TrainReport first = trainAll(makeRanks(size, "inproc", false), options);
         requireSame(trainAll(makeRanks(size, "inproc", false), options), first);
@@ -148,7 +148,7 @@ TEST_CASE("with synchronised batch norm N ranks train like one rank with the who
   // Batch norm over 8 values, and ReLU near zero, amplify rounding by a factor that depends on the
   // processor. With this learning rate the error is 0.1 of the bound, and 150 with a wrong backward
   // pass.
-  options.learning_rate = 0.0001;
+  options.optimizer.learning_rate = 0.0001;
   const std::vector<float> whole = valuesAfter(1, options);
   if (kWholeGrid) // without synchronisation each rank's own statistics give other numbers
     REQUIRE(excess(whole, valuesAfter(2, options)) > 10);
@@ -156,7 +156,7 @@ TEST_CASE("with synchronised batch norm N ranks train like one rank with the who
   // Ranks with 2, 3 and 3 samples; ranks with 4 samples.
   for (int size : kWholeGrid ? std::vector<int>{3, 2} : std::vector<int>{3}) {
     INFO(size << " ranks");
-    options.overlap = size == 3;
+    options.gradients.overlap = size == 3;
     REQUIRE(excess(whole, valuesAfter(size, options)) <= 1);
   }
 }
@@ -165,13 +165,13 @@ TEST_CASE("Nesterov's momentum and the rate scaled by the batch reach the optimi
   TrainOptions options = smallRun();
   options.steps = 3;
   const TrainReport plain = trainAll(makeRanks(2), options);
-  options.nesterov = true;
+  options.optimizer.nesterov = true;
   REQUIRE(trainAll(makeRanks(2), options).parameter_hash != plain.parameter_hash);
-  options.nesterov = false;
-  options.learning_rate = 0.005;
-  options.base_batch = 10; // `batch` is 40
+  options.optimizer.nesterov = false;
+  options.optimizer.learning_rate = 0.005;
+  options.optimizer.base_batch = 10; // `batch` is 40
   requireSame(trainAll(makeRanks(2), options), plain);
-  options.warm_up = 2;
+  options.optimizer.warm_up = 2;
   std::vector<double> rates;
   trainAll(makeRanks(2), options,
            [&](const TrainProgress& progress) { rates.push_back(progress.learning_rate); });
@@ -188,24 +188,24 @@ TEST_CASE(
     options.model = model;
     options.data = "synthetic:shape=3x8x8,train=16,test=9";
     options.batch = 5; // ranks have 2 and 3 samples
-    options.learning_rate = 0.001;
+    options.optimizer.learning_rate = 0.001;
     options.accumulate = 2;
     options.epochs = 1;
-    options.checkpoint = folder.file("file");
+    options.files.checkpoint = folder.file("file");
     const TrainReport expected = trainAll(makeRanks(1), options);
-    const Bytes bytes = readRaw(options.checkpoint);
+    const Bytes bytes = readRaw(options.files.checkpoint);
     options.accumulate = 1;
     INFO(model);
     requireSame(trainAll(makeRanks(2), options), expected);
-    REQUIRE((readRaw(options.checkpoint) == bytes));
+    REQUIRE((readRaw(options.files.checkpoint) == bytes));
     options.steps = 1;
     trainAll(makeRanks(2), options);
     options.steps = 3;
-    options.resume = true;
-    options.overlap = false;
-    options.bucket_bytes = {100'000};
+    options.files.resume = true;
+    options.gradients.overlap = false;
+    options.gradients.bucket_bytes = {100'000};
     trainAll(makeRanks(2, "shm"), options);
-    REQUIRE((readRaw(options.checkpoint) == bytes));
+    REQUIRE((readRaw(options.files.checkpoint) == bytes));
   }
 }
 

@@ -36,17 +36,17 @@ std::size_t occurrences(const std::string& text, const std::string& piece) {
 TEST_CASE("metrics have each step and epoch once, also in a resumed run") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
-  options.checkpoint = folder.file("checkpoint");
-  options.metrics = folder.file("metrics");
+  options.files.checkpoint = folder.file("checkpoint");
+  options.files.metrics = folder.file("metrics");
   options.steps = 4;
   trainAll(makeRanks(2), options);
-  const std::string first = textOf(options.metrics);
+  const std::string first = textOf(options.files.metrics);
   REQUIRE(occurrences(first, "\"kind\":\"step\"") == 4);
   REQUIRE(occurrences(first, "\"kind\":\"epoch\"") == 1);
   options.steps = 6;
-  options.resume = true;
+  options.files.resume = true;
   trainAll(makeRanks(2), options);
-  const std::string both = textOf(options.metrics);
+  const std::string both = textOf(options.files.metrics);
   REQUIRE(both.starts_with(first));
   REQUIRE(occurrences(both, "\"kind\":\"step\"") == 6);
   REQUIRE(occurrences(both, "\"kind\":\"epoch\"") == 2);
@@ -57,29 +57,29 @@ TEST_CASE("metrics have each step and epoch once, also in a resumed run") {
 TEST_CASE("a resumed run repairs the metrics of a killed one: each step once, whole lines") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
-  options.checkpoint = folder.file("checkpoint");
-  options.metrics = folder.file("metrics");
-  options.checkpoint_every = 4;
+  options.files.checkpoint = folder.file("checkpoint");
+  options.files.metrics = folder.file("metrics");
+  options.files.checkpoint_every = 4;
   options.steps = 5;
   Bytes checkpoint;
   std::string metrics;
   trainAll(makeRanks(2), options, [&](const TrainProgress& progress) {
     if (progress.total_step != 4) return;
-    checkpoint = readRaw(options.checkpoint);
-    metrics = textOf(options.metrics);
+    checkpoint = readRaw(options.files.checkpoint);
+    metrics = textOf(options.files.metrics);
   });
   REQUIRE(occurrences(metrics, "\"kind\":\"step\"") == 4);
   // What the run may have written after the checkpoint before it was killed, in part or completely.
-  const std::string all = textOf(options.metrics);
+  const std::string all = textOf(options.files.metrics);
   REQUIRE(occurrences(all, "\"kind\":\"step\"") == 5);
-  options.resume = true;
+  options.files.resume = true;
   options.steps = 6;
   for (std::size_t length = metrics.size(); length <= all.size(); length += 13) {
-    writeRaw(options.metrics,
+    writeRaw(options.files.metrics,
              Bytes(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(length)));
-    writeRaw(options.checkpoint, checkpoint);
+    writeRaw(options.files.checkpoint, checkpoint);
     trainAll(makeRanks(2), options);
-    const std::string whole = textOf(options.metrics);
+    const std::string whole = textOf(options.files.metrics);
     INFO(length << ": " << whole);
     REQUIRE(whole.starts_with(metrics));
     REQUIRE(occurrences(whole, "\n") == 8); // 6 steps and 2 epochs
@@ -92,14 +92,14 @@ TEST_CASE("a resumed run repairs the metrics of a killed one: each step once, wh
 TEST_CASE("the trace shows what every rank computes, and every bucket") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
-  options.trace = folder.file("trace");
-  options.report = folder.file("page");
-  options.bucket_bytes = {0}; // one bucket per weight
+  options.files.trace = folder.file("trace");
+  options.files.report = folder.file("page");
+  options.gradients.bucket_bytes = {0}; // one bucket per weight
   options.epochs = 3;
   options.accumulate = 2;
   trainAll(makeRanks(3), options);
   // Of 9 steps 7 are observed.
-  const std::string trace = textOf(options.trace);
+  const std::string trace = textOf(options.files.trace);
   for (const char* name : {"data", "forward", "backward"})
     REQUIRE(occurrences(trace, "\"name\":\"" + std::string(name) + "\"") == 7 * 3 * 2);
   REQUIRE(occurrences(trace, "\"name\":\"optimizer\"") == 7 * 3);
@@ -113,9 +113,9 @@ TEST_CASE("the trace shows what every rank computes, and every bucket") {
 TEST_CASE("the page lists each setting under a unique name") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
-  options.report = folder.file("page");
-  options.hook = "fp16";
-  options.slow = {{0, 1.01}, {1, 1.02}};
+  options.files.report = folder.file("page");
+  options.gradients.hook = "fp16";
+  options.stragglers.slow = {{0, 1.01}, {1, 1.02}};
   trainAll(makeRanks(2), options);
   const std::string page = textOf(folder.file("page/index.html"));
   for (const char* row :
@@ -136,7 +136,7 @@ TEST_CASE("the page lists each setting under a unique name") {
 TEST_CASE("the page of a run that ends within an epoch shows the accuracy that the run reports") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
-  options.report = folder.file("page");
+  options.files.report = folder.file("page");
   options.steps = 5;
   const TrainReport report = trainAll(makeRanks(2), options);
   char shown[32];
@@ -151,21 +151,22 @@ TEST_CASE("a run that is refused creates no file and changes none") {
   const Bytes old = {'o', 'l', 'd', '\n'};
   const std::vector<std::function<void(TrainOptions&)>> changes = {
       [&](TrainOptions& o) { o.batch = -1; }, [&](TrainOptions& o) { o.data = folder.path(); },
-      [&](TrainOptions& o) { o.resume = true; }, // there is no checkpoint
-      [&](TrainOptions& o) { o.report = folder.file("metrics/page"); },
-      [&](TrainOptions& o) { o.trace = folder.file("no/trace"); }};
+      [&](TrainOptions& o) { o.files.resume = true; }, // there is no checkpoint
+      [&](TrainOptions& o) { o.files.report = folder.file("metrics/page"); },
+      [&](TrainOptions& o) { o.files.trace = folder.file("no/trace"); }};
   for (const auto& change : changes) {
     TrainOptions options = smallRun();
-    options.metrics = folder.file("metrics");
-    options.trace = folder.file("trace");
-    options.report = folder.file("report");
-    options.checkpoint = folder.file("checkpoint");
-    for (const std::string& file : {options.metrics, options.checkpoint}) writeRaw(file, old);
+    options.files.metrics = folder.file("metrics");
+    options.files.trace = folder.file("trace");
+    options.files.report = folder.file("report");
+    options.files.checkpoint = folder.file("checkpoint");
+    for (const std::string& file : {options.files.metrics, options.files.checkpoint})
+      writeRaw(file, old);
     change(options);
     auto ranks = makeRanks(2);
     thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
-    CHECK(readRaw(options.metrics) == old);
-    CHECK(readRaw(options.checkpoint) == old);
+    CHECK(readRaw(options.files.metrics) == old);
+    CHECK(readRaw(options.files.checkpoint) == old);
     for (const char* file : {"trace", "report", "report/index.html"}) {
       INFO(file);
       CHECK(!std::filesystem::exists(folder.file(file)));
@@ -191,23 +192,23 @@ TEST_CASE("a file that cannot be written is refused before the first step, and n
   std::filesystem::create_symlink("no/where", folder.file("link"));
   // A link to a file that does not exist yet.
   std::filesystem::create_symlink("target", folder.file("fine"));
-  std::vector<std::tuple<std::string, std::string TrainOptions::*, std::string>> cases = {
-      {"checkpoint", &TrainOptions::checkpoint, "run"},
-      {"report", &TrainOptions::report, "link/page"}};
-  for (const auto& [name, option] : {std::pair("checkpoint", &TrainOptions::checkpoint),
-                                     {"metrics", &TrainOptions::metrics},
-                                     {"trace", &TrainOptions::trace}})
+  std::vector<std::tuple<std::string, std::string TrainOptions::Files::*, std::string>> cases = {
+      {"checkpoint", &TrainOptions::Files::checkpoint, "run"},
+      {"report", &TrainOptions::Files::report, "link/page"}};
+  for (const auto& [name, option] : {std::pair("checkpoint", &TrainOptions::Files::checkpoint),
+                                     {"metrics", &TrainOptions::Files::metrics},
+                                     {"trace", &TrainOptions::Files::trace}})
     for (const char* file : {"no/run", "file/run", "folder", "link"})
       cases.emplace_back(name, option, file);
   for (const char* page : {"file", "file/page", "file/some/page"})
-    cases.emplace_back("report", &TrainOptions::report, page);
+    cases.emplace_back("report", &TrainOptions::Files::report, page);
   const auto before = everything(folder.path());
   for (const auto& [name, option, file] : cases) {
     INFO(name << " " << file);
     TrainOptions options = smallRun();
-    options.metrics = folder.file("fine");
-    options.report = folder.file("new/report");
-    options.*option = folder.file(file);
+    options.files.metrics = folder.file("fine");
+    options.files.report = folder.file("new/report");
+    options.files.*option = folder.file(file);
     auto ranks = makeRanks(2);
     std::atomic<int> steps = 0;
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
@@ -223,10 +224,10 @@ TEST_CASE("a file that cannot be written is refused before the first step, and n
 TEST_CASE("metrics may go to a pipe: its reader gets every line") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
-  options.metrics = folder.file("pipe");
-  REQUIRE(::mkfifo(options.metrics.c_str(), 0600) == 0);
+  options.files.metrics = folder.file("pipe");
+  REQUIRE(::mkfifo(options.files.metrics.c_str(), 0600) == 0);
   std::string read;
-  std::thread reader([&] { read = textOf(options.metrics); });
+  std::thread reader([&] { read = textOf(options.files.metrics); });
   const TrainReport report = trainAll(makeRanks(2), options);
   reader.join();
   REQUIRE(occurrences(read, "\"kind\":\"step\"") == static_cast<std::size_t>(report.steps));
@@ -236,12 +237,12 @@ TEST_CASE("a report that cannot be written is one error on all ranks") {
   TemporaryFolder folder;
   writeRaw(folder.file("file"), {1});
   const std::vector<std::function<void(TrainOptions&)>> changes = {
-      [&](TrainOptions& o) { o.report = folder.file("file/page"); },
-      [&](TrainOptions& o) { o.trace = folder.file("no/trace"); },
-      [&](TrainOptions& o) { o.metrics = folder.file("no/metrics"); },
-      [](TrainOptions& o) { o.metrics = "/dev/full"; },
-      [](TrainOptions& o) { o.metrics = "/dev/full", o.steps = 2; },
-      [](TrainOptions& o) { o.trace = "/dev/full"; }};
+      [&](TrainOptions& o) { o.files.report = folder.file("file/page"); },
+      [&](TrainOptions& o) { o.files.trace = folder.file("no/trace"); },
+      [&](TrainOptions& o) { o.files.metrics = folder.file("no/metrics"); },
+      [](TrainOptions& o) { o.files.metrics = "/dev/full"; },
+      [](TrainOptions& o) { o.files.metrics = "/dev/full", o.steps = 2; },
+      [](TrainOptions& o) { o.files.trace = "/dev/full"; }};
   for (const auto& change : changes) {
     TrainOptions options = smallRun();
     change(options);
@@ -255,7 +256,8 @@ TEST_CASE("a report that cannot be written is one error on all ranks") {
     REQUIRE(thrown.culprit == 0);
     // The others are found before the training.
     REQUIRE(trained == contains(thrown.text, "/dev/full"));
-    REQUIRE(contains(thrown.text, options.report + options.trace + options.metrics));
+    REQUIRE(
+        contains(thrown.text, options.files.report + options.files.trace + options.files.metrics));
   }
 }
 

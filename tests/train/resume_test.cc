@@ -22,7 +22,7 @@ constexpr int kEpochs = 2, kSteps = 6;
 TrainOptions savingRun(const std::string& file) {
   TrainOptions options = smallRun();
   options.epochs = kEpochs;
-  options.checkpoint = file;
+  options.files.checkpoint = file;
   return options;
 }
 
@@ -53,17 +53,17 @@ const std::vector<Variant> kVariants = {
     {"sgd", [](TrainOptions&) {}},
     {"adamw, augmented, cosine",
      [](TrainOptions& o) {
-       o.optimizer = "adamw";
-       o.learning_rate = 0.002;
+       o.optimizer.name = "adamw";
+       o.optimizer.learning_rate = 0.002;
        o.augment = true;
-       o.schedule = "cosine";
-       o.warm_up = 2;
-       o.weight_decay = 0.01;
+       o.optimizer.schedule = "cosine";
+       o.optimizer.warm_up = 2;
+       o.optimizer.weight_decay = 0.01;
      }},
-    {"lars, clipped", [](TrainOptions& o) { o.optimizer = "lars", o.clip = 0.5; }},
-    {"bf16", [](TrainOptions& o) { o.hook = "bf16"; }},
-    {"top-k", [](TrainOptions& o) { o.hook = "topk:0.05"; }},
-    {"PowerSGD", [](TrainOptions& o) { o.hook = "powersgd:2"; }}};
+    {"lars, clipped", [](TrainOptions& o) { o.optimizer.name = "lars", o.optimizer.clip = 0.5; }},
+    {"bf16", [](TrainOptions& o) { o.gradients.hook = "bf16"; }},
+    {"top-k", [](TrainOptions& o) { o.gradients.hook = "topk:0.05"; }},
+    {"PowerSGD", [](TrainOptions& o) { o.gradients.hook = "powersgd:2"; }}};
 
 } // namespace
 
@@ -79,11 +79,11 @@ TEST_CASE("stopped at any step and resumed, a run ends with the same bytes") {
       const Bytes expected = readRaw(folder.file("whole"));
       for (int stop = 1; stop < kSteps; stop += kWholeGrid ? 1 : 3) {
         INFO(variant.name << ", " << size << " ranks, stopped after step " << stop);
-        options.checkpoint = folder.file("part");
-        options.resume = false;
+        options.files.checkpoint = folder.file("part");
+        options.files.resume = false;
         const auto part = trainStopped(makeRanks(size, "inproc", deterministic), options, stop);
         REQUIRE(part.steps == stop);
-        options.resume = true;
+        options.files.resume = true;
         const auto rest = trainAll(makeRanks(size, "inproc", deterministic), options);
         REQUIRE(rest.steps == kSteps);
         REQUIRE(!rest.stopped);
@@ -97,13 +97,13 @@ TEST_CASE("stopped at any step and resumed, a run ends with the same bytes") {
 TEST_CASE("a checkpoint within a run equals that of a run which ends there") {
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));
-  options.checkpoint_every = 2;
+  options.files.checkpoint_every = 2;
   std::vector<Bytes> seen;
   const TrainReport whole = trainAll(makeRanks(2), options, [&](const TrainProgress& progress) {
     if (progress.total_step % 2 == 0) seen.push_back(readRaw(folder.file("file")));
   });
   REQUIRE(seen.size() == 3);
-  options.resume = true;
+  options.files.resume = true;
   for (const Bytes& bytes : seen) {
     writeRaw(folder.file("file"), bytes);
     requireSame(trainAll(makeRanks(2), options), whole);
@@ -118,13 +118,13 @@ TEST_CASE(
   options.accumulate = 3;
   const TrainReport whole = trainAll(makeRanks(1), options);
   trainStopped(makeRanks(1), options, 2);
-  options.resume = true;
+  options.files.resume = true;
   options.accumulate = 1;
   requireSame(trainAll(makeRanks(3), options), whole);
 
-  options.resume = false;
+  options.files.resume = false;
   trainStopped(makeRanks(3), options, 4);
-  options.resume = true;
+  options.files.resume = true;
   options.accumulate = 41;
   auto ranks = makeRanks(2);
   const Thrown refused = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
@@ -135,9 +135,9 @@ TEST_CASE(
 TEST_CASE("residuals of another number of ranks are refused with the name of the checkpoint") {
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));
-  options.hook = "topk:0.05";
+  options.gradients.hook = "topk:0.05";
   trainStopped(makeRanks(3), options, 2);
-  options.resume = true;
+  options.files.resume = true;
   auto ranks = makeRanks(2);
   const Thrown refused = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
   REQUIRE(refused.code == ErrorCode::invalid_argument);
@@ -152,7 +152,7 @@ TEST_CASE("a checkpoint that is of another run, damaged or missing is refused on
   const Bytes good = readRaw(file);
   const auto refusal = [&](const std::function<void(TrainOptions&)>& change) {
     TrainOptions options = savingRun(file);
-    options.resume = true;
+    options.files.resume = true;
     change(options);
     auto ranks = makeRanks(2);
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
@@ -164,8 +164,8 @@ TEST_CASE("a checkpoint that is of another run, damaged or missing is refused on
   REQUIRE(contains(refusal([](TrainOptions& o) { o.batch = 20; }),
                    "it has batch 40, this run has batch 20"));
   REQUIRE(contains(refusal([](TrainOptions& o) { o.seed = 7; }), "this run has seed 7"));
-  REQUIRE(contains(refusal([](TrainOptions& o) { o.optimizer = "lars"; }), "optimizer lars"));
-  REQUIRE(contains(refusal([](TrainOptions& o) { o.hook = "bf16"; }), "hook bf16"));
+  REQUIRE(contains(refusal([](TrainOptions& o) { o.optimizer.name = "lars"; }), "optimizer lars"));
+  REQUIRE(contains(refusal([](TrainOptions& o) { o.gradients.hook = "bf16"; }), "hook bf16"));
   REQUIRE(contains(refusal([](TrainOptions& o) { o.limit_samples = 90; }), "samples 90"));
   Bytes bad = good;
   bad[bad.size() / 2] ^= 1;
@@ -191,7 +191,7 @@ TEST_CASE("a run resumed at its end gives the same report, and more steps contin
   TemporaryFolder folder;
   TrainOptions options = savingRun(folder.file("file"));
   const TrainReport whole = trainAll(makeRanks(2), options);
-  options.resume = true;
+  options.files.resume = true;
   const TrainReport again = trainAll(makeRanks(2), options);
   requireSame(again, whole);
   REQUIRE(again.test_accuracy == whole.test_accuracy);
@@ -248,15 +248,15 @@ TEST_CASE("values that are not finite end the run on all ranks, and no checkpoin
     REQUIRE(!std::filesystem::exists(folder.file("file")));
     trainAll(std::move(ranks), smallRun()); // the communicators are still usable
   };
-  options.learning_rate = 1e4;
+  options.optimizer.learning_rate = 1e4;
   ends("train: the loss of step ",
        " is not finite; the first values of that kind come from layer ");
-  options.learning_rate = std::numeric_limits<double>::max();
+  options.optimizer.learning_rate = std::numeric_limits<double>::max();
   // So that the loss of a next step cannot report it first.
   const auto steps = std::exchange(options.steps, 1);
   ends("train: after step 1 of epoch 1: the values of ", ".weight are not finite");
   options.steps = steps;
-  options.checkpoint_every = 1;
+  options.files.checkpoint_every = 1;
   ends("train: after step 1 weight.", " is not finite: no checkpoint is written");
 }
 

@@ -124,7 +124,7 @@ TEST_CASE("training learns data that can be learnt") {
   TrainOptions options = small(folder);
   options.epochs = 4;
   for (int every : {0, 1, 7}) {
-    options.verify_every = every;
+    options.gradients.verify_every = every;
     const TrainReport report = trainAll(makeRanks(2), options);
     REQUIRE(report.epoch_loss.size() == 4);
     REQUIRE(report.epoch_loss.front() < 2.5); // ten classes give 2.3 before anything is learnt
@@ -194,18 +194,18 @@ TEST_CASE("options that differ between ranks are Error(mismatch), which quotes t
       {"epochs 3", [](TrainOptions& o) { o.epochs = 3; }},
       {"batch 41", [](TrainOptions& o) { o.batch = 41; }},
       {"accumulate 2", [](TrainOptions& o) { o.accumulate = 2; }},
-      {"learning_rate 0.5", [](TrainOptions& o) { o.learning_rate = 0.5; }},
-      {"momentum 0.5", [](TrainOptions& o) { o.momentum = 0.5; }},
+      {"learning_rate 0.5", [](TrainOptions& o) { o.optimizer.learning_rate = 0.5; }},
+      {"momentum 0.5", [](TrainOptions& o) { o.optimizer.momentum = 0.5; }},
       {"seed 7", [](TrainOptions& o) { o.seed = 7; }},
       {"limit_samples 99", [](TrainOptions& o) { o.limit_samples = 99; }},
-      {"optimizer lars", [](TrainOptions& o) { o.optimizer = "lars"; }},
-      {"hook bf16", [](TrainOptions& o) { o.hook = "bf16"; }},
-      {"report or trace yes", [](TrainOptions& o) { o.trace = "/dev/null"; }},
+      {"optimizer lars", [](TrainOptions& o) { o.optimizer.name = "lars"; }},
+      {"hook bf16", [](TrainOptions& o) { o.gradients.hook = "bf16"; }},
+      {"report or trace yes", [](TrainOptions& o) { o.files.trace = "/dev/null"; }},
       {"sync_batch_norm yes", [](TrainOptions& o) { o.sync_batch_norm = true; }},
-      {"overlap no", [](TrainOptions& o) { o.overlap = false; }},
-      {"groups 2", [](TrainOptions& o) { o.groups = 2; }},
-      {"bucket_bytes 7", [](TrainOptions& o) { o.bucket_bytes = {7}; }},
-      {"verify_every 0", [](TrainOptions& o) { o.verify_every = 0; }},
+      {"overlap no", [](TrainOptions& o) { o.gradients.overlap = false; }},
+      {"groups 2", [](TrainOptions& o) { o.gradients.groups = 2; }},
+      {"bucket_bytes 7", [](TrainOptions& o) { o.gradients.bucket_bytes = {7}; }},
+      {"verify_every 0", [](TrainOptions& o) { o.gradients.verify_every = 0; }},
       {"training samples 130", [&](TrainOptions& o) { o.data = other.path(); }}};
   for (const Change& change : changes) {
     auto ranks = makeRanks(3);
@@ -225,33 +225,33 @@ TEST_CASE("invalid options are refused, and the communicator stays usable") {
   TemporaryFolder folder;
   writeDataset(folder, 130, 100);
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   struct Change {
     std::string name;
     std::function<void(TrainOptions&)> make;
   };
   const std::vector<Change> changes = {
       {"model \"lenet\"; there is: mlp", [](TrainOptions& o) { o.model = "lenet"; }},
-      {"optimizer \"adagrad\"", [](TrainOptions& o) { o.optimizer = "adagrad"; }},
-      {"schedule \"linear\"", [](TrainOptions& o) { o.schedule = "linear"; }},
+      {"optimizer \"adagrad\"", [](TrainOptions& o) { o.optimizer.name = "adagrad"; }},
+      {"schedule \"linear\"", [](TrainOptions& o) { o.optimizer.schedule = "linear"; }},
       {"hook \"topk\"; there is: none, fp16, bf16, topk:DENSITY, powersgd:RANK",
-       [](TrainOptions& o) { o.hook = "topk"; }},
-      {"hook \"fp16:2\"", [](TrainOptions& o) { o.hook = "fp16:2"; }},
-      {"hook \"topk:x\"", [](TrainOptions& o) { o.hook = "topk:x"; }},
-      {"hook \"powersgd:2.5\"", [](TrainOptions& o) { o.hook = "powersgd:2.5"; }},
-      {"density 2", [](TrainOptions& o) { o.hook = "topk:2"; }},
-      {"rank 0", [](TrainOptions& o) { o.hook = "powersgd:0"; }},
+       [](TrainOptions& o) { o.gradients.hook = "topk"; }},
+      {"hook \"fp16:2\"", [](TrainOptions& o) { o.gradients.hook = "fp16:2"; }},
+      {"hook \"topk:x\"", [](TrainOptions& o) { o.gradients.hook = "topk:x"; }},
+      {"hook \"powersgd:2.5\"", [](TrainOptions& o) { o.gradients.hook = "powersgd:2.5"; }},
+      {"density 2", [](TrainOptions& o) { o.gradients.hook = "topk:2"; }},
+      {"rank 0", [](TrainOptions& o) { o.gradients.hook = "powersgd:0"; }},
       {"device \"tpu\"", [](TrainOptions& o) { o.device = "tpu"; }},
       {"nesterov with optimizer lars",
-       [](TrainOptions& o) { o.optimizer = "lars", o.nesterov = true; }},
-      {"base_batch is -1", [](TrainOptions& o) { o.base_batch = -1; }},
+       [](TrainOptions& o) { o.optimizer.name = "lars", o.optimizer.nesterov = true; }},
+      {"base_batch is -1", [](TrainOptions& o) { o.optimizer.base_batch = -1; }},
       {"steps is -1", [](TrainOptions& o) { o.steps = -1; }},
-      {"warm_up is -1", [](TrainOptions& o) { o.warm_up = -1; }},
-      {"weight_decay is -1", [](TrainOptions& o) { o.weight_decay = -1; }},
-      {"clip is nan", [=](TrainOptions& o) { o.clip = kNan; }},
-      {"bucket_bytes is empty", [](TrainOptions& o) { o.bucket_bytes.clear(); }},
-      {"resume without a checkpoint", [](TrainOptions& o) { o.resume = true; }},
-      {"checkpoint_every without a checkpoint", [](TrainOptions& o) { o.checkpoint_every = 3; }},
+      {"warm_up is -1", [](TrainOptions& o) { o.optimizer.warm_up = -1; }},
+      {"weight_decay is -1", [](TrainOptions& o) { o.optimizer.weight_decay = -1; }},
+      {"clip is nan", [=](TrainOptions& o) { o.optimizer.clip = kNan; }},
+      {"bucket_bytes is empty", [](TrainOptions& o) { o.gradients.bucket_bytes.clear(); }},
+      {"resume without a checkpoint", [](TrainOptions& o) { o.files.resume = true; }},
+      {"checkpoint_every without a checkpoint",
+       [](TrainOptions& o) { o.files.checkpoint_every = 3; }},
       {"epochs is 0", [](TrainOptions& o) { o.epochs = 0; }},
       {"accumulate is 0", [](TrainOptions& o) { o.accumulate = 0; }},
       {"accumulate is -3", [](TrainOptions& o) { o.accumulate = -3; }},
@@ -262,12 +262,12 @@ TEST_CASE("invalid options are refused, and the communicator stays usable") {
        [](TrainOptions& o) { o.accumulate = std::numeric_limits<int>::max(); }},
       {"only 130 training samples", [](TrainOptions& o) { o.batch = 131; }},
       {"only 10 training samples", [](TrainOptions& o) { o.limit_samples = 10; }},
-      {"learning_rate is -1", [](TrainOptions& o) { o.learning_rate = -1; }},
-      {"learning_rate is nan", [=](TrainOptions& o) { o.learning_rate = kNan; }},
-      {"learning_rate is inf", [=](TrainOptions& o) { o.learning_rate = kInfinity; }},
-      {"verify_every is -1", [](TrainOptions& o) { o.verify_every = -1; }},
-      {"momentum is 1.5", [](TrainOptions& o) { o.momentum = 1.5; }},
-      {"momentum is nan", [=](TrainOptions& o) { o.momentum = kNan; }}};
+      {"learning_rate is -1", [](TrainOptions& o) { o.optimizer.learning_rate = -1; }},
+      {"learning_rate is nan", [=](TrainOptions& o) { o.optimizer.learning_rate = kNan; }},
+      {"learning_rate is inf", [](TrainOptions& o) { o.optimizer.learning_rate = HUGE_VAL; }},
+      {"verify_every is -1", [](TrainOptions& o) { o.gradients.verify_every = -1; }},
+      {"momentum is 1.5", [](TrainOptions& o) { o.optimizer.momentum = 1.5; }},
+      {"momentum is nan", [=](TrainOptions& o) { o.optimizer.momentum = kNan; }}};
   auto ranks = makeRanks(2);
   for (const Change& change : changes) {
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
@@ -284,14 +284,15 @@ TEST_CASE("invalid options are refused, and the communicator stays usable") {
 
 TEST_CASE("two of checkpoint, metrics and trace must not be the same file") {
   auto ranks = makeRanks(2);
-  const auto refusal = [&](std::string TrainOptions::*first, std::string TrainOptions::*second) {
+  const auto refusal = [&](std::string TrainOptions::Files::*first,
+                           std::string TrainOptions::Files::*second) {
     TrainOptions options = smallRun();
-    options.*first = options.*second = "one";
+    options.files.*first = options.files.*second = "one";
     return thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text;
   };
-  CHECK(refusal(&TrainOptions::checkpoint, &TrainOptions::metrics) ==
+  CHECK(refusal(&TrainOptions::Files::checkpoint, &TrainOptions::Files::metrics) ==
         "train: checkpoint and metrics name the same file: one");
-  CHECK(refusal(&TrainOptions::trace, &TrainOptions::metrics) ==
+  CHECK(refusal(&TrainOptions::Files::trace, &TrainOptions::Files::metrics) ==
         "train: metrics and trace name the same file: one");
 }
 

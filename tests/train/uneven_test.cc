@@ -101,8 +101,8 @@ TEST_CASE("ranks without samples in the last step give the bits of micro-batches
       options.accumulate = 1;
       INFO(size << " ranks, " << rest << " left");
       for (const bool overlap : {true, false}) {
-        options.overlap = overlap;
-        options.bucket_bytes = {overlap ? std::size_t{0} : std::size_t{1} << 20};
+        options.gradients.overlap = overlap;
+        options.gradients.bucket_bytes = {overlap ? std::size_t{0} : std::size_t{1} << 20};
         requireSame(trainAll(makeRanks(size, overlap ? "inproc" : "shm"), options), expected);
       }
     }
@@ -136,7 +136,7 @@ TEST_CASE("a smaller step's gradient and loss are means over its samples, howeve
 
 TEST_CASE("an epoch's loss is the mean over its samples, also of a smaller last step") {
   TrainOptions options = unevenRun(3);
-  options.learning_rate = 0; // so that a sample's loss does not depend on its step
+  options.optimizer.learning_rate = 0; // so that a sample's loss does not depend on its step
   const double uneven = trainAll(makeRanks(2), options).epoch_loss.at(0);
   options.remainder = "drop";
   options.batch = 83;
@@ -149,7 +149,7 @@ TEST_CASE("running statistics move by the micro-batches that had samples") {
   options.data = "synthetic:shape=3x8x8,train=5,test=4";
   options.batch = 4;
   options.epochs = 1;
-  options.learning_rate = 0.001;
+  options.optimizer.learning_rate = 0.001;
   options.remainder = "uneven";
   options.accumulate = 2;
   const TrainReport expected = trainAll(makeRanks(1), options);
@@ -174,10 +174,10 @@ TEST_CASE("running statistics move by the micro-batches that had samples") {
 TEST_CASE("hooks, clipping and the noise scale work in a step without samples on some ranks") {
   for (const char* hook : {"none", "bf16", "topk:0.1", "powersgd:2"}) {
     TrainOptions options = unevenRun(2);
-    options.hook = hook;
-    options.clip = 1;
-    options.noise_scale = true;
-    options.verify_every = 1; // throws if ranks differ
+    options.gradients.hook = hook;
+    options.optimizer.clip = 1;
+    options.gradients.noise_scale = true;
+    options.gradients.verify_every = 1; // throws if ranks differ
     INFO(hook);
     const TrainReport report = trainAll(makeRanks(4, "inproc", false), options);
     REQUIRE(report.steps == 6);
@@ -190,7 +190,7 @@ TEST_CASE("residuals of hooks do not count more in a smaller step") {
     TrainOptions options = smallRun();
     options.data = "synthetic:shape=1x8x8,train=121,test=60"; // steps of 40, 40, 40 and 1
     options.remainder = "uneven";
-    options.hook = hook;
+    options.gradients.hook = hook;
     options.epochs = 6;
     const TrainReport report = trainAll(makeRanks(2), options);
     INFO(hook << ": " << report.epoch_loss.front() << " to " << report.epoch_loss.back());
@@ -201,27 +201,27 @@ TEST_CASE("residuals of hooks do not count more in a smaller step") {
 TEST_CASE("a run that is resumed before, in or after a smaller step ends with the same bytes") {
   TemporaryFolder folder;
   TrainOptions options = unevenRun(1);
-  options.checkpoint = folder.file("file");
+  options.files.checkpoint = folder.file("file");
   const TrainReport expected = trainAll(makeRanks(3), options);
-  const Bytes bytes = readRaw(options.checkpoint);
+  const Bytes bytes = readRaw(options.files.checkpoint);
   for (int stop : {2, 3, 4}) {
-    options.resume = false;
+    options.files.resume = false;
     options.steps = stop;
     trainAll(makeRanks(3), options);
-    options.resume = true;
+    options.files.resume = true;
     options.steps = 0;
     INFO("resumed after step " << stop);
     requireSame(trainAll(makeRanks(3), options), expected);
-    REQUIRE((readRaw(options.checkpoint) == bytes));
+    REQUIRE((readRaw(options.files.checkpoint) == bytes));
   }
   options.remainder = "drop"; // other steps, so it is another run
   auto ranks = makeRanks(3);
   REQUIRE(contains(thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text,
                    "it has remainder uneven, this run has the default remainder"));
-  options.resume = false;
+  options.files.resume = false;
   trainAll(makeRanks(3), options);
   options.remainder = "pad";
-  options.resume = true;
+  options.files.resume = true;
   REQUIRE(contains(thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); }).text,
                    "it has the default remainder, this run has remainder pad"));
 }

@@ -45,7 +45,7 @@ TEST_CASE("means of few and of many samples give both the mean and the variance"
 TEST_CASE("a run estimates the same noise on ranks as in micro-batches, and trains the same") {
   TrainOptions options = smallRun();
   const std::uint64_t hash = trainAll(makeRanks(4), options).parameter_hash;
-  options.noise_scale = true;
+  options.gradients.noise_scale = true;
   const TrainReport ranks = trainAll(makeRanks(4), options);
   REQUIRE(ranks.parameter_hash == hash);
   REQUIRE(ranks.epoch_noise_scale.size() == 2);

@@ -117,8 +117,8 @@ TEST_CASE("every key has one server and one piece, and the pieces with the last 
 
 TEST_CASE("stragglers are as slow and as often slow as requested, and the same in every run") {
   TrainOptions options;
-  options.slow = {{.rank = 1, .factor = 3}};
-  options.jitter = {.probability = 0.1, .factor = 4};
+  options.stragglers.slow = {{.rank = 1, .factor = 3}};
+  options.stragglers.jitter = {.probability = 0.1, .factor = 4};
   TrainTimes last;
   last.forward = last.backward = 2;
   for (int rank : {0, 1}) {
@@ -134,8 +134,8 @@ TEST_CASE("stragglers are as slow and as often slow as requested, and the same i
     INFO(slow_ones);
     REQUIRE((slow_ones > 850 && slow_ones < 1150));
   }
-  options.jitter = {};
-  options.pace_ms = 10;
+  options.stragglers.jitter = {};
+  options.stragglers.pace_ms = 10;
   REQUIRE(Straggler(options, 0).next(last) == 6);
   REQUIRE(Straggler(options, 1).next(last) == 26);
   REQUIRE(Straggler(options, 1).next({}) == 0); // the last step computed nothing

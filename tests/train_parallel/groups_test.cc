@@ -43,15 +43,15 @@ TEST_CASE("groups do not change a bit in any strategy with buckets, and each has
            {"ddp", ""}, {"pipeline", "data=2,pipe=2"}, {"tensor", "data=2,tensor=2"}}) {
     TrainOptions options = smallRun();
     options.strategy = strategy;
-    options.mesh = mesh;
-    options.bucket_bytes = {0}; // a bucket per layer: each group gets one, on every stage
+    options.sharding.mesh = mesh;
+    options.gradients.bucket_bytes = {0}; // a bucket per layer: each group gets one, on every stage
     const TrainReport expected = trainAll(makeRanks(4), options);
     std::vector<std::size_t> descriptors;
     for (int groups : {1, 2, 3})
       for (bool overlap : {false, true}) {
         if (!overlap && groups != 2) continue;
-        options.groups = groups;
-        options.overlap = overlap;
+        options.gradients.groups = groups;
+        options.gradients.overlap = overlap;
         std::size_t open = 0;
         INFO(strategy << ", " << groups << " groups, overlap " << overlap);
         requireSame(trainAll(makeRanks(4, "tcp"), options,
@@ -67,7 +67,7 @@ TEST_CASE("groups do not change a bit in any strategy with buckets, and each has
 TEST_CASE("groups are refused if out of bounds, or if the strategy has no buckets") {
   const auto refusal = [](int groups, const std::string& strategy) {
     TrainOptions options = smallRun();
-    options.groups = groups;
+    options.gradients.groups = groups;
     options.strategy = strategy;
     auto ranks = makeRanks(2);
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });

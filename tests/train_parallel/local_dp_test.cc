@@ -33,16 +33,16 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
 TrainOptions localRun(int period, double slow_momentum = 0) {
   TrainOptions options = smallRun();
   options.strategy = "local";
-  options.period = period;
-  options.slow_momentum = slow_momentum;
+  options.averaging.period = period;
+  options.averaging.slow_momentum = slow_momentum;
   return options;
 }
 
 TrainOptions ofOneRank(TrainOptions options) {
   const TrainOptions defaults;
   options.strategy = "ddp";
-  options.period = defaults.period;
-  options.slow_momentum = defaults.slow_momentum;
+  options.averaging.period = defaults.averaging.period;
+  options.averaging.slow_momentum = defaults.averaging.slow_momentum;
   return options;
 }
 
@@ -52,13 +52,14 @@ TEST_CASE("local SGD that averages after every step equals SGD for 50 steps", "[
   for (int size : kWholeGrid ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{3}) {
     TrainOptions options = localRun(1);
     options.steps = 50;
-    options.learning_rate = 0.001; // after convergence the losses would be only rounding errors
-    options.weight_decay = 0.01;
+    options.optimizer.learning_rate =
+        0.001; // after convergence the losses would be only rounding errors
+    options.optimizer.weight_decay = 0.01;
     INFO(size << " ranks");
     const auto expected = losses(1, ofOneRank(options));
     REQUIRE(expected.size() == 50);
     REQUIRE(difference(losses(size, options), expected) < 1e-5);
-    options.period = 2;
+    options.averaging.period = 2;
     if (size > 1) REQUIRE(difference(losses(size, options), expected) > 1e-3);
   }
 }
@@ -66,14 +67,14 @@ TEST_CASE("local SGD that averages after every step equals SGD for 50 steps", "[
 TEST_CASE("slow momentum with period 1 and plain steps equals momentum", "[sums]") {
   TrainOptions options = localRun(1, 0.9);
   options.steps = 50;
-  options.learning_rate = 0.001;
-  options.momentum = 0;
+  options.optimizer.learning_rate = 0.001;
+  options.optimizer.momentum = 0;
   TrainOptions plain = ofOneRank(options);
-  plain.momentum = 0.9;
+  plain.optimizer.momentum = 0.9;
   // Moves are differences of values here, which have larger rounding errors than gradients.
   const auto expected = losses(1, plain);
   REQUIRE(difference(losses(3, options), expected) < 1e-4);
-  options.slow_momentum = 0;
+  options.averaging.slow_momentum = 0;
   REQUIRE(difference(losses(3, options), expected) > 1e-2);
 }
 
@@ -84,14 +85,15 @@ TEST_CASE("between averages ranks differ, and evaluation uses their average", "[
       options.data = "synthetic:shape=1x8x8,train=1000,test=200"; // 25 steps per epoch
       options.batch = 40;
       options.epochs = 3;
-      options.momentum = slow > 0 ? 0.5 : 0.9;
-      options.verify_every = 3; // throws if the ranks' averages differ
+      options.optimizer.momentum = slow > 0 ? 0.5 : 0.9;
+      options.gradients.verify_every = 3; // throws if the ranks' averages differ
       const TrainReport report = trainAll(makeRanks(size), options);
       INFO(size << " ranks, slow momentum " << slow);
       REQUIRE(report.epoch_loss.size() == 3);
       REQUIRE(report.epoch_loss.back() < report.epoch_loss.front() / 2);
       REQUIRE(report.test_accuracy > 0.9);
-      options.verify_every = 0; // the result does not depend on when the average is computed
+      options.gradients.verify_every =
+          0; // the result does not depend on when the average is computed
       requireSame(trainAll(makeRanks(size), options), report);
     }
 }
@@ -101,15 +103,15 @@ TEST_CASE("local SGD that was stopped at any step and resumed ends with the same
   for (const char* optimizer : {"sgd", "adamw"})
     for (int steps = 1; steps < 6; steps += kWholeGrid ? 1 : 3) {
       TrainOptions options = localRun(3, 0.5);
-      options.optimizer = optimizer;
-      options.learning_rate = 0.002;
-      options.checkpoint = folder.file("whole");
+      options.optimizer.name = optimizer;
+      options.optimizer.learning_rate = 0.002;
+      options.files.checkpoint = folder.file("whole");
       const TrainReport whole = trainAll(makeRanks(2), options);
-      options.checkpoint = folder.file("part");
+      options.files.checkpoint = folder.file("part");
       TrainOptions first = options;
       first.steps = steps;
       trainAll(makeRanks(2), first);
-      options.resume = true;
+      options.files.resume = true;
       INFO(optimizer << ", stopped after step " << steps);
       requireSame(trainAll(makeRanks(2), options), whole);
       REQUIRE((readRaw(folder.file("part")) == readRaw(folder.file("whole"))));
@@ -120,15 +122,15 @@ TEST_CASE("local SGD that was stopped at any step and resumed ends with the same
       REQUIRE(contains(thrown.text,
                        "2 ranks wrote it, with state of each rank, which 3 ranks cannot use"));
       options.strategy = "ddp";
-      options.period = TrainOptions().period;
-      options.slow_momentum = 0;
+      options.averaging.period = TrainOptions().averaging.period;
+      options.averaging.slow_momentum = 0;
       const auto go = [&](Communicator& comm) { train(comm, options); };
       REQUIRE(contains(thrownByAll(ranks, go).text, "which this run does not use"));
-      writeRaw(options.checkpoint, {});
-      options.resume = false;
+      writeRaw(options.files.checkpoint, {});
+      options.files.resume = false;
       trainAll(makeRanks(2), options);
       options.strategy = "local";
-      options.resume = true;
+      options.files.resume = true;
       REQUIRE(contains(thrownByAll(ranks, go).text,
                        "has no state of single ranks, which this run needs"));
     }
@@ -138,9 +140,10 @@ TEST_CASE("local SGD averages exactly after every period") {
   TrainOptions options = localRun(4);
   options.steps = 4;
   const TrainReport at_the_end = trainAll(makeRanks(2), options);
-  options.period = 1000; // never averaged during the run, only for the evaluation at the end
+  options.averaging.period =
+      1000; // never averaged during the run, only for the evaluation at the end
   requireSame(trainAll(makeRanks(2), options), at_the_end);
-  options.period = 3;
+  options.averaging.period = 3;
   REQUIRE(trainAll(makeRanks(2), options).parameter_hash != at_the_end.parameter_hash);
 }
 
@@ -148,9 +151,9 @@ TEST_CASE("local SGD that is resumed between two averages has the same hash and 
   TemporaryFolder folder;
   TrainOptions options = localRun(3);
   options.steps = 4;
-  options.checkpoint = folder.file("file");
+  options.files.checkpoint = folder.file("file");
   const TrainReport ended = trainAll(makeRanks(2), options);
-  options.resume = true;
+  options.files.resume = true;
   const TrainReport again = trainAll(makeRanks(2), options);
   REQUIRE(again.parameter_hash == ended.parameter_hash);
   REQUIRE(again.test_accuracy == ended.test_accuracy);
@@ -188,7 +191,7 @@ TEST_CASE("DataParallel has the same bits as one rank with as many micro-batches
       TrainOptions options = smallRun();
       options.model = model;
       options.augment = true;
-      options.clip = 0.5;
+      options.optimizer.clip = 0.5;
       options.accumulate = size;
       const TrainReport expected = trainAll(makeRanks(1), options);
       options.accumulate = 1;
@@ -201,18 +204,18 @@ TEST_CASE("DataParallel has the same bits as one rank with as many micro-batches
 TEST_CASE("a checkpoint of DataParallel continues on other numbers of ranks and as ddp") {
   TemporaryFolder folder;
   TrainOptions options = smallRun();
-  options.optimizer = "adamw";
-  options.checkpoint = folder.file("whole");
+  options.optimizer.name = "adamw";
+  options.files.checkpoint = folder.file("whole");
   options.strategy = "dp";
   const TrainReport whole = trainAll(makeRanks(2), options);
   for (const char* then : {"dp", "ddp"}) {
     options.strategy = "dp";
-    options.checkpoint = folder.file("part");
-    options.resume = false;
+    options.files.checkpoint = folder.file("part");
+    options.files.resume = false;
     options.steps = 2;
     trainAll(makeRanks(2), options);
     options.strategy = then;
-    options.resume = true;
+    options.files.resume = true;
     options.steps = 0;
     requireSame(trainAll(makeRanks(2), options), whole);
     REQUIRE((readRaw(folder.file("part")) == readRaw(folder.file("whole"))));
@@ -229,21 +232,21 @@ TEST_CASE("a step sends as many bytes as the formula in the strategy's file says
   };
   // mlp for 8 x 8 pixels and 10 classes; the 10 biases are padded to a cache line.
   const double values = 4 * (64 * 256 + 256 + 256 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 16);
-  const auto gathered = [](TrainOptions& o) { o.hook = "topk:0.1"; };
+  const auto gathered = [](TrainOptions& o) { o.gradients.hook = "topk:0.1"; };
   const double message = bytes(2, gathered) / 2;
   REQUIRE(message > 0);
   for (int size : {1, 2, 3, 4}) {
     INFO(size << " ranks");
     REQUIRE(bytes(size, gathered) == size * (size - 1) * message);
     REQUIRE(bytes(size, [](TrainOptions&) {}) == 2 * (size - 1) * values);
-    REQUIRE(bytes(size, [](TrainOptions& o) { o.hook = "bf16"; }) == (size - 1) * values);
+    REQUIRE(bytes(size, [](TrainOptions& o) { o.gradients.hook = "bf16"; }) == (size - 1) * values);
     REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "ps"; }) == 2 * (size - 1) * values);
-    REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "local", o.period = 4; }) ==
+    REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "local", o.averaging.period = 4; }) ==
             2 * (size - 1) * values / 4);
     REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "dp"; }) ==
             (size - 1) * (2 * values + 40.0 * (64 * 4 + 5) / size));
     if (size == 1) continue;
-    REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "ps", o.dedicated_servers = true; }) ==
+    REQUIRE(bytes(size, [](TrainOptions& o) { o.strategy = "ps", o.servers.dedicated = true; }) ==
             2 * (size - 1) * values);
   }
 }
@@ -254,13 +257,17 @@ TEST_CASE("options that local SGD and DataParallel do not support are refused by
     std::function<void(TrainOptions&)> make;
   };
   const std::vector<Change> changes = {
-      {"period is 0", [](TrainOptions& o) { o.strategy = "local", o.period = 0; }},
-      {"slow_momentum is 1", [](TrainOptions& o) { o.strategy = "local", o.slow_momentum = 1; }},
-      {"strategy local takes no clip", [](TrainOptions& o) { o.strategy = "local", o.clip = 1; }},
+      {"period is 0", [](TrainOptions& o) { o.strategy = "local", o.averaging.period = 0; }},
+      {"slow_momentum is 1",
+       [](TrainOptions& o) { o.strategy = "local", o.averaging.slow_momentum = 1; }},
+      {"strategy local takes no clip",
+       [](TrainOptions& o) { o.strategy = "local", o.optimizer.clip = 1; }},
       {"strategy dp takes no accumulate",
        [](TrainOptions& o) { o.strategy = "dp", o.accumulate = 2; }},
-      {"strategy dp takes no hook", [](TrainOptions& o) { o.strategy = "dp", o.hook = "bf16"; }},
-      {"strategy ddp takes no period, which is for: local", [](TrainOptions& o) { o.period = 3; }}};
+      {"strategy dp takes no hook",
+       [](TrainOptions& o) { o.strategy = "dp", o.gradients.hook = "bf16"; }},
+      {"strategy ddp takes no period, which is for: local",
+       [](TrainOptions& o) { o.averaging.period = 3; }}};
   auto ranks = makeRanks(2);
   for (const Change& change : changes) {
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
@@ -278,7 +285,7 @@ TEST_CASE("a loss that is not finite ends local SGD and DataParallel on all rank
   for (const char* strategy : {"local", "dp"}) {
     TrainOptions options = smallRun();
     options.strategy = strategy;
-    options.learning_rate = 1e30;
+    options.optimizer.learning_rate = 1e30;
     options.epochs = 6;
     auto ranks = makeRanks(3);
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });

@@ -226,8 +226,8 @@ namespace {
 TrainOptions compressedRun(const std::string& hook) {
   TrainOptions options = smallRun();
   options.strategy = "ps";
-  options.servers = 2;
-  options.hook = hook;
+  options.servers.count = 2;
+  options.gradients.hook = hook;
   return options;
 }
 
@@ -237,18 +237,18 @@ TEST_CASE(
     "pushes in 16 bits are rounded like the gradients of one rank, with any number of servers") {
   for (const char* hook : {"bf16", "fp16"}) {
     TrainOptions options = compressedRun(hook);
-    options.servers = 1;
+    options.servers.count = 1;
     const TrainReport served = trainAll(makeRanks(1), options);
     options.strategy = "ddp";
     requireSame(trainAll(makeRanks(1), options), served);
-    options.hook = "none";
+    options.gradients.hook = "none";
     REQUIRE(trainAll(makeRanks(1), options).parameter_hash != served.parameter_hash);
     // Each of three servers adds the gradients that three workers rounded: the same sums for any
     // number of servers.
     options = compressedRun(hook);
     const TrainReport two = trainAll(makeRanks(3), options);
     REQUIRE(two.pulled == 1);
-    options.servers = 3;
+    options.servers.count = 3;
     requireSame(trainAll(makeRanks(3), options), two);
   }
 }
@@ -256,14 +256,14 @@ TEST_CASE(
 TEST_CASE("answers that leave keys out give the same bytes as complete answers") {
   TrainOptions options = compressedRun("topk:1"); // pushes contain all keys
   const TrainReport all = trainAll(makeRanks(3, "shm"), options);
-  options.hook = "none";
+  options.gradients.hook = "none";
   requireSame(trainAll(makeRanks(3, "tcp"), options), all);
   for (const char* consistency : {"bsp", "asp"}) {
     INFO(consistency);
-    options.hook = "topk:0.02";
-    options.momentum = 0; // keys without a gradient do not change
-    options.consistency = consistency;
-    options.verify_every = 0;
+    options.gradients.hook = "topk:0.02";
+    options.optimizer.momentum = 0; // keys without a gradient do not change
+    options.servers.consistency = consistency;
+    options.gradients.verify_every = 0;
     // A synchronization point every 15 steps.
     options.data = "synthetic:shape=1x8x8,train=600,test=20";
     options.epochs = 4;
@@ -271,9 +271,9 @@ TEST_CASE("answers that leave keys out give the same bytes as complete answers")
     REQUIRE(sparse.pulled > 0);
     INFO(sparse.pulled);
     REQUIRE(sparse.pulled < 0.065); // at most 2% of the keys for each of three workers
-    if (options.consistency != "bsp") continue;
+    if (options.servers.consistency != "bsp") continue;
     // A synchronization point, at which all values are sent, after every step
-    options.verify_every = 1;
+    options.gradients.verify_every = 1;
     requireSame(trainAll(makeRanks(3), options), sparse);
   }
 }
@@ -281,14 +281,14 @@ TEST_CASE("answers that leave keys out give the same bytes as complete answers")
 TEST_CASE("a run continues with what its workers had kept, only on the same number of ranks") {
   TemporaryFolder folder;
   TrainOptions options = compressedRun("topk:0.1");
-  options.dedicated_servers = true;
-  options.checkpoint = folder.file("whole");
+  options.servers.dedicated = true;
+  options.files.checkpoint = folder.file("whole");
   const TrainReport whole = trainAll(makeRanks(4), options);
   TrainOptions first = options;
-  first.checkpoint = options.checkpoint = folder.file("part");
+  first.files.checkpoint = options.files.checkpoint = folder.file("part");
   first.steps = 2;
   trainAll(makeRanks(4), first);
-  options.resume = true;
+  options.files.resume = true;
   auto three = makeRanks(3);
   const Thrown thrown = thrownByAll(three, [&](Communicator& comm) { train(comm, options); });
   REQUIRE(thrown.code == ErrorCode::invalid_argument);

@@ -16,7 +16,7 @@ std::vector<double> lossesIn(const std::string& precision, const std::string& st
   TrainOptions options = smallRun();
   options.model = model;
   options.strategy = strategy;
-  options.mesh = mesh;
+  options.sharding.mesh = mesh;
   options.precision = precision;
   options.epochs = 1;
   std::vector<double> losses;

@@ -17,17 +17,17 @@ namespace {
 TrainOptions servedRun(int servers = 1, bool dedicated = false) {
   TrainOptions options = smallRun();
   options.strategy = "ps";
-  options.servers = servers;
-  options.dedicated_servers = dedicated;
+  options.servers.count = servers;
+  options.servers.dedicated = dedicated;
   return options;
 }
 
 /// Trains on one rank what `workers` workers would do.
 TrainReport alone(TrainOptions options, int workers) {
   options.strategy = "ddp";
-  options.servers = 1;
-  options.dedicated_servers = false;
-  options.consistency = "bsp";
+  options.servers.count = 1;
+  options.servers.dedicated = false;
+  options.servers.consistency = "bsp";
   options.accumulate *= workers;
   return trainAll(makeRanks(1), options);
 }
@@ -44,13 +44,13 @@ TEST_CASE("synchronous workers train bit for bit like one rank with as many micr
       for (bool dedicated : {false, true}) {
         if (dedicated && servers == size) continue;
         TrainOptions options = servedRun(servers, dedicated);
-        options.verify_every = size; // synchronization points at different steps
+        options.gradients.verify_every = size; // synchronization points at different steps
         const TrainReport expected = alone(options, dedicated ? size - servers : size);
         const std::string transport = size % 2 == 0 ? "shm" : "tcp";
         for (const char* consistency : {"bsp", "ssp:0"}) {
           INFO(size << " ranks, " << servers << " servers, dedicated " << dedicated << ", "
                     << consistency);
-          options.consistency = consistency;
+          options.servers.consistency = consistency;
           const TrainReport report = trainAll(makeRanks(size, transport, false), options);
           requireSame(report, expected);
           REQUIRE(report.test_accuracy == expected.test_accuracy);
@@ -61,18 +61,18 @@ TEST_CASE("synchronous workers train bit for bit like one rank with as many micr
 TEST_CASE(
     "synchronous workers equal ddp with other optimizers, micro-batches, schedules, statistics") {
   TrainOptions options = servedRun(2);
-  options.optimizer = "adamw";
-  options.weight_decay = 0.01;
-  options.learning_rate = 0.002;
-  options.schedule = "cosine";
-  options.warm_up = 2;
+  options.optimizer.name = "adamw";
+  options.optimizer.weight_decay = 0.01;
+  options.optimizer.learning_rate = 0.002;
+  options.optimizer.schedule = "cosine";
+  options.optimizer.warm_up = 2;
   options.accumulate = 2;
   options.augment = true;
   // Each worker adds its two micro-batches before it pushes. One rank with four would add them in
   // another order.
   const TrainReport one = trainAll(makeRanks(3), options);
   options.strategy = "ddp";
-  options.servers = 1;
+  options.servers.count = 1;
   requireSame(trainAll(makeRanks(3), options), one);
   if (!kWholeGrid) return; // eleven million weights
   options = servedRun(2);
@@ -90,14 +90,14 @@ TEST_CASE(
   options.model = "cnn";
   options.data = "synthetic:shape=1x28x28,train=64,test=8";
   options.batch = 8;
-  options.verify_every = 2;
+  options.gradients.verify_every = 2;
   for (const char* consistency : {"bsp", "ssp:1"})
     for (int size : {1, 2}) {
       INFO(consistency << ", " << size << " ranks");
-      options.consistency = consistency;
+      options.servers.consistency = consistency;
       const TrainReport report = trainAll(makeRanks(size), options);
       CHECK(report.steps == 8 * options.epochs);
-      if (options.consistency == "bsp") requireSame(report, alone(options, size));
+      if (options.servers.consistency == "bsp") requireSame(report, alone(options, size));
     }
 }
 
@@ -106,11 +106,11 @@ TEST_CASE("no worker reads values that are older than its bound allows") {
     TrainOptions options = servedRun(2);
     options.steps = 24;
     options.epochs = 8;
-    options.verify_every = 0;
-    options.pace_ms = 1;
-    options.slow = {{.rank = 2, .factor = 6}};
-    options.jitter = {.probability = 0.3, .factor = 4};
-    options.consistency = "ssp:" + std::to_string(bound);
+    options.gradients.verify_every = 0;
+    options.stragglers.pace_ms = 1;
+    options.stragglers.slow = {{.rank = 2, .factor = 6}};
+    options.stragglers.jitter = {.probability = 0.3, .factor = 4};
+    options.servers.consistency = "ssp:" + std::to_string(bound);
     // An epoch of 25 steps has one synchronization point.
     options.data = "synthetic:shape=1x8x8,train=1000,test=20";
     const TrainReport report = trainAll(makeRanks(3), options);
@@ -119,7 +119,7 @@ TEST_CASE("no worker reads values that are older than its bound allows") {
     REQUIRE(sum(report.staleness) == 3 * 24); // each worker does the same number of steps
     REQUIRE(report.staleness.size() == static_cast<std::size_t>(bound) + 1);
     REQUIRE(report.staleness.back() > 0);
-    options.consistency = "asp";
+    options.servers.consistency = "asp";
     if (bound > 0) continue;
     const TrainReport free = trainAll(makeRanks(3), options);
     REQUIRE(free.steps == 24);
@@ -134,8 +134,8 @@ TEST_CASE("asynchronous workers learn, and end with the same values on all ranks
       TrainOptions options = servedRun(servers);
       options.data = "synthetic:shape=1x8x8,train=1000,test=200";
       options.epochs = 3;
-      options.verify_every = 4;
-      options.consistency = consistency;
+      options.gradients.verify_every = 4;
+      options.servers.consistency = consistency;
       // Checks that all ranks have the same report.
       const TrainReport report = trainAll(makeRanks(3), options);
       INFO(consistency << ", " << servers << " servers");
@@ -151,8 +151,8 @@ TEST_CASE("dedicated servers reach the synchronization points with every consist
     for (int servers : {1, 2}) {
       INFO(consistency << ", " << servers << " servers");
       TrainOptions options = servedRun(servers, true);
-      options.consistency = consistency;
-      options.verify_every = 2;
+      options.servers.consistency = consistency;
+      options.gradients.verify_every = 2;
       REQUIRE(trainAll(makeRanks(4), options).steps == 6);
     }
 }
@@ -161,23 +161,23 @@ TEST_CASE("a run continues from its checkpoint with any number of servers, with 
   TemporaryFolder folder;
   for (const char* optimizer : {"sgd", "adamw"}) {
     TrainOptions options = servedRun(2);
-    options.optimizer = optimizer;
-    options.learning_rate = 0.002;
-    options.checkpoint = folder.file("whole");
+    options.optimizer.name = optimizer;
+    options.optimizer.learning_rate = 0.002;
+    options.files.checkpoint = folder.file("whole");
     const TrainReport whole = trainAll(makeRanks(3), options);
     const Bytes expected = readRaw(folder.file("whole"));
-    options.checkpoint = folder.file("part");
+    options.files.checkpoint = folder.file("part");
     for (const auto& [servers, strategy] :
          std::vector<std::pair<int, std::string>>{{2, "ps"}, {1, "ps"}, {3, "ps"}, {1, "ddp"}}) {
       INFO(optimizer << ", on to " << servers << " servers of " << strategy);
       TrainOptions first = options;
       first.steps = 2;
-      first.resume = false;
+      first.files.resume = false;
       trainAll(makeRanks(3), first);
       TrainOptions then = options;
       then.strategy = strategy;
-      then.servers = servers;
-      then.resume = true;
+      then.servers.count = servers;
+      then.files.resume = true;
       requireSame(trainAll(makeRanks(3), then), whole);
       REQUIRE((readRaw(folder.file("part")) == expected));
     }
@@ -187,11 +187,11 @@ TEST_CASE("a run continues from its checkpoint with any number of servers, with 
 TEST_CASE("a checkpoint of asynchronous workers names the options that another run changes") {
   TemporaryFolder folder;
   TrainOptions options = servedRun();
-  options.checkpoint = folder.file("file");
-  options.consistency = "ssp:1";
+  options.files.checkpoint = folder.file("file");
+  options.servers.consistency = "ssp:1";
   trainAll(makeRanks(2), options);
-  options.resume = true;
-  options.consistency = "bsp";
+  options.files.resume = true;
+  options.servers.consistency = "bsp";
   auto ranks = makeRanks(2);
   const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
   INFO(thrown.text);
@@ -203,13 +203,13 @@ TEST_CASE("a checkpoint of asynchronous workers names the options that another r
 TEST_CASE("metrics of asynchronous workers contain each step at most once, the first one first") {
   TemporaryFolder folder;
   TrainOptions options = servedRun();
-  options.consistency = "asp";
-  options.slow = {{.rank = 0, .factor = 4}};
-  options.pace_ms = 2;
+  options.servers.consistency = "asp";
+  options.stragglers.slow = {{.rank = 0, .factor = 4}};
+  options.stragglers.pace_ms = 2;
   options.epochs = 4;
-  options.metrics = folder.file("metrics");
+  options.files.metrics = folder.file("metrics");
   trainAll(makeRanks(3), options);
-  const Bytes bytes = readRaw(options.metrics);
+  const Bytes bytes = readRaw(options.files.metrics);
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::int64_t last = 0;
   const std::string_view before = R"("kind":"step","number":)";
@@ -226,8 +226,8 @@ TEST_CASE("if one rank is asked to stop, all workers stop at the same step, and 
   for (const char* consistency : {"bsp", "ssp:1", "asp"}) {
     TrainOptions options = servedRun(1);
     options.data = "synthetic:shape=1x8x8,train=4000,test=20";
-    options.consistency = consistency;
-    options.checkpoint = folder.file("file");
+    options.servers.consistency = consistency;
+    options.files.checkpoint = folder.file("file");
     auto ranks = makeRanks(3);
     std::vector<TrainReport> reports(3);
     REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
@@ -241,7 +241,7 @@ TEST_CASE("if one rank is asked to stop, all workers stop at the same step, and 
     REQUIRE(reports[0].steps >= 1);
     REQUIRE(reports[0].steps < 50); // before the next synchronization point
     REQUIRE(reports[1].steps == reports[0].steps);
-    options.resume = true;
+    options.files.resume = true;
     options.steps = 60;
     REQUIRE(trainAll(std::move(ranks), options).steps == 60);
   }
@@ -253,36 +253,36 @@ TEST_CASE("options that parameter servers do not support are refused by name") {
     std::function<void(TrainOptions&)> make;
   };
   const std::vector<Change> changes = {
-      {"servers is 0, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers = 0; }},
-      {"servers is 4, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers = 4; }},
+      {"servers is 0, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers.count = 0; }},
+      {"servers is 4, must be 1 to 3 of 3 ranks", [](TrainOptions& o) { o.servers.count = 4; }},
       {"servers is 3, must be 1 to 2 of 3 ranks, because one rank must be a worker",
-       [](TrainOptions& o) { o.servers = 3, o.dedicated_servers = true; }},
+       [](TrainOptions& o) { o.servers.count = 3, o.servers.dedicated = true; }},
       {"consistency \"ssp\"; there is: bsp, ssp:STALENESS, asp",
-       [](TrainOptions& o) { o.consistency = "ssp"; }},
-      {"consistency \"ssp:-1\"", [](TrainOptions& o) { o.consistency = "ssp:-1"; }},
-      {"takes no optimizer lars", [](TrainOptions& o) { o.optimizer = "lars"; }},
+       [](TrainOptions& o) { o.servers.consistency = "ssp"; }},
+      {"consistency \"ssp:-1\"", [](TrainOptions& o) { o.servers.consistency = "ssp:-1"; }},
+      {"takes no optimizer lars", [](TrainOptions& o) { o.optimizer.name = "lars"; }},
       {"hook \"powersgd:2\"; there is: none, fp16, bf16, topk:DENSITY",
-       [](TrainOptions& o) { o.hook = "powersgd:2"; }},
-      {"strategy ps takes no clip", [](TrainOptions& o) { o.clip = 1; }},
+       [](TrainOptions& o) { o.gradients.hook = "powersgd:2"; }},
+      {"strategy ps takes no clip", [](TrainOptions& o) { o.optimizer.clip = 1; }},
       {"strategy ps takes no sync_batch_norm", [](TrainOptions& o) { o.sync_batch_norm = true; }},
       {"at least workers x accumulate, 63", [](TrainOptions& o) { o.accumulate = 21; }},
       {"strategy ddp takes no servers, which is for: ps",
-       [](TrainOptions& o) { o.strategy = "ddp", o.servers = 2; }},
+       [](TrainOptions& o) { o.strategy = "ddp", o.servers.count = 2; }},
       {"strategy ddp takes no consistency",
-       [](TrainOptions& o) { o.strategy = "ddp", o.consistency = "asp"; }},
+       [](TrainOptions& o) { o.strategy = "ddp", o.servers.consistency = "asp"; }},
       {"slow names rank 3, there are 0 to 2",
        [](TrainOptions& o) {
-         o.slow = {{3, 2}};
+         o.stragglers.slow = {{3, 2}};
        }},
       {"the factor of slow is 0.5",
        [](TrainOptions& o) {
-         o.slow = {{1, 0.5}};
+         o.stragglers.slow = {{1, 0.5}};
        }},
       {"the probability of jitter is 2",
        [](TrainOptions& o) {
-         o.jitter = {2, 2};
+         o.stragglers.jitter = {2, 2};
        }},
-      {"pace_ms is -1", [](TrainOptions& o) { o.pace_ms = -1; }}};
+      {"pace_ms is -1", [](TrainOptions& o) { o.stragglers.pace_ms = -1; }}};
   auto ranks = makeRanks(3);
   for (const Change& change : changes) {
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) {
@@ -300,8 +300,8 @@ TEST_CASE("options that parameter servers do not support are refused by name") {
 TEST_CASE("a loss that is not finite ends all ranks, including servers") {
   for (const char* consistency : {"bsp", "ssp:1", "asp"}) {
     TrainOptions options = servedRun(1, true);
-    options.consistency = consistency;
-    options.learning_rate = 1e30;
+    options.servers.consistency = consistency;
+    options.optimizer.learning_rate = 1e30;
     options.steps = 6;
     auto ranks = makeRanks(3);
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
@@ -315,7 +315,7 @@ TEST_CASE("a worker or server whose callback throws leaves no rank waiting") {
   for (int bad : {0, 2})
     for (const char* consistency : {"bsp", "asp"}) {
       TrainOptions options = servedRun(1);
-      options.consistency = consistency;
+      options.servers.consistency = consistency;
       auto ranks = makeRanks(3);
       const auto complaints = onRanks(ranks, [&](Communicator& comm) -> std::string {
         // The communicator is destroyed when its rank ends, as in a program.

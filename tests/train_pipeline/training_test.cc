@@ -15,7 +15,7 @@ namespace {
 
 TrainOptions pipelined(TrainOptions options, const std::string& kind, int micro_batches) {
   options.strategy = "pipeline";
-  options.pipeline = kind;
+  options.pipeline.order = kind;
   options.accumulate = micro_batches;
   return options;
 }
@@ -63,7 +63,7 @@ TEST_CASE("recomputation and transports do not change a bit") {
   for (const char* kind : {"gpipe", "1f1b", "interleaved"})
     for (const std::string transport : {"inproc", "shm", "tcp"}) {
       options = pipelined(modelRun("cnn"), kind, 8);
-      options.recompute = transport != "tcp";
+      options.pipeline.recompute = transport != "tcp";
       INFO(kind << ", " << transport);
       requireSame(trainAll(makeRanks(2, transport), options), expected);
     }
@@ -75,7 +75,7 @@ TEST_CASE("residuals, batch norm and running statistics give the same bits in a 
   options.accumulate = 2;
   const TrainReport expected = trainAll(makeRanks(1), options);
   options = pipelined(modelRun("resnet18"), "1f1b", 2);
-  options.recompute = true; // only the first stage recomputes, once
+  options.pipeline.recompute = true; // only the first stage recomputes, once
   requireSame(trainAll(makeRanks(2), options), expected);
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("fifty steps have the losses of one rank with the whole batch, except 
     options.data = "synthetic:shape=1x8x8,train=2000,test=10";
     options.epochs = 1; // 50 steps
     // Small enough that rounding errors do not grow from step to step.
-    options.learning_rate = 0.005;
+    options.optimizer.learning_rate = 0.005;
     const std::vector<double> whole = losses(1, options);
     REQUIRE(whole.size() == 50);
     for (int stages : {1, 2, 3, 4}) {
@@ -103,11 +103,11 @@ TEST_CASE("fifty steps have the losses of one rank with the whole batch, except 
 TEST_CASE("every optimizer trains through a pipeline as on one rank") {
   for (const TrainChoice& optimizer : trainOptimizers()) {
     TrainOptions options = smallRun();
-    options.optimizer = optimizer.name;
-    options.learning_rate = 0.002;
-    options.weight_decay = 0.01;
+    options.optimizer.name = optimizer.name;
+    options.optimizer.learning_rate = 0.002;
+    options.optimizer.weight_decay = 0.01;
     options.augment = true;
-    options.clip = 1;
+    options.optimizer.clip = 1;
     options.accumulate = 4;
     const TrainReport expected = trainAll(makeRanks(1), options);
     INFO(optimizer.name);
@@ -118,17 +118,17 @@ TEST_CASE("every optimizer trains through a pipeline as on one rank") {
 TEST_CASE("a checkpoint continues with another number of stages, and under another strategy") {
   const tools::TemporaryFolder folder;
   TrainOptions options = modelRun("cnn");
-  options.optimizer = "adamw";
-  options.learning_rate = 0.001;
+  options.optimizer.name = "adamw";
+  options.optimizer.learning_rate = 0.001;
   options.accumulate = 4;
   const TrainReport expected = trainAll(makeRanks(1), options);
-  options.checkpoint = folder.file("run");
+  options.files.checkpoint = folder.file("run");
   const auto stopped = [&](int ranks, TrainOptions part) {
     part.steps = 2;
     trainAll(makeRanks(ranks), part);
   };
   const auto resumed = [&](int ranks, TrainOptions rest) {
-    rest.resume = true;
+    rest.files.resume = true;
     requireSame(trainAll(makeRanks(ranks), rest), expected);
   };
   const TrainOptions piped = pipelined(options, "1f1b", 4);
@@ -192,9 +192,9 @@ TEST_CASE("an impossible pipeline gives the same error on all ranks") {
         "most");
   CHECK(contains(thrown(2, pipelined(options, "zigzag", 4)), "there is: naive, gpipe, 1f1b"));
   TrainOptions clipped = pipelined(options, "1f1b", 4), plain = options;
-  clipped.hook = "bf16";
+  clipped.gradients.hook = "bf16";
   CHECK(contains(thrown(2, clipped), "strategy pipeline takes no hook"));
-  plain.recompute = true;
+  plain.pipeline.recompute = true;
   CHECK(contains(thrown(2, plain), "strategy ddp takes no recompute, which is for: pipeline"));
 }
 
@@ -202,8 +202,8 @@ TEST_CASE(
     "a loss that is not finite names its layer on all ranks, and does not change the weights") {
   for (int stages : {1, 2, 4}) {
     TrainOptions options = pipelined(smallRun(), "1f1b", 4);
-    options.learning_rate = 1e4;
-    options.verify_every = 0;
+    options.optimizer.learning_rate = 1e4;
+    options.gradients.verify_every = 0;
     auto ranks = makeRanks(stages);
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
     INFO(thrown.text);

@@ -17,16 +17,16 @@ namespace rondo::test {
 TEST_CASE("two pipelines of two stages have the losses of one rank, in every order") {
   TrainOptions whole = smallRun();
   whole.accumulate = 4;
-  whole.clip = 0.5;
+  whole.optimizer.clip = 0.5;
   const std::vector<double> expected = lossesOf(1, whole);
   for (const char* kind : {"naive", "gpipe", "1f1b", "interleaved"})
     for (const char* mesh : {"data=2,pipe=2", "pipe=2,data=2"})
       for (bool overlap : {true, false}) {
         INFO(kind << ", mesh " << mesh << ", overlap " << overlap);
         TrainOptions options = meshRun(mesh);
-        options.pipeline = kind;
-        options.clip = 0.5;
-        options.overlap = overlap;
+        options.pipeline.order = kind;
+        options.optimizer.clip = 0.5;
+        options.gradients.overlap = overlap;
         requireClose(expected, lossesOf(4, options));
       }
 }
@@ -34,7 +34,7 @@ TEST_CASE("two pipelines of two stages have the losses of one rank, in every ord
 TEST_CASE("data, pipe and shard in one mesh have the losses of one rank, on 8 ranks and fewer") {
   TrainOptions whole = smallRun();
   whole.accumulate = 4;
-  whole.clip = 0.5;
+  whole.optimizer.clip = 0.5;
   const std::vector<double> expected = lossesOf(1, whole);
   for (const auto& [ranks, mesh] :
        std::vector<std::pair<int, std::string>>{{8, "data=2,pipe=2,shard=2"},
@@ -44,9 +44,9 @@ TEST_CASE("data, pipe and shard in one mesh have the losses of one rank, on 8 ra
     for (const char* kind : {"1f1b", "interleaved"})
       for (bool overlap : {true, false}) {
         TrainOptions options = meshRun(mesh);
-        options.pipeline = kind;
-        options.clip = 0.5;
-        options.overlap = overlap;
+        options.pipeline.order = kind;
+        options.optimizer.clip = 0.5;
+        options.gradients.overlap = overlap;
         if (kind == std::string("interleaved") && mesh.find("pipe=2") == std::string::npos)
           continue; // four parts in all, two on each stage
         INFO(kind << ", mesh " << mesh << ", overlap " << overlap);
@@ -57,10 +57,10 @@ TEST_CASE("data, pipe and shard in one mesh have the losses of one rank, on 8 ra
 TEST_CASE("axis shard holds optimizer state once, and sends as many bytes as whole stages") {
   // As many stages as linear layers: only one cut is possible, whatever the measured times are.
   TrainOptions options = meshRun("data=2,pipe=4");
-  options.optimizer = "adamw"; // keeps two arrays
-  options.learning_rate = 0.002;
+  options.optimizer.name = "adamw"; // keeps two arrays
+  options.optimizer.learning_rate = 0.002;
   const TrainReport whole = trainAll(makeRanks(8), options);
-  options.mesh = "shard=2,pipe=4";
+  options.sharding.mesh = "shard=2,pipe=4";
   const TrainReport shared = trainAll(makeRanks(8), options);
   // Of five arrays (weights, gradients twice, two of the optimizer) the last two are halved. The
   // tolerance is for padding.
@@ -72,11 +72,11 @@ TEST_CASE("axis shard holds optimizer state once, and sends as many bytes as who
 TEST_CASE("every optimizer trains on three axes as with parallel pipelines", "[sums]") {
   for (const TrainChoice& optimizer : trainOptimizers()) {
     TrainOptions options = meshRun("data=4,pipe=2");
-    options.optimizer = optimizer.name;
-    options.learning_rate = 0.002;
-    options.weight_decay = 0.01;
+    options.optimizer.name = optimizer.name;
+    options.optimizer.learning_rate = 0.002;
+    options.optimizer.weight_decay = 0.01;
     const std::vector<double> expected = lossesOf(8, options);
-    options.mesh = "data=2,pipe=2,shard=2";
+    options.sharding.mesh = "data=2,pipe=2,shard=2";
     INFO(optimizer.name);
     requireClose(expected, lossesOf(8, options));
   }
@@ -107,7 +107,7 @@ TEST_CASE("a stage reduces its gradients while earlier stages still run backward
        {Case{4, "data=2,pipe=2", true}, Case{4, "data=2,pipe=2", false},
         Case{4, "pipe=2,shard=2", true}, Case{8, "data=2,pipe=2,shard=2", true}}) {
     TrainOptions options = meshRun(one.mesh);
-    options.overlap = one.overlap;
+    options.gradients.overlap = one.overlap;
     const std::vector<OneStep> steps = oneStep(one.ranks, options);
     const training::Mesh mesh = training::Mesh::parse(one.mesh, one.ranks);
     for (int rank = 0; rank < one.ranks; ++rank) {
@@ -144,15 +144,15 @@ TEST_CASE("running statistics are those of the batches of all pipelines") {
   whole.steps = 1;
   TrainOptions options = whole;
   options.strategy = "pipeline";
-  options.mesh = "data=2,pipe=1";
+  options.sharding.mesh = "data=2,pipe=1";
   requireSame(trainAll(makeRanks(2), options), trainAll(makeRanks(2), whole));
 }
 
 TEST_CASE("a run of parallel pipelines continues where it was saved, and under other strategies",
           "[sums]") {
   TrainOptions options = meshRun("data=2,pipe=2");
-  options.optimizer = "adamw";
-  options.learning_rate = 0.002;
+  options.optimizer.name = "adamw";
+  options.optimizer.learning_rate = 0.002;
   const TrainReport whole = trainAll(makeRanks(4), options);
   SavedRun saved(4, options, 2);
   requireSame(saved.goOn(4, options), whole);
@@ -160,7 +160,7 @@ TEST_CASE("a run of parallel pipelines continues where it was saved, and under o
   for (const auto& [ranks, mesh] : std::vector<std::pair<int, std::string>>{
            {4, "pipe=2,shard=2"}, {8, "shard=2,data=2,pipe=2"}}) {
     INFO(mesh);
-    options.mesh = mesh;
+    options.sharding.mesh = mesh;
     const TrainReport straight = saved.goOn(ranks, options);
     requireCloseEnd(straight, whole, 1e-5);
     REQUIRE(saved.goOn(ranks, options, 4).steps == 4);
@@ -171,7 +171,7 @@ TEST_CASE("a run of parallel pipelines continues where it was saved, and under o
     INFO(strategy);
     TrainOptions other = smallRun();
     other.strategy = strategy;
-    other.optimizer = "adamw";
+    other.optimizer.name = "adamw";
     REQUIRE(saved.goOn(3, other, 2).parameter_hash == saved.report().parameter_hash);
   }
 }
@@ -189,7 +189,7 @@ TEST_CASE("meshes without a pipeline are refused, and plans name the exchange be
   CHECK(contains(refusal("data=2,pipe=2", 41), "must be a multiple of its 2 pipelines"));
   CHECK(contains(refusal("data=2,pipe=4", 40), "its axes need 8 ranks in all"));
   TrainOptions grouped = meshRun("shard=2,pipe=2");
-  grouped.groups = 2;
+  grouped.gradients.groups = 2;
   auto ranks = makeRanks(4);
   CHECK(contains(thrownByAll(ranks, [&](Communicator& comm) { train(comm, grouped); }).text,
                  "groups is 2, but with axis shard a stage uses one communicator"));

@@ -16,9 +16,9 @@ namespace rondo::test {
 inline TrainOptions meshRun(const std::string& mesh) {
   TrainOptions options = smallRun();
   options.strategy = "pipeline";
-  options.mesh = mesh;
+  options.sharding.mesh = mesh;
   options.accumulate = 2;
-  options.bucket_bytes = {10'000};
+  options.gradients.bucket_bytes = {10'000};
   return options;
 }
 

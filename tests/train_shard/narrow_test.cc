@@ -46,8 +46,8 @@ namespace {
 TrainOptions narrowRun() {
   TrainOptions options = smallRun();
   options.strategy = "fsdp";
-  options.unit_bytes = 16 << 10;
-  options.hook = "bf16";
+  options.sharding.unit_bytes = 16 << 10;
+  options.gradients.hook = "bf16";
   return options;
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("sending bfloat16 costs little accuracy and half the bytes", "[sums]")
     options.accumulate = ranks == 2 ? 2 : 1;
     const std::vector<double> narrow = lossesOf(ranks, options);
     const TrainReport report = trainAll(makeRanks(ranks), options);
-    options.hook = "none";
+    options.gradients.hook = "none";
     const std::vector<double> wide = lossesOf(ranks, options);
     const TrainReport whole = trainAll(makeRanks(ranks), options);
     INFO(ranks << " ranks");
@@ -80,9 +80,9 @@ TEST_CASE("sending bfloat16 costs little accuracy and half the bytes", "[sums]")
   }
   // Sums between groups stay float32.
   TrainOptions options = narrowRun();
-  options.mesh = "data=2,shard=2";
+  options.sharding.mesh = "data=2,shard=2";
   const std::vector<double> narrow = lossesOf(4, options);
-  options.hook = "none";
+  options.gradients.hook = "none";
   const std::vector<double> wide = lossesOf(4, options);
   for (std::size_t i = 0; i < wide.size(); ++i)
     REQUIRE(std::abs(narrow[i] - wide[i]) < 0.02 * wide[i]);
@@ -92,27 +92,27 @@ TEST_CASE("master weights keep moves that are too small for bfloat16, also in a 
           "[sums]") {
   TemporaryFolder folder;
   TrainOptions options = narrowRun();
-  options.learning_rate = 1e-6; // the next bfloat16 value is 1/256 of a weight away
-  options.momentum = 0;
+  options.optimizer.learning_rate = 1e-6; // the next bfloat16 value is 1/256 of a weight away
+  options.optimizer.momentum = 0;
   const auto weights = [&](int steps) {
     options.steps = steps;
-    options.checkpoint = folder.file("steps" + std::to_string(steps));
+    options.files.checkpoint = folder.file("steps" + std::to_string(steps));
     trainAll(makeRanks(3), options);
-    return readRaw(options.checkpoint);
+    return readRaw(options.files.checkpoint);
   };
   const Bytes one = weights(1), two = weights(2);
   REQUIRE(one.size() == two.size());
   std::size_t differ = 0;
   for (std::size_t i = 0; i < one.size(); ++i) differ += one[i] != two[i];
   REQUIRE(differ > one.size() / 10);
-  options.learning_rate = 0.02;
-  options.momentum = 0.9;
+  options.optimizer.learning_rate = 0.02;
+  options.optimizer.momentum = 0.9;
   const Bytes whole = weights(4);
-  options.checkpoint = folder.file("part");
+  options.files.checkpoint = folder.file("part");
   options.steps = 2;
   trainAll(makeRanks(3), options);
   options.steps = 4;
-  options.resume = true;
+  options.files.resume = true;
   trainAll(makeRanks(3), options);
   REQUIRE((readRaw(folder.file("part")) == whole));
 }
@@ -125,8 +125,8 @@ TEST_CASE("other hooks of sharded strategies are refused by name") {
            {"zero2", "bf16", "strategy zero2 takes no hook"}}) {
     TrainOptions options = narrowRun();
     options.strategy = strategy;
-    options.hook = hook;
-    if (strategy != "fsdp") options.unit_bytes = TrainOptions().unit_bytes;
+    options.gradients.hook = hook;
+    if (strategy != "fsdp") options.sharding.unit_bytes = TrainOptions().sharding.unit_bytes;
     const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });
     INFO(thrown.text);
     REQUIRE(thrown.code == ErrorCode::invalid_argument);
@@ -139,11 +139,11 @@ TEST_CASE("the trace shows the next unit in flight while a pass goes on") {
   for (const std::string strategy : {"fsdp", "zero2"}) {
     TrainOptions options = smallRun();
     options.strategy = strategy;
-    if (strategy == "fsdp") options.unit_bytes = 16 << 10;
-    options.trace = folder.file(strategy);
-    options.mesh = "data=2,shard=2";
+    if (strategy == "fsdp") options.sharding.unit_bytes = 16 << 10;
+    options.files.trace = folder.file(strategy);
+    options.sharding.mesh = "data=2,shard=2";
     trainAll(makeRanks(4), options);
-    std::ifstream file(options.trace);
+    std::ifstream file(options.files.trace);
     const auto events = nlohmann::json::parse(file)["traceEvents"];
     struct Pass {
       double begin, end;

@@ -16,7 +16,7 @@ namespace rondo::test {
 class SavedRun {
  public:
   SavedRun(int ranks, TrainOptions options, int steps) {
-    options.checkpoint = file();
+    options.files.checkpoint = file();
     options.steps = steps;
     report_ = trainAll(makeRanks(ranks), options);
     bytes_ = readRaw(file());
@@ -30,8 +30,8 @@ class SavedRun {
   }
   /// Continues from the checkpoint of the last run.
   TrainReport goFurther(int ranks, TrainOptions options, int steps = 0) {
-    options.checkpoint = file();
-    options.resume = true;
+    options.files.checkpoint = file();
+    options.files.resume = true;
     options.steps = steps;
     return trainAll(makeRanks(ranks), options);
   }
@@ -54,11 +54,11 @@ inline void requireCloseEnd(const TrainReport& a, const TrainReport& b, double s
 /// the optimizer state.
 inline void requireThereAndBack(int ranks, TrainOptions there) {
   for (const std::string optimizer : {"sgd", "adamw"}) {
-    INFO(optimizer << ", " << ranks << " ranks, mesh \"" << there.mesh << "\"");
+    INFO(optimizer << ", " << ranks << " ranks, mesh \"" << there.sharding.mesh << "\"");
     TrainOptions whole = smallRun();
     for (TrainOptions* options : {&whole, &there}) {
-      options->optimizer = optimizer;
-      options->learning_rate = 0.002;
+      options->optimizer.name = optimizer;
+      options->optimizer.learning_rate = 0.002;
     }
     SavedRun saved(1, whole, 2);
     REQUIRE(saved.goOn(ranks, there, 2).parameter_hash == saved.report().parameter_hash);

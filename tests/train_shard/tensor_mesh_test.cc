@@ -35,11 +35,11 @@ TEST_CASE("data, pipe and tensor in one mesh have the losses of one rank, on 8 r
     for (const char* kind : {"gpipe", "1f1b", "interleaved"}) {
       if (kind == std::string("interleaved") && mesh.find("pipe=2") == std::string::npos) continue;
       TrainOptions options = meshRun(mesh);
-      options.pipeline = kind;
+      options.pipeline.order = kind;
       INFO(kind << ", mesh " << mesh);
       requireClose(expected, lossesOf(ranks, options, true));
-      options.recompute = true;
-      options.overlap = false;
+      options.pipeline.recompute = true;
+      options.gradients.overlap = false;
       requireClose(expected, lossesOf(ranks, options, true));
     }
 }
@@ -47,7 +47,7 @@ TEST_CASE("data, pipe and tensor in one mesh have the losses of one rank, on 8 r
 TEST_CASE("convolutions work in pipelines of cut layers") {
   TrainOptions whole = smallRun();
   whole.model = "cnn";
-  whole.learning_rate = 0.002; // small enough that rounding errors do not grow
+  whole.optimizer.learning_rate = 0.002; // small enough that rounding errors do not grow
   whole.data = "synthetic:shape=1x8x8,train=400,test=100";
   whole.steps = 6;
   const std::vector<double> expected = lossesOf(1, whole, true);
@@ -56,7 +56,7 @@ TEST_CASE("convolutions work in pipelines of cut layers") {
     TrainOptions options = whole;
     options.strategy = "pipeline";
     options.accumulate = 2;
-    options.mesh = mesh;
+    options.sharding.mesh = mesh;
     INFO(mesh);
     requireClose(expected, lossesOf(ranks, options, true));
   }
@@ -94,12 +94,12 @@ TEST_CASE("a part that ends after a layer cut by rows outputs all features") {
 TEST_CASE("initial values and their hash equal those of one rank") {
   TrainOptions options = smallRun();
   options.steps = 1;
-  options.learning_rate = 0;
+  options.optimizer.learning_rate = 0;
   const std::uint64_t expected = trainAll(makeRanks(1), options).parameter_hash;
   for (const char* mesh : {"data=2,pipe=2,tensor=2", "tensor=4,pipe=2"}) {
     TrainOptions cut = meshRun(mesh);
     cut.steps = 1;
-    cut.learning_rate = 0;
+    cut.optimizer.learning_rate = 0;
     INFO(mesh);
     CHECK(trainAll(makeRanks(8), cut).parameter_hash == expected);
   }
@@ -108,7 +108,7 @@ TEST_CASE("initial values and their hash equal those of one rank") {
 TEST_CASE("a run of cut pipelines continues from one rank's file, bit for bit, and back") {
   TrainOptions options = smallRun();
   options.strategy = "pipeline";
-  options.mesh = "data=2,pipe=2,tensor=2";
+  options.sharding.mesh = "data=2,pipe=2,tensor=2";
   options.accumulate = 2;
   requireThereAndBack(8, options);
 }
@@ -123,21 +123,21 @@ TEST_CASE("a mesh with tensor sends and holds as much as its formula says") {
   CHECK(report.bytes_per_step ==
         2 * 4 * options.batch * (sent.at(report.pipeline.parts[0].end) + summed));
   // With one stage as many bytes as with the strategy tensor.
-  options.mesh = "data=2,tensor=2,pipe=1";
+  options.sharding.mesh = "data=2,tensor=2,pipe=1";
   const TrainReport alone = trainAll(makeRanks(4), options);
   TrainOptions tensor = smallRun();
   tensor.strategy = "tensor";
-  tensor.mesh = "data=2,tensor=2";
+  tensor.sharding.mesh = "data=2,tensor=2";
   CHECK(alone.bytes_per_step == trainAll(makeRanks(4), tensor).bytes_per_step);
   // All forward passes except the last one are recomputed.
-  options.pipeline = "gpipe";
-  options.recompute = true;
+  options.pipeline.order = "gpipe";
+  options.pipeline.recompute = true;
   const double again = trainAll(makeRanks(4), options).bytes_per_step - alone.bytes_per_step;
   CHECK(again > 0);
   CHECK(again <= 2 * 4 * options.batch * (128 + 10));
-  options.mesh = "";
-  options.pipeline = "1f1b";
-  options.recompute = false;
+  options.sharding.mesh = "";
+  options.pipeline.order = "1f1b";
+  options.pipeline.recompute = false;
   CHECK(alone.held_bytes < trainAll(makeRanks(1), options).held_bytes * 52 / 100);
 }
 
@@ -150,11 +150,11 @@ TEST_CASE("impossible meshes with tensor are refused, and plans name its sums") 
     REQUIRE(thrown.code == ErrorCode::invalid_argument);
     return thrown.text;
   };
-  CHECK(contains(refusal([](auto& options) { options.mesh = "shard=2,tensor=2"; }),
+  CHECK(contains(refusal([](auto& options) { options.sharding.mesh = "shard=2,tensor=2"; }),
                  "use one of shard and tensor"));
-  CHECK(contains(refusal([](auto& options) { options.clip = 1; }),
+  CHECK(contains(refusal([](auto& options) { options.optimizer.clip = 1; }),
                  "axis tensor does not support clip"));
-  CHECK(contains(refusal([](auto& options) { options.optimizer = "lars"; }),
+  CHECK(contains(refusal([](auto& options) { options.optimizer.name = "lars"; }),
                  "optimizer lars cannot train with axis tensor"));
   CHECK(contains(refusal([](auto& options) {
                    options.model = "resnet18";

@@ -134,7 +134,7 @@ TEST_CASE("models that cannot be cut are refused with the layer") {
 TEST_CASE("steps with cut convolutions have the losses of one rank") {
   TrainOptions whole = smallRun();
   whole.model = "cnn";
-  whole.learning_rate = 0.002; // small enough that rounding errors do not grow
+  whole.optimizer.learning_rate = 0.002; // small enough that rounding errors do not grow
   whole.data = "synthetic:shape=1x8x8,train=400,test=100";
   whole.steps = 10;
   const std::vector<double> expected = lossesOf(1, whole);
@@ -143,7 +143,7 @@ TEST_CASE("steps with cut convolutions have the losses of one rank") {
        std::vector<std::pair<int, std::string>>{{2, ""}, {3, ""}, {4, "data=2,tensor=2"}}) {
     TrainOptions options = whole;
     options.strategy = "tensor";
-    options.mesh = mesh;
+    options.sharding.mesh = mesh;
     INFO(ranks << " ranks, mesh \"" << mesh << "\"");
     requireClose(expected, lossesOf(ranks, options));
     REQUIRE(std::abs(trainAll(makeRanks(ranks), options).test_accuracy - accuracy) < 0.02);
@@ -159,7 +159,7 @@ TEST_CASE("fifty steps with cut layers have the losses of one rank") {
            {1, ""}, {2, ""}, {3, ""}, {4, "data=2,tensor=2"}, {4, "tensor=2,data=2"}}) {
     TrainOptions options = whole;
     options.strategy = "tensor";
-    options.mesh = mesh;
+    options.sharding.mesh = mesh;
     INFO(ranks << " ranks, mesh \"" << mesh << "\"");
     requireClose(expected, lossesOf(ranks, options));
   }
@@ -169,7 +169,7 @@ TEST_CASE("a run with cut layers continues from another strategy's file, bit for
   TrainOptions options = smallRun();
   options.strategy = "tensor";
   requireThereAndBack(3, options);
-  options.mesh = "data=2,tensor=2";
+  options.sharding.mesh = "data=2,tensor=2";
   requireThereAndBack(4, options);
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("sums within passes count as communication, and not as time of the pas
 
 TEST_CASE("a loss that is not finite names the same step and layer as on one rank") {
   TrainOptions options = smallRun();
-  options.learning_rate = 1e4;
+  options.optimizer.learning_rate = 1e4;
   const auto said = [&](int ranks) {
     auto comms = makeRanks(ranks);
     const Thrown thrown = thrownByAll(comms, [&](Communicator& comm) { train(comm, options); });
@@ -284,7 +284,7 @@ TEST_CASE("the first layer that is not finite is found on any rank") {
 TEST_CASE("the plan of a cut step names its cuts, sums and bytes") {
   TrainOptions options = smallRun();
   options.strategy = "tensor";
-  options.mesh = "data=2,tensor=2";
+  options.sharding.mesh = "data=2,tensor=2";
   const std::string plan = trainSchedule(options, 4);
   INFO(plan);
   CHECK(
@@ -339,9 +339,10 @@ TEST_CASE("cut runs refuse unsupported options, and hold less memory on each ran
                    options.data = "synthetic:shape=3x32x32,train=40,test=20";
                  }),
                  "layer 1 cannot be cut by features"));
-  CHECK(contains(refusal([](auto& options) { options.mesh = "pipe=2"; }), "not pipe"));
-  CHECK(contains(refusal([](auto& options) { options.optimizer = "lars"; }), "optimizer lars"));
-  CHECK(contains(refusal([](auto& options) { options.clip = 1; }), "takes no clip"));
+  CHECK(contains(refusal([](auto& options) { options.sharding.mesh = "pipe=2"; }), "not pipe"));
+  CHECK(
+      contains(refusal([](auto& options) { options.optimizer.name = "lars"; }), "optimizer lars"));
+  CHECK(contains(refusal([](auto& options) { options.optimizer.clip = 1; }), "takes no clip"));
   TrainOptions options = smallRun();
   const std::uint64_t whole = trainAll(makeRanks(2), options).held_bytes;
   options.strategy = "tensor";

@@ -22,8 +22,8 @@ const std::vector<std::string> kSharded = {"zero1", "zero2", "fsdp"};
 TrainOptions shardedRun(const std::string& strategy) {
   TrainOptions options = smallRun();
   options.strategy = strategy;
-  if (strategy == "fsdp") options.unit_bytes = 10'000;
-  else options.bucket_bytes = {10'000};
+  if (strategy == "fsdp") options.sharding.unit_bytes = 10'000;
+  else options.gradients.bucket_bytes = {10'000};
   return options;
 }
 
@@ -58,19 +58,19 @@ TEST_CASE("sharded ranks train bit for bit like one rank, and write the same fil
   for (int ranks : kWholeGrid ? std::vector<int>{1, 2, 3, 4} : std::vector<int>{3})
     for (const std::string optimizer : {"sgd", "adamw"}) {
       TrainOptions whole = smallRun();
-      whole.optimizer = optimizer;
-      whole.learning_rate = 0.005;
-      whole.weight_decay = 0.01;
+      whole.optimizer.name = optimizer;
+      whole.optimizer.learning_rate = 0.005;
+      whole.optimizer.weight_decay = 0.01;
       whole.accumulate = ranks;
-      whole.checkpoint = folder.file("whole");
+      whole.files.checkpoint = folder.file("whole");
       const TrainReport expected = trainAll(makeRanks(1), whole);
       for (const std::string& strategy : kSharded) {
         INFO(strategy << ", " << ranks << " ranks, " << optimizer);
         TrainOptions options = shardedRun(strategy);
-        options.optimizer = optimizer;
-        options.learning_rate = 0.005;
-        options.weight_decay = 0.01;
-        options.checkpoint = folder.file("sharded");
+        options.optimizer.name = optimizer;
+        options.optimizer.learning_rate = 0.005;
+        options.optimizer.weight_decay = 0.01;
+        options.files.checkpoint = folder.file("sharded");
         const TrainReport report = trainAll(makeRanks(ranks), options);
         requireSame(report, expected);
         REQUIRE(report.test_accuracy == expected.test_accuracy);
@@ -117,9 +117,9 @@ TEST_CASE("fifty steps of sharded ranks have the losses of one rank with the who
   TrainOptions whole = smallRun();
   whole.data = "synthetic:shape=1x8x8,train=1000,test=10";
   whole.steps = 50;
-  whole.clip = 0.5;
-  whole.schedule = "cosine";
-  whole.warm_up = 5;
+  whole.optimizer.clip = 0.5;
+  whole.optimizer.schedule = "cosine";
+  whole.optimizer.warm_up = 5;
   whole.augment = true;
   const std::vector<double> expected = lossesOf(makeRanks(1, "inproc", false), whole);
   for (const std::string& strategy : kSharded) {
@@ -138,7 +138,7 @@ TEST_CASE("a 2 x 2 mesh of data and shard has the losses of one rank, for both o
     for (const char* mesh : {"data=2,shard=2", "shard=2,data=2", "data=4", "shard=4,data=1"}) {
       INFO(strategy << ", mesh " << mesh);
       TrainOptions options = shardedRun(strategy);
-      options.mesh = mesh;
+      options.sharding.mesh = mesh;
       requireClose(expected, lossesOf(makeRanks(4), options));
     }
 }
@@ -149,10 +149,10 @@ TEST_CASE("a run that four ranks saved continues under every strategy and number
   // Every strategy continues from a file that another strategy wrote in the same way as ddp.
   const auto saved = [&](const std::string& strategy, const std::string& mesh) {
     TrainOptions options = shardedRun(strategy);
-    options.optimizer = "adamw";
-    options.learning_rate = 0.002;
-    options.mesh = mesh;
-    options.checkpoint = file;
+    options.optimizer.name = "adamw";
+    options.optimizer.learning_rate = 0.002;
+    options.sharding.mesh = mesh;
+    options.files.checkpoint = file;
     options.steps = 2;
     trainAll(makeRanks(4), options);
     return readRaw(file);
@@ -160,10 +160,10 @@ TEST_CASE("a run that four ranks saved continues under every strategy and number
   const auto goesOn = [&](const std::string& strategy, int ranks, const auto& bytes) {
     writeRaw(file, bytes);
     TrainOptions options = shardedRun(strategy);
-    options.optimizer = "adamw";
-    options.learning_rate = 0.002;
-    options.checkpoint = file;
-    options.resume = true;
+    options.optimizer.name = "adamw";
+    options.optimizer.learning_rate = 0.002;
+    options.files.checkpoint = file;
+    options.files.resume = true;
     return trainAll(makeRanks(ranks), options);
   };
   const auto bytes = saved("ddp", "");
@@ -185,13 +185,13 @@ TEST_CASE("a hybrid run that was saved and resumed ends like one without interru
   for (const std::string& strategy : kSharded) {
     INFO(strategy);
     TrainOptions options = shardedRun(strategy);
-    options.mesh = "data=2,shard=2";
+    options.sharding.mesh = "data=2,shard=2";
     const TrainReport whole = trainAll(makeRanks(4), options);
-    options.checkpoint = folder.file(strategy);
+    options.files.checkpoint = folder.file(strategy);
     options.steps = 2;
     trainAll(makeRanks(4), options);
     options.steps = 0;
-    options.resume = true;
+    options.files.resume = true;
     requireSame(trainAll(makeRanks(4), options), whole);
   }
 }
@@ -203,13 +203,13 @@ TEST_CASE("a model that does not fit in the limit of one rank trains on four") {
   constexpr std::uint64_t kElements =
       64 * 256 + 256 + 256 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10;
   REQUIRE(needs == 4 * (3 * kElements + 2 * 6));
-  options.memory_limit = needs;
+  options.sharding.memory_limit = needs;
   trainAll(makeRanks(1), options);
   const std::uint64_t limit = needs * 95 / 100;
   const auto refused = [&](const std::string& strategy, int ranks) {
     return refusal(ranks, [&](TrainOptions& own) {
       own = shardedRun(strategy);
-      own.memory_limit = limit;
+      own.sharding.memory_limit = limit;
     });
   };
   const std::string text = "train: memory_limit is " + std::to_string(limit) + " bytes, but ";
@@ -218,7 +218,7 @@ TEST_CASE("a model that does not fit in the limit of one rank trains on four") {
   }
   REQUIRE(contains(refused("fsdp", 1), text + "strategy fsdp needs "));
   options = shardedRun("fsdp");
-  options.memory_limit = limit;
+  options.sharding.memory_limit = limit;
   const TrainReport report = trainAll(makeRanks(4), options);
   REQUIRE(report.held_bytes > 0);
   REQUIRE(report.held_bytes <= limit);
@@ -242,18 +242,18 @@ TEST_CASE("sharded strategies refuse meshes and options that they do not support
         change(options);
       });
     };
-    CHECK(contains(with([](auto& options) { options.mesh = "data=2,pipe=2"; }),
+    CHECK(contains(with([](auto& options) { options.sharding.mesh = "data=2,pipe=2"; }),
                    "takes the axes data and shard, not pipe"));
-    CHECK(contains(with([](auto& options) { options.mesh = "shard=3"; }),
+    CHECK(contains(with([](auto& options) { options.sharding.mesh = "shard=3"; }),
                    "its axes need 3 ranks in all, but this run has 4"));
-    CHECK(contains(with([](auto& options) { options.hook = "fp16"; }),
+    CHECK(contains(with([](auto& options) { options.gradients.hook = "fp16"; }),
                    strategy == "fsdp" ? "takes none and bf16" : "takes no hook"));
     CHECK(contains(with([](auto& options) { options.accumulate = 11; }),
                    "must be at least ranks x accumulate, 44"));
   }
-  CHECK(contains(refusal(2, [](auto& options) { options.unit_bytes = 5; }),
+  CHECK(contains(refusal(2, [](auto& options) { options.sharding.unit_bytes = 5; }),
                  "strategy ddp takes no unit_bytes"));
-  CHECK(contains(refusal(2, [](auto& options) { options.mesh = "data=2"; }),
+  CHECK(contains(refusal(2, [](auto& options) { options.sharding.mesh = "data=2"; }),
                  "strategy ddp takes no mesh"));
 }
 
@@ -264,7 +264,7 @@ TEST_CASE("a rank that fails alone within a sharded run leaves no rank waiting")
       std::vector<std::string> ends(ranks.size());
       REQUIRE(firstComplaint(onRanks(ranks, [&](Communicator& comm) -> std::string {
                 TrainOptions options = shardedRun(strategy);
-                options.mesh = mesh;
+                options.sharding.mesh = mesh;
                 int asked = 0;
                 if (comm.rank() == 2)
                   options.stop = [&]() -> bool {
@@ -287,7 +287,7 @@ TEST_CASE("values that are not finite end a sharded run on all ranks, with the n
   for (const std::string& strategy : kSharded) {
     const auto ends = [&](double rate, std::int64_t steps = 0) {
       TrainOptions options = shardedRun(strategy);
-      options.learning_rate = rate;
+      options.optimizer.learning_rate = rate;
       if (steps > 0) options.steps = steps;
       auto ranks = makeRanks(2);
       const Thrown thrown = thrownByAll(ranks, [&](Communicator& comm) { train(comm, options); });

@@ -58,7 +58,9 @@ TEST_CASE("messages arrive whole, in order, for every size and slot shape") {
     for (const auto& options :
          {Options{}, withSize(64, 1), withSize(256, 1), withSize(64 << 10, 3)}) {
       World world(kind, 2, options);
-      auto [out, in] = world.connect(0, 1);
+      auto channel = world.connect(0, 1); // lambdas cannot use a structured binding
+      Out& out = channel.first;
+      In& in = channel.second;
       const auto sizes = interestingSizes(out.port().slot_bytes);
       std::vector<Bytes> bodies;
       for (std::size_t i = 0; i < 3 * sizes.size(); ++i)
@@ -87,8 +89,9 @@ TEST_CASE("10,000 messages each way at once, small and large, without a deadlock
   for (const Kind& kind : conformingKinds()) {
     INFO(kind.name);
     World world(kind, 2);
-    auto [out0, in1] = world.connect(0, 1);
-    auto [out1, in0] = world.connect(1, 0);
+    auto there = world.connect(0, 1), back = world.connect(1, 0);
+    Out &out0 = there.first, &out1 = back.first;
+    In &in1 = there.second, &in0 = back.second;
     constexpr std::uint64_t kMessages = 10'000;
     const auto rank = [&](Out& out, In& in) {
       std::mt19937_64 sizes(5), expected(5);
@@ -271,7 +274,9 @@ TEST_CASE("bodies may have any address and any number of pieces") {
   for (const Kind& kind : conformingKinds()) {
     INFO(kind.name);
     World world(kind, 2);
-    auto [out, in] = world.connect(0, 1);
+    auto channel = world.connect(0, 1);
+    Out& out = channel.first;
+    In& in = channel.second;
     const std::size_t slot = out.port().slot_bytes;
     std::uint64_t number = 0;
     for (const std::size_t size : {std::size_t{0}, std::size_t{7}, std::size_t{5000}, slot})

@@ -13,7 +13,9 @@ set(precompiled_warnings -Wno-stringop-overflow -Wno-stringop-overread -Wno-arra
 function(rondo_precompile target)
   # GCC reads a precompiled header only with the options that it was made with: they are the key.
   target_compile_options(${target} PRIVATE
-    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:${precompiled_warnings}>)
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:${precompiled_warnings}>
+    # Without this option ccache could not use what was compiled in another checkout.
+    "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
   get_target_property(options ${target} COMPILE_OPTIONS)
   get_target_property(type ${target} TYPE)
   get_target_property(only_tests ${target} RONDO_ONLY_TESTS)

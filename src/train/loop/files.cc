@@ -21,14 +21,14 @@ namespace {
 } // namespace
 
 void requireFiles(const TrainOptions& options) {
-  if (const std::string& path = options.checkpoint; !path.empty())
+  if (const std::string& path = options.files.checkpoint; !path.empty())
     if (const std::string why = whyNoCheckpoint(path); !why.empty())
       refuse("checkpoint", path, why);
-  if (const std::string& path = options.metrics; !path.empty())
+  if (const std::string& path = options.files.metrics; !path.empty())
     if (const auto why = detail::whyNotWritable(path)) refuse("metrics", path, why.message());
-  if (const std::string& path = options.trace; !path.empty())
+  if (const std::string& path = options.files.trace; !path.empty())
     if (const auto why = detail::whyNotWritable(path)) refuse("trace", path, why.message());
-  if (const std::string& path = options.report; !path.empty())
+  if (const std::string& path = options.files.report; !path.empty())
     if (const auto why = detail::whyNotWritableIn(path, "index.html"))
       refuse("report", path, why.message());
 }

@@ -1,4 +1,4 @@
-// Parses TrainOptions::hook with a table of all hooks.
+// Parses TrainOptions::gradients.hook with a table of all hooks.
 #include "train/loop/hooks.h"
 
 #include <array>

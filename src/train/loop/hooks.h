@@ -1,4 +1,4 @@
-// Makes gradient hooks and codecs from the words of TrainOptions::hook.
+// Makes gradient hooks and codecs from the words of TrainOptions::gradients.hook.
 #pragma once
 
 #include <memory>

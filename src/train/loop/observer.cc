@@ -52,8 +52,8 @@ TimelineEvent unpack(const Packed& packed) {
 Observer::Observer(Communicator& comm, const TrainOptions& options, const Settings& settings)
     : comm_(comm),
       options_(options),
-      keeps_(comm.rank() == 0 && !(options.report.empty() && options.metrics.empty())),
-      observes_(!(options.report.empty() && options.trace.empty())) {
+      keeps_(comm.rank() == 0 && !(options.files.report.empty() && options.files.metrics.empty())),
+      observes_(!(options.files.report.empty() && options.files.trace.empty())) {
   record_.title =
       options.model + ", " + std::to_string(comm.size()) + (comm.size() == 1 ? " rank" : " ranks");
   record_.settings = settings;
@@ -71,18 +71,18 @@ void Observer::begin(std::int64_t done) {
 
 /// requireFiles() has checked that the files can be written.
 void Observer::open(std::int64_t done) {
-  if (!options_.report.empty()) {
+  if (!options_.files.report.empty()) {
     std::error_code fault;
-    std::filesystem::create_directories(options_.report, fault);
+    std::filesystem::create_directories(options_.files.report, fault);
     if (fault)
       throw Error(ErrorCode::system,
-                  options_.report + ": the folder could not be made: " + fault.message());
+                  options_.files.report + ": the folder could not be made: " + fault.message());
   }
-  if (options_.metrics.empty()) return;
+  if (options_.files.metrics.empty()) return;
   using Begin = TextFile::Begin;
-  if (options_.resume) cutMetrics(options_.metrics, done);
-  metrics_ = std::make_unique<MetricsFile>(options_.metrics,
-                                           options_.resume ? Begin::behind : Begin::anew);
+  if (options_.files.resume) cutMetrics(options_.files.metrics, done);
+  metrics_ = std::make_unique<MetricsFile>(options_.files.metrics,
+                                           options_.files.resume ? Begin::behind : Begin::anew);
 }
 
 Timeline* Observer::timeline(std::size_t before, std::int64_t step) {
@@ -111,7 +111,7 @@ void Observer::add(const TrainProgress& progress, double samples) {
                           .samples_per_second = samples / (progress.times.step / 1000),
                           .times = progress.times};
   toMetrics([&](MetricsFile& file) { file.add(record); });
-  if (!options_.report.empty()) record_.steps.push_back(record);
+  if (!options_.files.report.empty()) record_.steps.push_back(record);
 }
 
 void Observer::add(const EpochRecord& epoch) {
@@ -148,8 +148,8 @@ void Observer::finish(double seconds) {
     if (comm_.rank() != 0) return {};
     if (fault_) throw Error(*fault_);
     if (metrics_) metrics_->close();
-    if (!options_.trace.empty()) writeTrace(options_.trace, record_.timeline);
-    if (!options_.report.empty()) writePage(page(), record_);
+    if (!options_.files.trace.empty()) writeTrace(options_.files.trace, record_.timeline);
+    if (!options_.files.report.empty()) writePage(page(), record_);
     return {};
   });
 }

@@ -14,8 +14,8 @@
 
 namespace rondo::training {
 
-/// Records what TrainOptions::report, trace and metrics ask for. Rank 0 keeps the records; at the
-/// end the other ranks send it their timelines.
+/// Records what TrainOptions::files.report, trace and metrics ask for. Rank 0 keeps the records; at
+/// the end the other ranks send it their timelines.
 class Observer {
  public:
   /// The arguments must outlive the observer.
@@ -44,7 +44,7 @@ class Observer {
  private:
   template <class Write>
   void toMetrics(const Write& write);
-  std::string page() const { return options_.report + "/index.html"; }
+  std::string page() const { return options_.files.report + "/index.html"; }
   void open(std::int64_t done);
   void collect();
 

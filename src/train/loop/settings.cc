@@ -5,8 +5,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <concepts>
 #include <map>
+#include <set>
+#include <type_traits>
 
 #include "train/data/sampler.h"
 #include "train/layers/compute.h"
@@ -27,33 +28,21 @@ std::string text(double value) {
   return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
 }
 
-void atLeast(const std::string& name, std::int64_t value, std::int64_t least) {
-  if (value < least)
-    refuse(name + " is " + std::to_string(value) + ", must be " + std::to_string(least) +
-           " or more");
+void checkRange(const TrainOption& option, const TrainOptions& options) {
+  if (option.range == TrainRange()) return;
+  option.read(options, [&]<class Value>(const Value& value) {
+    if constexpr (std::is_arithmetic_v<Value>) {
+      const double least = option.range.least, most = option.range.most;
+      const auto number = static_cast<double>(value);
+      if (std::isfinite(number) && least <= number && number <= most) return;
+      const std::string in = std::is_floating_point_v<Value> ? "in " : "";
+      const std::string valid =
+          std::isfinite(most) ? in + text(least) + " to " + text(most) : text(least) + " or more";
+      refuse(std::string(option.name) + " is " + option.texts(options).front() + ", must be " +
+             valid);
+    }
+  });
 }
-
-void atLeastZero(const std::string& name, double value) {
-  if (!std::isfinite(value) || value < 0)
-    refuse(name + " is " + text(value) + ", must be 0 or more");
-}
-
-/// Names and values, in the order in which they were added.
-class List {
- public:
-  void add(const std::string& name, const std::string& value) { all_.emplace_back(name, value); }
-  void add(const std::string& name, double value) { add(name, text(value)); }
-  void add(const std::string& name, bool value) { add(name, std::string(value ? "yes" : "no")); }
-  template <std::integral Number>
-  void add(const std::string& name, Number value) {
-    add(name, std::to_string(value));
-  }
-  void add(const Settings& other) { all_.insert(all_.end(), other.begin(), other.end()); }
-  const Settings& all() const { return all_; }
-
- private:
-  Settings all_;
-};
 
 std::string lines(const Settings& settings) {
   std::string text;
@@ -71,64 +60,61 @@ std::string hashed(const Dataset& set) {
 
 namespace {
 
-void checkStragglers(const TrainOptions& options, int ranks) {
+void checkStragglers(const TrainOptions::Stragglers& stragglers, int ranks) {
   const auto checkFactor = [](const std::string& of, double factor) {
     if (!std::isfinite(factor) || factor < 1)
       refuse("the factor of " + of + " is " + text(factor) + ", must be 1 or more");
   };
-  atLeastZero("pace_ms", options.pace_ms);
-  for (const TrainSlowRank& one : options.slow) {
+  for (const TrainSlowRank& one : stragglers.slow) {
     if (one.rank < 0 || one.rank >= ranks)
       refuse("slow names rank " + std::to_string(one.rank) + ", there are 0 to " +
              std::to_string(ranks - 1));
     checkFactor("slow", one.factor);
   }
-  if (!(options.jitter.probability >= 0 && options.jitter.probability <= 1))
-    refuse("the probability of jitter is " + text(options.jitter.probability) +
-           ", must be in 0 to 1");
-  checkFactor("jitter", options.jitter.factor);
+  const TrainJitter& jitter = stragglers.jitter;
+  if (!(jitter.probability >= 0 && jitter.probability <= 1))
+    refuse("the probability of jitter is " + text(jitter.probability) + ", must be in 0 to 1");
+  checkFactor("jitter", jitter.factor);
 }
 
 /// Two options must not name the same file: one output would overwrite the other.
 void checkFiles(const TrainOptions& options) {
-  const std::array<std::pair<std::string_view, std::string_view>, 3> files = {
-      {{"checkpoint", options.checkpoint}, {"metrics", options.metrics}, {"trace", options.trace}}};
-  for (std::size_t i = 0; i < files.size(); ++i)
-    for (std::size_t other = 0; other < i; ++other)
-      if (!files[i].second.empty() && files[i].second == files[other].second)
-        refuse(std::string(files[other].first) + " and " + std::string(files[i].first) +
-               " name the same file: " + std::string(files[i].second));
+  std::map<std::string, std::string_view> owners;
+  for (const TrainOption& option : trainOptionTable()) {
+    if (option.unit != TrainUnit::file || !option.isSet(options)) continue;
+    const std::string file = option.texts(options).front();
+    const auto [owner, is_new] = owners.emplace(file, option.name);
+    if (!is_new)
+      refuse(std::string(owner->second) + " and " + std::string(option.name) +
+             " name the same file: " + file);
+  }
+}
+
+void checkNeeds(const TrainOptions& options) {
+  const auto table = trainOptionTable();
+  for (const TrainOption& option : table) {
+    if (option.needs.empty() || !option.isSet(options)) continue;
+    const auto needed = std::ranges::find(table, option.needs, &TrainOption::name);
+    if (!needed->isSet(options))
+      refuse(std::string(option.name) + " without a " + std::string(option.needs));
+  }
 }
 
 } // namespace
 
 void check(const TrainOptions& options, int ranks) {
   computeOf(options.device, options.precision, 0);
-  atLeast("epochs", options.epochs, 1);
-  atLeast("steps", options.steps, 0);
-  atLeast("batch", options.batch, 1);
-  atLeast("accumulate", options.accumulate, 1);
-  atLeast("base_batch", options.base_batch, 0);
-  atLeast("warm_up", options.warm_up, 0);
-  atLeast("verify_every", options.verify_every, 0);
-  atLeast("checkpoint_every", options.checkpoint_every, 0);
-  atLeastZero("learning_rate", options.learning_rate);
-  atLeastZero("weight_decay", options.weight_decay);
-  atLeastZero("clip", options.clip);
-  checkStragglers(options, ranks);
-  if (!(options.momentum >= 0 && options.momentum <= 1))
-    refuse("momentum is " + text(options.momentum) + ", must be in 0 to 1");
-  if (options.nesterov && options.optimizer != "sgd")
-    refuse("nesterov with optimizer " + options.optimizer + ", must be sgd");
-  if (options.groups < 1 || options.groups > 16)
-    refuse("groups is " + std::to_string(options.groups) + ", must be 1 to 16");
-  if (options.bucket_bytes.empty()) refuse("bucket_bytes is empty");
-  if (options.checkpoint.empty() && (options.resume || options.checkpoint_every > 0))
-    refuse(std::string(options.resume ? "resume" : "checkpoint_every") + " without a checkpoint");
+  for (const TrainOption& option : trainOptionTable()) checkRange(option, options);
+  checkStragglers(options.stragglers, ranks);
+  const TrainOptions::Optimizer& optimizer = options.optimizer;
+  if (optimizer.nesterov && optimizer.name != "sgd")
+    refuse("nesterov with optimizer " + optimizer.name + ", must be sgd");
+  if (options.gradients.bucket_bytes.empty()) refuse("bucket_bytes is empty");
+  checkNeeds(options);
   checkFiles(options);
-  makeHook(options.hook);
-  scheduleKind(options.schedule);
-  scalingRule(options.scaling);
+  makeHook(options.gradients.hook);
+  scheduleKind(optimizer.schedule);
+  scalingRule(optimizer.scaling);
   remainderOf(options.remainder);
   strategyFor(options, ranks);
 }
@@ -161,83 +147,50 @@ std::int64_t samplesOf(std::int64_t steps, const TrainOptions& options, const Da
 
 namespace {
 
-/// Settings that must be equal in the checkpoint and in the resumed run, except the data.
-Settings essence(const TrainOptions& options) {
-  List list;
-  list.add("model", options.model);
-  list.add("batch", options.batch);
-  list.add("seed", options.seed);
-  if (options.remainder != TrainOptions().remainder) list.add("remainder", options.remainder);
-  list.add("augment", options.augment);
-  list.add("optimizer", options.optimizer);
-  list.add("hook", options.hook);
-  if (options.hook != "none") // the state of hooks belongs to buckets
-    for (std::size_t bytes : options.bucket_bytes) list.add("hook_bucket_bytes", bytes);
-  return list.all();
+void add(Settings& list, std::string_view name, const std::vector<std::string>& values) {
+  for (const std::string& value : values) list.emplace_back(name, value);
 }
 
+/// Whether an option with this text in TrainOption::presence is set.
+bool isPresent(std::string_view presence, const TrainOptions& options) {
+  return std::ranges::any_of(trainOptionTable(), [&](const TrainOption& option) {
+    return option.presence == presence && option.isSet(options);
+  });
+}
+
+/// Settings that must be equal on all ranks, except the data.
 Settings settings(const TrainOptions& options) {
-  List list;
-  list.add("strategy", options.strategy);
-  list.add("servers", options.servers);
-  list.add("dedicated_servers", options.dedicated_servers);
-  list.add("consistency", options.consistency);
-  list.add("period", options.period);
-  list.add("slow_momentum", options.slow_momentum);
-  list.add(essence(options));
-  list.add("epochs", options.epochs);
-  list.add("steps", options.steps);
-  list.add("accumulate", options.accumulate);
-  list.add("pipeline", options.pipeline);
-  list.add("laps", options.laps);
-  list.add("recompute", options.recompute);
-  list.add("learning_rate", options.learning_rate);
-  list.add("base_batch", options.base_batch);
-  list.add("scaling", options.scaling);
-  list.add("momentum", options.momentum);
-  list.add("nesterov", options.nesterov);
-  list.add("weight_decay", options.weight_decay);
-  list.add("clip", options.clip);
-  list.add("schedule", options.schedule);
-  list.add("warm_up", options.warm_up);
-  list.add("device", options.device);
-  list.add("precision", options.precision);
-  list.add("sync_batch_norm", options.sync_batch_norm);
-  list.add("pace_ms", options.pace_ms);
-  for (const TrainSlowRank& one : options.slow)
-    list.add("slow", std::to_string(one.rank) + ":" + text(one.factor));
-  list.add("jitter", text(options.jitter.probability) + ":" + text(options.jitter.factor));
-  list.add("limit_samples", options.limit_samples);
-  for (std::size_t bytes : options.bucket_bytes) list.add("bucket_bytes", bytes);
-  list.add("overlap", options.overlap);
-  list.add("groups", options.groups);
-  list.add("unit_bytes", options.unit_bytes);
-  list.add("mesh", options.mesh);
-  list.add("memory_limit", options.memory_limit);
-  list.add("noise_scale", options.noise_scale);
-  list.add("verify_every", options.verify_every);
-  list.add("checkpoint", !options.checkpoint.empty());
-  list.add("checkpoint_every", options.checkpoint_every);
-  list.add("resume", options.resume);
-  list.add("report or trace", !(options.report.empty() && options.trace.empty()));
-  return list.all();
+  Settings list;
+  std::set<std::string_view> presences;
+  for (const TrainOption& option : trainOptionTable()) {
+    if (!option.presence.empty()) {
+      if (presences.insert(option.presence).second)
+        add(list, option.presence, {isPresent(option.presence, options) ? "yes" : "no"});
+    } else if (option.agreed) {
+      add(list, option.name, option.texts(options));
+    }
+    if (!option.kept_name.empty() && option.kept(options))
+      add(list, option.kept_name, option.texts(options));
+  }
+  return list;
 }
 
 } // namespace
 
 std::string identity(const TrainOptions& options, const Data& data) {
-  List list;
-  list.add(essence(options));
-  list.add("training samples", hashed(data.train));
-  return lines(list.all());
+  Settings list;
+  for (const TrainOption& option : trainOptionTable())
+    if (option.kept != nullptr && option.kept(options))
+      add(list, option.kept_name.empty() ? option.name : option.kept_name, option.texts(options));
+  add(list, "training samples", {hashed(data.train)});
+  return lines(list);
 }
 
 std::string describe(const TrainOptions& options, const Data& data) {
-  List list;
-  list.add(settings(options));
-  list.add("training samples", hashed(data.train));
-  list.add("test samples", hashed(data.test));
-  return lines(list.all());
+  Settings list = settings(options);
+  add(list, "training samples", {hashed(data.train)});
+  add(list, "test samples", {hashed(data.test)});
+  return lines(list);
 }
 
 namespace {
@@ -252,18 +205,19 @@ std::string entryName(const std::string& name, std::size_t i, std::size_t count)
 } // namespace
 
 Settings shown(const TrainOptions& options, const Data& data) {
-  Settings all = settings(options);
+  Settings list = settings(options);
   std::map<std::string, std::size_t> counts, seen;
-  for (auto& [name, value] : all) {
+  for (auto& [name, value] : list) {
     std::replace(name.begin(), name.end(), '_', ' ');
     ++counts[name];
   }
-  List list;
-  for (const auto& [name, value] : all)
-    list.add(entryName(name, seen[name]++, counts[name]), value);
-  list.add("training samples", sized(data.train));
-  list.add("test samples", sized(data.test));
-  return list.all();
+  for (auto& [name, value] : list) {
+    const std::size_t i = seen[name]++;
+    name = entryName(name, i, counts[name]);
+  }
+  add(list, "training samples", {sized(data.train)});
+  add(list, "test samples", {sized(data.test)});
+  return list;
 }
 
 } // namespace rondo::training

@@ -13,7 +13,7 @@ namespace {
 
 double factorOf(const TrainOptions& options, int rank) {
   double factor = 1;
-  for (const TrainSlowRank& one : options.slow)
+  for (const TrainSlowRank& one : options.stragglers.slow)
     if (one.rank == rank) factor *= one.factor;
   return factor;
 }
@@ -21,9 +21,9 @@ double factorOf(const TrainOptions& options, int rank) {
 } // namespace
 
 Straggler::Straggler(const TrainOptions& options, int rank)
-    : pace_ms_(options.pace_ms),
+    : pace_ms_(options.stragglers.pace_ms),
       factor_(factorOf(options, rank)),
-      jitter_(options.jitter),
+      jitter_(options.stragglers.jitter),
       random_(detail::mix(options.seed + detail::mix(static_cast<std::uint64_t>(rank) + 1))) {}
 
 /// Assumes that the next step computes as long as the last one. A rank that computed nothing cannot

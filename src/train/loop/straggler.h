@@ -6,8 +6,8 @@
 
 namespace rondo::training {
 
-/// Makes a rank as slow as TrainOptions::pace_ms, slow and jitter say. It sleeps before its steps,
-/// so other ranks can use the core in the meantime.
+/// Makes a rank as slow as TrainOptions::stragglers.pace_ms, slow and jitter say. It sleeps before
+/// its steps, so other ranks can use the core in the meantime.
 class Straggler {
  public:
   Straggler(const TrainOptions& options, int rank);

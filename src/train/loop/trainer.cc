@@ -24,7 +24,7 @@ Trainer::Trainer(Communicator& comm, const TrainOptions& options, const Data& da
 
 TrainReport Trainer::run() {
   const Stopwatch watch;
-  if (options_.resume) restore(comm_, options_.checkpoint, running());
+  if (options_.files.resume) restore(comm_, options_.files.checkpoint, running());
   observer_.begin(at_.total);
   const std::int64_t begun = at_.total;
   while (!over()) {
@@ -114,7 +114,8 @@ void Trainer::endEpoch(TrainProgress& now, double seconds) {
   report_.test_accuracy = now.test_accuracy = strategy_.evaluate();
   report_.epoch_loss.push_back(at_.losses / (samples(0, epoch_steps_) / options_.batch));
   report_.epoch_accuracy.push_back(now.test_accuracy);
-  if (options_.noise_scale) report_.epoch_noise_scale.push_back(std::exchange(noise_, {}).scale());
+  if (options_.gradients.noise_scale)
+    report_.epoch_noise_scale.push_back(std::exchange(noise_, {}).scale());
   observer_.add({.epoch = at_.epoch,
                  .last_step = at_.total,
                  .loss = report_.epoch_loss.back(),
@@ -129,13 +130,14 @@ std::int64_t Trainer::meeting() const {
   const auto every = [&next](std::int64_t done, std::int64_t total, int steps) {
     if (steps > 0) next = std::min(next, total + steps - done % steps);
   };
-  every(at_.step, at_.total, options_.verify_every);
-  if (!options_.checkpoint.empty()) every(at_.total, at_.total, options_.checkpoint_every);
+  every(at_.step, at_.total, options_.gradients.verify_every);
+  if (!options_.files.checkpoint.empty())
+    every(at_.total, at_.total, options_.files.checkpoint_every);
   return next;
 }
 
 void Trainer::verifyIfDue(const TrainProgress& now) {
-  const int every = options_.verify_every;
+  const int every = options_.gradients.verify_every;
   const bool due = every > 0 && (now.step == now.steps || now.step % every == 0);
   if (!due && !over()) return;
   report_.parameter_hash = strategy_.verify("train: after step " + std::to_string(now.step) +
@@ -143,11 +145,11 @@ void Trainer::verifyIfDue(const TrainProgress& now) {
 }
 
 void Trainer::saveIfDue() {
-  if (options_.checkpoint.empty()) return;
-  const int every = options_.checkpoint_every;
+  if (options_.files.checkpoint.empty()) return;
+  const int every = options_.files.checkpoint_every;
   if (!over() && (every == 0 || at_.total % every != 0)) return;
   observer_.flush();
-  save(comm_, options_.checkpoint, running());
+  save(comm_, options_.files.checkpoint, running());
 }
 
 Running Trainer::running() { return {strategy_, at_, report_, identity_, epoch_steps_}; }

@@ -47,8 +47,8 @@ GradientOptions reduction(const TrainOptions& options, std::shared_ptr<GradientH
   GradientOptions to;
   to.average = false;
   to.follow_observed_order = false;
-  to.bucket_bytes = options.bucket_bytes;
-  to.overlap = options.overlap;
+  to.bucket_bytes = options.gradients.bucket_bytes;
+  to.overlap = options.gradients.overlap;
   to.hook = std::move(hook);
   return to;
 }
@@ -139,17 +139,17 @@ Ddp::Ddp(const Setup& setup)
       epoch_steps_(epochSteps(options_, setup.data)),
       total_steps_(totalSteps(options_, setup.data)),
       samples_(options_, setup.data, parts(setup)),
-      hook_(makeHook(options_.hook)),
-      groups_(comm_, options_.groups),
+      hook_(makeHook(options_.gradients.hook)),
+      groups_(comm_, options_.gradients.groups),
       reducer_(groups_.all(), replica_.parameters(), reduction(options_, hook_)),
       optimizer_(
-          makeOptimizer(options_.optimizer, replica_.weights(), optimizerSettings(options_))),
+          makeOptimizer(options_.optimizer.name, replica_.weights(), optimizerSettings(options_))),
       schedule_(schedule(options_, total_steps_)),
       ready_([this](std::size_t weight) { gradientStands(weight); }) {
   requireFits("ddp",
               wholeMemory(shardLayout(sizesOf(replica_.network().nodes()), 1, kEachLayer),
-                          optimizerKind(options_.optimizer).arrays, options_.accumulate > 1),
-              options_.memory_limit);
+                          optimizerKind(options_.optimizer.name).arrays, options_.accumulate > 1),
+              options_.sharding.memory_limit);
   requireStatistics(options_, samples_, setup.data);
   if (options_.accumulate == 1) return;
   for (const Weight* weight : replica_.weights()) part_.emplace_back(weight->size());
@@ -183,7 +183,7 @@ StepResult Ddp::run(const Position& done, std::int64_t, Timeline* timeline) {
   statistics_sent_.wait();
   clock.lap(&TrainTimes::communication, nullptr);
   if (timeline) showBuckets(reducer_, reducing_, *timeline);
-  if (options_.noise_scale) result.noise = noise();
+  if (options_.gradients.noise_scale) result.noise = noise();
   requireFinite(comm_, sums_.loss, done.total + 1, layer_);
   result.learning_rate = rateAt(schedule_, static_cast<std::uint64_t>(done.total));
   update(result.learning_rate);
@@ -278,7 +278,7 @@ void Ddp::sendSums() {
 }
 
 void Ddp::gradientStands(std::size_t weight) {
-  if (options_.noise_scale) {
+  if (options_.gradients.noise_scale) {
     const Weight& one = *replica_.weights()[weight];
     squares_ += squaredNorm(one.gradient, one.size());
   }
@@ -314,7 +314,8 @@ GradientNoise Ddp::noise() {
 void Ddp::update(double learning_rate) {
   aim(true);
   float scale = 1.0F / static_cast<float>(hook_ ? options_.batch : count_);
-  if (options_.clip > 0) scale = clip(replica_.weights(), scale, options_.clip).scale;
+  if (options_.optimizer.clip > 0)
+    scale = clip(replica_.weights(), scale, options_.optimizer.clip).scale;
   optimizer_->step(learning_rate, scale);
   if (!replica_.state().empty())
     replica_.network().moveState(std::min(samples_.parts(), static_cast<std::size_t>(count_)));
@@ -362,13 +363,11 @@ extern const StrategyKind ddp;
 const StrategyKind ddp{
     .name = "ddp",
     .summary = "each rank has the whole model; gradients are all-reduced during the backward pass",
-    .takes = {"uneven remainder", "accumulate", "sync_batch_norm", "clip", "bucket_bytes",
-              "overlap", "groups", "hook", "memory_limit", "noise_scale"},
     .check =
         [](const TrainOptions& options, int ranks) {
           const std::int64_t parts = std::int64_t{ranks} * options.accumulate;
           requireParts(options, parts, "ranks x accumulate");
-          if (options.noise_scale && parts < 2)
+          if (options.gradients.noise_scale && parts < 2)
             throw Error(
                 ErrorCode::invalid_argument,
                 "train: noise_scale needs 2 or more micro-batches, but ranks x accumulate is 1");

@@ -82,7 +82,7 @@ Dp::Dp(const Setup& setup)
       sample_size_(setup.data.train.shape.size()),
       gradients_(replica_.values().size()),
       optimizer_(
-          makeOptimizer(options_.optimizer, replica_.weights(), optimizerSettings(options_))),
+          makeOptimizer(options_.optimizer.name, replica_.weights(), optimizerSettings(options_))),
       schedule_(schedule(options_, totalSteps(options_, setup.data))) {
   for (const auto list : {replica_.weights(), replica_.state()})
     for (Weight* weight : list)
@@ -120,7 +120,8 @@ StepResult Dp::run(const Position& done, std::int64_t, Timeline* timeline) {
   result.learning_rate = rateAt(schedule_, number);
   if (comm_.rank() == 0) {
     float scale = 1.0F / static_cast<float>(options_.batch);
-    if (options_.clip > 0) scale = clip(replica_.weights(), scale, options_.clip).scale;
+    if (options_.optimizer.clip > 0)
+      scale = clip(replica_.weights(), scale, options_.optimizer.clip).scale;
     optimizer_->step(result.learning_rate, scale);
     if (!replica_.state().empty())
       replica_.network().moveState(static_cast<std::size_t>(comm_.size()));
@@ -198,7 +199,6 @@ const StrategyKind dp{
     .name = "dp",
     .summary =
         "rank 0 holds the model: each step scatters the batch, replicates, gathers gradients",
-    .takes = {"clip"},
     .check = [](const TrainOptions& options, int ranks) { requireParts(options, ranks, "ranks"); },
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<Dp>(setup);

@@ -36,7 +36,8 @@ namespace rondo::training::parallel {
 namespace {
 
 Sharding sharding(const TrainOptions& options) {
-  return {.name = "fsdp", .level = ShardLevel::parameters, .unit_bytes = {options.unit_bytes}};
+  return {
+      .name = "fsdp", .level = ShardLevel::parameters, .unit_bytes = {options.sharding.unit_bytes}};
 }
 
 } // namespace
@@ -45,8 +46,6 @@ extern const StrategyKind fsdp;
 const StrategyKind fsdp{
     .name = "fsdp",
     .summary = "each rank keeps its shard of everything; layers are gathered while they are needed",
-    .takes = {"accumulate", "sync_batch_norm", "clip", "overlap", "unit_bytes", "mesh",
-              "memory_limit", "hook"},
     .check = checkSharded,
     .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
     .show = [](const TrainOptions& options, const Dataset& samples,

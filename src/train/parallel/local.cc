@@ -82,11 +82,11 @@ Local::Local(const Setup& setup)
       samples_(options_, setup.data, static_cast<std::size_t>(comm_.size())),
       gradients_(replica_.values().size()),
       optimizer_(
-          makeOptimizer(options_.optimizer, replica_.weights(), optimizerSettings(options_))),
+          makeOptimizer(options_.optimizer.name, replica_.weights(), optimizerSettings(options_))),
       schedule_(schedule(options_, totalSteps(options_, setup.data))) {
   for (Weight* weight : replica_.weights())
     weight->gradient = gradients_.data() + (weight->value - replica_.values().data());
-  if (options_.slow_momentum == 0) return;
+  if (options_.averaging.slow_momentum == 0) return;
   const std::span<float> values = replica_.values();
   const std::size_t learned =
       replica_.state().empty()
@@ -106,7 +106,7 @@ StepResult Local::run(const Position& done, std::int64_t meeting, Timeline* time
   const double share = static_cast<double>(options_.batch) / comm_.size();
   result.loss = losses_.back() / share;
   result.at = after(done, result.loss);
-  const bool due = result.at.total % options_.period == 0;
+  const bool due = result.at.total % options_.averaging.period == 0;
   result.met = due || result.at.total == meeting;
   if (result.met) exchange(result);
   if (due) {
@@ -169,7 +169,7 @@ void Local::average() {
 void Local::moveSlowly(double learning_rate) {
   const std::span<float> values = replica_.values();
   const auto rate = static_cast<float>(learning_rate);
-  const auto momentum = static_cast<float>(options_.slow_momentum);
+  const auto momentum = static_cast<float>(options_.averaging.slow_momentum);
   const float per_rate = rate > 0 ? 1 / rate : 0; // with rate 0 nothing has moved
   for (std::size_t i = 0; i < slow_.size(); ++i) {
     slow_[i] = momentum * slow_[i] + per_rate * (before_[i] - values[i]);
@@ -213,7 +213,7 @@ Snapshot Local::snapshot() {
 
 void Local::adopt(const Position& at) {
   optimizer_->setSteps(static_cast<std::uint64_t>(at.total));
-  alike_ = at.total % options_.period == 0;
+  alike_ = at.total % options_.averaging.period == 0;
   losses_.clear();
   kept_->scatter();
   replica_.network().weightsChanged();
@@ -221,17 +221,17 @@ void Local::adopt(const Position& at) {
 
 double Local::bytesPerStep() const {
   const double values = static_cast<double>(gradients_.size() * sizeof(float));
-  return 2.0 * (comm_.size() - 1) * values / options_.period;
+  return 2.0 * (comm_.size() - 1) * values / options_.averaging.period;
 }
 
 void check(const TrainOptions& options, int ranks) {
   const auto refuse = [](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, "train: " + what);
   };
-  if (options.period < 1)
-    refuse("period is " + std::to_string(options.period) + ", must be 1 or more");
-  if (!(options.slow_momentum >= 0 && options.slow_momentum < 1))
-    refuse("slow_momentum is " + std::to_string(options.slow_momentum) +
+  if (options.averaging.period < 1)
+    refuse("period is " + std::to_string(options.averaging.period) + ", must be 1 or more");
+  if (!(options.averaging.slow_momentum >= 0 && options.averaging.slow_momentum < 1))
+    refuse("slow_momentum is " + std::to_string(options.averaging.slow_momentum) +
            ", must be 0 or more and below 1");
   requireParts(options, ranks, "ranks");
 }
@@ -242,7 +242,6 @@ extern const StrategyKind local;
 const StrategyKind local{
     .name = "local",
     .summary = "local SGD: a model on each rank, averaged after each --period steps",
-    .takes = {"period", "slow_momentum"},
     .check = check,
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<Local>(setup);

@@ -111,7 +111,7 @@ std::string Mesh::text() const {
 
 Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own,
                   const std::vector<Axis>& beside) {
-  const std::string& text = options.mesh;
+  const std::string& text = options.sharding.mesh;
   const Mesh mesh = Mesh::parse(
       text.empty() ? std::string(name(own)) + "=" + std::to_string(ranks) : text, ranks);
   std::string taken;

@@ -57,7 +57,7 @@ class Mesh {
 };
 
 /// The mesh of a strategy that needs the axis `own` and also allows the axes `beside`. If
-/// options.mesh is empty, all ranks are along `own`. Throws Error(invalid_argument) as
+/// options.sharding.mesh is empty, all ranks are along `own`. Throws Error(invalid_argument) as
 /// Mesh::parse() does, and for any other axis.
 Mesh strategyMesh(const TrainOptions& options, int ranks, Axis own,
                   const std::vector<Axis>& beside = {Axis::data});

@@ -7,21 +7,22 @@
 namespace rondo::training {
 
 OptimizerSettings optimizerSettings(const TrainOptions& options) {
-  return {.momentum = options.momentum,
-          .nesterov = options.nesterov,
-          .weight_decay = options.weight_decay};
+  return {.momentum = options.optimizer.momentum,
+          .nesterov = options.optimizer.nesterov,
+          .weight_decay = options.optimizer.weight_decay};
 }
 
 Schedule schedule(const TrainOptions& options, std::int64_t total_steps) {
   const auto total = static_cast<std::uint64_t>(total_steps);
-  const bool scales = options.base_batch > 0;
+  const bool scales = options.optimizer.base_batch > 0;
   const auto batch = static_cast<std::uint64_t>(options.batch);
-  const auto base = static_cast<std::uint64_t>(options.base_batch);
-  return {.kind = scheduleKind(options.schedule),
-          .rate = scales ? scalingRule(options.scaling).scaled(options.learning_rate, batch, base)
-                         : options.learning_rate,
-          .warmup_rate = scales ? options.learning_rate : 0,
-          .warmup_steps = static_cast<std::uint64_t>(options.warm_up),
+  const auto base = static_cast<std::uint64_t>(options.optimizer.base_batch);
+  return {.kind = scheduleKind(options.optimizer.schedule),
+          .rate = scales ? scalingRule(options.optimizer.scaling)
+                               .scaled(options.optimizer.learning_rate, batch, base)
+                         : options.optimizer.learning_rate,
+          .warmup_rate = scales ? options.optimizer.learning_rate : 0,
+          .warmup_steps = static_cast<std::uint64_t>(options.optimizer.warm_up),
           .step_length = std::max<std::uint64_t>((total + 2) / 3, 1),
           .total_steps = total};
 }
@@ -34,7 +35,7 @@ void requireParts(const TrainOptions& options, std::int64_t parts, const std::st
 }
 
 void requireSliceable(const TrainOptions& options) {
-  if (options.optimizer == "lars")
+  if (options.optimizer.name == "lars")
     throw Error(ErrorCode::invalid_argument,
                 "train: optimizer lars cannot train with axis tensor: it needs the norms of whole "
                 "weights");

@@ -33,7 +33,7 @@ struct StepResult {
   double loss = 0;   ///< mean over the samples of all ranks, as far as this rank knows
   bool stop = false; ///< a rank was asked to stop; set at synchronization points only
   double learning_rate = 0;
-  GradientNoise noise; ///< with TrainOptions::noise_scale
+  GradientNoise noise; ///< with TrainOptions::gradients.noise_scale
   TrainTimes times;
 };
 
@@ -118,8 +118,6 @@ struct Setup {
 /// A line of strategies.def.
 struct StrategyKind {
   std::string_view name, summary;
-  /// The optional features (see registry.cc) that it supports. All others are refused by name.
-  std::vector<std::string_view> takes;
   /// Throws Error(invalid_argument) if values of options contradict each other or do not fit
   /// `ranks`. The same on all ranks.
   void (*check)(const TrainOptions& options, int ranks);

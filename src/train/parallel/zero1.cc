@@ -25,7 +25,9 @@ namespace rondo::training::parallel {
 namespace {
 
 Sharding sharding(const TrainOptions& options) {
-  return {.name = "zero1", .level = ShardLevel::optimizer, .unit_bytes = options.bucket_bytes};
+  return {.name = "zero1",
+          .level = ShardLevel::optimizer,
+          .unit_bytes = options.gradients.bucket_bytes};
 }
 
 } // namespace
@@ -34,8 +36,6 @@ extern const StrategyKind zero1;
 const StrategyKind zero1{
     .name = "zero1",
     .summary = "as ddp, but each rank keeps only its shard of the optimizer state",
-    .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "mesh",
-              "memory_limit"},
     .check = checkSharded,
     .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
     .show = [](const TrainOptions& options, const Dataset& samples,

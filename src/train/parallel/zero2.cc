@@ -27,7 +27,9 @@ namespace rondo::training::parallel {
 namespace {
 
 Sharding sharding(const TrainOptions& options) {
-  return {.name = "zero2", .level = ShardLevel::gradients, .unit_bytes = options.bucket_bytes};
+  return {.name = "zero2",
+          .level = ShardLevel::gradients,
+          .unit_bytes = options.gradients.bucket_bytes};
 }
 
 } // namespace
@@ -36,8 +38,6 @@ extern const StrategyKind zero2;
 const StrategyKind zero2{
     .name = "zero2",
     .summary = "as zero1, and each rank keeps only its shard of the gradients",
-    .takes = {"accumulate", "sync_batch_norm", "clip", "bucket_bytes", "overlap", "mesh",
-              "memory_limit"},
     .check = checkSharded,
     .make = [](const Setup& setup) { return makeSharded(setup, sharding(setup.options)); },
     .show = [](const TrainOptions& options, const Dataset& samples,

@@ -175,7 +175,7 @@ StepResult Pipeline::run(const Position& done, std::int64_t, Timeline* timeline)
   learner_->begin(timeline);
   const double loss = passes(done, clock);
   if (isLineLeader()) sums[0] = loss;
-  if (!options_.overlap) pipe_.barrier();
+  if (!options_.gradients.overlap) pipe_.barrier();
   learner_->wait();
   addStatistics();
   comm_.allReduce(sums.data(), sums.data(), sums.size(), DataType::float64, ReduceOp::sum);
@@ -216,7 +216,8 @@ double Pipeline::passes(const Position& done, StepClock& clock) {
 
 void Pipeline::update(double learning_rate) {
   stage_->moveState(samples_.parts());
-  learner_->update(learning_rate, 1.0F / static_cast<float>(options_.batch), options_.clip,
+  learner_->update(learning_rate, 1.0F / static_cast<float>(options_.batch),
+                   options_.optimizer.clip,
                    [this](std::span<double> sums) { addOverStages(sums); });
 }
 
@@ -377,7 +378,7 @@ void Pipeline::tell(TrainReport& report) {
                         .forward = costs.forward.back(),
                         .backward = costs.backward.back()});
   }
-  to.idle_even = pipelineKind(options_.pipeline).idle(timetable_.shape);
+  to.idle_even = pipelineKind(options_.pipeline.order).idle(timetable_.shape);
   if (sums[2 * parts + 1] == 0) return; // too few steps to tell
   to.idle_predicted = simulate(timetable_, costs).idle();
   to.idle_measured = 1 - sums[2 * parts] / sums[2 * parts + 1];
@@ -389,8 +390,6 @@ extern const StrategyKind pipeline;
 const StrategyKind pipeline{
     .name = "pipeline",
     .summary = "each rank has some of the layers; micro-batches go through the ranks",
-    .takes = {"accumulate", "clip", "pipeline", "laps", "recompute", "mesh", "bucket_bytes",
-              "overlap", "groups"},
     .check =
         [](const TrainOptions& options, int ranks) {
           const PipelineMesh mesh = pipelineMesh(options, ranks);

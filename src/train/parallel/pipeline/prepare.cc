@@ -23,10 +23,11 @@ Timetable timetable(const TrainOptions& options, int stages) {
   if (options.batch % options.accumulate != 0)
     refuse("batch is " + std::to_string(options.batch) + ", must be a multiple of accumulate, " +
            std::to_string(options.accumulate) + " micro-batches of one size");
-  return makeTimetable(pipelineKind(options.pipeline), {.stages = stages,
-                                                        .micro_batches = options.accumulate,
-                                                        .laps = options.laps,
-                                                        .recompute = options.recompute});
+  return makeTimetable(pipelineKind(options.pipeline.order),
+                       {.stages = stages,
+                        .micro_batches = options.accumulate,
+                        .laps = options.pipeline.laps,
+                        .recompute = options.pipeline.recompute});
 }
 
 std::size_t microBatch(const TrainOptions& options) {
@@ -36,15 +37,15 @@ std::size_t microBatch(const TrainOptions& options) {
 PipelineMesh pipelineMesh(const TrainOptions& options, int ranks) {
   const Mesh mesh =
       strategyMesh(options, ranks, Axis::pipe, {Axis::data, Axis::shard, Axis::tensor});
-  const std::string named = "mesh \"" + options.mesh + "\": ";
+  const std::string named = "mesh \"" + options.sharding.mesh + "\": ";
   const int pipelines = mesh.size(Axis::data) * mesh.size(Axis::shard);
-  if (mesh.size(Axis::shard) > 1 && options.groups > 1)
-    refuse(named + "groups is " + std::to_string(options.groups) +
+  if (mesh.size(Axis::shard) > 1 && options.gradients.groups > 1)
+    refuse(named + "groups is " + std::to_string(options.gradients.groups) +
            ", but with axis shard a stage uses one communicator: set groups to 1");
   if (mesh.size(Axis::tensor) > 1) {
     if (mesh.size(Axis::shard) > 1)
       refuse(named + "slices of axis tensor cannot be sharded: use one of shard and tensor");
-    if (options.clip > 0) refuse(named + "axis tensor does not support clip");
+    if (options.optimizer.clip > 0) refuse(named + "axis tensor does not support clip");
     requireSliceable(options);
   }
   if (options.batch % pipelines != 0)

@@ -56,10 +56,10 @@ class ShardedLearner : public StageLearner {
 ShardedLearner::ShardedLearner(const LearnerSetup& setup) {
   const TrainOptions& options = setup.options;
   const ShardSettings settings{.level = ShardLevel::optimizer,
-                               .unit_bytes = options.bucket_bytes,
-                               .optimizer = options.optimizer,
+                               .unit_bytes = options.gradients.bucket_bytes,
+                               .optimizer = options.optimizer.name,
                                .optimizer_settings = optimizerSettings(options),
-                               .overlap = options.overlap};
+                               .overlap = options.gradients.overlap};
   for (std::size_t number = 0; number < setup.stage.parts(); ++number) {
     Part& part = parts_.emplace_back(
         Part{gradients_.size(), setup.mesh.split(setup.comm, {Axis::shard}), {}, nullptr});

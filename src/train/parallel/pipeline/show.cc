@@ -48,11 +48,11 @@ std::string training::showPipeline(const TrainOptions& wanted, const Dataset& sa
   const PipelineShape& shape = table.shape;
   requireUnits(options, samples, shape);
   const PreparedModel prepared = cutModel(options, samples, shape, measureUnits(where, samples));
-  const double even = pipelineKind(options.pipeline).idle(shape);
+  const double even = pipelineKind(options.pipeline.order).idle(shape);
   std::string text = formatted(
       "%s, %d stages, %d micro-batches of %zu samples: idle %.1f%% with even parts, %.1f%% "
       "with these\n",
-      options.pipeline.c_str(), stages, shape.micro_batches, microBatch(options), even * 100,
+      options.pipeline.order.c_str(), stages, shape.micro_batches, microBatch(options), even * 100,
       simulate(table, prepared.costs).idle() * 100);
   text += parts(prepared, shape, microBatch(options), ownLayers(where, samples));
   if (pipelines > 1)

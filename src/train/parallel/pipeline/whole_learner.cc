@@ -15,8 +15,8 @@ GradientOptions reduction(const TrainOptions& options) {
   GradientOptions to;
   to.average = false;
   to.follow_observed_order = false;
-  to.bucket_bytes = options.bucket_bytes;
-  to.overlap = options.overlap;
+  to.bucket_bytes = options.gradients.bucket_bytes;
+  to.overlap = options.gradients.overlap;
   return to;
 }
 
@@ -35,9 +35,9 @@ class WholeLearner : public StageLearner {
  public:
   explicit WholeLearner(const LearnerSetup& setup)
       : stage_(setup.stage),
-        groups_(setup.beside, setup.options.groups),
+        groups_(setup.beside, setup.options.gradients.groups),
         reducer_(groups_.all(), parameters(stage_), reduction(setup.options)),
-        optimizer_(makeOptimizer(setup.options.optimizer, stage_.weights(),
+        optimizer_(makeOptimizer(setup.options.optimizer.name, stage_.weights(),
                                  optimizerSettings(setup.options))) {}
 
   void begin(Timeline* timeline) override {

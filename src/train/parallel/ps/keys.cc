@@ -45,7 +45,7 @@ Keys layOut(std::span<const float> values, std::span<Weight* const> weights,
                                                  std::to_string(lines) + " cache lines of values");
   for (std::size_t server = 0; server < parts; ++server) {
     const Range own = share(lines, server, parts);
-    const Range& range = keys.ranges.emplace_back(own.begin * kLine, own.end * kLine);
+    const Range range = keys.ranges.emplace_back(Range{own.begin * kLine, own.end * kLine});
     std::vector<Piece>& pieces = keys.pieces.emplace_back();
     cut(meet(range, {learned, values.size()}), true, most, pieces);
     cut(meet(range, {0, learned}), false, most, pieces);

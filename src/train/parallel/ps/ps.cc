@@ -59,7 +59,7 @@ namespace servers {
 namespace {
 
 int firstWorker(const TrainOptions& options) {
-  return options.dedicated_servers ? options.servers : 0;
+  return options.servers.dedicated ? options.servers.count : 0;
 }
 
 class Ps : public Strategy {
@@ -121,22 +121,22 @@ class Ps : public Strategy {
 };
 
 Keys keysOf(const Setup& setup, Replica& replica) {
-  return layOut(replica.values(), replica.weights(), replica.state(), setup.options.servers,
+  return layOut(replica.values(), replica.weights(), replica.state(), setup.options.servers.count,
                 kPieceKeys);
 }
 
 Ps::Ps(const Setup& setup)
     : comm_(setup.comm),
       options_(setup.options),
-      staleness_(options_.consistency),
+      staleness_(options_.servers.consistency),
       schedule_(schedule(options_, totalSteps(options_, setup.data))),
       epoch_steps_(epochSteps(options_, setup.data)),
       model_(setup),
       replica_(model_.replica()),
       links_(link(comm_, firstWorker(options_))),
       keys_(keysOf(setup, replica_)),
-      up_(makeCodec(options_.hook)),
-      down_(makeCodec(options_.hook)),
+      up_(makeCodec(options_.gradients.hook)),
+      down_(makeCodec(options_.gradients.hook)),
       kept_(up_ && up_->sparse() ? keys_.count : 0),
       state_(comm_, keys_, replica_, pieces_) {
   const int workers = static_cast<int>(links_.workers.size());
@@ -145,9 +145,9 @@ Ps::Ps(const Setup& setup)
                         .parts = workers * options_.accumulate,
                         .scale = 1.0F / static_cast<float>(options_.batch),
                         .sparse = !kept_.empty()};
-  if (comm_.rank() < options_.servers) {
+  if (comm_.rank() < options_.servers.count) {
     for (const Piece& piece : keys_.pieces[static_cast<std::size_t>(comm_.rank())])
-      pieces_.emplace_back(piece, replica_.values(), replica_.weights(), options_.optimizer,
+      pieces_.emplace_back(piece, replica_.values(), replica_.weights(), options_.optimizer.name,
                            optimizerSettings(options_), how);
     server_.emplace(links_, pieces_,
                     ServerPlan{.staleness = staleness_,
@@ -330,7 +330,7 @@ void Ps::adopt(const Position&) {
 
 double Ps::bytesPerStep() const {
   const auto workers = static_cast<double>(links_.workers.size());
-  const double away = options_.dedicated_servers ? workers : workers - 1;
+  const double away = options_.servers.dedicated ? workers : workers - 1;
   std::size_t push = 0;
   for (const std::vector<Piece>& pieces : keys_.pieces)
     for (const Piece& piece : pieces)
@@ -355,14 +355,14 @@ void check(const TrainOptions& options, int ranks) {
   const auto refuse = [](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, "train: " + what);
   };
-  const Staleness staleness(options.consistency); // throws for an unknown consistency
-  makeCodec(options.hook); // throws for an unknown hook, and for hooks that need collectives
-  const int most = ranks - (options.dedicated_servers ? 1 : 0);
-  if (options.servers < 1 || options.servers > most)
-    refuse("servers is " + std::to_string(options.servers) + ", must be 1 to " +
+  const Staleness staleness(options.servers.consistency); // throws for an unknown consistency
+  makeCodec(options.gradients.hook); // throws for an unknown hook, or one that needs collectives
+  const int most = ranks - (options.servers.dedicated ? 1 : 0);
+  if (options.servers.count < 1 || options.servers.count > most)
+    refuse("servers is " + std::to_string(options.servers.count) + ", must be 1 to " +
            std::to_string(most) + " of " + std::to_string(ranks) + " ranks" +
-           (options.dedicated_servers ? ", because one rank must be a worker" : ""));
-  if (options.optimizer == "lars")
+           (options.servers.dedicated ? ", because one rank must be a worker" : ""));
+  if (options.optimizer.name == "lars")
     refuse("strategy ps takes no optimizer lars, which needs whole weights: servers hold pieces");
   requireParts(options, std::int64_t{ranks - firstWorker(options)} * options.accumulate,
                "workers x accumulate");
@@ -379,7 +379,6 @@ const StrategyKind ps{
     .summary =
         "parameter servers hold the parameters; workers push gradients and pull values, "
         "synchronously or not",
-    .takes = {"accumulate", "servers", "dedicated_servers", "consistency", "hook"},
     .check = servers::check,
     .make = [](const Setup& setup) -> std::unique_ptr<Strategy> {
       return std::make_unique<servers::Ps>(setup);

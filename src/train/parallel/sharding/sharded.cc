@@ -149,7 +149,8 @@ void Sharded::sendSums() {
 
 void Sharded::update(double learning_rate) {
   if (!replica_.statistics().empty()) replica_.network().moveState(samples_.parts());
-  replica_.model().update(learning_rate, 1.0F / static_cast<float>(options_.batch), options_.clip);
+  replica_.model().update(learning_rate, 1.0F / static_cast<float>(options_.batch),
+                          options_.optimizer.clip);
 }
 
 double Sharded::bytesPerStep() const {
@@ -172,9 +173,10 @@ void Sharded::tell(TrainReport& report) {
 
 void checkSharded(const TrainOptions& options, int ranks) {
   strategyMesh(options, ranks, Axis::shard);
-  if (options.hook != "none" && options.hook != "bf16")
-    throw Error(ErrorCode::invalid_argument, "train: hook \"" + options.hook + "\": strategy " +
-                                                 options.strategy + " takes none and bf16");
+  if (options.gradients.hook != "none" && options.gradients.hook != "bf16")
+    throw Error(ErrorCode::invalid_argument, "train: hook \"" + options.gradients.hook +
+                                                 "\": strategy " + options.strategy +
+                                                 " takes none and bf16");
   requireParts(options, std::int64_t{ranks} * options.accumulate, "ranks x accumulate");
 }
 
@@ -185,8 +187,8 @@ std::string showSharded(const TrainOptions& options, const Dataset& samples, int
   const ShardLayout layout =
       shardLayout(sizesOf(network.nodes()), static_cast<std::size_t>(mesh.size(Axis::shard)),
                   sharding.unit_bytes);
-  return shardPlanText(layout, sharding.level, mesh, optimizerKind(options.optimizer).arrays,
-                       options.hook != "none");
+  return shardPlanText(layout, sharding.level, mesh, optimizerKind(options.optimizer.name).arrays,
+                       options.gradients.hook != "none");
 }
 
 std::unique_ptr<Strategy> makeSharded(const Setup& setup, const Sharding& sharding) {

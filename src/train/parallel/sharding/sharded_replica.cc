@@ -15,11 +15,11 @@ namespace {
 ShardSettings settings(const TrainOptions& options, const Sharding& sharding) {
   return {.level = sharding.level,
           .unit_bytes = sharding.unit_bytes,
-          .optimizer = options.optimizer,
+          .optimizer = options.optimizer.name,
           .optimizer_settings = optimizerSettings(options),
           .micro_batches = options.accumulate,
-          .overlap = options.overlap,
-          .narrow = options.hook != "none"};
+          .overlap = options.gradients.overlap,
+          .narrow = options.gradients.hook != "none"};
 }
 
 } // namespace
@@ -48,14 +48,14 @@ void ShardedReplica::checkMemory(const Setup& setup, const Sharding& sharding) c
   const auto ranks = static_cast<std::size_t>(shards_.size());
   const ShardLayout layout = shardLayout(sizesOf(network_->nodes()), ranks, sharding.unit_bytes);
   MemoryQuestion question{.level = sharding.level,
-                          .arrays = optimizerKind(setup.options.optimizer).arrays,
+                          .arrays = optimizerKind(setup.options.optimizer.name).arrays,
                           .accumulates = setup.options.accumulate > 1,
-                          .narrow = setup.options.hook != "none"};
+                          .narrow = setup.options.gradients.hook != "none"};
   ModelMemory most;
   for (question.rank = 0; question.rank < ranks; ++question.rank)
     most = std::max(most, predictedMemory(layout, question),
                     [](const auto& a, const auto& b) { return a.total() < b.total(); });
-  requireFits(sharding.name, most, setup.options.memory_limit);
+  requireFits(sharding.name, most, setup.options.sharding.memory_limit);
 }
 
 /// Lays out the state as a Replica does.

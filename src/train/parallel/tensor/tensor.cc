@@ -84,7 +84,7 @@ Tensor::Tensor(const Setup& setup)
       mesh_(strategyMesh(options_, comm_.size(), Axis::tensor)),
       line_(mesh_.split(comm_, {Axis::tensor})),
       lines_(mesh_.split(comm_, {Axis::data})),
-      groups_(lines_, options_.groups),
+      groups_(lines_, options_.gradients.groups),
       samples_(options_, data_, static_cast<std::size_t>(mesh_.size(Axis::data))),
       test_(data_.test, data_.statistics, kTestBatch),
       schedule_(schedule(options_, totalSteps(options_, data_))) {
@@ -93,14 +93,15 @@ Tensor::Tensor(const Setup& setup)
     model_.emplace(line_, model(options_.model, train.shape, train.classes), train.shape,
                    options_.seed, kAllLayers,
                    computeOf(options_.device, options_.precision, comm_));
-    optimizer_ = makeOptimizer(options_.optimizer, model_->weights(), optimizerSettings(options_));
+    optimizer_ =
+        makeOptimizer(options_.optimizer.name, model_->weights(), optimizerSettings(options_));
     return {};
   });
   GradientOptions reduction;
   reduction.average = false;
   reduction.follow_observed_order = false;
-  reduction.bucket_bytes = options_.bucket_bytes;
-  reduction.overlap = options_.overlap;
+  reduction.bucket_bytes = options_.gradients.bucket_bytes;
+  reduction.overlap = options_.gradients.overlap;
   reducer_.emplace(groups_.all(), parameters(), reduction);
   for (std::size_t i = 0; i < model_->weights().size(); ++i)
     model_->weights()[i]->gradient = static_cast<float*>(reducer_->gradient(i));
@@ -243,7 +244,6 @@ extern const StrategyKind tensor;
 const StrategyKind tensor{
     .name = "tensor",
     .summary = "each rank has some of the features of all layers, and all samples",
-    .takes = {"bucket_bytes", "overlap", "groups", "mesh"},
     .check =
         [](const TrainOptions& options, int ranks) {
           requireParts(options, strategyMesh(options, ranks, Axis::tensor).size(Axis::data),
