@@ -30,7 +30,8 @@ struct Bcast {
     const void* const from = sends ? staging.readable(all) : nullptr;
     // On the root input and output are the same, so nothing is written.
     void* const to = sends ? const_cast<void*>(from) : staging.writable(all);
-    mode.make(at, Collective::broadcast, from, to, all.bytes(), kByte, root);
+    mode.template call<&Communicator::broadcast, &Communicator::broadcastAsync>(
+        at, from, to, all.bytes(), kByte, root);
   }
 };
 
@@ -68,7 +69,8 @@ struct Scatter {
       block = own.bytes();
       to = staging.writable(own);
     }
-    mode.make(at, Collective::scatter, from, to, block, kByte, root);
+    mode.template call<&Communicator::scatter, &Communicator::scatterAsync>(at, from, to, block,
+                                                                            kByte, root);
   }
 };
 
@@ -104,7 +106,8 @@ struct Gather {
       block = own.bytes();
       from = staging.readable(own);
     }
-    mode.make(at, Collective::gather, from, to, block, kByte, root);
+    mode.template call<&Communicator::gather, &Communicator::gatherAsync>(at, from, to, block,
+                                                                          kByte, root);
   }
 };
 
@@ -128,7 +131,8 @@ struct Allgather {
     void* const to = staging.writable(all);
     const void* const from =
         ownBlock(send, blockOf(receive, all, at.rank), byteAt(to, block, at.rank), staging);
-    mode.make(at, Collective::allgather, from, to, block, kByte);
+    mode.template call<&Communicator::allGather, &Communicator::allGatherAsync>(at, from, to, block,
+                                                                                kByte);
   }
 };
 
@@ -156,7 +160,8 @@ struct Alltoall {
     // Rondo's allToAll does not work in place.
     const void* from = send.inPlace() ? staging.copied(in) : staging.readable(in);
     if (sent != block) from = staging.resized(from, sent, block, at.size);
-    mode.make(at, Collective::alltoall, from, staging.writable(out), block, kByte);
+    mode.template call<&Communicator::allToAll, &Communicator::allToAllAsync>(
+        at, from, staging.writable(out), block, kByte);
   }
 };
 

@@ -25,8 +25,6 @@ enum class Function {
   reduce,
   reduce_scatter,
   reduce_scatter_block,
-  scan,
-  exscan,
   bcast,
   scatter,
   scatterv,
