@@ -2,8 +2,9 @@
 //
 // A channel is one direction between two ranks: ordered, reliable, of bounded depth, for messages
 // of at most slot_bytes. Its ends are a sender in one rank and a receiver in the other. An end is
-// *mapped* (both ranks see the slots, and the engine fills and reads them, see slot_ring.h) or a
-// *carrier* (the kernel or a NIC moves bytes between the two ranks' user memory).
+// *mapped* (both ranks see the slots, and the engine fills and reads them, see slot_ring.h) or the
+// end of a *carrier* (the operating system or a NIC moves bytes between the two ranks' user
+// memory).
 #pragma once
 
 #include <array>

@@ -25,11 +25,12 @@ namespace rondo {
 /// replays graphs must put the graphs and the calls around them on one stream, or order the streams
 /// by events. If two of them meet because it does not, both end with Error(aborted) that says so.
 ///
-/// Graphs. Calls on a stream that is being captured go into the graph; their Work is done when the
-/// calls before them are. Every rank must replay the same graphs in the same order, with the same
-/// other calls between them, while its communicator lives. The first call of a shape opens
-/// channels. If ranks are processes on one machine, it waits for the peers, so make it before the
-/// capture. The error of a failed replay is thrown by the next call.
+/// Graphs. Calls on a stream that is being captured go into the graph. The Work of such a call is
+/// complete as soon as all calls made before it are, because nothing runs until the replay. Every
+/// rank must replay the same graphs in the same order, with the same other calls between them,
+/// while its communicator lives. The first call with a given collective, count, type and operator
+/// opens channels. If ranks are processes on one machine, it waits for the peers, so make it before
+/// the capture. The error of a failed replay is thrown by the next call.
 ///
 /// Send and Recv. A single send runs until the message is in the channel, and a single receive
 /// until the message has arrived; later work of the stream waits for it. So two ranks that both

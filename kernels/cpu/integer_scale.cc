@@ -1,5 +1,5 @@
-// Scaling and division of integers. Scalar code, because few calls need them, and only once per
-// call.
+// Scaling and division of integers. Scalar code: few calls need it, and those scale each element
+// only once, not in each step.
 #include <cassert>
 #include <cstddef>
 #include <cstdint>

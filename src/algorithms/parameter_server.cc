@@ -47,7 +47,8 @@ ClosedForm closedForm(const Spec& spec) {
   // pushes to that server first, so with several servers it is ready a round earlier. Servers push
   // and pull k-1 times.
   const int saved = workers == 0 ? 2 : (workers == 1 && k > 1 ? 1 : 0);
-  // Messages of 1/k: a server pushes k-1 and answers all; a worker pushes k.
+  // Each message is 1/k of the data. The busiest rank is a server: it pushes k-1 messages and sends
+  // its result to all other ranks.
   return {2 * k - saved, 2 * others, (k - 1 + others) / k};
 }
 

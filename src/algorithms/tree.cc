@@ -50,13 +50,14 @@ struct Interval {
   Interval child() const { return {holder < lower() ? size - lower() : lower(), 0}; }
 };
 
-/// Edges on the longest path: the number of rounds up or down if a step communicates with all
-/// children.
+/// Edges on the longest path: the number of communication rounds from the leaves to the root, or
+/// back, if a step communicates with all children.
 int height(Interval i) {
   return i.size == 1 ? 0 : std::max(1 + height(i.child()), height(i.keep()));
 }
 
-/// Number of rounds down if the children get different messages, one after the other.
+/// Number of communication rounds from the root to the leaves if the children get different
+/// messages, one after the other.
 int turns(Interval i) { return i.size == 1 ? 0 : 1 + std::max(turns(i.child()), turns(i.keep())); }
 
 int children(Interval i) { return i.size == 1 ? 0 : 1 + children(i.keep()); }

@@ -52,7 +52,8 @@ class CallLog {
   }
   std::uint64_t entered() const { return entered_.load(std::memory_order_acquire); }
 
-  /// The kept part of the calls after number `reported`.
+  /// A report of the calls after number `reported`, as far as the log still has them: per scale the
+  /// last kSlots blocks.
   CallReport since(std::uint64_t reported) const;
 
  private:

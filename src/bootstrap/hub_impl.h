@@ -20,7 +20,8 @@
 
 namespace rondo::bootstrap {
 
-/// Ends the link of the member whose frame is being read, and affects no other member.
+/// Throws the error that makes the caller close the control connection of the member whose frame is
+/// being read. Other members are not affected.
 [[noreturn]] inline void violation(const std::string& what) {
   throw Error(ErrorCode::transport, what);
 }

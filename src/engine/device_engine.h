@@ -28,15 +28,16 @@
 
 namespace rondo::engine {
 
-/// A bound plan as the device runs it. Its data on the device (clocks, rings, tables, job) is
-/// copied there before a launch, and again if other programs have taken its memory since.
+/// A bound plan as the device runs it. Its data on the device (clocks, rings, tables, arguments of
+/// the launch) is copied there before a launch, and again if the data of other plans has replaced
+/// it since.
 struct DevicePlan {
   explicit DevicePlan(device::ProgramTables program) : tables(std::move(program)) {}
 
   const device::ProgramTables tables;
   std::unique_ptr<device::LaunchFunction> function;
   device::Launch launch;               ///< everything that is the same in all calls
-  const device::Launch* job = nullptr; ///< of a send or receive: the copy of `launch` on the device
+  const device::Launch* job = nullptr; ///< only of a Send or Recv: the device's copy of `launch`
   std::weak_ptr<ProgramPlace> place;   ///< the device memory to which `launch` and `job` point
   std::shared_ptr<ProgramPlace> own;   ///< the same, once a graph refers to it
 };

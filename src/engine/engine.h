@@ -21,8 +21,9 @@
 
 namespace rondo::engine {
 
-/// A copy of `error` with a text of its own. The copy constructor shares the text and counts its
-/// users inside the C++ library, where the thread sanitizer does not see the order of threads.
+/// A copy of `error` with a text of its own. A copy by the copy constructor would share the text.
+/// The C++ library counts the references to it in code that the thread sanitizer does not see, so
+/// that the sanitizer would report a race when two threads drop their copies.
 inline Error anew(const Error& error) { return {error.code(), error.what(), error.culprit()}; }
 
 /// One call in flight. The caller of Engine::submit() owns it.

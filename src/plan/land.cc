@@ -18,10 +18,12 @@ std::optional<Piece> putDown(const Step& step, const RankPlan& plan) {
   return step.output;
 }
 
-/// The steps of a message that may land, as nodes.
+/// The steps of a message that may land, as indices of nodes of the graph.
 struct Way {
-  std::uint32_t told, answers, lands; ///< receiver's announcing, sender's, receiver's step
-  std::uint32_t input;                ///< input of the sender's step that brings the announcement
+  /// The receiver's step that announces the place, the sender's step that writes there, and the
+  /// receiver's step that takes the message.
+  std::uint32_t told, answers, lands;
+  std::uint32_t input; ///< input of the sender's step that brings the announcement
 };
 
 class Search {

@@ -1,4 +1,5 @@
-// Orders ranks by node and socket, and renames plans from positions in that order to ranks.
+// Orders ranks by node and socket. A plan that is built for positions in that order becomes a plan
+// for ranks: each position number is replaced by the rank at that position.
 #include "plan/near.h"
 
 #include <algorithm>

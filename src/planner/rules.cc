@@ -54,8 +54,9 @@ constexpr Group kGroups[] = {
        {kAlways, "ring"},
        {kAlways, "direct"}}}},
 
-    // One message each way is faster than two up to here: 16 KiB 2.8 and 3.2 us, 64 KiB 9.0 and 7.4
-    // us.
+    // `oneshot` sends one message each way, `direct` two. Up to 32 KiB one is faster: 16 KiB 2.8
+    // and
+    // 3.2 us, 64 KiB 9.0 and 7.4 us.
     {{C::allreduce, 1, 2}, {{{32 * KiB, "oneshot"}, {kAlways, "direct"}}}},
     // 4 ranks, 8 B: butterfly 13, oneshot 20 us.
     {{C::allreduce, 3, 4, yes, yes},

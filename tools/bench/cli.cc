@@ -16,7 +16,8 @@ namespace rondo::tools {
 
 namespace {
 
-constexpr int kMostBenchRanks = 512; ///< the inputs of values.h are exact up to here
+/// Sums of the inputs of values.h have no rounding error with up to so many ranks.
+constexpr int kMostBenchRanks = 512;
 
 /// Options as text, before they are parsed.
 struct Words {

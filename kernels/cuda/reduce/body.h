@@ -132,8 +132,8 @@ class Reduction {
     }
   }
 
-  /// Combines kCount vectors: the first is `offset` bytes from the start of the operands, the
-  /// others follow at a distance of kStride.
+  /// Combines the operands element by element in kCount vectors: the first vector is `offset` bytes
+  /// from the start of each operand, the others follow kStride bytes apart.
   template <int kCount, bool kAligned>
   RONDO_HOST_DEVICE void combineVectors(std::size_t offset) const {
     Vector vectors[kCount];

@@ -69,8 +69,8 @@ struct CallInfo {
 /// Work or asks for a future, a Completer waits instead. Any thread may call.
 class Work : public c10d::Work {
  public:
-  /// Creates a Work that is done until started() is called. `region`: the coalescing region that
-  /// the call belongs to, or null.
+  /// Creates a Work of a call that is not in flight: it counts as complete. started() makes it
+  /// pending. `region`: the coalescing region that the call belongs to, or null.
   Work(std::shared_ptr<Member> member, CallInfo info, uint64_t sequence,
        std::shared_ptr<Region> region = nullptr);
   ~Work() override;

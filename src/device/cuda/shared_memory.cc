@@ -11,7 +11,8 @@ namespace rondo::device {
 
 namespace {
 
-/// Both processes compute the same size, because they use devices of the same kind.
+/// `bytes`, rounded up to what the device allocates. The process that allocates the memory and
+/// those that map it compute the same size, because their devices are of the same kind.
 std::size_t wholeBytes(int device, std::size_t bytes) {
   return wholeUnits(bytes, allocationUnit(device));
 }

@@ -1,5 +1,6 @@
 // Strategy fsdp (ZeRO-3, fully sharded data parallelism): every rank holds its shard of parameters,
-// gradients and optimizer state. A unit's whole parameters exist only while its layers need them.
+// gradients and optimizer state. A unit is a group of layers whose parameters are gathered
+// together; its whole parameters exist only while its layers need them.
 //
 //   sent         when
 //   parameters   Allgather of the next unit while the layers of a unit run, forward and backward;
@@ -8,19 +9,20 @@
 //                pass goes on with the layers before it
 //   2 sums       AllReduce of loss and stop flag during the last backward pass, and one of the
 //                statistics of batch norms; with --clip or lars, another of norms after that pass
-//   batch norms  AllReduce of the sums of each one within the passes, with --sync-batch-norm
+//   batch norms  with --sync-batch-norm: an AllReduce of each layer's sums, in the forward and in
+//                the backward pass
 //
 // With M bytes of parameters, U of them in the last two units, N ranks send (N-1) (3 M - U) bytes
-// in a step of one micro-batch: 1.5 times as much as ddp. Each further micro-batch costs the same
-// again, without the first unit. A rank holds M/N + M/N + A M/N, where the optimizer keeps A
-// arrays, and three slots for whole units (sharding/memory.h). Evaluation and hashing also go unit
-// by unit; only rank 0 holds everything while it writes or reads a checkpoint.
+// in a step of one micro-batch: 1.5 times as much as ddp. Each further micro-batch sends the
+// same again, except the parameters of the first unit. A rank holds M/N + M/N + A M/N, where the
+// optimizer keeps A arrays, and three slots for whole units (sharding/memory.h). Evaluation and
+// hashing also go unit by unit; only rank 0 holds everything while it writes or reads a checkpoint.
 //
-// With --hook bf16 parameters and gradients are sent as bfloat16 within the group, half the bytes.
-// Layers compute with rounded parameters. The shard of a rank and its optimizer state stay float32
-// (the master weights, which checkpoints contain; hashes are of the rounded parameters). The
-// gradients of a rank are rounded, added in float32, and the sum is rounded. This needs M/2N more
-// memory. Micikevicius et al., Mixed Precision Training, 2018.
+// With --hook bf16 parameters and gradients are sent as bfloat16 within the sharding group, half
+// the bytes. Layers compute with rounded parameters. The shard of a rank and its optimizer state
+// stay float32 (the master weights, which checkpoints contain; hashes are of the rounded
+// parameters). The gradients of a rank are rounded, added in float32, and the sum is rounded. This
+// needs M/2N more memory. Micikevicius et al., Mixed Precision Training, 2018.
 //
 // With --mesh data=D,shard=S parameters are sharded over S ranks, and the D groups add up the
 // gradients of their shards by AllReduce (hybrid sharding): 2 (D-1) M bytes more, and D (S-1) in
