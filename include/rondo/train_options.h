@@ -62,8 +62,8 @@ struct TrainOptions {
   /// micro-batches per step.
   int accumulate = 1;
   std::uint64_t seed = 1; ///< seed of initial weights, sampler, dropout and augmentation
-  /// What to do with samples that do not fill an epoch's last step: "drop" leaves them out, "pad"
-  /// fills the step with the first samples of the epoch, "uneven" (ddp only) makes a smaller step.
+  /// The last step of an epoch may have fewer samples than `batch`. "drop": no such step is made;
+  /// "pad": it is filled with the first samples of the epoch; "uneven" (ddp only): it is smaller.
   std::string remainder = "drop";
   /// Number of training samples to use, from the first on; 0: all.
   std::uint64_t limit_samples = 0;
