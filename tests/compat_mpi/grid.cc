@@ -210,8 +210,9 @@ void Grid::largeCounts(const Communicator& where) {
       shape.in_place = draw(2) == 0 && hasInPlace(what);
       drawRest(shape, where);
       // One block, or one for every rank: about the same number of elements in all.
-      const bool one_block =
-          what == Collective::Allreduce || what == Collective::Reduce || what == Collective::Bcast;
+      const bool one_block = what == Collective::Allreduce || what == Collective::Reduce ||
+                             what == Collective::Scan || what == Collective::Exscan ||
+                             what == Collective::Bcast;
       shape.count = (one_block ? 300007 : 300007 / where.size) / (shape.layouts ? 6 : 1);
       run(shape, kForms[static_cast<std::size_t>(draw(3))], where);
     }
