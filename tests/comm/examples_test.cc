@@ -102,7 +102,7 @@ TEST_CASE("communicator.h shows the examples that are compiled here") {
   for (const std::string& line : linesOf(RONDO_SOURCE_DIR "/tests/comm/examples_test.cc"))
     compiled += trimmed(line) + "\n";
   const auto examples = examplesOf(linesOf(RONDO_SOURCE_DIR "/include/rondo/communicator.h"));
-  REQUIRE(examples.size() == 5);
+  REQUIRE(examples.size() == 6);
   for (const auto& example : examples) {
     std::string text = "\n";
     for (const std::string& line : example) text += line + "\n";

@@ -88,8 +88,8 @@ TEST_CASE("errors of scans name the call") {
     });
     return {};
   });
-  for (const Caught& error : errors)
-    CHECK(says(error, ErrorCode::mismatch, {"Scan #1 (sum of 4", "ExclusiveScan #1 (max of 4"}));
+  // Rank 0 receives nothing in a scan, so its call may have ended before the failure is known.
+  CHECK(says(errors[1], ErrorCode::mismatch, {"Scan #1 (sum of 4", "ExclusiveScan #1 (max of 4"}));
 }
 
 } // namespace rondo::test
