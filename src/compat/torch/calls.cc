@@ -375,7 +375,8 @@ WorkPointer Backend::barrier(const c10d::BarrierOptions& opts) {
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool /*wait_all_ranks*/) {
   // Without a timeout only ranks that have already arrived count.
-  const Milliseconds limit = opts.timeout == kNoTimeout ? Milliseconds(1) : opts.timeout;
+  const std::chrono::milliseconds limit =
+      opts.timeout == kNoTimeout ? std::chrono::milliseconds(1) : opts.timeout;
   run<&Communicator::barrier, &Communicator::barrierAsync>(
       {Type::BARRIER, "monitored_barrier", false, limit});
 }
