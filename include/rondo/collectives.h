@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -21,19 +22,24 @@ enum class Collective : std::uint8_t {
   allgather,
   alltoall,
   barrier,
-  sendrecv, ///< one Send or Recv
+  sendrecv,      ///< one Send or Recv
+  scan,          ///< prefix reduction
+  exclusivescan, ///< prefix reduction without the rank's own input
 };
 
 /// What a buffer of a collective contains, in blocks of the call's `count` elements.
 struct BufferBlocks {
   enum class Number : std::uint8_t { none, one, one_per_rank };
+  enum class Holders : std::uint8_t { all, root, all_but_rank_0 };
 
   Number number = Number::none;
-  bool root_only = false; ///< the other ranks do not have this buffer
+  Holders holders = Holders::all; ///< the other ranks do not have this buffer
 
   constexpr bool perRank() const { return number == Number::one_per_rank; }
-  constexpr std::size_t count(int ranks, bool is_root) const {
-    if (number == Number::none || (root_only && !is_root)) return 0;
+  constexpr bool rootOnly() const { return holders == Holders::root; }
+  constexpr std::size_t count(int ranks, int rank, int root) const {
+    if (number == Number::none || (rootOnly() && rank != root)) return 0;
+    if (holders == Holders::all_but_rank_0 && rank == 0) return 0;
     return perRank() ? static_cast<std::size_t>(ranks) : 1;
   }
   /// Index of the rank's own block.
@@ -49,7 +55,18 @@ enum class Contributors : std::uint8_t {
   peer,   ///< the sender
   root,
   of_block, ///< the rank to which the block of the output belongs
-  everyone, ///< all ranks' contributions, reduced
+  // From here on the contributions are reduced.
+  everyone,
+  up_to_own,  ///< rank 0 to the receiving rank
+  before_own, ///< rank 0 to the one before the receiving rank
+};
+
+/// Ranks [first, end).
+struct RankRange {
+  int first = 0, end = 0;
+
+  constexpr bool empty() const { return first == end; }
+  auto operator<=>(const RankRange&) const = default;
 };
 
 struct CollectiveTraits {
@@ -63,9 +80,24 @@ struct CollectiveTraits {
   /// blocks; otherwise the smaller buffer is the rank's own block of the larger one.
   bool in_place = false;
 
-  constexpr bool reduces() const { return contributors == Contributors::everyone; }
+  constexpr bool reduces() const { return contributors >= Contributors::everyone; }
   constexpr bool movesData() const { return contributors != Contributors::nobody; }
-  constexpr bool hasRoot() const { return input.root_only || output.root_only; }
+  constexpr bool hasRoot() const { return input.rootOnly() || output.rootOnly(); }
+  /// The ranks whose input block `block` of `rank`'s output is made from, in this order if they are
+  /// reduced. Of their input it is block input.own(rank). Empty for barriers, and for Send and
+  /// Recv.
+  constexpr RankRange contributorsTo(int rank, int block, int root, int ranks) const {
+    switch (contributors) {
+      case Contributors::root: return {root, root + 1};
+      case Contributors::of_block: return {block, block + 1};
+      case Contributors::everyone: return {0, ranks};
+      case Contributors::up_to_own: return {0, rank + 1};
+      case Contributors::before_own: return {0, rank};
+      case Contributors::nobody:
+      case Contributors::peer: break;
+    }
+    return {};
+  }
   /// Whether a buffer has one block for each rank. Such a collective has a v-form, with blocks of
   /// different sizes.
   constexpr bool perRank() const { return input.perRank() || output.perRank(); }
@@ -78,8 +110,10 @@ inline constexpr auto kCollectiveTraits = [] {
   constexpr BufferBlocks none{};
   constexpr BufferBlocks one{BufferBlocks::Number::one};
   constexpr BufferBlocks each{BufferBlocks::Number::one_per_rank};
-  constexpr BufferBlocks root_one{BufferBlocks::Number::one, true};
-  constexpr BufferBlocks root_each{BufferBlocks::Number::one_per_rank, true};
+  constexpr BufferBlocks root_one{BufferBlocks::Number::one, BufferBlocks::Holders::root};
+  constexpr BufferBlocks root_each{BufferBlocks::Number::one_per_rank, BufferBlocks::Holders::root};
+  constexpr BufferBlocks one_but_rank_0{BufferBlocks::Number::one,
+                                        BufferBlocks::Holders::all_but_rank_0};
   return std::to_array<CollectiveTraits>({
       // collective, name, title, alias, input, output, contributors, in_place
       {C::allreduce, "allreduce", "AllReduce", "all_reduce", one, one, From::everyone, true},
@@ -93,6 +127,9 @@ inline constexpr auto kCollectiveTraits = [] {
       {C::alltoall, "alltoall", "AllToAll", "all_to_all", each, each, From::of_block, false},
       {C::barrier, "barrier", "Barrier", "", none, none, From::nobody, false},
       {C::sendrecv, "sendrecv", "Send/Recv", "send_recv", one, one, From::peer, false},
+      {C::scan, "scan", "Scan", "", one, one, From::up_to_own, true},
+      {C::exclusivescan, "exclusivescan", "ExclusiveScan", "exscan", one, one_but_rank_0,
+       From::before_own, true},
   });
 }();
 

@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "rondo/buffer.h"
+#include "rondo/collective_call.h"
 #include "rondo/error.h"
 #include "rondo/export.h"
 #include "rondo/options.h"
 #include "rondo/place.h"
 #include "rondo/rendezvous.h"
 #include "rondo/stream.h"
+#include "rondo/typed_calls.h"
 #include "rondo/types.h"
 #include "rondo/work.h"
 
@@ -26,14 +28,6 @@ namespace rondo {
 namespace comm {
 class CommunicatorImpl;
 }
-
-/// Position of the blocks of a v-form in a buffer that has one block for each rank: block r has
-/// counts[r] elements and begins offsets[r] elements after the start of the buffer. Both spans have
-/// size() entries; they are read during the call only, also by the Async forms. Blocks that are
-/// written must not overlap.
-struct Blocks {
-  std::span<const std::size_t> counts, offsets;
-};
 
 /// Memory that this rank of a communicator has reserved for messages. All values but `channels` are
 /// in bytes. Channels open with the first call that uses them and stay open. Parts of slots
@@ -74,7 +68,7 @@ struct MemoryUse {
 ///
 /// Devices. With Options::device, buffers are in the memory of a GPU, and calls go to streams.
 /// stream.h describes the differences.
-class RONDO_API Communicator {
+class RONDO_API Communicator : public TypedCalls<Communicator> {
  public:
   /// Meets the other ranks and returns this rank's communicator. Throws Error(init_failed) at the
   /// deadline (Options::init_timeout); the text lists the missing ranks.
@@ -189,6 +183,25 @@ class RONDO_API Communicator {
   // file src/algorithms/*.cc begins with how its algorithm works and what it costs; `rondo plan`
   // prints both.
 
+  // Each call also has a form for arrays, from which count and type follow: typed_calls.h.
+  using TypedCalls::allGather, TypedCalls::allGatherAsync;
+  using TypedCalls::allReduce, TypedCalls::allReduceAsync;
+  using TypedCalls::allToAll, TypedCalls::allToAllAsync;
+  using TypedCalls::broadcast, TypedCalls::broadcastAsync;
+  using TypedCalls::exclusiveScan, TypedCalls::exclusiveScanAsync;
+  using TypedCalls::gather, TypedCalls::gatherAsync;
+  using TypedCalls::recv, TypedCalls::recvAsync;
+  using TypedCalls::reduce, TypedCalls::reduceAsync;
+  using TypedCalls::reduceScatter, TypedCalls::reduceScatterAsync;
+  using TypedCalls::scan, TypedCalls::scanAsync;
+  using TypedCalls::scatter, TypedCalls::scatterAsync;
+  using TypedCalls::send, TypedCalls::sendAsync;
+
+  /// Makes any of the calls below. For code that takes the collective as a value, as benchmarks and
+  /// bindings do.
+  void call(const CollectiveCall& call);
+  Work callAsync(const CollectiveCall& call);
+
   /// Combines one vector of every rank and gives the result to all ranks: output[i] is `op` over
   /// the ranks' input[i]. Both buffers have `count` elements. In place: output == input. The order
   /// in which contributions are combined depends on the algorithm; with Options::deterministic it
@@ -252,6 +265,25 @@ class RONDO_API Communicator {
   /// are Error(invalid_argument).
   void allToAll(const void* input, void* output, std::size_t count, DataType type);
   Work allToAllAsync(const void* input, void* output, std::size_t count, DataType type);
+
+  /// Combines the vectors of ranks 0 to rank(), in this order: output[i] of rank r is `op` over
+  /// input[i] of ranks 0 to r (MPI_Scan). Both buffers have `count` elements. In place: output ==
+  /// input. The contributions may be grouped differently by different algorithms, but are never
+  /// reordered; with Options::deterministic they are combined from rank 0 on. ReduceOp::avg divides
+  /// by size() on every rank.
+  ///
+  ///     std::int32_t elements = 3 * comm.rank(), end = 0; // of this rank; of all up to this
+  ///     comm.scan(&elements, &end, 1, DataType::int32, ReduceOp::sum);
+  void scan(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
+  Work scanAsync(const void* input, void* output, std::size_t count, DataType type, ReduceOp op);
+
+  /// Does what scan() does, without this rank's own vector: output[i] of rank r is `op` over
+  /// input[i] of ranks 0 to r - 1 (MPI_Exscan). Rank 0's output is left unchanged, and may be null.
+  /// In place: output == input, on all ranks.
+  void exclusiveScan(const void* input, void* output, std::size_t count, DataType type,
+                     ReduceOp op);
+  Work exclusiveScanAsync(const void* input, void* output, std::size_t count, DataType type,
+                          ReduceOp op);
 
   // v-forms: blocks of different sizes. Counts and offsets are in elements of `type`. Sender and
   // receiver must pass the same count for a block, or the call is Error(mismatch).

@@ -113,7 +113,7 @@ class Composition : private Division {
       case Collective::allgather: return rails ? allGatherByRails() : allGatherByLeaders();
       case Collective::alltoall: return rails ? allToAllByRails() : allToAllByLeaders();
       case Collective::barrier: return barrier();
-      default: return; // has no parts: nothing is composed
+      default: return; // nothing is composed, as for scans, which go by the ranks' order
     }
   }
 

@@ -5,7 +5,10 @@
 // algorithm for messages so small that only the number of rounds counts; the "naive" AllReduce of
 // the lectures.
 //
-// Time: alpha + (p-1) n beta + (p-1) n gamma.
+// Scan and ExclusiveScan: every rank sends to the ranks after it only, and reduces what it receives
+// from the ranks before it; an exclusive one leaves out its own input.
+//
+// Time: alpha + (p-1) n beta + (p-1) n gamma; ExclusiveScan has one n gamma less.
 #include "plan/builder.h"
 
 namespace rondo::algorithms {
@@ -13,26 +16,39 @@ namespace {
 
 using namespace plan;
 
-bool supports(const Spec& spec) { return spec.collective == Collective::allreduce && plain(spec); }
+bool supports(const Spec& spec) {
+  return plain(spec) &&
+         (spec.collective == Collective::allreduce || spec.collective == Collective::scan ||
+          spec.collective == Collective::exclusivescan);
+}
 
 double cost(const Spec& spec, const Link& link, double bytes) {
   const int others = spec.ranks - 1;
-  return others == 0 ? 0 : link.alpha + others * bytes * (link.beta + link.gamma);
+  if (others == 0) return 0;
+  const int reductions = spec.collective == Collective::exclusivescan ? others - 1 : others;
+  return link.alpha + others * bytes * link.beta + reductions * bytes * link.gamma;
 }
 
 ClosedForm closedForm(const Spec& spec) {
   const double p = spec.ranks;
-  return {spec.ranks > 1 ? 1 : 0, p * (p - 1), p - 1};
+  const double receivers = spec.collective == Collective::allreduce ? p - 1 : (p - 1) / 2;
+  return {spec.ranks > 1 ? 1 : 0, p * receivers, p - 1};
 }
 
 RankPlan build(const Spec& spec, int rank) {
   if (spec.ranks == 1) return alone(spec);
+  const bool to_all = spec.collective == Collective::allreduce;
+  const int receivers = to_all ? spec.ranks - 1 : spec.ranks - 1 - rank;
   Builder plan(spec, rank);
   auto lane = plan.lane();
-  auto sends = lane.step().with(in(0));
-  for (int i = 1; i < spec.ranks; ++i) sends.send((rank + i) % spec.ranks);
+  if (receivers > 0) {
+    auto sends = lane.step().with(in(0));
+    for (int i = 1; i <= receivers; ++i) sends.send((rank + i) % spec.ranks);
+  }
+  const RankRange from = traits(spec.collective).contributorsTo(rank, 0, 0, spec.ranks);
+  if (from.empty()) return plan.take();
   auto reduce = lane.step();
-  for (int r = 0; r < spec.ranks; ++r) {
+  for (int r = from.first; r < from.end; ++r) {
     if (r == rank) reduce.with(in(0));
     else reduce.recv(r);
   }

@@ -2,8 +2,10 @@
 #include "comm/call.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "rondo/error.h"
@@ -12,25 +14,54 @@ namespace rondo::comm {
 
 namespace {
 
-/// How many of the collectives before number `end` have a v-form.
-constexpr std::size_t unevenBefore(std::size_t end) {
-  std::size_t found = 0;
-  for (std::size_t c = 0; c < end; ++c) found += kCollectiveTraits[c].perRank();
-  return found;
-}
+/// A collective, or its v-form. Signatures have one code for each, and one for each operator if it
+/// reduces.
+struct Form {
+  Collective collective{};
+  bool uneven = false;
 
-/// Signatures number v-forms from kCollectiveCount on, in this order.
-constexpr auto kUneven = [] {
-  std::array<Collective, unevenBefore(kCollectiveCount)> uneven{};
-  for (std::size_t c = 0; c < kCollectiveCount; ++c)
-    if (kCollectiveTraits[c].perRank()) uneven[unevenBefore(c)] = kCollectives[c];
-  return uneven;
+  constexpr std::size_t codes() const {
+    return reduces(collective) ? std::size_t{ReduceOp::kKindCount} : 1;
+  }
+  bool operator==(const Form&) const = default;
+};
+
+/// All forms; the codes are given in this order.
+constexpr auto kForms = [] {
+  constexpr std::size_t v_forms = std::ranges::count_if(
+      kCollectiveTraits, [](const CollectiveTraits& of) { return of.perRank(); });
+  std::array<Form, kCollectiveCount + v_forms> forms{};
+  std::size_t next = 0;
+  for (const Collective c : kCollectives) forms[next++] = {c, false};
+  for (const Collective c : kCollectives)
+    if (traits(c).perRank()) forms[next++] = {c, true};
+  return forms;
 }();
-static_assert(kCollectiveCount + kUneven.size() <= 16);
+static_assert(std::accumulate(kForms.begin(), kForms.end(), std::size_t{0},
+                              [](std::size_t sum, Form form) { return sum + form.codes(); }) <= 256,
+              "the signature has 8 bits for what is called");
 
 std::uint64_t signatureCode(const Call& call) {
-  const auto number = static_cast<std::size_t>(call.collective);
-  return call.layout ? kCollectiveCount + unevenBefore(number) : number;
+  std::uint64_t code = reduces(call.collective) ? static_cast<std::uint64_t>(call.op.kind()) : 0;
+  const Form wanted{call.collective, call.layout != nullptr};
+  for (const Form& form : kForms) {
+    if (form == wanted) break;
+    code += form.codes();
+  }
+  return code;
+}
+
+/// Inverse of signatureCode().
+struct Decoded {
+  Form form;
+  std::size_t op = 0;
+};
+std::optional<Decoded> decoded(std::uint64_t code) {
+  for (const Form& form : kForms) {
+    if (code < form.codes()) return Decoded{form, code};
+    code -= form.codes();
+  }
+  return {};
 }
 
 [[noreturn]] void refuse(const Call& call, const std::string& why) {
@@ -46,9 +77,8 @@ struct Extent {
 Extent extentOf(const Call& call, int rank, int size) {
   if (call.collective == Collective::sendrecv) return call.sending ? Extent{1, 0} : Extent{0, 1};
   const CollectiveTraits& of = traits(call.collective);
-  const bool root = rank == call.root;
-  return {of.input.count(size, root), of.output.count(size, root), of.input.own(rank),
-          of.output.own(rank)};
+  return {of.input.count(size, rank, call.root), of.output.count(size, rank, call.root),
+          of.input.own(rank), of.output.own(rank)};
 }
 
 struct Range {
@@ -85,7 +115,7 @@ void addRanges(const Call& call, const Blocks& table, bool written, std::size_t 
 
 /// The checks of validate() for v-forms.
 void validateBlocks(const Call& call, int rank, int size) {
-  const CallBlocks& layout = *call.layout;
+  const CollectiveCall::Tables& layout = *call.layout;
   const Extent extent = extentOf(call, rank, size);
   std::vector<Range> ranges;
   if (extent.input_blocks > 0)
@@ -224,26 +254,24 @@ std::uint64_t sign(const Call& call) {
   const bool shared_root = hasRoot(call.collective);
   const std::uint64_t whole = signedCount(call);
   const std::uint64_t count = (whole ^ (whole >> 32)) & 0xffffffffu;
-  return signatureCode(call) << 60 | static_cast<std::uint64_t>(call.type) << 56 |
-         (reduces(call.collective) ? static_cast<std::uint64_t>(call.op.kind()) : 0) << 52 |
+  return signatureCode(call) << 56 | static_cast<std::uint64_t>(call.type) << 52 |
          (shared_root ? static_cast<std::uint64_t>(call.root) & 0xfff : 0) << 40 | count;
 }
 
 std::string describe(std::uint64_t signature, std::uint64_t near) {
   const auto field = [&](int shift, std::uint64_t mask) { return (signature >> shift) & mask; };
-  const std::uint64_t code = field(60, 0xf), type = field(56, 0xf), op = field(52, 0xf);
-  if (code >= kCollectiveCount + kUneven.size() || type >= kDataTypeCount ||
-      op >= ReduceOp::kKindCount)
-    return "no call of this library";
-  const bool uneven = code >= kCollectiveCount;
-  const Collective what = uneven ? kUneven[code - kCollectiveCount] : static_cast<Collective>(code);
+  const std::uint64_t type = field(52, 0xf);
+  const std::optional<Decoded> call = decoded(field(56, 0xff));
+  if (!call || type >= kDataTypeCount) return "no call of this library";
+  const Collective what = call->form.collective;
+  const bool uneven = call->form.uneven;
   const auto apart = static_cast<std::int8_t>(field(32, 0xff) - near);
   const std::uint64_t sequence = near + static_cast<std::uint64_t>(std::int64_t{apart});
   std::string text =
       std::string(traits(what).title) + (uneven ? "v #" : " #") + std::to_string(sequence);
   if (!traits(what).movesData()) return text;
   text += " (";
-  if (reduces(what)) text += std::string(name(kReduceOps[op])) + " of ";
+  if (reduces(what)) text += std::string(name(kReduceOps[call->op])) + " of ";
   if (const std::uint64_t count = field(0, 0xffffffff); !uneven || count > 0)
     text += std::to_string(count) + " ";
   text += std::string(name(static_cast<DataType>(type)));

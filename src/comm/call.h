@@ -6,28 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "rondo/communicator.h"
+#include "rondo/collective_call.h"
 #include "rondo/types.h"
 
 namespace rondo::comm {
 
-/// The block tables of a v-form, for the buffers that the call uses on this rank. Empty for a
-/// buffer that it does not use.
-struct CallBlocks {
-  Blocks input, output;
-};
-
-struct Call {
-  Collective collective = Collective::barrier;
-  const void* input = nullptr;
-  void* output = nullptr;
-  std::size_t count = 0; ///< elements of one block; in v-forms of the rank's single block
-  DataType type = DataType::int8;
-  ReduceOp op = ReduceOp::sum;
-  int root = 0;                       ///< Send and Recv: the peer
-  bool sending = false;               ///< Send (true) or Recv (false)
-  const CallBlocks* layout = nullptr; ///< only in v-forms; not owned, valid while the call is made
-};
+using Call = CollectiveCall;
 
 /// A v-form call together with its block tables.
 class UnevenCall {
@@ -42,7 +26,7 @@ class UnevenCall {
   operator const Call&() const { return call_; }
 
  private:
-  CallBlocks layout_;
+  CollectiveCall::Tables layout_;
   Call call_;
 };
 
@@ -59,7 +43,7 @@ class KeptCall {
   Blocks keep(const Blocks& blocks);
 
   std::vector<std::size_t> tables_;
-  CallBlocks layout_;
+  CollectiveCall::Tables layout_;
   Call call_;
 };
 
@@ -101,9 +85,9 @@ void validate(const Call& call, int rank, int size);
 std::string title(const Call& call);
 
 /// A 64-bit signature of the call, equal on all ranks of a correct program. It is sent with every
-/// message, and describe() decodes it. Bits: collective 4 (v-forms have numbers of their own), type
-/// 4, operator 4, root 12, sequence 8 (here 0), count 32 (the exclusive or of the count's halves;
-/// for v-forms the sum of all counts if every rank knows them, else 0).
+/// message, and describe() decodes it. Bits: collective with operator 8 (v-forms have numbers of
+/// their own), type 4, root 12, sequence 8 (here 0), count 32 (the exclusive or of the count's
+/// halves; for v-forms the sum of all counts if every rank knows them, else 0).
 std::uint64_t sign(const Call& call);
 constexpr std::uint64_t numbered(std::uint64_t signature, std::uint64_t sequence) {
   return signature | (sequence & 0xff) << 32;

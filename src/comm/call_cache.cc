@@ -73,8 +73,8 @@ CallCache::Known& CallCache::add(const Call& call, engine::BoundPlan plan) {
   if (call.layout) {
     makeRoom(uneven_, kMaxUneven);
     const plan::CallShape& shape = known->plan.shape;
-    const CallBlocks own{{shape.input.counts, shape.input.offsets},
-                         {shape.output.counts, shape.output.offsets}};
+    const CollectiveCall::Tables own{{shape.input.counts, shape.input.offsets},
+                                     {shape.output.counts, shape.output.offsets}};
     return *uneven_.emplace(UnevenKey{whatOf(call), own}, std::move(known)).first->second;
   }
   makeRoom(even_, kMaxEven);

@@ -14,7 +14,6 @@
 
 namespace rondo {
 
-using comm::Call;
 using comm::UnevenCall;
 
 Communicator::Communicator(std::shared_ptr<comm::CommunicatorImpl> impl) : impl_(std::move(impl)) {}
@@ -157,6 +156,9 @@ std::vector<TransportInfo> transports() {
 
 // Each collective in its blocking and its asynchronous form.
 
+void Communicator::call(const CollectiveCall& call) { impl_->call(call); }
+Work Communicator::callAsync(const CollectiveCall& call) { return impl_->start(call); }
+
 void Communicator::allReduce(const void* input, void* output, std::size_t count, DataType type,
                              ReduceOp op) {
   impl_->call({Collective::allreduce, input, output, count, type, op});
@@ -225,6 +227,24 @@ void Communicator::allToAll(const void* input, void* output, std::size_t count, 
 Work Communicator::allToAllAsync(const void* input, void* output, std::size_t count,
                                  DataType type) {
   return impl_->start({Collective::alltoall, input, output, count, type});
+}
+
+void Communicator::scan(const void* input, void* output, std::size_t count, DataType type,
+                        ReduceOp op) {
+  impl_->call({Collective::scan, input, output, count, type, op});
+}
+Work Communicator::scanAsync(const void* input, void* output, std::size_t count, DataType type,
+                             ReduceOp op) {
+  return impl_->start({Collective::scan, input, output, count, type, op});
+}
+
+void Communicator::exclusiveScan(const void* input, void* output, std::size_t count, DataType type,
+                                 ReduceOp op) {
+  impl_->call({Collective::exclusivescan, input, output, count, type, op});
+}
+Work Communicator::exclusiveScanAsync(const void* input, void* output, std::size_t count,
+                                      DataType type, ReduceOp op) {
+  return impl_->start({Collective::exclusivescan, input, output, count, type, op});
 }
 
 namespace {

@@ -45,7 +45,7 @@ plan::RankPlan pointToPoint(const Call& call, int rank, int size) {
 
 /// Ends a run that the engine does not have.
 void endAtOnce(engine::Run& run, const Error& error) {
-  run.error.emplace(engine::anew(error));
+  run.error = std::make_unique<const Error>(engine::anew(error));
   run.done.store(true, std::memory_order_release);
 }
 

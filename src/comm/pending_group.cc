@@ -60,7 +60,8 @@ std::shared_ptr<WorkState> PendingGroup::leave(bool attended) {
 void PendingGroup::drop() {
   if (--held.depth > 0) return;
   for (const std::shared_ptr<WorkState>& call : std::exchange(held.calls, {})) {
-    call->run.error.emplace(ErrorCode::aborted, title(*call->call) + ": its Group was dropped");
+    call->run.error = std::make_unique<const Error>(ErrorCode::aborted,
+                                                    title(*call->call) + ": its Group was dropped");
     call->held.store(false, std::memory_order_release);
     call->run.done.store(true, std::memory_order_release);
   }

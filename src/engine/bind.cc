@@ -20,7 +20,7 @@ constexpr std::size_t kPastCaches = 8 << 20;
 
 bool pastCaches(const plan::RankPlan& plan, const plan::CallShape& shape) {
   const BufferBlocks& output = traits(plan.spec.collective).output;
-  if (!output.perRank() || output.root_only) return false;
+  if (!output.perRank() || output.rootOnly()) return false;
   const auto& counts = shape.output.counts;
   const std::size_t elements = shape.uneven()
                                    ? std::accumulate(counts.begin(), counts.end(), std::size_t{0})

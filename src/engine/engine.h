@@ -8,7 +8,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +39,7 @@ struct Run {
   std::atomic<bool> done{false};
   /// Set before `done` if the run failed. Throw a copy, made by anew(): threads never share an
   /// exception.
-  std::optional<Error> error;
+  std::unique_ptr<const Error> error;
   std::shared_ptr<void> keep; ///< keeps an asynchronous run alive until it is done
   /// A thread has waited for this run. Only then does a send or receive have a deadline; a
   /// collective always has one.
@@ -174,7 +173,7 @@ class Engine {
   void end(Run& run, const Error* error) {
     const std::shared_ptr<void> keep = std::move(run.keep);
     if (error) {
-      run.error.emplace(anew(*error));
+      run.error = std::make_unique<const Error>(anew(*error));
     } else if (run.sequence > 0) {
       completed_ = run.sequence;
     }

@@ -94,7 +94,8 @@ StepWriter& StepWriter::shaped(const Piece& piece) {
 
 RankPlan alone(const Spec& spec) {
   Builder builder(spec, 0);
-  if (traits(spec.collective).movesData()) builder.lane().copy(in(0), out(0));
+  if (traits(spec.collective).movesData() && outputBlocks(spec, 0) > 0)
+    builder.lane().copy(in(0), out(0));
   return builder.take();
 }
 

@@ -101,7 +101,8 @@ class LaneWriter {
   std::uint32_t lane_;
 };
 
-/// The plan of a single rank: copies input to output, and does nothing for a barrier.
+/// The plan of a single rank: copies input to output if the rank has both, and does nothing for a
+/// barrier.
 RankPlan alone(const Spec& spec);
 
 /// Whether ranks and root are valid, and no parameter or parts are given. An algorithm without a

@@ -231,7 +231,7 @@ class DataFlow {
 
   /// What the collective defines for a chunk of the output: contributions of some ranks.
   struct Promise {
-    int first, end;      ///< ranks [first, end); if empty, the chunk may hold anything
+    RankRange ranks;     ///< if empty, the chunk may hold anything
     std::uint32_t chunk; ///< of their input
 
     auto operator<=>(const Promise&) const = default;
@@ -241,24 +241,17 @@ class DataFlow {
     const CollectiveTraits& collective = traits(spec_.collective);
     const auto block = static_cast<int>(c / k_);
     const auto chunk = static_cast<std::uint32_t>(collective.input.own(rank)) * k_ + c % k_;
-    switch (collective.contributors) {
-      case Contributors::root: return {spec_.root, spec_.root + 1, chunk};
-      case Contributors::of_block: return {block, block + 1, chunk};
-      case Contributors::everyone: return {0, spec_.ranks, chunk};
-      case Contributors::nobody:
-      case Contributors::peer: break;
-    }
-    return {};
+    return {collective.contributorsTo(rank, block, spec_.root, spec_.ranks), chunk};
   }
 
   /// Empty if the value is the defined one.
   std::string difference(Value value, const Promise& promise) {
-    if (promise.first == promise.end) return {};
+    if (promise.ranks.empty()) return {};
     if (value == kUndefined) return "is never written";
     const auto [at, fresh] = proved_.try_emplace(value, promise);
     if (!fresh && at->second == promise) return {};
     std::vector<Value> wanted;
-    for (int r = promise.first; r < promise.end; ++r)
+    for (int r = promise.ranks.first; r < promise.ranks.end; ++r)
       wanted.push_back(values_.contribution(r, promise.chunk));
     auto held = values_.leavesOf(value);
     std::sort(held.begin(), held.end());
@@ -309,7 +302,7 @@ class DataFlow {
     for (const RankPlan& plan : graph_.plans()) {
       for (std::uint32_t c = 0; c < outputBlocks(spec_, plan.rank) * k_; ++c) {
         const Promise promise = promiseOf(plan.rank, c);
-        if (promise.first == promise.end) continue;
+        if (promise.ranks.empty()) continue;
         const Value value = outputOf(plan.rank, c);
         if (reduction.example.empty()) reduction.example = values_.formula(value);
         if (!values_.inRankOrder(value)) reduction.rank_order = false;

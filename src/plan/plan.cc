@@ -7,7 +7,7 @@ namespace {
 std::uint32_t blocks(const BufferBlocks& buffer, const Spec& spec, int rank) {
   // If nothing moves, steps use one block of 0 elements.
   if (!traits(spec.collective).movesData()) return 1;
-  return static_cast<std::uint32_t>(buffer.count(spec.ranks, rank == spec.root));
+  return static_cast<std::uint32_t>(buffer.count(spec.ranks, rank, spec.root));
 }
 
 } // namespace

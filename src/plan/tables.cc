@@ -92,7 +92,8 @@ void addWiresAndRounds(Table& table, const Systems& systems, const Numbers& x) {
 
   const auto wires = [&](const char* who, int system, const char* formula, double expected,
                          double counted, Note note) {
-    add({std::string("wires of ") + who, names[system], formula, "", expected, counted, note});
+    add({std::string("wires of ") + who, systems.names[system], formula, "", expected, counted,
+         note});
   };
   wires("a worker", 0, "1", 1, server.mostWires(1), kNone);
   wires("the server", 0, "N", n - 1, server.counts.ranks[0].wires, kServer);

@@ -132,6 +132,20 @@ constexpr Group kGroups[] = {
     {{C::alltoall, 9}, {{{512, "bruck"}, {kAlways, "pairwise"}}}},
 
     {{C::barrier}, {{{kAlways, "dissemination"}}}},
+
+    {{C::scan, 1, 8},
+     {{{8 * KiB, "oneshot"},
+       {256 * KiB, "hillis_steele"},
+       {kAlways, "chain"},
+       {kAlways, "oneshot"}}}},
+    {{C::scan, 9}, {{{256 * KiB, "hillis_steele"}, {kAlways, "chain"}, {kAlways, "oneshot"}}}},
+    {{C::exclusivescan, 1, 8},
+     {{{8 * KiB, "oneshot"},
+       {256 * KiB, "hillis_steele"},
+       {kAlways, "chain"},
+       {kAlways, "oneshot"}}}},
+    {{C::exclusivescan, 9},
+     {{{256 * KiB, "hillis_steele"}, {kAlways, "chain"}, {kAlways, "oneshot"}}}},
 };
 
 /// Block sizes from which the links between nodes dominate the time, so that a composition over

@@ -1,4 +1,5 @@
 // Proves every algorithm with the checker, for every number of ranks and root of a grid.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -79,7 +80,8 @@ TEST_CASE("algorithms that claim rank order reduce so, and every reduction has o
       CHECK(Facts(algorithm, spec).inRankOrder());
       ++found[spec.collective];
     });
-    CHECK(found.size() == 3);
+    CHECK(static_cast<std::size_t>(std::ranges::count_if(
+              kCollectives, [](Collective c) { return reduces(c); })) == found.size());
   }
 }
 

@@ -64,6 +64,12 @@ TEST_CASE("closed forms equal the literature's for powers of two") {
     require("direct", alltoall, p, p - 1, n * (n - 1), n - 1);
     require("bruck", alltoall, p, k, n * n * k / 2, n * k / 2);
     require("dissemination", barrier, p, k, 0, 0);
+    for (const Collective scans : {scan, exclusivescan}) {
+      require("oneshot", scans, p, 1, n * (n - 1) / 2, n - 1);
+      require("chain", scans, p, p - 1, n - 1, 1);
+    }
+    require("hillis_steele", scan, p, k, n * k - (n - 1), k);
+    require("hillis_steele", exclusivescan, p + 1, k + 1, n + n * k - (n - 1), k + 1);
   }
 }
 
@@ -114,7 +120,10 @@ TEST_CASE("costs are finite, zero for one rank, and grow with bytes and with eac
           CHECK(cost(1, 2, 1, 100) > base);
           CHECK(cost(1, 1, 1, 200) > base);
         }
-        CHECK((cost(1, 1, 2, 100) > base) == reduces(collective));
+        // The last rank of an exclusive scan has p - 1 contributions to reduce.
+        const int reduced =
+            reduces(collective) ? traits(collective).contributorsTo(p - 1, 0, 0, p).end : 0;
+        CHECK((cost(1, 1, 2, 100) > base) == (reduced > 1));
       }
     }
   }

@@ -1,6 +1,8 @@
 // Tests that every wrong call ends in a typed error that names what was wrong, on the right ranks.
 #include <array>
 #include <atomic>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "comm/call.h"
@@ -358,6 +360,28 @@ TEST_CASE("a signature can be decoded") {
     const auto text = comm::describe(comm::numbered(comm::sign(call), sequence), sequence + 3);
     REQUIRE(text == "Reduce #" + std::to_string(sequence) + " (max of 1000 bfloat16, root 11)");
   }
+}
+
+TEST_CASE("every form and operator of a collective has a signature of its own") {
+  std::set<std::string> texts;
+  std::size_t calls = 0;
+  const CollectiveCall::Tables tables;
+  for (const Collective collective : kCollectives)
+    for (const bool uneven : {false, true})
+      for (const ReduceOp op : kReduceOps) {
+        if (uneven && !traits(collective).perRank()) continue;
+        if (!reduces(collective) && op != ReduceOp::sum) continue;
+        comm::Call call{.collective = collective, .type = DataType::int32, .op = op};
+        if (uneven) call.layout = &tables;
+        const std::string text = comm::describe(comm::numbered(comm::sign(call), 5), 5);
+        INFO(text);
+        CHECK(text.starts_with(std::string(traits(collective).title) + (uneven ? "v #5" : " #5")));
+        if (reduces(collective)) CHECK(text.find(name(op)) != std::string::npos);
+        texts.insert(text);
+        ++calls;
+      }
+  CHECK(texts.size() == calls);
+  CHECK(comm::describe(~std::uint64_t{0}, 0) == "no call of this library");
 }
 
 } // namespace rondo::test

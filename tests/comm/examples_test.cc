@@ -56,6 +56,11 @@ TEST_CASE("the examples of communicator.h give the right results") {
                 if (weights[63] != 0.5F) return "broadcast";
               }
               {
+                std::int32_t elements = 3 * comm.rank(), end = 0; // of this rank; of all up to this
+                comm.scan(&elements, &end, 1, DataType::int32, ReduceOp::sum);
+                if (end != 3 * comm.rank() * (comm.rank() + 1) / 2) return "scan";
+              }
+              {
                 const std::int32_t mine = comm.rank() * comm.rank();
                 std::vector<std::int32_t> squares(static_cast<std::size_t>(comm.size()));
                 comm.allGather(&mine, squares.data(), 1, DataType::int32);
@@ -97,7 +102,7 @@ TEST_CASE("communicator.h shows the examples that are compiled here") {
   for (const std::string& line : linesOf(RONDO_SOURCE_DIR "/tests/comm/examples_test.cc"))
     compiled += trimmed(line) + "\n";
   const auto examples = examplesOf(linesOf(RONDO_SOURCE_DIR "/include/rondo/communicator.h"));
-  REQUIRE(examples.size() == 5);
+  REQUIRE(examples.size() == 6);
   for (const auto& example : examples) {
     std::string text = "\n";
     for (const std::string& line : example) text += line + "\n";

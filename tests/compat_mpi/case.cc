@@ -75,7 +75,9 @@ Case::Blocks Case::blocks() const {
   const std::vector<int> all{std::accumulate(each.begin(), each.end(), 0)};
   switch (shape_.what) {
     case Collective::Allreduce:
-    case Collective::Reduce: return {one, one, one};
+    case Collective::Reduce:
+    case Collective::Scan: return {one, one, one};
+    case Collective::Exscan: return {one, one, where_.rank > 0 ? one : std::vector<int>{}};
     case Collective::Bcast: return {{}, one, one};
     case Collective::Scatter:
     case Collective::Scatterv: return {each, mine, mine};

@@ -17,8 +17,8 @@ import time
 
 RANKS = [1, 2, 3, 4, 5, 7, 8]
 COLLECTIVES = ["Allreduce", "Reduce", "Bcast", "Scatter", "Scatterv", "Gather", "Gatherv",
-               "Allgather", "Allgatherv", "Reduce_scatter", "Reduce_scatter_block", "Alltoall",
-               "Alltoallv", "Barrier"]
+               "Allgather", "Allgatherv", "Reduce_scatter", "Reduce_scatter_block", "Scan",
+               "Exscan", "Alltoall", "Alltoallv", "Barrier"]
 # The only reasons for which the grid passes calls on.
 REASONS = {"an operator that Rondo does not have",
            "a type that Rondo does not reduce with this operator",

@@ -23,8 +23,9 @@ static void check(int holds, const char* call, int form) {
 
 /* The value of rank `of` at index i. */
 static int value(int of, int i) { return of * 1000 + i; }
-/* The sum of the values at index i of all ranks. */
-static int sum(int i) { return size * (size - 1) / 2 * 1000 + size * i; }
+/* The sum of the values at index i of ranks 0 to end - 1, and of all ranks. */
+static int sum_before(int end, int i) { return end * (end - 1) / 2 * 1000 + end * i; }
+static int sum(int i) { return sum_before(size, i); }
 
 static void fill(void) {
   for (int i = 0; i < size * COUNT * 2; ++i) {
@@ -59,6 +60,11 @@ static void reduce(int form, int root) {
   CALL(form, Reduce_scatter_block, Ireduce_scatter_block, in, out, COUNT, MPI_INT, MPI_SUM, comm);
   for (int i = 0; i < COUNT; ++i)
     check(out[i] == sum(rank * COUNT + i), "Reduce_scatter_block", form);
+  CALL(form, Scan, Iscan, in, out, COUNT, MPI_INT, MPI_SUM, comm);
+  for (int i = 0; i < COUNT; ++i) check(out[i] == sum_before(rank + 1, i), "Scan", form);
+  CALL(form, Exscan, Iexscan, in, out, COUNT, MPI_INT, MPI_SUM, comm);
+  for (int i = 0; i < COUNT; ++i)
+    check(out[i] == (rank == 0 ? -1 : sum_before(rank, i)), "Exscan", form);
   for (int r = 0; r < size; ++r) counts[r] = r + 1;
   CALL(form, Reduce_scatter, Ireduce_scatter, in, out, counts, MPI_INT, MPI_SUM, comm);
   for (int i = 0; i <= rank; ++i)

@@ -155,7 +155,7 @@ Shape drawShape(const Datatypes& types, const Communicator& where, std::uint64_t
   return shape;
 }
 
-/// A ring of the program's own messages, and a scan.
+/// A ring of the program's own messages, and a scan of a type that is not taken over.
 struct OwnTraffic {
   explicit OwnTraffic(const Communicator& world)
       : out(20000, world.rank), in(20000, -1), summand(world.rank + 1) {
@@ -165,7 +165,7 @@ struct OwnTraffic {
     MPI_Irecv(in.data(), static_cast<int>(in.size()), MPI_INT, previous, 7, world.comm,
               &requests[0]);
     MPI_Isend(out.data(), static_cast<int>(out.size()), MPI_INT, next, 7, world.comm, &requests[1]);
-    MPI_Iscan(&summand, &sum, 1, MPI_INT, MPI_SUM, world.comm, &requests[2]);
+    MPI_Iscan(&summand, &sum, 1, MPI_LONG_DOUBLE, MPI_SUM, world.comm, &requests[2]);
     expected_in = previous;
     expected_sum = (world.rank + 1) * (world.rank + 2) / 2;
   }
@@ -175,8 +175,8 @@ struct OwnTraffic {
 
   std::vector<int> out;
   std::vector<int> in;
-  int summand;
-  int sum = 0;
+  long double summand;
+  long double sum = 0;
   int expected_in = 0;
   int expected_sum = 0;
   Requests requests;

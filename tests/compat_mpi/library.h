@@ -16,6 +16,8 @@
   X(Allgatherv, Iallgatherv)                     \
   X(Reduce_scatter, Ireduce_scatter)             \
   X(Reduce_scatter_block, Ireduce_scatter_block) \
+  X(Scan, Iscan)                                 \
+  X(Exscan, Iexscan)                             \
   X(Alltoall, Ialltoall)                         \
   X(Alltoallv, Ialltoallv)                       \
   X(Barrier, Ibarrier)

@@ -17,7 +17,8 @@ const char* name(Collective what) {
 
 bool reduces(Collective what) {
   return what == Collective::Allreduce || what == Collective::Reduce ||
-         what == Collective::Reduce_scatter || what == Collective::Reduce_scatter_block;
+         what == Collective::Reduce_scatter || what == Collective::Reduce_scatter_block ||
+         what == Collective::Scan || what == Collective::Exscan;
 }
 
 bool hasRoot(Collective what) {
@@ -52,6 +53,9 @@ int call(const Library& library, const Operation& operation, MPI_Request* reques
       return make(l.Allreduce, l.Iallreduce, s.data, r.data, r_count, r.type, op, comm);
     case Collective::Reduce:
       return make(l.Reduce, l.Ireduce, s.data, r.data, r_count, r.type, op, root, comm);
+    case Collective::Scan: return make(l.Scan, l.Iscan, s.data, r.data, r_count, r.type, op, comm);
+    case Collective::Exscan:
+      return make(l.Exscan, l.Iexscan, s.data, r.data, r_count, r.type, op, comm);
     case Collective::Bcast: return make(l.Bcast, l.Ibcast, r.data, r_count, r.type, root, comm);
     case Collective::Scatter:
       return make(l.Scatter, l.Iscatter, s.data, s_count, s.type, r.data, r_count, r.type, root,

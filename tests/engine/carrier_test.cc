@@ -196,23 +196,11 @@ std::int32_t inputValue(int rank, std::size_t block, std::size_t i) {
 /// The expected element i of block b of the rank's output.
 std::int32_t expected(const plan::Spec& spec, int rank, std::size_t b, std::size_t i,
                       std::int32_t factor) {
-  const auto me = static_cast<std::size_t>(rank);
+  const CollectiveTraits& of = traits(spec.collective);
+  const RankRange from = of.contributorsTo(rank, static_cast<int>(b), spec.root, spec.ranks);
   std::int32_t sum = 0;
-  switch (spec.collective) {
-    case Collective::allreduce:
-    case Collective::reduce:
-      for (int r = 0; r < spec.ranks; ++r) sum += factor * inputValue(r, 0, i);
-      return sum;
-    case Collective::reducescatter:
-      for (int r = 0; r < spec.ranks; ++r) sum += factor * inputValue(r, me, i);
-      return sum;
-    case Collective::broadcast: return inputValue(spec.root, 0, i);
-    case Collective::scatter: return inputValue(spec.root, me, i);
-    case Collective::allgather:
-    case Collective::gather: return inputValue(static_cast<int>(b), 0, i);
-    case Collective::alltoall: return inputValue(static_cast<int>(b), me, i);
-    default: return 0;
-  }
+  for (int r = from.first; r < from.end; ++r) sum += inputValue(r, of.input.own(rank), i);
+  return of.reduces() ? factor * sum : sum;
 }
 
 /// One rank: a call's buffers and its engine.

@@ -6,8 +6,7 @@
 
 void addUp(rondo::Communicator comm) {
   std::vector<float> data(1000, comm.rank() + 1.0f);
-  comm.allReduce(data.data(), data.data(), data.size(), rondo::DataType::float32,
-                 rondo::ReduceOp::sum);
+  comm.allReduce(data, rondo::ReduceOp::sum);
   std::printf("rank %d of %d: %g\n", comm.rank(), comm.size(), data[999]);
 }
 

@@ -274,40 +274,20 @@ class Run {
     }
   }
 
-  /// The output as defined in communicator.h.
+  /// The output as the table of collectives defines it.
   Numbers wantedOutput(std::size_t r, std::size_t t) const {
     const auto n = schedule_.count;
-    const auto root = static_cast<std::size_t>(spec_.root);
-    const auto block = [&](std::size_t rank, std::size_t b) {
-      const auto at = inputs_[rank][t].begin() + static_cast<long>(b * n);
-      return Numbers(at, at + static_cast<long>(n));
-    };
-    const auto sum = [&](std::size_t b) {
-      Numbers total(n);
-      for (std::size_t q = 0; q < plans_.size(); ++q) {
-        for (std::size_t i = 0; i < n; ++i) total[i] += inputs_[q][t][b * n + i];
-      }
-      return total;
-    };
-    const auto joined = [&](std::size_t b) {
-      Numbers all;
-      for (std::size_t q = 0; q < plans_.size(); ++q) {
-        const Numbers part = block(q, b);
-        all.insert(all.end(), part.begin(), part.end());
-      }
-      return all;
-    };
-    switch (spec_.collective) {
-      case Collective::allreduce: return sum(0);
-      case Collective::reduce: return r == root ? sum(0) : Numbers{};
-      case Collective::reducescatter: return sum(r);
-      case Collective::broadcast: return block(root, 0);
-      case Collective::scatter: return block(root, r);
-      case Collective::gather: return r == root ? joined(0) : Numbers{};
-      case Collective::allgather: return joined(0);
-      case Collective::alltoall: return joined(r);
-      default: return {};
+    const int rank = static_cast<int>(r);
+    const CollectiveTraits& of = traits(spec_.collective);
+    const std::size_t first = of.input.own(rank) * n;
+    Numbers wanted(outputBlocks(spec_, rank) * n);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const RankRange from =
+          of.contributorsTo(rank, static_cast<int>(i / n), spec_.root, spec_.ranks);
+      for (int q = from.first; q < from.end; ++q)
+        wanted[i] += inputs_[static_cast<std::size_t>(q)][t][first + i % n];
     }
+    return wanted;
   }
 
   std::span<const RankPlan> plans_;

@@ -89,18 +89,17 @@ struct Layout {
 Layout layoutOf(const CollectiveCase& call, int rank, int ranks) {
   // sendrecv is a ring: to the right, from the left
   const CollectiveTraits& of = traits(call.collective);
-  const bool root = rank == call.root;
-  return {static_cast<int>(of.input.count(ranks, root)),
-          static_cast<int>(of.output.count(ranks, root)), static_cast<int>(of.input.own(rank)),
-          static_cast<int>(of.output.own(rank))};
+  return {static_cast<int>(of.input.count(ranks, rank, call.root)),
+          static_cast<int>(of.output.count(ranks, rank, call.root)),
+          static_cast<int>(of.input.own(rank)), static_cast<int>(of.output.own(rank))};
 }
 
-/// The reduction of one block over all ranks, in rank order.
-std::vector<std::byte> reduced(const CollectiveCase& call, int block, int ranks) {
+/// The reduction of one block over ranks 0 to end - 1, in rank order.
+std::vector<std::byte> reduced(const CollectiveCase& call, int block, int end, int ranks) {
   std::vector<std::vector<std::byte>> inputs;
   std::vector<const void*> pointers;
   const bool average = call.op.kind() == ReduceOp::Kind::avg;
-  for (int r = 0; r < ranks; ++r) {
+  for (int r = 0; r < end; ++r) {
     auto& input = inputs.emplace_back(inputBlock(call, r, block, ranks));
     const double factor = average && isFloat(call.type) ? 1.0 / ranks : call.op.factor();
     if (factor != 1.0)
@@ -118,8 +117,10 @@ std::vector<std::byte> reduced(const CollectiveCase& call, int block, int ranks)
 std::vector<std::byte> expectedBlock(const CollectiveCase& call, int rank, int block, int ranks) {
   switch (call.collective) {
     case Collective::allreduce:
-    case Collective::reduce: return reduced(call, 0, ranks);
-    case Collective::reducescatter: return reduced(call, rank, ranks);
+    case Collective::reduce: return reduced(call, 0, ranks, ranks);
+    case Collective::reducescatter: return reduced(call, rank, ranks, ranks);
+    case Collective::scan: return reduced(call, 0, rank + 1, ranks);
+    case Collective::exclusivescan: return reduced(call, 0, rank, ranks);
     case Collective::broadcast: return inputBlock(call, call.root, 0, ranks);
     case Collective::scatter: return inputBlock(call, call.root, rank, ranks);
     case Collective::allgather:
@@ -142,6 +143,9 @@ void callBlocking(const CollectiveCase& call, Communicator& comm, const void* in
     case Collective::gather: return comm.gather(in, out, call.count, call.type, call.root);
     case Collective::allgather: return comm.allGather(in, out, call.count, call.type);
     case Collective::alltoall: return comm.allToAll(in, out, call.count, call.type);
+    case Collective::scan: return comm.scan(in, out, call.count, call.type, call.op);
+    case Collective::exclusivescan:
+      return comm.exclusiveScan(in, out, call.count, call.type, call.op);
     case Collective::barrier: return comm.barrier();
     case Collective::sendrecv: return call.start(comm, in, out).wait();
   }
@@ -167,6 +171,8 @@ Work CollectiveCase::start(Communicator& comm, const void* in, void* out) const 
     case Collective::gather: return comm.gatherAsync(in, out, count, type, root);
     case Collective::allgather: return comm.allGatherAsync(in, out, count, type);
     case Collective::alltoall: return comm.allToAllAsync(in, out, count, type);
+    case Collective::scan: return comm.scanAsync(in, out, count, type, op);
+    case Collective::exclusivescan: return comm.exclusiveScanAsync(in, out, count, type, op);
     case Collective::barrier: return comm.barrierAsync();
     case Collective::sendrecv: break;
   }

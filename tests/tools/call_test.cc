@@ -25,8 +25,8 @@ TEST_CASE("One wrong element anywhere in an output is counted as one", "[call]")
       for (int rank = 0; rank < ranks; ++rank) {
         threads.emplace_back([&, rank] {
           Communicator comm = Communicator::create(meet.as(rank));
-          std::vector<int> input(traits(collective).input.count(ranks, rank == root) * count);
-          std::vector<int> output(traits(collective).output.count(ranks, rank == root) * count);
+          std::vector<int> input(traits(collective).input.count(ranks, rank, root) * count);
+          std::vector<int> output(traits(collective).output.count(ranks, rank, root) * count);
           pattern.fill(input.data(), rank, 0, input.size());
           const Call call{&comm, collective, input.data(),  output.data(),
                           count, type,       ReduceOp::sum, root};

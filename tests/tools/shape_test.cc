@@ -116,8 +116,8 @@ TEST_CASE("Buffers: blocks of input and output agree over ranks", "[sizes]") {
       for (int root = 0; root < ranks; ++root) {
         std::size_t in = 0, out = 0, largest = 0;
         for (int rank = 0; rank < ranks; ++rank) {
-          const std::size_t input = traits(collective).input.count(ranks, rank == root);
-          const std::size_t output = traits(collective).output.count(ranks, rank == root);
+          const std::size_t input = traits(collective).input.count(ranks, rank, root);
+          const std::size_t output = traits(collective).output.count(ranks, rank, root);
           in += input;
           out += output;
           largest = std::max({largest, input, output});
@@ -135,6 +135,7 @@ TEST_CASE("Buffers: blocks of input and output agree over ranks", "[sizes]") {
           case Collective::alltoall: CHECK((in == n * n && out == n * n)); break;
           case Collective::broadcast: CHECK((in == 1 && out == n)); break;
           case Collective::reduce: CHECK((in == n && out == 1)); break;
+          case Collective::exclusivescan: CHECK((in == n && out == n - 1)); break;
           default: CHECK((in == n && out == n)); break;
         }
       }

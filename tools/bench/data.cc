@@ -9,22 +9,22 @@
 
 namespace rondo::tools {
 
-Pattern::Pattern(DataType type, ReduceOp op, int ranks) : type_(type), ranks_(ranks) {
-  makeInputs(&op);
-  makeReduction(op);
+Pattern::Pattern(DataType type, ReduceOp op, int ranks) : type_(type), op_(op), ranks_(ranks) {
+  makeInputs();
+  reduction_ = reductionOf({0, ranks});
 }
 
-Pattern::Pattern(DataType type, int ranks) : type_(type), ranks_(ranks) { makeInputs(nullptr); }
+Pattern::Pattern(DataType type, int ranks) : type_(type), ranks_(ranks) { makeInputs(); }
 
-void Pattern::makeInputs(const ReduceOp* op) {
+void Pattern::makeInputs() {
   const std::size_t size = sizeOf(type_);
   inputs_.assign(static_cast<std::size_t>(ranks_), Table(kPeriod * size));
   for (int rank = 0; rank < ranks_; ++rank) {
     std::byte* to = inputs_[static_cast<std::size_t>(rank)].data();
     for (std::size_t i = 0; i < kPeriod; ++i, to += size) {
-      if (op == nullptr) {
+      if (!op_) {
         storeElement(type_, to, mix(static_cast<std::uint64_t>(rank) + 1, i));
-      } else if (const Recipe recipe{type_, *op, ranks_}; isFloat(type_)) {
+      } else if (const Recipe recipe{type_, *op_, ranks_}; isFloat(type_)) {
         storeElement(type_, to, encodeFloat(type_, floatInput(recipe, rank, i)));
       } else {
         storeElement(type_, to, integerInput(recipe, rank, i));
@@ -33,16 +33,17 @@ void Pattern::makeInputs(const ReduceOp* op) {
   }
 }
 
-void Pattern::makeReduction(ReduceOp op) {
+Pattern::Table Pattern::reductionOf(RankRange of) const {
   const std::size_t size = sizeOf(type_);
-  const Recipe recipe{type_, op, ranks_};
-  reduction_.resize(kPeriod * size);
-  std::byte* to = reduction_.data();
+  const Recipe recipe{type_, *op_, ranks_};
+  Table reduction(kPeriod * size);
+  std::byte* to = reduction.data();
   for (std::size_t i = 0; i < kPeriod; ++i, to += size) {
-    storeElement(
-        type_, to,
-        isFloat(type_) ? encodeFloat(type_, floatResult(recipe, i)) : integerResult(recipe, i));
+    storeElement(type_, to,
+                 isFloat(type_) ? encodeFloat(type_, floatResult(recipe, of, i))
+                                : integerResult(recipe, of, i));
   }
+  return reduction;
 }
 
 void Pattern::fill(void* to, int rank, std::size_t first, std::size_t count) const {
@@ -85,9 +86,10 @@ std::size_t Pattern::differsFromInput(const void* data, int rank, std::size_t fi
   return differs(inputs_[static_cast<std::size_t>(rank)], data, first, count);
 }
 
-std::size_t Pattern::differsFromReduction(const void* data, std::size_t first,
+std::size_t Pattern::differsFromReduction(const void* data, RankRange of, std::size_t first,
                                           std::size_t count) const {
-  return differs(reduction_, data, first, count);
+  if (of == RankRange{0, ranks_}) return differs(reduction_, data, first, count);
+  return differs(reductionOf(of), data, first, count);
 }
 
 } // namespace rondo::tools

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "rondo/types.h"
@@ -34,23 +35,25 @@ class Pattern {
   void fill(void* to, int rank, std::size_t first, std::size_t count) const;
 
   /// Number of elements of `data` that differ from elements [first, first + count) of the rank's
-  /// input, or of the reduction of all inputs.
+  /// input, or of the reduction of these ranks' inputs.
   std::size_t differsFromInput(const void* data, int rank, std::size_t first,
                                std::size_t count) const;
-  std::size_t differsFromReduction(const void* data, std::size_t first, std::size_t count) const;
+  std::size_t differsFromReduction(const void* data, RankRange of, std::size_t first,
+                                   std::size_t count) const;
 
  private:
   using Table = std::vector<std::byte>; ///< kPeriod elements
 
-  void makeInputs(const ReduceOp* op);
-  void makeReduction(ReduceOp op);
+  void makeInputs();
+  Table reductionOf(RankRange of) const;
   std::size_t differs(const Table& table, const void* data, std::size_t first,
                       std::size_t count) const;
 
   DataType type_;
+  std::optional<ReduceOp> op_;
   int ranks_;
   std::vector<Table> inputs_; ///< one per rank
-  Table reduction_;
+  Table reduction_;           ///< of all ranks
 };
 
 } // namespace rondo::tools

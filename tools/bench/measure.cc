@@ -123,9 +123,8 @@ Measurement::Placement Measurement::place(const Call& shape, bool in_place) {
   Placement at;
   at.call = at.host = shape;
   at.in_place = in_place;
-  at.input_elements = traits(shape.collective).input.count(ranks, rank == shape.root) * shape.count;
-  at.output_elements =
-      traits(shape.collective).output.count(ranks, rank == shape.root) * shape.count;
+  at.input_elements = traits(shape.collective).input.count(ranks, rank, shape.root) * shape.count;
+  at.output_elements = traits(shape.collective).output.count(ranks, rank, shape.root) * shape.count;
   const std::size_t input_bytes = at.input_elements * sizeOf(shape.type);
   const std::size_t output_bytes = at.output_elements * sizeOf(shape.type);
   at.first_used = in_place ? std::max(input_bytes, output_bytes) : input_bytes;

@@ -37,15 +37,8 @@ std::vector<std::size_t> elementCounts(const BenchConfig& config, DataType type,
 std::optional<double> busFactor(Collective collective, int ranks) {
   if (ranks == 1) return std::nullopt;
   const double n = ranks;
-  switch (collective) {
-    case Collective::allreduce: return 2 * (n - 1) / n;
-    case Collective::reducescatter:
-    case Collective::allgather:
-    case Collective::alltoall:
-    case Collective::gather:
-    case Collective::scatter: return (n - 1) / n;
-    default: return 1.0;
-  }
+  if (collective == Collective::allreduce) return 2 * (n - 1) / n;
+  return traits(collective).perRank() ? (n - 1) / n : 1.0;
 }
 
 } // namespace rondo::tools

@@ -149,14 +149,14 @@ std::uint64_t integerInput(const Recipe& recipe, int rank, std::size_t index) {
   return signExtend(recipe.type, value);
 }
 
-double floatResult(const Recipe& recipe, std::size_t index) {
+double floatResult(const Recipe& recipe, RankRange of, std::size_t index) {
   const Kind kind = recipe.op.kind();
   double result = 0;
-  for (int rank = 0; rank < recipe.ranks; ++rank) {
+  for (int rank = of.first; rank < of.end; ++rank) {
     double value = floatInput(recipe, rank, index);
     if (kind == Kind::avg) value = averagedContribution(recipe, value);
     if (kind == Kind::premul_sum) value *= recipe.op.factor();
-    if (rank == 0) {
+    if (rank == of.first) {
       result = value;
       continue;
     }
@@ -170,17 +170,17 @@ double floatResult(const Recipe& recipe, std::size_t index) {
   return result + 0.0; // makes a zero positive, as a sum of terms of both signs is
 }
 
-std::uint64_t integerResult(const Recipe& recipe, std::size_t index) {
+std::uint64_t integerResult(const Recipe& recipe, RankRange of, std::size_t index) {
   const Kind kind = recipe.op.kind();
   std::uint64_t result = 0;
-  for (int rank = 0; rank < recipe.ranks; ++rank) {
+  for (int rank = of.first; rank < of.end; ++rank) {
     std::uint64_t value = integerInput(recipe, rank, index);
     if (kind == Kind::premul_sum) {
       value = isSigned(recipe.type)
                   ? static_cast<std::uint64_t>(static_cast<std::int64_t>(value) / 2)
                   : value / 2;
     }
-    result = rank == 0 ? value : combine(recipe, result, value);
+    result = rank == of.first ? value : combine(recipe, result, value);
     // Narrow types wrap at every step, so that min and max compare the same values as the library.
     result = signExtend(recipe.type, result);
   }

@@ -23,8 +23,8 @@ double floatInput(const Recipe& recipe, int rank, std::size_t index);
 /// The same for integer types: the bits, sign-extended to 64.
 std::uint64_t integerInput(const Recipe& recipe, int rank, std::size_t index);
 
-/// The exact reduction of element `index` over all ranks.
-double floatResult(const Recipe& recipe, std::size_t index);
-std::uint64_t integerResult(const Recipe& recipe, std::size_t index);
+/// The exact reduction of element `index` over these ranks.
+double floatResult(const Recipe& recipe, RankRange of, std::size_t index);
+std::uint64_t integerResult(const Recipe& recipe, RankRange of, std::size_t index);
 
 } // namespace rondo::tools

@@ -30,8 +30,7 @@ struct Bcast {
     const void* const from = sends ? staging.readable(all) : nullptr;
     // On the root input and output are the same, so nothing is written.
     void* const to = sends ? const_cast<void*>(from) : staging.writable(all);
-    mode.template call<&Communicator::broadcast, &Communicator::broadcastAsync>(
-        at, from, to, all.bytes(), kByte, root);
+    mode.make(at, Collective::broadcast, from, to, all.bytes(), kByte, root);
   }
 };
 
@@ -69,8 +68,7 @@ struct Scatter {
       block = own.bytes();
       to = staging.writable(own);
     }
-    mode.template call<&Communicator::scatter, &Communicator::scatterAsync>(at, from, to, block,
-                                                                            kByte, root);
+    mode.make(at, Collective::scatter, from, to, block, kByte, root);
   }
 };
 
@@ -106,8 +104,7 @@ struct Gather {
       block = own.bytes();
       from = staging.readable(own);
     }
-    mode.template call<&Communicator::gather, &Communicator::gatherAsync>(at, from, to, block,
-                                                                          kByte, root);
+    mode.make(at, Collective::gather, from, to, block, kByte, root);
   }
 };
 
@@ -131,8 +128,7 @@ struct Allgather {
     void* const to = staging.writable(all);
     const void* const from =
         ownBlock(send, blockOf(receive, all, at.rank), byteAt(to, block, at.rank), staging);
-    mode.template call<&Communicator::allGather, &Communicator::allGatherAsync>(at, from, to, block,
-                                                                                kByte);
+    mode.make(at, Collective::allgather, from, to, block, kByte);
   }
 };
 
@@ -160,8 +156,7 @@ struct Alltoall {
     // Rondo's allToAll does not work in place.
     const void* from = send.inPlace() ? staging.copied(in) : staging.readable(in);
     if (sent != block) from = staging.resized(from, sent, block, at.size);
-    mode.template call<&Communicator::allToAll, &Communicator::allToAllAsync>(
-        at, from, staging.writable(out), block, kByte);
+    mode.make(at, Collective::alltoall, from, staging.writable(out), block, kByte);
   }
 };
 

@@ -42,6 +42,7 @@ inline constexpr bool kForOpenMpi = false;
   X(Dist_graph_create) X(Dist_graph_create_adjacent)                                               \
   X(Allreduce) X(Iallreduce) X(Reduce) X(Ireduce)                                                  \
   X(Reduce_scatter) X(Ireduce_scatter) X(Reduce_scatter_block) X(Ireduce_scatter_block)            \
+  X(Scan) X(Iscan) X(Exscan) X(Iexscan)                                                            \
   X(Bcast) X(Ibcast) X(Scatter) X(Iscatter) X(Scatterv) X(Iscatterv)                               \
   X(Gather) X(Igather) X(Gatherv) X(Igatherv)                                                      \
   X(Allgather) X(Iallgather) X(Allgatherv) X(Iallgatherv)                                          \

@@ -1,4 +1,4 @@
-// MPI_Allreduce, Reduce, Reduce_scatter, Reduce_scatter_block and their I-forms.
+// MPI_Allreduce, Reduce, Reduce_scatter, Reduce_scatter_block, Scan, Exscan and their I-forms.
 //
 // They are taken over if Rondo supports both operator and type, which MPI requires to be the same
 // on all ranks.
@@ -73,9 +73,9 @@ struct Allreduce : Reducing {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    mode.template call<&Communicator::allReduce, &Communicator::allReduceAsync>(
-        at, input(count, staging), staging.writable(elements(receive, count)),
-        static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
+    mode.make(at, Collective::allreduce, input(count, staging),
+              staging.writable(elements(receive, count)),
+              static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
   }
 };
 
@@ -98,12 +98,36 @@ struct Reduce : Reducing {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    mode.template call<&Communicator::reduce, &Communicator::reduceAsync>(
-        at, input(count, staging),
-        at.rank == root ? staging.writable(elements(receive, count)) : nullptr,
-        static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op, root);
+    mode.make(at, Collective::reduce, input(count, staging),
+              at.rank == root ? staging.writable(elements(receive, count)) : nullptr,
+              static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op,
+              root);
   }
 };
+
+/// Scan, and Exscan, whose receive buffer has no meaning on rank 0 except as the input in place.
+template <bool exclusive>
+struct Prefix : Reducing {
+  static constexpr Function kFunction = exclusive ? Function::exscan : Function::scan;
+  std::ptrdiff_t count;
+
+  using Reducing::refuse;
+  Reason refuse(const Counterpart&) const {
+    return count < 0 || receive == MPI_IN_PLACE ? Reason::erroneous : Reason::none;
+  }
+  int aliasError(const Counterpart&) const { return Reducing::aliasError(count); }
+  std::size_t bytes(int, int) const { return bytesOf(positive(count)); }
+
+  template <class Mode>
+  void make(Mode mode, Counterpart& at, Staging& staging) const {
+    const bool receives = !exclusive || at.rank > 0;
+    mode.make(at, exclusive ? Collective::exclusivescan : Collective::scan, input(count, staging),
+              receives ? staging.writable(elements(receive, count)) : nullptr,
+              static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
+  }
+};
+using Scan = Prefix<false>;
+using Exscan = Prefix<true>;
 
 struct ReduceScatterBlock : Reducing {
   static constexpr Function kFunction = Function::reduce_scatter_block;
@@ -120,9 +144,9 @@ struct ReduceScatterBlock : Reducing {
 
   template <class Mode>
   void make(Mode mode, Counterpart& at, Staging& staging) const {
-    mode.template call<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-        at, input(count * at.size, staging), scattered(at.rank, count, staging),
-        static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
+    mode.make(at, Collective::reducescatter, input(count * at.size, staging),
+              scattered(at.rank, count, staging),
+              static_cast<std::size_t>(count) * reduction.factor, reduction.type, reduction.op);
   }
 };
 
@@ -152,9 +176,8 @@ struct ReduceScatter : Reducing {
     const void* const from = input(total(at.size), staging);
     void* const to = scattered(at.rank, counts[at.rank], staging);
     if (std::all_of(counts, counts + ranks, [this](int c) { return c == *counts; })) {
-      mode.template call<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-          at, from, to, static_cast<std::size_t>(*counts) * reduction.factor, reduction.type,
-          reduction.op);
+      mode.make(at, Collective::reducescatter, from, to,
+                static_cast<std::size_t>(*counts) * reduction.factor, reduction.type, reduction.op);
       return;
     }
     std::vector<std::size_t> sizes(ranks), offsets(ranks);
@@ -223,6 +246,28 @@ extern "C" int MPI_Ireduce_scatter(const void* send, void* receive, const int co
   });
 }
 
+extern "C" int MPI_Scan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
+                        MPI_Comm comm) {
+  return run(Scan{{send, receive, type, op}, count}, comm,
+             [&] { return mpi().Scan(send, receive, count, type, op, comm); });
+}
+extern "C" int MPI_Iscan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
+                         MPI_Comm comm, MPI_Request* request) {
+  return start(Scan{{send, receive, type, op}, count}, comm, request,
+               [&] { return mpi().Iscan(send, receive, count, type, op, comm, request); });
+}
+
+extern "C" int MPI_Exscan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
+                          MPI_Comm comm) {
+  return run(Exscan{{send, receive, type, op}, count}, comm,
+             [&] { return mpi().Exscan(send, receive, count, type, op, comm); });
+}
+extern "C" int MPI_Iexscan(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
+                           MPI_Comm comm, MPI_Request* request) {
+  return start(Exscan{{send, receive, type, op}, count}, comm, request,
+               [&] { return mpi().Iexscan(send, receive, count, type, op, comm, request); });
+}
+
 RONDO_MPI_EXPORT(Allreduce);
 RONDO_MPI_EXPORT(Iallreduce);
 RONDO_MPI_EXPORT(Reduce);
@@ -231,3 +276,7 @@ RONDO_MPI_EXPORT(Reduce_scatter_block);
 RONDO_MPI_EXPORT(Ireduce_scatter_block);
 RONDO_MPI_EXPORT(Reduce_scatter);
 RONDO_MPI_EXPORT(Ireduce_scatter);
+RONDO_MPI_EXPORT(Scan);
+RONDO_MPI_EXPORT(Iscan);
+RONDO_MPI_EXPORT(Exscan);
+RONDO_MPI_EXPORT(Iexscan);

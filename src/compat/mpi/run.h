@@ -24,7 +24,22 @@
 
 namespace rondo::compat {
 
-struct Now {
+/// Makes a collective without v-form; `Mode` has makeCall(at, call).
+template <class Mode>
+struct Makes {
+  void make(Counterpart& at, Collective collective, const void* input, void* output,
+            std::size_t count, DataType type, ReduceOp op, int root = 0) const {
+    static_cast<const Mode&>(*this).makeCall(at,
+                                             {collective, input, output, count, type, op, root});
+  }
+  void make(Counterpart& at, Collective collective, const void* input, void* output,
+            std::size_t count, DataType type, int root = 0) const {
+    make(at, collective, input, output, count, type, ReduceOp::sum, root);
+  }
+};
+
+struct Now : Makes<Now> {
+  void makeCall(Counterpart& at, const CollectiveCall& call) const { at.rondo->call(call); }
   template <auto blocking, auto async, class... Arguments>
   void call(Counterpart& at, Arguments... arguments) const {
     ((*at.rondo).*blocking)(arguments...);
@@ -32,7 +47,11 @@ struct Now {
   void giveUp(Counterpart& at, const std::string& why) const { at.rondo->abort(why); }
 };
 
-struct Later {
+struct Later : Makes<Later> {
+  explicit Later(Work& to) : work(to) {}
+  void makeCall(Counterpart& at, const CollectiveCall& call) const {
+    work = at.immediate->callAsync(call);
+  }
   Work& work;
   template <auto blocking, auto async, class... Arguments>
   void call(Counterpart& at, Arguments... arguments) const {

@@ -216,6 +216,8 @@ RONDO_MPI_DECLARE(Reduce_scatter, Ireduce_scatter, const void*, void*, const int
                   MPI_Op, MPI_Comm)
 RONDO_MPI_DECLARE(Reduce_scatter_block, Ireduce_scatter_block, const void*, void*, int,
                   MPI_Datatype, MPI_Op, MPI_Comm)
+RONDO_MPI_DECLARE(Scan, Iscan, const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)
+RONDO_MPI_DECLARE(Exscan, Iexscan, const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)
 RONDO_MPI_DECLARE(Bcast, Ibcast, void*, int, MPI_Datatype, int, MPI_Comm)
 RONDO_MPI_DECLARE(Scatter, Iscatter, const void*, int, MPI_Datatype, void*, int, MPI_Datatype, int,
                   MPI_Comm)

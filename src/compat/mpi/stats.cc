@@ -13,10 +13,10 @@ namespace rondo::compat {
 namespace {
 
 constexpr const char* kFunctions[] = {
-    "Allreduce", "Reduce",    "Reduce_scatter", "Reduce_scatter_block",
-    "Bcast",     "Scatter",   "Scatterv",       "Gather",
-    "Gatherv",   "Allgather", "Allgatherv",     "Alltoall",
-    "Alltoallv", "Barrier"};
+    "Allreduce",  "Reduce",   "Reduce_scatter", "Reduce_scatter_block",
+    "Scan",       "Exscan",   "Bcast",          "Scatter",
+    "Scatterv",   "Gather",   "Gatherv",        "Allgather",
+    "Allgatherv", "Alltoall", "Alltoallv",      "Barrier"};
 constexpr const char* kReasons[] = {"",
                                     "arguments that MPI refuses",
                                     "an operator that Rondo does not have",

@@ -25,6 +25,8 @@ enum class Function {
   reduce,
   reduce_scatter,
   reduce_scatter_block,
+  scan,
+  exscan,
   bcast,
   scatter,
   scatterv,

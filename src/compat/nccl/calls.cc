@@ -25,10 +25,9 @@ class Call {
 
   /// Inside a group: only records the call. Otherwise runs it to its end if calls of this rank
   /// block (Member::waits()), or starts it.
-  template <auto blocking, auto async, class... Arguments>
-  ncclResult_t run(Arguments... arguments) const {
+  ncclResult_t run(const CollectiveCall& call) const {
     try {
-      return make<blocking, async>(arguments...);
+      return make(call);
     } catch (...) {
       // The Error belongs to the communicator, and another thread may destroy that as soon as this
       // object releases it. So the Error is converted here.
@@ -37,20 +36,19 @@ class Call {
   }
 
  private:
-  template <auto blocking, auto async, class... Arguments>
-  ncclResult_t make(Arguments... arguments) const {
+  ncclResult_t make(const CollectiveCall& call) const {
     Communicator& comm = member_->comm;
     if (Groups::open()) {
-      (comm.*blocking)(arguments...);
+      comm.call(call);
       Groups::add(member_, stream_);
       return ncclSuccess;
     }
     if (stream_ && member_->device < 0) CudaDriver::get().synchronize(stream_);
     if (member_->waits()) {
-      (comm.*blocking)(arguments...);
+      comm.call(call);
       return ncclSuccess;
     }
-    Work work = (comm.*async)(arguments...);
+    Work work = comm.callAsync(call);
     member_->add(work);
     return member_->config.blocking || work.test() ? ncclSuccess : ncclInProgress;
   }
@@ -67,8 +65,12 @@ NCCL_EXPORT(ncclResult_t, AllReduce,
   return answer("ncclAllReduce", [&] {
     const Call call(comm, stream);
     const DataType type = typeOf(datatype);
-    return call.run<&Communicator::allReduce, &Communicator::allReduceAsync>(
-        sendbuff, recvbuff, count, type, call.operatorOf(op, type));
+    return call.run({.collective = Collective::allreduce,
+                     .input = sendbuff,
+                     .output = recvbuff,
+                     .count = count,
+                     .type = type,
+                     .op = call.operatorOf(op, type)});
   });
 }
 
@@ -78,8 +80,13 @@ NCCL_EXPORT(ncclResult_t, Reduce,
   return answer("ncclReduce", [&] {
     const Call call(comm, stream);
     const DataType type = typeOf(datatype);
-    return call.run<&Communicator::reduce, &Communicator::reduceAsync>(
-        sendbuff, recvbuff, count, type, call.operatorOf(op, type), root);
+    return call.run({.collective = Collective::reduce,
+                     .input = sendbuff,
+                     .output = recvbuff,
+                     .count = count,
+                     .type = type,
+                     .op = call.operatorOf(op, type),
+                     .root = root});
   });
 }
 
@@ -89,8 +96,12 @@ NCCL_EXPORT(ncclResult_t, ReduceScatter,
   return answer("ncclReduceScatter", [&] {
     const Call call(comm, stream);
     const DataType type = typeOf(datatype);
-    return call.run<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-        sendbuff, recvbuff, recvcount, type, call.operatorOf(op, type));
+    return call.run({.collective = Collective::reducescatter,
+                     .input = sendbuff,
+                     .output = recvbuff,
+                     .count = recvcount,
+                     .type = type,
+                     .op = call.operatorOf(op, type)});
   });
 }
 
@@ -99,8 +110,12 @@ NCCL_EXPORT(ncclResult_t, Broadcast,
              ncclComm_t comm, cudaStream_t stream)) {
   return answer("ncclBroadcast", [&] {
     const Call call(comm, stream);
-    return call.run<&Communicator::broadcast, &Communicator::broadcastAsync>(
-        sendbuff, recvbuff, count, typeOf(datatype), root);
+    return call.run({.collective = Collective::broadcast,
+                     .input = sendbuff,
+                     .output = recvbuff,
+                     .count = count,
+                     .type = typeOf(datatype),
+                     .root = root});
   });
 }
 
@@ -109,8 +124,12 @@ NCCL_EXPORT(ncclResult_t, Bcast,
              cudaStream_t stream)) {
   return answer("ncclBcast", [&] {
     const Call call(comm, stream);
-    return call.run<&Communicator::broadcast, &Communicator::broadcastAsync>(
-        static_cast<const void*>(buff), buff, count, typeOf(datatype), root);
+    return call.run({.collective = Collective::broadcast,
+                     .input = buff,
+                     .output = buff,
+                     .count = count,
+                     .type = typeOf(datatype),
+                     .root = root});
   });
 }
 
@@ -119,8 +138,11 @@ NCCL_EXPORT(ncclResult_t, AllGather,
              ncclComm_t comm, cudaStream_t stream)) {
   return answer("ncclAllGather", [&] {
     const Call call(comm, stream);
-    return call.run<&Communicator::allGather, &Communicator::allGatherAsync>(
-        sendbuff, recvbuff, sendcount, typeOf(datatype));
+    return call.run({.collective = Collective::allgather,
+                     .input = sendbuff,
+                     .output = recvbuff,
+                     .count = sendcount,
+                     .type = typeOf(datatype)});
   });
 }
 
@@ -129,8 +151,11 @@ NCCL_EXPORT(ncclResult_t, AlltoAll,
              ncclComm_t comm, cudaStream_t stream)) {
   return answer("ncclAlltoAll", [&] {
     const Call call(comm, stream);
-    return call.run<&Communicator::allToAll, &Communicator::allToAllAsync>(sendbuff, recvbuff,
-                                                                           count, typeOf(datatype));
+    return call.run({.collective = Collective::alltoall,
+                     .input = sendbuff,
+                     .output = recvbuff,
+                     .count = count,
+                     .type = typeOf(datatype)});
   });
 }
 
@@ -139,8 +164,12 @@ NCCL_EXPORT(ncclResult_t, Gather,
              ncclComm_t comm, cudaStream_t stream)) {
   return answer("ncclGather", [&] {
     const Call call(comm, stream);
-    return call.run<&Communicator::gather, &Communicator::gatherAsync>(sendbuff, recvbuff, count,
-                                                                       typeOf(datatype), root);
+    return call.run({.collective = Collective::gather,
+                     .input = sendbuff,
+                     .output = recvbuff,
+                     .count = count,
+                     .type = typeOf(datatype),
+                     .root = root});
   });
 }
 
@@ -149,8 +178,12 @@ NCCL_EXPORT(ncclResult_t, Scatter,
              ncclComm_t comm, cudaStream_t stream)) {
   return answer("ncclScatter", [&] {
     const Call call(comm, stream);
-    return call.run<&Communicator::scatter, &Communicator::scatterAsync>(sendbuff, recvbuff, count,
-                                                                         typeOf(datatype), root);
+    return call.run({.collective = Collective::scatter,
+                     .input = sendbuff,
+                     .output = recvbuff,
+                     .count = count,
+                     .type = typeOf(datatype),
+                     .root = root});
   });
 }
 
@@ -159,8 +192,12 @@ NCCL_EXPORT(ncclResult_t, Send,
              cudaStream_t stream)) {
   return answer("ncclSend", [&] {
     const Call call(comm, stream);
-    return call.run<&Communicator::send, &Communicator::sendAsync>(sendbuff, count,
-                                                                   typeOf(datatype), peer);
+    return call.run({.collective = Collective::sendrecv,
+                     .input = sendbuff,
+                     .count = count,
+                     .type = typeOf(datatype),
+                     .root = peer,
+                     .sending = true});
   });
 }
 
@@ -169,8 +206,11 @@ NCCL_EXPORT(ncclResult_t, Recv,
              cudaStream_t stream)) {
   return answer("ncclRecv", [&] {
     const Call call(comm, stream);
-    return call.run<&Communicator::recv, &Communicator::recvAsync>(recvbuff, count,
-                                                                   typeOf(datatype), peer);
+    return call.run({.collective = Collective::sendrecv,
+                     .output = recvbuff,
+                     .count = count,
+                     .type = typeOf(datatype),
+                     .root = peer});
   });
 }
 

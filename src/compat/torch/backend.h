@@ -119,7 +119,8 @@ class Backend : public c10d::Backend {
   /// which returns the call's rondo::Work.
   template <class Now, class Begin>
   WorkPointer make(CallInfo info, const Now& now, const Begin& begin);
-  /// Makes one Rondo call.
+  /// Makes one Rondo call: of equal blocks, or by two member functions of Communicator (v-forms).
+  WorkPointer run(CallInfo info, const CollectiveCall& call);
   template <auto blocking, auto async, class... Arguments>
   WorkPointer run(CallInfo info, const Arguments&... arguments);
   /// Runs all Rondo calls that `each` makes as one group.

@@ -88,9 +88,13 @@ WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& o
   const int root = static_cast<int>(opts.rootRank);
   Copies copies(name);
   const Array a = toMove(root == getRank() ? copies.read(tensor) : copies.write(tensor), name);
-  return run<&Communicator::broadcast, &Communicator::broadcastAsync>(
-      {Type::BROADCAST, name, opts.asyncOp, opts.timeout, tensors, {}, copies.after()}, a.data,
-      a.data, a.count, a.type, root);
+  return run({Type::BROADCAST, name, opts.asyncOp, opts.timeout, tensors, {}, copies.after()},
+             CollectiveCall{.collective = Collective::broadcast,
+                            .input = a.data,
+                            .output = a.data,
+                            .count = a.count,
+                            .type = a.type,
+                            .root = root});
 }
 
 WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) {
@@ -100,9 +104,13 @@ WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   Copies copies(name);
   const Array a = toReduce(copies.update(tensor), name);
   const auto [op, reads] = toOp(opts.reduceOp, tensor, name);
-  return run<&Communicator::allReduce, &Communicator::allReduceAsync>(
-      {Type::ALLREDUCE, name, opts.asyncOp, opts.timeout, tensors, reads, copies.after()}, a.data,
-      a.data, a.count, a.type, op);
+  return run({Type::ALLREDUCE, name, opts.asyncOp, opts.timeout, tensors, reads, copies.after()},
+             CollectiveCall{.collective = Collective::allreduce,
+                            .input = a.data,
+                            .output = a.data,
+                            .count = a.count,
+                            .type = a.type,
+                            .op = op});
 }
 
 WorkPointer Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
@@ -144,9 +152,14 @@ WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& opts) {
   const Array a = toReduce(is_root ? copies.update(tensor) : copies.read(tensor), name);
   const auto [op, reads] = toOp(opts.reduceOp, tensor, name);
   void* const output = is_root ? a.data : nullptr;
-  return run<&Communicator::reduce, &Communicator::reduceAsync>(
-      {Type::REDUCE, name, opts.asyncOp, opts.timeout, tensors, reads, copies.after()}, a.data,
-      output, a.count, a.type, op, static_cast<int>(opts.rootRank));
+  return run({Type::REDUCE, name, opts.asyncOp, opts.timeout, tensors, reads, copies.after()},
+             CollectiveCall{.collective = Collective::reduce,
+                            .input = a.data,
+                            .output = output,
+                            .count = a.count,
+                            .type = a.type,
+                            .op = op,
+                            .root = static_cast<int>(opts.rootRank)});
 }
 
 WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -201,9 +214,13 @@ WorkPointer Backend::_allgather_base(at::Tensor& output, at::Tensor& input,
   const char* const name = "all_gather_into_tensor";
   Copies copies(name);
   const auto [in, out] = scaled(input, output, getSize(), name, copies, toMove, true);
-  return run<&Communicator::allGather, &Communicator::allGatherAsync>(
+  return run(
       {Type::_ALLGATHER_BASE, name, opts.asyncOp, opts.timeout, {output}, {input}, copies.after()},
-      in.data, out.data, in.count, in.type);
+      CollectiveCall{.collective = Collective::allgather,
+                     .input = in.data,
+                     .output = out.data,
+                     .count = in.count,
+                     .type = in.type});
 }
 
 WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -283,15 +300,19 @@ WorkPointer Backend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
   Copies copies(name);
   const auto [in, out] = scaled(input, output, getSize(), name, copies, toReduce, false);
   const auto [op, reads] = toOp(opts.reduceOp, output, name);
-  return run<&Communicator::reduceScatter, &Communicator::reduceScatterAsync>(
-      {Type::_REDUCE_SCATTER_BASE,
-       name,
-       opts.asyncOp,
-       opts.timeout,
-       {output},
-       joined({input}, reads),
-       copies.after()},
-      in.data, out.data, out.count, out.type, op);
+  return run({Type::_REDUCE_SCATTER_BASE,
+              name,
+              opts.asyncOp,
+              opts.timeout,
+              {output},
+              joined({input}, reads),
+              copies.after()},
+             CollectiveCall{.collective = Collective::reducescatter,
+                            .input = in.data,
+                            .output = out.data,
+                            .count = out.count,
+                            .type = out.type,
+                            .op = op});
 }
 
 WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
@@ -336,9 +357,12 @@ WorkPointer Backend::alltoall_base(at::Tensor& output, at::Tensor& input,
                 copies.after()};
   if (output_splits.empty() && input_splits.empty()) {
     require(in.count == out.count, name, "input and output differ in size");
-    return run<&Communicator::allToAll, &Communicator::allToAllAsync>(
-        std::move(info), in.data, out.data, in.count / static_cast<std::size_t>(getSize()),
-        in.type);
+    return run(std::move(info),
+               CollectiveCall{.collective = Collective::alltoall,
+                              .input = in.data,
+                              .output = out.data,
+                              .count = in.count / static_cast<std::size_t>(getSize()),
+                              .type = in.type});
   }
   return run<&Communicator::allToAllv, &Communicator::allToAllvAsync>(
       std::move(info), in.data, cut.blocks(), out.data, joined.blocks(), in.type);
@@ -351,7 +375,8 @@ WorkPointer Backend::barrier(const c10d::BarrierOptions& opts) {
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& opts, bool /*wait_all_ranks*/) {
   // Without a timeout only ranks that have already arrived count.
-  const Milliseconds limit = opts.timeout == kNoTimeout ? Milliseconds(1) : opts.timeout;
+  const std::chrono::milliseconds limit =
+      opts.timeout == kNoTimeout ? std::chrono::milliseconds(1) : opts.timeout;
   run<&Communicator::barrier, &Communicator::barrierAsync>(
       {Type::BARRIER, "monitored_barrier", false, limit});
 }

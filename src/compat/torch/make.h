@@ -75,6 +75,12 @@ WorkPointer Backend::run(CallInfo info, const Arguments&... arguments) {
       [&](Communicator& at) { return Begun{(at.*async)(arguments...)}; });
 }
 
+inline WorkPointer Backend::run(CallInfo info, const CollectiveCall& call) {
+  return make(
+      std::move(info), [&](Communicator& at) { at.call(call); },
+      [&](Communicator& at) { return Begun{at.callAsync(call)}; });
+}
+
 template <class Each>
 WorkPointer Backend::runTogether(CallInfo info, const Each& each) {
   return make(

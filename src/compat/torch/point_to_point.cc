@@ -22,8 +22,12 @@ WorkPointer Backend::send(Tensors& tensors, int to, int tag) {
   const Array a = toMove(copies.read(tensor), name);
   CallInfo info{.type = Type::SEND, .name = name, .inputs = tensors, .after = copies.after()};
   if (tag == 0)
-    return run<&Communicator::send, &Communicator::sendAsync>(std::move(info), a.data, a.count,
-                                                              a.type, to);
+    return run(std::move(info), CollectiveCall{.collective = Collective::sendrecv,
+                                               .input = a.data,
+                                               .count = a.count,
+                                               .type = a.type,
+                                               .root = to,
+                                               .sending = true});
   Messenger& messenger = messengerFor(tensor.device(), name);
   if (!info.after) info.after = std::make_shared<AfterCall>();
   std::shared_ptr<void>& memory = info.after->memory;
@@ -39,12 +43,16 @@ WorkPointer Backend::recv(Tensors& tensors, int from, int tag) {
     return receive(tensors, from, tag);
   Copies copies(name);
   const Array a = toMove(copies.write(tensor), name);
-  return run<&Communicator::recv, &Communicator::recvAsync>({.type = Type::RECV,
-                                                             .name = name,
-                                                             .outputs = tensors,
-                                                             .after = copies.after(),
-                                                             .source = from},
-                                                            a.data, a.count, a.type, from);
+  return run({.type = Type::RECV,
+              .name = name,
+              .outputs = tensors,
+              .after = copies.after(),
+              .source = from},
+             CollectiveCall{.collective = Collective::sendrecv,
+                            .output = a.data,
+                            .count = a.count,
+                            .type = a.type,
+                            .root = from});
 }
 
 WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {

@@ -1,0 +1,185 @@
+// Typed forms of the collectives: arrays of C++ types, from which count and element type follow.
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "rondo/collective_call.h"
+#include "rondo/export.h"
+#include "rondo/types.h"
+#include "rondo/work.h"
+
+namespace rondo {
+
+/// The DataType of a C++ type: integers by size and sign, float, double. A program may specialize
+/// ElementTraits for its own 16- and 8-bit floats:
+///
+///     template <> struct rondo::ElementTraits<Half> {
+///       static constexpr DataType kType = DataType::float16;
+///     };
+template <class T>
+struct ElementTraits {};
+template <std::integral T>
+requires(!std::same_as<T, bool>) struct ElementTraits<T> {
+  // int8, uint8, int16, ...
+  static constexpr auto kType =
+      static_cast<DataType>(2 * std::countr_zero(sizeof(T)) + (std::is_signed_v<T> ? 0 : 1));
+};
+template <>
+struct ElementTraits<float> {
+  static constexpr DataType kType = DataType::float32;
+};
+template <>
+struct ElementTraits<double> {
+  static constexpr DataType kType = DataType::float64;
+};
+
+/// A span, vector, std::array or C array of elements that Rondo has.
+template <class Array>
+concept Elements = requires(Array& array) {
+  std::span(array);
+  ElementTraits<typename decltype(std::span(array))::value_type>::kType;
+};
+template <class Array>
+concept WritableElements = Elements<Array> &&
+    !std::is_const_v<typename decltype(std::span(std::declval<Array&>()))::element_type>;
+template <class A, class B>
+concept SameElements = std::same_as<typename decltype(std::span(std::declval<A&>()))::value_type,
+                                    typename decltype(std::span(std::declval<B&>()))::value_type>;
+
+namespace detail {
+
+struct Array {
+  void* data = nullptr; ///< written only if it is the output
+  std::size_t size = 0;
+  DataType type{};
+
+  template <Elements A>
+  static Array of(A& array) {
+    const std::span span(array);
+    using T = typename decltype(span)::value_type;
+    return {const_cast<T*>(span.data()), span.size(), ElementTraits<T>::kType};
+  }
+};
+
+/// Throws Error(invalid_argument) if the lengths do not fit each other.
+RONDO_API CollectiveCall checkedCall(Collective collective, int rank, int ranks, const Array& input,
+                                     const Array& output, ReduceOp op, int root);
+/// `data`: the larger buffer of the call on this rank; it contains the other one.
+RONDO_API CollectiveCall checkedInPlace(Collective collective, int rank, int ranks,
+                                        const Array& data, ReduceOp op, int root);
+
+} // namespace detail
+
+/// The typed forms, which Communicator inherits. Each does what the form of the same name with
+/// pointers does (communicator.h), and has an Async form.
+///
+/// Arguments. `input` and `output` are arrays of one type: spans, vectors, std::arrays, C arrays.
+/// Their lengths give the count, and must fit each other: a buffer that has one block for each rank
+/// must be size() times as long as one that has a single block, or Error(invalid_argument) is
+/// thrown, which names both lengths; nothing was sent. An array that the call does not use on this
+/// rank (another buffer than the root's, rank 0's output of an exclusive scan) is ignored and may
+/// be empty.
+///
+/// In place. A call with one array, `data`, is made in place. `data` is the larger of the two
+/// buffers of this rank; the smaller one is this rank's block of it.
+///
+///     std::vector<float> gradients(1000, comm.rank() + 1.0F);
+///     comm.allReduce(gradients, ReduceOp::avg);
+///     std::vector<float> all(gradients.size() * static_cast<std::size_t>(comm.size()));
+///     comm.allGather(gradients, all);
+template <class Self>
+class TypedCalls {
+ public:
+  // clang-format off
+#define RONDO_TYPED_CALL(function, collective, parameters, op, root)                             \
+  template <Elements Input, WritableElements Output> requires SameElements<Input, Output>        \
+  void function(Input&& input, Output&& output RONDO_TYPED_##parameters) {                       \
+    self().call(make(Collective::collective, input, output, op, root));                          \
+  }                                                                                              \
+  template <Elements Input, WritableElements Output> requires SameElements<Input, Output>        \
+  Work function##Async(Input&& input, Output&& output RONDO_TYPED_##parameters) {                \
+    return self().callAsync(make(Collective::collective, input, output, op, root));              \
+  }
+#define RONDO_TYPED_IN_PLACE(function, collective, parameters, op, root)                         \
+  template <WritableElements Data>                                                               \
+  void function(Data&& data RONDO_TYPED_##parameters) {                                          \
+    self().call(make(Collective::collective, data, op, root));                                   \
+  }                                                                                              \
+  template <WritableElements Data>                                                               \
+  Work function##Async(Data&& data RONDO_TYPED_##parameters) {                                   \
+    return self().callAsync(make(Collective::collective, data, op, root));                       \
+  }
+#define RONDO_TYPED_CALLS(...) RONDO_TYPED_CALL(__VA_ARGS__) RONDO_TYPED_IN_PLACE(__VA_ARGS__)
+#define RONDO_TYPED_NONE
+#define RONDO_TYPED_OP , ReduceOp op
+#define RONDO_TYPED_ROOT , int root
+#define RONDO_TYPED_OP_ROOT , ReduceOp op, int root
+
+  RONDO_TYPED_CALLS(allReduce, allreduce, OP, op, 0)
+  RONDO_TYPED_CALLS(reduce, reduce, OP_ROOT, op, root)
+  RONDO_TYPED_CALLS(reduceScatter, reducescatter, OP, op, 0)
+  RONDO_TYPED_CALLS(scan, scan, OP, op, 0)
+  RONDO_TYPED_CALLS(exclusiveScan, exclusivescan, OP, op, 0)
+  RONDO_TYPED_CALLS(broadcast, broadcast, ROOT, ReduceOp::sum, root)
+  RONDO_TYPED_CALLS(scatter, scatter, ROOT, ReduceOp::sum, root)
+  RONDO_TYPED_CALLS(gather, gather, ROOT, ReduceOp::sum, root)
+  RONDO_TYPED_CALLS(allGather, allgather, NONE, ReduceOp::sum, 0)
+  RONDO_TYPED_CALL(allToAll, alltoall, NONE, ReduceOp::sum, 0)
+
+#undef RONDO_TYPED_CALL
+#undef RONDO_TYPED_IN_PLACE
+#undef RONDO_TYPED_CALLS
+#undef RONDO_TYPED_NONE
+#undef RONDO_TYPED_OP
+#undef RONDO_TYPED_ROOT
+#undef RONDO_TYPED_OP_ROOT
+  // clang-format on
+
+  template <Elements Input>
+  void send(Input&& input, int peer) {
+    self().call(message(detail::Array::of(input), peer, true));
+  }
+  template <Elements Input>
+  Work sendAsync(Input&& input, int peer) {
+    return self().callAsync(message(detail::Array::of(input), peer, true));
+  }
+  template <WritableElements Output>
+  void recv(Output&& output, int peer) {
+    self().call(message(detail::Array::of(output), peer, false));
+  }
+  template <WritableElements Output>
+  Work recvAsync(Output&& output, int peer) {
+    return self().callAsync(message(detail::Array::of(output), peer, false));
+  }
+
+ protected:
+  TypedCalls() = default;
+
+ private:
+  Self& self() { return static_cast<Self&>(*this); }
+
+  CollectiveCall make(Collective collective, auto& input, auto& output, ReduceOp op, int root) {
+    return detail::checkedCall(collective, self().rank(), self().size(), detail::Array::of(input),
+                               detail::Array::of(output), op, root);
+  }
+  CollectiveCall make(Collective collective, auto& data, ReduceOp op, int root) {
+    return detail::checkedInPlace(collective, self().rank(), self().size(), detail::Array::of(data),
+                                  op, root);
+  }
+  static CollectiveCall message(const detail::Array& array, int peer, bool sending) {
+    return {.collective = Collective::sendrecv,
+            .input = sending ? array.data : nullptr,
+            .output = sending ? nullptr : array.data,
+            .count = array.size,
+            .type = array.type,
+            .root = peer,
+            .sending = sending};
+  }
+};
+
+} // namespace rondo

@@ -1,0 +1,81 @@
+// Derives the count of a typed call from the lengths of its arrays, and checks them.
+#include "rondo/typed_calls.h"
+
+#include <algorithm>
+#include <string>
+
+#include "rondo/error.h"
+
+namespace rondo::detail {
+
+namespace {
+
+/// Blocks of each buffer on this rank; 0 for one that the call does not use.
+struct Used {
+  std::size_t input, output;
+};
+
+Used usedBy(Collective collective, int rank, int ranks, int root) {
+  const CollectiveTraits& of = traits(collective);
+  return {of.input.count(ranks, rank, root), of.output.count(ranks, rank, root)};
+}
+
+[[noreturn]] void refuse(Collective collective, const std::string& why) {
+  throw Error(ErrorCode::invalid_argument, std::string(traits(collective).title) + ": " + why);
+}
+
+std::string elements(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " element" : " elements");
+}
+
+} // namespace
+
+CollectiveCall checkedCall(Collective collective, int rank, int ranks, const Array& input,
+                           const Array& output, ReduceOp op, int root) {
+  const Used blocks = usedBy(collective, rank, ranks, root);
+  const std::size_t count = blocks.input > 0
+                                ? input.size / blocks.input
+                                : output.size / std::max<std::size_t>(blocks.output, 1);
+  const bool fit = (blocks.input == 0 || input.size == count * blocks.input) &&
+                   (blocks.output == 0 || output.size == count * blocks.output);
+  if (!fit && blocks.input > 0 && blocks.output > 0)
+    refuse(collective, "input has " + elements(input.size) + " and output " +
+                           elements(output.size) + "; they hold " + std::to_string(blocks.input) +
+                           " and " + std::to_string(blocks.output) + " blocks of the same size");
+  if (!fit)
+    refuse(collective, elements(blocks.input > 0 ? input.size : output.size) +
+                           " cannot be divided into " + std::to_string(ranks) + " blocks");
+  return {.collective = collective,
+          .input = blocks.input > 0 ? input.data : nullptr,
+          .output = blocks.output > 0 ? output.data : nullptr,
+          .count = count,
+          .type = output.type,
+          .op = op,
+          .root = root};
+}
+
+CollectiveCall checkedInPlace(Collective collective, int rank, int ranks, const Array& data,
+                              ReduceOp op, int root) {
+  const Used blocks = usedBy(collective, rank, ranks, root);
+  const std::size_t most = std::max({blocks.input, blocks.output, std::size_t{1}});
+  if (data.size % most != 0)
+    refuse(collective,
+           elements(data.size) + " cannot be divided into " + std::to_string(most) + " blocks");
+  const std::size_t count = data.size / most;
+  // The buffer with fewer blocks is the rank's own block of the other one.
+  const auto at = [&](std::size_t own, std::size_t other, const BufferBlocks& larger) -> void* {
+    if (own == 0) return nullptr;
+    const std::size_t block = own < other ? larger.own(rank) : 0;
+    return static_cast<std::byte*>(data.data) + block * count * sizeOf(data.type);
+  };
+  const CollectiveTraits& of = traits(collective);
+  return {.collective = collective,
+          .input = at(blocks.input, blocks.output, of.output),
+          .output = at(blocks.output, blocks.input, of.input),
+          .count = count,
+          .type = data.type,
+          .op = op,
+          .root = root};
+}
+
+} // namespace rondo::detail
