@@ -115,6 +115,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   struct Search;
   void startSearch();
   void seek();
+  void tryNext();
+  void awaitCandidate();
   void hostHub();
   void searchFailed(const Failure& why);
   void scheduleTick();

@@ -21,6 +21,8 @@ using namespace std::chrono_literals;
 
 /// How long a rank may take to accept a connection.
 constexpr std::chrono::milliseconds kAnswerLimit{2000};
+/// How long a hub that takes over may need, once all ranks have noticed the death.
+constexpr std::chrono::milliseconds kSettleLimit{5000};
 /// Pause before the next attempt, after a connection ended.
 constexpr std::chrono::milliseconds kPause{2};
 
@@ -47,15 +49,6 @@ void Membership::startSearch() {
     moving_ = true;
   }
   search_ = std::make_shared<Search>(loop_);
-  // Ranks notice the death of a machine within a heartbeat of each other, and then settle.
-  search_->end_timer = loop_->after(4 * settings_.heartbeat + 4s, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self && self->search_)
-      self->searchFailed({ErrorCode::unresponsive,
-                          "no control plane was found: the connection to its host has ended, and "
-                          "the other ranks did not replace it in time",
-                          -1});
-  });
   seek();
 }
 
@@ -63,26 +56,43 @@ void Membership::seek() {
   if (link_) link_->close();
   link_.reset();
   dial_.reset();
-  search_->next_timer =
-      loop_->after(search_->candidate < 0 ? 0ms : kPause, [weak = weak_from_this()] {
+  loop_->cancel(search_->next_timer);
+  const auto pause = search_->candidate < 0 ? 0ms : kPause;
+  search_->next_timer = loop_->after(pause, [weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self && self->search_) self->tryNext();
+  });
+}
+
+void Membership::tryNext() {
+  const auto mayHost = [&](int rank) {
+    const auto& passed = search_->passed;
+    return rank != host_ && present_.at(static_cast<std::size_t>(rank)) &&
+           std::find(passed.begin(), passed.end(), rank) == passed.end();
+  };
+  for (const auto& [rank, address] : standbys_) {
+    if (!mayHost(rank)) continue;
+    if (std::exchange(search_->candidate, rank) != rank) awaitCandidate();
+    hosts_hub_ = address == standby_->address();
+    if (hosts_hub_) hostHub();
+    return dialHub(address, settings_.secret, false, Clock::now() + kAnswerLimit);
+  }
+  searchFailed({ErrorCode::peer_dead,
+                hubText() + ", which hosts the control plane, has ended, and no rank that could "
+                            "take it over can be reached",
+                -1});
+}
+
+/// Ranks notice the death of a machine within a heartbeat of each other, and then settle.
+void Membership::awaitCandidate() {
+  loop_->cancel(search_->end_timer);
+  search_->end_timer =
+      loop_->after(4 * settings_.heartbeat + kSettleLimit, [weak = weak_from_this()] {
         const auto self = weak.lock();
-        if (!self || !self->search_) return;
-        for (const auto& [rank, address] : self->standbys_) {
-          const auto& passed = self->search_->passed;
-          if (rank == self->host_ || !self->present_.at(static_cast<std::size_t>(rank)) ||
-              std::find(passed.begin(), passed.end(), rank) != passed.end())
-            continue;
-          self->search_->candidate = rank;
-          const bool here = address == self->standby_->address();
-          if (here) self->hostHub();
-          self->hosts_hub_ = here;
-          return self->dialHub(address, self->settings_.secret, false, Clock::now() + kAnswerLimit);
-        }
-        self->searchFailed(
-            {ErrorCode::peer_dead,
-             self->hubText() + ", which hosts the control plane, has ended, and no rank that could "
-                               "take it over can be reached",
-             -1});
+        if (self && self->search_)
+          self->searchFailed({ErrorCode::unresponsive,
+                              "the connection to the host of the control plane has ended, and the "
+                              "other ranks did not replace it in time",
+                              -1});
       });
 }
 

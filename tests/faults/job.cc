@@ -81,15 +81,17 @@ Job::~Job() {
 }
 
 bool Job::ready() {
-  while (pids.size() < static_cast<std::size_t>(ranks_) && readLine()) {
-  }
-  return pids.size() == static_cast<std::size_t>(ranks_);
+  return until([&] { return pids.size() >= static_cast<std::size_t>(ranks_); });
 }
 
 bool Job::ended(std::size_t ranks) {
-  while (endings.size() < ranks && readLine()) {
-  }
-  return endings.size() == ranks;
+  return until([&] { return endings.size() >= ranks; }) && endings.size() == ranks;
+}
+
+bool Job::until(const std::function<bool()>& holds) {
+  while (!holds())
+    if (!readLine()) return false;
+  return true;
 }
 
 bool Job::recovered(unsigned long ranks) {
@@ -101,8 +103,7 @@ bool Job::recovered(unsigned long ranks) {
     }
     return have == static_cast<std::size_t>(std::popcount(ranks));
   };
-  while (!all())
-    if (!readLine()) return false;
+  if (!until(all)) return false;
   for (const auto& [rank, recovery] : recoveries)
     if (!recovery.refused.empty()) return false;
   return true;

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -62,6 +63,8 @@ class Job {
   bool ready();
   /// Reads until this many ranks have ended with an error.
   bool ended(std::size_t ranks);
+  /// Reads until the condition holds.
+  bool until(const std::function<bool()>& holds);
   /// Reads until these ranks have all recovered to a communicator of just them, or one was refused.
   bool recovered(unsigned long ranks);
   /// Reads the rest, until all ranks have ended.

@@ -3,13 +3,16 @@
 // are right.
 #include <signal.h>
 
+#include <bit>
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "job.h"
 #include "support/grid.h"
+#include "support/paths.h"
 #include "support/test.h"
 
 using namespace rondo::test;
@@ -126,4 +129,56 @@ TEST_CASE("the launcher hosts the control plane, and any rank is killed") {
       unsigned long left = allOf(4);
       killAndRecover(job, left, {victim});
     }
+}
+
+namespace {
+
+/// Cuts the network between two hosts, of which the first has ranks 0 to `first` - 1. The ranks of
+/// `goes_on` recover, all others are refused.
+void cut(int ranks, int first, const std::vector<int>& killed, unsigned long goes_on) {
+  const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network ";
+  if (std::system((network + "--probe 2>/dev/null").c_str()) != 0) {
+    WARN("skipped: network namespaces cannot be made here");
+    return;
+  }
+  // A rank that ends must not end the others.
+  Job job(
+      "exec timeout -s KILL 60 env RONDO_HEARTBEAT=0.3 RONDO_TIMEOUT=30 RONDO_INIT_TIMEOUT=30 " +
+          network + "--ranks " + std::to_string(ranks) + " --per-host " + std::to_string(first) +
+          " --mbit 0 --change 0:0@4 -- sh -c '" RONDO_TEST_PROGRAMS
+          "/program_recovering agree; true' 2>/dev/null",
+      ranks);
+  INFO(ranks << " ranks, " << first << " on the first host");
+  REQUIRE(job.ready());
+  unsigned long left = allOf(ranks);
+  if (!killed.empty()) killAndRecover(job, left, killed);
+  const auto ended = [&] {
+    for (int rank = 0; rank < ranks; ++rank) {
+      if ((left >> rank & 1) == 0) continue;
+      const Recovery& recovery = job.recoveries[rank];
+      const bool goes = (goes_on >> rank & 1) != 0;
+      if (goes ? recovery.ranks != goes_on : recovery.refused.empty()) return false;
+    }
+    return true;
+  };
+  const bool all = job.until(ended);
+  INFO(refusals(job));
+  CHECK(all);
+  for (const auto& [rank, recovery] : job.recoveries) {
+    if ((left >> rank & 1) == 0) continue;
+    INFO("rank " << rank << " of " << recovery.size);
+    const bool goes = (goes_on >> rank & 1) != 0;
+    CHECK(recovery.refused.empty() == goes);
+    if (!goes) CHECK(recovery.refused.find("unresponsive") != std::string::npos);
+  }
+}
+
+} // namespace
+
+// Proves the rule for a network that is cut in two: only the part with the majority goes on, also
+// if the other part has the host, and of two halves the one with the lowest rank.
+TEST_CASE("a job whose network is cut in two goes on in one part only") {
+  SECTION("the host's part is larger") { cut(5, 3, {}, 0b00111); }
+  SECTION("both parts are equally large") { cut(4, 2, {}, 0b0011); }
+  SECTION("the other part is larger") { cut(7, 4, {1, 2}, 0b1110000); }
 }
