@@ -141,6 +141,7 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   /// Asks a rank's listener whether the rank lives.
   void probe(World& world, int rank);
   void lookAtProbes();
+  void dropProbe(World& world, int rank);
   void probed(World& world, int rank, bool dead);
   void agree(World& world, Member& member, const frames::Agree& wish);
   void decide(World& world, Group& group);
@@ -175,6 +176,9 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   int heir_ = -1; ///< the rank that was offered the hub
   std::shared_ptr<HandOver> handing_over_;
   net::EventLoop::Id settle_timer_ = 0, probe_timer_ = 0;
+  /// Questions whose answers no longer matter. An end in the middle of the handshake would look like
+  /// a stranger's connection to the listener.
+  std::vector<std::unique_ptr<net::Dial>> old_probes_;
   bool claims_ = false; ///< it took over from a hub that died, and does not yet have the majority
   std::uint64_t generation_ = 0, agreements_ = 0;
 };

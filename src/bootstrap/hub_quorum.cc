@@ -147,7 +147,7 @@ void Hub::Impl::tellPresence(World& world) {
 void Hub::Impl::rankEnded(World& world, int rank) {
   if (!world.gone.insert(rank).second) return;
   world.cut.erase(rank);
-  world.probes.erase(rank);
+  dropProbe(world, rank);
   world.changed = true;
   if (world.awaited.contains(rank)) {
     failRank(world, rank, deathOf(), true);
@@ -162,10 +162,24 @@ void Hub::Impl::probe(World& world, int rank) {
   if (probe_timer_ == 0) lookAtProbes();
 }
 
+void Hub::Impl::dropProbe(World& world, int rank) {
+  const auto found = world.probes.find(rank);
+  if (found == world.probes.end()) return;
+  if (found->second.dial) old_probes_.push_back(std::move(found->second.dial));
+  world.probes.erase(found);
+}
+
 void Hub::Impl::lookAtProbes() {
   probe_timer_ = 0;
   if (stopped_) return;
-  bool more = false;
+  std::erase_if(old_probes_, [](const auto& dial) {
+    try {
+      return dial->poll().has_value();
+    } catch (const Error&) {
+      return true;
+    }
+  });
+  bool more = !old_probes_.empty();
   for (auto& [size, world] : worlds_) {
     std::vector<int> ranks;
     for (const auto& [rank, probe] : world.probes) ranks.push_back(rank);
@@ -184,8 +198,11 @@ void Hub::Impl::lookAtProbes() {
           dial.patient = false;
           probe.dial = std::make_unique<net::Dial>(dial);
         }
-        if (probe.dial->poll()) probed(world, rank, false);
+        if (!probe.dial->poll()) continue;
+        probe.dial.reset();
+        probed(world, rank, false);
       } catch (const Error& error) {
+        probe.dial.reset();
         probed(world, rank, error.code() == ErrorCode::peer_dead);
       }
     }
@@ -203,7 +220,6 @@ void Hub::Impl::probed(World& world, int rank, bool dead) {
     return rankEnded(world, rank);
   }
   if (world.awaited.contains(rank)) {
-    world.probes[rank].dial.reset();
     world.probes[rank].next = Clock::now() + kProbeAgain;
     return;
   }

@@ -158,7 +158,7 @@ void Hub::Impl::takeOver(const Succession& from) {
     for (const int rank : std::set<int>(in.awaited)) {
       base::log(LogLevel::info, "rank ", rank, " did not connect to the new control plane");
       self->failRank(in, rank, deathOf(), true);
-      in.probes.erase(rank);
+      self->dropProbe(in, rank);
       (self->claims_ ? in.cut : in.gone).insert(rank);
       self->settled(in, rank);
     }
@@ -218,7 +218,7 @@ void Hub::Impl::settled(World& world, int rank) {
   }
   if (member != world.members.end()) {
     member->second->rosters.clear();
-    if (member->second->reachable()) world.probes.erase(rank);
+    if (member->second->reachable()) dropProbe(world, rank);
   }
   if (!world.awaited.empty()) return;
   loop_->cancel(settle_timer_);

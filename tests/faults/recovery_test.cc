@@ -6,11 +6,13 @@
 #include <bit>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "job.h"
+#include "support/data_files.h"
 #include "support/grid.h"
 #include "support/paths.h"
 #include "support/test.h"
@@ -141,17 +143,20 @@ void cut(int ranks, int first, const std::vector<int>& killed, unsigned long goe
     WARN("skipped: network namespaces cannot be made here");
     return;
   }
+  const TemporaryFolder folder;
+  const std::string signal = folder.file("now");
   // A rank that ends must not end the others.
   Job job(
-      "exec timeout -s KILL 60 env RONDO_HEARTBEAT=0.3 RONDO_TIMEOUT=30 RONDO_INIT_TIMEOUT=30 " +
+      "exec timeout -s KILL 60 env RONDO_HEARTBEAT=0.5 RONDO_TIMEOUT=30 RONDO_INIT_TIMEOUT=30 " +
           network + "--ranks " + std::to_string(ranks) + " --per-host " + std::to_string(first) +
-          " --mbit 0 --change 0:0@4 -- sh -c '" RONDO_TEST_PROGRAMS
-          "/program_recovering agree; true' 2>/dev/null",
+          " --mbit 0 --change 0:0@" + signal +
+          " -- sh -c '" RONDO_TEST_PROGRAMS "/program_recovering agree; true' 2>/dev/null",
       ranks);
   INFO(ranks << " ranks, " << first << " on the first host");
   REQUIRE(job.ready());
   unsigned long left = allOf(ranks);
   if (!killed.empty()) killAndRecover(job, left, killed);
+  std::ofstream(signal) << "cut";
   const auto ended = [&] {
     for (int rank = 0; rank < ranks; ++rank) {
       if ((left >> rank & 1) == 0) continue;
