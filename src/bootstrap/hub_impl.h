@@ -176,8 +176,8 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   int heir_ = -1; ///< the rank that was offered the hub
   std::shared_ptr<HandOver> handing_over_;
   net::EventLoop::Id settle_timer_ = 0, probe_timer_ = 0;
-  /// Questions whose answers no longer matter. An end in the middle of the handshake would look like
-  /// a stranger's connection to the listener.
+  /// Questions whose answers no longer matter. An end in the middle of the handshake would look
+  /// like a stranger's connection to the listener.
   std::vector<std::unique_ptr<net::Dial>> old_probes_;
   bool claims_ = false; ///< it took over from a hub that died, and does not yet have the majority
   std::uint64_t generation_ = 0, agreements_ = 0;
