@@ -132,12 +132,23 @@ class RONDO_API Communicator : public TypedCalls<Communicator> {
 
   /// Collective over the ranks that are not in `excluded`. Returns a communicator of these ranks,
   /// in the same order. The excluded ranks take no part and may be dead. It works after this
-  /// communicator has failed, unless the process that hosts the control plane was lost. Throws
-  /// Error(invalid_argument) if `excluded` has a number that is not a rank, or has this rank;
-  /// Error(timeout) if ranks exclude different ranks.
+  /// communicator has failed, also if the process that hosts the control plane died: another rank
+  /// then takes it over. Waits at most Options::init_timeout. Throws Error(invalid_argument) if
+  /// `excluded` has a number that is not a rank, or has this rank; Error(timeout) if ranks exclude
+  /// different ranks; Error(peer_dead) if a rank that is not excluded dies meanwhile.
+  ///
+  /// Error(unresponsive) if this rank sees too few of the others. Of the ranks of the job that have
+  /// not ended, a communicator can be made only where more than half see each other, or half of
+  /// them with the lowest rank. So a job whose network is cut in two continues in one part only.
   Communicator shrink(std::span<const int> excluded);
+  /// The same, but the ranks agree whom to exclude: those that have died, do not respond, or have
+  /// destroyed their communicator. All others must call it. A rank that dies meanwhile is excluded
+  /// too. Throws Error(timeout) after Options::init_timeout if a living rank does not call it, and
+  /// Error(unresponsive) as above.
+  Communicator shrink();
   /// Does what shrink() does, on a new thread. See createAsync().
   std::future<Communicator> shrinkAsync(std::span<const int> excluded);
+  std::future<Communicator> shrinkAsync();
 
   /// Ends every pending and later call of every rank of this communicator with Error(aborted),
   /// whose text contains `reason`. May be called from any thread, at any time, and repeatedly.

@@ -16,6 +16,16 @@ bool readFlag(base::Reader& in) {
   return flag == 1;
 }
 
+void writeAddress(base::Writer& out, const std::optional<net::SocketAddress>& address) {
+  out.u8(address ? 1 : 0);
+  if (address) out.blob(address->encode());
+}
+
+std::optional<net::SocketAddress> readAddress(base::Reader& in) {
+  if (!readFlag(in)) return std::nullopt;
+  return net::SocketAddress::decode(in.blob(kAddressBytes));
+}
+
 void write(base::Writer& out, const Failure& failure) {
   out.u8(static_cast<std::uint8_t>(failure.code));
   out.i32(failure.culprit);
@@ -51,18 +61,40 @@ Stall readStall(base::Reader& in) {
   return stall;
 }
 
+/// One bit per rank.
+void writeRanks(base::Writer& out, const std::vector<bool>& ranks) {
+  std::vector<std::byte> bits((ranks.size() + 7) / 8);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank]) bits[rank / 8] |= std::byte{1} << rank % 8;
+  out.u32(static_cast<std::uint32_t>(ranks.size()));
+  out.blob(bits);
+}
+std::vector<bool> readRanks(base::Reader& in) {
+  std::vector<bool> ranks;
+  const std::uint32_t size = in.u32();
+  const auto bits = in.blob(kBodyBytes);
+  if (bits.size() != (std::size_t{size} + 7) / 8) in.fail("holds bits for other ranks");
+  for (std::size_t rank = 0; rank < size; ++rank)
+    ranks.push_back((bits[rank / 8] >> rank % 8 & std::byte{1}) != std::byte{0});
+  return ranks;
+}
+
 } // namespace
 
 void Join::write(base::Writer& out) const {
   out.u32(heartbeat_ms);
   out.u8(hosts_hub ? 1 : 0);
   out.u8(patient ? 1 : 0);
+  out.u64(generation);
+  writeAddress(out, standby);
 }
 Join Join::read(base::Reader& in) {
   Join join;
   join.heartbeat_ms = in.u32();
   join.hosts_hub = readFlag(in);
   join.patient = readFlag(in);
+  join.generation = in.u64();
+  join.standby = readAddress(in);
   return join;
 }
 
@@ -81,8 +113,13 @@ Welcome Welcome::read(base::Reader& in) {
   return welcome;
 }
 
-void Refused::write(base::Writer& out) const { out.text(bounded(text)); }
-Refused Refused::read(base::Reader& in) { return {in.text(kTextBytes)}; }
+void Refused::write(base::Writer& out) const {
+  frames::write(out, Failure{code, text, culprit, {}});
+}
+Refused Refused::read(base::Reader& in) {
+  const Failure failure = readFailure(in);
+  return {failure.text, failure.code, failure.culprit};
+}
 
 void Gather::write(base::Writer& out) const {
   out.u64(communicator);
@@ -252,28 +289,6 @@ Left Left::read(base::Reader& in) {
   return left;
 }
 
-namespace {
-
-/// One bit per rank.
-void writeRanks(base::Writer& out, const std::vector<bool>& ranks) {
-  std::vector<std::byte> bits((ranks.size() + 7) / 8);
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    if (ranks[rank]) bits[rank / 8] |= std::byte{1} << rank % 8;
-  out.u32(static_cast<std::uint32_t>(ranks.size()));
-  out.blob(bits);
-}
-std::vector<bool> readRanks(base::Reader& in) {
-  std::vector<bool> ranks;
-  const std::uint32_t size = in.u32();
-  const auto bits = in.blob(kBodyBytes);
-  if (bits.size() != (std::size_t{size} + 7) / 8) in.fail("holds bits for other ranks");
-  for (std::size_t rank = 0; rank < size; ++rank)
-    ranks.push_back((bits[rank / 8] >> rank % 8 & std::byte{1}) != std::byte{0});
-  return ranks;
-}
-
-} // namespace
-
 void Succeed::write(base::Writer& out) const { writeRanks(out, expected); }
 Succeed Succeed::read(base::Reader& in) { return {readRanks(in)}; }
 
@@ -290,15 +305,64 @@ Shrink Shrink::read(base::Reader& in) {
   return shrink;
 }
 
-void Succeeded::write(base::Writer& out) const {
-  out.u8(address ? 1 : 0);
-  if (address) out.blob(address->encode());
+void Present::write(base::Writer& out) const {
+  out.u64(generation);
+  out.i32(host);
+  writeRanks(out, ranks);
 }
-Succeeded Succeeded::read(base::Reader& in) {
-  Succeeded answer;
-  if (readFlag(in)) answer.address = net::SocketAddress::decode(in.blob(kAddressBytes));
-  return answer;
+Present Present::read(base::Reader& in) {
+  Present present;
+  present.generation = in.u64();
+  present.host = in.i32();
+  present.ranks = readRanks(in);
+  return present;
 }
+
+void Standbys::write(base::Writer& out) const {
+  out.u8(fresh ? 1 : 0);
+  out.u32(static_cast<std::uint32_t>(ranks.size()));
+  for (const auto& [rank, address] : ranks) {
+    out.i32(rank);
+    out.blob(address.encode());
+  }
+}
+Standbys Standbys::read(base::Reader& in) {
+  Standbys standbys;
+  standbys.fresh = readFlag(in);
+  const std::uint32_t count = in.u32();
+  if (count > in.left() / (4 + 4)) in.fail("announces more addresses than it has bytes for");
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::int32_t rank = in.i32();
+    standbys.ranks.emplace_back(rank, net::SocketAddress::decode(in.blob(kAddressBytes)));
+  }
+  return standbys;
+}
+std::vector<Standbys> Standbys::parts(const std::map<int, net::SocketAddress>& ranks) {
+  constexpr std::size_t kMost = (kBodyBytes - 1 - 4) / (4 + 4 + kAddressBytes);
+  std::vector<Standbys> parts(1);
+  for (const auto& [rank, address] : ranks) {
+    if (parts.back().ranks.size() == kMost) parts.push_back({false, {}});
+    parts.back().ranks.emplace_back(rank, address);
+  }
+  return parts;
+}
+
+void Agree::write(base::Writer& out) const { out.u64(communicator); }
+Agree Agree::read(base::Reader& in) { return {in.u64()}; }
+
+void Agreed::write(base::Writer& out) const {
+  made.write(out);
+  out.u8(failure ? 1 : 0);
+  if (failure) frames::write(out, *failure);
+}
+Agreed Agreed::read(base::Reader& in) {
+  Agreed agreed{Shrink::read(in), {}};
+  if (readFlag(in)) agreed.failure = readFailure(in);
+  return agreed;
+}
+
+void Succeeded::write(base::Writer& out) const { writeAddress(out, address); }
+Succeeded Succeeded::read(base::Reader& in) { return {readAddress(in)}; }
 
 void Moved::write(base::Writer& out) const {
   out.i32(host);
@@ -317,6 +381,7 @@ void Roster::write(base::Writer& out) const {
   out.u32(first);
   out.u32(static_cast<std::uint32_t>(ranks.size()));
   for (const std::int32_t rank : ranks) out.i32(rank);
+  out.u8(young ? 1 : 0);
 }
 Roster Roster::read(base::Reader& in) {
   Roster roster;
@@ -326,10 +391,12 @@ Roster Roster::read(base::Reader& in) {
   const std::uint32_t count = in.u32();
   if (count > in.left() / 4) in.fail("announces more ranks than it has bytes for");
   for (std::uint32_t i = 0; i < count; ++i) roster.ranks.push_back(in.i32());
+  roster.young = readFlag(in);
   return roster;
 }
-std::vector<Roster> Roster::parts(std::uint64_t communicator, const std::vector<int>& ranks) {
-  constexpr std::size_t kMost = (kBodyBytes - 8 - 4 - 4 - 4) / 4;
+std::vector<Roster> Roster::parts(std::uint64_t communicator, const std::vector<int>& ranks,
+                                  bool young) {
+  constexpr std::size_t kMost = (kBodyBytes - 8 - 4 - 4 - 4 - 1) / 4;
   std::vector<Roster> parts;
   for (std::size_t at = 0; at < ranks.size(); at += kMost) {
     const auto begin = ranks.begin() + static_cast<std::ptrdiff_t>(at);
@@ -337,7 +404,8 @@ std::vector<Roster> Roster::parts(std::uint64_t communicator, const std::vector<
     parts.push_back({communicator,
                      static_cast<std::uint32_t>(ranks.size()),
                      static_cast<std::uint32_t>(at),
-                     {begin, begin + static_cast<std::ptrdiff_t>(count)}});
+                     {begin, begin + static_cast<std::ptrdiff_t>(count)},
+                     young});
   }
   return parts;
 }

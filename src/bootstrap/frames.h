@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -39,12 +40,21 @@ enum class Type : std::uint8_t {
   roster,    ///< member, to a new hub: a part of a communicator's ranks
   settled,   ///< member, to a new hub: all its state has been sent
   shrink,    ///< member: makes a communicator of some ranks of another one
+  present,   ///< hub: the ranks that have not ended
+  standbys,  ///< hub: where ranks listen, should the hub die
+  agree,     ///< member: wants a communicator of the ranks that live
+  agreed,    ///< hub: answers agree
 };
+
+/// The last of them.
+inline constexpr Type kLastType = Type::agreed;
 
 struct Join {
   std::uint32_t heartbeat_ms = 0;
-  bool hosts_hub = false; ///< the hub runs in the member's process
-  bool patient = false;   ///< its silence is not a failure
+  bool hosts_hub = false;                         ///< the hub runs in the member's process
+  bool patient = false;                           ///< its silence is not a failure
+  std::uint64_t generation = 0;                   ///< of the last hub that it followed
+  std::optional<net::SocketAddress> standby = {}; ///< where it listens, should the hub die
 
   void write(base::Writer& out) const;
   static Join read(base::Reader& in);
@@ -61,6 +71,8 @@ struct Welcome {
 
 struct Refused {
   std::string text;
+  ErrorCode code = ErrorCode::init_failed;
+  std::int32_t culprit = -1; ///< rank of the job
 
   void write(base::Writer& out) const;
   static Refused read(base::Reader& in);
@@ -193,15 +205,51 @@ struct Shrink {
   static Shrink read(base::Reader& in);
 };
 
+struct Present {
+  std::uint64_t generation = 0; ///< of the hub: counts the hubs of the job
+  std::int32_t host = -1;       ///< rank whose process runs the hub; -1: none of them
+  std::vector<bool> ranks;      ///< by rank of the job: whether it may be alive
+
+  void write(base::Writer& out) const;
+  static Present read(base::Reader& in);
+};
+
+struct Standbys {
+  bool fresh = true;                                              ///< forget what was sent before
+  std::vector<std::pair<std::int32_t, net::SocketAddress>> ranks; ///< of the job
+
+  void write(base::Writer& out) const;
+  static Standbys read(base::Reader& in);
+  /// Cut so that each part fits in a frame; at least one part.
+  static std::vector<Standbys> parts(const std::map<int, net::SocketAddress>& ranks);
+};
+
+struct Agree {
+  std::uint64_t communicator = 0;
+
+  void write(base::Writer& out) const;
+  static Agree read(base::Reader& in);
+};
+
+struct Agreed {
+  Shrink made;
+  std::optional<Failure> failure = {}; ///< nothing was made
+
+  void write(base::Writer& out) const;
+  static Agreed read(base::Reader& in);
+};
+
 struct Roster {
   std::uint64_t communicator = 0;
   std::uint32_t size = 0, first = 0;
   std::vector<std::int32_t> ranks; ///< ranks of the job, from the communicator's rank `first` on
+  bool young = false; ///< made by shrink(), and not yet known to be wanted by all its ranks
 
   void write(base::Writer& out) const;
   static Roster read(base::Reader& in);
   /// Cut so that each part fits in a frame.
-  static std::vector<Roster> parts(std::uint64_t communicator, const std::vector<int>& ranks);
+  static std::vector<Roster> parts(std::uint64_t communicator, const std::vector<int>& ranks,
+                                   bool young);
 };
 
 } // namespace rondo::bootstrap::frames

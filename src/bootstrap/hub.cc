@@ -28,6 +28,13 @@ std::uint64_t worldId(std::uint64_t job, int size) {
 }
 
 void Hub::Impl::start() {
+  if (settings_.succession && settings_.succession->standby) {
+    settings_.address = settings_.succession->standby->address();
+    takeOver(*settings_.succession);
+    return settings_.succession->standby->give([weak = weak_from_this()](net::Accepted peer) {
+      if (const auto self = weak.lock()) self->accept(std::move(peer));
+    });
+  }
   net::SharedAcceptor::Settings listen;
   listen.address = settings_.address;
   listen.secret = settings_.secret;
@@ -44,8 +51,11 @@ void Hub::Impl::start() {
 void Hub::Impl::stop() {
   stopped_ = true;
   acceptor_.reset();
+  if (settings_.succession && settings_.succession->standby)
+    settings_.succession->standby->give(nullptr);
   loop_->cancel(tick_);
   loop_->cancel(settle_timer_);
+  loop_->cancel(probe_timer_);
   for (auto& [size, world] : worlds_) {
     for (auto& [id, group] : world.groups) dropTimers(*group);
     for (auto& [rank, member] : world.members) {
@@ -70,8 +80,9 @@ std::uint64_t Hub::Impl::acceptorRejected() const {
 // Joining -----------------------------------------------------------------------------------------
 
 void Hub::Impl::accept(net::Accepted peer) {
-  if (stopped_ || !acceptor_) return; // arrived after the last rank had joined
-  if (tick_ == 0) scheduleTick();     // without members there is nothing to check
+  const bool by_standby = settings_.succession && settings_.succession->standby;
+  if (stopped_ || (!acceptor_ && !by_standby)) return; // arrived after the last rank had joined
+  if (tick_ == 0) scheduleTick();                      // without members there is nothing to check
   const int rank = peer.hello.rank, size = peer.hello.size;
   const std::string wrong = whyRefused(peer.hello);
   if (!wrong.empty()) {
@@ -138,6 +149,8 @@ void Hub::Impl::join(World& world, Member& member, const frames::Join& join) {
   member.hosts_hub = join.hosts_hub;
   member.heartbeat = heartbeat;
   member.patient = join.patient;
+  generation_ = std::max(generation_, join.generation);
+  if (join.standby) world.standbys[member.rank] = *join.standby;
   tick_period_ = std::min(tick_period_, beatPeriod(member.heartbeat));
   loop_->cancel(tick_);
   scheduleTick();
@@ -156,6 +169,7 @@ void Hub::Impl::complete(World& world) {
   for (const auto& [rank, member] : world.members)
     if (member->hosts_hub && welcome_.host < 0) welcome_.host = rank;
   toAll(world, *world.root, Type::welcome, welcome_);
+  tellPresence(world);
   base::log(LogLevel::info, "all ", world.size, " ranks have joined");
   for (auto& [size, other] : worlds_) {
     if (size == world.size) continue;
@@ -193,6 +207,7 @@ void Hub::Impl::received(int size, int rank, Type type, base::Reader& in) {
     case Type::roster: roster(world, member, frames::Roster::read(in)); break;
     case Type::settled: settled(world, member.rank); break;
     case Type::shrink: shrink(world, member, frames::Shrink::read(in)); break;
+    case Type::agree: agree(world, member, frames::Agree::read(in)); break;
     case Type::welcome:
     case Type::refused:
     case Type::gathered:
@@ -202,7 +217,10 @@ void Hub::Impl::received(int size, int rank, Type type, base::Reader& in) {
     case Type::farewell:
     case Type::left:
     case Type::succeed:
-    case Type::moved: violation("it sent a frame that only the hub sends");
+    case Type::moved:
+    case Type::present:
+    case Type::standbys:
+    case Type::agreed: violation("it sent a frame that only the hub sends");
   }
   in.finish();
 }
@@ -227,12 +245,7 @@ void Hub::Impl::gather(World& world, Member& member, frames::Gather contribution
     return failGroup(world, *group, *cause);
   if (!round->contribute(rank, contribution.split, std::move(contribution.blob)))
     violation("it contributed twice to one exchange");
-  if (!round->complete()) return;
-  ledger.forgetRound(contribution.index);
-  if (round->split) makeChildren(world, *group, contribution.index, round->blobs);
-  for (const auto& part : frames::Gathered::parts(group->id, contribution.index, round->blobs))
-    toAll(world, *group, Type::gathered, part);
-  if (round->split) failSplitsOfDeadRanks(world);
+  finishRound(world, *group, contribution.index);
 }
 
 void Hub::Impl::makeChildren(World& world, const Group& parent, std::uint64_t index,
@@ -314,6 +327,7 @@ void Hub::Impl::bye(World& world, Member& member) {
       leaveGroup(world, *group, rank->second);
   }
   member.link->close();
+  rankEnded(world, member.rank);
   if (member.rank == heir_) offer(heir_);
   endIfAllGone(world);
 }

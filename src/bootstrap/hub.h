@@ -4,13 +4,14 @@
 // control connection to it. The hub collects exchanges, decides which failure of a communicator was
 // the first, adds the late ranks to the texts of timeouts, and detects ranks that die (their
 // connection ends without a farewell) or fall silent (no heartbeat for three heartbeat periods).
-// When the hub's process ends in an orderly way while other ranks go on, another rank's process
-// takes over the hub.
+// When the hub's process ends while other ranks go on, another rank's process takes over the hub:
+// hub_succession.cc if it ends in an orderly way, hub_quorum.cc if it dies.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -19,12 +20,19 @@
 
 namespace rondo::bootstrap {
 
+class Standby;
+
 class Hub {
  public:
   /// How a hub takes over a job whose hub ended.
   struct Succession {
-    int host = -1;              ///< the rank whose process runs the new hub
-    std::vector<bool> expected; ///< by rank: those that are still there
+    int host = -1;                ///< the rank whose process runs the new hub
+    std::vector<bool> expected;   ///< by rank: those that are still there
+    std::uint64_t generation = 0; ///< of the old hub
+    /// Not null: the old hub died, and the ranks connect here. Then the new hub also finds out who
+    /// else died, and serves only a majority.
+    std::shared_ptr<Standby> standby = {};
+    std::map<int, net::SocketAddress> standbys = {}; ///< of the expected ranks
   };
   struct Settings {
     net::SocketAddress address; ///< port 0: any port

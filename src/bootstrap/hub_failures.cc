@@ -174,7 +174,10 @@ void Hub::Impl::ended(int rank) {
     std::vector<int> sizes; // losing a rank may change the worlds
     for (const auto& [size, world] : self->worlds_)
       if (world.members.contains(rank)) sizes.push_back(size);
-    for (const int size : sizes) self->lost(size, rank, "its process has ended");
+    for (const int size : sizes) {
+      self->lost(size, rank, "its process has ended");
+      self->rankEnded(self->worlds_.at(size), rank);
+    }
   });
 }
 
@@ -202,6 +205,13 @@ void Hub::Impl::lost(int size, int rank, const std::string& why) {
     failGroup(world, *world.root, {ErrorCode::init_failed, text, rank});
   }
   failRank(world, rank, deathOf(), true);
+  if (world.awaited.contains(rank)) settled(world, rank);
+  if (world.complete && world.standbys.contains(rank) && !world.gone.contains(rank)) {
+    world.cut.insert(rank);
+    probe(world, rank);
+  } else {
+    rankEnded(world, rank);
+  }
   if (rank == heir_) offer(heir_);
   endIfAllGone(world);
 }
@@ -287,12 +297,15 @@ void Hub::Impl::tick() {
   const auto now = Clock::now();
   const auto late = gap_.late(now);
   ++beats_;
-  for (auto& [size, world] : worlds_)
+  for (auto& [size, world] : worlds_) {
     for (auto& [rank, member] : world.members) {
       if (!member->reachable()) continue;
       member->link->send(Type::beat, frames::Beat{beats_});
       judge(world, *member, late, now);
     }
+    if (world.changed) tellPresence(world);
+    decideAll(world);
+  }
   scheduleTick();
 }
 

@@ -1,7 +1,8 @@
 // The hub's state and rules. Only the loop thread uses them.
 //
 // hub.cc handles members' requests: join, exchange, split, leave. hub_failures.cc handles failures
-// of members. hub_succession.cc moves the hub when its process ends.
+// of members. hub_succession.cc moves the hub when its process ends. hub_quorum.cc decides whether
+// this hub has the majority, and agrees with the ranks who lives.
 #pragma once
 
 #include <atomic>
@@ -14,6 +15,7 @@
 
 #include "bootstrap/hub.h"
 #include "bootstrap/hub_state.h"
+#include "bootstrap/standby.h"
 #include "net/event_loop.h"
 #include "net/shared_acceptor.h"
 #include "rondo/error.h"
@@ -115,9 +117,35 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   void succeeded(World& world, const Member& member, const frames::Succeeded& answer);
   void takeOver(const Succession& from);
   void roster(World& world, Member& member, const frames::Roster& part);
+  void leaveSilently(World& world, Group& group);
   /// The rank has sent its whole state, or will send none.
   void settled(World& world, int rank);
   void shrink(World& world, Member& member, const frames::Shrink& wish);
+
+  // The majority.
+  enum class Standing { majority, minority, unknown };
+  Standing standing(const World& world) const;
+  /// Ranks that have not ended and do not answer.
+  std::vector<int> unseen(const World& world) const;
+  static bool answers(const Member& member);
+  Failure minorityFailure(const World& world) const;
+  /// The same in a communicator's ranks.
+  static Failure inGroup(Failure failure, const Group& group);
+  /// Completes the exchange if all have contributed and this hub has the majority.
+  void finishRound(World& world, Group& group, std::uint64_t index);
+  /// A rank's fate has become known, or all have settled: continues with everything that waited.
+  void resume(World& world);
+  void tellPresence(World& world);
+  void dissolve(World& world);
+  void rankEnded(World& world, int rank);
+  /// Asks a rank's listener whether the rank lives.
+  void probe(World& world, int rank);
+  void lookAtProbes();
+  void dropProbe(World& world, int rank);
+  void probed(World& world, int rank, bool dead);
+  void agree(World& world, Member& member, const frames::Agree& wish);
+  void decide(World& world, Group& group);
+  void decideAll(World& world);
 
   // Heartbeats.
   void scheduleTick();
@@ -147,7 +175,12 @@ class Hub::Impl : public std::enable_shared_from_this<Hub::Impl> {
   bool stopped_ = false;
   int heir_ = -1; ///< the rank that was offered the hub
   std::shared_ptr<HandOver> handing_over_;
-  net::EventLoop::Id settle_timer_ = 0;
+  net::EventLoop::Id settle_timer_ = 0, probe_timer_ = 0;
+  /// Questions whose answers no longer matter. An end in the middle of the handshake would look
+  /// like a stranger's connection to the listener.
+  std::vector<std::unique_ptr<net::Dial>> old_probes_;
+  bool claims_ = false; ///< it took over from a hub that died, and does not yet have the majority
+  std::uint64_t generation_ = 0, agreements_ = 0;
 };
 
 } // namespace rondo::bootstrap

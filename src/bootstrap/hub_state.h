@@ -12,6 +12,7 @@
 #include "bootstrap/heartbeat.h"
 #include "bootstrap/ledger.h"
 #include "bootstrap/link.h"
+#include "net/connection.h"
 #include "net/event_loop.h"
 
 namespace rondo::bootstrap {
@@ -63,6 +64,9 @@ struct Group {
   std::optional<Inquiry> inquiry;
   std::vector<int> leaving; ///< ranks of the job that wait for the answer to their leave
   bool said = false;        ///< a leaving rank was told that calls differ
+  std::set<int> asking;     ///< ranks of the job that want a communicator of those that live
+  bool young = false;       ///< made by shrink(); no exchange of its ranks has completed
+  std::set<int> described;  ///< ranks of the job that told a new hub of it
 
   /// One rank reports that it lost another. The accusation is decided when news of that rank's
   /// death would have arrived. A rank that is said to be silent is asked for an answer.
@@ -76,6 +80,12 @@ struct Group {
   std::optional<Accusation> accusation;
 };
 
+/// A question whether a rank's process lives.
+struct Probe {
+  std::unique_ptr<net::Dial> dial; ///< null: asks again at `next`
+  base::Clock::time_point next{};
+};
+
 /// All ranks that claim the same size of the job.
 struct World {
   int size = 0;
@@ -84,6 +94,13 @@ struct World {
   std::map<int, std::shared_ptr<Member>> members;
   std::map<std::uint64_t, std::shared_ptr<Group>> groups;
   std::shared_ptr<Group> root;
+
+  std::map<int, net::SocketAddress> standbys; ///< by rank: where it listens as long as it lives
+  std::set<int> gone;                         ///< ranks that have ended or left for certain
+  std::set<int> cut;                          ///< ranks that may live, but cannot be reached
+  std::map<int, Probe> probes;
+  std::set<int> heirs;  ///< ranks whose addresses were sent to all
+  bool changed = false; ///< `gone` has grown since it was sent
 };
 
 } // namespace rondo::bootstrap

@@ -139,9 +139,17 @@ void Hub::Impl::takeOver(const Succession& from) {
   World& world = makeWorld(settings_.size);
   world.complete = true;
   welcome_.host = from.host;
+  generation_ = from.generation;
+  claims_ = from.standby != nullptr;
+  world.standbys = from.standbys;
   for (int rank = 0; rank < settings_.size; ++rank) {
-    if (from.expected[static_cast<std::size_t>(rank)]) world.awaited.insert(rank);
-    else world.root->ledger.leave(rank);
+    if (from.expected[static_cast<std::size_t>(rank)]) {
+      world.awaited.insert(rank);
+      if (claims_) probe(world, rank);
+    } else {
+      world.root->ledger.leave(rank);
+      world.gone.insert(rank);
+    }
   }
   settle_timer_ = loop_->after(kSettleLimit, [weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -150,6 +158,8 @@ void Hub::Impl::takeOver(const Succession& from) {
     for (const int rank : std::set<int>(in.awaited)) {
       base::log(LogLevel::info, "rank ", rank, " did not connect to the new control plane");
       self->failRank(in, rank, deathOf(), true);
+      self->dropProbe(in, rank);
+      (self->claims_ ? in.cut : in.gone).insert(rank);
       self->settled(in, rank);
     }
   });
@@ -169,22 +179,30 @@ void Hub::Impl::roster(World& world, Member& member, const frames::Roster& part)
   if (once.size() != ranks.size() || !once.contains(member.rank))
     violation("it described an invalid communicator");
   std::shared_ptr<Group>& group = world.groups[part.communicator];
-  if (!group) {
-    group = std::make_shared<Group>(part.communicator, ranks);
-    // A rank has left this communicator if it is gone, or has described all its communicators
-    // without this one.
-    for (const int rank : ranks) {
-      const bool comes = world.awaited.contains(rank);
-      if (comes) continue;
-      group->ledger.leave(group->rank_of.at(rank));
-      group->said = true; // that rank has already been told of differences
-    }
-  } else if (group->members != ranks) {
-    violation("it described a communicator with other ranks");
-  }
+  const bool first = !group;
+  if (first) group = std::make_shared<Group>(part.communicator, ranks);
+  else if (group->members != ranks) violation("it described a communicator with other ranks");
+  group->young = part.young && (first || group->young);
+  group->described.insert(member.rank);
+  leaveSilently(world, *group);
   // The communicator may have failed before this rank connected.
   if (const auto& failure = group->ledger.failure())
     member.link->send(Type::failed, frames::Failed{group->id, *failure});
+}
+
+/// A rank has left this communicator if it is gone, or has described all its communicators without
+/// this one. Only a young one it may not have made yet.
+void Hub::Impl::leaveSilently(World& world, Group& group) {
+  for (const int rank : group.members) {
+    const int own = group.rank_of.at(rank);
+    const auto member = world.members.find(rank);
+    const bool here = member != world.members.end() && member->second->reachable();
+    if (world.awaited.contains(rank) || group.described.contains(rank) ||
+        group.ledger.hasLeft(own) || (here && group.young))
+      continue;
+    group.ledger.leave(own);
+    group.said = true; // that rank has already been told of differences
+  }
 }
 
 void Hub::Impl::settled(World& world, int rank) {
@@ -194,14 +212,20 @@ void Hub::Impl::settled(World& world, int rank) {
   for (const auto& [id, group] : groups) {
     const auto found = group->rank_of.find(rank);
     if (found == group->rank_of.end() || group->ledger.hasLeft(found->second)) continue;
-    if (member == world.members.end() || !member->second->rosters.contains(id))
+    const bool here = member != world.members.end() && member->second->reachable();
+    if (!here || !(group->young || group->described.contains(rank)))
       leaveGroup(world, *group, found->second);
   }
-  if (member != world.members.end()) member->second->rosters.clear();
+  if (member != world.members.end()) {
+    member->second->rosters.clear();
+    if (member->second->reachable()) dropProbe(world, rank);
+  }
   if (!world.awaited.empty()) return;
   loop_->cancel(settle_timer_);
   closeListener();
   base::log(LogLevel::info, "the control plane has moved here");
+  if (!claims_) tellPresence(world);
+  resume(world);
   endIfAllGone(world);
 }
 

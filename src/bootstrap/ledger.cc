@@ -80,6 +80,13 @@ const std::shared_ptr<Round>& Ledger::round(std::uint64_t index) {
   return round;
 }
 
+std::vector<std::uint64_t> Ledger::completeRounds() const {
+  std::vector<std::uint64_t> all;
+  for (const auto& [index, round] : rounds_)
+    if (round->complete()) all.push_back(index);
+  return all;
+}
+
 std::optional<Failure> Ledger::contributing(int rank, const Round& round, bool is_split) const {
   if (round.count > 0 && round.split != is_split)
     return Failure{ErrorCode::mismatch,
@@ -253,6 +260,11 @@ std::uint64_t shrunkId(std::uint64_t parent, std::uint64_t index, const std::vec
   for (std::size_t rank = 0; rank < stay.size(); ++rank)
     if (!stay[rank]) id = childId(id, rank, kShrunk);
   return id;
+}
+
+std::uint64_t agreedId(std::uint64_t parent, std::uint64_t generation, std::uint64_t number) {
+  constexpr int kAgreed = -3; // see shrunkId()
+  return childId(childId(parent, generation, kAgreed), number, kAgreed);
 }
 
 void raise(std::atomic<std::uint32_t>& word) {

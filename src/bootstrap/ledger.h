@@ -76,6 +76,8 @@ class Ledger {
   const std::shared_ptr<Round>& round(std::uint64_t index);
   void forgetRound(std::uint64_t index) { rounds_.erase(index); }
   std::size_t openRounds() const { return rounds_.size(); }
+  /// The numbers of the exchanges that all ranks have contributed to.
+  std::vector<std::uint64_t> completeRounds() const;
   /// Call it before a rank contributes. Returns a failure if the rank splits while others exchange,
   /// or the other way round, or if a rank that it waits for has left.
   std::optional<Failure> contributing(int rank, const Round& round, bool is_split) const;
@@ -142,6 +144,9 @@ std::uint64_t childId(std::uint64_t parent, std::uint64_t index, int color);
 
 /// The same for children of shrink(). `index` counts the shrinks to the same ranks.
 std::uint64_t shrunkId(std::uint64_t parent, std::uint64_t index, const std::vector<bool>& stay);
+
+/// The same for children on which the living ranks agreed. Other hubs of the job give other ids.
+std::uint64_t agreedId(std::uint64_t parent, std::uint64_t generation, std::uint64_t number);
 
 /// Sets the word and wakes all threads that wait on it, through std::atomic or a futex.
 void raise(std::atomic<std::uint32_t>& word);

@@ -155,7 +155,7 @@ void Link::parse() {
     try {
       if (body.u8() != kVersion) body.fail("is of an unknown version");
       const std::uint8_t type = body.u8();
-      if (type < 1 || type > static_cast<std::uint8_t>(frames::Type::shrink))
+      if (type < 1 || type > static_cast<std::uint8_t>(frames::kLastType))
         body.fail("is of unknown type " + std::to_string(type));
       handlers_.frame(static_cast<frames::Type>(type), body);
     } catch (const Error& error) {

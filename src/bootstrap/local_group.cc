@@ -75,6 +75,10 @@ class LocalSession final : public Session {
     return communicator_->shrink(rank_, index, stay, bind_);
   }
 
+  std::unique_ptr<Session> survivors(std::chrono::milliseconds limit) override {
+    return communicator_->survivors(rank_, limit, bind_);
+  }
+
   const std::atomic<std::uint32_t>& failedWord() const override {
     return communicator_->failedWord();
   }
@@ -169,6 +173,40 @@ std::unique_ptr<Session> LocalCommunicator::shrink(int rank, std::uint64_t index
   return session;
 }
 
+std::unique_ptr<Session> LocalCommunicator::survivors(int rank, std::chrono::milliseconds limit,
+                                                      const net::SocketAddress& bind) {
+  std::unique_lock lock(mutex_);
+  if (!agreement_) {
+    agreement_ = std::make_shared<Agreement>();
+    agreement_->asking.resize(boards_.size());
+  }
+  const std::shared_ptr<Agreement> agreement = agreement_;
+  agreement->asking[static_cast<std::size_t>(rank)] = true;
+  agreeLocked();
+  if (!base::waitAwake(changed_, lock, limit, [&] { return agreement->communicator != nullptr; })) {
+    agreement->asking[static_cast<std::size_t>(rank)] = false;
+    throw Error(ErrorCode::timeout, "shrink() timed out after " + base::text(limit) +
+                                        ": a rank that lives has not called it");
+  }
+  const auto& asking = agreement->asking;
+  const auto own = std::count(asking.begin(), asking.begin() + rank, true);
+  return std::make_unique<LocalSession>(agreement->communicator, static_cast<int>(own), bind);
+}
+
+void LocalCommunicator::agreeLocked() {
+  if (!agreement_) return;
+  std::vector<bool>& asking = agreement_->asking;
+  for (std::size_t rank = 0; rank < asking.size(); ++rank) {
+    if (ledger_.hasLeft(static_cast<int>(rank))) asking[rank] = false;
+    else if (!asking[rank]) return;
+  }
+  agreement_->communicator = std::make_shared<LocalCommunicator>(
+      job_, agreedId(id_, 0, ++agreements_),
+      static_cast<int>(std::count(asking.begin(), asking.end(), true)));
+  agreement_.reset();
+  changed_->notify_all();
+}
+
 Failure LocalCommunicator::fail(int rank, const Failure& failure,
                                 const std::optional<Stall>& stall) {
   std::lock_guard lock(mutex_);
@@ -200,6 +238,7 @@ void LocalCommunicator::leave(int rank) {
     }
   }
   if (const auto verdict = ledger_.leave(rank)) failLocked(*verdict);
+  agreeLocked();
 }
 
 Failure LocalCommunicator::failure() const {

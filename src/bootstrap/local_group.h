@@ -38,6 +38,8 @@ class LocalCommunicator {
   /// `index`: see shrunkId().
   std::unique_ptr<Session> shrink(int rank, std::uint64_t index, const std::vector<bool>& stay,
                                   const net::SocketAddress& bind);
+  std::unique_ptr<Session> survivors(int rank, std::chrono::milliseconds limit,
+                                     const net::SocketAddress& bind);
   Failure fail(int rank, const Failure& failure, const std::optional<Stall>& stall);
   void stalled(int rank, const Stall& stall);
   void leave(int rank);
@@ -59,6 +61,12 @@ class LocalCommunicator {
     std::shared_ptr<LocalCommunicator> communicator;
     std::size_t unclaimed = 0;
   };
+  /// Ranks that want a communicator of those that have not left.
+  struct Agreement {
+    std::vector<bool> asking;
+    std::shared_ptr<LocalCommunicator> communicator; ///< null: some have not asked yet
+  };
+  void agreeLocked();
   void failLocked(Failure failure);
   void readBoards();
 
@@ -72,6 +80,8 @@ class LocalCommunicator {
   Ledger ledger_;                            // guarded by mutex_, but for its size
   std::map<std::uint64_t, Children> splits_; // guarded by mutex_
   std::map<std::uint64_t, Shrunk> shrunk_;   // guarded by mutex_, by the child's id
+  std::shared_ptr<Agreement> agreement_;     // guarded by mutex_; the open one, or null
+  std::uint64_t agreements_ = 0;             // guarded by mutex_
 };
 
 /// The object of Rendezvous::inProcess(). Each round of open() by all ranks makes a communicator.

@@ -63,6 +63,10 @@ class RemoteSession final : public Session {
     return std::make_unique<RemoteSession>(membership_, membership_->shrink(*communicator_, stay));
   }
 
+  std::unique_ptr<Session> survivors(std::chrono::milliseconds limit) override {
+    return std::make_unique<RemoteSession>(membership_, membership_->agree(*communicator_, limit));
+  }
+
   const std::atomic<std::uint32_t>& failedWord() const override { return communicator_->failed; }
   Failure failure() const override { return membership_->failureOf(*communicator_); }
   void told() override { membership_->told(*communicator_); }
@@ -99,6 +103,8 @@ std::shared_ptr<Membership> Membership::join(const Settings& settings) {
       self->bind_ =
           net::chooseAddress({settings.socket_interface, settings.socket_family, settings.hub});
     self->bind_.port = 0;
+    self->standby_ = ProcessJobs::ofProcess().standby(
+        {self->bind_, settings.secret, settings.job, settings.size});
     self->loop_->call([&] { self->connect(std::move(fd), dialing.sessionKey()); });
   } catch (const Error& error) {
     if (error.code() == ErrorCode::system) throw;
@@ -137,6 +143,8 @@ void Membership::openLink(base::UniqueFd fd, const net::Key& key) {
   hello.heartbeat_ms = static_cast<std::uint32_t>(settings_.heartbeat.count());
   hello.patient = settings_.patient;
   hello.hosts_hub = hosts_hub_;
+  hello.generation = generation_;
+  hello.standby = standby_->address();
   link_->send(Type::join, hello);
   silence_.heard(Clock::now());
   heard_ = 0;
@@ -165,6 +173,7 @@ bool Membership::part(bool waits) {
   }
   loop_->cancel(tick_);
   loop_->cancel(move_timer_);
+  search_.reset();
   dial_.reset();
   if (!link_) return true;
   link_->send(Type::bye);
@@ -201,7 +210,9 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
   exchange->blob = std::move(blob);
   communicator.open[index] = exchange;
   const auto ended = [&] { return exchange->done || communicator.failure || !supervised_; };
-  post(Type::gather, frames::Gather{communicator.id, index, split, exchange->blob});
+  loop_->post([weak = weak_from_this(), id = communicator.id, index] {
+    if (const auto self = weak.lock()) self->sendExchange(id, index);
+  });
   if (!base::waitAwake(changed_, lock, limit, ended)) {
     post(Type::fail, frames::Fail{communicator.id, late, {}, index});
     if (!base::waitAwake(changed_, lock, kAgreeLimit, ended)) setFailure(communicator, late);
@@ -213,10 +224,22 @@ std::shared_ptr<Membership::Exchange> Membership::exchange(RemoteCommunicator& c
   }
   exchange->abandoned = true;
   if (communicator.failure) throw communicator.failure->error();
+  if (refusal_) throw inRanksOf(communicator, *refusal_).error();
   throw Error(
       ErrorCode::peer_dead,
       hubText() +
           ", which hosts the control plane, has ended: no communicator can be created any more");
+}
+
+void Membership::sendExchange(std::uint64_t id, std::uint64_t index) {
+  std::lock_guard lock(mutex_);
+  const auto communicator = communicators_.find(id);
+  if (!link_ || communicator == communicators_.end()) return;
+  const auto found = communicator->second->open.find(index);
+  if (found == communicator->second->open.end()) return;
+  Exchange& exchange = *found->second;
+  if (exchange.done || exchange.abandoned || std::exchange(exchange.sent, true)) return;
+  link_->send(Type::gather, frames::Gather{id, index, exchange.split, exchange.blob});
 }
 
 std::unique_ptr<Session> Membership::split(RemoteCommunicator& communicator, int color, int key,
@@ -310,9 +333,10 @@ void Membership::received(Type type, base::Reader& in) {
   silence_.heard(Clock::now());
   switch (type) {
     case Type::welcome: welcomed(frames::Welcome::read(in)); break;
-    case Type::refused:
-      hubLost(ErrorCode::init_failed, "refused: " + frames::Refused::read(in).text);
-      break;
+    case Type::refused: refused(frames::Refused::read(in)); break;
+    case Type::present: present(frames::Present::read(in)); break;
+    case Type::standbys: standbys(frames::Standbys::read(in)); break;
+    case Type::agreed: agreed(frames::Agreed::read(in)); break;
     case Type::gathered: gathered(frames::Gathered::read(in)); break;
     case Type::failed: failed(frames::Failed::read(in)); break;
     case Type::ask: answer(frames::Ask::read(in)); break;
@@ -337,7 +361,8 @@ void Membership::received(Type type, base::Reader& in) {
     case Type::succeeded:
     case Type::roster:
     case Type::settled:
-    case Type::shrink: in.fail("is one that only members send");
+    case Type::shrink:
+    case Type::agree: in.fail("is one that only members send");
   }
   in.finish();
 }
@@ -373,6 +398,7 @@ void Membership::gathered(frames::Gathered part) {
       }
     }
     exchange.done = true;
+    communicator.young = false; // all ranks have it
     if (exchange.abandoned) communicator.open.erase(open);
     changed_->notify_all();
   }
@@ -434,20 +460,29 @@ void Membership::failAll(const std::function<Failure(const RemoteCommunicator&, 
     const auto& members = communicator->members;
     const auto host = std::find(members.begin(), members.end(), host_);
     const int culprit = host == members.end() ? -1 : static_cast<int>(host - members.begin());
+    // One that was made without the host waits for the next hub.
+    if (communicator->young && culprit < 0) continue;
     setFailure(*communicator, verdict(*communicator, culprit));
   }
   changed_->notify_all();
 }
 
 void Membership::hubLost(ErrorCode code, const std::string& what) {
-  std::lock_guard lock(mutex_);
-  if (!supervised_) return;
-  supervised_ = false;
-  if (code == ErrorCode::peer_dead && !welcome_) code = ErrorCode::init_failed;
-  failAll([&](const RemoteCommunicator&, int culprit) -> Failure {
-    const std::string who = culprit >= 0 ? hostName(culprit, host_) : hubText();
-    return {code, who + ", which hosts the control plane, " + what, culprit};
-  });
+  if (search_) return seek(); // a rank that did not become the host
+  {
+    std::lock_guard lock(mutex_);
+    if (!supervised_) return;
+    if (!welcome_) {
+      supervised_ = false;
+      if (code == ErrorCode::peer_dead) code = ErrorCode::init_failed;
+    }
+    failAll([&](const RemoteCommunicator&, int culprit) -> Failure {
+      const std::string who = culprit >= 0 ? hostName(culprit, host_) : hubText();
+      return {code, who + ", which hosts the control plane, " + what, culprit};
+    });
+    if (!supervised_) return;
+  }
+  startSearch();
 }
 
 void Membership::hubUnheard(std::chrono::milliseconds limit) {
@@ -474,7 +509,14 @@ void Membership::tick() {
   const auto now = Clock::now();
   silence_.forgive(late, now);
   const auto limit = silenceLimit(settings_.heartbeat);
-  if (!settings_.patient && silence_.longerThan(limit, now)) hubUnheard(limit);
+  if (!settings_.patient && !search_ && silence_.longerThan(limit, now)) {
+    hubUnheard(limit);
+    // Later, so that the hub can give its own verdict if it lives.
+    if (silence_.longerThan(limit + settings_.heartbeat, now)) {
+      link_->close();
+      hubLost(ErrorCode::unresponsive, "does not respond");
+    }
+  }
   report();
 }
 

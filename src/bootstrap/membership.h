@@ -20,6 +20,7 @@
 namespace rondo::bootstrap {
 
 struct RemoteCommunicator;
+class Standby;
 
 /// Any thread may call the public functions.
 class Membership : public std::enable_shared_from_this<Membership> {
@@ -63,10 +64,13 @@ class Membership : public std::enable_shared_from_this<Membership> {
     Blobs blobs;
     std::size_t have = 0;
     bool done = false, abandoned = false;
+    bool sent = false;                         ///< to the present hub; loop thread only
     std::shared_ptr<RemoteCommunicator> child; ///< only for a split
   };
 
   explicit Membership(const Settings& settings);
+  /// Post it to the loop thread.
+  void sendExchange(std::uint64_t id, std::uint64_t index);
   void connect(base::UniqueFd fd, const net::Key& key);
   void openLink(base::UniqueFd fd, const net::Key& key);
 
@@ -78,6 +82,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
                                  std::chrono::milliseconds limit, const Failure& late);
   std::shared_ptr<RemoteCommunicator> shrink(RemoteCommunicator& communicator,
                                              const std::vector<bool>& stay);
+  std::shared_ptr<RemoteCommunicator> agree(RemoteCommunicator& communicator,
+                                            std::chrono::milliseconds limit);
   Failure fail(RemoteCommunicator& communicator, const Failure& failure,
                const std::optional<Stall>& stall);
   Failure failureOf(const RemoteCommunicator& communicator) const;
@@ -92,13 +98,27 @@ class Membership : public std::enable_shared_from_this<Membership> {
   void failed(const frames::Failed& report);
   void left(const frames::Left& answer);
   void hubLost(ErrorCode code, const std::string& what);
+  void refused(const frames::Refused& why);
+  void present(const frames::Present& news);
+  void standbys(const frames::Standbys& part);
+  void agreed(const frames::Agreed& answer);
   void hubUnheard(std::chrono::milliseconds limit);
   void succeed(const frames::Succeed& offer);
   void moved(const frames::Moved& to);
   void awaitMove();
-  void moveFailed(const std::string& why);
+  void moveFailed(const Error& why);
+  void dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,
+               base::Clock::time_point deadline);
   void tellAll();
   bool part(bool waits);
+  // After the hub's death.
+  struct Search;
+  void startSearch();
+  void seek();
+  void tryNext();
+  void awaitCandidate();
+  void hostHub();
+  void searchFailed(const Failure& why);
   void scheduleTick();
   void tick();
   /// Sends new progress; if a heartbeat is due, sends it even without news.
@@ -115,6 +135,8 @@ class Membership : public std::enable_shared_from_this<Membership> {
   /// Fails all communicators. `verdict` gets the rank of the hub's host in each of them, or -1.
   void failAll(const std::function<Failure(const RemoteCommunicator&, int)>& verdict);
   void setFailure(RemoteCommunicator& communicator, Failure failure);
+  /// The failure in the ranks of a communicator; its culprit is a rank of the job.
+  static Failure inRanksOf(const RemoteCommunicator& communicator, Failure failure);
   std::shared_ptr<RemoteCommunicator> makeChild(const RemoteCommunicator& parent,
                                                 std::uint64_t index, const Blobs& blobs);
   std::string hubText() const;
@@ -133,6 +155,11 @@ class Membership : public std::enable_shared_from_this<Membership> {
   base::Clock::time_point next_beat_{};
   std::unique_ptr<net::Dial> dial_; ///< connects to the new hub
   net::EventLoop::Id move_timer_ = 0;
+  std::shared_ptr<Standby> standby_;
+  std::map<int, net::SocketAddress> standbys_; ///< of the ranks that may take the hub over
+  std::vector<bool> present_;                  ///< by rank of the job: whether it may be alive
+  std::uint64_t generation_ = 0;               ///< of the hub
+  std::shared_ptr<Search> search_;             ///< looks for the next hub
 
   mutable std::mutex mutex_;
   base::Condition changed_;
@@ -143,8 +170,9 @@ class Membership : public std::enable_shared_from_this<Membership> {
   std::uint64_t job_ = 0;
   int host_ = -1; ///< rank whose process runs the hub
   bool welcome_ = false;
-  bool moving_ = false;    ///< the hub moves: wait before sending
-  bool supervised_ = true; ///< false after the hub's farewell or loss
+  bool moving_ = false;            ///< the hub moves: wait before sending
+  bool supervised_ = true;         ///< false after the hub's farewell, or if none could be found
+  std::optional<Failure> refusal_; ///< why there is no hub; its culprit is a rank of the job
 };
 
 } // namespace rondo::bootstrap

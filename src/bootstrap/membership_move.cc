@@ -46,20 +46,26 @@ void Membership::moved(const frames::Moved& to) {
     host_ = to.host;
     moving_ = true;
   }
+  dialHub(to.address, secret_, true, Clock::now() + kMoveLimit);
+}
+
+void Membership::dialHub(const net::SocketAddress& address, const net::Secret& secret, bool patient,
+                         Clock::time_point deadline) {
   net::Dial::Settings dial;
-  dial.address = to.address;
-  dial.secret = secret_;
+  dial.address = address;
+  dial.secret = secret;
   dial.hello.purpose = net::Hello::Purpose::control;
   dial.hello.job = job_;
   dial.hello.rank = settings_.rank;
   dial.hello.size = settings_.size;
-  dial.deadline = Clock::now() + kMoveLimit;
+  dial.deadline = deadline;
+  dial.patient = patient;
   try {
     dial_ = std::make_unique<net::Dial>(dial);
-    awaitMove();
   } catch (const Error& error) {
-    moveFailed(error.what());
+    return moveFailed(error);
   }
+  awaitMove();
 }
 
 void Membership::awaitMove() {
@@ -71,39 +77,36 @@ void Membership::awaitMove() {
       return tellAll();
     }
   } catch (const Error& error) {
-    return moveFailed(error.what());
+    return moveFailed(error);
   }
   move_timer_ = loop_->after(kLook, [weak = weak_from_this()] {
     if (const auto self = weak.lock(); self && self->dial_) self->awaitMove();
   });
 }
 
-void Membership::moveFailed(const std::string& why) {
-  dial_.reset();
-  hubLost(ErrorCode::peer_dead, "did not take it over: " + why);
-  std::lock_guard lock(mutex_);
-  moving_ = false;
-  changed_->notify_all();
-}
-
 void Membership::tellAll() {
   std::lock_guard lock(mutex_);
   for (const auto& [id, communicator] : communicators_) {
     if (communicator->leaving) continue; // the new hub treats a missing communicator as left
-    for (const auto& part : frames::Roster::parts(id, communicator->members))
+    for (const auto& part : frames::Roster::parts(id, communicator->members, communicator->young))
       link_->send(Type::roster, part);
     communicator->reported = {};
+    communicator->asked = communicator->asking;
+    if (communicator->asking) link_->send(Type::agree, frames::Agree{id});
     if (communicator->failure) {
       link_->send(Type::fail, frames::Fail{id, *communicator->failure, {}, {}});
       continue;
     }
-    for (const auto& [index, exchange] : communicator->open)
-      if (!exchange->done && !exchange->abandoned)
+    for (const auto& [index, exchange] : communicator->open) {
+      exchange->sent = !exchange->done && !exchange->abandoned;
+      if (exchange->sent)
         link_->send(Type::gather, frames::Gather{id, index, exchange->split, exchange->blob});
+    }
     if (communicator->stall) link_->send(Type::stalled, frames::Stalled{id, *communicator->stall});
     if (communicator->proposed) link_->send(Type::fail, *communicator->proposed);
   }
   link_->send(Type::settled);
+  if (search_) return; // that rank does not host the hub yet
   moving_ = false;
   changed_->notify_all();
 }

@@ -58,6 +58,22 @@ std::optional<net::SocketAddress> ProcessJobs::hubOf(std::uint64_t job) const {
   return hub ? std::optional(hub->address()) : std::nullopt;
 }
 
+std::shared_ptr<Standby> ProcessJobs::standby(const Standby::Settings& settings) {
+  std::shared_ptr<Standby> made; // waits for the loop thread, so without the lock
+  for (;;) {
+    {
+      const base::NoFork whole;
+      const std::lock_guard lock(mutex_);
+      std::erase_if(standbys_, [](const auto& item) { return item.second.expired(); });
+      auto& known = standbys_[settings.job];
+      if (auto standby = known.lock()) return standby;
+      known = made;
+      if (made) return made;
+    }
+    made = std::make_shared<Standby>(settings);
+  }
+}
+
 bool ProcessJobs::handOver(std::uint64_t job) {
   const auto hub = find(job);
   return hub && hub->handOver();

@@ -11,6 +11,7 @@
 
 #include "bootstrap/hub.h"
 #include "bootstrap/membership.h"
+#include "bootstrap/standby.h"
 #include "rondo/rendezvous.h"
 
 namespace rondo::bootstrap {
@@ -28,6 +29,8 @@ class ProcessJobs {
   std::optional<net::SocketAddress> hubOf(std::uint64_t job) const;
   /// As Hub::handOver(). Returns false if this process hosts no hub of the job.
   bool handOver(std::uint64_t job);
+  /// Where this process listens, should the hub's process die. All ranks of the process share it.
+  std::shared_ptr<Standby> standby(const Standby::Settings& settings);
   /// Ends a hub early. Does nothing if it has ended.
   void dismiss(std::uint64_t job);
   /// As Hub::ended(). Does nothing if the hub has ended.
@@ -59,8 +62,9 @@ class ProcessJobs {
   std::shared_ptr<Hub> find(std::uint64_t job) const;
 
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::shared_ptr<Hub>> hubs_;     ///< by job
-  std::map<std::pair<std::uint64_t, int>, Entry> entries_; ///< by job and rank
+  std::map<std::uint64_t, std::shared_ptr<Hub>> hubs_;       ///< by job
+  std::map<std::uint64_t, std::weak_ptr<Standby>> standbys_; ///< by job
+  std::map<std::pair<std::uint64_t, int>, Entry> entries_;   ///< by job and rank
   std::mutex exchange_mutex_;
   std::optional<UniqueId> exchanged_;
 };

@@ -83,6 +83,10 @@ class Session {
   /// A communicator of the ranks marked in `stay`. It sends no question and waits for no rank, so
   /// it works when others are dead. All ranks that stay must call it, with the same ranks.
   virtual std::unique_ptr<Session> shrink(const std::vector<bool>& stay) = 0;
+  /// A communicator of the ranks that live, respond, and have not left. Collective over them.
+  /// Throws Error(timeout) if one of them does not call it within `limit`, and Error(unresponsive)
+  /// if the majority of the job may be elsewhere.
+  virtual std::unique_ptr<Session> survivors(std::chrono::milliseconds limit) = 0;
 
   // The control plane. Any thread.
 

@@ -2,7 +2,9 @@
 // Each staying rank sends the hub the list of staying ranks; the first such frame creates the child
 // there. Nothing waits here; the child's own exchanges do.
 #include <algorithm>
+#include <utility>
 
+#include "base/awake.h"
 #include "bootstrap/hub_impl.h"
 #include "bootstrap/remote_communicator.h"
 
@@ -29,6 +31,7 @@ std::shared_ptr<RemoteCommunicator> Membership::shrink(RemoteCommunicator& commu
     child = std::make_shared<RemoteCommunicator>(shrunkId(communicator.id, index, stay),
                                                  static_cast<int>(own),
                                                  staying(communicator.members, stay));
+    child->young = true;
     communicators_[child->id] = child;
   }
   loop_->post([weak = weak_from_this(), wish = frames::Shrink{communicator.id, child->id, stay}] {
@@ -36,6 +39,57 @@ std::shared_ptr<RemoteCommunicator> Membership::shrink(RemoteCommunicator& commu
     if (self && self->link_) self->link_->send(frames::Type::shrink, wish);
   });
   return child;
+}
+
+std::shared_ptr<RemoteCommunicator> Membership::agree(RemoteCommunicator& communicator,
+                                                      std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  communicator.agreed.reset();
+  communicator.asking = true;
+  communicator.asked = false;
+  loop_->post([weak = weak_from_this(), id = communicator.id] {
+    const auto self = weak.lock();
+    if (!self || !self->link_) return;
+    std::lock_guard held(self->mutex_);
+    const auto found = self->communicators_.find(id);
+    if (found == self->communicators_.end()) return;
+    if (!found->second->asking || std::exchange(found->second->asked, true)) return;
+    self->link_->send(frames::Type::agree, frames::Agree{id});
+  });
+  base::waitAwake(changed_, lock, limit, [&] { return communicator.agreed || !supervised_; });
+  communicator.asking = false;
+  const auto answer = std::exchange(communicator.agreed, std::nullopt);
+  if (!answer) {
+    if (!supervised_ && refusal_) throw inRanksOf(communicator, *refusal_).error();
+    if (!supervised_)
+      throw Error(ErrorCode::peer_dead, hubText() + ", which hosts the control plane, has ended");
+    throw Error(ErrorCode::timeout, "shrink() timed out after " + base::text(limit) +
+                                        ": a rank that lives has not called it");
+  }
+  if (answer->failure) throw answer->failure->error();
+  const auto child = communicators_.find(answer->made.child);
+  if (child == communicators_.end())
+    throw Error(ErrorCode::unresponsive, "the other ranks go on without this one");
+  return child->second;
+}
+
+void Membership::agreed(const frames::Agreed& answer) {
+  std::lock_guard lock(mutex_);
+  const auto found = communicators_.find(answer.made.communicator);
+  if (found == communicators_.end() || !found->second->asking) return;
+  RemoteCommunicator& parent = *found->second;
+  const auto& stay = answer.made.stay;
+  if (stay.size() != parent.members.size())
+    throw Error(ErrorCode::transport, "an agreement of other ranks");
+  if (!answer.failure && stay[static_cast<std::size_t>(parent.rank)]) {
+    const auto own = std::count(stay.begin(), stay.begin() + parent.rank, true);
+    const auto child = std::make_shared<RemoteCommunicator>(
+        answer.made.child, static_cast<int>(own), staying(parent.members, stay));
+    child->young = true;
+    communicators_[child->id] = child;
+  }
+  parent.agreed = answer;
+  changed_->notify_all();
 }
 
 void Hub::Impl::shrink(World& world, Member& member, const frames::Shrink& wish) {
@@ -52,6 +106,7 @@ void Hub::Impl::shrink(World& world, Member& member, const frames::Shrink& wish)
     return;
   }
   found->second = std::make_shared<Group>(wish.child, members);
+  found->second->young = true;
   failSplitsOfDeadRanks(world);
 }
 

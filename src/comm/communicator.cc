@@ -106,6 +106,12 @@ std::future<Communicator> Communicator::shrinkAsync(std::span<const int> exclude
   });
 }
 
+Communicator Communicator::shrink() { return Communicator(impl_->shrink()); }
+
+std::future<Communicator> Communicator::shrinkAsync() {
+  return onThread([impl = impl_] { return Communicator(impl->shrink()); });
+}
+
 std::optional<Error> Communicator::failure() const { return impl_->failure(); }
 
 int Communicator::rank() const { return impl_->rank(); }

@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/pending_group.h"
 #include "comm/region.h"
@@ -309,6 +312,23 @@ std::unique_ptr<bootstrap::Session> CommunicatorImpl::shrink(std::span<const int
     stay[static_cast<std::size_t>(rank)] = false;
   }
   return session_->shrink(stay);
+}
+
+std::shared_ptr<CommunicatorImpl> CommunicatorImpl::shrink() {
+  const base::Deadline limit(options_.init_timeout);
+  for (;;) {
+    auto session = session_->survivors(std::max(
+        std::chrono::ceil<std::chrono::milliseconds>(limit.left()), std::chrono::milliseconds(1)));
+    try {
+      return openChild(std::move(session));
+    } catch (const Error& error) {
+      // A rank died after the ranks had agreed: all of them get here, and agree again.
+      const bool died = error.code() == ErrorCode::peer_dead ||
+                        error.code() == ErrorCode::unresponsive ||
+                        error.code() == ErrorCode::transport;
+      if (!died || limit.passed()) throw;
+    }
+  }
 }
 
 void CommunicatorImpl::setStream(Stream stream) {

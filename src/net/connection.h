@@ -120,6 +120,7 @@ class Dial {
     Hello hello;
     base::Clock::time_point deadline;
     std::vector<int> pass; ///< descriptors to pass (Unix sockets only), duplicated at once
+    bool patient = true;   ///< false: a refused connect is Error(peer_dead), without a retry
   };
   /// Throws Error(invalid_argument) for a non-loopback address without a secret, and for
   /// descriptors that cannot be passed (more than 4, or over IP).

@@ -109,7 +109,8 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
   }
 
   void connectFailed(int error) {
-    if (worthARetry(error)) retry(std::strerror(error));
+    if (error == ECONNREFUSED && !settings.patient) end(ErrorCode::peer_dead, std::strerror(error));
+    else if (worthARetry(error)) retry(std::strerror(error));
     else end(ErrorCode::transport, std::strerror(error));
   }
 
@@ -162,7 +163,7 @@ struct Dial::Impl : std::enable_shared_from_this<Dial::Impl> {
         return end(ErrorCode::transport, "the listener belongs to another user");
       }
     } else if (connectedToItself(fd.get())) {
-      return retry(std::strerror(ECONNREFUSED));
+      return connectFailed(ECONNREFUSED);
     }
     handshake::HelloMessage message;
     message.hello = settings.hello;

@@ -88,7 +88,16 @@ TEST_CASE("every frame's body reads back, and a truncated one is an error") {
   checkForm("not succeeded", frames::Succeeded{});
   checkForm("moved", frames::Moved{3, net::SocketAddress::parse("[::1]:80", "")});
   checkForm("roster", frames::Roster{1, 3, 1, {4, 2}});
+  checkForm("young roster", frames::Roster{1, 3, 1, {4, 2}, true});
   checkForm("shrink", frames::Shrink{1, 2, {true, false, true}});
+  const auto address = net::SocketAddress::parse("127.0.0.1:80", "");
+  checkForm("join with a standby", frames::Join{250, true, false, 3, address});
+  checkForm("refused with a code", frames::Refused{"no", ErrorCode::unresponsive, 3});
+  checkForm("present", frames::Present{4, 1, {true, false, true}});
+  checkForm("standbys", frames::Standbys{false, {{2, address}, {5, address}}});
+  checkForm("agree", frames::Agree{7});
+  checkForm("agreed", frames::Agreed{{1, 2, {true, false}}, {}});
+  checkForm("not agreed", frames::Agreed{{1, 2, {true, false}}, failure});
   CallReport calls{5, {}};
   calls.scales[0] = {3, {10, 11, 12}};
   calls.scales[2] = {0, {13}};
@@ -100,6 +109,10 @@ TEST_CASE("every frame's body reads back, and a truncated one is an error") {
 TEST_CASE("random bytes give a value or a typed error") {
   std::mt19937 random(11);
   checkGarbage<frames::Join>(random);
+  checkGarbage<frames::Present>(random);
+  checkGarbage<frames::Standbys>(random);
+  checkGarbage<frames::Agree>(random);
+  checkGarbage<frames::Agreed>(random);
   checkGarbage<frames::Welcome>(random);
   checkGarbage<frames::Refused>(random);
   checkGarbage<frames::Gather>(random);
@@ -150,7 +163,7 @@ TEST_CASE("the ranks of communicators are sent in parts that fit a frame") {
     std::vector<int> ranks(static_cast<std::size_t>(size));
     for (int rank = 0; rank < size; ++rank) ranks[static_cast<std::size_t>(rank)] = size - rank;
     std::vector<int> back;
-    for (const auto& part : frames::Roster::parts(1, ranks)) {
+    for (const auto& part : frames::Roster::parts(1, ranks, true)) {
       CHECK(written(part).size() <= frames::kBodyBytes);
       CHECK(part.size == ranks.size());
       CHECK(part.first == back.size());

@@ -52,6 +52,9 @@ TEST_CASE("in process: split against exchange is a mismatch") {
   splitAgainstExchangeIsAMismatch(inProcess);
 }
 TEST_CASE("in process: an oversized blob is refused") { oversizedBlobIsRefused(inProcess); }
+TEST_CASE("in process: the ranks that have not left agree on a communicator") {
+  survivorsAreThoseThatHaveNotLeft(inProcess);
+}
 
 TEST_CASE("in process: one board for all ranks") {
   const Meet meet = inProcess(3);

@@ -476,4 +476,50 @@ void oversizedBlobIsRefused(const MakeMeet& make) {
   CHECK(troubles(outcomes) == "");
 }
 
+// Proves: the ranks agree on those that have not left, as often as they like, also if the
+// communicator has failed; a rank that does not come is waited for until the limit.
+void survivorsAreThoseThatHaveNotLeft(const MakeMeet& make) {
+  for (const int size : kGrid) {
+    const Meet meet = make(size);
+    std::vector<std::uint64_t> first(at(size)), second(at(size));
+    const auto outcomes = runRanks(size, [&](int rank) {
+      SessionPtr session = Session::open(meet(rank), quickOptions());
+      barrier(*session);
+      first[at(rank)] = session->survivors(kLimit)->communicator();
+      if (rank == 0 && size > 1) session->fail({ErrorCode::aborted, "for the test", 0}, {});
+      if (size > 1) expect(awaitFailure(*session, kLimit), "the session fails");
+      if (rank % 3 == 1) return session.reset();
+      const SessionPtr left = session->survivors(kLimit);
+      int lower = 0, all = 0;
+      for (int other = 0; other < size; ++other) {
+        if (other % 3 == 1) continue;
+        ++all;
+        lower += other < rank ? 1 : 0;
+      }
+      expect(left->size() == all && left->rank() == lower, "the ranks that have not left");
+      const auto mine = static_cast<std::byte>(rank);
+      const auto blobs = left->allGather(std::span(&mine, 1), kLimit);
+      expect(blobs[at(lower)][0] == mine, "the own blob");
+      second[at(rank)] = left->communicator();
+    });
+    INFO(size << " ranks");
+    CHECK(troubles(outcomes) == "");
+    for (int rank = 0; rank < size; ++rank) {
+      CHECK(first[at(rank)] == first[0]);
+      if (rank % 3 != 1) CHECK(second[at(rank)] == second[0]);
+      CHECK(first[at(rank)] != second[0]);
+    }
+  }
+  const Meet meet = make(2);
+  const auto outcomes = runRanks(2, [&](int rank) {
+    const SessionPtr session = Session::open(meet(rank), quickOptions());
+    if (rank == 0) {
+      const Outcome late = outcomeOf([&] { session->survivors(100ms); });
+      expect(late.code == ErrorCode::timeout, "a timeout: " + late.text);
+    }
+    barrier(*session);
+  });
+  CHECK(troubles(outcomes) == "");
+}
+
 } // namespace rondo::test

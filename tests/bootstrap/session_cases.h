@@ -35,5 +35,6 @@ void missingRankIsListedOnAllThatCame(const MakeMeet& make);
 void recipeMayBeUsedAgain(const MakeMeet& make);
 void splitAgainstExchangeIsAMismatch(const MakeMeet& make);
 void oversizedBlobIsRefused(const MakeMeet& make);
+void survivorsAreThoseThatHaveNotLeft(const MakeMeet& make);
 
 } // namespace rondo::test

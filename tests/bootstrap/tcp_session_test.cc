@@ -119,3 +119,6 @@ TEST_CASE("tcp: split against exchange is a mismatch") {
   splitAgainstExchangeIsAMismatch(byUniqueId);
 }
 TEST_CASE("tcp: an oversized blob is refused") { oversizedBlobIsRefused(byUniqueId); }
+TEST_CASE("tcp: the ranks that have not left agree on a communicator") {
+  survivorsAreThoseThatHaveNotLeft(byUniqueId);
+}

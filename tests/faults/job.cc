@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstdlib>
 #include <sstream>
 
@@ -80,15 +81,32 @@ Job::~Job() {
 }
 
 bool Job::ready() {
-  while (pids.size() < static_cast<std::size_t>(ranks_) && readLine()) {
-  }
-  return pids.size() == static_cast<std::size_t>(ranks_);
+  return until([&] { return pids.size() >= static_cast<std::size_t>(ranks_); });
 }
 
 bool Job::ended(std::size_t ranks) {
-  while (endings.size() < ranks && readLine()) {
-  }
-  return endings.size() == ranks;
+  return until([&] { return endings.size() >= ranks; }) && endings.size() == ranks;
+}
+
+bool Job::until(const std::function<bool()>& holds) {
+  while (!holds())
+    if (!readLine()) return false;
+  return true;
+}
+
+bool Job::recovered(unsigned long ranks) {
+  const auto all = [&] {
+    std::size_t have = 0;
+    for (const auto& [rank, recovery] : recoveries) {
+      if (!recovery.refused.empty()) return true;
+      have += recovery.ranks == ranks && (ranks >> rank & 1) != 0 ? 1 : 0;
+    }
+    return have == static_cast<std::size_t>(std::popcount(ranks));
+  };
+  if (!until(all)) return false;
+  for (const auto& [rank, recovery] : recoveries)
+    if (!recovery.refused.empty()) return false;
+  return true;
 }
 
 void Job::end() {
@@ -104,6 +122,12 @@ bool Job::readLine() {
   int rank = -1;
   words >> what >> rank;
   if (what == "ready") words >> pids[rank];
+  if (what == "recovered") {
+    Recovery& recovery = recoveries[rank];
+    words >> recovery.size >> recovery.ranks >> recovery.known >> recovery.shrunk >>
+        recovery.reduced;
+  }
+  if (what == "refused") std::getline(words, recoveries[rank].refused);
   if (what == "heard") std::getline(words, heard[rank]);
   if (what == "logged") std::getline(words, logged.emplace_back());
   if (what == "error") {

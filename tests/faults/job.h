@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,8 +31,17 @@ struct Ending {
   std::string text;
 };
 
+/// What a rank says after a shrink() and the first correct AllReduce.
+struct Recovery {
+  int size = 0;                                 ///< of the new communicator
+  unsigned long ranks = 0;                      ///< a bit for each rank of the job that took part
+  long long known = 0, shrunk = 0, reduced = 0; ///< times
+  std::string refused;                          ///< the error of shrink() instead
+};
+
 /// Ranks that run a test program, for at most a minute. A rank prints "ready RANK PID", and at the
-/// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT", "heard RANK TEXT" or "logged RANK TEXT".
+/// end "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT", "heard RANK TEXT" "logged RANK TEXT",
+/// "recovered RANK SIZE RANKS KNOWN SHRUNK REDUCED" or "refused RANK TEXT".
 class Job {
  public:
   /// `command`: a shell command that starts the ranks. `ranks`: how many of them become ready.
@@ -53,13 +63,18 @@ class Job {
   bool ready();
   /// Reads until this many ranks have ended with an error.
   bool ended(std::size_t ranks);
+  /// Reads until the condition holds.
+  bool until(const std::function<bool()>& holds);
+  /// Reads until these ranks have all recovered to a communicator of just them, or one was refused.
+  bool recovered(unsigned long ranks);
   /// Reads the rest, until all ranks have ended.
   void end();
 
   std::map<int, pid_t> pids;
   std::map<int, Ending> endings;
   std::map<int, std::string> heard;
-  std::vector<std::string> logged; ///< of all ranks
+  std::map<int, Recovery> recoveries; ///< the last of each rank
+  std::vector<std::string> logged;    ///< of all ranks
 
  private:
   bool readLine();

@@ -1,0 +1,274 @@
+// Decides whether this hub has the majority of the job, and which ranks live.
+//
+// A rank has ended for certain if it said so, its launcher saw its process end, or its listener
+// refuses connections: it listens as long as it lives. A rank whose connection ended is asked by a
+// connection to that listener. All ranks that have not ended for certain are the job. A hub serves
+// only if more than half of the job answers it, or half with the job's lowest rank. Two hubs that
+// cannot see each other therefore never both serve, because a living rank answers only one.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "bootstrap/hub_impl.h"
+
+namespace rondo::bootstrap {
+
+namespace {
+
+using base::Clock;
+
+/// So many of the lowest ranks may die at once, and another one still takes the hub over.
+constexpr std::size_t kHeirs = 8;
+/// How long the question to a rank's listener may take.
+constexpr std::chrono::milliseconds kProbeLimit{1000};
+/// Interval between questions to a rank that lives and has not come yet.
+constexpr std::chrono::milliseconds kProbeAgain{20};
+constexpr std::chrono::milliseconds kLook{1};
+
+} // namespace
+
+bool Hub::Impl::answers(const Member& member) {
+  return member.reachable() && (member.patient || !(member.silent || member.deaf));
+}
+
+std::vector<int> Hub::Impl::unseen(const World& world) const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world.size; ++rank) {
+    const auto member = world.members.find(rank);
+    const bool here = member != world.members.end() && answers(*member->second);
+    if (!here && !world.gone.contains(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+Hub::Impl::Standing Hub::Impl::standing(const World& world) const {
+  if (!world.complete) return Standing::majority;
+  if (!world.probes.empty() || (claims_ && !world.awaited.empty())) return Standing::unknown;
+  const std::vector<int> missing = unseen(world);
+  if (missing.empty()) return Standing::majority;
+  const std::size_t all = static_cast<std::size_t>(world.size) - world.gone.size();
+  const std::size_t here = all - missing.size();
+  int lowest = 0;
+  while (world.gone.contains(lowest)) ++lowest;
+  const bool tie = 2 * here == all && lowest != missing.front();
+  return 2 * here > all || tie ? Standing::majority : Standing::minority;
+}
+
+Failure Hub::Impl::minorityFailure(const World& world) const {
+  const std::vector<int> missing = unseen(world);
+  const std::size_t all = static_cast<std::size_t>(world.size) - world.gone.size();
+  return {ErrorCode::unresponsive,
+          rankList(missing) +
+              " of the job cannot be reached from here and may go on elsewhere: of " +
+              std::to_string(all) + " ranks that have not ended, " +
+              std::to_string(all - missing.size()) +
+              " are here. A job continues only where more than half of them are, or half with the "
+              "lowest rank",
+          missing.empty() ? -1 : missing.front()};
+}
+
+Failure Hub::Impl::inGroup(Failure failure, const Group& group) {
+  const auto own = group.rank_of.find(failure.culprit);
+  failure.culprit = own == group.rank_of.end() ? -1 : own->second;
+  return failure;
+}
+
+void Hub::Impl::finishRound(World& world, Group& group, std::uint64_t index) {
+  const std::shared_ptr<Round> round = group.ledger.round(index);
+  const Standing now = standing(world);
+  if (!round->complete() || now == Standing::unknown) return;
+  if (now == Standing::minority)
+    return failGroup(world, group, inGroup(minorityFailure(world), group));
+  group.ledger.forgetRound(index);
+  group.young = false;
+  if (round->split) makeChildren(world, group, index, round->blobs);
+  for (const auto& part : frames::Gathered::parts(group.id, index, round->blobs))
+    toAll(world, group, Type::gathered, part);
+  if (round->split) failSplitsOfDeadRanks(world);
+}
+
+void Hub::Impl::resume(World& world) {
+  const Standing now = standing(world);
+  if (now == Standing::unknown || !world.complete) return;
+  if (std::exchange(claims_, false)) {
+    if (now == Standing::minority) return dissolve(world);
+    ++generation_;
+    base::log(LogLevel::info, "this process hosts the control plane, after its host died");
+    tellPresence(world);
+  }
+  const auto groups = world.groups;
+  for (const auto& [id, group] : groups)
+    for (const std::uint64_t index : group->ledger.completeRounds())
+      finishRound(world, *group, index);
+  decideAll(world);
+}
+
+void Hub::Impl::dissolve(World& world) {
+  const Failure why = minorityFailure(world);
+  base::log(LogLevel::warn, "the control plane cannot continue here: ", why.text);
+  for (const auto& [rank, member] : world.members) {
+    if (!member->reachable()) continue;
+    member->link->send(Type::refused, frames::Refused{why.text, why.code, why.culprit});
+    member->link->close();
+    member->gone = true;
+  }
+  endIfAllGone(world);
+}
+
+void Hub::Impl::tellPresence(World& world) {
+  world.changed = false;
+  frames::Present present{generation_, welcome_.host, {}};
+  for (int rank = 0; rank < world.size; ++rank) present.ranks.push_back(!world.gone.contains(rank));
+  toAll(world, *world.root, Type::present, present);
+  std::map<int, net::SocketAddress> all, first;
+  for (const auto& [rank, address] : world.standbys) {
+    if (world.gone.contains(rank)) continue;
+    all[rank] = address;
+    const auto member = world.members.find(rank);
+    if (first.size() < kHeirs && member != world.members.end() && answers(*member->second))
+      first[rank] = address;
+  }
+  std::set<int> heirs;
+  for (const auto& [rank, address] : first) heirs.insert(rank);
+  if (heirs == world.heirs) return;
+  world.heirs = heirs;
+  for (const auto& [rank, member] : world.members) {
+    if (!member->reachable()) continue;
+    // One that takes over has to find out which ranks live.
+    for (const auto& part : frames::Standbys::parts(heirs.contains(rank) ? all : first))
+      member->link->send(Type::standbys, part);
+  }
+}
+
+// Who lives ---------------------------------------------------------------------------------------
+
+void Hub::Impl::rankEnded(World& world, int rank) {
+  if (!world.gone.insert(rank).second) return;
+  world.cut.erase(rank);
+  dropProbe(world, rank);
+  world.changed = true;
+  if (world.awaited.contains(rank)) {
+    failRank(world, rank, deathOf(), true);
+    return settled(world, rank);
+  }
+  resume(world);
+}
+
+void Hub::Impl::probe(World& world, int rank) {
+  if (!world.standbys.contains(rank)) return;
+  world.probes[rank] = {};
+  if (probe_timer_ == 0) lookAtProbes();
+}
+
+void Hub::Impl::dropProbe(World& world, int rank) {
+  const auto found = world.probes.find(rank);
+  if (found == world.probes.end()) return;
+  if (found->second.dial) old_probes_.push_back(std::move(found->second.dial));
+  world.probes.erase(found);
+}
+
+void Hub::Impl::lookAtProbes() {
+  probe_timer_ = 0;
+  if (stopped_) return;
+  std::erase_if(old_probes_, [](const auto& dial) {
+    try {
+      return dial->poll().has_value();
+    } catch (const Error&) {
+      return true;
+    }
+  });
+  bool more = !old_probes_.empty();
+  for (auto& [size, world] : worlds_) {
+    std::vector<int> ranks;
+    for (const auto& [rank, probe] : world.probes) ranks.push_back(rank);
+    for (const int rank : ranks) {
+      const auto found = world.probes.find(rank);
+      if (found == world.probes.end()) continue;
+      Probe& probe = found->second;
+      try {
+        if (!probe.dial) {
+          if (Clock::now() < probe.next) continue;
+          net::Dial::Settings dial;
+          dial.address = world.standbys.at(rank);
+          dial.secret = settings_.secret;
+          dial.hello = {net::Hello::Purpose::control, settings_.job, rank, size, Standby::kProbe};
+          dial.deadline = Clock::now() + kProbeLimit;
+          dial.patient = false;
+          probe.dial = std::make_unique<net::Dial>(dial);
+        }
+        if (!probe.dial->poll()) continue;
+        probe.dial.reset();
+        probed(world, rank, false);
+      } catch (const Error& error) {
+        probe.dial.reset();
+        probed(world, rank, error.code() == ErrorCode::peer_dead);
+      }
+    }
+    more = more || !world.probes.empty();
+  }
+  if (!more || stopped_ || probe_timer_ != 0) return;
+  probe_timer_ = loop_->after(kLook, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->lookAtProbes();
+  });
+}
+
+void Hub::Impl::probed(World& world, int rank, bool dead) {
+  if (dead) {
+    base::log(LogLevel::info, "rank ", rank, " has ended: its listener refuses connections");
+    return rankEnded(world, rank);
+  }
+  if (world.awaited.contains(rank)) {
+    world.probes[rank].next = Clock::now() + kProbeAgain;
+    return;
+  }
+  world.probes.erase(rank);
+  resume(world);
+}
+
+// Agreement ---------------------------------------------------------------------------------------
+
+void Hub::Impl::agree(World& world, Member& member, const frames::Agree& wish) {
+  const auto group = groupOf(world, member, wish.communicator);
+  if (!group) return;
+  group->asking.insert(member.rank);
+  decide(world, *group);
+}
+
+void Hub::Impl::decideAll(World& world) {
+  const auto groups = world.groups;
+  for (const auto& [id, group] : groups) decide(world, *group);
+}
+
+void Hub::Impl::decide(World& world, Group& group) {
+  if (group.asking.empty()) return;
+  const Standing now = standing(world);
+  if (now == Standing::unknown) return;
+  std::vector<int> staying;
+  frames::Agreed answer;
+  for (const int rank : group.members) {
+    const auto member = world.members.find(rank);
+    const bool lives = member != world.members.end() && answers(*member->second);
+    const bool wants = group.asking.contains(rank);
+    const bool counts = lives && !group.ledger.hasLeft(group.rank_of.at(rank));
+    if (counts && !wants && now == Standing::majority) return; // it is on its way
+    answer.made.stay.push_back(counts && wants);
+    if (counts && wants) staying.push_back(rank);
+  }
+  answer.made.communicator = group.id;
+  answer.made.child = agreedId(group.id, generation_, ++agreements_);
+  if (now == Standing::minority) answer.failure = inGroup(minorityFailure(world), group);
+  else if (!staying.empty()) {
+    auto& child = world.groups[answer.made.child];
+    child = std::make_shared<Group>(answer.made.child, staying);
+    child->young = true;
+  }
+  for (const int rank : std::exchange(group.asking, {})) {
+    const auto member = world.members.find(rank);
+    if (member != world.members.end() && member->second->reachable())
+      member->second->link->send(Type::agreed, answer);
+  }
+}
+
+} // namespace rondo::bootstrap

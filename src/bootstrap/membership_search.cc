@@ -1,0 +1,172 @@
+// The member's part when the hub's process dies: looks for the rank that takes the hub over.
+//
+// That is the lowest rank that may be alive. Each rank tries the ranks in this order: one whose
+// listener refuses the connection has ended, and one that does not answer is passed over. A rank
+// that gets to itself hosts the hub. A rank that answers may not have noticed the death yet; it is
+// waited for. The search ends when a hub says that it has the majority, or that it has not.
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "bootstrap/hub.h"
+#include "bootstrap/process_jobs.h"
+#include "bootstrap/remote_communicator.h"
+
+namespace rondo::bootstrap {
+
+namespace {
+
+using base::Clock;
+using namespace std::chrono_literals;
+
+/// How long a rank may take to accept a connection.
+constexpr std::chrono::milliseconds kAnswerLimit{2000};
+/// How long a hub that takes over may need, once all ranks have noticed the death.
+constexpr std::chrono::milliseconds kSettleLimit{5000};
+/// Pause before the next attempt, after a connection ended.
+constexpr std::chrono::milliseconds kPause{2};
+
+} // namespace
+
+struct Membership::Search {
+  explicit Search(std::shared_ptr<net::EventLoop> l) : loop(std::move(l)) {}
+  ~Search() {
+    loop->cancel(end_timer);
+    loop->cancel(next_timer);
+  }
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  const std::shared_ptr<net::EventLoop> loop;
+  net::EventLoop::Id end_timer = 0, next_timer = 0;
+  std::vector<int> passed; ///< ranks that have ended or do not answer
+  int candidate = -1;
+};
+
+void Membership::startSearch() {
+  {
+    std::lock_guard lock(mutex_);
+    moving_ = true;
+  }
+  search_ = std::make_shared<Search>(loop_);
+  seek();
+}
+
+void Membership::seek() {
+  if (link_) link_->close();
+  link_.reset();
+  dial_.reset();
+  loop_->cancel(search_->next_timer);
+  const auto pause = search_->candidate < 0 ? 0ms : kPause;
+  search_->next_timer = loop_->after(pause, [weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self && self->search_) self->tryNext();
+  });
+}
+
+void Membership::tryNext() {
+  const auto mayHost = [&](int rank) {
+    const auto& passed = search_->passed;
+    return rank != host_ && present_.at(static_cast<std::size_t>(rank)) &&
+           std::find(passed.begin(), passed.end(), rank) == passed.end();
+  };
+  for (const auto& [rank, address] : standbys_) {
+    if (!mayHost(rank)) continue;
+    if (std::exchange(search_->candidate, rank) != rank) awaitCandidate();
+    hosts_hub_ = address == standby_->address();
+    if (hosts_hub_) hostHub();
+    return dialHub(address, settings_.secret, false, Clock::now() + kAnswerLimit);
+  }
+  searchFailed({ErrorCode::peer_dead,
+                hubText() + ", which hosts the control plane, has ended, and no rank that could "
+                            "take it over can be reached",
+                -1});
+}
+
+/// Ranks notice the death of a machine within a heartbeat of each other, and then settle.
+void Membership::awaitCandidate() {
+  loop_->cancel(search_->end_timer);
+  search_->end_timer =
+      loop_->after(4 * settings_.heartbeat + kSettleLimit, [weak = weak_from_this()] {
+        const auto self = weak.lock();
+        if (self && self->search_)
+          self->searchFailed({ErrorCode::unresponsive,
+                              "the connection to the host of the control plane has ended, and the "
+                              "other ranks did not replace it in time",
+                              -1});
+      });
+}
+
+void Membership::moveFailed(const Error& why) {
+  dial_.reset();
+  if (!search_)
+    return hubLost(ErrorCode::peer_dead, std::string("did not take it over: ") + why.what());
+  base::log(LogLevel::info, "rank ", search_->candidate,
+            " cannot host the control plane: ", why.what());
+  search_->passed.push_back(search_->candidate);
+  seek();
+}
+
+void Membership::hostHub() {
+  Hub::Settings hub;
+  hub.secret = settings_.secret;
+  hub.job = job_;
+  hub.size = settings_.size;
+  hub.succession = Hub::Succession{search_->candidate, present_, generation_, standby_, standbys_};
+  try {
+    ProcessJobs::ofProcess().host(hub);
+  } catch (const Error& error) {
+    base::log(LogLevel::info, "the control plane cannot start here: ", error.what());
+  }
+}
+
+void Membership::searchFailed(const Failure& why) {
+  base::log(LogLevel::info, "no control plane: ", why.text);
+  if (link_) link_->close();
+  link_.reset();
+  dial_.reset();
+  search_.reset();
+  std::lock_guard lock(mutex_);
+  supervised_ = moving_ = false;
+  refusal_ = why;
+  const auto communicators = communicators_;
+  for (const auto& [id, communicator] : communicators)
+    setFailure(*communicator, inRanksOf(*communicator, why));
+  changed_->notify_all();
+}
+
+void Membership::refused(const frames::Refused& why) {
+  if (!search_) return hubLost(why.code, "refused: " + why.text);
+  searchFailed({why.code, why.text, why.culprit, {}});
+}
+
+void Membership::present(const frames::Present& news) {
+  if (news.ranks.size() != static_cast<std::size_t>(settings_.size))
+    throw Error(ErrorCode::transport, "news of another number of ranks");
+  present_ = news.ranks;
+  generation_ = news.generation;
+  const bool found = search_ != nullptr;
+  search_.reset();
+  std::lock_guard lock(mutex_);
+  host_ = news.host;
+  if (!found) return;
+  moving_ = false;
+  changed_->notify_all();
+}
+
+void Membership::standbys(const frames::Standbys& part) {
+  if (part.fresh) standbys_.clear();
+  for (const auto& [rank, address] : part.ranks) {
+    if (rank < 0 || rank >= settings_.size)
+      throw Error(ErrorCode::transport, "the address of a rank that is not in the job");
+    standbys_[rank] = address;
+  }
+}
+
+Failure Membership::inRanksOf(const RemoteCommunicator& communicator, Failure failure) {
+  const auto& members = communicator.members;
+  const auto own = std::find(members.begin(), members.end(), failure.culprit);
+  failure.culprit = own == members.end() ? -1 : static_cast<int>(own - members.begin());
+  return failure;
+}
+
+} // namespace rondo::bootstrap

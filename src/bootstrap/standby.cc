@@ -1,0 +1,35 @@
+// Keeps connections until a hub takes them.
+#include "bootstrap/standby.h"
+
+#include <utility>
+
+namespace rondo::bootstrap {
+
+Standby::Standby(const Settings& settings)
+    : loop_(net::EventLoop::get()), peers_(std::make_shared<Peers>()) {
+  net::SharedAcceptor::Settings listen;
+  listen.address = settings.address;
+  listen.secret = settings.secret;
+  listen.key = {net::Hello::Purpose::control, settings.job, 0, 0};
+  listen.peers = settings.size;
+  acceptor_ = std::make_unique<net::SharedAcceptor>(
+      listen, [weak = std::weak_ptr(peers_), size = settings.size](net::Accepted peer) {
+        if (const auto peers = weak.lock()) peers->accept(size, std::move(peer));
+      });
+}
+
+void Standby::Peers::accept(int size, net::Accepted peer) {
+  const net::Hello& hello = peer.hello;
+  if (hello.communicator == kProbe || hello.size != size || hello.rank < 0 || hello.rank >= size)
+    return;
+  if (taker) return taker(std::move(peer));
+  waiting.insert_or_assign(hello.rank, std::move(peer));
+}
+
+void Standby::give(std::function<void(net::Accepted)> taker) {
+  peers_->taker = std::move(taker);
+  if (!peers_->taker) return;
+  for (auto& [rank, peer] : std::exchange(peers_->waiting, {})) peers_->taker(std::move(peer));
+}
+
+} // namespace rondo::bootstrap

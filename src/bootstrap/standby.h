@@ -1,0 +1,49 @@
+// Where a process listens for the job's other ranks, should the process of the hub die.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "net/connection.h"
+#include "net/event_loop.h"
+#include "net/shared_acceptor.h"
+
+namespace rondo::bootstrap {
+
+/// Keeps the connections of ranks that expect a hub here until this process has one. It listens as
+/// long as the process has a rank in the job: an address that refuses connections proves that the
+/// rank has ended. All ranks of a process share one.
+class Standby {
+ public:
+  /// A value of Hello::communicator: the peer only wants to know whether this process lives.
+  static constexpr std::uint64_t kProbe = 1;
+
+  struct Settings {
+    net::SocketAddress address; ///< port 0
+    net::Secret secret;
+    std::uint64_t job = 0;
+    int size = 0; ///< of the job
+  };
+  /// Throws the errors of net::Acceptor.
+  explicit Standby(const Settings& settings);
+
+  const net::SocketAddress& address() const { return acceptor_->address(); }
+  /// Passes the connections that have come and that will come to `taker`. Null: keeps them again.
+  /// On the loop thread, as `taker`.
+  void give(std::function<void(net::Accepted)> taker);
+
+ private:
+  /// Used by the loop thread only.
+  struct Peers {
+    void accept(int size, net::Accepted peer);
+
+    std::map<int, net::Accepted> waiting; ///< by rank
+    std::function<void(net::Accepted)> taker;
+  };
+  const std::shared_ptr<net::EventLoop> loop_;
+  const std::shared_ptr<Peers> peers_;
+  std::unique_ptr<net::SharedAcceptor> acceptor_;
+};
+
+} // namespace rondo::bootstrap

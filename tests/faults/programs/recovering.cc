@@ -1,0 +1,89 @@
+// A rank that reduces until something fails, shrinks its communicator to the ranks that live, and
+// goes on, again and again.
+//
+// Argument: "agree" (shrink()) or "exclude" (shrink() without the culprit). Prints "ready RANK PID"
+// after some calls; "error RANK NANOSECONDS CALLED CODE CULPRIT TEXT" at each failure; "recovered
+// RANK SIZE RANKS KNOWN SHRUNK REDUCED" after the first correct AllReduce of the new communicator;
+// "refused RANK CODE CULPRIT TEXT" if shrink() fails, which ends the program. RANK is that of the
+// job, RANKS has a bit for each rank of the job that took part, and times are in nanoseconds.
+#include <unistd.h>
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include "rondo/communicator.h"
+
+namespace {
+
+long long now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+/// One write per line, so that lines of several ranks do not mix.
+void say(const std::string& line) {
+  if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) std::_Exit(9);
+}
+
+std::string describe(const rondo::Error& error) {
+  return std::string(rondo::name(error.code())) + " " + std::to_string(error.culprit()) + " " +
+         error.what();
+}
+
+/// Adds up a bit of each rank, and ones. Returns the bits, or 0 for a wrong result.
+std::uint64_t reduce(rondo::Communicator& comm, int rank) {
+  std::array<std::uint64_t, 1000> data;
+  data.fill(1);
+  data[0] = std::uint64_t{1} << rank;
+  comm.allReduce(data.data(), data.data(), data.size(), rondo::DataType::uint64,
+                 rondo::ReduceOp::sum);
+  for (std::size_t i = 1; i < data.size(); ++i)
+    if (data[i] != static_cast<std::uint64_t>(comm.size())) return 0;
+  return data[0];
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const bool agrees = argc > 1 && std::string(argv[1]) == "agree";
+  auto comm = rondo::Communicator::create(rondo::Rendezvous::environment());
+  const int rank = comm.rank();
+  const std::string who = std::to_string(rank);
+  for (;;) {
+    long long called = 0;
+    int culprit = -1;
+    try {
+      for (int i = 0;; ++i) {
+        if (i == 100) say("ready " + who + " " + std::to_string(::getpid()) + "\n");
+        called = now();
+        if (reduce(comm, rank) == 0) say("refused " + who + " data -1 a wrong result\n");
+      }
+    } catch (const rondo::Error& error) {
+      culprit = error.culprit();
+      say("error " + who + " " + std::to_string(now()) + " " + std::to_string(called) + " " +
+          describe(error) + "\n");
+    }
+    const long long known = now();
+    try {
+      const int excluded[] = {culprit};
+      const bool names = !agrees && culprit >= 0;
+      auto next = names ? comm.shrink(excluded) : comm.shrink();
+      const long long shrunk = now();
+      comm = std::move(next);
+      const std::uint64_t ranks = reduce(comm, rank);
+      say("recovered " + who + " " + std::to_string(comm.size()) + " " + std::to_string(ranks) +
+          " " + std::to_string(known) + " " + std::to_string(shrunk) + " " + std::to_string(now()) +
+          "\n");
+    } catch (const rondo::Error& error) {
+      // A rank that dies after the shrink breaks the new communicator, which shrinks again.
+      if (comm.failure() && agrees && error.code() == rondo::ErrorCode::peer_dead) continue;
+      say("refused " + who + " " + describe(error) + "\n");
+      return 4;
+    }
+  }
+}

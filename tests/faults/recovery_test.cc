@@ -1,0 +1,189 @@
+// Tests that the ranks that live go on after any rank died, also the one that hosts the control
+// plane: every call ends and names the dead rank, shrink() makes a communicator, and its results
+// are right.
+#include <signal.h>
+
+#include <bit>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "job.h"
+#include "support/data_files.h"
+#include "support/grid.h"
+#include "support/paths.h"
+#include "support/test.h"
+
+using namespace rondo::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+unsigned long allOf(int ranks) { return (1ul << ranks) - 1; }
+
+std::string environment(const std::string& transport) {
+  return "RONDO_TRANSPORT=" + transport + " RONDO_TIMEOUT=30 RONDO_INIT_TIMEOUT=30";
+}
+
+std::string refusals(const Job& job) {
+  std::string text;
+  for (const auto& [rank, recovery] : job.recoveries)
+    if (!recovery.refused.empty())
+      text += "rank " + std::to_string(rank) + ":" + recovery.refused + "\n";
+  return text;
+}
+
+/// Kills ranks, and requires that the others name one of them and then reduce together.
+void killAndRecover(Job& job, unsigned long& left, const std::vector<int>& victims) {
+  job.endings.clear();
+  const long long struck = now();
+  for (const int victim : victims) {
+    REQUIRE(::kill(job.pids[victim], SIGKILL) == 0);
+    left &= ~(1ul << victim);
+  }
+  const bool recovered = job.recovered(left);
+  INFO(refusals(job));
+  REQUIRE(recovered);
+  for (const auto& [rank, recovery] : job.recoveries) {
+    if ((left >> rank & 1) == 0) continue;
+    INFO("rank " << rank << ":" << job.endings[rank].text);
+    CHECK(recovery.size == std::popcount(left));
+    CHECK(job.endings[rank].code == "peer_dead");
+    CHECK(job.endings[rank].culprit >= 0);
+    CHECK(seconds(recovery.known - struck) < 4 * kSlower);
+  }
+}
+
+} // namespace
+
+// Proves: the control plane outlives the process of rank 0, which hosts it.
+TEST_CASE("kill -9 of the host of the control plane: the others name it, shrink and reduce") {
+  for (const char* transport : {"shm", "tcp"})
+    for (const int ranks : {2, 3, 4, 5, 7, 8})
+      for (const char* how : {"agree", "exclude"}) {
+        if (!kWholeGrid && ranks > 4 && std::string(how) == "exclude") continue;
+        Job job(
+            Job::withoutLauncher(ranks, environment(transport), std::string("recovering ") + how),
+            ranks);
+        INFO(transport << ", " << ranks << " ranks, " << how);
+        REQUIRE(job.ready());
+        unsigned long left = allOf(ranks);
+        killAndRecover(job, left, {0});
+        for (const auto& [rank, ending] : job.endings) {
+          if (rank == 0) continue;
+          CHECK(ending.culprit == 0);
+          CHECK(ending.text.find("rank 0") != std::string::npos);
+        }
+      }
+}
+
+// Proves: each new host can die in its turn; the last rank works alone.
+TEST_CASE("one host after the other is killed, down to one rank") {
+  for (const char* transport : {"shm", "tcp"}) {
+    constexpr int kRanks = 5;
+    Job job(Job::withoutLauncher(kRanks, environment(transport), "recovering agree"), kRanks);
+    INFO(transport);
+    REQUIRE(job.ready());
+    unsigned long left = allOf(kRanks);
+    for (int victim = 0; victim + 1 < kRanks; ++victim) killAndRecover(job, left, {victim});
+  }
+}
+
+// Proves: the first successors may be dead too, and a rank that did not notice them does not wait.
+TEST_CASE("the host and other ranks are killed at once") {
+  const std::vector<std::vector<int>> groups = {{0, 1}, {1, 0}, {0, 3}, {0, 1, 2}, {0, 1, 3, 4}};
+  for (const char* transport : {"shm", "tcp"})
+    for (const auto& victims : groups) {
+      constexpr int kRanks = 5;
+      Job job(Job::withoutLauncher(kRanks, environment(transport), "recovering agree"), kRanks);
+      INFO(transport << ", " << victims.size() << " are killed");
+      REQUIRE(job.ready());
+      unsigned long left = allOf(kRanks);
+      killAndRecover(job, left, victims);
+    }
+}
+
+// Proves: a rank may die while the others shrink, whatever they are doing at that moment.
+TEST_CASE("the next host is killed while the others shrink") {
+  for (const char* transport : {"shm", "tcp"})
+    for (const auto delay : {0us, 500us, 2000us, 5000us, 10000us, 20000us}) {
+      constexpr int kRanks = 5;
+      Job job(Job::withoutLauncher(kRanks, environment(transport), "recovering agree"), kRanks);
+      INFO(transport << ", " << delay.count() << " us later");
+      REQUIRE(job.ready());
+      REQUIRE(::kill(job.pids[0], SIGKILL) == 0);
+      std::this_thread::sleep_for(delay);
+      unsigned long left = allOf(kRanks) & ~1ul;
+      killAndRecover(job, left, {1});
+    }
+}
+
+// Proves: a launcher that dies takes no rank with it: all of them go on.
+TEST_CASE("the launcher hosts the control plane, and any rank is killed") {
+  for (const char* transport : {"shm", "tcp"})
+    for (const int victim : {0, 2}) {
+      Job job(4, environment(transport), "recovering agree");
+      INFO(transport << ", rank " << victim);
+      REQUIRE(job.ready());
+      unsigned long left = allOf(4);
+      killAndRecover(job, left, {victim});
+    }
+}
+
+namespace {
+
+/// Cuts the network between two hosts, of which the first has ranks 0 to `first` - 1. The ranks of
+/// `goes_on` recover, all others are refused.
+void cut(int ranks, int first, const std::vector<int>& killed, unsigned long goes_on) {
+  const std::string network = RONDO_SOURCE_DIR "/tests/support/shaped_network ";
+  if (std::system((network + "--probe 2>/dev/null").c_str()) != 0) {
+    WARN("skipped: network namespaces cannot be made here");
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string signal = folder.file("now");
+  // A rank that ends must not end the others.
+  Job job(
+      "exec timeout -s KILL 60 env RONDO_HEARTBEAT=0.5 RONDO_TIMEOUT=30 RONDO_INIT_TIMEOUT=30 " +
+          network + "--ranks " + std::to_string(ranks) + " --per-host " + std::to_string(first) +
+          " --mbit 0 --change 0:0@" + signal +
+          " -- sh -c '" RONDO_TEST_PROGRAMS "/program_recovering agree; true' 2>/dev/null",
+      ranks);
+  INFO(ranks << " ranks, " << first << " on the first host");
+  REQUIRE(job.ready());
+  unsigned long left = allOf(ranks);
+  if (!killed.empty()) killAndRecover(job, left, killed);
+  std::ofstream(signal) << "cut";
+  const auto ended = [&] {
+    for (int rank = 0; rank < ranks; ++rank) {
+      if ((left >> rank & 1) == 0) continue;
+      const Recovery& recovery = job.recoveries[rank];
+      const bool goes = (goes_on >> rank & 1) != 0;
+      if (goes ? recovery.ranks != goes_on : recovery.refused.empty()) return false;
+    }
+    return true;
+  };
+  const bool all = job.until(ended);
+  INFO(refusals(job));
+  CHECK(all);
+  for (const auto& [rank, recovery] : job.recoveries) {
+    if ((left >> rank & 1) == 0) continue;
+    INFO("rank " << rank << " of " << recovery.size);
+    const bool goes = (goes_on >> rank & 1) != 0;
+    CHECK(recovery.refused.empty() == goes);
+    if (!goes) CHECK(recovery.refused.find("unresponsive") != std::string::npos);
+  }
+}
+
+} // namespace
+
+// Proves the rule for a network that is cut in two: only the part with the majority goes on, also
+// if the other part has the host, and of two halves the one with the lowest rank.
+TEST_CASE("a job whose network is cut in two goes on in one part only") {
+  SECTION("the host's part is larger") { cut(5, 3, {}, 0b00111); }
+  SECTION("both parts are equally large") { cut(4, 2, {}, 0b0011); }
+  SECTION("the other part is larger") { cut(7, 4, {1, 2}, 0b1110000); }
+}
