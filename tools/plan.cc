@@ -5,9 +5,9 @@
 #include <memory>
 #include <thread>
 
+#include "model/tables.h"
 #include "plan/print.h"
 #include "plan/registry.h"
-#include "plan/tables.h"
 #include "rondo/error.h"
 #include "tools/bench/shape.h"
 #include "tools/cli_values.h"
@@ -16,7 +16,9 @@
 #include "tools/plan_check.h"
 #include "tools/plan_compare.h"
 #include "tools/plan_device.h"
+#include "tools/plan_explain.h"
 #include "tools/plan_names.h"
+#include "tools/plan_network.h"
 
 namespace rondo::tools {
 
@@ -31,6 +33,8 @@ struct PlanConfig {
   bool oversubscribed = false, carriers = false;
   int ranks_per_gpu = 0;
   double memory_gbs = 0;
+  bool explain = false;
+  NetworkConfig network;
 };
 
 std::vector<Collective> collectivesOf(const PlanConfig& config) {
@@ -73,8 +77,8 @@ int list() {
 int table(const PlanConfig& config) {
   const auto bytes = static_cast<double>(parseBytes(config.bytes.empty() ? "1M" : config.bytes));
   bool equal = true;
-  for (const plan::Table& one : plan::lectureTables(singleRankCount(config), bytes)) {
-    std::printf("%s\n", plan::text(one).c_str());
+  for (const model::Table& one : model::lectureTables(singleRankCount(config), bytes)) {
+    std::printf("%s\n", model::text(one).c_str());
     equal = equal && one.equal();
   }
   return equal ? kSuccess : kFailure;
@@ -143,6 +147,12 @@ std::vector<std::size_t> sizesOf(const PlanConfig& config, const std::string& ot
   return sizes;
 }
 
+int largestNode(const plan::Layout& layout, int ranks) {
+  std::size_t most = 0;
+  for (const auto& node : layout.nodes()) most = std::max(most, node.size());
+  return most == 0 ? ranks : static_cast<int>(most);
+}
+
 int compareAll(const PlanConfig& config) {
   Comparison what{
       .collective = collectiveOf(config),
@@ -155,7 +165,19 @@ int compareAll(const PlanConfig& config) {
   what.policy.carriers = config.carriers || what.policy.layout.nodes().size() > 1;
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   if (!traits(what.collective).movesData()) what.bytes = {0};
-  std::fputs(compare(what).c_str(), stdout);
+  if (!config.explain) {
+    std::fputs(compare(what).c_str(), stdout);
+    return kSuccess;
+  }
+  // One description of the machine serves the rules and the prediction.
+  NetworkConfig network = config.network;
+  if (network.link.empty() && config.carriers) network.link = "loopback";
+  const int share = largestNode(what.policy.layout, what.ranks);
+  if (network.processors == 0 && config.oversubscribed) network.processors = std::max(share / 2, 1);
+  const PlannedNetwork planned = plannedNetwork(network);
+  what.policy.oversubscribed = planned.processors > 0 && planned.processors < share;
+  what.policy.carriers = what.policy.carriers || !planned.profile.link(planned.inside).mapped;
+  std::fputs(explainChoice(what, planned).c_str(), stdout);
   return kSuccess;
 }
 
@@ -253,12 +275,20 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   addMachineOptions(*app, *config);
   auto* list_flag = app->add_flag("--list", config->list,
                                   "List all algorithms and the collectives that they support");
+  auto* explain_flag = app->add_flag(
+      "--explain", config->explain,
+      "Predict each algorithm's time by cause, and say why the fastest wins and what the rules do");
+  explain_flag->excludes(algorithm);
+  addNetworkOptions(*app, config->network);
+  for (const char* option : {"--profile", "--link", "--between", "--processors"})
+    app->get_option(option)->needs(explain_flag);
   check_flag->excludes(table_flag)->excludes(list_flag);
   table_flag->excludes(list_flag);
   app->footer(
       "Exit status: 1 if a check fails or a count differs from its formula.\n\n"
       "Examples:\n"
       "  rondo plan allreduce -p 8 --bytes 1M\n"
+      "  rondo plan allreduce -p 8 --bytes 1M --explain\n"
       "  rondo plan allreduce --algorithm ring -p 4\n"
       "  rondo plan broadcast --algorithm tree -p 8 --root 3 --rank 5 --rounds\n"
       "  rondo plan --check --all -p 1-64\n"

@@ -297,6 +297,7 @@ std::string Simulator::stuck() const {
   for (const bool by_dead_link : {true, false}) // the cause first
     for (const Lane& lane : lanes_) {
       if (lane.ended || reasons.size() == kMostReasons) continue;
+      if (!by_dead_link && !whyStuck(lane, true).empty()) continue; // said already
       if (std::string reason = whyStuck(lane, by_dead_link); !reason.empty())
         reasons.push_back(std::move(reason));
     }
