@@ -108,6 +108,15 @@ TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreemen
                        "have 2M or more.") != std::string::npos);
 }
 
+TEST_CASE("the algorithm of each shape is logged once, by one rank", "[simulate]") {
+  const Outcome outcome = shell(
+      "RONDO_ALGO= RONDO_DEBUG=info $RONDO bench allreduce -p 3 -b 8 -e 8 -n 20 -w 5 --transport "
+      "tcp");
+  INFO(outcome.err);
+  CHECK(outcome.status == 0);
+  CHECK(countOf(outcome.out + outcome.err, "AllReduce of 2 float uses ") == 1);
+}
+
 TEST_CASE("tune: a fit reproduces a link that it is given the times of", "[tune]") {
   const model::LinkProfile& truth = model::defaultProfile().link(model::LinkClass::shm);
   std::vector<LinkSample> samples;
