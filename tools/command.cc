@@ -44,6 +44,7 @@ int runCommand(int argc, const char* const* argv) {
       "Examples:\n"
       "  rondo bench allreduce -p 2 -e 16M\n"
       "  rondo plan allreduce --algorithm ring -p 4\n"
+      "  rondo simulate allreduce -p 64 --bytes 100M\n"
       "  rondo topo -p 4\n"
       "  rondo run -p 4 ./program\n"
 #if RONDO_HAVE_TRAINER
@@ -54,7 +55,8 @@ int runCommand(int argc, const char* const* argv) {
   using Add = Action (*)(CLI::App&, const std::vector<std::string>&);
   std::vector<std::pair<std::string, Action>> commands;
   for (const auto& [word, add] : std::initializer_list<std::pair<const char*, Add>> {
-         {"bench", addBench}, {"run", addRun}, {"plan", addPlan}, {"topo", addTopo},
+         {"bench", addBench}, {"run", addRun}, {"plan", addPlan}, {"simulate", addSimulate},
+             {"tune", addTune}, {"topo", addTopo},
 #if RONDO_HAVE_TRAINER
              {"train", addTrain},
 #endif

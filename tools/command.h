@@ -37,6 +37,8 @@ using Action = std::function<int()>;
 Action addBench(CLI::App& app, const std::vector<std::string>& arguments);
 Action addRun(CLI::App& app, const std::vector<std::string>& arguments);
 Action addPlan(CLI::App& app, const std::vector<std::string>& arguments);
+Action addSimulate(CLI::App& app, const std::vector<std::string>& arguments);
+Action addTune(CLI::App& app, const std::vector<std::string>& arguments);
 Action addTopo(CLI::App& app, const std::vector<std::string>& arguments);
 Action addTrain(CLI::App& app, const std::vector<std::string>& arguments);
 Action addHelp(CLI::App& app, const std::vector<std::string>& arguments);

@@ -5,10 +5,11 @@
 #include <memory>
 #include <thread>
 
+#include "model/tables.h"
 #include "plan/print.h"
 #include "plan/registry.h"
-#include "plan/tables.h"
 #include "rondo/error.h"
+#include "tools/bench/json.h"
 #include "tools/bench/shape.h"
 #include "tools/cli_values.h"
 #include "tools/command.h"
@@ -16,7 +17,11 @@
 #include "tools/plan_check.h"
 #include "tools/plan_compare.h"
 #include "tools/plan_device.h"
+#include "tools/plan_dot.h"
+#include "tools/plan_explain.h"
+#include "tools/plan_goal.h"
 #include "tools/plan_names.h"
+#include "tools/plan_network.h"
 
 namespace rondo::tools {
 
@@ -31,6 +36,9 @@ struct PlanConfig {
   bool oversubscribed = false, carriers = false;
   int ranks_per_gpu = 0;
   double memory_gbs = 0;
+  bool explain = false;
+  std::string goal, dot;
+  NetworkConfig network;
 };
 
 std::vector<Collective> collectivesOf(const PlanConfig& config) {
@@ -73,8 +81,8 @@ int list() {
 int table(const PlanConfig& config) {
   const auto bytes = static_cast<double>(parseBytes(config.bytes.empty() ? "1M" : config.bytes));
   bool equal = true;
-  for (const plan::Table& one : plan::lectureTables(singleRankCount(config), bytes)) {
-    std::printf("%s\n", plan::text(one).c_str());
+  for (const model::Table& one : model::lectureTables(singleRankCount(config), bytes)) {
+    std::printf("%s\n", model::text(one).c_str());
     equal = equal && one.equal();
   }
   return equal ? kSuccess : kFailure;
@@ -143,6 +151,12 @@ std::vector<std::size_t> sizesOf(const PlanConfig& config, const std::string& ot
   return sizes;
 }
 
+int largestNode(const plan::Layout& layout, int ranks) {
+  std::size_t most = 0;
+  for (const auto& node : layout.nodes()) most = std::max(most, node.size());
+  return most == 0 ? ranks : static_cast<int>(most);
+}
+
 int compareAll(const PlanConfig& config) {
   Comparison what{
       .collective = collectiveOf(config),
@@ -155,7 +169,19 @@ int compareAll(const PlanConfig& config) {
   what.policy.carriers = config.carriers || what.policy.layout.nodes().size() > 1;
   what.bytes = sizesOf(config, "8,8K,1M,64M");
   if (!traits(what.collective).movesData()) what.bytes = {0};
-  std::fputs(compare(what).c_str(), stdout);
+  if (!config.explain) {
+    std::fputs(compare(what).c_str(), stdout);
+    return kSuccess;
+  }
+  // One description of the machine serves the rules and the prediction.
+  NetworkConfig network = config.network;
+  if (network.link.empty() && config.carriers) network.link = "loopback";
+  const int share = largestNode(what.policy.layout, what.ranks);
+  if (network.processors == 0 && config.oversubscribed) network.processors = std::max(share / 2, 1);
+  const PlannedNetwork planned = plannedNetwork(network);
+  what.policy.oversubscribed = planned.processors > 0 && planned.processors < share;
+  what.policy.carriers = what.policy.carriers || !planned.profile.link(planned.inside).mapped;
+  std::fputs(explainChoice(what, planned).c_str(), stdout);
   return kSuccess;
 }
 
@@ -196,6 +222,26 @@ int explain(const PlanConfig& config) {
   return kSuccess;
 }
 
+/// Writes one algorithm's plans for other programs.
+int exportPlan(const PlanConfig& config) {
+  const Collective collective = collectiveOf(config);
+  const int ranks = singleRankCount(config);
+  if (config.algorithm.empty() || config.algorithm == "all")
+    throw Error(ErrorCode::invalid_argument, "--goal and --dot need --algorithm NAME");
+  const auto names = parseAlgorithmList(config.algorithm, collective, ranks, config.layout);
+  const plan::Choice choice = plan::parseChoice(names.front());
+  const plan::Spec spec = choice.applied({.collective = collective,
+                                          .ranks = ranks,
+                                          .root = config.root,
+                                          .layout = plan::parseLayout(config.layout, ranks)});
+  const auto bytes =
+      static_cast<double>(sizesOf(config, "1M").front() / blocksOfSize(collective, ranks));
+  if (!config.goal.empty())
+    writeFile(config.goal, goalText(*choice.algorithm, spec, bytes, model::defaultProfile()));
+  if (!config.dot.empty()) writeFile(config.dot, dotText(*choice.algorithm, spec));
+  return kSuccess;
+}
+
 /// Options about what the ranks run on.
 void addMachineOptions(CLI::App& app, PlanConfig& config) {
   app.add_option("--layout", config.layout,
@@ -213,6 +259,23 @@ void addMachineOptions(CLI::App& app, PlanConfig& config) {
                  "With --ranks-per-gpu: measured speed of a GPU's memory, in GB/s")
       ->check(CLI::Range(1.0, 1e6))
       ->needs(gpus);
+}
+
+/// Options for other views of plans: by time, and for other programs.
+void addViewOptions(CLI::App& app, PlanConfig& config, CLI::Option* algorithm) {
+  app.add_option("--goal", config.goal,
+                 "Write one algorithm's plans to this file as GOAL text, for LogGOPSim")
+      ->needs(algorithm);
+  app.add_option("--dot", config.dot,
+                 "Write one algorithm's steps and messages to this file, for Graphviz")
+      ->needs(algorithm);
+  auto* explain_flag = app.add_flag(
+      "--explain", config.explain,
+      "Predict each algorithm's time by cause, and say why the fastest wins and what the rules do");
+  explain_flag->excludes(algorithm);
+  addNetworkOptions(app, config.network);
+  for (const char* option : {"--profile", "--link", "--between", "--processors"})
+    app.get_option(option)->needs(explain_flag);
 }
 
 } // namespace
@@ -253,23 +316,25 @@ Action addPlan(CLI::App& parent, const std::vector<std::string>&) {
   addMachineOptions(*app, *config);
   auto* list_flag = app->add_flag("--list", config->list,
                                   "List all algorithms and the collectives that they support");
+  addViewOptions(*app, *config, algorithm);
   check_flag->excludes(table_flag)->excludes(list_flag);
   table_flag->excludes(list_flag);
   app->footer(
       "Exit status: 1 if a check fails or a count differs from its formula.\n\n"
       "Examples:\n"
       "  rondo plan allreduce -p 8 --bytes 1M\n"
+      "  rondo plan allreduce -p 8 --bytes 1M --explain\n"
       "  rondo plan allreduce --algorithm ring -p 4\n"
       "  rondo plan broadcast --algorithm tree -p 8 --root 3 --rank 5 --rounds\n"
       "  rondo plan --check --all -p 1-64\n"
       "  rondo plan allreduce --algorithm hierarchical --layout 4x2 --rounds\n"
-      "  rondo plan --check --layout all -p 1-8\n"
       "  rondo plan --table -p 8 --bytes 1M\n"
       "  rondo plan allreduce -p 8 --ranks-per-gpu 8 --bytes 8,256M\n");
   return [config] {
     if (config->list) return list();
     if (config->table) return table(*config);
     if (config->check) return check(*config);
+    if (!config->goal.empty() || !config->dot.empty()) return exportPlan(*config);
     if (config->ranks_per_gpu > 0) return predictForDevices(*config);
     if (config->algorithm.empty()) return compareAll(*config);
     return explain(*config);

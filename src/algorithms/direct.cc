@@ -11,9 +11,8 @@
 // The halves use different channels: on one channel of depth 1, the step that reduces and shares
 // would hold the slot that its peer waits for.
 //
-// Time: AllReduce p alpha + 2 (p-1) n/p beta + (p-1) n/p gamma: the messages of one step start
-// together. The halves, with blocks of n bytes: (p-1) (alpha + n (beta + gamma)); alpha + (p-1) n
-// beta. AlltoAll: alpha + (p-1) n beta.
+// Time: AllReduce 2 alpha + 2 (p-1) n/p beta + (p-1) n/p gamma. The halves, with blocks of n bytes,
+// and AlltoAll: alpha + (p-1) n beta, and (p-1) n gamma for the reduction.
 #include "plan/builder.h"
 #include "plan/patterns.h"
 
@@ -33,10 +32,9 @@ double cost(const Spec& spec, const Link& link, double bytes) {
   const double p = spec.ranks;
   if (spec.ranks == 1) return 0;
   const double part = spec.collective == Collective::allreduce ? bytes / p : bytes;
-  double time = 0;
-  if (reduces(spec.collective)) time += (p - 1) * (link.alpha + part * (link.beta + link.gamma));
-  if (spec.collective != Collective::reducescatter) time += link.alpha + (p - 1) * part * link.beta;
-  return time;
+  const int halves = spec.collective == Collective::allreduce ? 2 : 1;
+  const double reduction = reduces(spec.collective) ? (p - 1) * part * link.gamma : 0;
+  return halves * (link.alpha + (p - 1) * part * link.beta) + reduction;
 }
 
 ClosedForm closedForm(const Spec& spec) {

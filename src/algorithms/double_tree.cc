@@ -6,7 +6,7 @@
 // different tiles at the same time. It has the rounds of a tree and the bytes of a ring: for large
 // messages on many ranks, where the tiles fill the pipeline.
 //
-// Time: 4 log2 p alpha + 2 n beta + n gamma, once the pipeline is full.
+// Time: 2 (1 + log2(p-1)) alpha + 2 n beta + n gamma, once the pipeline is full.
 #include <algorithm>
 
 #include "plan/builder.h"
@@ -22,8 +22,8 @@ bool supports(const Spec& spec) { return spec.collective == Collective::allreduc
 
 double cost(const Spec& spec, const Link& link, double bytes) {
   if (spec.ranks == 1) return 0;
-  const double levels = ceilLog2(spec.ranks);
-  return 4 * levels * link.alpha + bytes * (2 * link.beta + link.gamma);
+  const int height = 1 + floorLog2(spec.ranks - 1);
+  return 2 * height * link.alpha + bytes * (2 * link.beta + link.gamma);
 }
 
 ClosedForm closedForm(const Spec& spec) {

@@ -8,7 +8,7 @@
 // of arrival. With one lane it waits for each sender in turn, while other messages have already
 // arrived.
 //
-// Time: (p-1) n beta and one alpha, or p-1 of them for Scatter; Reduce adds (p-1) n gamma.
+// Time: alpha + (p-1) n beta; Reduce adds (p-1) n gamma.
 #include <algorithm>
 
 #include "plan/builder.h"
@@ -32,9 +32,8 @@ bool supports(const Spec& spec) {
 double cost(const Spec& spec, const Link& link, double bytes) {
   const int others = spec.ranks - 1;
   if (others == 0) return 0;
-  const int starts = spec.collective == Collective::scatter ? others : 1;
   const double reduction = spec.collective == Collective::reduce ? others * bytes * link.gamma : 0;
-  return starts * link.alpha + others * bytes * link.beta + reduction;
+  return link.alpha + others * bytes * link.beta + reduction;
 }
 
 ClosedForm closedForm(const Spec& spec) {

@@ -5,7 +5,7 @@
 // before it: it does not pass on what would reach it, but sends its own copy to v = 1. So every
 // rank receives exactly n bytes, and only the root sends more than n.
 //
-// Time: 2 (p-1) (alpha + n/p beta).
+// Time: (p-1) alpha + 2 (p-1) n/p beta: the ring starts while the root still sends.
 #include "plan/builder.h"
 #include "plan/patterns.h"
 
@@ -17,7 +17,7 @@ using namespace plan;
 bool supports(const Spec& spec) { return spec.collective == Collective::broadcast && plain(spec); }
 
 double cost(const Spec& spec, const Link& link, double bytes) {
-  return 2 * (spec.ranks - 1) * (link.alpha + bytes / spec.ranks * link.beta);
+  return (spec.ranks - 1) * (link.alpha + 2 * bytes / spec.ranks * link.beta);
 }
 
 ClosedForm closedForm(const Spec& spec) {

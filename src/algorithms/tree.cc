@@ -8,8 +8,8 @@
 // halve or double at each level. There are few rounds, but the links near the root carry all data:
 // for small messages, or many ranks.
 //
-// Time: each way log2 p (alpha + n beta), reducing + log2 p n gamma; Scatter, Gather log2 p alpha +
-// (p-1) n beta.
+// Time, for powers of two: each way log2 p (alpha + n beta), reducing + log2 p n gamma; Scatter,
+// Gather log2 p alpha + (p-1) n beta.
 #include <algorithm>
 
 #include "plan/builder.h"
@@ -23,18 +23,6 @@ using namespace plan;
 
 bool supports(const Spec& spec) {
   return plain(spec) && (spec.collective == Collective::allreduce || hasRoot(spec.collective));
-}
-
-double cost(const Spec& spec, const Link& link, double bytes) {
-  const double levels = ceilLog2(spec.ranks);
-  const double up = levels * (link.alpha + bytes * (link.beta + link.gamma));
-  const double down = levels * (link.alpha + bytes * link.beta);
-  switch (spec.collective) {
-    case Collective::allreduce: return up + down;
-    case Collective::reduce: return up;
-    case Collective::broadcast: return down;
-    default: return levels * link.alpha + (spec.ranks - 1) * bytes * link.beta;
-  }
 }
 
 /// An interval of ranks, as binomialTree() divides it: its size, and the position of its holder.
@@ -78,6 +66,27 @@ double carried(Interval i) {
 
 /// The largest number of blocks that a rank sends to its parent.
 int heaviest(Interval i) { return i.size == 1 ? 0 : std::max(i.child().size, heaviest(i.keep())); }
+
+/// Seconds from the moment when the holder has the data until all ranks of the interval have their
+/// part: the holder sends to its children one after the other, largest subtree first. As long from
+/// the first leaf to the holder. `each`: seconds on the line for one block; `subtrees`: a message
+/// carries a block for each rank of the child's subtree, not one.
+double spread(Interval i, double alpha, double each, bool subtrees) {
+  double sending = 0, last = 0;
+  for (; i.size > 1; i = i.keep()) {
+    sending += (subtrees ? i.child().size : 1) * each;
+    last = std::max(last, sending + alpha + spread(i.child(), alpha, each, subtrees));
+  }
+  return last;
+}
+
+double cost(const Spec& spec, const Link& link, double bytes) {
+  const bool subtrees =
+      spec.collective == Collective::scatter || spec.collective == Collective::gather;
+  const double way = spread({spec.ranks, spec.root}, link.alpha, bytes * link.beta, subtrees);
+  const double reduction = reduces(spec.collective) ? ceilLog2(spec.ranks) * bytes * link.gamma : 0;
+  return (spec.collective == Collective::allreduce ? 2 : 1) * way + reduction;
+}
 
 ClosedForm closedForm(const Spec& spec) {
   if (spec.ranks == 1) return {};

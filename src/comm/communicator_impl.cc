@@ -134,8 +134,9 @@ engine::BoundPlan CommunicatorImpl::bind(const Call& call) {
   const plan::Spec spec = specOf(call);
   const std::size_t bytes = call.layout ? planner::kUneven : call.count * sizeOf(call.type);
   const plan::Choice choice = planner::choose(spec, bytes, policy_, plans_);
-  base::log(LogLevel::trace, title(call), " of ", call.count, " ", name(call.type), " uses ",
-            choice.text());
+  // Once per shape. The choice is the same on all ranks, so one of them tells it.
+  base::log(rank_ == 0 ? LogLevel::info : LogLevel::trace, title(call), " of ", call.count, " ",
+            name(call.type), " uses ", choice.text());
   return engine_->bind(plans_.of(*choice.algorithm, choice.applied(spec)), shape);
 }
 

@@ -6,7 +6,7 @@
 
 #include "plan/plan.h"
 
-namespace rondo::plan {
+namespace rondo::model {
 
 /// One cell of a table.
 struct TableCell {
@@ -32,9 +32,9 @@ struct Table {
 /// Table 1 (wires, rounds, data) and table 2 (alpha-beta costs) for `ranks` workers, M = `bytes`.
 /// The notes say how formulas apply to any number of ranks. Throws Error(invalid_argument) for
 /// fewer than 2 ranks or less than one byte.
-std::vector<Table> lectureTables(int ranks, double bytes, const Link& link = {});
+std::vector<Table> lectureTables(int ranks, double bytes, const plan::Link& link = {});
 
 /// Columns of text, a last line that says whether all cells are equal, and the notes.
 std::string text(const Table& table);
 
-} // namespace rondo::plan
+} // namespace rondo::model

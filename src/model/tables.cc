@@ -1,5 +1,5 @@
 // Counts plans, evaluates the lectures' formulas, and compares them.
-#include "plan/tables.h"
+#include "model/tables.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,14 +7,16 @@
 #include <cstdio>
 #include <numeric>
 
+#include "model/simulate.h"
 #include "plan/check.h"
 #include "plan/count.h"
-#include "plan/critical_path.h"
 #include "plan/registry.h"
 #include "rondo/error.h"
 
-namespace rondo::plan {
+namespace rondo::model {
 namespace {
+
+using namespace plan;
 
 /// Plans of one algorithm, and everything counted from them.
 struct Subject {
@@ -186,10 +188,15 @@ Table alphaBetaCosts(const Numbers& x, const Link& link) {
   constexpr std::size_t kRows = std::size(rows);
   double latency[kRows], path_bytes[kRows];
   for (std::size_t i = 0; i < kRows; ++i) {
-    const auto plans = buildAll(Subject::find(rows[i].algorithm),
-                                {.collective = rows[i].collective, .ranks = ranks});
-    latency[i] = criticalPath(plans, 1, 0, m);
-    path_bytes[i] = criticalPath(plans, 0, 1, m);
+    const auto seconds = [&](double alpha, double beta) {
+      const Profile ideal = idealProfile(alpha, beta);
+      return simulate(Subject::find(rows[i].algorithm),
+                      {.collective = rows[i].collective, .ranks = ranks}, {m, DataType::uint8},
+                      {.profile = &ideal})
+          .seconds;
+    };
+    latency[i] = seconds(1, 0);
+    path_bytes[i] = seconds(0, 1);
     table.cells.push_back({"latency (alphas)", rows[i].system, rows[i].latency_text, "",
                            rows[i].latency, latency[i], rows[i].note});
   }
@@ -316,4 +323,4 @@ std::string text(const Table& table) {
   return result;
 }
 
-} // namespace rondo::plan
+} // namespace rondo::model

@@ -1,0 +1,130 @@
+// Evaluates the parts of a profile, and refuses those that predictions could not be monotonic with.
+#include "model/profile.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/read_file.h"
+#include "rondo/error.h"
+
+namespace rondo::model {
+
+namespace {
+
+constexpr std::array<std::string_view, kLinkClasses> kNames{"inproc",  "shm",    "loopback", "ucx",
+                                                            "network", "nvlink", "pcie"};
+
+[[noreturn]] void refuse(const std::string& reason) {
+  throw Error(ErrorCode::invalid_argument, reason);
+}
+
+bool usable(double value) { return std::isfinite(value) && value >= 0; }
+
+std::string processorName() {
+  const std::string text = base::readFile("/proc/cpuinfo").value_or("");
+  const std::size_t begin = text.find("model name");
+  if (begin == text.npos) return "unknown processor";
+  const std::size_t colon = text.find(": ", begin), end = text.find('\n', begin);
+  return colon < end ? text.substr(colon + 2, end - colon - 2) : "unknown processor";
+}
+
+std::string cacheText(int level, int name) {
+  const long bytes = ::sysconf(name);
+  return bytes > 0 ? ", L" + std::to_string(level) + " " + std::to_string(bytes / 1024) + " KiB"
+                   : "";
+}
+
+} // namespace
+
+std::string_view name(LinkClass link) { return kNames[static_cast<std::size_t>(link)]; }
+
+LinkClass parseLinkClass(std::string_view text) {
+  const auto found = std::find(kNames.begin(), kNames.end(), text);
+  if (found != kNames.end()) return static_cast<LinkClass>(found - kNames.begin());
+  std::string valid;
+  for (const std::string_view one : kNames) valid += " " + std::string(one);
+  refuse("unknown kind of link '" + std::string(text) + "'; valid:" + valid);
+}
+
+Curve::Curve(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {
+  if (!pieces_.empty() && pieces_[0].from != 0) refuse("the first piece must begin at 0 bytes");
+  double seconds = 0;
+  for (std::size_t i = 0; i < pieces_.size(); ++i) {
+    if (!usable(pieces_[i].from) || !usable(pieces_[i].seconds_per_byte))
+      refuse("sizes and speeds must be finite, and not negative");
+    if (i > 0) {
+      const double bytes = pieces_[i].from - pieces_[i - 1].from;
+      if (bytes <= 0) refuse("sizes must ascend");
+      seconds += bytes * pieces_[i - 1].seconds_per_byte;
+    }
+    begins_.push_back(seconds);
+  }
+}
+
+Levels::Levels(std::vector<Point> points) : points_(std::move(points)) {
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    if (!usable(points_[i].working_set) || !usable(points_[i].seconds_per_byte))
+      refuse("sizes and speeds must be finite, and not negative");
+    if (points_[i].working_set < 1) refuse("a working set has at least 1 byte");
+    if (i > 0 && points_[i].working_set <= points_[i - 1].working_set) refuse("sizes must ascend");
+    if (i > 0 && points_[i].seconds_per_byte < points_[i - 1].seconds_per_byte)
+      refuse("a larger working set must not be faster");
+  }
+}
+
+double Levels::at(double working_set) const {
+  if (points_.empty()) return 0;
+  const auto above = std::find_if(points_.begin(), points_.end(), [&](const Point& point) {
+    return point.working_set > working_set;
+  });
+  if (above == points_.begin()) return above->seconds_per_byte;
+  const Point& low = *(above - 1);
+  if (above == points_.end()) return low.seconds_per_byte;
+  const double share =
+      std::log(working_set / low.working_set) / std::log(above->working_set / low.working_set);
+  return low.seconds_per_byte + share * (above->seconds_per_byte - low.seconds_per_byte);
+}
+
+const LinkProfile& Profile::link(LinkClass link) const {
+  const auto& found = links[static_cast<std::size_t>(link)];
+  if (!found)
+    refuse("profile '" + name + "' has no link of the kind " + std::string(model::name(link)));
+  return *found;
+}
+
+const Levels& Profile::reduceOf(std::size_t element_bytes) const {
+  return reduce[element_bytes >= 8 ? 3 : element_bytes >= 4 ? 2 : element_bytes >= 2 ? 1 : 0];
+}
+
+Profile idealProfile(double alpha, double beta) {
+  Profile profile;
+  profile.name = "ideal";
+  profile.source = "alpha + n beta, as in the lectures";
+  LinkProfile link;
+  link.alpha = alpha;
+  link.wire = Curve(beta);
+  link.line = Line::rank;
+  link.slot_bytes = static_cast<double>(std::uint64_t{1} << 40);
+  link.depth = std::numeric_limits<int>::max();
+  profile.links.fill(link);
+  return profile;
+}
+
+std::string machineKey() {
+  utsname system{};
+  ::uname(&system);
+  return std::string(system.machine) + ", " + processorName() + ", " +
+         std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) + " processors" +
+         cacheText(2, _SC_LEVEL2_CACHE_SIZE) + cacheText(3, _SC_LEVEL3_CACHE_SIZE);
+}
+
+std::string foreign(const Profile& profile, const std::string& here) {
+  if (profile.machine.empty() || profile.machine == here) return {};
+  return "profile '" + profile.name + "' was made on another machine (" + profile.machine +
+         "; this one is " + here + ")";
+}
+
+} // namespace rondo::model

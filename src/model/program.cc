@@ -1,0 +1,182 @@
+// Turns plans into programs, and finds equal ones by their hashes.
+#include "model/program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <unordered_map>
+
+#include "rondo/error.h"
+
+namespace rondo::model {
+
+namespace {
+
+template <typename Value>
+bool same(const std::vector<Value>& a, const std::vector<Value>& b) {
+  return a == b;
+}
+bool sameOps(const std::vector<Op>& a, const std::vector<Op>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Op& x, const Op& y) {
+    return x.chunks == y.chunks && x.refs == y.refs && x.receives == y.receives &&
+           x.sends == y.sends && x.after == y.after && x.afters == y.afters &&
+           x.locals == y.locals && x.output == y.output && x.lasting == y.lasting &&
+           x.own_copy == y.own_copy && x.barrier == y.barrier && x.reads_all == y.reads_all &&
+           x.writes_all == y.writes_all;
+  });
+}
+
+bool lasting(const plan::Piece& piece, const plan::RankPlan& plan) {
+  return (piece.space == plan::Space::input || piece.space == plan::Space::output) &&
+         piece.chunk % plan.chunks_per_block + piece.count <= plan.chunks_per_block;
+}
+
+class Compiler {
+ public:
+  explicit Compiler(const plan::RankPlan& plan)
+      : plan_(plan), place_(plan.channels.size()), lane_of_(plan.channels.size()) {}
+
+  Program take() {
+    program_.chunks_per_block = plan_.chunks_per_block;
+    program_.scratch = plan_.scratch_chunks > 0;
+    for (std::uint32_t lane = 0; lane < plan_.lanes.size(); ++lane)
+      for (const plan::Step& step : plan_.lanes[lane].steps) {
+        for (const plan::Operand& input : step.inputs)
+          if (!input.local()) lane_of_[static_cast<std::size_t>(input.channel)] = lane;
+        for (const int channel : step.sends) lane_of_[static_cast<std::size_t>(channel)] = lane;
+      }
+    addPorts();
+    for (const plan::Lane& lane : plan_.lanes) {
+      program_.lanes.push_back(static_cast<std::uint32_t>(program_.ops.size()));
+      for (const plan::Step& step : lane.steps) add(step);
+    }
+    program_.lanes.push_back(static_cast<std::uint32_t>(program_.ops.size()));
+    return std::move(program_);
+  }
+
+ private:
+  void addPorts() {
+    std::vector<std::size_t> order(plan_.channels.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto key = [this](std::size_t c) {
+      const plan::Channel& channel = plan_.channels[c];
+      const bool out = channel.src == plan_.rank;
+      return std::pair(distance(out ? channel.dst : channel.src), channel.index);
+    };
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+    for (const std::size_t c : order) {
+      const auto [away, index] = key(c);
+      auto& ports = plan_.channels[c].src == plan_.rank ? program_.outs : program_.ins;
+      place_[c] = static_cast<std::uint32_t>(ports.size());
+      ports.push_back({away, index, lane_of_[c]});
+    }
+  }
+
+  std::uint32_t distance(int peer) const {
+    const int p = plan_.spec.ranks;
+    if (peer < 0 || peer >= p)
+      throw Error(ErrorCode::invalid_argument,
+                  "the plan of rank " + std::to_string(plan_.rank) + " uses a channel to rank " +
+                      std::to_string(peer) + " of " + std::to_string(p));
+    return static_cast<std::uint32_t>((peer - plan_.rank + p) % p);
+  }
+
+  void add(const plan::Step& step) {
+    Op op;
+    op.chunks = step.shape.count;
+    op.refs = static_cast<std::uint32_t>(program_.refs.size());
+    for (const plan::Operand& input : step.inputs) {
+      op.reads_all = op.reads_all || input.of_all;
+      if (input.local()) {
+        ++op.locals;
+        continue;
+      }
+      program_.refs.push_back(place_[static_cast<std::size_t>(input.channel)]);
+      ++op.receives;
+    }
+    for (const int channel : step.sends)
+      program_.refs.push_back(place_[static_cast<std::size_t>(channel)]);
+    op.sends = static_cast<std::uint32_t>(step.sends.size());
+    op.after = static_cast<std::uint32_t>(program_.after.size());
+    op.afters = static_cast<std::uint32_t>(step.after.size());
+    for (const plan::Dependency& after : step.after)
+      program_.after.push_back({after.lane, after.step});
+    op.output = step.output.has_value();
+    op.lasting = step.output ? lasting(*step.output, plan_)
+                             : step.inputs.size() == 1 && step.inputs[0].local() &&
+                                   lasting(step.inputs[0].piece, plan_);
+    op.own_copy = step.output && step.output->space == plan::Space::output &&
+                  step.inputs.size() == 1 && step.inputs[0].local() &&
+                  step.inputs[0].piece.space == plan::Space::input;
+    op.barrier = step.is_barrier;
+    op.writes_all = step.to_all;
+    program_.ops.push_back(op);
+  }
+
+  const plan::RankPlan& plan_;
+  std::vector<std::uint32_t> place_, lane_of_; ///< by channel of the plan
+  Program program_;
+};
+
+std::uint64_t hashOf(const Program& program) {
+  std::uint64_t hash = 14695981039346656037u;
+  const auto mix = [&](std::uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
+  for (const Op& op : program.ops)
+    mix(op.chunks + (std::uint64_t{op.refs} << 20) + (std::uint64_t{op.sends} << 50));
+  for (const std::uint32_t ref : program.refs) mix(ref);
+  for (const Program::Port& port : program.outs) mix(port.distance);
+  return hash;
+}
+
+} // namespace
+
+bool Program::operator==(const Program& other) const {
+  return chunks_per_block == other.chunks_per_block && scratch == other.scratch &&
+         same(lanes, other.lanes) && sameOps(ops, other.ops) && same(refs, other.refs) &&
+         same(after, other.after) && same(ins, other.ins) && same(outs, other.outs);
+}
+
+bool Program::switched() const {
+  return std::any_of(ops.begin(), ops.end(),
+                     [](const Op& op) { return op.reads_all || op.writes_all; });
+}
+
+std::size_t Program::findOut(std::uint32_t distance, int index) const {
+  const auto found = std::lower_bound(
+      outs.begin(), outs.end(), std::pair(distance, index),
+      [](const Port& port, const auto& key) { return std::pair(port.distance, port.index) < key; });
+  const bool there = found != outs.end() && found->distance == distance && found->index == index;
+  return there ? static_cast<std::size_t>(found - outs.begin()) : outs.size();
+}
+
+Sent sentBy(const Program& program) {
+  Sent sent;
+  for (const Op& op : program.ops) {
+    sent.chunks += static_cast<double>(op.chunks) * op.sends;
+    sent.messages += op.sends;
+  }
+  return sent;
+}
+
+Programs::Programs(const plan::Algorithm& algorithm, const plan::Spec& spec) {
+  std::unordered_multimap<std::uint64_t, std::uint32_t> known;
+  for (int rank = 0; rank < spec.ranks; ++rank) {
+    const plan::RankPlan plan = algorithm.build(spec, rank);
+    if (rank == 0) first_ = plan;
+    Program program = Compiler(plan).take();
+    const std::uint64_t hash = hashOf(program);
+    const auto [begin, end] = known.equal_range(hash);
+    const auto found =
+        std::find_if(begin, end, [&](const auto& entry) { return all_[entry.second] == program; });
+    if (found != end) {
+      of_.push_back(found->second);
+      continue;
+    }
+    of_.push_back(static_cast<std::uint32_t>(all_.size()));
+    known.emplace(hash, of_.back());
+    all_.push_back(std::move(program));
+  }
+}
+
+} // namespace rondo::model

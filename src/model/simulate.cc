@@ -1,0 +1,208 @@
+// Prepares a simulation: sizes of tiles, places of ranks, channels.
+#include "model/simulate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "model/program.h"
+#include "model/simulator.h"
+#include "plan/tiles.h"
+#include "rondo/error.h"
+
+namespace rondo::model {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& reason) {
+  throw Error(ErrorCode::invalid_argument, reason);
+}
+
+/// The kinds of links that the ranks of a layout use.
+std::vector<const LinkProfile*> linksOf(const plan::Spec& spec, const Network& network) {
+  const auto nodes = spec.layout.nodes();
+  std::vector<const LinkProfile*> links;
+  if (nodes.size() <= 1 ||
+      std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return node.size() > 1; }))
+    links.push_back(&network.profile->link(network.inside));
+  if (nodes.size() > 1) links.push_back(&network.profile->link(network.between));
+  return links;
+}
+
+Sizes sizesOf(const plan::RankPlan& plan, const Blocks& blocks, const Network& network) {
+  Sizes sizes{.element = sizeOf(blocks.type)};
+  if (!traits(plan.spec.collective).movesData() || blocks.bytes <= 0) return sizes;
+  const auto element = static_cast<double>(sizes.element);
+  const double count = std::max(blocks.bytes / element, 1.0);
+  if (count > 1e15) refuse("a block of " + std::to_string(blocks.bytes) + " bytes is too large");
+  double slot = std::numeric_limits<double>::infinity();
+  bool carriers = false;
+  for (const LinkProfile* link : linksOf(plan.spec, network)) {
+    slot = std::min(slot, link->slot_bytes);
+    carriers = carriers || !link->mapped;
+  }
+  const plan::CallShape shape{.count = static_cast<std::size_t>(std::ceil(count)),
+                              .type = blocks.type};
+  const std::size_t limit =
+      plan::messageElements(plan, shape, static_cast<std::size_t>(slot), carriers);
+  const std::size_t tile = plan::tileElements(plan, shape, limit);
+  sizes.block = count * element;
+  sizes.in_place = blocks.in_place && traits(plan.spec.collective).in_place;
+  sizes.tiles = std::max<std::size_t>((shape.count + tile - 1) / tile, 1);
+  sizes.full = static_cast<double>(tile) * element;
+  sizes.last = sizes.block - static_cast<double>(sizes.tiles - 1) * sizes.full;
+  return sizes;
+}
+
+void checkConditions(const Conditions& conditions, int ranks) {
+  const auto check = [&](int rank) {
+    if (rank < 0 || rank >= ranks)
+      refuse("there is no rank " + std::to_string(rank) + "; ranks are 0 to " +
+             std::to_string(ranks - 1));
+  };
+  for (const auto& one : conditions.stragglers) {
+    check(one.rank);
+    if (!(one.delay >= 0) || !(one.factor > 0))
+      refuse("a straggler needs a delay >= 0 and a factor > 0");
+  }
+  for (const auto& one : conditions.slow_links) {
+    check(one.src);
+    check(one.dst);
+    if (!(one.factor > 0)) refuse("a slow link needs a factor > 0");
+  }
+}
+
+} // namespace
+
+Simulator::Simulator(const Programs& programs, const plan::Spec& spec, const Network& network,
+                     const Sizes& sizes, std::uint32_t ranks, const Observer& observer)
+    : sizes_(sizes),
+      all_(static_cast<std::uint32_t>(spec.ranks)),
+      observer_(observer),
+      turn_(network.profile->turn),
+      meeting_alpha_(network.profile->link(network.inside).alpha),
+      inside_(network.profile->link(network.inside)),
+      places_(ranks) {
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    programs_.push_back(&programs.of(static_cast<int>(rank)));
+  placeRanks(spec, network);
+  connect(network);
+  applyConditions(network.conditions);
+}
+
+void Simulator::placeRanks(const plan::Spec& spec, const Network& network) {
+  std::map<std::uint32_t, int> on_node; // ranks placed so far
+  std::uint32_t channels = 0, ins = 0, nodes = 1;
+  for (std::uint32_t rank = 0; rank < places_.size(); ++rank) {
+    Place& place = places_[rank];
+    const Program& program = *programs_[rank];
+    if (!spec.layout.groups.empty())
+      place.node = static_cast<std::uint32_t>(spec.layout.groups[0][rank]);
+    nodes = std::max(nodes, place.node + 1);
+    const int before = on_node[place.node]++;
+    place.core = network.processors == 0
+                     ? rank
+                     : place.node * static_cast<std::uint32_t>(network.processors) +
+                           static_cast<std::uint32_t>(before % network.processors);
+    place.first_lane = static_cast<std::uint32_t>(lanes_.size());
+    place.lanes = static_cast<std::uint32_t>(program.lanes.size() - 1);
+    place.first_out = channels;
+    place.first_in = ins;
+    channels += static_cast<std::uint32_t>(program.outs.size());
+    ins += static_cast<std::uint32_t>(program.ins.size());
+    const int r = static_cast<int>(rank);
+    const double set = sizes_.block * (plan::inputBlocks(spec, r) + plan::outputBlocks(spec, r));
+    place.copy = network.profile->copy.at(set);
+    place.penalty = network.profile->memory.at(set);
+    place.reduce = network.profile->reduceOf(sizes_.element).at(set);
+    for (std::uint32_t lane = 0; lane < place.lanes; ++lane) {
+      lanes_.push_back({.rank = rank, .number = lane, .op = program.lanes[lane]});
+      lanes_.back().ended = program.lanes[lane] == program.lanes[lane + 1];
+    }
+    if (cores_.size() <= place.core) cores_.resize(place.core + 1);
+    Core& core = cores_[place.core];
+    core.shared = network.processors > 0 && before >= network.processors;
+    core.last = rank;
+  }
+  channels_.resize(channels);
+  ins_.resize(ins);
+  waiters_.resize(lanes_.size());
+  out_.resize(places_.size() + nodes);
+  in_.resize(places_.size() + nodes);
+}
+
+const LinkProfile& Simulator::linkBetween(std::uint32_t a, std::uint32_t b,
+                                          const Network& network) const {
+  return network.profile->link(places_[a].node == places_[b].node ? network.inside
+                                                                  : network.between);
+}
+
+/// Both ends of a channel find each other by distance and index.
+void Simulator::connect(const Network& network) {
+  const auto simulated = static_cast<std::uint32_t>(places_.size());
+  for (std::uint32_t dst = 0; dst < simulated; ++dst) {
+    const Program& program = *programs_[dst];
+    for (std::uint32_t i = 0; i < program.ins.size(); ++i) {
+      const Program::Port& port = program.ins[i];
+      const std::uint32_t src = simulated == 1 ? 0 : (dst + port.distance) % all_;
+      const Program& sender = *programs_[src];
+      const std::size_t out = sender.findOut((all_ - port.distance) % all_, port.index);
+      if (out == sender.outs.size())
+        refuse("rank " + std::to_string(dst) + " receives from rank " + std::to_string(src) +
+               ", which does not send");
+      const std::uint32_t number = places_[src].first_out + static_cast<std::uint32_t>(out);
+      ins_[places_[dst].first_in + i] = number;
+      Channel& channel = channels_[number];
+      channel.link = &linkBetween(src, dst, network);
+      channel.shared_line = channel.link->line == Line::node;
+      channel.sender = places_[src].first_lane + sender.outs[out].lane;
+      channel.receiver = places_[dst].first_lane + port.lane;
+    }
+  }
+}
+
+void Simulator::applyConditions(const Conditions& conditions) {
+  for (const auto& straggler : conditions.stragglers) {
+    Place& place = places_[static_cast<std::size_t>(straggler.rank)];
+    place.slow = straggler.factor;
+    for (std::uint32_t i = 0; i < place.lanes; ++i)
+      lanes_[place.first_lane + i].clock.add(&Terms::contention, straggler.delay);
+  }
+  for (const auto& slow : conditions.slow_links)
+    for (Channel& channel : channels_)
+      if (lanes_[channel.sender].rank == static_cast<std::uint32_t>(slow.src) &&
+          lanes_[channel.receiver].rank == static_cast<std::uint32_t>(slow.dst))
+        channel.factor = static_cast<float>(slow.factor);
+}
+
+Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
+                 const Network& network, const Observer& observer) {
+  if (!algorithm.supports(spec))
+    refuse(std::string(algorithm.name) + " does not support " + std::string(name(spec.collective)) +
+           " of " + std::to_string(spec.ranks) + " ranks");
+  checkConditions(network.conditions, spec.ranks);
+  const Programs programs(algorithm, spec);
+  const Sizes sizes = sizesOf(programs.first(), blocks, network);
+  const bool folded = programs.symmetric() && spec.ranks > 1 && network.conditions.normal() &&
+                      network.processors == 0 && spec.layout.nodes().size() <= 1 && !observer &&
+                      !programs.of(0).switched();
+  Simulator simulator(programs, spec, network, sizes,
+                      folded ? 1 : static_cast<std::uint32_t>(spec.ranks), observer);
+  simulator.run();
+  Outcome outcome{.seconds = simulator.seconds(), .terms = simulator.terms()};
+  outcome.stuck = simulator.stuck();
+  outcome.events = simulator.events();
+  outcome.tiles = sizes.tiles;
+  outcome.folded = folded;
+  for (int rank = 0; rank < spec.ranks; ++rank) {
+    const Program& program = programs.of(rank);
+    const Sent sent = sentBy(program);
+    const double bytes = sent.chunks * sizes.block / program.chunks_per_block;
+    outcome.messages += sent.messages * sizes.tiles;
+    outcome.total_sent += bytes;
+    outcome.max_sent = std::max(outcome.max_sent, bytes);
+  }
+  return outcome;
+}
+
+} // namespace rondo::model

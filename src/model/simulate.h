@@ -1,0 +1,93 @@
+// Runs the plans of all ranks as discrete events, with the times of a profile.
+//
+// One model serves prediction and simulation: predict() is a simulation whose conditions are
+// normal. What is modelled:
+//
+// - A step runs when the engine would run it: its messages have arrived, its channels have free
+//   slots, the steps that it waits for are done. Lanes are repeated for each tile.
+// - A processor does one step at a time, in the order in which they became ready; ranks that share
+//   a processor take turns.
+// - Messages of a channel arrive in order. Messages that share a line pass one after the other, in
+//   the order in which they reach it. For many messages this approaches equal shares.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/profile.h"
+#include "plan/plan.h"
+
+namespace rondo::model {
+
+/// What deviates from the profile.
+struct Conditions {
+  struct Straggler {
+    int rank = 0;
+    double delay = 0;  ///< seconds that it comes late
+    double factor = 1; ///< its processor is this many times as slow
+  };
+  struct SlowLink {
+    int src = 0, dst = 0; ///< ranks
+    double factor = 1;    ///< messages take this many times as long; infinity: they never arrive
+  };
+  std::vector<Straggler> stragglers;
+  std::vector<SlowLink> slow_links;
+
+  bool normal() const { return stragglers.empty() && slow_links.empty(); }
+};
+
+/// Where ranks are, and what connects them.
+struct Network {
+  const Profile* profile = nullptr;
+  LinkClass inside = LinkClass::shm;       ///< between ranks of a node of Spec::layout
+  LinkClass between = LinkClass::loopback; ///< between nodes
+  int processors = 0;                      ///< of each node; 0: one for each rank
+  Conditions conditions = {};
+};
+
+/// The seconds of the critical path by their cause.
+struct Terms {
+  double latency = 0;    ///< alpha, and what a message costs independently of its size
+  double bytes = 0;      ///< moving bytes, also waiting for one's own earlier messages
+  double reduction = 0;  ///< combining operands
+  double contention = 0; ///< waiting for a shared line or processor, or for a straggler
+
+  double sum() const { return latency + bytes + reduction + contention; }
+};
+
+struct Outcome {
+  double seconds = 0;                     ///< until the last rank is done
+  Terms terms;                            ///< add up to `seconds`
+  std::string stuck;                      ///< why the collective never ends; empty if it does
+  std::uint64_t events = 0, messages = 0; ///< messages of all ranks and tiles
+  double total_sent = 0, max_sent = 0;    ///< bytes: of all ranks; of the rank that sends most
+  std::size_t tiles = 1;
+  bool folded = false; ///< all ranks do the same at the same time, so that one stood for all
+};
+
+/// A step that ran, for traces.
+struct Span {
+  int rank = 0;
+  std::uint32_t lane = 0, step = 0;
+  std::size_t tile = 0;
+  double begin = 0, end = 0; ///< seconds
+};
+using Observer = std::function<void(const Span&)>;
+
+/// The call's blocks.
+struct Blocks {
+  double bytes = 0; ///< of one block
+  DataType type = DataType::float32;
+  /// Input and output are the same buffer, if the collective allows it.
+  bool in_place = false;
+};
+
+/// `observer`: is told every step; ranks are not folded then. Throws Error(invalid_argument) if the
+/// algorithm does not support the spec, the profile lacks a kind of link, or a condition names a
+/// rank that does not exist.
+Outcome simulate(const plan::Algorithm& algorithm, const plan::Spec& spec, const Blocks& blocks,
+                 const Network& network, const Observer& observer = {});
+
+} // namespace rondo::model

@@ -1,0 +1,214 @@
+// Compares simulations with closed forms on ideal networks, and tests what else is modelled.
+#include "model/simulate.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "plan/patterns.h"
+#include "plan/registry.h"
+#include "rondo/error.h"
+#include "support/grid.h"
+#include "support/test.h"
+
+using namespace rondo;
+using namespace rondo::model;
+using plan::Algorithm;
+using plan::Spec;
+
+namespace {
+
+constexpr double kAlpha = 3, kBeta = 1.0 / 1024;
+constexpr double kBytes = 4.0 * 720720; // divisible by most numbers of ranks
+
+const Algorithm& find(const char* name) { return *plan::findAlgorithm(name); }
+
+/// Calls visit(algorithm, spec) for all algorithms and collectives with 1 to 64 ranks.
+void forAll(const auto& visit) {
+  for (const Algorithm* algorithm : plan::algorithms())
+    for (const Collective collective : kCollectives)
+      for (int ranks = 1; ranks <= (test::kWholeGrid ? 64 : 17); ++ranks) {
+        const Spec spec{.collective = collective, .ranks = ranks, .multicast = true};
+        if (collective == Collective::sendrecv || !algorithm->supports(spec)) continue;
+        INFO(algorithm->name << ", " << name(collective) << " of " << ranks << " ranks");
+        visit(*algorithm, spec);
+      }
+}
+
+/// Whether the cost in the algorithm's file is exact: not for algorithms that rely on many tiles,
+/// and with folded ranks only where their messages do not overlap with others.
+bool exact(const Algorithm& algorithm, const Spec& spec) {
+  if (algorithm.name == "chain" || algorithm.name == "double_tree") return spec.ranks <= 1;
+  const bool folds = algorithm.name == "butterfly" || algorithm.name == "halving";
+  return !folds || plan::Fold(spec.ranks).extras == 0;
+}
+
+} // namespace
+
+TEST_CASE("on an ideal network the simulated time is the formula in the algorithm's file") {
+  const Profile ideal = idealProfile(kAlpha, kBeta);
+  int compared = 0;
+  forAll([&](const Algorithm& algorithm, const Spec& spec) {
+    if (!exact(algorithm, spec)) return;
+    const Outcome outcome = simulate(algorithm, spec, {kBytes}, {.profile = &ideal});
+    const double bytes = traits(spec.collective).movesData() ? kBytes : 0;
+    CHECK(outcome.seconds ==
+          Approx(algorithm.cost(spec, {kAlpha, kBeta, 0}, bytes)).epsilon(1e-12));
+    CHECK(outcome.terms.sum() == Approx(outcome.seconds).epsilon(1e-12));
+    CHECK(outcome.terms.contention == 0);
+    CHECK(outcome.stuck.empty());
+    ++compared;
+  });
+  CHECK(compared > 300);
+}
+
+TEST_CASE("simulated bytes are those of the closed form, and no formula is beaten by much") {
+  const Profile ideal = idealProfile(kAlpha, kBeta);
+  forAll([&](const Algorithm& algorithm, const Spec& spec) {
+    const Outcome outcome = simulate(algorithm, spec, {kBytes}, {.profile = &ideal});
+    const plan::ClosedForm form = algorithm.closedForm(spec);
+    const bool windows = algorithm.name == "nvls"; // a switch moves bytes without messages
+    if (traits(spec.collective).movesData() && !windows) {
+      CHECK(outcome.total_sent == Approx(form.total_sent * kBytes));
+      CHECK(outcome.max_sent == Approx(form.max_sent * kBytes));
+    }
+    if (algorithm.name == "double_tree") // without bytes, its rounds remain
+      CHECK(simulate(algorithm, spec, {1e-300}, {.profile = &ideal}).seconds ==
+            Approx(form.rounds * kAlpha).margin(0.1));
+    if (algorithm.name == "butterfly")
+      CHECK(outcome.seconds <= algorithm.cost(spec, {kAlpha, kBeta, 0}, kBytes) * (1 + 1e-12));
+  });
+}
+
+TEST_CASE("a chain of tiles takes the time of a pipeline") {
+  for (const Collective collective : {Collective::broadcast, Collective::reduce})
+    for (const int ranks : {2, 3, 7, 16})
+      for (const int tiles : {1, 2, 10, 64}) {
+        Profile profile = idealProfile(kAlpha, kBeta);
+        for (auto& link : profile.links) link->slot_bytes = kBytes / tiles;
+        // Tiles begin at multiples of 64 bytes.
+        const double bytes = 4.0 * 720896;
+        for (auto& link : profile.links) link->slot_bytes = bytes / tiles;
+        const Outcome outcome = simulate(find("chain"), {.collective = collective, .ranks = ranks},
+                                         {bytes}, {.profile = &profile});
+        INFO(name(collective) << " of " << ranks << " ranks in " << tiles << " tiles");
+        if (tiles != 10) REQUIRE(outcome.tiles == static_cast<std::size_t>(tiles));
+        const double tile = bytes / static_cast<double>(outcome.tiles);
+        const double expected =
+            (ranks - 1) * kAlpha + kBeta * tile * static_cast<double>(outcome.tiles + ranks - 2.0);
+        CHECK(outcome.seconds == Approx(expected).epsilon(tiles == 10 ? 0.01 : 1e-12));
+      }
+}
+
+TEST_CASE("one rank may stand for all where all do the same") {
+  const Profile ideal = idealProfile(kAlpha, kBeta);
+  int folded = 0;
+  forAll([&](const Algorithm& algorithm, const Spec& spec) {
+    const Outcome one = simulate(algorithm, spec, {kBytes}, {.profile = &ideal});
+    if (!one.folded) return;
+    ++folded;
+    const Outcome all =
+        simulate(algorithm, spec, {kBytes}, {.profile = &ideal}, [](const Span&) {});
+    CHECK(!all.folded);
+    CHECK(all.events > one.events);
+    CHECK(one.seconds == Approx(all.seconds).epsilon(1e-12));
+    CHECK(one.total_sent == all.total_sent);
+  });
+  CHECK(folded > 50);
+}
+
+TEST_CASE("a full channel holds its sender back") {
+  // Rank 1 needs 10 s for each message and rank 0 none, so a slot becomes free every 10 s.
+  Profile profile = idealProfile(0, 0);
+  LinkProfile& link = *profile.links[static_cast<std::size_t>(LinkClass::shm)];
+  link.line = Line::none;
+  link.slot_bytes = 4096;
+  link.receive_overhead = 10;
+  std::vector<double> ends; // of rank 0's steps
+  for (const int depth : {1, 3}) {
+    link.depth = depth;
+    ends.clear();
+    const Outcome outcome =
+        simulate(find("chain"), {.collective = Collective::broadcast, .ranks = 2}, {4096.0 * 6},
+                 {.profile = &profile}, [&](const Span& span) {
+                   if (span.rank == 0) ends.push_back(span.end);
+                 });
+    REQUIRE(ends.size() == 6);
+    for (int tile = 0; tile < 6; ++tile)
+      CHECK(ends[static_cast<std::size_t>(tile)] == 10.0 * std::max(0, tile - depth + 1));
+    CHECK(outcome.seconds == 60);
+  }
+}
+
+TEST_CASE("stragglers, slow links and dead links have the effect that their numbers say") {
+  const Profile ideal = idealProfile(kAlpha, kBeta);
+  const Spec spec{.collective = Collective::allreduce, .ranks = 8};
+  const double base = simulate(find("ring"), spec, {kBytes}, {.profile = &ideal}).seconds;
+  Network network{.profile = &ideal};
+  network.conditions.stragglers = {{.rank = 3, .delay = 1000}};
+  const Outcome late = simulate(find("ring"), spec, {kBytes}, network);
+  CHECK(late.seconds == Approx(base + 1000));
+  CHECK(late.terms.contention == Approx(1000));
+
+  network.conditions = {};
+  network.conditions.slow_links = {{.src = 3, .dst = 4, .factor = 2}};
+  // 14 messages cross the slow link; each takes as long again.
+  CHECK(simulate(find("ring"), spec, {kBytes}, network).seconds > base * 1.5);
+  CHECK(simulate(find("ring"), spec, {kBytes}, network).seconds <= base * 2);
+
+  network.conditions.slow_links[0].factor = std::numeric_limits<double>::infinity();
+  const Outcome dead = simulate(find("ring"), spec, {kBytes}, network);
+  CHECK(dead.stuck.find("rank 4 lane 0 step") != std::string::npos);
+  CHECK(dead.stuck.find("waits to receive from rank 3") != std::string::npos);
+
+  Profile slow = defaultProfile();
+  Network shared{.profile = &slow};
+  const double normal = simulate(find("ring"), spec, {kBytes}, shared).seconds;
+  shared.conditions.stragglers = {{.rank = 3, .factor = 3}};
+  CHECK(simulate(find("ring"), spec, {kBytes}, shared).seconds > normal * 2);
+  shared.conditions.stragglers[0].rank = 8;
+  CHECK_THROWS_AS(simulate(find("ring"), spec, {kBytes}, shared), Error);
+}
+
+TEST_CASE("ranks that share a processor or a node's line wait, and that is called contention") {
+  const Spec spec{.collective = Collective::allreduce, .ranks = 8};
+  Network own{.profile = &defaultProfile()}, shared = own;
+  shared.processors = 2;
+  const Outcome alone = simulate(find("direct"), spec, {kBytes}, own);
+  const Outcome crowded = simulate(find("direct"), spec, {kBytes}, shared);
+  CHECK(alone.terms.contention == 0);
+  CHECK(crowded.terms.contention > 0);
+  CHECK(crowded.seconds > alone.seconds * 3); // four ranks on each processor
+  CHECK(crowded.seconds < alone.seconds * 6);
+
+  // Two nodes of two ranks exchange through two lines of beta: half of all bytes cross each.
+  Profile profile = idealProfile(0, 0);
+  LinkProfile& link = *profile.links[static_cast<std::size_t>(LinkClass::network)];
+  link.wire = Curve(kBeta);
+  link.line = Line::node;
+  Spec placed{.collective = Collective::alltoall, .ranks = 4, .layout = plan::parseLayout("2x2")};
+  const Network network{.profile = &profile, .between = LinkClass::network};
+  const Outcome crossing = simulate(find("direct"), placed, {kBytes}, network);
+  CHECK(crossing.seconds == Approx(4 * kBytes * kBeta));
+  CHECK(crossing.terms.contention > 0);
+}
+
+TEST_CASE("predicted times do not fall when the size grows") {
+  for (const LinkClass link : {LinkClass::shm, LinkClass::inproc, LinkClass::loopback})
+    for (const Algorithm* algorithm : plan::algorithms())
+      for (const Collective collective : {Collective::allreduce, Collective::broadcast,
+                                          Collective::allgather, Collective::alltoall}) {
+        const Spec spec{.collective = collective, .ranks = 4};
+        if (!algorithm->supports(spec)) continue;
+        double before = 0;
+        for (double bytes = 8; bytes < 64e6; bytes *= 1.7) {
+          const double now =
+              simulate(*algorithm, spec, {bytes}, {.profile = &defaultProfile(), .inside = link})
+                  .seconds;
+          INFO(algorithm->name << ", " << name(collective) << ", " << name(link) << ", " << bytes);
+          CHECK(now >= before * 0.999);
+          before = now;
+        }
+      }
+}

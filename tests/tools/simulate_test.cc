@@ -1,0 +1,220 @@
+// Runs `rondo simulate`, `rondo plan --explain`, `rondo tune` and the exports of plans.
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "model/profile_file.h"
+#include "plan/registry.h"
+#include "rondo/error.h"
+#include "support/test.h"
+#include "tests/tools/shell.h"
+#include "tools/plan_dot.h"
+#include "tools/plan_goal.h"
+#include "tools/tune_fit.h"
+#include "tools/tune_plot.h"
+
+namespace rondo::tools {
+namespace {
+
+TEST_CASE("simulate: every algorithm has a time whose terms add up, fastest first", "[simulate]") {
+  const Outcome outcome = shell("$RONDO simulate allreduce -p 8 --bytes 8,16M --json");
+  REQUIRE(outcome.status == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["ranks"] == 8);
+  REQUIRE(json["rows"].size() == 16);
+  double before = 0;
+  for (std::size_t i = 0; i < 16; ++i) {
+    const auto& row = json["rows"][i];
+    const double us = row["us"];
+    double sum = 0;
+    for (const auto& [name, term] : row["terms_us"].items()) sum += term.get<double>();
+    CHECK(sum == Approx(us));
+    CHECK(row["algbw_gbs"].get<double>() == Approx(row["bytes"].get<double>() / us * 1e-3));
+    if (i % 8 != 0) CHECK(us >= before);
+    before = us;
+  }
+  CHECK(json["rows"][0]["mostly"] == "latency");
+  CHECK(json["rows"][8]["mostly"] == "bytes");
+}
+
+TEST_CASE("simulate: a dead link is named, a trace has every step, wrong options are refused",
+          "[simulate]") {
+  const Outcome dead = shell("$RONDO simulate broadcast -p 8 --algorithm tree --dead-link 0-4");
+  CHECK(dead.status == 0);
+  CHECK(dead.out.find("never") != std::string::npos);
+  CHECK(dead.out.find("rank 4 lane 0 step 0 waits to receive from rank 0") != std::string::npos);
+
+  const TemporaryFolder folder;
+  const std::string trace = folder.file("trace.json");
+  const Outcome traced =
+      shell("$RONDO simulate allreduce -p 4 --algorithm ring --bytes 64K --trace " + trace);
+  REQUIRE(traced.status == 0);
+  const auto json = nlohmann::json::parse(readFile(trace));
+  CHECK(json["traceEvents"].size() == 4 * 7); // 7 steps of each rank, one tile
+  std::set<int> ranks;
+  for (const auto& event : json["traceEvents"]) ranks.insert(event["pid"].get<int>());
+  CHECK(ranks.size() == 4);
+
+  const std::pair<const char*, const char*> refused[] = {
+      {"--straggler 1:5", "RANK=MICROSECONDS"},
+      {"--straggler 9=5", "there is no rank 9"},
+      {"--slow-link 0-1=0", "factor > 0"},
+      {"--link wifi", "valid: inproc shm loopback"},
+      {"--layout 3x2", "rank"},
+      {"--trace /tmp/t", "one algorithm"}};
+  for (const auto& [options, text] : refused) {
+    const Outcome outcome = shell(std::string("$RONDO simulate allreduce -p 4 ") + options);
+    INFO(options << ": " << outcome.err);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.err.find(text) != std::string::npos);
+  }
+  std::ofstream(folder.file("p.json")) << "{\n\"rondo_profile\": 7}";
+  const Outcome outdated =
+      shell("$RONDO simulate allreduce -p 4 --profile " + folder.file("p.json"));
+  CHECK(outdated.status == 3);
+  CHECK(outdated.err.find("p.json:2: version 7 is not 1") != std::string::npos);
+}
+
+TEST_CASE("plan --explain: names the rule, the winner's reason and a disagreement", "[simulate]") {
+  const Outcome agreed = shell("$RONDO plan allreduce -p 2 --bytes 1M --explain");
+  CHECK(agreed.status == 0);
+  CHECK(agreed.out.find("* direct runs today, by the rule for blocks of more than 32K.") !=
+        std::string::npos);
+  CHECK(agreed.out.find("The rules agree.") != std::string::npos);
+
+  // Where a message costs a second and bytes cost nothing, one round is best, whatever the rules
+  // say about large calls.
+  model::Profile profile = model::defaultProfile();
+  profile.machine = "elsewhere";
+  for (auto& link : profile.links) {
+    link->alpha = 1;
+    link->slot_bytes = 1 << 30;
+  }
+  const TemporaryFolder folder;
+  std::ofstream(folder.file("p.json")) << model::profileText(profile);
+  const Outcome disagreed =
+      shell("$RONDO plan allreduce -p 8 --bytes 1M --explain --profile " + folder.file("p.json"));
+  CHECK(disagreed.status == 0);
+  CHECK(disagreed.out.find("Predicted: oneshot wins, because") != std::string::npos);
+  CHECK(disagreed.out.find("The rules disagree: direct is predicted to take") != std::string::npos);
+  CHECK(disagreed.out.find("on latency.") != std::string::npos);
+  CHECK(disagreed.err.find("was made on another machine (elsewhere") != std::string::npos);
+
+  const Outcome nodes = shell("$RONDO plan allreduce -p 8 --bytes 16M --explain --layout 4x2");
+  CHECK(nodes.out.find("* hierarchical runs today: several nodes have several ranks, and blocks "
+                       "have 2M or more.") != std::string::npos);
+}
+
+TEST_CASE("the algorithm of each shape is logged once, by one rank", "[simulate]") {
+  const Outcome outcome = shell(
+      "RONDO_ALGO= RONDO_DEBUG=info $RONDO bench allreduce -p 3 -b 8 -e 8 -n 20 -w 5 --transport "
+      "tcp");
+  INFO(outcome.err);
+  CHECK(outcome.status == 0);
+  CHECK(countOf(outcome.out + outcome.err, "AllReduce of 2 float uses ") == 1);
+}
+
+TEST_CASE("tune: a fit reproduces a link that it is given the times of", "[tune]") {
+  const model::LinkProfile& truth = model::defaultProfile().link(model::LinkClass::shm);
+  std::vector<LinkSample> samples;
+  for (const double bytes : {8.0, 1024.0, 16384.0, 131072.0})
+    samples.push_back({bytes, halfTrip(truth, bytes), 0.06e-6});
+  const model::LinkProfile fitted = fitLink(samples, truth);
+  for (const double bytes : {8.0, 500.0, 1024.0, 5000.0, 16384.0, 1e5, 131072.0, 1e6}) {
+    INFO(bytes);
+    CHECK(halfTrip(fitted, bytes) == Approx(halfTrip(truth, bytes)).epsilon(0.01));
+  }
+  CHECK(fitted.send_overhead == Approx(0.06e-6));
+  CHECK(fitted.depth == truth.depth);
+  CHECK_THROWS_AS(fitLink({{8, 1, 1}}, truth), Error);
+  CHECK_THROWS_AS(fitLink({{8, 1, 1}, {16, 0, 1}}, truth), Error);
+}
+
+TEST_CASE("tune: measured times that fall with the size are smoothed", "[tune]") {
+  CHECK(neverFalling({1, 3, 2, 4}) == std::vector<double>{1, 2.5, 2.5, 4});
+  CHECK(neverFalling({4, 3, 2, 1}) == std::vector<double>{2.5, 2.5, 2.5, 2.5});
+  const model::LinkProfile link =
+      fitLink({{8, 5, 1}, {64, 4, 1}, {512, 9, 1}}, model::LinkProfile{});
+  double before = 0;
+  for (double bytes = 1; bytes < 1e6; bytes *= 1.5) {
+    CHECK(halfTrip(link, bytes) >= before);
+    before = halfTrip(link, bytes);
+  }
+  const model::Levels levels = fitLevels({{1024, 2e-10}, {2048, 1e-10}});
+  CHECK(levels.at(1024) == Approx(1.5e-10));
+  const model::Residual residual = residualOf("x", {{1, 1}, {1, 2}, {3, 2}});
+  CHECK(residual.median == 0.5);
+  CHECK(residual.worst == 0.5);
+}
+
+TEST_CASE("tune: writes a profile that can be read, and a drawing with all points", "[tune]") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      shell("$RONDO tune --seconds 0.2 --transports inproc,tcp -o " + folder.file("p.json") +
+            " --plot " + folder.file("p.svg") +
+            " && $RONDO plan allreduce -p 2 --explain --profile " + folder.file("p.json"));
+  INFO(outcome.err);
+  REQUIRE(outcome.status == 0);
+  CHECK(outcome.err.empty()); // it was made on this machine
+  const model::Profile profile = model::readProfile(folder.file("p.json"));
+  CHECK(profile.machine == model::machineKey());
+  CHECK(profile.residuals.size() == 6);
+  CHECK(halfTrip(profile.link(model::LinkClass::inproc), 8) > 0);
+  const std::string svg = readFile(folder.file("p.svg"));
+  CHECK(countOf(svg, "<polyline") == 2);
+  CHECK(countOf(svg, "<circle") == 2 * 8 + 2);
+  CHECK(svg.find(">loopback</text>") != std::string::npos);
+  const Outcome refused = shell("$RONDO tune --transports nvlink");
+  CHECK(refused.status == 2);
+  CHECK(refused.err.find("valid: inproc, shm, tcp, ucx") != std::string::npos);
+}
+
+TEST_CASE("exports: GOAL has all messages of all plans, in both directions", "[export]") {
+  const plan::Spec spec{.collective = Collective::allreduce, .ranks = 4};
+  const plan::Algorithm& ring = *plan::findAlgorithm("ring");
+  const std::string text = goalText(ring, spec, 4096, model::defaultProfile());
+  CHECK(linesOf(text)[0] == "num_ranks 4");
+  CHECK(countOf(text, "send 1024b to ") == 4 * 6);
+  CHECK(countOf(text, "recv 1024b from ") == 4 * 6);
+  CHECK(countOf(text, "rank 3 {") == 1);
+  // Every label that is required is defined in the same rank.
+  std::set<std::string> labels;
+  for (const std::string& line : linesOf(text)) {
+    if (line.rfind("rank ", 0) == 0) labels.clear();
+    std::istringstream words(line);
+    std::string first, second, third;
+    words >> first >> second >> third;
+    if (!first.empty() && first.back() == ':') {
+      CHECK(labels.insert(first.substr(0, first.size() - 1)).second);
+    } else if (second == "requires") {
+      CHECK(labels.contains(first));
+      CHECK(labels.contains(third));
+    }
+  }
+  CHECK_THROWS_AS(goalText(*plan::findAlgorithm("nvls"),
+                           {.collective = Collective::allreduce, .ranks = 4, .multicast = true}, 8,
+                           model::defaultProfile()),
+                  Error);
+}
+
+TEST_CASE("exports: the graph has a box for each step and an edge for each message", "[export]") {
+  const plan::Spec spec{.collective = Collective::broadcast, .ranks = 4};
+  const std::string text = dotText(*plan::findAlgorithm("tree"), spec);
+  CHECK(countOf(text, "subgraph cluster_") == 4);
+  CHECK(countOf(text, "[label=") == 4);
+  CHECK(countOf(text, " -> ") == 3);
+  CHECK(text.find("copy+send") != std::string::npos);
+  CHECK(text.find("recv+store") != std::string::npos);
+  const TemporaryFolder folder;
+  const Outcome outcome = shell("$RONDO plan broadcast -p 4 --algorithm tree --dot " +
+                                folder.file("g.dot") + " --goal " + folder.file("g.goal"));
+  CHECK(outcome.status == 0);
+  CHECK(readFile(folder.file("g.dot")) == text);
+  CHECK(countOf(readFile(folder.file("g.goal")), "send 1048576b to ") == 3);
+}
+
+} // namespace
+} // namespace rondo::tools

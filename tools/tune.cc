@@ -1,0 +1,204 @@
+// `rondo tune`: measures this machine, and writes its link profile.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <map>
+#include <memory>
+
+#include "model/profile_file.h"
+#include "model/simulate.h"
+#include "plan/registry.h"
+#include "rondo/error.h"
+#include "tools/bench/json.h"
+#include "tools/command.h"
+#include "tools/parse.h"
+#include "tools/plan_text.h"
+#include "tools/tune_fit.h"
+#include "tools/tune_measure.h"
+#include "tools/tune_plot.h"
+
+namespace rondo::tools {
+
+namespace {
+
+using TuneSeconds = std::chrono::duration<double>;
+
+struct TuneConfig {
+  std::string output = "profile.json", transports = "inproc,shm,tcp,ucx", plot, name = "tuned";
+  double seconds = 20;
+};
+
+/// The kind of link that a transport between ranks of one machine is.
+const std::map<std::string, model::LinkClass> kTuned{{"inproc", model::LinkClass::inproc},
+                                                     {"shm", model::LinkClass::shm},
+                                                     {"tcp", model::LinkClass::loopback},
+                                                     {"ucx", model::LinkClass::ucx}};
+
+constexpr std::size_t kTunedSizes[] = {8,        256,      1 << 10,   4 << 10,
+                                       16 << 10, 64 << 10, 128 << 10, 256 << 10};
+constexpr std::size_t kTunedSets[] = {32 << 10, 256 << 10, 2 << 20, 32 << 20, 128 << 20};
+/// AllReduces that only test the profile: nothing is fitted to them.
+constexpr std::pair<const char*, std::size_t> kTunedCalls[] = {
+    {"oneshot", 8}, {"oneshot", 16 << 10}, {"direct", 256 << 10}, {"direct", 4 << 20}};
+
+class Tuner {
+ public:
+  Tuner(const TuneConfig& config, std::vector<std::string> transports)
+      : transports_(std::move(transports)) {
+    // One share of the time for each measurement.
+    const std::size_t links =
+        transports_.size() * (std::size(kTunedSizes) + std::size(kTunedCalls));
+    share_ = TuneSeconds(config.seconds / static_cast<double>(links + 6 * std::size(kTunedSets)));
+    profile_ = model::defaultProfile();
+    profile_.name = config.name;
+    profile_.machine = model::machineKey();
+    char date[32] = "";
+    const std::time_t now = std::time(nullptr);
+    std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
+    profile_.source = std::string("measured by rondo tune on ") + date +
+                      "; network, nvlink and pcie as in the default profile";
+  }
+
+  void measure() {
+    measureMemory();
+    for (const std::string& transport : transports_) {
+      try {
+        measureLink(transport);
+      } catch (const Error& error) {
+        std::fprintf(stderr, "rondo: %s is not measured: %s\n", transport.c_str(), error.what());
+      }
+    }
+    if (drawn_.empty()) throw Error(ErrorCode::unsupported, "no transport could be measured");
+  }
+
+  const model::Profile& profile() const { return profile_; }
+  const std::vector<Bandwidths>& drawn() const { return drawn_; }
+
+ private:
+  void measureMemory() {
+    std::vector<LevelSample> copies;
+    for (const std::size_t set : kTunedSets)
+      copies.push_back({static_cast<double>(set), copySpeed(set, share_)});
+    profile_.copy = fitLevels(copies);
+    for (std::size_t i = 0; i < profile_.reduce.size(); ++i) {
+      std::vector<LevelSample> sums;
+      for (const std::size_t set : kTunedSets)
+        sums.push_back({static_cast<double>(set), reduceSpeed(std::size_t{1} << i, set, share_)});
+      profile_.reduce[i] = fitLevels(sums);
+    }
+    profile_.turn = yieldTime();
+  }
+
+  void measureLink(const std::string& transport) {
+    const model::LinkClass kind = kTuned.at(transport);
+    MeasuredPair pair(transport);
+    std::vector<LinkSample> samples;
+    for (const std::size_t bytes : kTunedSizes) samples.push_back(pair.sample(bytes, share_));
+    const model::LinkProfile link = fitLink(samples, profile_.link(kind));
+    profile_.links[static_cast<std::size_t>(kind)] = link;
+    std::vector<std::pair<double, double>> trips, streams;
+    Bandwidths drawn{.name = std::string(model::name(kind)), .measured = {}, .fitted = {}};
+    for (const LinkSample& sample : samples) {
+      trips.emplace_back(halfTrip(link, sample.bytes), sample.half_trip);
+      streams.emplace_back(link.send_overhead + link.send(sample.bytes), sample.stream);
+      drawn.measured.emplace_back(sample.bytes, sample.bytes / sample.half_trip * 1e-9);
+    }
+    for (double bytes = samples.front().bytes; bytes <= samples.back().bytes; bytes *= 1.1)
+      drawn.fitted.emplace_back(bytes, bytes / halfTrip(link, bytes) * 1e-9);
+    drawn_.push_back(std::move(drawn));
+    if (kind == model::LinkClass::inproc || kind == model::LinkClass::shm) measurePenalty(pair);
+    profile_.residuals.push_back(residualOf(transport + ", half a round trip", trips));
+    profile_.residuals.push_back(residualOf(transport + ", a stream (not fitted)", streams));
+    profile_.residuals.push_back(
+        residualOf(transport + ", AllReduce of 2 ranks (not fitted)", callsOf(pair, kind)));
+  }
+
+  /// What memory beyond the caches adds to each byte of a message.
+  void measurePenalty(MeasuredPair& pair) {
+    constexpr std::size_t kMessage = 64 << 10;
+    std::vector<LevelSample> penalties;
+    double base = 0;
+    for (const std::size_t set : kTunedSets) {
+      if (set < kMessage) continue;
+      const double now = pair.streamed(kMessage, set, share_) / kMessage;
+      if (base == 0) base = now;
+      penalties.push_back({static_cast<double>(set), now - base});
+    }
+    profile_.memory = fitLevels(penalties);
+  }
+
+  std::vector<std::pair<double, double>> callsOf(MeasuredPair& pair, model::LinkClass kind) {
+    std::vector<std::pair<double, double>> calls;
+    for (const auto& [algorithm, bytes] : kTunedCalls) {
+      const double measured = pair.allReduce(algorithm, bytes, share_);
+      const model::Network network{.profile = &profile_, .inside = kind};
+      const model::Outcome predicted = model::simulate(
+          *plan::findAlgorithm(algorithm), {.collective = Collective::allreduce, .ranks = 2},
+          {.bytes = static_cast<double>(bytes)}, network);
+      calls.emplace_back(predicted.seconds, measured);
+    }
+    return calls;
+  }
+
+  const std::vector<std::string> transports_;
+  TuneSeconds share_{};
+  model::Profile profile_;
+  std::vector<Bandwidths> drawn_;
+};
+
+int tuneMachine(const TuneConfig& config) {
+  std::vector<std::string> transports = splitWords(config.transports);
+  for (const std::string& transport : transports)
+    if (!kTuned.contains(transport))
+      throw Error(ErrorCode::invalid_argument, "transport '" + transport +
+                                                   "' cannot be measured between ranks of one "
+                                                   "machine; valid: inproc, shm, tcp, ucx");
+  Tuner tuner(config, std::move(transports));
+  tuner.measure();
+  const model::Profile& profile = tuner.profile();
+  writeFile(config.output, model::profileText(profile));
+  Columns columns;
+  columns.add({"link", "8 B", "64 KiB", "latency", "overhead"});
+  for (const Bandwidths& drawn : tuner.drawn()) {
+    const model::LinkProfile& link = profile.link(model::parseLinkClass(drawn.name));
+    columns.add({drawn.name, timeText(halfTrip(link, 8)), timeText(halfTrip(link, 64 << 10)),
+                 timeText(link.alpha), timeText(link.send_overhead)});
+  }
+  std::printf("half a round trip between 2 ranks of this machine\n\n%s\n", columns.text().c_str());
+  for (const model::Residual& residual : profile.residuals)
+    std::printf("error of %s: median %.0f%%, largest %.0f%%\n", residual.what.c_str(),
+                100 * residual.median, 100 * residual.worst);
+  std::printf("\nwritten to %s; use it by --profile\n", config.output.c_str());
+  if (!config.plot.empty())
+    writeFile(config.plot, bandwidthSvg("Bandwidth by message size: measured (points), fitted "
+                                        "(lines)",
+                                        tuner.drawn()));
+  return kSuccess;
+}
+
+} // namespace
+
+Action addTune(CLI::App& parent, const std::vector<std::string>&) {
+  auto config = std::make_shared<TuneConfig>();
+  CLI::App* app = parent.add_subcommand(
+      "tune", "Measure the links and kernels of this machine, and write its link profile");
+  app->add_option("-o,--output", config->output, "The profile")->capture_default_str();
+  app->add_option("--name", config->name, "Name of the profile")->capture_default_str();
+  app->add_option("--transports", config->transports, "Transports to measure")
+      ->capture_default_str();
+  app->add_option("--seconds", config->seconds,
+                  "About how long to measure; longer is more exact on a busy machine")
+      ->check(CLI::Range(0.1, 600.0))
+      ->capture_default_str();
+  app->add_option("--plot", config->plot,
+                  "Draw the bandwidth by message size, measured and fitted, to this SVG file");
+  app->footer(
+      "Nothing else should run on the machine meanwhile.\n\n"
+      "Examples:\n"
+      "  rondo tune -o machine.json --plot machine.svg\n"
+      "  rondo plan allreduce -p 8 --bytes 1M --explain --profile machine.json\n");
+  return [config] { return tuneMachine(*config); };
+}
+
+} // namespace rondo::tools
