@@ -166,16 +166,17 @@ bool Array::fromDlpack(nb::handle object, const Argument& argument, Access acces
   if (!nb::hasattr(object, "__dlpack__")) return false;
   nb::ndarray<> writable;
   const bool may_write = nb::try_cast(object, writable, false);
-  if (may_write)
+  if (may_write) {
     tensor_ = nb::ndarray<nb::ro>(writable);
-  else if (!nb::try_cast(object, tensor_, false))
-    refuse(argument.call,
-           name(argument) + " (" + textOf(object.type()) +
-               ") does not export its memory by DLPack; a tensor that requires a gradient needs "
-               ".detach()");
+  } else if (!nb::try_cast(object, tensor_, false)) {
+    if (nb::hasattr(object, "requires_grad") && nb::cast<bool>(object.attr("requires_grad")))
+      refuse(argument.call, name(argument) + " requires a gradient: pass a.detach()");
+    return false;
+  }
   if (tensor_.device_type() != nb::device::cpu::value)
-    refuse(argument.call, name(argument) + " is not in host memory: arrays of devices are for the "
-                                           "C++ interface and for torch.distributed");
+    refuse(argument.call, name(argument) +
+                              " is not in host memory: arrays of devices are for the "
+                              "C++ interface and for torch.distributed");
   const auto type = typeOf(tensor_.dtype());
   if (!type) refuseElement(object, argument);
   if (!contiguous(tensor_)) refuseLayout(object, argument);
@@ -204,8 +205,8 @@ void Array::release() {
 }
 
 nb::object newArray(nb::handle shape, DataType type) {
-  const bool extension = type == DataType::bfloat16 || type == DataType::float8e4m3 ||
-                         type == DataType::float8e5m2;
+  const bool extension =
+      type == DataType::bfloat16 || type == DataType::float8e4m3 || type == DataType::float8e5m2;
   const nb::module_ numpy = nb::module_::import_("numpy");
   const nb::module_ names = extension ? nb::module_::import_("ml_dtypes") : numpy;
   return numpy.attr("empty")(shape, names.attr(numpyName(type)));

@@ -37,8 +37,8 @@ OwnedBlocks blocksOf(const Prepared& at, Counts counts, MaybeCounts offsets, std
     if ((*offsets)[r] > elements || counts[r] > elements - (*offsets)[r])
       refuse(at.info.name, "block " + std::to_string(r) + ", " + std::to_string(counts[r]) +
                                " elements from element " + std::to_string((*offsets)[r]) +
-                               ", ends after " + array + ", which has " +
-                               std::to_string(elements) + " elements");
+                               ", ends after " + array + ", which has " + std::to_string(elements) +
+                               " elements");
   return {std::move(counts), std::move(*offsets)};
 }
 
@@ -166,8 +166,8 @@ nb::object allGatherv(const Rank& self, nb::handle a, Counts counts, nb::handle 
   at.takeInput(a);
   at.requireCount(at.info.count, own(at, counts), "a");
   const OwnedBlocks blocks = takeBlocks(at, out, std::move(counts), std::move(offsets));
-  return go<kLater>(at, &C::allGatherv, &C::allGathervAsync, at.input(), at.info.count,
-                    at.output(), blocks, *at.info.type);
+  return go<kLater>(at, &C::allGatherv, &C::allGathervAsync, at.input(), at.info.count, at.output(),
+                    blocks, *at.info.type);
 }
 constexpr CallDoc kAllGatherv{
     "all_gatherv",
@@ -190,8 +190,7 @@ nb::object allToAllv(const Rank& self, nb::handle a, Counts counts, nb::handle o
                      Counts out_counts, MaybeCounts offsets, MaybeCounts out_offsets) {
   Prepared at(self, "all_to_allv");
   at.takeInput(a);
-  const OwnedBlocks from =
-      blocksOf(at, std::move(counts), std::move(offsets), at.info.count, "a");
+  const OwnedBlocks from = blocksOf(at, std::move(counts), std::move(offsets), at.info.count, "a");
   const OwnedBlocks into = takeBlocks(at, out, std::move(out_counts), std::move(out_offsets));
   return go<kLater>(at, &C::allToAllv, &C::allToAllvAsync, at.input(), from, at.output(), into,
                     *at.info.type);
@@ -220,7 +219,8 @@ Returns out.
 } // namespace
 
 void addBlockCalls(nb::class_<Rank>& to) {
-  const nb::arg a("a"), counts("counts");
+  const auto a = nb::arg("a").none();
+  const nb::arg counts("counts");
   const auto no_counts = nb::arg("counts") = nb::none();
   const auto no_out = nb::arg("out") = nb::none();
   const auto packed = nb::arg("offsets") = nb::none();
@@ -228,8 +228,8 @@ void addBlockCalls(nb::class_<Rank>& to) {
   const auto first = nb::arg("root") = 0;
   addCall(to, kReduceScatterv, reduceScatterv<false>, reduceScatterv<true>, a, counts, sum, no_out,
           packed);
-  addCall(to, kScatterv, scatterv<false>, scatterv<true>, nb::arg("a").none(),
-          nb::arg("counts").none(), nb::arg("out"), first, packed);
+  addCall(to, kScatterv, scatterv<false>, scatterv<true>, a, nb::arg("counts").none(),
+          nb::arg("out").none(), first, packed);
   addCall(to, kGatherv, gatherv<false>, gatherv<true>, a, no_counts, first, no_out, packed);
   addCall(to, kAllGatherv, allGatherv<false>, allGatherv<true>, a, counts, no_out, packed);
   addCall(to, kAllToAllv, allToAllv<false>, allToAllv<true>, a, counts, nb::arg("out").none(),

@@ -27,9 +27,9 @@ nb::object allReduce(const Rank& self, nb::handle a, nb::handle op, nb::handle o
   return go<kLater>(at, &C::allReduce, &C::allReduceAsync, at.input(), output, at.info.count,
                     *at.info.type, *at.info.op);
 }
-constexpr CallDoc kAllReduce{
-    "all_reduce", ", a: typing.Any, op: str | ReduceOp = 'sum', out: typing.Any = None",
-    "typing.Any", R"(
+constexpr CallDoc kAllReduce{"all_reduce",
+                             ", a: typing.Any, op: str | ReduceOp = 'sum', out: typing.Any = None",
+                             "typing.Any", R"(
 Combines one array of every rank, element by element, and gives the result to all ranks.
 
 a    array of any shape; the number of elements and the type are the same on all ranks
@@ -64,8 +64,7 @@ nb::object reduce(const Rank& self, nb::handle a, nb::handle op, int root, nb::h
                     *at.info.type, *at.info.op, root);
 }
 constexpr CallDoc kReduce{
-    "reduce",
-    ", a: typing.Any, op: str | ReduceOp = 'sum', root: int = 0, out: typing.Any = None",
+    "reduce", ", a: typing.Any, op: str | ReduceOp = 'sum', root: int = 0, out: typing.Any = None",
     "typing.Any", R"(
 Does what all_reduce() does, but only root gets the result. Other ranks' arrays keep their values.
 
@@ -256,7 +255,8 @@ constexpr CallDoc kRecv{"recv", ", a: typing.Any, peer: int", "typing.Any",
 } // namespace
 
 void addCalls(nb::class_<Rank>& to) {
-  const nb::arg a("a"), out("out"), peer("peer");
+  const auto a = nb::arg("a").none(), out = nb::arg("out").none();
+  const nb::arg peer("peer");
   const auto no_out = nb::arg("out") = nb::none();
   const auto sum = nb::arg("op") = "sum";
   const auto first = nb::arg("root") = 0;
@@ -264,7 +264,7 @@ void addCalls(nb::class_<Rank>& to) {
   addCall(to, kReduce, reduce<false>, reduce<true>, a, sum, first, no_out);
   addCall(to, kBroadcast, broadcast<false>, broadcast<true>, a, first);
   addCall(to, kReduceScatter, reduceScatter<false>, reduceScatter<true>, a, sum, no_out);
-  addCall(to, kScatter, scatter<false>, scatter<true>, nb::arg("a").none(), out, first);
+  addCall(to, kScatter, scatter<false>, scatter<true>, a, out, first);
   addCall(to, kGather, gather<false>, gather<true>, a, first, no_out);
   addCall(to, kAllGather, allGather<false>, allGather<true>, a, no_out);
   addCall(to, kAllToAll, allToAll<false>, allToAll<true>, a, no_out);

@@ -4,17 +4,16 @@
 namespace rondo::compat::python {
 
 const char* numpyName(DataType type) {
-  constexpr const char* kNames[] = {"int8",         "uint8",      "int16",         "uint16",
-                                    "int32",        "uint32",     "int64",         "uint64",
-                                    "float16",      "bfloat16",   "float8_e4m3fn", "float8_e5m2",
-                                    "float32",      "float64"};
+  constexpr const char* kNames[] = {
+      "int8",   "uint8",   "int16",    "uint16",        "int32",       "uint32",  "int64",
+      "uint64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64"};
   static_assert(std::size(kNames) == kDataTypeCount);
   return kNames[static_cast<std::size_t>(type)];
 }
 
 std::string CallInfo::text() const {
-  std::string text =
-      name + (" on rank " + std::to_string(rank)) + " of " + std::to_string(size);
+  std::string text = name;
+  if (size > 0) text += " on rank " + std::to_string(rank) + " of " + std::to_string(size);
   const char* separator = ": ";
   const auto add = [&](const std::string& part) {
     text += separator + part;
@@ -33,8 +32,9 @@ namespace {
                           std::optional<int> culprit, const std::string& call) {
   const nb::object exception = nb::module_::import_("rondo._errors").attr(type);
   const nb::object who = culprit ? nb::object(nb::int_(*culprit)) : nb::none();
-  const nb::object instance = exception(text.c_str(), nb::str(code.data(), code.size()), who,
-                                        call.empty() ? nb::none() : nb::object(nb::str(call.c_str())));
+  const nb::object instance =
+      exception(text.c_str(), nb::str(code.data(), code.size()), who,
+                call.empty() ? nb::none() : nb::object(nb::str(call.c_str())));
   PyErr_SetObject(exception.ptr(), instance.ptr());
   throw nb::python_error();
 }

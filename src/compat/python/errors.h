@@ -18,7 +18,7 @@ namespace nb = nanobind;
 /// A call as errors name it. A plain value: texts are made only for errors.
 struct CallInfo {
   const char* name = "";
-  int rank = 0, size = 1;
+  int rank = 0, size = 0; ///< size 0: the call has no communicator yet
   std::optional<DataType> type = std::nullopt;
   std::size_t count = 0; ///< elements that the call passes to C++
   std::optional<ReduceOp> op = std::nullopt;

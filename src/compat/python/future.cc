@@ -29,8 +29,7 @@ Future::~Future() {
 }
 
 void Future::reap() {
-  if (!dropped().empty())
-    std::erase_if(dropped(), [](auto& one) { return one.first.test(); });
+  if (!dropped().empty()) std::erase_if(dropped(), [](auto& one) { return one.first.test(); });
 }
 
 bool Future::done() { return work_.test(); }
@@ -47,7 +46,7 @@ bool Future::wait(std::optional<double> seconds) {
     const auto left = until - Clock::now();
     bool done = false;
     try {
-      const nb::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       done = work_.waitFor(std::clamp<Clock::duration>(left, {}, Wait::kSignals));
     } catch (const Error& error) {
       raise(error, info_);

@@ -24,7 +24,7 @@ template <class Function>
 auto ask(const Rank& self, const char* name, const Function& function) {
   const auto comm = self.open(name);
   try {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return function(*comm);
   } catch (const Error& error) {
     raise(error, {.name = name, .rank = self.rank(), .size = self.size()});
@@ -58,8 +58,7 @@ nb::object failure(const Rank& self) {
   }
 }
 
-void addCommunicator(nb::module_& to) {
-  nb::class_<Rank> communicator(to, "Communicator", nb::is_weak_referenceable(), R"(
+constexpr const char* kCommunicator = R"(
 One rank of a fixed group of ranks that call collectives together.
 
 All ranks make the same collective calls in the same order; a difference is an Error on every rank.
@@ -75,7 +74,10 @@ communicator usable; other errors break it, and shrink() makes a new one of the 
 Each collective NAME() has a form NAME_async() that returns a Future.
 
 As a context manager it is closed at the end.
-)");
+)";
+
+void addCommunicator(nb::module_& to) {
+  nb::class_<Rank> communicator(to, "Communicator", nb::is_weak_referenceable(), kCommunicator);
   communicator.def_prop_ro("rank", &Rank::rank, "This rank's number, from 0.")
       .def_prop_ro("size", &Rank::size, "Number of ranks of the group.")
       .def_prop_ro("closed", &Rank::closed, "Whether close() has been called.")
@@ -105,17 +107,21 @@ The excluded ranks take no part and may be dead. It works after this communicato
           "Ends every pending and later call of every rank with an Error that has the reason.")
       .def("failure", &failure, nb::sig("def failure(self) -> BaseException | None"),
            "Returns the Error with which the communicator has failed, or None. Never waits.")
-      .def("transport_to", [](const Rank& self, int peer) {
-            return ask(self, "transport_to", [&](Communicator& comm) {
-              return comm.transportTo(peer);
-            });
-          }, nb::arg("peer"), R"(The transport to a peer: "inproc", "shm", "tcp", "self", ...)")
+      .def(
+          "transport_to",
+          [](const Rank& self, int peer) {
+            return ask(self, "transport_to",
+                       [&](Communicator& comm) { return comm.transportTo(peer); });
+          },
+          nb::arg("peer"), R"(The transport to a peer: "inproc", "shm", "tcp", "self", ...)")
       .def("close", &Rank::close,
            "Waits for this rank's calls and leaves the group. It may be called repeatedly.")
-      .def("__enter__", [](nb::object self) { return self; },
-           nb::sig("def __enter__(self) -> Communicator"))
-      .def("__exit__", [](Rank& self, const nb::args&) { self.close(); },
-           nb::sig("def __exit__(self, *exception: object) -> None"))
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> Communicator"))
+      .def(
+          "__exit__", [](Rank& self, const nb::args&) { self.close(); },
+          nb::sig("def __exit__(self, *exception: object) -> None"))
       .def("__repr__", [](const Rank& self) {
         return "<rondo.Communicator rank " + std::to_string(self.rank()) + " of " +
                std::to_string(self.size()) + (self.closed() ? ", closed>" : ">");
@@ -139,22 +145,27 @@ Returns whether the call is done; raises its Error. Ctrl-C ends the wait, not th
       .def("result", &Future::result, nb::arg("timeout") = nb::none(),
            nb::sig("def result(self, timeout: float | None = None) -> typing.Any"),
            "Does what wait() does and returns what the blocking call returns. Raises TimeoutError.")
-      .def("__await__", [](nb::object self) {
+      .def(
+          "__await__",
+          [](nb::object self) {
             const auto thread = nb::module_::import_("asyncio").attr("to_thread");
             return thread(self.attr("result")).attr("__await__")();
-          }, nb::sig("def __await__(self) -> collections.abc.Generator"));
+          },
+          nb::sig("def __await__(self) -> collections.abc.Generator"));
 }
 
 void addOperator(nb::module_& to) {
   nb::class_<ReduceOp>(to, "ReduceOp", "A reduction operator, as an argument of reductions.")
-      .def("__init__", [](ReduceOp* self, const std::string& name) {
+      .def(
+          "__init__",
+          [](ReduceOp* self, const std::string& name) {
             new (self) ReduceOp(operatorOf(nb::str(name.c_str()), "ReduceOp"));
-          }, nb::arg("name"))
+          },
+          nb::arg("name"))
       .def_static("scaled_sum", &ReduceOp::preMulSum, nb::arg("factor"),
                   "The sum; this rank's contribution is multiplied by the factor before.")
-      .def("__repr__", [](const ReduceOp& self) {
-        return "<rondo.ReduceOp " + std::string(name(self)) + ">";
-      });
+      .def("__repr__",
+           [](const ReduceOp& self) { return "<rondo.ReduceOp " + std::string(name(self)) + ">"; });
 }
 
 } // namespace

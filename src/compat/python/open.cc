@@ -67,8 +67,9 @@ Options optionsOf(const nb::kwargs& given) {
                          "help environment`");
   }
   if (options.device != -1)
-    refuse("init", "the Python interface is for host memory, but RONDO_DEVICE or an option names a "
-                   "device");
+    refuse("init",
+           "the Python interface is for host memory, but RONDO_DEVICE or an option names a "
+           "device");
   return options;
 }
 
@@ -86,14 +87,14 @@ auto raising(const char* call, const Make& make) {
 /// them then goes on, until the deadline.
 Communicator meet(const Rendezvous& where, const Options& options) {
   if (!options.bind.empty() && options.bind != "none") { // binds the thread that calls create()
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return Communicator::create(where, options);
   }
-  auto made = std::make_unique<std::future<Communicator>>(
-      Communicator::createAsync(where, options));
+  auto made =
+      std::make_unique<std::future<Communicator>>(Communicator::createAsync(where, options));
   while (true) {
     {
-      const nb::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       if (made->wait_for(Wait::kSignals) == std::future_status::ready) return made->get();
     }
     if (PyErr_CheckSignals() == 0) continue;
@@ -128,7 +129,7 @@ nb::list threads(int n, const nb::kwargs& given) {
   if (n < 1) refuse("threads", "the number of ranks is " + std::to_string(n));
   auto made = raising("threads", [&] {
     const Options options = optionsOf(given);
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return Communicator::createAll(n, options);
   });
   nb::list ranks;
@@ -138,7 +139,7 @@ nb::list threads(int n, const nb::kwargs& given) {
 
 nb::bytes uniqueId() {
   const UniqueId id = raising("unique_id", [] {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     return UniqueId::create();
   });
   return nb::bytes(id.bytes.data(), id.bytes.size());

@@ -68,7 +68,7 @@ nb::object go(Prepared& at, void (Communicator::*now)(P...), Work (Communicator:
     try {
       Work work;
       {
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         work = (comm.get()->*later)(args...);
       }
       return nb::cast(Future(std::move(work), std::move(at.held), at.info));

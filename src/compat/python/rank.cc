@@ -27,7 +27,7 @@ std::vector<Rank*>& all() {
 
 /// Destroying a communicator waits for its calls, which may need other threads of Python.
 void destroy(std::shared_ptr<Communicator> comm) {
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   comm.reset();
 }
 
@@ -50,8 +50,9 @@ Rank::~Rank() {
 std::shared_ptr<Communicator> Rank::open(const char* call) const {
   if (!comm_) refuse(call, "the communicator is closed");
   if (forks_ != forks())
-    refuse(call, "this process is a fork of the one that made the communicator; a child makes its "
-                 "own, in a program that it executes (multiprocessing: start method \"spawn\")");
+    refuse(call,
+           "this process is a fork of the one that made the communicator; a child makes its "
+           "own, in a program that it executes (multiprocessing: start method \"spawn\")");
   return comm_;
 }
 
@@ -60,9 +61,10 @@ void Rank::close() {
 }
 
 void Rank::closeAll() {
+  Unlocked::interpreterEnds();
   std::vector<std::shared_ptr<Communicator>> open;
   for (Rank* const one : all()) open.push_back(std::exchange(one->comm_, nullptr));
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   std::vector<std::thread> threads;
   for (auto& one : open)
     if (one) threads.emplace_back([last = std::move(one)]() mutable { last.reset(); });

@@ -39,7 +39,7 @@ class Rank {
     const std::shared_ptr<Communicator> comm = open(info.name);
     Wait wait(comm.get(), info);
     try {
-      const nb::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       call(*comm);
     } catch (const Error& error) {
       wait.rethrowInterrupt();

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <thread>
 
@@ -28,7 +29,16 @@ bool onMainThread() {
   thread_local const bool main = ::syscall(SYS_gettid) == ::getpid();
   return main;
 }
+
+std::atomic<bool> interpreter_ends{false};
 } // namespace
+
+Unlocked::~Unlocked() {
+  while (interpreter_ends.load() && !onMainThread()) ::pause();
+  PyEval_RestoreThread(thread_);
+}
+
+void Unlocked::interpreterEnds() { interpreter_ends = true; }
 
 thread_local Wait* Wait::current = nullptr;
 
@@ -47,10 +57,8 @@ void Wait::restHere() {
   if (quiet > kYields)
     std::this_thread::sleep_for(
         std::clamp<Clock::duration>((quiet - kYields) / 8, kShortSleep, kLongSleep));
-  else if (now - begin_ > kLong)
-    std::this_thread::sleep_for(kShortSleep);
-  else
-    return;
+  else if (now - begin_ > kLong) std::this_thread::sleep_for(kShortSleep);
+  else return;
   last_ = Clock::now();
   if (!comm_ || interrupt_ || last_ - looked_ < kSignals || !onMainThread()) return;
   lookForSignals();
@@ -61,7 +69,7 @@ void Wait::lookForSignals() {
   const nb::gil_scoped_acquire locked;
   if (PyErr_CheckSignals() == 0) return;
   interrupt_ = std::make_unique<nb::python_error>();
-  const nb::gil_scoped_release unlocked;
+  const Unlocked unlocked;
   comm_->abort("a signal ended " + info_.text());
 }
 

@@ -11,6 +11,23 @@
 
 namespace rondo::compat::python {
 
+/// Releases the interpreter's lock for the lifetime of the object. When the interpreter has begun
+/// to end, other threads than the main one stop here for ever: until Python 3.14, taking the lock
+/// then would end the thread in the middle of C++ code, and so the process.
+class Unlocked {
+ public:
+  Unlocked() : thread_(PyEval_SaveThread()) {}
+  ~Unlocked();
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+  /// From now on the interpreter ends. Needs the lock.
+  static void interpreterEnds();
+
+ private:
+  PyThreadState* const thread_;
+};
+
 /// A call that this thread waits for, from before it begins until it has ended. With `comm`, rest()
 /// runs the handlers of signals on the main thread, as often as kSignals says; if a handler raises
 /// (KeyboardInterrupt), the communicator is aborted, so that the call ends on all ranks. `comm` may

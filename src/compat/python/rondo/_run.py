@@ -17,6 +17,7 @@ def run(job, ranks, **options):
     comms = threads(ranks, **options)
     results = [None] * ranks
     raised = []
+    ended = threading.Semaphore(0)  # Thread.join() forgets the thread when Ctrl-C interrupts it
 
     def work(comm):
         try:
@@ -24,21 +25,22 @@ def run(job, ranks, **options):
         except BaseException as error:
             raised.append(error)
             comm.abort(f"the job of rank {comm.rank} raised {type(error).__name__}: {error}")
+        finally:
+            ended.release()
 
-    started = [threading.Thread(target=work, args=(comm,), name=f"rank {comm.rank}", daemon=True)
-               for comm in comms]
+    for comm in comms:
+        threading.Thread(target=work, args=(comm,), name=f"rank {comm.rank}", daemon=True).start()
+    waiting = ranks
     try:
-        for thread in started:
-            thread.start()
-        for thread in started:
-            thread.join()
+        while waiting:
+            ended.acquire()
+            waiting -= 1
     except BaseException as error:
         comms[0].abort(f"{type(error).__name__} in rondo.run()")
+        for _ in range(waiting):
+            ended.acquire()
         raise
     finally:
-        for thread in started:
-            if thread.ident is not None:
-                thread.join()
         for comm in comms:
             comm.close()
     if raised:
