@@ -31,7 +31,8 @@ target_include_directories(rondo_python PRIVATE ${PROJECT_SOURCE_DIR}/include
 target_link_libraries(rondo_python PRIVATE rondo_shared rondo_flags)
 set_target_properties(rondo_python PROPERTIES
   OUTPUT_NAME _rondo LIBRARY_OUTPUT_DIRECTORY ${python_output}
-  BUILD_RPATH "$ORIGIN/../../lib" INSTALL_RPATH "${RONDO_PYTHON_RPATH}")
+  BUILD_RPATH "$ORIGIN/../../lib"
+  INSTALL_RPATH "$ORIGIN/lib;$ORIGIN/../../../${CMAKE_INSTALL_LIBDIR}")
 
 file(GLOB python_files CONFIGURE_DEPENDS ${python_source}/rondo/*.py)
 set(copies "")
@@ -45,3 +46,15 @@ add_custom_target(rondo_python_files ALL DEPENDS ${copies})
 nanobind_add_stub(rondo_python_stub MODULE rondo._rondo OUTPUT ${python_output}/_rondo.pyi
                   PYTHON_PATH ${PROJECT_BINARY_DIR}/python DEPENDS rondo_python ${copies}
                   MARKER_FILE ${python_output}/py.typed)
+
+if(RONDO_INSTALL)
+  set(python_dir lib/python3/dist-packages/rondo) # Debian's, and the place in a wheel
+  if(SKBUILD)
+    set(python_dir .)
+  else()
+    install(FILES ${python_files} DESTINATION ${python_dir} COMPONENT python)
+  endif()
+  install(TARGETS rondo_python LIBRARY DESTINATION ${python_dir} COMPONENT python)
+  install(FILES ${python_output}/_rondo.pyi ${python_output}/py.typed DESTINATION ${python_dir}
+          COMPONENT python)
+endif()
