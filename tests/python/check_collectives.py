@@ -1,6 +1,7 @@
 """Proves that each collective gives what NumPy computes, for each type and kind of array."""
 
 import array
+import importlib.util
 import unittest
 
 import numpy as np
@@ -185,6 +186,17 @@ class Collectives(unittest.TestCase):
             self.assertEqual(comm.all_gather(array.array("i", [7])).tolist(), [[7], [7]])
             view = np.arange(6)[2:4]
             self.assertEqual(comm.all_reduce(view).base.tolist(), [0, 1, 4, 6, 4, 5])
+        rondo.run(check, 2)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "this Python has no torch")
+    def test_torch(self):
+        import torch
+
+        def check(comm):
+            for name in ("float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int64"):
+                a = torch.ones(5).to(getattr(torch, name))
+                self.assertIs(comm.all_reduce(a), a)
+                self.assertEqual(a.to(torch.float32).tolist(), [2] * 5, name)
         rondo.run(check, 2)
 
     def test_groups(self):

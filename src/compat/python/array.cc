@@ -64,8 +64,10 @@ std::optional<DataType> typeOf(char format, Py_ssize_t bytes) {
 [[noreturn]] void refuseLayout(nb::handle object, const Argument& argument) {
   std::string shape;
   if (nb::hasattr(object, "shape")) shape = " (shape " + textOf(object.attr("shape")) + ")";
-  refuse(argument.call, name(argument) + " is not C-contiguous" + shape +
-                            ": pass numpy.ascontiguousarray(a), and copy outputs back");
+  refuse(argument.call,
+         name(argument) + " is not C-contiguous" + shape +
+             ": pass a contiguous copy (numpy.ascontiguousarray(a), a.contiguous()), and "
+             "copy outputs back");
 }
 
 [[noreturn]] void refuseWrite(const Argument& argument) {
@@ -169,8 +171,6 @@ bool Array::fromDlpack(nb::handle object, const Argument& argument, Access acces
   if (may_write) {
     tensor_ = nb::ndarray<nb::ro>(writable);
   } else if (!nb::try_cast(object, tensor_, false)) {
-    if (nb::hasattr(object, "requires_grad") && nb::cast<bool>(object.attr("requires_grad")))
-      refuse(argument.call, name(argument) + " requires a gradient: pass a.detach()");
     return false;
   }
   if (tensor_.device_type() != nb::device::cpu::value)
