@@ -32,7 +32,7 @@ rondo_package(command rondo-tools "collective communication: the command rondo, 
 rondo_package(module python3-rondo "collective communication: Python interface" python)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libucx0, libhwloc15, libopenmpi3")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS rondo-tools)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS rondo-tools)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION net)
 set(CPACK_DEBIAN_MODULE_PACKAGE_SECTION python)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_GENERATE_SHLIBS ON)
