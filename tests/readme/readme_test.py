@@ -7,8 +7,9 @@ usage: readme_test.py SOURCE BUILD [PYTHON]
 The blocks of README.md that are marked as sh are run, in a folder that looks like a fresh checkout:
 its build/ has at each point only what the commands before it build. So a step that needs something
 that comes later fails. tools/quickstart, tools/test and cmake are not run again: they provide from
-BUILD what they make. PYTHON is one with torch; without it the steps of PyTorch are left out, as
-are those of MPI and NCCL if BUILD has no library for them. That is printed.
+BUILD what they make. tools/package is not run. PYTHON is one with torch; without it the steps of
+PyTorch are left out, as are those of MPI and NCCL if BUILD has no library for them. That is
+printed.
 
 At the end, mistakes are planted in the pages, and each must be found.
 """
@@ -118,6 +119,8 @@ class Checkout:
         """Empty, or what went wrong."""
         if command.startswith("tools/test"):
             return self.start("tools/test --help")
+        if command.startswith("tools/package"):
+            return self.start("tools/package --help")
         if command.startswith("tools/quickstart"):
             text = (self.source / "tools/quickstart").read_text(encoding="utf-8")
             found = re.findall(r"^\s*cmake --build .*--target (.*)$", text, re.MULTILINE)

@@ -20,7 +20,8 @@ function(rondo_interposer name)
   set_target_properties(rondo_${name} PROPERTIES LINK_DEPENDS ${exports} INSTALL_RPATH "$ORIGIN"
                         BUILD_WITH_INSTALL_RPATH ON)
   if(RONDO_INSTALL)
-    install(TARGETS rondo_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS rondo_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+            COMPONENT library)
   endif()
 endfunction()
 

@@ -1,4 +1,7 @@
 # Installs headers, libraries, modules, the command, a CMake package and pkg-config files.
+#
+# Components, which package.cmake puts into packages: library, tools, python; headers (with the
+# CMake package), static (archives), links (names for the linker, pkg-config files).
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rondo)
 
@@ -6,30 +9,34 @@ if(NOT TARGET rondo_trainer)
   set(absent PATTERN train.h EXCLUDE)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rondo DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h" ${absent})
-if(TARGET rondo_bootstrap_mpi)
-  install(TARGETS rondo_bootstrap_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
-if(TARGET rondo_ucx)
-  install(TARGETS rondo_ucx LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
-if(TARGET rondo_train_cudnn)
-  install(TARGETS rondo_train_cudnn LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
-if(TARGET rondo_hwloc)
-  install(TARGETS rondo_hwloc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
+        COMPONENT headers FILES_MATCHING PATTERN "*.h" ${absent})
+foreach(module rondo_bootstrap_mpi rondo_ucx rondo_train_cudnn rondo_hwloc)
+  if(TARGET ${module})
+    install(TARGETS ${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+  endif()
+endforeach()
 if(TARGET rondo_cli)
-  install(TARGETS rondo_cli)
+  install(TARGETS rondo_cli COMPONENT tools)
 endif()
 
-foreach(kind shared static)
-  install(TARGETS rondo_${kind} EXPORT rondo-${kind})
-  install(EXPORT rondo-${kind} NAMESPACE rondo:: DESTINATION ${package_dir})
-  if(TARGET rondo_train_${kind})
-    install(TARGETS rondo_train_${kind} EXPORT rondo-train-${kind})
-    install(EXPORT rondo-train-${kind} NAMESPACE rondo:: DESTINATION ${package_dir})
+foreach(library rondo rondo_train)
+  if(NOT TARGET ${library}_shared)
+    continue()
   endif()
+  if(SKBUILD) # a wheel has no symbolic links, so the file has the name that programs load
+    get_target_property(loaded ${library}_shared SOVERSION)
+    set_target_properties(${library}_shared PROPERTIES VERSION ${loaded})
+  endif()
+  string(REPLACE _ - name ${library})
+  set(component library)
+  if(library STREQUAL rondo_train)
+    set(component tools)
+  endif()
+  install(TARGETS ${library}_shared EXPORT ${name}-shared
+          LIBRARY COMPONENT ${component} NAMELINK_COMPONENT links)
+  install(TARGETS ${library}_static EXPORT ${name}-static ARCHIVE COMPONENT static)
+  install(EXPORT ${name}-shared NAMESPACE rondo:: DESTINATION ${package_dir} COMPONENT headers)
+  install(EXPORT ${name}-static NAMESPACE rondo:: DESTINATION ${package_dir} COMPONENT static)
 endforeach()
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rondo-config.cmake.in
                               ${PROJECT_BINARY_DIR}/rondo-config.cmake
@@ -39,7 +46,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/rondo-config-version.cmak
 install(FILES ${PROJECT_BINARY_DIR}/rondo-config.cmake
               ${PROJECT_BINARY_DIR}/rondo-config-version.cmake
               ${CMAKE_CURRENT_LIST_DIR}/FindDnnl.cmake
-        DESTINATION ${package_dir})
+        DESTINATION ${package_dir} COMPONENT headers)
 
 # The .pc files find their prefix relative to themselves, so that an installed tree can be moved.
 file(RELATIVE_PATH RONDO_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
@@ -60,5 +67,6 @@ if(TARGET rondo_trainer)
 endif()
 foreach(name IN LISTS pc_files)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+          COMPONENT links)
 endforeach()

@@ -1,0 +1,61 @@
+// Makes the texts of errors and raises them.
+#include "compat/python/errors.h"
+
+namespace rondo::compat::python {
+
+const char* numpyName(DataType type) {
+  constexpr const char* kNames[] = {
+      "int8",   "uint8",   "int16",    "uint16",        "int32",       "uint32",  "int64",
+      "uint64", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64"};
+  static_assert(std::size(kNames) == kDataTypeCount);
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+std::string CallInfo::text() const {
+  std::string text = name;
+  if (size > 0) text += " on rank " + std::to_string(rank) + " of " + std::to_string(size);
+  const char* separator = ": ";
+  const auto add = [&](const std::string& part) {
+    text += separator + part;
+    separator = ", ";
+  };
+  if (type) add(std::to_string(count) + " elements of " + numpyName(*type));
+  if (op) add(std::string(rondo::name(*op)));
+  if (root) add("root " + std::to_string(*root));
+  if (peer) add("peer " + std::to_string(*peer));
+  return text;
+}
+
+namespace {
+
+[[noreturn]] void raiseAs(const char* type, const std::string& text, std::string_view code,
+                          std::optional<int> culprit, const std::string& call) {
+  const nb::object exception = nb::module_::import_("rondo._errors").attr(type);
+  const nb::object who = culprit ? nb::object(nb::int_(*culprit)) : nb::none();
+  const nb::object instance =
+      exception(text.c_str(), nb::str(code.data(), code.size()), who,
+                call.empty() ? nb::none() : nb::object(nb::str(call.c_str())));
+  PyErr_SetObject(exception.ptr(), instance.ptr());
+  throw nb::python_error();
+}
+
+} // namespace
+
+void raise(const Error& error, const CallInfo& info) {
+  const std::string call = info.text();
+  const bool wrong = error.code() == ErrorCode::invalid_argument;
+  raiseAs(wrong ? "ArgumentError" : "Error", call + ": " + error.what(), rondo::name(error.code()),
+          error.culprit() < 0 ? std::nullopt : std::optional(error.culprit()), call);
+}
+
+void refuse(const char* call, const std::string& text) {
+  raiseAs("ArgumentError", std::string(call) + ": " + text,
+          rondo::name(ErrorCode::invalid_argument), std::nullopt, call);
+}
+
+void refuseType(const char* call, const std::string& text) {
+  raiseAs("DTypeError", std::string(call) + ": " + text, rondo::name(ErrorCode::unsupported),
+          std::nullopt, call);
+}
+
+} // namespace rondo::compat::python

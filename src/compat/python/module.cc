@@ -1,0 +1,184 @@
+// The Python module rondo._rondo: its classes and functions.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compat/python/future.h"
+#include "compat/python/open.h"
+#include "compat/python/prepared.h"
+#include "compat/python/rank.h"
+
+namespace rondo::compat::python {
+
+namespace {
+
+/// Runs a function of the communicator that is no collective call, without Python's lock.
+template <class Function>
+auto ask(const Rank& self, const char* name, const Function& function) {
+  const auto comm = self.open(name);
+  try {
+    const Unlocked unlocked;
+    return function(*comm);
+  } catch (const Error& error) {
+    raise(error, {.name = name, .rank = self.rank(), .size = self.size()});
+  }
+}
+
+std::unique_ptr<Rank> split(const Rank& self, std::optional<int> color, int key) {
+  if (color && *color < 0) refuse("split", "color is negative; None stands for no group");
+  auto made = ask(self, "split", [&](Communicator& comm) {
+    return comm.split(color.value_or(Communicator::kNoColor), key);
+  });
+  return made ? std::make_unique<Rank>(std::move(*made)) : nullptr;
+}
+
+std::unique_ptr<Rank> shrink(const Rank& self, const std::vector<int>& excluded) {
+  return std::make_unique<Rank>(
+      ask(self, "shrink", [&](Communicator& comm) { return comm.shrink(excluded); }));
+}
+
+bool arrived(const Rank& self, int peer) {
+  return ask(self, "arrived", [&](Communicator& comm) { return comm.arrived(peer); });
+}
+
+nb::object failure(const Rank& self) {
+  const auto error = self.open("failure")->failure();
+  if (!error) return nb::none();
+  try {
+    raise(*error, {.name = "communicator", .rank = self.rank(), .size = self.size()});
+  } catch (const nb::python_error& raised) {
+    return nb::borrow(raised.value());
+  }
+}
+
+constexpr const char* kCommunicator = R"(
+One rank of a fixed group of ranks that call collectives together.
+
+All ranks make the same collective calls in the same order; a difference is an Error on every rank.
+Arrays are NumPy arrays, objects with the buffer protocol, and arrays with __dlpack__ in host
+memory. They must be C-contiguous and in native byte order, and are used where they are. Types:
+int8 to int64, uint8 to uint64, float16, bfloat16, float8_e4m3fn, float8_e5m2, float32, float64.
+
+Calls release Python's lock while they wait. Ctrl-C ends a blocking call with KeyboardInterrupt; it
+aborts the communicator, so that the other ranks' calls end too. No call waits for ever: after
+`timeout` (120 s) without progress it raises Error. ArgumentError and DTypeError leave the
+communicator usable; other errors break it, and shrink() makes a new one of the ranks that are left.
+
+Each collective NAME() has a form NAME_async() that returns a Future.
+
+As a context manager it is closed at the end.
+)";
+
+void addCommunicator(nb::module_& to) {
+  nb::class_<Rank> communicator(to, "Communicator", nb::is_weak_referenceable(), kCommunicator);
+  communicator.def_prop_ro("rank", &Rank::rank, "This rank's number, from 0.")
+      .def_prop_ro("size", &Rank::size, "Number of ranks of the group.")
+      .def_prop_ro("closed", &Rank::closed, "Whether close() has been called.")
+      .def("split", &split, nb::arg("color").none(), nb::arg("key") = 0,
+           nb::sig("def split(self, color: int | None, key: int = 0) -> Communicator | None"), R"(
+Collective. Makes one group for each color, with its ranks ordered by key, then by rank.
+
+A rank with color None takes part in the call, and gets None.
+
+>>> rondo.run(lambda comm: comm.split(comm.rank % 2).size, ranks=3)
+[2, 1, 2]
+)")
+      .def("shrink", &shrink, nb::arg("excluded"),
+           nb::sig("def shrink(self, excluded: collections.abc.Sequence[int]) -> Communicator"), R"(
+Collective over the ranks that are not excluded. Returns a group of these ranks in the same order.
+
+The excluded ranks take no part and may be dead. It works after this communicator has failed.
+)")
+      .def("arrived", &arrived, nb::arg("peer"),
+           "Whether a message from peer has begun to arrive, for which no recv() was called yet.")
+      .def(
+          "abort",
+          [](const Rank& self, const std::string& reason) {
+            ask(self, "abort", [&](Communicator& comm) { comm.abort(reason); });
+          },
+          nb::arg("reason"),
+          "Ends every pending and later call of every rank with an Error that has the reason.")
+      .def("failure", &failure, nb::sig("def failure(self) -> BaseException | None"),
+           "Returns the Error with which the communicator has failed, or None. Never waits.")
+      .def(
+          "transport_to",
+          [](const Rank& self, int peer) {
+            return ask(self, "transport_to",
+                       [&](Communicator& comm) { return comm.transportTo(peer); });
+          },
+          nb::arg("peer"), R"(The transport to a peer: "inproc", "shm", "tcp", "self", ...)")
+      .def("close", &Rank::close,
+           "Waits for this rank's calls and leaves the group. It may be called repeatedly.")
+      .def(
+          "__enter__", [](nb::object self) { return self; },
+          nb::sig("def __enter__(self) -> Communicator"))
+      .def(
+          "__exit__", [](Rank& self, const nb::args&) { self.close(); },
+          nb::sig("def __exit__(self, *exception: object) -> None"))
+      .def("__repr__", [](const Rank& self) {
+        return "<rondo.Communicator rank " + std::to_string(self.rank()) + " of " +
+               std::to_string(self.size()) + (self.closed() ? ", closed>" : ">");
+      });
+  addCalls(communicator);
+  addBlockCalls(communicator);
+}
+
+void addFuture(nb::module_& to) {
+  nb::class_<Future>(to, "Future", R"(
+A call in flight. It keeps the call's arrays alive, also after the program has dropped the future.
+
+`await future` waits on a thread of asyncio and gives the call's result.
+)")
+      .def("wait", &Future::wait, nb::arg("timeout") = nb::none(), R"(
+Waits, at most for timeout seconds (None: until the call's own deadline).
+
+Returns whether the call is done; raises its Error. Ctrl-C ends the wait, not the call.
+)")
+      .def("done", &Future::done, "Whether the call is done, with or without success.")
+      .def("result", &Future::result, nb::arg("timeout") = nb::none(),
+           nb::sig("def result(self, timeout: float | None = None) -> typing.Any"),
+           "Does what wait() does and returns what the blocking call returns. Raises TimeoutError.")
+      .def(
+          "__await__",
+          [](nb::object self) {
+            const auto thread = nb::module_::import_("asyncio").attr("to_thread");
+            return thread(self.attr("result")).attr("__await__")();
+          },
+          nb::sig("def __await__(self) -> collections.abc.Generator"));
+}
+
+void addOperator(nb::module_& to) {
+  nb::class_<ReduceOp>(to, "ReduceOp", "A reduction operator, as an argument of reductions.")
+      .def(
+          "__init__",
+          [](ReduceOp* self, const std::string& name) {
+            new (self) ReduceOp(operatorOf(nb::str(name.c_str()), "ReduceOp"));
+          },
+          nb::arg("name"))
+      .def_static("scaled_sum", &ReduceOp::preMulSum, nb::arg("factor"),
+                  "The sum; this rank's contribution is multiplied by the factor before.")
+      .def("__repr__",
+           [](const ReduceOp& self) { return "<rondo.ReduceOp " + std::string(name(self)) + ">"; });
+}
+
+} // namespace
+
+} // namespace rondo::compat::python
+
+NB_MODULE(_rondo, module) {
+  using namespace rondo::compat::python;
+  // Communicators are closed at exit; a program may leave objects in reference cycles.
+  nb::set_leak_warnings(false);
+  addOperator(module);
+  addFuture(module);
+  addCommunicator(module);
+  addOpening(module);
+  module.def("_close_all", &Rank::closeAll);
+}

@@ -1,0 +1,60 @@
+// A rank as Python holds it: the communicator, whether it is closed, and how calls wait.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compat/python/errors.h"
+#include "compat/python/wait.h"
+#include "rondo/communicator.h"
+
+namespace rondo::compat::python {
+
+/// One rank of a group. Calls hold the communicator while they run, so that close() on another
+/// thread cannot destroy it under them. Functions need the interpreter's lock and release it while
+/// they wait.
+class Rank {
+ public:
+  explicit Rank(Communicator comm);
+  ~Rank();
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// The communicator. Raises ArgumentError after close(), and in a forked child.
+  std::shared_ptr<Communicator> open(const char* call) const;
+  bool closed() const { return !comm_; }
+  void close();
+
+  /// Runs a blocking call without the interpreter's lock. Raises its error, or, if a signal's
+  /// handler raised, that; the communicator is then aborted, because outputs may be half written.
+  template <class Call>
+  void attend(const CallInfo& info, const Call& call) const {
+    const std::shared_ptr<Communicator> comm = open(info.name);
+    Wait wait(comm.get(), info);
+    try {
+      const Unlocked unlocked;
+      call(*comm);
+    } catch (const Error& error) {
+      wait.rethrowInterrupt();
+      raise(error, info);
+    }
+    wait.rethrowInterrupt();
+  }
+
+  /// Closes all ranks of this process at the same time, so that none waits for another one's calls.
+  static void closeAll();
+
+ private:
+  std::shared_ptr<Communicator> comm_;
+  const int rank_, size_;
+  const unsigned forks_;
+};
+
+} // namespace rondo::compat::python

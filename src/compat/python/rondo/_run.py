@@ -1,0 +1,48 @@
+"""Ranks as threads of one process."""
+
+import threading
+
+from rondo._rondo import threads
+
+
+def run(job, ranks, **options):
+    """Calls job(comm) on one thread for each of `ranks` ranks; returns the results in their order.
+
+    If a job raises, the other ranks' calls end with an Error that says so, and run() raises what
+    the first one raised. Ctrl-C does the same. Options are those of init().
+
+    >>> rondo.run(lambda comm: comm.rank * 10, ranks=3)
+    [0, 10, 20]
+    """
+    comms = threads(ranks, **options)
+    results = [None] * ranks
+    raised = []
+    ended = threading.Semaphore(0)  # Thread.join() forgets the thread when Ctrl-C interrupts it
+
+    def work(comm):
+        try:
+            results[comm.rank] = job(comm)
+        except BaseException as error:
+            raised.append(error)
+            comm.abort(f"the job of rank {comm.rank} raised {type(error).__name__}: {error}")
+        finally:
+            ended.release()
+
+    for comm in comms:
+        threading.Thread(target=work, args=(comm,), name=f"rank {comm.rank}", daemon=True).start()
+    waiting = ranks
+    try:
+        while waiting:
+            ended.acquire()
+            waiting -= 1
+    except BaseException as error:
+        comms[0].abort(f"{type(error).__name__} in rondo.run()")
+        for _ in range(waiting):
+            ended.acquire()
+        raise
+    finally:
+        for comm in comms:
+            comm.close()
+    if raised:
+        raise raised[0]
+    return results

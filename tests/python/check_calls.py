@@ -1,0 +1,275 @@
+"""Proves how calls in flight behave: futures, lifetimes, signals, failures, exit and fork."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import unittest
+import weakref
+
+import numpy as np
+
+import rondo
+
+DEADLINE = 60  # seconds; half of the time after which Rondo itself ends a call
+
+
+def program(text, ranks=None, **options):
+    """Runs a program, by `rondo run` if `ranks` is given; returns its output and exit status."""
+    command = [sys.executable, "-c", "import numpy as np, rondo\n" + textwrap.dedent(text)]
+    if ranks:
+        command = [os.environ["COMMAND_OF_RONDO"], "run", "-p", str(ranks), "--", *command]
+    ended = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           timeout=DEADLINE, check=False, **options)
+    return ended.stdout, ended.returncode
+
+
+class Futures(unittest.TestCase):
+    def setUp(self):
+        self.first, self.second = rondo.threads(2)
+
+    def test_wait_and_result(self):
+        a = np.ones(2)
+        future = self.first.all_reduce_async(a)
+        self.assertFalse(future.done())
+        self.assertFalse(future.wait(0.01))
+        with self.assertRaisesRegex(TimeoutError, "all_reduce on rank 0 of 2.* in flight"):
+            future.result(timeout=0)
+        with self.assertRaisesRegex(rondo.ArgumentError, "negative"):
+            future.wait(-1)
+        self.second.all_reduce(np.ones(2))
+        self.assertTrue(future.wait(DEADLINE))
+        self.assertTrue(future.done())
+        self.assertIs(future.result(), a)
+        self.assertEqual(a.tolist(), [2, 2])
+
+    def test_arrays_live_as_long_as_the_call(self):
+        a = np.ones(100_000)
+        gone = weakref.ref(a)
+        future = self.first.all_reduce_async(a)
+        del a
+        gc.collect()
+        self.assertIsNotNone(gone())
+        del future
+        gc.collect()
+        self.assertIsNotNone(gone())
+        self.second.all_reduce(np.ones(100_000))
+        self.assertEqual(gone()[0], 2)
+        # The next asynchronous call drops what is done.
+        futures = [comm.barrier_async() for comm in (self.first, self.second)]
+        for future in futures:
+            future.wait()
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_memory_cannot_move(self):
+        a = bytearray(8)
+        future = self.first.broadcast_async(a, root=1)
+        with self.assertRaises(BufferError):
+            a.extend(b"more")
+        self.second.broadcast(bytearray(b"12345678"), root=1)
+        future.wait()
+        self.assertEqual(a, b"12345678")
+        a.extend(b"more")
+
+    def test_asyncio(self):
+        async def both():
+            futures = [comm.all_gather_async(np.array([comm.rank]))
+                       for comm in (self.first, self.second)]
+            return [(await future).tolist() for future in futures]
+        self.assertEqual(asyncio.run(both()), [[[0], [1]]] * 2)
+
+    def test_other_threads_run_meanwhile(self):
+        waiting = threading.Thread(target=self.first.barrier)
+        waiting.start()
+        steps = 0
+        until = time.monotonic() + 0.1
+        while time.monotonic() < until:
+            steps += 1
+        self.assertTrue(waiting.is_alive())
+        self.assertGreater(steps, 1000)  # with Python's lock held there would be none at all
+        self.second.barrier()
+        waiting.join(DEADLINE)
+        self.assertFalse(waiting.is_alive())
+
+
+class Failures(unittest.TestCase):
+    def test_mismatch_is_an_error_on_both_ranks(self):
+        first, second = rondo.threads(2)
+        futures = [first.all_reduce_async(np.ones(2)), second.broadcast_async(np.ones(2))]
+        for future in futures:
+            with self.assertRaises(rondo.Error) as raised:
+                future.wait()
+            self.assertEqual(raised.exception.code, "mismatch")
+        self.assertEqual(first.failure().code, "mismatch")
+
+    def test_culprit_across_processes(self):
+        output, status = program("""
+            comm = rondo.init()
+            comm.all_reduce(np.ones(3, np.float32))  # opens the connections
+            if comm.rank == 1:
+                comm.close()
+            else:
+                try:
+                    comm.all_reduce(np.ones(3, np.float32))
+                except rondo.Error as error:
+                    print(error.code, error.culprit, error.call)
+            """, ranks=2)
+        self.assertEqual(
+            (output, status),
+            ("peer_dead 1 all_reduce on rank 0 of 2: 3 elements of float32, sum\n", 0))
+
+    def test_run_raises_the_first_error(self):
+        def job(comm):
+            if comm.rank == 1:
+                raise KeyError("no such row")
+            comm.barrier()
+        with self.assertRaisesRegex(KeyError, "no such row"):
+            rondo.run(job, 3)
+
+    def test_timeout(self):
+        first, _ = rondo.threads(2, timeout=0.2)
+        with self.assertRaises(rondo.Error) as raised:
+            first.barrier()
+        self.assertEqual((raised.exception.code, raised.exception.culprit), ("timeout", 1))
+
+    def test_two_processes_by_a_unique_id(self):
+        output, status = program("""
+            import subprocess, sys
+            code = '''
+            import sys, numpy as np, rondo
+            comm = rondo.init(rank=1, size=2, unique_id=sys.stdin.buffer.read())
+            comm.all_reduce(np.ones(1))'''.replace("            ", "")
+            name = rondo.unique_id()
+            other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+            other.stdin.write(name)
+            other.stdin.close()
+            print(rondo.init(rank=0, size=2, unique_id=name).all_reduce(np.ones(1)))
+            print(other.wait())
+            """)
+        self.assertEqual((output, status), ("[2.]\n0\n", 0))
+
+
+class Signals(unittest.TestCase):
+    WAITS = """
+        import signal, sys, threading
+        first, second = rondo.threads(2)
+        print("ready", flush=True)
+        try:
+            CALL
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        """
+
+    def interrupted(self, call, then=""):
+        text = "import numpy as np, rondo\n" + textwrap.dedent(self.WAITS).replace("CALL", call)
+        with subprocess.Popen([sys.executable, "-c", text + textwrap.dedent(then)], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            time.sleep(0.3)  # until it waits; if it does not yet, the test proves less
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=DEADLINE)
+        return output, process.returncode
+
+    def test_interrupt_ends_a_blocking_call_on_all_ranks(self):
+        output, status = self.interrupted("first.barrier()", """
+            try:
+                second.barrier()
+            except rondo.Error as error:
+                print(error.code, error)
+            """)
+        self.assertEqual(status, 0)
+        self.assertRegex(output, "^interrupted\naborted .*a signal ended barrier on rank 0 of 2\n$")
+
+    def test_interrupt_ends_a_wait_and_not_the_call(self):
+        output, status = self.interrupted("future = first.barrier_async(); future.wait()", """
+            second.barrier()
+            print(future.wait())
+            """)
+        self.assertEqual((output, status), ("interrupted\nTrue\n", 0))
+
+    def test_interrupt_ends_run(self):
+        output, status = self.interrupted("rondo.run(lambda comm: comm.rank or comm.barrier(), 2)")
+        self.assertEqual((output, status), ("interrupted\n", 0))
+
+    def test_interrupt_ends_init(self):
+        output, status = self.interrupted(
+            "rondo.init(rank=0, size=2, unique_id=rondo.unique_id())")
+        self.assertEqual((output, status), ("interrupted\n", 0))
+
+    def test_handlers_run_and_the_call_goes_on(self):
+        output, status = program("""
+            import os, signal, threading
+            first, second = rondo.threads(2)
+            noticed = threading.Event()
+            signal.signal(signal.SIGUSR1, lambda *_: noticed.set())
+
+            def later():
+                os.kill(os.getpid(), signal.SIGUSR1)
+                noticed.wait(30)
+                second.all_reduce(np.ones(1))
+            threading.Timer(0.2, later).start()
+            print(first.all_reduce(np.ones(1)), noticed.is_set())
+            """)
+        self.assertEqual((output, status), ("[2.] True\n", 0))
+
+
+class Ends(unittest.TestCase):
+    def test_exit_with_calls_in_flight(self):
+        output, status = program("""
+            first, second = rondo.threads(2)
+            future = first.all_reduce_async(np.ones(1000))
+            dropped = first.barrier_async()
+            del dropped
+            """)
+        self.assertEqual((output, status), ("", 0))
+
+    def test_exit_while_another_thread_waits(self):
+        output, status = program("""
+            import threading, time
+            first, second = rondo.threads(2)
+            threading.Thread(target=first.barrier, daemon=True).start()
+            time.sleep(0.2)
+            """)
+        self.assertEqual(status, 0, output)
+
+    def test_close_while_another_thread_waits(self):
+        first, second = rondo.threads(2)
+        waiting = threading.Thread(target=first.barrier)
+        waiting.start()
+        time.sleep(0.05)
+        first.close()
+        second.barrier()
+        waiting.join(DEADLINE)
+        self.assertFalse(waiting.is_alive())
+
+    def test_fork(self):
+        output, status = program("""
+            import multiprocessing, os
+            comms = rondo.threads(2)
+            child = os.fork()
+            if child == 0:
+                try:
+                    comms[0].barrier()
+                except rondo.ArgumentError as error:
+                    print(error, flush=True)
+                raise SystemExit(0)
+            print(os.waitpid(child, 0)[1])
+            worker = multiprocessing.get_context("fork").Process(target=len, args=("",))
+            worker.start()
+            worker.join()
+            futures = [comm.barrier_async() for comm in comms]
+            print([future.wait() for future in futures], worker.exitcode)
+            """)
+        lines = output.splitlines()
+        self.assertRegex(lines[0], "barrier: this process is a fork")
+        self.assertEqual((lines[1:], status), (["0", "[True, True] 0"], 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
