@@ -55,6 +55,7 @@ int runCommand(int argc, const char* const* argv) {
   std::vector<std::pair<std::string, Action>> commands;
   for (const auto& [word, add] : std::initializer_list<std::pair<const char*, Add>> {
          {"bench", addBench}, {"run", addRun}, {"plan", addPlan}, {"topo", addTopo},
+             {"doctor", addDoctor}, {"dump", addDump}, {"report", addReport},
 #if RONDO_HAVE_TRAINER
              {"train", addTrain},
 #endif
